@@ -215,6 +215,18 @@ class Reference(unittest.TestCase):
             self.assertEqual(len(documented), len(set(documented)), command)
             self.assertEqual(set(documented), flatten(json.loads(self.output(command))), command)
 
+    def test_further_keys_of_json_are_those_of_the_tables(self):
+        text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+        tables = re.findall(r"<!-- (further )?keys: (.*?) -->\n(.*?)\n\n", text + "\n", re.S)
+        documented = [{key for name in named(table) for key in expand(name)} for _, _, table in tables]
+        usual = set().union(*(keys for (further, *_), keys in zip(tables, documented) if not further))
+        checked = 0
+        for (further, command, _), keys in zip(tables, documented):
+            if further:
+                self.assertEqual(keys, flatten(json.loads(self.output(command))) - usual, command)
+                checked += 1
+        self.assertGreaterEqual(checked, 2)
+
     def test_every_option_has_its_place(self):
         text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
         common = text.split("\n## Options of every verb\n")[1].split("\n## ")[0]
@@ -245,6 +257,7 @@ class Reference(unittest.TestCase):
             f"anabranch compare --set {nonsense}=1",
             f"anabranch compare --path 1Mbit/s,1ms,{nonsense}=1",
             f"anabranch compare --set traffic.{nonsense}=1",
+            f"anabranch compare home --set traffic.{nonsense}=1",
             f"anabranch compare shared-bottleneck --set topology.{nonsense}=1",
             f"anabranch compare --path 1Mbit/s,1ms --set 'path.change=[{{{nonsense}=1}}]'",
             f"anabranch compare --path 1Mbit/s,1ms --set 'path.gilbert-elliott={{{nonsense}=1}}'",
@@ -257,7 +270,7 @@ class Reference(unittest.TestCase):
             found = re.search(r"the keys here are (.*)", self.output(command, code=2))
             self.assertTrue(found, command)
             for key in re.split(r", | and ", found.group(1)):
-                self.assertRegex(text, rf"(?m)^\| `{re.escape(key)}`", command)
+                self.assertRegex(text, rf"(?m)^\| (`[^`|]+`, )*`{re.escape(key)}`", command)
 
     def test_every_knob_is_there_with_its_defaults(self):
         text = (ROOT / "docs" / "scenario.md").read_text(encoding="utf-8")

@@ -7,7 +7,10 @@
 
 use serde::Serialize;
 
+use crate::report::measured;
+use crate::report::verdict::Measure;
 use crate::run::{Class, RunResult};
+use crate::scenario::Experiment;
 use crate::stats;
 
 /// Numbers of selection runs after which paths may be eliminated, and by how many standard errors they must
@@ -58,6 +61,8 @@ impl Candidate {
 #[derive(Clone, Debug)]
 pub struct Race {
     bulk: bool,
+    /// The position of the class of traffic by which paths are judged, and its measure.
+    main: Option<(usize, Measure)>,
     min_effect: f64,
     most: u32,
     done: u32,
@@ -69,7 +74,15 @@ impl Race {
     /// than `min_effect` count as equal.
     pub fn new(paths: usize, bulk: bool, min_effect: f64, runs: u32) -> Race {
         let most = runs.clamp(FEWEST_RUNS, MOST_RUNS);
-        Race { bulk, min_effect, most, done: 0, candidates: vec![Candidate::default(); paths] }
+        Race { bulk, main: None, min_effect, most, done: 0, candidates: vec![Candidate::default(); paths] }
+    }
+
+    /// Returns a race that is judged by the main class of `experiment`'s traffic, if it has classes.
+    pub(crate) fn judged_by_main(self, experiment: &Experiment) -> Race {
+        let classes = &experiment.classes;
+        let main = crate::scenario::classes::main(classes);
+        let main = main.map(|group| (group, measured::measures(&classes[group].kind)[0]));
+        Race { bulk: main.map_or(self.bulk, |(_, measure)| measure == Measure::Goodput), main, ..self }
     }
 
     /// Returns the next selection runs, and the positions of the participating paths; none if the choice is
@@ -88,6 +101,21 @@ impl Race {
     pub fn add(&mut self, path: usize, result: &RunResult) {
         let candidate = &mut self.candidates[path];
         let mut cost = 0.0;
+        if let Some((group, measure)) = self.main {
+            for flow in result.flows.iter().filter(|flow| flow.group == group) {
+                candidate.goodput_bps += flow.goodput().as_bps_f64();
+                for part in measured::of_flow(flow, measure) {
+                    // One that did not end counts with the time that its flow had.
+                    let value = part.value.unwrap_or(flow.time.as_secs_f64());
+                    cost += if self.bulk { -value } else { value };
+                    candidate.time_s += value;
+                    candidate.flows += 1;
+                    candidate.completed += usize::from(part.complete);
+                }
+            }
+            candidate.costs.push(cost);
+            return;
+        }
         for flow in result.flows.iter().filter(|flow| flow.class == Class::Contender) {
             let (time, goodput) = (flow.time.as_secs_f64(), flow.goodput().as_bps_f64());
             cost += if self.bulk { -goodput } else { time };

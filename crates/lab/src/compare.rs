@@ -251,7 +251,8 @@ fn select(
     let race = |condition: &crate::scenario::Condition, transport: &Transport| match transport {
         Transport::Tcp { path: None } => {
             let paths = condition.experiment.paths().len();
-            Some(Race::new(paths, report::is_bulk(condition), scenario.min_effect, scenario.runs))
+            let race = Race::new(paths, report::is_bulk(condition), scenario.min_effect, scenario.runs);
+            Some(race.judged_by_main(&condition.experiment))
         }
         _ => None,
     };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use anabranch_link::{Capacity, Change, Jitter, JitterShape, LinkConfig};
 use anabranch_sim::topology::{Pair as SimPair, PathLinks, Topology};
-use anabranch_sim::{LinkId, Network, NetworkError};
+use anabranch_sim::{HostId, LinkId, Network, NetworkError};
 use anabranch_stack::segment::PathId;
 use anabranch_units::{Duration, RandomStream};
 
@@ -57,6 +57,15 @@ pub(crate) fn build(
             entry.insert(vec![ip]);
         }
     }
+    // Two hosts that connect to each other share the routes between them.
+    let mut known: BTreeMap<(HostId, PathId, IpAddr), Vec<Vec<LinkId>>> = BTreeMap::new();
+    let mut add = |network: &mut Network, host, path, ip, routes: &[Vec<LinkId>]| {
+        if known.get(&(host, path, ip)).is_some_and(|other| other == routes) {
+            return Ok(());
+        }
+        known.insert((host, path, ip), routes.to_vec());
+        network.add_equal_cost_routes(host, path, ip, routes)
+    };
     let mut pairs = Vec::with_capacity(experiment.pairs.len());
     for pair in &experiment.pairs {
         let (client, server) = (hosts[&pair.client], hosts[&pair.server]);
@@ -70,8 +79,8 @@ pub(crate) fn build(
             let (up, down) = directions(experiment, path);
             let (up, down) = (chains(up), chains(down));
             for (place, server_ip) in server_addresses.iter().enumerate() {
-                network.add_equal_cost_routes(client, PathId(number as u16), *server_ip, &up)?;
-                network.add_equal_cost_routes(server, PathId(place as u16), *client_ip, &down)?;
+                add(&mut network, client, PathId(number as u16), *server_ip, &up)?;
+                add(&mut network, server, PathId(place as u16), *client_ip, &down)?;
             }
             let first = |routes: Vec<Vec<LinkId>>| routes.into_iter().next().unwrap_or_default();
             paths.push(PathLinks { up: first(up), down: first(down) });

@@ -1,11 +1,13 @@
 //! One run: the network and the flows of a scenario, simulated for one contender.
 
+mod classes;
+
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::io::{self, Write};
 
-pub use anabranch_sim::LinkReport;
 use anabranch_sim::topology::{Pair, Topology};
 use anabranch_sim::traffic::{Drawn, Starts, Traffic as Source};
+pub use anabranch_sim::{AppReport, LinkReport, application};
 use anabranch_sim::{EndReport, FlowReport, FlowSpec, Performance, Recorder, Sim};
 use anabranch_stack::config::SimConfig;
 use anabranch_units::{Bytes, Duration, RandomStream, Rate, Time};
@@ -53,6 +55,8 @@ pub enum Class {
     Contender,
     /// A plain TCP with the same traffic that competes with the contender.
     Beside,
+    /// A plain TCP, or datagrams, of a class of traffic that does not use the contender.
+    Other,
 }
 
 /// The result of a flow.
@@ -60,6 +64,8 @@ pub enum Class {
 pub struct FlowResult {
     /// Its owner.
     pub class: Class,
+    /// The position of its class of traffic; 0 if there are none.
+    pub group: usize,
     /// The position of its pair of hosts.
     pub pair: usize,
     /// The simulator's report.
@@ -68,9 +74,9 @@ pub struct FlowResult {
     pub path: usize,
     /// Data segments that its sender has reinjected on another subflow.
     pub reinjected_segments: u64,
-    /// The lower bound on the time to deliver its delivered data.
-    pub lower_bound: Duration,
-    /// The time it had: until the end of the run, if it was not delivered before.
+    /// The lower bound on the time to deliver its delivered data; none for an application other than a transfer.
+    pub lower_bound: Option<Duration>,
+    /// The time it had: until the end of the run, if it did not end before.
     pub time: Duration,
 }
 
@@ -104,14 +110,25 @@ pub struct Prepared<'a> {
     topology: Topology,
     /// By pair of hosts.
     limits: Vec<Limits>,
+    /// The same for data in the other direction, if a class of transfers has it.
+    reversed: Vec<Limits>,
     /// The phases that every run draws.
     phases: Option<Phases>,
     /// The measured path of competing TCPs without a configured path.
     beside: Option<usize>,
 }
 
-/// The owner of a flow, and the positions of its pair and of its first path; a background flow has none.
-type Owner = Option<(Class, usize, usize)>;
+/// The owner of a flow; a background flow has none.
+type Owner = Option<Owned>;
+
+/// The owner of a counted flow.
+#[derive(Clone, Copy, Debug)]
+struct Owned {
+    class: Class,
+    group: usize,
+    pair: usize,
+    path: usize,
+}
 
 /// One run to simulate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,13 +178,22 @@ impl<'a> Prepared<'a> {
             .chain(experiment.traffic.beside.iter().flat_map(|beside| beside.pairs.iter().copied()))
             .max()
             .map_or(0, |last| last + 1);
-        let mut limits: Vec<Limits> = (0..limits).map(|pair| Limits::new(experiment, pair)).collect();
-        if let Some(phases) = &phases {
-            for (limits, pair) in limits.iter_mut().zip(&experiment.pairs) {
-                limits.shorten(pair.paths.iter().map(|path| network::shortening(experiment, path, phases)));
+        let of = |count: usize, experiment: &Experiment| -> Vec<Limits> {
+            let mut limits: Vec<Limits> = (0..count).map(|pair| Limits::new(experiment, pair)).collect();
+            if let Some(phases) = &phases {
+                for (limits, pair) in limits.iter_mut().zip(&experiment.pairs) {
+                    limits
+                        .shorten(pair.paths.iter().map(|path| network::shortening(experiment, path, phases)));
+                }
             }
-        }
-        Ok(Prepared { scenario, condition, topology, limits, phases, beside: None })
+            limits
+        };
+        let reversed = match classes::have_reverse_transfers(experiment) {
+            true => of(limits, &classes::reversed(experiment)),
+            false => Vec::new(),
+        };
+        let limits = of(limits, experiment);
+        Ok(Prepared { scenario, condition, topology, limits, reversed, phases, beside: None })
     }
 
     /// Returns the path of the competing TCPs, if it was measured.
@@ -300,21 +326,32 @@ impl<'a> Prepared<'a> {
         }
         let report = if broken(sim.recorder()) { sim.report() } else { sim.run(until) };
         let now = sim.now();
-        let mut bounds: Vec<Option<Vec<LowerBound>>> = vec![None; self.limits.len()];
+        let mut bounds: [Vec<Option<Vec<LowerBound>>>; 2] =
+            [vec![None; self.limits.len()], vec![None; self.reversed.len()]];
         let mut flows = Vec::with_capacity(classes.len());
         for (report, class) in report.flows.into_iter().zip(classes) {
-            let Some((class, pair, path)) = class else { continue };
+            let Some(Owned { class, group, pair, path }) = class else { continue };
             let bytes = match report.fct {
                 Some(_) => report.size.map_or(report.delivered, |size| size.0),
                 None => report.delivered,
             };
-            let bounds = bounds[pair].get_or_insert_with(|| self.bounds(pair));
-            let lower_bound =
-                bounds.iter_mut().map(|bound| bound.completion(bytes)).min().unwrap_or_default();
-            let time = report.fct.unwrap_or(now.since(report.start));
+            let lower_bound = self.way(group).map(|(way, limits)| {
+                let bounds = bounds[way][pair].get_or_insert_with(|| self.bounds(&limits[pair], pair));
+                bounds.iter_mut().map(|bound| bound.completion(bytes)).min().unwrap_or_default()
+            });
+            let time = report.fct.or(report.ended).unwrap_or(now.since(report.start));
             let again = report.sender.subflows.iter().map(|subflow| subflow.counters.segments_reinjected);
             let reinjected_segments = again.sum();
-            flows.push(FlowResult { class, pair, report, path, reinjected_segments, lower_bound, time });
+            flows.push(FlowResult {
+                class,
+                group,
+                pair,
+                report,
+                path,
+                reinjected_segments,
+                lower_bound,
+                time,
+            });
         }
         debug_assert!(!flows.is_empty());
         let result = RunResult { flows, links: report.links, performance: report.performance };
@@ -324,8 +361,11 @@ impl<'a> Prepared<'a> {
     /// Returns the latest end of a run.
     fn end(&self, specs: &[FlowSpec]) -> Time {
         let experiment = &self.condition.experiment;
+        if !experiment.classes.is_empty() {
+            return self.end_of_classes(specs);
+        }
         let last = specs.iter().map(|spec| spec.start).max().unwrap_or(Time::ZERO);
-        match experiment.traffic.size {
+        match &experiment.traffic.size {
             FlowSize::Bulk => last + experiment.traffic.duration,
             _ => last + experiment.deadline,
         }
@@ -333,8 +373,7 @@ impl<'a> Prepared<'a> {
 
     /// Returns the reference bounds that all contenders of the condition share for flows of the pair at
     /// `position`: multipath over all paths, and a plain TCP on each path, of which the earliest counts.
-    fn bounds(&self, position: usize) -> Vec<LowerBound> {
-        let limits = &self.limits[position];
+    fn bounds(&self, limits: &Limits, position: usize) -> Vec<LowerBound> {
         let base = &self.condition.base;
         let mut bounds = vec![limits.all_paths(base)];
         for (contender, config) in self.scenario.contenders.iter().zip(&self.condition.configs) {
@@ -350,6 +389,9 @@ impl<'a> Prepared<'a> {
 
     /// Returns the flows of a run, and the owner of each.
     fn flows(&self, task: Task) -> Result<(Vec<FlowSpec>, Vec<Owner>), RunError> {
+        if !self.condition.experiment.classes.is_empty() {
+            return self.class_flows(task);
+        }
         let Task { contender: position, path, seed, beside_alone } = task;
         let experiment = &self.condition.experiment;
         let traffic = &experiment.traffic;
@@ -378,15 +420,9 @@ impl<'a> Prepared<'a> {
                 spec = spec.download();
             }
             specs.push(spec);
-            classes.push(class.map(|class| (class, place, path)));
+            classes.push(class.map(|class| Owned { class, group: 0, pair: place, path }));
         };
-        let choose = |pair: usize| match (&self.scenario.contenders[position].transport, path) {
-            (Transport::Tcp { path: Some(path) }, _) => Choice::Fixed(*path),
-            (Transport::Tcp { path: None }, Some(path)) => Choice::Fixed(path),
-            (Transport::Tcp { path: None }, None) => self.best(config, pair),
-            (Transport::Multipath(_), path) => Choice::Fixed(path.unwrap_or(experiment.initial)),
-        };
-        let mut choices: Vec<Choice> = (0..traffic.pairs).map(choose).collect();
+        let mut choices: Vec<Choice> = (0..traffic.pairs).map(|pair| self.choose(&task, pair)).collect();
         let drawn = match beside_alone {
             true => Vec::new(),
             false => source(experiment, "flows", traffic.flows).draw(seed).map_err(impossible)?,
@@ -420,6 +456,18 @@ impl<'a> Prepared<'a> {
             }
         }
         Ok((specs, classes))
+    }
+
+    /// Returns the path choice of the contender's flows between the hosts of `pair`.
+    fn choose(&self, task: &Task, pair: usize) -> Choice {
+        match (&self.scenario.contenders[task.contender].transport, task.path) {
+            (Transport::Tcp { path: Some(path) }, _) => Choice::Fixed(*path),
+            (Transport::Tcp { path: None }, Some(path)) => Choice::Fixed(path),
+            (Transport::Tcp { path: None }, None) => self.best(&self.condition.configs[task.contender], pair),
+            (Transport::Multipath(_), path) => {
+                Choice::Fixed(path.unwrap_or(self.condition.experiment.initial))
+            }
+        }
     }
 
     /// Returns the shortest round-trip time of all paths.
@@ -472,6 +520,7 @@ fn source(experiment: &Experiment, name: &str, flows: u32) -> Source {
     let starts = match &traffic.start {
         Start::Together(at) => Starts::Together { at: *at, count: flows as usize },
         Start::At(times) => Starts::At(times.clone()),
+        Start::Every { from, gap } => Starts::Gaps { from: *from, gap: gap.clone(), count: flows as usize },
         Start::Poisson { from, load } => {
             let mean = |pair| experiment.graph.max_flow(pair, |link| Some(link.mean_rate()));
             let rate = experiment.flow_pairs().iter().map(mean).fold(0, u64::saturating_add);

@@ -1,15 +1,16 @@
-//! Samples: a row for each flow of each run, as CSV, JSON lines or Parquet.
+//! Samples: a row for each flow of each run, or for each of its requests or bursts, as CSV, JSON lines or Parquet.
 //!
 //! Rows are written as runs end, in the order of condition, contender, run and flow, whatever the number of
 //! threads. Selection runs have no rows, so that a mean over a file equals the mean in the table.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
-use anabranch_sim::Outcome;
+use anabranch_sim::{AppReport, Outcome};
 use anabranch_table::{Cell, Column, Format, Kind, Table};
-use anabranch_units::Duration;
+use anabranch_units::{Duration, Time};
 
 use crate::compare::Job;
 use crate::report::{self, Entrant};
@@ -82,6 +83,25 @@ const COLUMNS: &[(&str, Kind)] = &[
     ("subflows_used", Kind::Integer),
 ];
 
+/// The further columns of scenarios whose traffic consists of classes.
+const CLASS_COLUMNS: &[(&str, Kind)] = &[
+    ("traffic", Kind::Text),
+    ("kind", Kind::Text),
+    ("transport", Kind::Text),
+    ("part", Kind::Integer),
+    ("startup_s", Kind::Number),
+    ("stalls", Kind::Integer),
+    ("stalled_s", Kind::Number),
+    ("bitrate_bps", Kind::Number),
+    ("sent_datagrams", Kind::Integer),
+    ("received_datagrams", Kind::Integer),
+    ("delay_mean_s", Kind::Number),
+    ("delay_p50_s", Kind::Number),
+    ("delay_p95_s", Kind::Number),
+    ("delay_p99_s", Kind::Number),
+    ("jitter_s", Kind::Number),
+];
+
 fn time(span: Option<Duration>) -> Cell<'static> {
     span.map(|span| span.as_secs_f64()).into()
 }
@@ -102,6 +122,8 @@ pub struct Samples {
     table: Table<BufWriter<File>>,
     /// The names of all paths of all conditions.
     paths: Vec<String>,
+    /// True if the traffic of any condition consists of classes.
+    has_classes: bool,
 }
 
 impl Samples {
@@ -120,10 +142,13 @@ impl Samples {
                 paths.push(path.name.clone());
             }
         }
-        let mut columns: Vec<Column> = COLUMNS.iter().map(|(name, kind)| Column::new(*name, *kind)).collect();
+        let has_classes =
+            scenario.conditions.iter().any(|condition| !condition.experiment.classes.is_empty());
+        let own = COLUMNS.iter().chain(if has_classes { CLASS_COLUMNS } else { &[] });
+        let mut columns: Vec<Column> = own.map(|(name, kind)| Column::new(*name, *kind)).collect();
         columns.extend(paths.iter().map(|path| Column::new(format!("{BYTES_BY_PATH}{path}"), Kind::Integer)));
         let table = Table::new(BufWriter::with_capacity(1 << 16, file), format, &columns).map_err(failed)?;
-        Ok(Samples { path: path.to_owned(), whole, table, paths })
+        Ok(Samples { path: path.to_owned(), whole, table, paths, has_classes })
     }
 
     /// Writes the rows of a run: the flows of the contender, then the competing TCPs.
@@ -132,12 +157,17 @@ impl Samples {
     /// If writing fails.
     pub fn write(&mut self, scenario: &Scenario, job: &Job, result: &RunResult) -> Result<(), SamplesError> {
         let run = Run::new(scenario, job);
-        let mut numbers = [0_u64; 2];
+        let mut numbers = BTreeMap::<(usize, bool), u64>::new();
         for flow in &result.flows {
-            let number = &mut numbers[usize::from(flow.class == Class::Beside)];
+            let number = numbers.entry((flow.group, flow.class == Class::Beside)).or_default();
             *number += 1;
-            let written = run.write(flow, *number, &self.paths, &mut self.table);
-            written.map_err(|error| SamplesError::Io(self.path.clone(), error))?;
+            for part in parts(run.condition, flow) {
+                let own = run.cells(flow, *number, &part).into_iter();
+                let of_class = self.has_classes.then(|| run.class_cells(flow, &part));
+                let by_path = self.paths.iter().map(|path| run.bytes_over(flow, path));
+                let row: Vec<Cell<'_>> = own.chain(of_class.into_iter().flatten()).chain(by_path).collect();
+                self.table.row(&row).map_err(|error| SamplesError::Io(self.path.clone(), error))?;
+            }
         }
         Ok(())
     }
@@ -163,15 +193,15 @@ struct Run<'a> {
     entrant: Entrant<'a>,
     /// The name of the competing TCPs.
     beside: String,
-    /// The congestion control of the contender, and of the competing TCPs.
-    congestion: [String; 2],
+    /// The congestion control of the contender, of the competing TCPs, and of other plain TCPs.
+    congestion: [String; 3],
     seed: String,
 }
 
 impl<'a> Run<'a> {
     fn new(scenario: &'a Scenario, job: &'a Job) -> Run<'a> {
         let condition = &scenario.conditions[job.condition];
-        let configs = [&condition.configs[job.contender], &condition.beside_config()];
+        let configs = [&condition.configs[job.contender], &condition.beside_config(), &condition.plain];
         let entrant = Entrant::of(scenario, job);
         Run {
             condition,
@@ -183,24 +213,18 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn write<W: io::Write + Send>(
-        &self,
-        flow: &FlowResult,
-        number: u64,
-        columns: &[String],
-        table: &mut Table<W>,
-    ) -> io::Result<()> {
+    /// Returns the cells of [`COLUMNS`].
+    fn cells<'b>(&'b self, flow: &FlowResult, number: u64, part: &'b Part) -> [Cell<'b>; COLUMNS.len()] {
         let Run { condition, job, entrant, congestion, .. } = self;
-        let paths = condition.experiment.paths();
         let report = &flow.report;
-        let outcome = outcome(&report.outcome);
-        let first_path = Cell::Text(&paths[flow.path].name);
-        let plain = flow.class == Class::Beside || entrant.path.is_some();
+        let first_path = Cell::Text(&condition.experiment.paths()[flow.path].name);
+        let plain = flow.class != Class::Contender || entrant.path.is_some();
         let (class, scheduler, congestion) = match flow.class {
             Class::Contender => ("contender", &entrant.name, &congestion[0]),
             Class::Beside => ("beside", &self.beside, &congestion[1]),
+            Class::Other => ("other", &entrant.name, &congestion[2]),
         };
-        let own: [Cell<'_>; COLUMNS.len()] = [
+        [
             count(SCHEMA.into()),
             Cell::Text(&condition.name),
             Cell::Text(scheduler),
@@ -211,15 +235,15 @@ impl<'a> Run<'a> {
             count(job.run.into()),
             Cell::Text(&self.seed),
             count(number),
-            report.size.map_or(Cell::Missing, |size| count(size.0)),
-            Cell::Number(report.start.as_secs_f64()),
-            Cell::Flag(report::is_complete(flow, report::is_bulk(condition))),
-            Cell::Text(&outcome),
+            part.size.map_or(Cell::Missing, count),
+            Cell::Number(part.start.as_secs_f64()),
+            Cell::Flag(part.finished),
+            Cell::Text(&part.outcome),
             time(report.connected),
-            time(report.fct),
+            time(part.time),
             time(report.acked),
             time(Some(flow.time)),
-            time(Some(flow.lower_bound)),
+            time(flow.lower_bound),
             count(report.delivered),
             count(flow.goodput().0),
             count(report.data_segments),
@@ -228,13 +252,86 @@ impl<'a> Run<'a> {
             count(report.duplicate_bytes),
             count(report.rto_count),
             count(report.subflows_used.into()),
-        ];
-        let by_path = columns.iter().map(|path| {
-            let position = paths.iter().position(|other| other.name == *path);
-            let bytes = position.and_then(|position| report.bytes_by_path.get(position));
-            bytes.map_or(Cell::Missing, |bytes| count(*bytes))
-        });
-        let row: Vec<Cell<'_>> = own.into_iter().chain(by_path).collect();
-        table.row(&row)
+        ]
+    }
+
+    /// Returns the cells of [`CLASS_COLUMNS`].
+    fn class_cells(&self, flow: &FlowResult, part: &Part) -> [Cell<'a>; CLASS_COLUMNS.len()] {
+        let class = self.condition.experiment.classes.get(flow.group);
+        let text = |text: Option<&'a str>| text.map_or(Cell::Missing, Cell::Text);
+        let counted = |number: Option<u64>| number.map_or(Cell::Missing, count);
+        let (video, stream) = match flow.report.app {
+            AppReport::Video(video) => (Some(video), None),
+            AppReport::Datagrams(stream) => (None, Some(stream)),
+            _ => (None, None),
+        };
+        [
+            text(class.map(|class| class.name.as_str())),
+            text(class.map(|class| class.kind.name())),
+            text(class.map(|class| class.via.name())),
+            counted(part.number),
+            time(video.and_then(|video| video.startup)),
+            counted(video.map(|video| video.stalls.into())),
+            time(video.map(|video| video.stalled)),
+            video.and_then(|video| video.bitrate_bps).into(),
+            counted(stream.map(|stream| stream.sent)),
+            counted(stream.map(|stream| stream.received)),
+            stream.and_then(|stream| stream.delay_mean_s).into(),
+            time(stream.and_then(|stream| stream.delay_p50)),
+            time(stream.and_then(|stream| stream.delay_p95)),
+            time(stream.and_then(|stream| stream.delay_p99)),
+            stream.and_then(|stream| stream.jitter_s).into(),
+        ]
+    }
+
+    /// Returns the bytes of a flow over the path with this name.
+    fn bytes_over(&self, flow: &FlowResult, path: &str) -> Cell<'static> {
+        let position = self.condition.experiment.paths().iter().position(|other| other.name == path);
+        let bytes = position.and_then(|position| flow.report.bytes_by_path.get(position));
+        bytes.map_or(Cell::Missing, |bytes| count(*bytes))
+    }
+}
+
+/// What a row describes: a flow, or one of its requests or bursts.
+struct Part {
+    /// The number of the request or burst, from 1.
+    number: Option<u64>,
+    start: Time,
+    size: Option<u64>,
+    time: Option<Duration>,
+    finished: bool,
+    /// [`outcome`] of the flow.
+    outcome: String,
+}
+
+fn parts(condition: &Condition, flow: &FlowResult) -> Vec<Part> {
+    let report = &flow.report;
+    let numbered = |at: usize, start: Time, size: u64, time: Option<Duration>| Part {
+        number: Some(at as u64 + 1),
+        start,
+        size: Some(size),
+        time,
+        finished: time.is_some(),
+        outcome: outcome(&report.outcome),
+    };
+    match &report.app {
+        AppReport::Requests(all) => {
+            all.iter().enumerate().map(|(at, one)| numbered(at, one.at, one.response, one.time)).collect()
+        }
+        AppReport::OnOff(all) => {
+            all.iter().enumerate().map(|(at, one)| numbered(at, one.at, one.bytes, one.delay)).collect()
+        }
+        AppReport::Transfer | AppReport::Datagrams(_) | AppReport::Video(_) => {
+            let is_transfer = report.app == AppReport::Transfer;
+            let class = condition.experiment.classes.get(flow.group);
+            let bulk = class.map_or(report::is_bulk(condition), |class| class.kind.is_bulk());
+            let finished = match is_transfer {
+                true => report::is_complete(flow, bulk),
+                false => report.outcome == Outcome::Completed,
+            };
+            let size = report.size.map(|size| size.0);
+            let outcome = outcome(&report.outcome);
+            vec![Part { number: None, start: report.start, size, time: report.fct, finished, outcome }]
+        }
     }
 }

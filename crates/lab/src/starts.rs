@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::compare::{Job, Purpose};
 use crate::report::difference::{self, Difference};
+use crate::report::measured::of_flows;
 use crate::report::{is_bulk, is_complete};
 use crate::run::{Class, FlowResult, RunResult};
 use crate::scenario::{Condition, Scenario, Transport};
@@ -87,7 +88,9 @@ impl Plan {
         paths.sort_by_key(|path| estimates[*path]);
         paths.truncate(MOST_PATHS);
         paths.sort_unstable();
-        if !scenario.other_starts || contenders.is_empty() || paths.is_empty() {
+        // What matters differs from class to class.
+        let has_classes = !condition.experiment.classes.is_empty();
+        if has_classes || !scenario.other_starts || contenders.is_empty() || paths.is_empty() {
             return None;
         }
         let runs = match hops.saturating_mul(paths.len() as u64) <= CHEAP_HOPS {
@@ -123,8 +126,9 @@ impl Plan {
             .zip(places)
             .map(|(other, at)| {
                 let (other, bulk) = (flows(other), is_bulk(condition));
+                let own = flows(&compared[*at][..runs]);
                 match other.iter().flatten().all(|flow| is_complete(flow, bulk)) {
-                    true => difference::pairs(&other, &flows(&compared[*at][..runs]), bulk),
+                    true => difference::pairs(&of_flows(&other, bulk), &of_flows(&own, bulk)),
                     false => vec![Part::default(); runs],
                 }
             })

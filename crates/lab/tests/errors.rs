@@ -59,3 +59,8 @@ fn contenders_and_conditions() {
 fn graphs() {
     check("graphs.txt");
 }
+
+#[test]
+fn classes_of_traffic() {
+    check("classes.txt");
+}

@@ -8,10 +8,12 @@ use anabranch_stack::segment::Address;
 use anabranch_stack::stats::{ConnectionStats, SubflowStats};
 use anabranch_units::Duration;
 
+use crate::application::Application;
 use crate::flow::{Direction, End, FlowId, FlowSpec, Reading};
 use crate::network::HostId;
 use crate::recorder::{FlowEvent, Recorder, Scope, What, report};
 use crate::report::Failure;
+use crate::session::AppState;
 use crate::sim::{Host, Sim, Wake, lend};
 
 /// More bytes than a bulk flow ever writes.
@@ -52,17 +54,28 @@ pub(crate) struct FlowState {
     pub(crate) acked: Option<Duration>,
     pub(crate) failure: Option<Failure>,
     pub(crate) over: bool,
+    /// True if it ends by itself.
+    pub(crate) finite: bool,
+    /// The time from its start to its end, unless it is a transfer with a size.
+    pub(crate) ended: Option<Duration>,
+    /// The bytes delivered when it was broken off.
+    pub(crate) stopped: Option<u64>,
+    /// The application, unless it is a transfer.
+    pub(crate) app: Option<Box<AppState>>,
 }
 
 impl FlowState {
-    pub(crate) fn new(spec: &FlowSpec) -> FlowState {
+    pub(crate) fn new(spec: &FlowSpec, seed: u64) -> FlowState {
         let bulk = spec.size.map_or(ENDLESS, |size| size.0);
         let upload = spec.direction == Direction::Upload;
-        let client = EndState {
-            unwritten: if upload { bulk } else { spec.request.0 },
-            closes: upload,
-            ..EndState::default()
+        let is_transfer = matches!(spec.application, Application::Transfer);
+        let unwritten = match &spec.application {
+            Application::Transfer if upload => bulk,
+            Application::OnOff(_) if upload => 0,
+            Application::Transfer | Application::OnOff(_) => spec.request.0,
+            Application::Requests(_) | Application::Video(_) | Application::Datagrams(_) => 0,
         };
+        let client = EndState { unwritten, closes: upload && is_transfer, ..EndState::default() };
         FlowState {
             client,
             server: EndState::default(),
@@ -73,6 +86,10 @@ impl FlowState {
             acked: None,
             failure: None,
             over: false,
+            finite: spec.is_finite(),
+            ended: None,
+            stopped: None,
+            app: AppState::new(spec, seed),
         }
     }
 
@@ -96,6 +113,15 @@ impl<R: Recorder> Sim<R> {
     pub(crate) fn start_flow(&mut self, flow: FlowId) {
         let now = self.now;
         let spec = &self.specs[flow.index()];
+        if let Some(stop) = spec.stop {
+            self.wake_at(now + stop, Wake::Stop(flow));
+        }
+        if let Some(AppState::Datagrams(_)) = self.flows[flow.index()].app.as_deref() {
+            self.flows[flow.index()].started = true;
+            self.on_datagram_due(flow);
+            return;
+        }
+        let spec = &self.specs[flow.index()];
         let server = &mut self.hosts[spec.server.index()];
         let (slot, port) = Host::<R>::port(server.next_port);
         server.next_port += 1;
@@ -117,6 +143,7 @@ impl<R: Recorder> Sim<R> {
                 self.attach(flow, End::Client, id);
                 let client = Scope { host, connection: id };
                 self.trace(What::Flow { flow, event: FlowEvent::Start { client } });
+                self.start_app(flow);
                 self.drain(host.0);
             }
             Err(_) => self.fail(flow, Failure::Connect),
@@ -209,7 +236,9 @@ impl<R: Recorder> Sim<R> {
         let received = self.hosts[host].stack.received(id);
         if received > state.received {
             state.received = received;
-            if end == spec.receiver() {
+            if flow_state.app.is_some() {
+                self.on_app_data(flow, end, received);
+            } else if end == spec.receiver() {
                 if let Some(recorder) = &mut self.fabric.recorder {
                     let event = FlowEvent::Progress { delivered: received };
                     report(&mut **recorder, now, What::Flow { flow, event });
@@ -344,7 +373,7 @@ impl<R: Recorder> Sim<R> {
         if !state.over {
             state.over = true;
             state.failure = Some(failure);
-            self.unfinished -= usize::from(state.size.is_some());
+            self.unfinished -= usize::from(state.finite);
         }
     }
 
@@ -352,7 +381,130 @@ impl<R: Recorder> Sim<R> {
         let state = &mut self.flows[flow.index()];
         if !state.over && state.fct.is_some() && state.acked.is_some() {
             state.over = true;
-            self.unfinished -= usize::from(state.size.is_some());
+            self.unfinished -= usize::from(state.finite);
         }
+    }
+}
+
+/// Applications other than a transfer.
+impl<R: Recorder> Sim<R> {
+    /// Starts the client's application, or the sender's of an upload.
+    fn start_app(&mut self, flow: FlowId) {
+        let upload = self.specs[flow.index()].direction == Direction::Upload;
+        match self.flows[flow.index()].app.as_deref() {
+            Some(AppState::Exchanges(_)) => self.make_request(flow),
+            Some(AppState::OnOff(_)) if upload => self.send_block(flow),
+            _ => {}
+        }
+    }
+
+    /// Processes a [`Wake::App`].
+    pub(crate) fn on_app_due(&mut self, flow: FlowId) {
+        let spec = &self.specs[flow.index()];
+        let (client, sender) = (spec.client, spec.host(spec.sender()));
+        if self.flows[flow.index()].over {
+            return;
+        }
+        match self.flows[flow.index()].app.as_deref() {
+            Some(AppState::Exchanges(_)) => {
+                self.make_request(flow);
+                self.drain(client.0);
+            }
+            Some(AppState::OnOff(_)) => {
+                self.send_block(flow);
+                self.drain(sender.0);
+            }
+            Some(AppState::Datagrams(_)) => self.on_datagram_due(flow),
+            None => {}
+        }
+    }
+
+    fn make_request(&mut self, flow: FlowId) {
+        let state = &mut self.flows[flow.index()];
+        let Some(AppState::Exchanges(exchanges)) = state.app.as_deref_mut() else { return };
+        let (bytes, next) = exchanges.request(self.now);
+        state.client.unwritten += bytes;
+        self.write(flow, End::Client);
+        if let Some(next) = next {
+            self.wake_at(next, Wake::App(flow));
+        }
+    }
+
+    fn send_block(&mut self, flow: FlowId) {
+        let end = self.specs[flow.index()].sender();
+        let state = &mut self.flows[flow.index()];
+        let Some(AppState::OnOff(on_off)) = state.app.as_deref_mut() else { return };
+        let (bytes, next) = on_off.tick(self.now);
+        let sender = state.end_mut(end);
+        sender.unwritten += bytes;
+        sender.closes = next.is_none();
+        self.write(flow, end);
+        if let Some(next) = next {
+            self.wake_at(next, Wake::App(flow));
+        }
+    }
+
+    /// Reacts to data that have arrived in order: `received` bytes so far.
+    #[inline(never)]
+    fn on_app_data(&mut self, flow: FlowId, end: End, received: u64) {
+        let now = self.now;
+        let spec = &self.specs[flow.index()];
+        let (is_receiver, request) = (end == spec.receiver(), spec.request.0);
+        if is_receiver && let Some(recorder) = &mut self.fabric.recorder {
+            let event = FlowEvent::Progress { delivered: received };
+            report(&mut **recorder, now, What::Flow { flow, event });
+        }
+        let state = &mut self.flows[flow.index()];
+        match state.app.as_deref_mut() {
+            Some(AppState::Exchanges(exchanges)) if end == End::Server => {
+                state.server.unwritten += exchanges.answer(received);
+                self.write(flow, End::Server);
+            }
+            Some(AppState::Exchanges(exchanges)) => {
+                let next = exchanges.complete(now, received);
+                let over = exchanges.is_over();
+                if let Some(next) = next {
+                    self.wake_at(next, Wake::App(flow));
+                }
+                if over {
+                    self.flows[flow.index()].client.closes = true;
+                    self.write(flow, End::Client);
+                    self.end_app(flow);
+                }
+            }
+            Some(AppState::OnOff(on_off)) if is_receiver => {
+                on_off.deliver(now, received);
+                if on_off.is_over() {
+                    self.end_app(flow);
+                }
+            }
+            // The request of a download.
+            Some(AppState::OnOff(_)) if received >= request => self.send_block(flow),
+            _ => {}
+        }
+    }
+
+    /// Ends a flow that is complete.
+    pub(crate) fn end_app(&mut self, flow: FlowId) {
+        let ended = self.now.since(self.specs[flow.index()].start);
+        let state = &mut self.flows[flow.index()];
+        if !state.over {
+            state.over = true;
+            state.ended = Some(ended);
+            self.unfinished -= usize::from(state.finite);
+        }
+    }
+
+    /// Breaks a transfer off, and keeps the number of bytes delivered.
+    pub(crate) fn stop_flow(&mut self, flow: FlowId) {
+        let spec = &self.specs[flow.index()];
+        let sender = spec.sender();
+        if self.flows[flow.index()].over {
+            return;
+        }
+        let delivered = self.flow_report(flow).delivered;
+        self.flows[flow.index()].stopped = Some(delivered);
+        self.end_app(flow);
+        self.abort(flow, sender);
     }
 }

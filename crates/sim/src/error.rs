@@ -58,6 +58,8 @@ pub enum FlowError {
     ZeroRequest,
     /// The receiver reads at rate 0.
     ZeroReadingRate,
+    /// The application is invalid.
+    Application(&'static str),
 }
 
 impl fmt::Display for SimError {
@@ -84,6 +86,7 @@ impl fmt::Display for FlowError {
                 f.write_str("the size is 0; give at least 1 byte, or none for a bulk flow")
             }
             FlowError::ZeroRequest => f.write_str("the request has 0 bytes; give at least 1"),
+            FlowError::Application(problem) => f.write_str(problem),
             FlowError::ZeroReadingRate => {
                 f.write_str("the receiver reads at rate 0; give a positive rate, or a pause")
             }
@@ -130,5 +133,8 @@ pub(crate) fn check_flow(
     if flow.reading == Reading::AtRate(Rate(0)) {
         return fail(FlowError::ZeroReadingRate);
     }
-    Ok(())
+    match flow.check_application() {
+        Some(problem) => fail(FlowError::Application(problem)),
+        None => Ok(()),
+    }
 }

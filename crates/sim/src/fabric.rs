@@ -234,6 +234,23 @@ impl<R: Recorder> Fabric<R> {
     /// Sends a packet of a host.
     #[inline]
     pub(crate) fn send(&mut self, now: Time, host: u32, path: PathId, segment: &Segment) {
+        self.send_any(now, host, path, segment, None);
+    }
+
+    /// Sends a packet of `wire_bytes`, whatever the length of the segment.
+    pub(crate) fn send_sized(
+        &mut self,
+        now: Time,
+        host: u32,
+        path: PathId,
+        segment: &Segment,
+        wire_bytes: u32,
+    ) {
+        self.send_any(now, host, path, segment, Some(wire_bytes));
+    }
+
+    #[inline(always)]
+    fn send_any(&mut self, now: Time, host: u32, path: PathId, segment: &Segment, wire: Option<u32>) {
         if segment.payload_len > 0 {
             self.data_packets += 1;
         }
@@ -242,7 +259,7 @@ impl<R: Recorder> Fabric<R> {
                 let hop = if hop & CHOICE == 0 { hop } else { self.choose(hop, segment) };
                 let hop = if segment.payload_len > 0 { hop | DATA } else { hop };
                 let (packet, wire_bytes) = self.pool.insert(segment);
-                self.enter(now, Ticket { packet, hop }, wire_bytes);
+                self.enter(now, Ticket { packet, hop }, wire.unwrap_or(wire_bytes));
             }
             None => {
                 self.unroutable += 1;

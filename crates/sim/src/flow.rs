@@ -5,6 +5,8 @@ use core::net::IpAddr;
 use anabranch_stack::config::SimConfig;
 use anabranch_units::{Bytes, Duration, Rate, Time};
 
+use crate::application::{Application, Pace};
+use crate::distribution::Distribution;
 use crate::network::HostId;
 
 /// Identifies a flow of a run: its index in the list.
@@ -70,8 +72,12 @@ pub struct FlowSpec {
     pub server: HostId,
     /// The address to which the client connects.
     pub server_address: IpAddr,
-    /// The number of bytes sent, at least one; none sends until the end of the run.
+    /// The number of bytes sent, at least one; none sends until the end of the run, or as the application does.
     pub size: Option<Bytes>,
+    /// The applications at both ends.
+    pub application: Application,
+    /// The time after its start at which a transfer without a size is broken off; its results are those at that time.
+    pub stop: Option<Duration>,
     /// The direction of the data.
     pub direction: Direction,
     /// The length of the request of a download, at least one byte.
@@ -87,6 +93,8 @@ pub struct FlowSpec {
     /// The server's settings.
     pub server_config: SimConfig,
 }
+
+const FROM_SERVER: &str = "responses are sent by the server; make the flow a download";
 
 impl FlowSpec {
     /// The default length of a request.
@@ -110,6 +118,8 @@ impl FlowSpec {
             server: server.0,
             server_address: server.1,
             size,
+            application: Application::Transfer,
+            stop: None,
             direction: Direction::Upload,
             request: FlowSpec::REQUEST,
             hint: true,
@@ -127,6 +137,59 @@ impl FlowSpec {
     /// Returns this flow as a download.
     pub fn download(self) -> FlowSpec {
         FlowSpec { direction: Direction::Download, ..self }
+    }
+
+    /// True if it ends by itself.
+    pub(crate) const fn is_finite(&self) -> bool {
+        self.size.is_some() || self.stop.is_some() || !matches!(self.application, Application::Transfer)
+    }
+
+    /// Returns the problem of the application, if there is one.
+    pub(crate) fn check_application(&self) -> Option<&'static str> {
+        let is_transfer = matches!(self.application, Application::Transfer);
+        if !is_transfer && self.size.is_some() {
+            return Some("an application other than a transfer has no size; give none");
+        }
+        if self.stop.is_some() && !(is_transfer && self.size.is_none()) {
+            return Some("only a transfer without a size can be broken off; give no stop");
+        }
+        let downloads = self.direction == Direction::Download;
+        match &self.application {
+            Application::Transfer => None,
+            Application::Requests(plan) => {
+                let think = match &plan.pace {
+                    Pace::Closed(Distribution::Constant(0.0)) => true,
+                    Pace::Closed(times) | Pace::Open(times) => times.is_valid(),
+                };
+                let valid =
+                    think && plan.request.is_valid() && plan.response.is_valid() && plan.count != Some(0);
+                let problem = "requests need positive sizes and times; give positive parameters";
+                (!valid).then_some(problem).or((!downloads).then_some(FROM_SERVER))
+            }
+            Application::Video(plan) => {
+                let valid = plan.segments > 0
+                    && plan.segment.0 > 0
+                    && plan.startup <= plan.buffer
+                    && plan.resume <= plan.buffer
+                    && (1..=255).contains(&plan.ladder.len())
+                    && plan.ladder[0].0 > 0
+                    && plan.ladder.windows(2).all(|two| two[0] < two[1]);
+                let problem =
+                    "a video needs segments, increasing bitrates, and a buffer above its thresholds";
+                (!valid).then_some(problem).or((!downloads).then_some(FROM_SERVER))
+            }
+            Application::OnOff(plan) => {
+                let valid = plan.on.is_valid() && plan.off.is_valid() && plan.rate.0 > 0;
+                (!valid)
+                    .then_some("an on/off sender needs a rate and positive times; give positive parameters")
+            }
+            Application::Datagrams(plan) => {
+                let valid = plan.gap.is_valid() && (1..=65_000).contains(&plan.payload) && plan.span.0 > 0;
+                (!valid).then_some(
+                    "datagrams need a payload of 1 to 65000 bytes, a gap and a time; give all three",
+                )
+            }
+        }
     }
 
     /// Returns the end that sends the data.
@@ -165,7 +228,7 @@ impl FlowSpec {
         }
         if self.counts_only(end) {
             config.only.consume_at_once = true;
-            if !progress {
+            if !progress && matches!(self.application, Application::Transfer) {
                 let whole = if end == self.receiver() { self.size } else { Some(self.request) };
                 config.only.readable_from = whole.unwrap_or(Bytes::MAX);
             }

@@ -35,7 +35,10 @@
 #![warn(unreachable_pub)]
 
 mod app;
+pub mod application;
 mod calendar;
+mod datagrams;
+pub mod distribution;
 mod error;
 mod fabric;
 mod flow;
@@ -44,10 +47,12 @@ mod pool;
 mod recorder;
 mod report;
 pub mod routing;
+mod session;
 mod sim;
 pub mod topology;
 pub mod traffic;
 
+pub use application::{AppReport, Application};
 pub use error::{FlowError, SimError};
 pub use flow::{Direction, End, FlowId, FlowSpec, Reading};
 pub use network::{

@@ -6,9 +6,11 @@ use anabranch_stack::stats::{ConnectionStats, SubflowStats};
 use anabranch_units::{Bytes, Duration, Rate, Time};
 
 use crate::app::EndState;
+use crate::application::AppReport;
 use crate::flow::{End, FlowId};
 use crate::network::HostId;
 use crate::recorder::Recorder;
+use crate::session::AppState;
 use crate::sim::Sim;
 
 /// The results of a run.
@@ -90,6 +92,10 @@ pub struct FlowReport {
     pub duplicate_bytes: u64,
     /// Retransmission timeouts of the sender's subflows.
     pub rto_count: u64,
+    /// The time from its start to its end; none for a transfer with a size and for a flow that has not ended.
+    pub ended: Option<Duration>,
+    /// The results of its application.
+    pub app: AppReport,
     /// The sending end.
     pub sender: EndReport,
     /// The receiving end.
@@ -170,6 +176,7 @@ impl<R: Recorder> Sim<R> {
     /// # Panics
     /// If the flow does not exist.
     pub fn flow_report(&self, flow: FlowId) -> FlowReport {
+        let now = self.now;
         let spec = &self.specs[flow.index()];
         let state = &self.flows[flow.index()];
         let (sending, receiving) = (state.end(spec.sender()), state.end(spec.receiver()));
@@ -188,7 +195,11 @@ impl<R: Recorder> Sim<R> {
         }
         // A late reader may not have been notified of the last bytes yet.
         let arrived = receiver.connection.unwrap_or_default();
-        let delivered = receiving.received.max(arrived.received);
+        let delivered = match (state.stopped, state.app.as_deref()) {
+            (Some(delivered), _) => delivered,
+            (None, Some(AppState::Datagrams(state))) => state.received() * state.payload(),
+            (None, _) => receiving.received.max(arrived.received),
+        };
         let all = spec.size.is_some_and(|size| arrived.received >= size.0);
         let fct = state.fct.or(all.then(|| arrived.last_in_order.since(spec.start)));
         let outcome = match state.failure {
@@ -208,7 +219,10 @@ impl<R: Recorder> Sim<R> {
             acked: state.acked,
             connected: state.connected,
             delivered,
-            written: sending.written,
+            written: match state.app.as_deref() {
+                Some(AppState::Datagrams(state)) => state.sent() * state.payload(),
+                _ => sending.written,
+            },
             data_acked: sender.connection.map_or(0, |connection| connection.data_acked),
             bytes_by_path,
             subflows_used: sum(&sender, |subflow| u64::from(subflow.counters.bytes_sent > 0)) as u32,
@@ -217,6 +231,8 @@ impl<R: Recorder> Sim<R> {
             reinjected_bytes: sum(&sender, |subflow| subflow.counters.bytes_reinjected),
             duplicate_bytes: sum(&receiver, |subflow| subflow.counters.bytes_duplicate),
             rto_count: sum(&sender, |subflow| subflow.counters.timeouts),
+            ended: state.ended,
+            app: state.app.as_deref().map(|app| app.report(now)).unwrap_or_default(),
             sender,
             receiver,
         }

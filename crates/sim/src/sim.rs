@@ -8,7 +8,7 @@ use anabranch_link::{Change, LinkConfigError};
 use anabranch_stack::config::{EndpointConfig, Entropy, LocalAddress};
 use anabranch_stack::endpoint::Endpoint;
 use anabranch_stack::event::{ConnectionId, Placement};
-use anabranch_stack::segment::{PathId, Segment};
+use anabranch_stack::segment::{Flags, PathId, Segment};
 use anabranch_units::{RandomStream, Time};
 
 use crate::app::FlowState;
@@ -34,7 +34,7 @@ pub struct Sim<R: Recorder = ()> {
     pub(crate) specs: Vec<FlowSpec>,
     pub(crate) flows: Vec<FlowState>,
     agenda: Agenda,
-    /// The number of flows with a size that are not over.
+    /// The number of flows that end by themselves and are not over.
     pub(crate) unfinished: usize,
     pub(crate) sized: bool,
     events: u64,
@@ -43,7 +43,7 @@ pub struct Sim<R: Recorder = ()> {
     /// The placements of a payload; reused for every packet.
     placed: Vec<Placement>,
     /// The segment between the pool and a stack; reused for every packet.
-    segment: Segment,
+    pub(crate) segment: Segment,
 }
 
 /// A host in a run.
@@ -87,6 +87,10 @@ pub(crate) enum Wake {
     Start(FlowId),
     /// An application reads again.
     Read(FlowId),
+    /// An application continues.
+    App(FlowId),
+    /// A transfer is broken off.
+    Stop(FlowId),
     /// An address changes; the index in the network's list.
     Address(u32),
     /// A link goes down or comes up.
@@ -180,13 +184,13 @@ impl<R: Recorder> Sim<R> {
         for (index, flow) in flows.iter().enumerate() {
             agenda.push(flow.start, Wake::Start(FlowId(index as u32)));
         }
-        let unfinished = flows.iter().filter(|flow| flow.size.is_some()).count();
+        let unfinished = flows.iter().filter(|flow| flow.is_finite()).count();
         let mut sim = Sim {
             now: Time::ZERO,
             network: Arc::new(network),
             fabric,
             hosts,
-            flows: flows.iter().map(FlowState::new).collect(),
+            flows: flows.iter().map(|flow| FlowState::new(flow, seed)).collect(),
             specs: flows,
             agenda,
             unfinished,
@@ -227,7 +231,7 @@ impl<R: Recorder> Sim<R> {
         self.report()
     }
 
-    /// True if there are flows with a size and all of them are over: delivered and acknowledged, or failed.
+    /// True if there are flows that end by themselves and all of them are over: delivered and acknowledged, or failed.
     #[inline]
     pub fn is_complete(&self) -> bool {
         self.sized && self.unfinished == 0
@@ -284,6 +288,10 @@ impl<R: Recorder> Sim<R> {
         let (now, placed, segment) = (self.now, &mut self.placed, &mut self.segment);
         self.fabric.pool.read(packet, segment);
         self.fabric.pool.release(packet);
+        if segment.flags == Flags::default() {
+            self.on_datagram();
+            return;
+        }
         lend(&mut self.fabric.recorder, &mut self.hosts[host as usize].stack, |stack| {
             stack.handle_segment(now, path, segment, placed);
         });
@@ -316,6 +324,8 @@ impl<R: Recorder> Sim<R> {
             match wake {
                 Wake::Start(flow) => self.start_flow(flow),
                 Wake::Read(flow) => self.read_again(flow),
+                Wake::App(flow) => self.on_app_due(flow),
+                Wake::Stop(flow) => self.stop_flow(flow),
                 Wake::Address(index) => {
                     let change = self.network.address_changes()[index as usize];
                     self.set_address_up(change.host, change.path, change.up);

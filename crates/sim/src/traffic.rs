@@ -8,10 +8,11 @@ use core::fmt;
 
 use anabranch_units::{Bytes, Duration, RandomStream, Rate, Time};
 
+use crate::distribution::Distribution;
 use crate::flow::FlowSpec;
 
 /// The distribution of flow sizes.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum Sizes {
     /// A fixed size.
     Fixed(Bytes),
@@ -24,6 +25,8 @@ pub enum Sizes {
         /// The largest size: the distribution is truncated here.
         max: Option<Bytes>,
     },
+    /// Any distribution of bytes.
+    Drawn(Distribution),
     /// Flows send until the end of the run.
     Bulk,
 }
@@ -36,6 +39,7 @@ impl Sizes {
     pub fn mean(&self) -> f64 {
         match *self {
             Sizes::Fixed(size) => size.0 as f64,
+            Sizes::Drawn(ref distribution) => distribution.mean(),
             Sizes::Bulk => f64::INFINITY,
             Sizes::Pareto { shape, scale, max: None } if shape > 1.0 => {
                 scale.0 as f64 * shape / (shape - 1.0)
@@ -64,6 +68,7 @@ impl Sizes {
         match *self {
             Sizes::Fixed(size) => Some(size),
             Sizes::Bulk => None,
+            Sizes::Drawn(ref distribution) => Some(distribution.size_at(uniform)),
             Sizes::Pareto { shape, scale, max } => {
                 let low = scale.0 as f64;
                 let mass = match max {
@@ -82,6 +87,7 @@ impl Sizes {
     fn check(&self) -> Result<(), TrafficError> {
         match *self {
             Sizes::Fixed(Bytes(0)) => Err(TrafficError::ZeroSize),
+            Sizes::Drawn(ref distribution) if !distribution.is_valid() => Err(TrafficError::Distribution),
             Sizes::Pareto { scale: Bytes(0), .. } => Err(TrafficError::ZeroSize),
             Sizes::Pareto { shape, .. } if !(shape.is_finite() && shape > 0.0) => {
                 Err(TrafficError::Shape(shape))
@@ -116,6 +122,15 @@ pub enum Starts {
         mean_gap: Duration,
         /// The largest number of flows.
         max_count: Option<usize>,
+    },
+    /// With gaps from a distribution; constant gaps are periodic.
+    Gaps {
+        /// The start of the first flow.
+        from: Time,
+        /// The gaps between two starts, in nanoseconds.
+        gap: Distribution,
+        /// The number of flows.
+        count: usize,
     },
 }
 
@@ -181,6 +196,17 @@ impl Traffic {
         match &self.starts {
             Starts::Together { count, .. } if *count > Traffic::MAX_FLOWS => Err(TrafficError::TooManyFlows),
             Starts::Together { at, count } => Ok((0..*count).map(|_| drawn(*at)).collect()),
+            Starts::Gaps { count, .. } if *count > Traffic::MAX_FLOWS => Err(TrafficError::TooManyFlows),
+            Starts::Gaps { gap, .. } if !gap.is_valid() => Err(TrafficError::Distribution),
+            Starts::Gaps { from, gap, count } => {
+                let mut at = *from;
+                let mut next = || {
+                    let start = at;
+                    at += gap.draw_time(&mut times);
+                    start
+                };
+                Ok((0..*count).map(|_| drawn(next())).collect())
+            }
             Starts::At(times) => Ok(times.iter().map(|at| drawn(*at)).collect()),
             Starts::Poisson { from, until, mean_gap, max_count } => {
                 if mean_gap.is_zero() {
@@ -239,6 +265,8 @@ pub enum TrafficError {
     },
     /// The load, the capacity or the mean size does not determine a gap.
     Load(f64),
+    /// A parameter of a distribution is not positive and finite.
+    Distribution,
     /// An unlimited number of flows at one time.
     ZeroGap,
     /// There are more than [`Traffic::MAX_FLOWS`].
@@ -255,6 +283,9 @@ impl fmt::Display for TrafficError {
             }
             TrafficError::Load(load) => {
                 write!(f, "the load is {load}; load, capacity and mean size must all be positive and finite")
+            }
+            TrafficError::Distribution => {
+                f.write_str("a parameter of a distribution is not positive and finite; give positive numbers")
             }
             TrafficError::ZeroGap => {
                 f.write_str("the mean gap between flows is 0; give at least 1 ns, or start them together")

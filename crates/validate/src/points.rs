@@ -147,6 +147,7 @@ impl Point {
         let (condition, contender) = (&mut scenario.conditions[0], &scenario.contenders[0]);
         let traffic = &condition.experiment.traffic;
         condition.experiment.has_fixed_paths().map_err(|text| wrong(&text))?;
+        condition.experiment.has_one_class().map_err(|text| wrong(&text))?;
         for config in [&condition.configs[0], &condition.base] {
             config.for_real_hosts().map_err(|setting| {
                 let profile = condition.experiment.profile.name();
@@ -318,6 +319,7 @@ fn check(experiment: &Experiment) -> Result<(), String> {
     let traffic = &experiment.traffic;
     let no = |text: &str| Err(text.to_owned());
     experiment.has_fixed_paths()?;
+    experiment.has_one_class()?;
     if experiment.profile != Profile::Linux {
         return no("its profile is not `linux`, which is the kernel's");
     }

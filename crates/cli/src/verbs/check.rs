@@ -6,7 +6,7 @@ use anabranch_lab::scenario::{Document, Scenario};
 
 use crate::args::{Show, read};
 use crate::failure::Failure;
-use crate::table::wrap;
+use crate::table::{wrap, wrap_behind};
 use crate::terminal::{GOOD, paint};
 use crate::{output, terminal};
 
@@ -54,5 +54,23 @@ fn summary(name: &str, scenario: &Scenario) -> String {
     });
     let remarks: String = remarks.collect();
     let sentence = format!("{name}: {}: {}", paint(GOOD, "OK"), parts.join(", "));
-    format!("{}{remarks}hash {}\n", wrap(&sentence, terminal::text_width()), scenario.hash())
+    let mut text = wrap(&sentence, terminal::text_width()) + &remarks;
+    let mut last: Vec<String> = Vec::new();
+    for condition in &scenario.conditions {
+        let lines: Vec<String> = condition
+            .experiment
+            .classes
+            .iter()
+            .map(|class| {
+                wrap_behind("  ", &format!("{}: {}", class.name, class.describe()), terminal::text_width())
+            })
+            .collect();
+        // Conditions with the same traffic are described once.
+        if !lines.is_empty() && lines != last {
+            let of = if condition.name.is_empty() { String::new() } else { format!(" ({})", condition.name) };
+            text.push_str(&format!("traffic{of}:\n{}", lines.concat()));
+            last = lines;
+        }
+    }
+    format!("{text}hash {}\n", scenario.hash())
 }

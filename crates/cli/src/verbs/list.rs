@@ -32,6 +32,8 @@ enum What {
     Presets,
     /// Settings of a connection, for --set or under `[connection]`
     Knobs,
+    /// Distributions of sizes and times
+    Distributions,
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
@@ -43,6 +45,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         What::Scenarios => list::scenarios()?,
         What::Presets => list::presets(),
         What::Knobs => list::knobs(),
+        What::Distributions => list::distributions(),
     };
     if args.show.json { output::print_json(&items) } else { output::print(&text(&items)) }
 }

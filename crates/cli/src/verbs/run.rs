@@ -1,5 +1,7 @@
 //! `anabranch run`
 
+mod classes;
+
 use anabranch_lab::compare::{Options, single_runs};
 use anabranch_lab::output::{Flow, Runs};
 use anabranch_lab::scenario::Scenario;
@@ -71,6 +73,12 @@ fn text(scenario: &Scenario, output: &Runs) -> String {
     for condition in &scenario.conditions {
         if scenario.conditions.len() > 1 {
             text.push_str(&format!("{}\n", condition.name));
+        }
+        if !condition.experiment.classes.is_empty() {
+            let flows = output.flows.iter().filter(|flow| flow.condition == condition.name);
+            text.push_str(&classes::table(condition, flows));
+            text.push('\n');
+            continue;
         }
         let mut table = Table::new()
             .column("scheduler", Align::Left)

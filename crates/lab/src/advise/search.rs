@@ -70,6 +70,11 @@ impl<'a> Setting<'a> {
             error.help = Some("give a second `--path`".to_owned());
             return Err(error.into());
         }
+        if let Err(text) = condition.experiment.has_one_class() {
+            let mut error = ScenarioError::new(format!("there is no advice for this scenario: {text}"));
+            error.help = Some("`anabranch compare` judges each class".to_owned());
+            return Err(error.into());
+        }
         let bulk = report::is_bulk(condition);
         Ok(Setting { document: document.clone(), options, position, bulk, scenario })
     }

@@ -19,7 +19,7 @@ use std::io::{self, Write};
 use anabranch_link::{DropReason, LossCause};
 use anabranch_sim::{HostId, LinkEvent, LinkId, Network, Recorder, Trace, Wants, What};
 use anabranch_stack::observer::{StackEvent, StackEvents};
-use anabranch_stack::segment::Segment;
+use anabranch_stack::segment::{Flags, Segment};
 use anabranch_units::Time;
 use anabranch_wire::pcapng::{Direction, InterfaceId, Packet, Writer};
 use anabranch_wire::remarks::Remarks;
@@ -131,6 +131,10 @@ impl<W: Write> Capture<W> {
 
     /// Prepares a packet, to be written when the next one comes.
     fn take(&mut self, now: Time, interface: InterfaceId, direction: Direction, segment: &Segment) {
+        // A datagram is a segment without a flag, which TCP never sends. A capture has segments only.
+        if segment.flags == Flags::default() {
+            return;
+        }
         self.write_latest();
         self.comment.clear();
         if direction == Direction::Outbound {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::scenario::Scenario;
+use crate::scenario::{Condition, Kind, Scenario};
 
 /// The summary of a valid scenario.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -21,8 +21,30 @@ pub struct Check {
     pub contenders: Vec<String>,
     /// The number of runs.
     pub runs: u32,
+    /// The classes of traffic; absent if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub traffic: Vec<CheckClass>,
     /// Values that are probably not intended.
     pub warnings: Vec<String>,
+}
+
+/// A class of traffic.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CheckClass {
+    /// The name of the condition.
+    pub condition: String,
+    /// Its name.
+    pub name: String,
+    /// Its kind.
+    pub kind: &'static str,
+    /// Its transport protocol.
+    pub transport: &'static str,
+    /// The number of its flows.
+    pub flows: u32,
+    /// A description in one sentence.
+    pub description: String,
+    /// True if its flows have a lower bound.
+    pub lower_bound: bool,
 }
 
 impl Check {
@@ -37,7 +59,21 @@ impl Check {
             conditions: scenario.conditions.iter().map(|condition| condition.name.clone()).collect(),
             contenders: scenario.contenders.iter().map(|contender| contender.name.clone()).collect(),
             runs: scenario.runs,
+            traffic: scenario.conditions.iter().flat_map(classes).collect(),
             warnings: scenario.warnings(),
         }
     }
+}
+
+fn classes(condition: &Condition) -> Vec<CheckClass> {
+    let class = |class: &crate::scenario::TrafficClass| CheckClass {
+        condition: condition.name.clone(),
+        name: class.name.clone(),
+        kind: class.kind.name(),
+        transport: class.via.name(),
+        flows: class.flows,
+        description: class.describe(),
+        lower_bound: matches!(class.kind, Kind::Transfer { .. }),
+    };
+    condition.experiment.classes.iter().map(class).collect()
 }

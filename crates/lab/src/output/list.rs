@@ -7,7 +7,7 @@ use anabranch_stack::scheduler::SchedulerKind;
 use serde::Serialize;
 
 use crate::ScenarioError;
-use crate::scenario::{Document, knobs, library, presets};
+use crate::scenario::{Document, PUBLISHED, knobs, library, presets};
 
 /// A row of a list.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -148,4 +148,15 @@ pub fn knobs() -> Vec<Item> {
         Item { knob: Some(Knob { linux, ns3 }), ..Item::new(knob.name, knob.what) }
     };
     knobs::ALL.iter().map(item).collect()
+}
+
+/// Returns the distributions of sizes and times.
+pub fn distributions() -> Vec<Item> {
+    let tables = crate::scenario::distributions();
+    let table = |(name, parameters, what): &(&str, &[&str], &str)| {
+        Item::new(&format!("{{ distribution = \"{name}\", {} }}", parameters.join(", ")), what)
+    };
+    let web = Item::new("web", "sizes: web-like, Pareto with shape 1.5 and scale 19 KB, mean 57 KB");
+    let published = PUBLISHED.iter().map(|one| Item::new(one.name, &format!("sizes: {}", one.what)));
+    core::iter::once(web).chain(published).chain(tables.iter().map(table)).collect()
 }

@@ -6,15 +6,18 @@
 //! them in.
 
 mod check;
+mod class;
 mod list;
 mod model;
 mod run;
 mod select;
 mod sweep;
 
-pub use check::Check;
+pub use check::{Check, CheckClass};
+pub use class::{ClassDatagrams, ClassPart, ClassResult, ClassVideo};
 pub use list::{
-    Item, Knob, Parameter, congestion, knobs, parameters, presets, profiles, scenarios, schedulers,
+    Item, Knob, Parameter, congestion, distributions, knobs, parameters, presets, profiles, scenarios,
+    schedulers,
 };
 pub use model::{Model, Round, State, TooManyStates};
 pub use run::{Flow, LinkCounters, RUN_SCHEMA, Runs, Setting};

@@ -6,6 +6,7 @@ use anabranch_units::Duration;
 use serde::Serialize;
 
 use super::VERSION;
+use super::class::{self, ClassResult};
 use crate::compare::{Cost, Job};
 use crate::report::beside_name;
 use crate::run::{Class, FlowResult, LinkReport, RunResult};
@@ -99,9 +100,12 @@ pub struct Flow {
     /// The number of retransmission timeouts.
     pub rto_count: u64,
     /// The lower bound of the completion time for any schedule.
-    pub lower_bound_s: f64,
+    pub lower_bound_s: Option<f64>,
     /// The time over the lower bound.
     pub vs_lower_bound: Option<f64>,
+    /// The result of a flow of a class.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub class: Option<ClassResult>,
 }
 
 /// The counters of a link in a run. Packets and bytes are whole packets with their IP headers.
@@ -208,14 +212,18 @@ impl Flow {
         let report = &result.report;
         let ratio = |part: u64, whole: u64| if whole > 0 { part as f64 / whole as f64 } else { 0.0 };
         let seconds = |span: Duration| span.as_secs_f64();
-        let bound = result.lower_bound.as_secs_f64();
-        let (scheduler, config) = match result.class {
-            Class::Contender => (contender, condition.configs[job.contender].clone()),
-            Class::Beside => (beside_name(&contender), condition.beside_config()),
-        };
+        let bound = result.lower_bound.map(seconds);
+        let class = condition.experiment.classes.get(result.group);
         Flow {
-            scheduler,
-            congestion: config.congestion.name().to_owned(),
+            scheduler: match result.class {
+                Class::Beside => beside_name(&contender),
+                Class::Contender | Class::Other => contender,
+            },
+            congestion: match result.class {
+                Class::Contender => condition.configs[job.contender].congestion.name().to_owned(),
+                Class::Beside => condition.beside_config().congestion.name().to_owned(),
+                Class::Other => class::congestion(condition, class).to_owned(),
+            },
             condition: condition.name.clone(),
             flow: report.name.clone(),
             first_path: condition.experiment.paths()[result.path].name.clone(),
@@ -235,7 +243,8 @@ impl Flow {
             duplicate_ratio: ratio(report.duplicate_bytes, report.duplicate_bytes + report.delivered),
             rto_count: report.rto_count,
             lower_bound_s: bound,
-            vs_lower_bound: (bound > 0.0).then(|| result.time.as_secs_f64() / bound),
+            vs_lower_bound: bound.filter(|bound| *bound > 0.0).map(|bound| result.time.as_secs_f64() / bound),
+            class: class.map(|class| ClassResult::new(class, result)),
         }
     }
 }

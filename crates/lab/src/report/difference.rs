@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::run::FlowResult;
+use super::measured::Measured;
 use crate::stats::{self, Interval, Part, Pooled};
 
 /// A difference and its interval.
@@ -63,19 +63,16 @@ impl Difference {
     }
 }
 
-/// Returns for each run the sums of both contenders' times over the flows that both have delivered; for bulk
-/// the sums of their goodputs. Flows with the same number are the same transfer and form a pair; a flow that
+/// Returns for each run the sums of both contenders' values over the flows for which both have one: those that both
+/// have delivered, for bulk all. Flows with the same number are the same transfer and form a pair; a flow that
 /// only one of them has delivered is in neither sum.
-pub(crate) fn pairs(runs: &[Vec<&FlowResult>], other: &[Vec<&FlowResult>], bulk: bool) -> Vec<Part> {
-    let part = |(own, other): (&Vec<&FlowResult>, &Vec<&FlowResult>)| {
+pub(crate) fn pairs(runs: &[Vec<Measured>], other: &[Vec<Measured>]) -> Vec<Part> {
+    let part = |(own, other): (&Vec<Measured>, &Vec<Measured>)| {
         let mut part = Part::default();
         for (own, other) in own.iter().zip(other) {
-            if bulk {
-                part.sum += own.goodput().as_bps_f64();
-                part.count += other.goodput().as_bps_f64();
-            } else if let (Some(own), Some(other)) = (own.report.fct, other.report.fct) {
-                part.sum += own.as_secs_f64();
-                part.count += other.as_secs_f64();
+            if let (Some(own), Some(other)) = (own.value, other.value) {
+                part.sum += own;
+                part.count += other;
             }
         }
         part

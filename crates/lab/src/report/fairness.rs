@@ -190,7 +190,7 @@ impl<'a> Field<'a> {
         Some(Party {
             scheduler: match first.class {
                 Class::Contender => self.entrant.name.clone(),
-                Class::Beside => super::beside_name(&self.entrant.name),
+                Class::Beside | Class::Other => super::beside_name(&self.entrant.name),
             },
             flow: is_one.then(number),
             flows: members.len(),
@@ -220,6 +220,10 @@ pub(crate) fn fairness(
     condition: &Condition,
     entrants: &[Entrant<'_>],
 ) -> Vec<Fairness> {
+    if !condition.experiment.classes.is_empty() {
+        // The flows of different classes do not want the same share.
+        return Vec::new();
+    }
     let listed = entrants.iter().filter(|entrant| entrant.listed);
     let fields: Vec<Field<'_>> = listed.map(|entrant| Field::new(condition, entrant)).collect();
     let count = fields.first().map_or(0, |field| field.runs.first().map_or(0, |run| run.len()));

@@ -27,11 +27,22 @@ fn flow(class: Class, path: usize, kbps: u64) -> FlowResult {
         reinjected_bytes: 0,
         duplicate_bytes: 0,
         rto_count: 0,
+        ended: None,
+        app: Default::default(),
         sender: EndReport::default(),
         receiver: EndReport::default(),
     };
     let time = Duration::from_secs(1);
-    FlowResult { class, pair: 0, report, path, reinjected_segments: 0, lower_bound: Duration::ZERO, time }
+    FlowResult {
+        class,
+        group: 0,
+        pair: 0,
+        report,
+        path,
+        reinjected_segments: 0,
+        lower_bound: Some(Duration::ZERO),
+        time,
+    }
 }
 
 /// Returns runs with these rates of the contender's flows and of the competing TCPs, on path 1.

@@ -1,13 +1,16 @@
 //! Results as rows: one for each condition and contender.
 
+mod classes;
 pub(crate) mod difference;
 mod fair_share;
 pub mod fairness;
+pub(crate) mod measured;
 mod setting;
 pub mod verdict;
 
 use serde::Serialize;
 
+pub use classes::{DatagramRow, VideoRow};
 pub use difference::Difference;
 pub use setting::{PhaseLimits, Setting};
 
@@ -128,6 +131,21 @@ pub struct Row {
     pub vs_lower_bound: Option<f64>,
     /// The values of each run.
     pub by_run: ByRun,
+    /// The class of traffic, if the scenario has classes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<String>,
+    /// Its kind.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<&'static str>,
+    /// Its transport: `contender`, `tcp` or `udp`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transport: Option<&'static str>,
+    /// The results of videos.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub video: Option<VideoRow>,
+    /// The results of datagrams.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub datagrams: Option<DatagramRow>,
 }
 
 /// The values of each run, in order from run 0.
@@ -158,6 +176,9 @@ impl ByRun {
 
 /// Returns the rows of a condition.
 pub(crate) fn rows(scenario: &Scenario, condition: &Condition, entrants: &[Entrant<'_>]) -> Vec<Row> {
+    if !condition.experiment.classes.is_empty() {
+        return classes::rows(scenario, condition, entrants);
+    }
     let bulk = is_bulk(condition);
     let classes: &[Class] = match condition.experiment.traffic.beside {
         Some(_) => &[Class::Contender, Class::Beside],
@@ -168,14 +189,15 @@ pub(crate) fn rows(scenario: &Scenario, condition: &Condition, entrants: &[Entra
         entrants.iter().position(|entrant| entrant.listed && Some(entrant.contender) == scenario.reference);
     for class in classes {
         let flows: Vec<_> = entrants.iter().map(|entrant| entrant.flows(*class)).collect();
+        let values: Vec<_> = flows.iter().map(|runs| measured::of_flows(runs, bulk)).collect();
         let against = |of: &dyn Fn(&Entrant<'_>) -> bool| -> Vec<Option<Difference>> {
             let Some(reference) = reference else { return vec![None; entrants.len()] };
             // The contenders are one family, in which entries of others are empty.
-            let series: Vec<Vec<Part>> = flows
+            let series: Vec<Vec<Part>> = values
                 .iter()
                 .zip(entrants)
                 .map(|(runs, entrant)| match of(entrant) {
-                    true => difference::pairs(runs, &flows[reference], bulk),
+                    true => difference::pairs(runs, &values[reference]),
                     false => vec![Part::default(); runs.len()],
                 })
                 .collect();
@@ -184,17 +206,17 @@ pub(crate) fn rows(scenario: &Scenario, condition: &Condition, entrants: &[Entra
         let listed = against(&|entrant| entrant.listed);
         let others = against(&|entrant| !entrant.listed);
         for (at, entrant) in entrants.iter().enumerate() {
-            let mut row = row(condition, &flows[at], scenario.seed);
+            let mut row = row(condition, &flows[at], bulk, scenario.seed);
             row.vs_reference_pct = if entrant.listed { listed[at] } else { others[at] };
             let (name, config) = match class {
                 Class::Contender => (entrant.name.clone(), condition.configs[entrant.contender].clone()),
-                Class::Beside => (beside_name(&entrant.name), condition.beside_config()),
+                Class::Beside | Class::Other => (beside_name(&entrant.name), condition.beside_config()),
             };
             row.scheduler = name;
             row.congestion = config.congestion.name().to_owned();
             let path = match class {
                 Class::Contender => entrant.path,
-                Class::Beside => only_path(&flows[at]),
+                Class::Beside | Class::Other => only_path(&flows[at]),
             };
             row.path = path.map(|path| condition.experiment.paths()[path].name.clone());
             rows.push(row);
@@ -220,7 +242,7 @@ pub(crate) fn is_bulk(condition: &Condition) -> bool {
     condition.experiment.traffic.size == FlowSize::Bulk
 }
 
-fn row(condition: &Condition, runs: &[Vec<&FlowResult>], seed: u64) -> Row {
+fn row(condition: &Condition, runs: &[Vec<&FlowResult>], bulk: bool, seed: u64) -> Row {
     let flows: Vec<&FlowResult> = runs.iter().flatten().copied().collect();
     let n = flows.len();
     let sum = |value: &dyn Fn(&FlowResult) -> u64| flows.iter().map(|flow| value(flow)).sum::<u64>();
@@ -233,9 +255,8 @@ fn row(condition: &Condition, runs: &[Vec<&FlowResult>], seed: u64) -> Row {
             *total += bytes;
         }
     }
-    let bulk = is_bulk(condition);
     let counted: Vec<&&FlowResult> = flows.iter().filter(|flow| bulk || flow.report.fct.is_some()).collect();
-    let bound = mean_of(counted.iter().map(|flow| flow.lower_bound.as_secs_f64()));
+    let bound = mean_of(counted.iter().filter_map(|flow| Some(flow.lower_bound?.as_secs_f64())));
     let time = mean_of(counted.iter().map(|flow| flow.time.as_secs_f64()));
     Row {
         scheduler: String::new(),
@@ -257,6 +278,11 @@ fn row(condition: &Condition, runs: &[Vec<&FlowResult>], seed: u64) -> Row {
         lower_bound_s: bound,
         vs_lower_bound: time.zip(bound).filter(|(_, bound)| *bound > 0.0).map(|(time, bound)| time / bound),
         by_run: ByRun::new(runs, bulk),
+        traffic: None,
+        kind: None,
+        transport: None,
+        video: None,
+        datagrams: None,
     }
 }
 
@@ -278,12 +304,17 @@ fn mean_of(values: impl Iterator<Item = f64>) -> Option<f64> {
 }
 
 fn summary(runs: &[Vec<&FlowResult>], value: impl Fn(&FlowResult) -> Option<f64>, seed: u64) -> Summary {
+    let of_run = |run: &Vec<&FlowResult>| run.iter().filter_map(|flow| value(flow)).collect();
+    summarise(&runs.iter().map(of_run).collect::<Vec<_>>(), seed)
+}
+
+/// Returns the summary of values by run.
+fn summarise(runs: &[Vec<f64>], seed: u64) -> Summary {
     let mut all = Vec::new();
     let mut parts = Vec::with_capacity(runs.len());
-    for run in runs {
-        let values: Vec<f64> = run.iter().filter_map(|flow| value(flow)).collect();
+    for values in runs {
         parts.push(Part { sum: values.iter().sum(), count: values.len() as f64 });
-        all.extend(values);
+        all.extend_from_slice(values);
     }
     let mean = stats::mean(&all);
     all.sort_unstable_by(f64::total_cmp);

@@ -26,15 +26,18 @@ fn flow(millis: Option<u64>) -> FlowResult {
         reinjected_bytes: 0,
         duplicate_bytes: 0,
         rto_count: 0,
+        ended: None,
+        app: Default::default(),
         sender: EndReport::default(),
         receiver: EndReport::default(),
     };
     let time = fct.unwrap_or(Duration::from_secs(60));
     FlowResult {
         pair: 0,
+        group: 0,
         class: Class::Contender,
         report,
-        lower_bound: Duration::ZERO,
+        lower_bound: Some(Duration::ZERO),
         time,
         path: 0,
         reinjected_segments: 0,
@@ -43,6 +46,11 @@ fn flow(millis: Option<u64>) -> FlowResult {
 
 fn runs(millis: &[&[Option<u64>]]) -> Vec<Vec<FlowResult>> {
     millis.iter().map(|run| run.iter().map(|time| flow(*time)).collect()).collect()
+}
+
+fn pairs(own: &[Vec<FlowResult>], other: &[Vec<FlowResult>], bulk: bool) -> Vec<Part> {
+    let of = |runs| measured::of_flows(&by_reference(runs), bulk);
+    difference::pairs(&of(own), &of(other))
 }
 
 fn by_reference(runs: &[Vec<FlowResult>]) -> Vec<Vec<&FlowResult>> {
@@ -55,7 +63,7 @@ fn by_reference(runs: &[Vec<FlowResult>]) -> Vec<Vec<&FlowResult>> {
 fn a_difference_is_the_ratio_of_the_two_means() {
     let own = runs(&[&[Some(200)], &[Some(500)]]);
     let other = runs(&[&[Some(100)], &[Some(1000)]]);
-    let parts = difference::pairs(&by_reference(&own), &by_reference(&other), false);
+    let parts = pairs(&own, &other, false);
     let difference = difference::family(&[parts], 1)[0].unwrap();
     assert!((difference.mean - 100.0 * (700.0 / 1100.0 - 1.0)).abs() < 1e-9, "{difference:?}");
 }
@@ -65,14 +73,14 @@ fn a_difference_is_the_ratio_of_the_two_means() {
 fn flows_without_a_partner_do_not_count() {
     let own = runs(&[&[Some(10), Some(50), None], &[Some(30), Some(90), Some(7)]]);
     let other = runs(&[&[Some(20), None, Some(80)], &[Some(60), Some(90), None]]);
-    let parts = difference::pairs(&by_reference(&own), &by_reference(&other), false);
+    let parts = pairs(&own, &other, false);
     let expected = [Part { sum: 0.01, count: 0.02 }, Part { sum: 0.12, count: 0.15 }];
     for (part, expected) in parts.iter().zip(expected) {
         assert!((part.sum - expected.sum).abs() < 1e-12 && (part.count - expected.count).abs() < 1e-12);
     }
     // Flow 2 of a run is not the partner of flow 1.
     let (own, other) = (runs(&[&[Some(10), None]]), runs(&[&[None, Some(10)]]));
-    let parts = difference::pairs(&by_reference(&own), &by_reference(&other), false);
+    let parts = pairs(&own, &other, false);
     assert_eq!(parts, [Part::default()]);
     assert_eq!(difference::family(&[parts], 1), [None]);
 }
@@ -84,7 +92,7 @@ fn a_difference_is_paired_by_run() {
         (1..=20).map(|run| vec![flow(Some(run * 100 * percent / 100))]).collect()
     };
     let (own, other) = (times(110), times(100));
-    let parts = difference::pairs(&by_reference(&own), &by_reference(&other), false);
+    let parts = pairs(&own, &other, false);
     let difference = difference::family(&[parts], 1)[0].unwrap();
     let Interval(low, high) = difference.ci95.unwrap();
     assert!((low - 10.0).abs() < 1e-9 && (high - 10.0).abs() < 1e-9, "{difference:?}");

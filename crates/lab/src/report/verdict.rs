@@ -8,9 +8,10 @@ use anabranch_units::Duration;
 use serde::Serialize;
 
 use super::difference::{self, Difference, Reading};
-use super::{Entrant, is_bulk, is_complete};
-use crate::run::{Class, FlowResult};
-use crate::scenario::{Condition, Scenario, Transport};
+use super::measured::{self, Measured};
+use super::{Entrant, classes, is_bulk};
+use crate::run::Class;
+use crate::scenario::{Condition, Kind, Scenario, TrafficClass, Transport};
 use crate::stats::{self, Part, Pooled};
 
 /// Flows up to this mean size, in bytes, are short: their slowest ones matter.
@@ -26,8 +27,18 @@ pub enum Measure {
     MeanTime,
     /// The mean goodput, for bulk.
     Goodput,
-    /// The 95th percentile of completion times.
+    /// The 95th percentile of completion times; for requests of response times.
     P95,
+    /// The mean response time of requests.
+    ResponseTime,
+    /// The mean time that the viewer of a video waits: until playback starts, and in stalls.
+    Waiting,
+    /// The mean bitrate of videos.
+    Bitrate,
+    /// The mean one-way delay of datagrams.
+    Delay,
+    /// The mean delay of the last block of a period of sending.
+    BurstDelay,
 }
 
 impl Measure {
@@ -36,22 +47,50 @@ impl Measure {
             Measure::MeanTime => "mean completion time",
             Measure::Goodput => "goodput",
             Measure::P95 => "95th percentile",
+            Measure::ResponseTime => "mean response time",
+            Measure::Waiting => "mean time of waiting (startup and stalls)",
+            Measure::Bitrate => "mean bitrate",
+            Measure::Delay => "mean one-way delay",
+            Measure::BurstDelay => "mean delay of bursts",
         }
     }
 
     /// Returns the phrase for the best contender, or for several that are best.
     const fn praise(self, several: bool) -> &'static str {
         match (self, several) {
-            (Measure::MeanTime | Measure::Goodput, false) => "serves this traffic best",
-            (Measure::MeanTime | Measure::Goodput, true) => "serve this traffic best",
+            (Measure::Bitrate, false) => "gives this traffic the best picture",
+            (Measure::Bitrate, true) => "give this traffic the best picture",
+            (Measure::Delay, false) => "delays this traffic least",
+            (Measure::Delay, true) => "delay this traffic least",
+            (
+                Measure::MeanTime
+                | Measure::Goodput
+                | Measure::ResponseTime
+                | Measure::Waiting
+                | Measure::BurstDelay,
+                false,
+            ) => "serves this traffic best",
+            (
+                Measure::MeanTime
+                | Measure::Goodput
+                | Measure::ResponseTime
+                | Measure::Waiting
+                | Measure::BurstDelay,
+                true,
+            ) => "serve this traffic best",
             (Measure::P95, false) => "has the shortest tail",
             (Measure::P95, true) => "have the shortest tails",
         }
     }
 
     /// True if a difference of this sign is an improvement.
-    fn is_better(self, difference: f64) -> bool {
-        if self == Measure::Goodput { difference > 0.0 } else { difference < 0.0 }
+    pub(crate) fn is_better(self, difference: f64) -> bool {
+        if self.is_gain() { difference > 0.0 } else { difference < 0.0 }
+    }
+
+    /// True if more is better.
+    const fn is_gain(self) -> bool {
+        matches!(self, Measure::Goodput | Measure::Bitrate)
     }
 }
 
@@ -78,6 +117,9 @@ pub enum Outcome {
 pub struct Verdict {
     /// The condition; empty if there is only one.
     pub condition: String,
+    /// The class of traffic, if the scenario has classes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<String>,
     /// The measure.
     pub measure: Measure,
     /// The outcome.
@@ -118,6 +160,10 @@ pub(crate) struct Standing {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
     pub(crate) condition: String,
+    /// The name of the class of traffic.
+    pub(crate) class: Option<String>,
+    /// What is counted, in the plural.
+    pub(crate) unit: &'static str,
     pub(crate) measure: Measure,
     pub(crate) runs: u32,
     pub(crate) min_effect_pct: f64,
@@ -132,43 +178,49 @@ pub struct Finding {
 /// Returns the findings of a condition: by the mean, and for short flows by the 95th percentile.
 pub(crate) fn findings(scenario: &Scenario, condition: &Condition, entrants: &[Entrant<'_>]) -> Vec<Finding> {
     let listed: Vec<&Entrant<'_>> = entrants.iter().filter(|entrant| entrant.listed).collect();
-    let flows: Vec<Vec<Vec<&FlowResult>>> =
-        listed.iter().map(|entrant| entrant.flows(Class::Contender)).collect();
-    let contest = Contest { scenario, condition, listed: &listed, flows: &flows };
-    let mean = contest.by_mean();
-    let size = condition.experiment.traffic.size.mean();
-    let enough = flows.iter().all(|runs| runs.iter().map(Vec::len).sum::<usize>() >= ENOUGH_FOR_P95);
-    let complete = mean.reference.iter().chain(&mean.others).all(|standing| standing.missed == 0);
-    let short = size.is_some_and(|size| size <= SHORT);
-    if short && enough && complete && scenario.runs > 1 && mean.is_given && !mean.others.is_empty() {
-        let tail = contest.by_p95(&mean);
-        return vec![mean, tail];
+    if !condition.experiment.classes.is_empty() {
+        return classes::findings(scenario, condition, &listed);
     }
-    vec![mean]
+    let bulk = is_bulk(condition);
+    let values: Vec<Vec<Vec<Measured>>> =
+        listed.iter().map(|entrant| measured::of_flows(&entrant.flows(Class::Contender), bulk)).collect();
+    let measure = if bulk { Measure::Goodput } else { Measure::MeanTime };
+    let contest = Contest { scenario, condition, listed: &listed, values: &values, measure, class: None };
+    contest.findings(condition.experiment.traffic.size.mean())
 }
 
-/// The contenders of a condition and their flows, by run.
-struct Contest<'a> {
-    scenario: &'a Scenario,
-    condition: &'a Condition,
-    listed: &'a [&'a Entrant<'a>],
-    flows: &'a [Vec<Vec<&'a FlowResult>>],
+/// The contenders of a condition and their values, by run.
+pub(super) struct Contest<'a> {
+    pub(super) scenario: &'a Scenario,
+    pub(super) condition: &'a Condition,
+    pub(super) listed: &'a [&'a Entrant<'a>],
+    pub(super) values: &'a [Vec<Vec<Measured>>],
+    pub(super) measure: Measure,
+    /// The class of traffic, if there are several.
+    pub(super) class: Option<&'a TrafficClass>,
 }
 
 impl Contest<'_> {
-    fn bulk(&self) -> bool {
-        is_bulk(self.condition)
+    /// Returns the finding by the mean, and by the 95th percentile if there are enough flows of a mean size (none:
+    /// unknown) that is short.
+    pub(super) fn findings(&self, size: Option<f64>) -> Vec<Finding> {
+        let mean = self.by_mean();
+        let count = |runs: &Vec<Vec<Measured>>| runs.iter().flatten().filter(|value| value.exists).count();
+        let enough = self.values.iter().all(|runs| count(runs) >= ENOUGH_FOR_P95);
+        let complete = mean.reference.iter().chain(&mean.others).all(|standing| standing.missed == 0);
+        let short = size.is_some_and(|size| size <= SHORT);
+        if short && enough && complete && self.scenario.runs > 1 && mean.is_given && !mean.others.is_empty() {
+            let tail = self.by_p95(&mean);
+            return vec![mean, tail];
+        }
+        vec![mean]
     }
 
     /// Returns the mean over all delivered flows, as in the table; for bulk the mean goodput of all flows.
     fn mean(&self, position: usize) -> f64 {
-        let value = |flow: &&&FlowResult| match self.bulk() {
-            true => Some(flow.goodput().as_bps_f64()),
-            false => flow.report.fct.map(|fct| fct.as_secs_f64()),
-        };
         let values: Vec<f64> =
-            self.flows[position].iter().flatten().filter_map(|flow| value(&flow)).collect();
-        stats::mean(&values).unwrap_or(if self.bulk() { 0.0 } else { f64::INFINITY })
+            self.values[position].iter().flatten().filter_map(|value| value.value).collect();
+        stats::mean(&values).unwrap_or(if self.measure.is_gain() { 0.0 } else { f64::INFINITY })
     }
 
     /// Returns the positions of the others: all except the reference, and except a plain TCP on the
@@ -188,13 +240,13 @@ impl Contest<'_> {
     }
 
     fn standing(&self, position: usize, value: f64) -> Standing {
-        let flows = || self.flows[position].iter().flatten();
+        let flows = || self.values[position].iter().flatten().filter(|value| value.exists);
         let entrant = self.listed[position];
         let transport = &self.scenario.contenders[entrant.contender].transport;
         Standing {
             name: entrant.name.clone(),
             multipath: matches!(transport, Transport::Multipath(_)),
-            missed: flows().filter(|flow| !is_complete(flow, self.bulk())).count(),
+            missed: flows().filter(|value| !value.complete).count(),
             flows: flows().count(),
             value,
             vs_reference: None,
@@ -203,10 +255,9 @@ impl Contest<'_> {
     }
 
     fn by_mean(&self) -> Finding {
-        let bulk = self.bulk();
-        let measure = if bulk { Measure::Goodput } else { Measure::MeanTime };
+        let measure = self.measure;
         let means: Vec<f64> = (0..self.listed.len()).map(|position| self.mean(position)).collect();
-        let cost = |position: usize| if bulk { -means[position] } else { means[position] };
+        let cost = |position: usize| if measure.is_gain() { -means[position] } else { means[position] };
         let ranked = |mut positions: Vec<usize>| {
             positions.sort_by(|a, b| cost(*a).total_cmp(&cost(*b)));
             positions
@@ -215,9 +266,17 @@ impl Contest<'_> {
         let reference = given.or_else(|| ranked((0..self.listed.len()).collect()).get(1).copied());
         let others = self.others(reference);
         let best = ranked(others.clone()).first().copied();
-        let pairs = |a: usize, b: usize| difference::pairs(&self.flows[a], &self.flows[b], bulk);
+        let pairs = |a: usize, b: usize| difference::pairs(&self.values[a], &self.values[b]);
         let mut finding = Finding {
             condition: self.condition.name.clone(),
+            class: self.class.map(|class| class.name.clone()),
+            unit: match self.class.map(|class| &class.kind) {
+                None | Some(Kind::Transfer { .. }) => "flows",
+                Some(Kind::Requests(_)) => "requests",
+                Some(Kind::OnOff(_)) => "bursts",
+                Some(Kind::Datagrams(_)) => "streams",
+                Some(Kind::Video(_)) => "videos",
+            },
             measure,
             runs: self.scenario.runs,
             min_effect_pct: 100.0 * self.scenario.min_effect,
@@ -251,10 +310,8 @@ impl Contest<'_> {
 
     fn by_p95(&self, mean: &Finding) -> Finding {
         let times = |position: usize| {
-            let of_run = |run: &Vec<&FlowResult>| {
-                run.iter().filter_map(|flow| flow.report.fct.map(|fct| fct.as_secs_f64())).collect()
-            };
-            self.flows[position].iter().map(of_run).collect::<Vec<Vec<f64>>>()
+            let of_run = |run: &Vec<Measured>| run.iter().filter_map(|value| value.value).collect();
+            self.values[position].iter().map(of_run).collect::<Vec<Vec<f64>>>()
         };
         let p95 = |runs: &[Vec<f64>]| {
             let mut all: Vec<f64> = runs.iter().flatten().copied().collect();
@@ -289,10 +346,8 @@ impl Contest<'_> {
 impl Finding {
     /// Returns the best of the others.
     fn best(&self) -> Option<&Standing> {
-        let cost = |standing: &Standing| match self.measure {
-            Measure::Goodput => -standing.value,
-            Measure::MeanTime | Measure::P95 => standing.value,
-        };
+        let gain = self.measure.is_gain();
+        let cost = |standing: &Standing| if gain { -standing.value } else { standing.value };
         self.others.iter().min_by(|a, b| cost(a).total_cmp(&cost(b)))
     }
 
@@ -354,6 +409,7 @@ impl Finding {
         }
         Verdict {
             condition: self.condition.clone(),
+            traffic: self.class.clone(),
             measure: self.measure,
             outcome,
             best: names,
@@ -482,12 +538,14 @@ impl Finding {
             .iter()
             .chain(&self.others)
             .filter(|standing| standing.missed > 0)
-            .map(|standing| format!("{} of {}'s {} flows", standing.missed, standing.name, standing.flows))
+            .map(|standing| {
+                format!("{} of {}'s {} {}", standing.missed, standing.name, standing.flows, self.unit)
+            })
             .collect();
         let missed = crate::reader::list(&missed);
         match self.measure {
             Measure::Goodput => format!("there is no winner, because {missed} were aborted"),
-            Measure::MeanTime | Measure::P95 => format!(
+            _ => format!(
                 "there is no winner, because {missed} did not end within the deadline of {}; a later one may \
                  help, such as `--set deadline={}`",
                 self.deadline,
@@ -499,17 +557,33 @@ impl Finding {
 
 /// Returns the results of all conditions: a sentence by the mean, and one by the 95th percentile.
 pub(crate) fn sentences(findings: &[Finding]) -> String {
-    let (tails, means): (Vec<&Finding>, Vec<&Finding>) =
-        findings.iter().partition(|finding| finding.measure == Measure::P95);
-    let mut text = sentence(&means);
-    if !tails.is_empty() {
-        text.push(' ');
-        text.push_str(&sentence(&tails));
+    let mut classes: Vec<&Option<String>> = Vec::new();
+    for finding in findings {
+        if !classes.contains(&&finding.class) {
+            classes.push(&finding.class);
+        }
     }
-    text
+    let mut lines = Vec::new();
+    for class in classes {
+        let mut all = Vec::new();
+        let own = || findings.iter().filter(|finding| finding.class == *class);
+        // Means of all conditions have one sentence, whatever their measure.
+        for further in [None, Some(Measure::Bitrate), Some(Measure::P95)] {
+            let of =
+                |measure| Some(measure).filter(|measure| matches!(measure, Measure::Bitrate | Measure::P95));
+            let findings: Vec<&Finding> = own().filter(|finding| of(finding.measure) == further).collect();
+            if !findings.is_empty() || further.is_none() {
+                // The class is named once.
+                all.push(sentence(&findings, class.as_deref().filter(|_| all.is_empty())));
+            }
+        }
+        lines.push(all.join(" "));
+    }
+    // A line for each class.
+    lines.join("\n")
 }
 
-fn sentence(findings: &[&Finding]) -> String {
+fn sentence(findings: &[&Finding], class: Option<&str>) -> String {
     let mut clauses: Vec<(String, Vec<&str>)> = Vec::new();
     for finding in findings {
         let clause = finding.clause();
@@ -527,7 +601,9 @@ fn sentence(findings: &[&Finding]) -> String {
         .collect();
     let mut text = parts.join("; ");
     // Names of contenders keep their case.
-    if ["with ", "there ", "in the ", "no flow "].iter().any(|start| text.starts_with(start)) {
+    if let Some(class) = class {
+        text.insert_str(0, &format!("{class}: "));
+    } else if ["with ", "there ", "in the ", "no flow "].iter().any(|start| text.starts_with(start)) {
         text.replace_range(..1, &text[..1].to_uppercase());
     }
     text.push('.');

@@ -22,6 +22,8 @@ fn standing(name: &str, value: f64, vs_reference: Option<Difference>) -> Standin
 fn finding(condition: &str, others: Vec<Standing>) -> Finding {
     Finding {
         condition: condition.into(),
+        class: None,
+        unit: "flows",
         measure: Measure::MeanTime,
         runs: 30,
         min_effect_pct: 1.0,

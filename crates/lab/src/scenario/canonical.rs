@@ -6,10 +6,14 @@
 //! behaviour gets a row in those defaults, and changes no hash. A new field of a [`Scenario`] causes a
 //! compilation error until it has a line here, or is excluded by name.
 
+#[cfg(test)]
+mod class_tests;
+mod classes;
 mod form;
 #[cfg(test)]
 mod tests;
 
+use anabranch_sim::distribution::Distribution;
 use anabranch_stack::config::SimConfig;
 use anabranch_stack::congestion::CongestionKind;
 use anabranch_stack::parameter::Parameterised;
@@ -94,6 +98,7 @@ fn write_experiment(form: &mut Form<'_>, experiment: &Experiment) {
         initial_choice: InitialChoice::First | InitialChoice::Given | InitialChoice::Best,
         ipv6,
         traffic,
+        classes,
         deadline,
         phases,
     } = experiment;
@@ -132,7 +137,10 @@ fn write_experiment(form: &mut Form<'_>, experiment: &Experiment) {
         }
         Shape::Graph => write_graph(form, graph, pairs),
     }
-    write_traffic(form, traffic, graph.form);
+    match classes.is_empty() {
+        true => write_traffic(form, traffic, graph.form),
+        false => classes::write(form, classes, traffic.direction, graph.form),
+    }
 }
 
 fn write_path(form: &mut Form<'_>, experiment: &Experiment, path: &Path) {
@@ -338,6 +346,7 @@ fn write_traffic(form: &mut Form<'_>, traffic: &Traffic, shape: Shape) {
             form.line("traffic.max", optional(*max, bytes));
         }
         FlowSize::Fixed(size) => form.line("traffic.size", bytes(*size)),
+        FlowSize::Drawn(sizes) => form.line("traffic.size", distribution(sizes)),
         FlowSize::Bulk => {
             form.line("traffic.size", "bulk");
             form.line("traffic.duration", time(*duration));
@@ -350,6 +359,10 @@ fn write_traffic(form: &mut Form<'_>, traffic: &Traffic, shape: Shape) {
         Start::Poisson { from, load } => {
             form.line("traffic.start", instant(*from));
             form.line("traffic.load", number(*load));
+        }
+        Start::Every { from, gap } => {
+            form.line("traffic.start", instant(*from));
+            form.line("traffic.every", distribution(gap));
         }
     }
     form.line(
@@ -397,6 +410,23 @@ fn write_algorithm<K: Parameterised>(form: &mut Form<'_>, key: &str, name: &str,
     let parameters = kind.parameters().into_iter();
     let values = parameters.map(|(spec, value)| (spec.name.to_owned(), form::value(&spec.domain, &value)));
     form.parameters(key, name, values.collect());
+}
+
+/// Formats a distribution in base units; points by the hash of their text, or by their name.
+pub(super) fn distribution(of: &Distribution) -> String {
+    match of {
+        Distribution::Constant(value) => number(*value),
+        Distribution::Uniform { min, max } => format!("uniform {} {}", number(*min), number(*max)),
+        Distribution::Pareto { shape, min, max } => {
+            let max = optional(*max, number);
+            format!("pareto {} {} {max}", number(*shape), number(*min))
+        }
+        Distribution::LogNormal { median, sigma } => {
+            format!("log-normal {} {}", number(*median), number(*sigma))
+        }
+        Distribution::Exponential { mean } => format!("exponential {}", number(*mean)),
+        Distribution::Empirical(cdf) => format!("cdf {}", cdf.label()),
+    }
 }
 
 /// Formats a number: the shortest decimal, without an exponent, that reads back as the same value.

@@ -6,6 +6,7 @@ use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 
 use anabranch_link::Trace;
+use anabranch_sim::distribution::Cdf;
 use sha2::{Digest, Sha256};
 
 use super::{Scenario, library, parse, path};
@@ -289,6 +290,22 @@ pub(super) struct Files<'a> {
 }
 
 impl Files<'_> {
+    /// Reads the points of a distribution function that `node` names, labelled with the SHA-256 of their text.
+    pub fn cdf(&self, node: &Node) -> Result<Cdf, Problem> {
+        let name = node.string()?;
+        let wrong = |reason: String| {
+            Problem::at(&node.span, format!("cannot use the distribution `{name}`: {reason}")).help(
+                "it has a value in base units (bytes, or nanoseconds) and a probability a line, the last of them 1 or 100 (percent); \
+                 its name is relative to the scenario's directory",
+            )
+        };
+        let text = match &self.document.directories[node.span.source] {
+            Directory::Embedded => return Err(wrong("there is no such file".to_owned())),
+            Directory::Disk(directory) => read_file(&directory.join(name), MOST_BYTES).map_err(wrong)?,
+        };
+        Cdf::parse(&text, &sha256(text.as_bytes())).map_err(|error| wrong(error.to_string()))
+    }
+
     /// Reads the trace that `node` names, labelled with the SHA-256 of its text.
     pub fn trace(&self, node: &Node) -> Result<Arc<Trace>, Problem> {
         let name = node.string()?;

@@ -250,9 +250,31 @@ impl Experiment {
         flows.iter().rev().max_by_key(|pair| pair.paths.len()).map_or(&[], |pair| &pair.paths)
     }
 
+    /// Returns the name of the main class of traffic, by which the path of `tcp` is chosen; none without classes.
+    pub fn main_class(&self) -> Option<&str> {
+        super::classes::main(&self.classes).map(|at| self.classes[at].name.as_str())
+    }
+
     /// Returns the pairs of the flows.
     pub fn flow_pairs(&self) -> &[Pair] {
         &self.pairs[..self.traffic.pairs]
+    }
+
+    /// Checks that the traffic consists of transfers of one kind, for what cannot run others.
+    ///
+    /// # Errors
+    /// The reason that it does not.
+    pub fn has_one_class(&self) -> Result<(), String> {
+        match self.classes.as_slice() {
+            [] => Ok(()),
+            classes => {
+                let names: Vec<&str> = classes.iter().map(|class| class.name.as_str()).collect();
+                Err(format!(
+                    "its traffic has classes ({}), which exist only in the simulator; give one `[traffic]` of transfers",
+                    crate::reader::list(&names)
+                ))
+            }
+        }
     }
 
     /// Checks that there are one client and one server with a fixed route for each path, so that their

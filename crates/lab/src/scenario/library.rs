@@ -31,6 +31,7 @@ pub const ALL: &[Embedded] = embedded![
     "every-scheduler",
     "two-bottlenecks",
     "fat-tree",
+    "home",
 ];
 
 /// The traces that the scenarios above name.

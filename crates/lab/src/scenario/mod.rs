@@ -4,7 +4,9 @@
 //! it to a [`Scenario`], which is complete and valid.
 
 mod canonical;
+pub(crate) mod classes;
 mod contender;
+mod distribution;
 mod document;
 mod graph;
 pub mod knobs;
@@ -21,10 +23,12 @@ mod sides;
 mod suspicions;
 mod traffic;
 
+pub use anabranch_sim::distribution::{Distribution, PUBLISHED};
 use anabranch_stack::config::{Profile, SimConfig};
 use anabranch_stack::congestion::CongestionKind;
 use anabranch_units::{Bytes, Duration, Time};
 
+pub use classes::{Kind, TrafficClass, Via};
 pub use contender::{Contender, Transport};
 pub use document::{Document, sha256};
 pub use graph::{Form, Graph, Link, Node, Pair, Path, TraceStart};
@@ -86,8 +90,10 @@ pub struct Experiment {
     pub initial_choice: InitialChoice,
     /// True if addresses and headers are those of IPv6.
     pub ipv6: bool,
-    /// The traffic.
+    /// The traffic. With several classes: the pairs and the direction of the network, and the size of the main class.
     pub traffic: Traffic,
+    /// The classes of the traffic; empty if it consists of transfers of one kind.
+    pub classes: Vec<TrafficClass>,
     /// The time limit of a run.
     pub deadline: Duration,
     /// Small random shifts of each run.
@@ -141,7 +147,7 @@ pub struct Traffic {
 }
 
 /// The size of a flow.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum FlowSize {
     /// A fixed size.
     Fixed(Bytes),
@@ -150,6 +156,8 @@ pub enum FlowSize {
         /// The largest size.
         max: Option<Bytes>,
     },
+    /// From a distribution of bytes.
+    Drawn(Distribution),
     /// As much as the time permits.
     Bulk,
 }
@@ -167,6 +175,13 @@ pub enum Start {
         from: Time,
         /// The load, 1 being the sum of the paths' rates.
         load: f64,
+    },
+    /// With gaps from a distribution.
+    Every {
+        /// The first start.
+        from: Time,
+        /// The gaps, in nanoseconds.
+        gap: Distribution,
     },
 }
 
@@ -203,6 +218,11 @@ pub struct Beside {
     pub path: Option<usize>,
     /// Their congestion control; none: that of the connections, or NewReno if it is coupled.
     pub congestion: Option<CongestionKind>,
+}
+
+/// Returns the kinds of distributions that a scenario can name: name, parameters, and what it is.
+pub fn distributions() -> &'static [(&'static str, &'static [&'static str], &'static str)] {
+    distribution::KINDS
 }
 
 impl Condition {

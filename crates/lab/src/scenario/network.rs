@@ -68,6 +68,8 @@ pub(super) struct Network {
     pub graph: Graph,
     pub pairs: Vec<Pair>,
     direction: Direction,
+    /// The direction of the class whose pairs are requested.
+    facing: Direction,
     /// For each link: its counterpart, and whether its interfaces are backups.
     back: Vec<Option<usize>>,
     backup: Vec<bool>,
@@ -78,6 +80,7 @@ pub(super) struct Network {
     routes: Vec<(usize, usize, Vec<usize>)>,
     /// The default pairs of senders and receivers.
     usual: Vec<(usize, usize)>,
+    /// The positions of pairs by client and server.
     known: BTreeMap<(usize, usize), usize>,
     forwards: Vec<bool>,
     ends: Vec<(usize, usize)>,
@@ -133,6 +136,7 @@ impl Network {
             graph: Graph { form, nodes: Vec::new(), links: Vec::new() },
             pairs: Vec::new(),
             direction,
+            facing: direction,
             back: Vec::new(),
             backup: Vec::new(),
             spans: Vec::new(),
@@ -393,23 +397,45 @@ impl Network {
             None => None,
         };
         if named.is_none() && self.pairs.is_empty() {
-            if self.usual.is_empty() {
-                let span = traffic.map_or(end, |table| table.span);
-                return Err(Problem::at(span, "nothing says which hosts talk to each other").help(
-                    "add `from` and `to` to `[traffic]`: `from` sends the data and `to` receives them",
-                ));
-            }
-            for (from, to) in self.usual.clone() {
-                self.pair(from, to, end)?;
-            }
+            self.usual_pairs(traffic, end)?;
         }
+        Ok(self.number_paths())
+    }
+
+    /// Returns the positions of the pairs of a class whose data flow in `direction`: those that it names, or the
+    /// default ones.
+    pub fn class_pairs(
+        &mut self,
+        class: &Reader<'_>,
+        direction: Direction,
+        end: &Span,
+    ) -> Result<Vec<usize>, Problem> {
+        self.facing = direction;
+        match (self.named_pairs(class)?, self.graph.form) {
+            (Some(pairs), _) => Ok(pairs),
+            (None, Form::Paths { .. }) => Ok(vec![0]),
+            (None, Form::Graph) => self.usual_pairs(Some(class), end),
+        }
+    }
+
+    fn usual_pairs(&mut self, traffic: Option<&Reader<'_>>, end: &Span) -> Result<Vec<usize>, Problem> {
+        if self.usual.is_empty() {
+            let span = traffic.map_or(end, |table| table.span);
+            return Err(Problem::at(span, "nothing says which hosts talk to each other")
+                .help("add `from` and `to` to `[traffic]`: `from` sends the data and `to` receives them"));
+        }
+        self.usual.clone().into_iter().map(|(from, to)| self.pair(from, to, end)).collect()
+    }
+
+    /// Names the interfaces by numbers if there are several pairs, and returns the number of pairs.
+    pub fn number_paths(&mut self) -> usize {
         if self.pairs.len() > 1 {
             // An interface has a different name on every host.
             for path in self.pairs.iter_mut().flat_map(|pair| pair.paths.iter_mut().enumerate()) {
                 path.1.name = (path.0 + 1).to_string();
             }
         }
-        Ok(self.pairs.len())
+        self.pairs.len()
     }
 
     /// Returns the position of the pair in which `from` sends to `to`.
@@ -420,13 +446,13 @@ impl Network {
                 Problem::at(span, format!("`{}` would send to itself", name(from))).help("name two hosts")
             );
         }
-        if let Some(&known) = self.known.get(&(from, to)) {
-            return Ok(known);
-        }
-        let (client, server) = match self.direction {
+        let (client, server) = match self.facing {
             Direction::Upload => (from, to),
             Direction::Download => (to, from),
         };
+        if let Some(&known) = self.known.get(&(client, server)) {
+            return Ok(known);
+        }
         let interfaces: Vec<usize> =
             (0..self.ends.len()).filter(|&link| self.ends[link].0 == client).collect();
         let mut paths = Vec::with_capacity(interfaces.len());
@@ -466,7 +492,7 @@ impl Network {
                 )))
             }
             None => {
-                self.known.insert((from, to), self.pairs.len());
+                self.known.insert((client, server), self.pairs.len());
                 self.pairs.push(Pair { client, server, paths });
                 Ok(self.pairs.len() - 1)
             }

@@ -7,8 +7,8 @@ use anabranch_units::Duration;
 use super::contender::Base;
 use super::document::Files;
 use super::{
-    Condition, Contender, Experiment, FlowSize, InitialChoice, Path, Scenario, contender, knobs, network,
-    parameters, path, traffic,
+    Condition, Contender, Experiment, FlowSize, InitialChoice, Path, Scenario, classes, contender, knobs,
+    network, parameters, path, traffic,
 };
 use crate::reader::{Reader, list, unknown_key};
 use crate::source::{Problem, Span};
@@ -191,8 +191,10 @@ pub(super) fn apply(table: &mut Table, keys: &[(String, Span)], node: Node) -> R
 /// Merges one entry into a scenario. `path.KEY` means all paths and `path.NAME.KEY` one, and likewise for
 /// `link`.
 fn merge(table: &mut Table, entry: Entry) -> Result<(), Problem> {
+    let is_list = |key: &str| table.get(key).is_some_and(|known| matches!(known.node.value, Value::Array(_)));
     match (entry.key.as_str(), &entry.node.value) {
         ("path" | "link", Value::Table(_)) => {}
+        ("traffic", Value::Table(_)) if is_list("traffic") => {}
         // Parameters for the congestion control that is already named.
         ("congestion", Value::Table(changes)) if changes.get("name").is_none() => {
             if let Some(old) = table.get_mut("congestion")
@@ -211,10 +213,11 @@ fn merge(table: &mut Table, entry: Entry) -> Result<(), Problem> {
     }
     let (what, keys) = match entry.key.as_str() {
         "path" => ("path", path::KEYS),
+        "traffic" => ("class of traffic", classes::KEYS),
         _ => ("link", network::LINK_KEYS),
     };
     let Value::Table(changes) = entry.node.value else { return Ok(()) };
-    let Some(Entry { node: Node { value: Value::Array(items), .. }, .. }) = table.get_mut(what) else {
+    let Some(Entry { node: Node { value: Value::Array(items), .. }, .. }) = table.get_mut(&entry.key) else {
         return Err(Problem::at(&entry.key_span, format!("there is no {what} to change"))
             .help(format!("give {what}s as `[[{what}]]`")));
     };
@@ -245,15 +248,19 @@ fn merge(table: &mut Table, entry: Entry) -> Result<(), Problem> {
                 inner.entries.iter().for_each(|entry| item.merge(entry.clone()));
             }
             (Some(_), _) => {
-                let example = if what == "path" { "path.wifi.loss" } else { "link.uplink.loss" };
+                let example = match entry.key.as_str() {
+                    "path" => "path.wifi.loss = \"1%\"",
+                    "link" => "link.uplink.loss = \"1%\"",
+                    _ => "traffic.web.flows = 3",
+                };
                 return Err(Problem::at(&change.node.span, format!("a {what} is a table of keys"))
-                    .help(format!("write for example `{example} = \"1%\"`")));
+                    .help(format!("write for example `{example}`")));
             }
             (None, _) => {
-                let at = if what == "path" {
-                    "a path (and no path has that name)"
-                } else {
-                    "a link (and no link has that name)"
+                let at = match entry.key.as_str() {
+                    "path" => "a path (and no path has that name)",
+                    "link" => "a link (and no link has that name)",
+                    _ => "a class of traffic (and no class has that name)",
                 };
                 return Err(unknown_key(&change, at, keys));
             }
@@ -270,10 +277,18 @@ fn experiment(table: &Table, end: &Span, files: &Files<'_>) -> Result<(Experimen
         Ok(Profile::ALL[node.choice("profile", &names)?])
     })?;
     let profile = profile.unwrap_or_default();
-    let traffic = reader.get("traffic").map(|node| Reader::of(node, "traffic", traffic::KEYS)).transpose()?;
-    let direction = traffic::direction(traffic.as_ref())?;
+    let several = reader.get("traffic").filter(|node| classes::is_classes(node));
+    let table = reader.get("traffic").filter(|_| several.is_none());
+    let table = table.map(|node| Reader::of(node, "traffic", traffic::KEYS)).transpose()?;
+    let direction = match several {
+        Some(node) => classes::direction(node)?,
+        None => traffic::direction(table.as_ref())?,
+    };
     let mut network = network::Network::read(&reader, end, files, profile, direction)?;
-    let traffic = traffic::read(traffic.as_ref(), end, &mut network)?;
+    let (traffic, classes) = match several {
+        Some(node) => classes::read(node, end, &mut network, files)?,
+        None => (traffic::read(table.as_ref(), end, &mut network, files)?, Vec::new()),
+    };
     let paths = network.pairs[..traffic.pairs].iter().rev().max_by_key(|pair| pair.paths.len());
     let paths: Vec<Path> = paths.map(|pair| pair.paths.clone()).unwrap_or_default();
     let mut base = SimConfig::new(profile);
@@ -294,7 +309,8 @@ fn experiment(table: &Table, end: &Span, files: &Files<'_>) -> Result<(Experimen
         knobs::check(&base, &node.span)?;
     }
     let deadline = reader.optional("deadline", Node::positive_time)?;
-    if let (FlowSize::Bulk, Some(deadline), Some(node)) = (traffic.size, deadline, reader.get("deadline"))
+    if let (FlowSize::Bulk, Some(deadline), Some(node)) = (&traffic.size, deadline, reader.get("deadline"))
+        && classes.is_empty()
         && deadline < traffic.duration
     {
         return Err(Problem::at(
@@ -316,6 +332,7 @@ fn experiment(table: &Table, end: &Span, files: &Files<'_>) -> Result<(Experimen
         deadline: deadline.unwrap_or(DEFAULT_DEADLINE.max(traffic.duration)),
         phases: reader.optional("phases", super::phases::read)?.unwrap_or_default(),
         traffic,
+        classes,
     };
     if initial_choice == InitialChoice::Best {
         experiment.initial = crate::estimate::best(&experiment, &base);

@@ -4,6 +4,8 @@ use anabranch_sim::traffic::Sizes;
 use anabranch_units::{Duration, Time};
 
 use super::contender::congestion;
+use super::distribution::{self, Of};
+use super::document::Files;
 use super::network::Network;
 use super::parse::path_position;
 use super::{Background, Beside, Direction, FlowSize, Start, Traffic};
@@ -27,10 +29,11 @@ pub(super) const KEYS: &[&str] = &[
     "from",
     "to",
     "pattern",
+    "every",
 ];
 
 /// The largest number of flows of a run.
-const MOST_FLOWS: i64 = 100_000;
+pub(super) const MOST_FLOWS: i64 = 100_000;
 
 impl Default for Traffic {
     fn default() -> Traffic {
@@ -61,15 +64,16 @@ pub(super) fn read(
     table: Option<&Reader<'_>>,
     end: &Span,
     network: &mut Network,
+    files: &Files<'_>,
 ) -> Result<Traffic, Problem> {
     let default = Traffic::default();
     let Some(table) = table else {
         let pairs = network.flow_pairs(None, end)?;
         return Ok(Traffic { pairs, flows: pairs as u32, ..default });
     };
-    let size = size(table)?;
+    let size = size(table, files)?;
     let pairs = network.flow_pairs(Some(table), end)?;
-    let (start, flows) = starts(table, size, pairs as u32)?;
+    let (start, flows) = starts(table, &size, pairs as u32, files)?;
     if let Some(node) = table.get("duration")
         && size != FlowSize::Bulk
     {
@@ -102,26 +106,27 @@ pub(super) fn read(
     })
 }
 
-fn size(table: &Reader<'_>) -> Result<FlowSize, Problem> {
+pub(super) fn size(table: &Reader<'_>, files: &Files<'_>) -> Result<FlowSize, Problem> {
     let max = table.optional("max", Node::positive_size)?;
     let size = match table.get("size") {
         None => FlowSize::Web { max },
         Some(node) => match &node.value {
             Value::String(text) if text.trim().eq_ignore_ascii_case("web") => FlowSize::Web { max },
             Value::String(text) if text.trim().eq_ignore_ascii_case("bulk") => FlowSize::Bulk,
+            _ if distribution::is_named(node) => FlowSize::Drawn(distribution::read(node, Of::Size, files)?),
             _ => FlowSize::Fixed(node.positive_size().map_err(|problem| {
                 let help = problem.help.clone().unwrap_or_default();
-                problem.help(format!("{help}; or `web` or `bulk`"))
+                problem.help(format!("{help}; or `web`, `bulk`, or one of `anabranch list distributions`"))
             })?),
         },
     };
-    match (size, max, table.get("max")) {
+    match (&size, max, table.get("max")) {
         (FlowSize::Web { .. }, Some(max), Some(node)) if max.0 <= WEB_SCALE => Err(Problem::at(
             &node.span,
             format!("web-like sizes start at 19 KB, so `max` must be above that, not {max}"),
         )
         .help("give a larger `max`, or a fixed `size`")),
-        (FlowSize::Fixed(_) | FlowSize::Bulk, Some(_), Some(node)) => {
+        (FlowSize::Fixed(_) | FlowSize::Drawn(_) | FlowSize::Bulk, Some(_), Some(node)) => {
             Err(Problem::at(&node.span, "only web-like sizes have a maximum")
                 .help("write `size = \"web\"`, or remove `max`"))
         }
@@ -130,9 +135,25 @@ fn size(table: &Reader<'_>) -> Result<FlowSize, Problem> {
 }
 
 /// Reads the start times of flows, and their number: by default at least one for each of the `pairs`.
-fn starts(table: &Reader<'_>, size: FlowSize, pairs: u32) -> Result<(Start, u32), Problem> {
+pub(super) fn starts(
+    table: &Reader<'_>,
+    size: &FlowSize,
+    pairs: u32,
+    files: &Files<'_>,
+) -> Result<(Start, u32), Problem> {
     let flows = table.optional("flows", |node| node.integer(1, MOST_FLOWS))?.map(|n| n as u32);
     let from = table.optional("start", Node::delay)?.map_or(Time::ZERO, |start| Time::ZERO + start);
+    if let Some(node) = table.get("every") {
+        if let Some(other) = table.get("starts").or(table.get("load")) {
+            return Err(Problem::at(
+                &other.span,
+                "flows start at given times, by a load, or `every` so often",
+            )
+            .help("give one of `starts`, `load` and `every`"));
+        }
+        let gap = distribution::read(node, Of::Time, files)?;
+        return Ok((Start::Every { from, gap }, flows.unwrap_or(pairs.max(100))));
+    }
     match (table.get("starts"), table.get("load")) {
         (Some(_), Some(node)) => {
             Err(Problem::at(&node.span, "flows start either at given times or by a load")
@@ -157,7 +178,7 @@ fn starts(table: &Reader<'_>, size: FlowSize, pairs: u32) -> Result<(Start, u32)
             }
         }
         (None, Some(node)) => {
-            if size == FlowSize::Bulk {
+            if *size == FlowSize::Bulk {
                 return Err(Problem::at(&node.span, "bulk flows never end, so there is no load")
                     .help("give the flows a `size`, or remove `load`"));
             }
@@ -217,19 +238,20 @@ const WEB_SCALE: u64 = 19_000;
 
 impl FlowSize {
     /// Returns the simulator's distribution.
-    pub fn sizes(self) -> Sizes {
+    pub fn sizes(&self) -> Sizes {
         match (self, Sizes::WEB) {
-            (FlowSize::Fixed(size), _) => Sizes::Fixed(size),
+            (FlowSize::Fixed(size), _) => Sizes::Fixed(*size),
+            (FlowSize::Drawn(distribution), _) => Sizes::Drawn(distribution.clone()),
             (FlowSize::Bulk, _) => Sizes::Bulk,
             (FlowSize::Web { max }, Sizes::Pareto { shape, scale, .. }) => {
-                Sizes::Pareto { shape, scale, max }
+                Sizes::Pareto { shape, scale, max: *max }
             }
             (FlowSize::Web { .. }, other) => other,
         }
     }
 
     /// Returns the mean size in bytes; none for bulk.
-    pub fn mean(self) -> Option<f64> {
+    pub fn mean(&self) -> Option<f64> {
         Some(self.sizes().mean()).filter(|mean| mean.is_finite())
     }
 }

@@ -27,6 +27,9 @@ pub struct PointResult {
 pub struct PointRow {
     /// The condition; empty where there is only one.
     pub condition: String,
+    /// The class of traffic, if the scenario has classes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<String>,
     /// The contender.
     pub scheduler: String,
     /// Its congestion control.
@@ -69,6 +72,15 @@ pub struct PointRow {
     pub subflows_used: f64,
     /// The mean lower bound of the completion time.
     pub lower_bound_s: Option<f64>,
+    /// Datagrams lost, over those sent; none for other traffic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_ratio: Option<f64>,
+    /// The time for which a video stalled, mean; none for other traffic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stalled_s: Option<f64>,
+    /// The mean bitrate of videos; none for other traffic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bitrate_bps: Option<f64>,
 }
 
 /// The interpretation of a difference from the reference.
@@ -117,10 +129,10 @@ impl PointRow {
     fn new(comparison: &Comparison, row: &Row) -> PointRow {
         let ends =
             |interval: Option<crate::stats::Interval>| interval.map(|interval| (interval.0, interval.1));
-        let verdict = comparison
-            .verdicts
-            .iter()
-            .find(|verdict| verdict.condition == row.condition && verdict.measure != Measure::P95);
+        let verdict = comparison.verdicts.iter().find(|verdict| {
+            let same = verdict.condition == row.condition && verdict.traffic == row.traffic;
+            same && verdict.measure != Measure::P95
+        });
         let of_bulk = verdict.is_some_and(|verdict| verdict.measure == Measure::Goodput);
         let incomplete = verdict.is_some_and(|verdict| verdict.outcome == Outcome::Incomplete);
         let is_reference = comparison.reference.as_ref() == Some(&row.scheduler);
@@ -140,6 +152,7 @@ impl PointRow {
         });
         PointRow {
             condition: row.condition.clone(),
+            traffic: row.traffic.clone(),
             scheduler: row.scheduler.clone(),
             congestion: row.congestion.clone(),
             path: row.path.clone(),
@@ -161,6 +174,9 @@ impl PointRow {
             rto_count: row.rto_count,
             subflows_used: row.subflows_used,
             lower_bound_s: row.lower_bound_s,
+            lost_ratio: row.datagrams.map(|datagrams| datagrams.lost_ratio),
+            stalled_s: row.video.map(|video| video.stalled_s),
+            bitrate_bps: row.video.and_then(|video| video.bitrate_bps),
         }
     }
 }

@@ -20,6 +20,9 @@ pub struct Summary {
 pub struct Standing {
     /// The condition; empty where there is only one.
     pub condition: String,
+    /// The class of traffic, if the scenario has classes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<String>,
     /// The contender.
     pub scheduler: String,
     /// Points at which the verdict names it among the best.
@@ -50,11 +53,14 @@ impl Summary {
         self.points += 1;
         for row in &result.rows {
             let known = self.contenders.iter().position(|standing| {
-                standing.condition == row.condition && standing.scheduler == row.scheduler
+                standing.condition == row.condition
+                    && standing.traffic == row.traffic
+                    && standing.scheduler == row.scheduler
             });
             let at = known.unwrap_or_else(|| {
                 let (condition, scheduler) = (row.condition.clone(), row.scheduler.clone());
-                self.contenders.push(Standing { condition, scheduler, ..Standing::default() });
+                let traffic = row.traffic.clone();
+                self.contenders.push(Standing { condition, traffic, scheduler, ..Standing::default() });
                 self.contenders.len() - 1
             });
             let standing = &mut self.contenders[at];

@@ -35,7 +35,7 @@ impl Scenario {
     fn draw(number: u64) -> Scenario {
         let mut stream = RandomStream::new(number, "timeouts");
         let mut pick = |count: usize| stream.below(count as u64) as usize;
-        let count = [1, 2, 2, 3][pick(4)];
+        let count = [1, 2, 2, 3][pick(4)].clone();
         let mut paths = Vec::new();
         let mut text = String::new();
         for at in 0..count {
@@ -52,8 +52,9 @@ impl Scenario {
             let loss = if loss > 0.0 { "/1%" } else { "" };
             text += &format!("{}{rate}M/{rtt}ms/{queue}{loss}", if at > 0 { " + " } else { "" });
         }
-        let sizes =
-            [Sizes::WEB, Sizes::WEB, Sizes::Fixed(Bytes(20_000)), Sizes::Fixed(Bytes(500_000))][pick(4)];
+        let sizes = [Sizes::WEB, Sizes::WEB, Sizes::Fixed(Bytes(20_000)), Sizes::Fixed(Bytes(500_000))]
+            [pick(4)]
+        .clone();
         let names = ["min_rtt", "linux", "dmptcp", "round_robin", "blest", "ecf"];
         let which = pick(names.len());
         let scheduler = if count == 1 { "tcp" } else { names[which] };

@@ -1,6 +1,9 @@
 //! A comparison as text: a table for each condition, the notes below it, and the verdict.
 
+mod classes;
+
 use anabranch_lab::compare::Comparison;
+use anabranch_lab::report::verdict::Verdict;
 use anabranch_lab::report::{Row, Setting};
 use anabranch_lab::scenario::{Scenario, Transport};
 use anabranch_lab::starts::{OtherStart, StartChange};
@@ -20,13 +23,18 @@ pub fn text(scenario: &Scenario, comparison: &Comparison) -> String {
         let rows = comparison.rows.iter().filter(|row| row.condition == condition.name);
         let bulk = traffic.size.mean().is_none();
         let reference = comparison.reference.as_deref();
-        let leaders = leaders(comparison, &condition.name);
-        text.push_str(&if bulk {
+        let has_classes = !condition.experiment.classes.is_empty();
+        let leaders = leaders(comparison, &condition.name, None);
+        text.push_str(&if has_classes {
+            classes::tables(comparison, condition)
+        } else if bulk {
             bulk_table(rows, reference, &leaders)
         } else {
             table(rows, reference, &leaders)
         });
-        if let anabranch_lab::scenario::FlowSize::Web { max: Some(max) } = traffic.size {
+        if let anabranch_lab::scenario::FlowSize::Web { max: Some(max) } = traffic.size
+            && !has_classes
+        {
             let mean = traffic.size.mean().unwrap_or_default();
             text.push_str(&format!(
                 "web-like sizes up to {max} have a mean of {}\n",
@@ -34,7 +42,11 @@ pub fn text(scenario: &Scenario, comparison: &Comparison) -> String {
             ));
         }
         let setting = comparison.conditions.iter().find(|setting| setting.name == condition.name);
-        for note in setting.map(|setting| notes(scenario, setting, bulk)).unwrap_or_default() {
+        let bulk = bulk && !has_classes;
+        for note in setting
+            .map(|setting| notes(scenario, setting, bulk, condition.experiment.main_class()))
+            .unwrap_or_default()
+        {
             text.push_str(&wrap_behind("  ", &note, terminal::text_width()));
         }
         text.push('\n');
@@ -51,12 +63,14 @@ pub fn text(scenario: &Scenario, comparison: &Comparison) -> String {
     );
     text.push_str(&wrap(&sentence, terminal::text_width()));
     text.push('\n');
-    text.push_str(&wrap(&comparison.verdict, terminal::text_width()));
+    for line in comparison.verdict.lines() {
+        text.push_str(&wrap(line, terminal::text_width()));
+    }
     text
 }
 
 /// Returns the simulated setting, as notes below a table.
-fn notes(scenario: &Scenario, setting: &Setting, bulk: bool) -> Vec<String> {
+fn notes(scenario: &Scenario, setting: &Setting, bulk: bool, main: Option<&str>) -> Vec<String> {
     let mut notes = Vec::new();
     let paths = &setting.single_paths;
     if let Some(best) = paths.iter().find(|path| path.chosen) {
@@ -71,8 +85,9 @@ fn notes(scenario: &Scenario, setting: &Setting, bulk: bool) -> Vec<String> {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
+        let by = main.map_or(String::new(), |name| format!(" for {name}"));
         notes.push(format!(
-            "tcp: {} is the best of {} single paths, with {} in selection runs; {}{more}",
+            "tcp: {} is the best of {} single paths{by}, with {} in selection runs; {}{more}",
             path_name(&best.path),
             paths.len(),
             value(best),
@@ -89,7 +104,9 @@ fn notes(scenario: &Scenario, setting: &Setting, bulk: bool) -> Vec<String> {
         notes.push(format!("ideal sum of the paths: {ideal} Mbit/s of payload{measured}"));
     }
     let mut parts = vec![format!("profile {}", setting.profile), congestion(scenario, setting)];
-    parts.push(setting.direction.to_owned());
+    if main.is_none() {
+        parts.push(setting.direction.to_owned());
+    }
     let same = setting.queues.iter().all(|queue| *queue == setting.queues[0]);
     let queues = if same { setting.queues[0].clone() } else { setting.queues.join(", ") };
     parts.push(format!("queue {queues}"));
@@ -195,8 +212,9 @@ fn done(row: &Row) -> String {
 
 /// Returns the best contenders under the condition `name` by the measure of its table: one, or several that
 /// cannot be distinguished.
-fn leaders<'a>(comparison: &'a Comparison, name: &str) -> Vec<&'a str> {
-    let verdict = comparison.verdicts.iter().find(|verdict| verdict.condition == name);
+fn leaders<'a>(comparison: &'a Comparison, name: &str, traffic: Option<&str>) -> Vec<&'a str> {
+    let of = |verdict: &&Verdict| verdict.condition == name && verdict.traffic.as_deref() == traffic;
+    let verdict = comparison.verdicts.iter().find(of);
     let names = verdict.map(|verdict| verdict.best.iter().take(1).chain(&verdict.tied));
     names.into_iter().flatten().map(String::as_str).collect()
 }

@@ -99,6 +99,12 @@ fn comparison(path: &Path) -> Result<Input, Failure> {
             schema.unwrap_or_default()
         )));
     }
+    let has_classes = |row: &Value| row.get("traffic").is_some();
+    if comparison["rows"].as_array().is_some_and(|rows| rows.iter().any(has_classes)) {
+        return Err(failed(
+            "its traffic has several classes, and a report shows one; `anabranch compare` prints a table for each".to_owned(),
+        ));
+    }
     Ok(Input::Comparison { file, comparison, samples: None })
 }
 

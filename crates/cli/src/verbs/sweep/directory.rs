@@ -179,6 +179,10 @@ const RESULT_COLUMNS: &[(&str, Kind)] = &[
     ("rto_count", Kind::Number),
     ("subflows_used", Kind::Number),
     ("lower_bound_s", Kind::Number),
+    ("traffic", Kind::Text),
+    ("lost_ratio", Kind::Number),
+    ("stalled_s", Kind::Number),
+    ("bitrate_bps", Kind::Number),
 ];
 
 impl Columns {
@@ -250,5 +254,9 @@ fn cells<'a>(result: &'a PointResult, row: &'a PointRow) -> [Cell<'a>; RESULT_CO
         Cell::Number(row.rto_count),
         Cell::Number(row.subflows_used),
         row.lower_bound_s.into(),
+        row.traffic.as_deref().into(),
+        row.lost_ratio.into(),
+        row.stalled_s.into(),
+        row.bitrate_bps.into(),
     ]
 }

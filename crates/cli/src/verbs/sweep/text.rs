@@ -64,6 +64,10 @@ fn by_point(plan: &Plan, results: &[PointResult]) -> String {
     if conditions {
         table = table.column("condition", Align::Left);
     }
+    let classes = first.rows.iter().any(|row| row.traffic.is_some());
+    if classes {
+        table = table.column("traffic", Align::Left);
+    }
     let mut names: Vec<&str> = Vec::new();
     for row in &first.rows {
         if !names.contains(&row.scheduler.as_str()) {
@@ -75,22 +79,23 @@ fn by_point(plan: &Plan, results: &[PointResult]) -> String {
     }
     for result in results {
         let point = plan.point(result.point);
-        let mut seen: Vec<&str> = Vec::new();
+        let mut seen: Vec<(&str, Option<&str>)> = Vec::new();
         for row in &result.rows {
-            if seen.contains(&row.condition.as_str()) {
+            let of = |row: &anabranch_lab::sweep::PointRow| (row.condition.clone(), row.traffic.clone());
+            if seen.contains(&(row.condition.as_str(), row.traffic.as_deref())) {
                 continue;
             }
-            seen.push(&row.condition);
+            seen.push((&row.condition, row.traffic.as_deref()));
             let mut cells = vec![result.point.to_string()];
             cells.extend(point.values.iter().map(|value| value.trim_matches(['"', '\'']).to_owned()));
             if conditions {
                 cells.push(row.condition.clone());
             }
+            if classes {
+                cells.push(row.traffic.clone().unwrap_or_default());
+            }
             for name in &names {
-                let found = result
-                    .rows
-                    .iter()
-                    .find(|other| other.condition == row.condition && other.scheduler == *name);
+                let found = result.rows.iter().find(|other| of(other) == of(row) && other.scheduler == *name);
                 cells.push(found.map_or("-".to_owned(), cell));
             }
             table.row(cells);
@@ -122,6 +127,10 @@ fn by_contender(summary: &Summary) -> String {
     if conditions {
         table = table.column("condition", Align::Left);
     }
+    let classes = summary.contenders.iter().any(|standing| standing.traffic.is_some());
+    if classes {
+        table = table.column("traffic", Align::Left);
+    }
     table = table
         .column("scheduler", Align::Left)
         .column("best", Align::Right)
@@ -137,6 +146,9 @@ fn by_contender(summary: &Summary) -> String {
         let mut cells = Vec::new();
         if conditions {
             cells.push(standing.condition.clone());
+        }
+        if classes {
+            cells.push(standing.traffic.clone().unwrap_or_default());
         }
         cells.push(standing.scheduler.clone());
         cells.push(standing.best.to_string());

@@ -109,6 +109,7 @@ fn example_of(key: &str) -> Example {
             ..example("traffic.duration=10s", "traffic.duration=9s")
         },
         "traffic.size-known" => example("traffic.size-known=true", "traffic.size-known=false"),
+        "traffic.every" => without_default("traffic.every=200 ms"),
         "traffic.background" => without_default("traffic.background=[{ path = 1 }]"),
         "traffic.beside" => without_default("traffic.beside={ flows = 2 }"),
         "path.name" => without_default("path.wifi.name=lan"),
@@ -338,7 +339,25 @@ fn every_part_of_a_value_changes_the_hash() {
         &["traffic.load=50%", "traffic.load=60%"],
         &["traffic.starts=['1 s', '2 s']", "traffic.starts=['1 s', '3 s']"],
         &["schedulers=tcp", "schedulers=tcp@1", "schedulers=tcp@2"],
-        &["traffic.size=1 MB", "traffic.size=2 MB", "traffic.size=web", "traffic.size=bulk"],
+        &[
+            "traffic.size=1 MB",
+            "traffic.size=2 MB",
+            "traffic.size=web",
+            "traffic.size=bulk",
+            "traffic.size=web-search",
+            "traffic.size=data-mining",
+            "traffic.size={ distribution = 'uniform', min = '1 KB', max = '2 KB' }",
+            "traffic.size={ distribution = 'exponential', mean = '2 KB' }",
+            "traffic.size={ distribution = 'pareto', shape = 1.5, min = '2 KB' }",
+            "traffic.size={ distribution = 'pareto', shape = 1.5, min = '2 KB', max = '3 KB' }",
+            "traffic.size={ distribution = 'log-normal', median = '2 KB', sigma = 1 }",
+            "traffic.size={ distribution = 'log-normal', median = '2 KB', sigma = 2 }",
+        ],
+        &[
+            "traffic.every=1 s",
+            "traffic.every=2 s",
+            "traffic.every={ distribution = 'exponential', mean = '1 s' }",
+        ],
     ];
     for group in groups {
         let mut hashes: Vec<String> = group.iter().map(|assignment| valid(&[assignment]).hash()).collect();

@@ -1,0 +1,99 @@
+//! The values by which contenders are compared: one for each flow, or for each part of it such as a request.
+
+use anabranch_sim::{AppReport, Outcome};
+
+use super::is_complete;
+use super::verdict::Measure;
+use crate::run::FlowResult;
+use crate::scenario::Kind;
+
+/// One value of a measure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Measured {
+    /// The value: seconds, or bit/s; none if the flow or part did not end in time.
+    pub value: Option<f64>,
+    /// True if it ended in time.
+    pub complete: bool,
+    /// False for a place that another contender's runs fill, and these do not.
+    pub exists: bool,
+}
+
+impl Measured {
+    const ABSENT: Measured = Measured { value: None, complete: true, exists: false };
+
+    fn new(value: Option<f64>, complete: bool) -> Measured {
+        Measured { value, complete, exists: true }
+    }
+}
+
+/// Returns the completion time of each flow, or its goodput if `bulk`.
+pub(crate) fn of_flows(runs: &[Vec<&FlowResult>], bulk: bool) -> Vec<Vec<Measured>> {
+    let of = |flow: &&FlowResult| {
+        let value = match bulk {
+            true => Some(flow.goodput().as_bps_f64()),
+            false => flow.report.fct.map(|fct| fct.as_secs_f64()),
+        };
+        Measured::new(value, is_complete(flow, bulk))
+    };
+    runs.iter().map(|run| run.iter().map(of).collect()).collect()
+}
+
+/// Returns the measures of a kind of traffic; the first is the one of tables and differences.
+pub(crate) fn measures(kind: &Kind) -> Vec<Measure> {
+    match kind {
+        Kind::Transfer { .. } if kind.is_bulk() => vec![Measure::Goodput],
+        Kind::Transfer { .. } => vec![Measure::MeanTime],
+        Kind::Requests(_) => vec![Measure::ResponseTime],
+        Kind::OnOff(_) => vec![Measure::BurstDelay],
+        Kind::Datagrams(_) => vec![Measure::Delay],
+        Kind::Video(plan) if plan.ladder.len() > 1 => vec![Measure::Waiting, Measure::Bitrate],
+        Kind::Video(_) => vec![Measure::Waiting],
+    }
+}
+
+/// Returns the values of one flow.
+pub(crate) fn of_flow(flow: &FlowResult, measure: Measure) -> Vec<Measured> {
+    let done = flow.report.outcome == Outcome::Completed;
+    match (&flow.report.app, measure) {
+        (AppReport::Requests(exchanges), _) => {
+            let time = |exchange: &anabranch_sim::application::Exchange| {
+                Measured::new(exchange.time.map(|time| time.as_secs_f64()), exchange.time.is_some())
+            };
+            exchanges.iter().map(time).collect()
+        }
+        (AppReport::OnOff(bursts), _) => {
+            let delay = |burst: &anabranch_sim::application::Burst| {
+                Measured::new(burst.delay.map(|delay| delay.as_secs_f64()), burst.delay.is_some())
+            };
+            bursts.iter().map(delay).collect()
+        }
+        (AppReport::Datagrams(report), _) => vec![Measured::new(report.delay_mean_s, true)],
+        (AppReport::Video(video), Measure::Bitrate) => vec![Measured::new(video.bitrate_bps, done)],
+        (AppReport::Video(video), _) => {
+            let waiting = video.startup.map(|startup| (startup + video.stalled).as_secs_f64());
+            vec![Measured::new(waiting.filter(|_| done), done)]
+        }
+        (AppReport::Transfer, _) => {
+            let bulk = measure == Measure::Goodput;
+            of_flows(&[vec![flow]], bulk).remove(0)
+        }
+    }
+}
+
+/// Returns the values of a class, by entrant and run. Those at the same place of a run belong to the same flow and the
+/// same part of it, whatever the numbers of parts.
+pub(crate) fn of_class(entrants: &[Vec<Vec<&FlowResult>>], measure: Measure) -> Vec<Vec<Vec<Measured>>> {
+    let parts: Vec<Vec<Vec<Vec<Measured>>>> = entrants
+        .iter()
+        .map(|runs| runs.iter().map(|run| run.iter().map(|flow| of_flow(flow, measure)).collect()).collect())
+        .collect();
+    let most = parts.iter().flatten().flatten().map(Vec::len).max().unwrap_or(0);
+    let padded = |mut parts: Vec<Measured>| {
+        parts.resize(most, Measured::ABSENT);
+        parts
+    };
+    parts
+        .into_iter()
+        .map(|runs| runs.into_iter().map(|run| run.into_iter().flat_map(padded).collect()).collect())
+        .collect()
+}
