@@ -187,8 +187,8 @@ struct Columns<'a> {
     condition: &'a Condition,
     job: &'a Job,
     entrant: Entrant<'a>,
-    /// The congestion control of the contender, of the competing TCPs, and of other plain TCPs.
-    congestion: [String; 3],
+    /// The congestion control of the contender, of the competing TCPs, of other plain TCPs, and of datagrams.
+    congestion: [String; 4],
     /// True if the traffic of any condition consists of classes.
     has_classes: bool,
     /// The names of paths and of their columns.
@@ -201,7 +201,8 @@ impl<'a> Columns<'a> {
         let configs = [&condition.configs[job.contender], &condition.beside_config(), &condition.plain];
         let has_classes =
             scenario.conditions.iter().any(|condition| !condition.experiment.classes.is_empty());
-        let congestion = configs.map(|config| config.congestion.name().to_owned());
+        let [own, beside, plain] = configs.map(|config| config.congestion.name().to_owned());
+        let congestion = [own, beside, plain, "none".to_owned()];
         Columns {
             scenario,
             condition,
@@ -223,11 +224,12 @@ impl<'a> Columns<'a> {
         let paths = condition.experiment.paths();
         let report = &flow.report;
         let name = |position: usize| Cell::Text(&paths[position].name);
+        let is_stream = matches!(report.app, AppReport::Datagrams(_));
         let plain = flow.class != Class::Contender || entrant.path.is_some();
         let (class, scheduler, congestion) = match flow.class {
             Class::Contender => ("contender", Cell::Text(&entrant.name), &congestion[0]),
             Class::Beside => ("beside", Cell::Owned(report::beside_name(&entrant.name)), &congestion[1]),
-            Class::Other => ("other", Cell::Text(&entrant.name), &congestion[2]),
+            Class::Other => ("other", Cell::Text(&entrant.name), &congestion[2 + usize::from(is_stream)]),
         };
         let mut cells = vec![
             ("schema", Cell::Count(SCHEMA.into())),
