@@ -193,8 +193,8 @@ struct Run<'a> {
     entrant: Entrant<'a>,
     /// The name of the competing TCPs.
     beside: String,
-    /// The congestion control of the contender, of the competing TCPs, and of other plain TCPs.
-    congestion: [String; 3],
+    /// The congestion control of the contender, of the competing TCPs, of other plain TCPs, and of datagrams.
+    congestion: [String; 4],
     seed: String,
 }
 
@@ -202,13 +202,14 @@ impl<'a> Run<'a> {
     fn new(scenario: &'a Scenario, job: &'a Job) -> Run<'a> {
         let condition = &scenario.conditions[job.condition];
         let configs = [&condition.configs[job.contender], &condition.beside_config(), &condition.plain];
+        let [own, beside, plain] = configs.map(|config| config.congestion.name().to_owned());
         let entrant = Entrant::of(scenario, job);
         Run {
             condition,
             job,
             beside: report::beside_name(&entrant.name),
             entrant,
-            congestion: configs.map(|config| config.congestion.name().to_owned()),
+            congestion: [own, beside, plain, "none".to_owned()],
             seed: scenario.run_seed(job.run).to_string(),
         }
     }
@@ -218,11 +219,12 @@ impl<'a> Run<'a> {
         let Run { condition, job, entrant, congestion, .. } = self;
         let report = &flow.report;
         let first_path = Cell::Text(&condition.experiment.paths()[flow.path].name);
+        let is_stream = matches!(report.app, AppReport::Datagrams(_));
         let plain = flow.class != Class::Contender || entrant.path.is_some();
         let (class, scheduler, congestion) = match flow.class {
             Class::Contender => ("contender", &entrant.name, &congestion[0]),
             Class::Beside => ("beside", &self.beside, &congestion[1]),
-            Class::Other => ("other", &entrant.name, &congestion[2]),
+            Class::Other => ("other", &entrant.name, &congestion[2 + usize::from(is_stream)]),
         };
         [
             count(SCHEMA.into()),

@@ -193,6 +193,12 @@ impl<R: Recorder> Sim<R> {
                 *bytes += subflow.counters.bytes_delivered;
             }
         }
+        if let Some(AppState::Datagrams(datagrams)) = state.app.as_deref() {
+            let path = interfaces.iter().position(|interface| interface.ip == spec.client_address);
+            if let Some(bytes) = path.and_then(|path| bytes_by_path.get_mut(path)) {
+                *bytes = datagrams.received() * datagrams.payload();
+            }
+        }
         // A late reader may not have been notified of the last bytes yet.
         let arrived = receiver.connection.unwrap_or_default();
         let delivered = match (state.stopped, state.app.as_deref()) {

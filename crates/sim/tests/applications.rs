@@ -132,7 +132,7 @@ fn datagrams_of_a_constant_rate_have_the_delay_of_the_path() {
     let call = &report.flows[0];
     let AppReport::Datagrams(results) = call.app else { panic!() };
     assert_eq!((results.sent, results.received, call.outcome), (500, 500, Outcome::Completed));
-    assert_eq!((call.written, call.delivered), (80_000, 80_000));
+    assert_eq!((call.written, call.delivered, &call.bytes_by_path[..]), (80_000, 80_000, &[80_000][..]));
     // Half a round trip, and 188 bytes at 10 Mbit/s.
     let delay = RTT / 2 + Rate::from_mbps(10).transmission_time(188);
     assert_eq!((results.delay_p50, results.delay_max), (Some(delay), Some(delay)));

@@ -493,16 +493,16 @@ impl TrafficClass {
             }
             Kind::Requests(plan) => {
                 let pace = match &plan.pace {
-                    Pace::Closed(Distribution::Constant(0.0)) => "without think times".to_owned(),
-                    Pace::Closed(think) => format!("with think times {}", describe(think, time)),
-                    Pace::Open(gap) => format!("with gaps {}, answered or not", describe(gap, time)),
+                    Pace::Closed(Distribution::Constant(0.0)) => "no think times".to_owned(),
+                    Pace::Closed(think) => format!("think times {}", describe(think, time)),
+                    Pace::Open(gap) => format!("gaps {}, answered or not", describe(gap, time)),
                 };
                 let until = match (plan.count, plan.span == UNLIMITED) {
                     (Some(count), true) => format!("{count} requests"),
                     (Some(count), false) => format!("up to {count} requests in {}", plan.span),
                     (None, _) => format!("for {}", plan.span),
                 };
-                format!("user: responses {} {pace}, {until}", describe(&plan.response, size))
+                format!("user: responses {}, {pace}, {until}", describe(&plan.response, size))
             }
             Kind::OnOff(plan) => format!(
                 "sender: {} in periods {}, silences {}, for {}",
@@ -514,7 +514,7 @@ impl TrafficClass {
             Kind::Datagrams(plan) => {
                 let rate = Rate((f64::from(plan.payload) * 8e9 / plan.gap.mean()) as u64);
                 format!(
-                    "stream: datagrams of {} with gaps {}, {}, for {}",
+                    "stream: datagrams of {}, gaps {}, {}, for {}",
                     size(f64::from(plan.payload)),
                     describe(&plan.gap, time),
                     crate::units::show_rate(rate),

@@ -260,7 +260,7 @@ impl Experiment {
         &self.pairs[..self.traffic.pairs]
     }
 
-    /// Checks that the traffic consists of transfers of one kind, for what cannot run others.
+    /// Checks that the traffic consists of transfers of one kind.
     ///
     /// # Errors
     /// The reason that it does not.
@@ -270,7 +270,7 @@ impl Experiment {
             classes => {
                 let names: Vec<&str> = classes.iter().map(|class| class.name.as_str()).collect();
                 Err(format!(
-                    "its traffic has classes ({}), which exist only in the simulator; give one `[traffic]` of transfers",
+                    "its traffic has classes ({}); give one `[traffic]` of transfers",
                     crate::reader::list(&names)
                 ))
             }

@@ -35,7 +35,7 @@ impl Scenario {
     fn draw(number: u64) -> Scenario {
         let mut stream = RandomStream::new(number, "timeouts");
         let mut pick = |count: usize| stream.below(count as u64) as usize;
-        let count = [1, 2, 2, 3][pick(4)].clone();
+        let count = [1, 2, 2, 3][pick(4)];
         let mut paths = Vec::new();
         let mut text = String::new();
         for at in 0..count {
