@@ -6,7 +6,9 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use anabranch_link::{Arrival, Counters, DropReason, Label, Link, LinkConfig, LinkConfigError, Polled, Pushed};
+use anabranch_link::{
+    Arrival, Counters, DropReason, Label, Link, LinkConfig, LinkConfigError, Polled, Pushed,
+};
 use anabranch_units::Time;
 use anabranch_wire::{apply, label, too_big};
 use tokio::time::Sleep;
