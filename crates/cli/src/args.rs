@@ -50,8 +50,8 @@ pub struct Changes {
     #[arg(
         long = "path",
         value_name = "PATH",
-        help = "A path: RATE,RTT[,loss=P][,loss-up=P][,queue=Q] or trace=DOWN[:UP],RTT[,trace-start=random]\
-                [,...]; replaces the scenario's paths (without a scenario: profile linux, one web-like flow \
+        help = "A path: RATE,RTT[,loss=P][,loss-up=P][,queue=Q], trace=DOWN[:UP],RTT[,trace-start=random] \
+                or a preset such as lte, and [,...]; replaces the scenario's paths (without a scenario: profile linux, one web-like flow \
                 in each run)"
     )]
     paths: Vec<String>,

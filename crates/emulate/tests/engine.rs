@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use anabranch_emulate::{Engine, EngineOptions, Lane, Wiring, socket_pair};
-use anabranch_link::{Link, LinkConfig, Loss, LossDraws, Pushed, QueueLimit};
+use anabranch_link::{Label, Link, LinkConfig, Loss, LossDraws, Pushed, QueueLimit};
 use anabranch_units::{Rate, Time};
 
 /// Returns one direction over a chain of links: the sending end, the receiving end, and the engine.
@@ -84,7 +84,8 @@ fn the_data_packets_that_are_lost_are_those_that_a_link_alone_loses() {
     };
     // As in the simulator: only the packets with data.
     let mut link = Link::new("link0", 42, config.clone()).unwrap();
-    let mut keeps = |n: &u32| matches!(link.push_as(Time(u64::from(*n)), *n, 44, true), Pushed::Queued);
+    let mut keeps =
+        |n: &u32| matches!(link.push_as(Time(u64::from(*n)), *n, 44, Label::default()), Pushed::Queued);
     let kept: Vec<u32> = (0..2000).filter(|n| n % 4 > 0).filter(|n| keeps(n)).collect();
     let (sender, receiver, engine) = chain(vec![config], 42);
     // Here an acknowledgement without data comes with every fourth.

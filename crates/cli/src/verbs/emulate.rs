@@ -33,8 +33,8 @@ pub struct Args {
     #[arg(
         long = "path",
         value_name = "PATH",
-        help = "A path: RATE,RTT[,loss=P][,loss-up=P][,queue=Q] or trace=DOWN[:UP],RTT[,trace-start=random]\
-                [,...]; replaces the scenario's paths"
+        help = "A path: RATE,RTT[,loss=P][,loss-up=P][,queue=Q], trace=DOWN[:UP],RTT[,trace-start=random] \
+                or a preset such as lte, and [,...]; replaces the scenario's paths"
     )]
     paths: Vec<String>,
     #[command(flatten)]

@@ -37,8 +37,8 @@ const fn assumed(key: &'static str, value: &'static str) -> Figure {
     Figure { key, value, source: None }
 }
 
-const OH_LEE: &str = "Oh and Lee, Computer Networks 91, 2015, Table 3 (campus WiFi)";
-const STMS: &str = "Shi et al. (STMS), USENIX ATC 2018, section 2";
+const OH_LEE: &str = "Oh and Lee, Computer Networks 91, 2015, Table 3 (downloads over a campus WiFi)";
+const STMS: &str = "Shi et al. (STMS), USENIX ATC 2018, section 2 (settings of its testbed)";
 const OPENSIGNAL: &str = "Opensignal, State of Mobile: USA, May 2019 (means of Q1 2019)";
 const OOKLA_5G: &str = "Ookla, Growing and Slowing: The State of 5G Worldwide in 2021 (medians of Q3 2021)";
 const OOKLA_US: &str = "Ookla, United States, Q3 2023 (median of the fastest operator's 5G)";

@@ -266,14 +266,16 @@ impl Link {
         }
         let interval = |from: Time, until: Time| {
             let end = until.armed().map_or(String::new(), |until| format!(" until {}", Duration(until.0)));
-            format!("from {}{end}", Duration(from.0))
+            let start =
+                if from == Time::ZERO { String::new() } else { format!(" from {}", Duration(from.0)) };
+            start + &end
         };
         for CrossTraffic { rate, from, until, packet: _ } in cross_traffic {
-            remarks.push(format!("{rate} of cross traffic {}", interval(*from, *until)));
+            remarks.push(format!("{rate} of cross traffic{}", interval(*from, *until)));
         }
         for Redraw { from, until, every, value, stream: _ } in redraws {
             let what = if matches!(value, Redrawn::Rate(_)) { "rate" } else { "delay" };
-            remarks.push(format!("{what} redrawn every {every} {}", interval(*from, *until)));
+            remarks.push(format!("{what} redrawn every {every}{}", interval(*from, *until)));
         }
         remarks
     }
