@@ -21,6 +21,7 @@ pub mod estimate;
 pub mod lower_bound;
 mod network;
 mod reader;
+pub mod recording;
 pub mod report;
 pub mod run;
 pub mod samples;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use anabranch_lab::compare::{Cost, Job, Options, single_runs};
+use anabranch_lab::compare::{Cost, Job, Options, single_runs_recorded};
+use anabranch_lab::recording::Recording;
 use anabranch_lab::report::beside_name;
 use anabranch_lab::run::{Class, FlowResult, LinkReport};
 use anabranch_lab::samples;
@@ -12,6 +13,7 @@ use serde::Serialize;
 use crate::args::{Capture, Changes, Jobs, finish_captures};
 use crate::failure::Failure;
 use crate::progress::Progress;
+use crate::record::{self, Record};
 use crate::samples::SamplesFile;
 use crate::table::{Align, Table, wrap};
 use crate::{interrupt, output, provenance, terminal};
@@ -35,6 +37,8 @@ pub struct Args {
     capture: Capture,
     #[command(flatten)]
     samples: SamplesFile,
+    #[command(flatten)]
+    record: Record,
     /// Show a plain TCP on every single path, beside the best of them
     #[arg(long)]
     every_path: bool,
@@ -164,6 +168,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let captures = args.capture.open(&scenario)?.map(|captures| captures.of_run(args.run.unwrap_or(0)));
     let mut samples = args.samples.open(&scenario)?;
+    let directory = args.record.open(&scenario, args.run)?;
     let progress = Progress::new();
     let update = |done, total| progress.update(done, total);
     let options = Options {
@@ -173,8 +178,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         captures: captures.as_ref(),
         every_path: args.every_path,
     };
-    let results = single_runs(&scenario, &options, args.run);
+    let recording = directory.as_ref().map(|directory| directory as &dyn Recording);
+    let results = single_runs_recorded(&scenario, &options, args.run, recording);
     progress.finish();
+    record::finish(directory.as_ref(), results.as_ref().err())?;
     let (results, mut performance) = results?;
     let (mut flows, mut links) = (Vec::new(), Vec::new());
     for (job, result) in &results {
