@@ -79,7 +79,9 @@ impl From<RunError> for Failure {
         match error {
             RunError::Cancelled => Failure::Interrupted,
             RunError::Scenario(error) => Failure::Usage(error.to_string()),
-            RunError::Capture(error) | RunError::Samples(error) => Failure::Failed(error),
+            RunError::Capture(error) | RunError::Samples(error) | RunError::Recording(error) => {
+                Failure::Failed(error)
+            }
         }
     }
 }

@@ -13,6 +13,7 @@ mod online;
 mod output;
 mod progress;
 mod provenance;
+mod record;
 mod samples;
 mod table;
 mod terminal;

@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::baseline::Race;
 use crate::capture::Captures;
 use crate::estimate;
+use crate::recording::Recording;
 use crate::report::fairness::{self, Fairness};
 use crate::report::verdict::{self, Verdict};
 use crate::report::{self, Entrant, Row, Setting};
@@ -186,6 +187,17 @@ fn simulate(
     cost: &mut Cost,
     each: &mut Each<'_>,
 ) -> Result<Vec<RunResult>, RunError> {
+    simulate_by(&|job| prepared[job.condition].run_job(job, options), jobs, options, cost, each)
+}
+
+/// Simulates each of `jobs` by `run`, on several threads; the results are in their order.
+fn simulate_by(
+    run: &(dyn Fn(&Job) -> Result<RunResult, RunError> + Sync),
+    jobs: &[Job],
+    options: &Options<'_>,
+    cost: &mut Cost,
+    each: &mut Each<'_>,
+) -> Result<Vec<RunResult>, RunError> {
     let threads = match options.jobs {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         n => n,
@@ -199,7 +211,7 @@ fn simulate(
             if options.cancelled.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed) {
                 return;
             }
-            let result = prepared[job.condition].run_job(job, options);
+            let result = run(job);
             if result.is_err() {
                 failed.store(true, Ordering::Relaxed);
             }
@@ -509,6 +521,19 @@ pub fn single_runs(
     options: &Options<'_>,
     run: Option<u32>,
 ) -> Result<(Vec<(Job, RunResult)>, Cost), RunError> {
+    single_runs_recorded(scenario, options, run, None)
+}
+
+/// Does the same as [`single_runs`], and records the events of the runs; they are not captured then.
+///
+/// # Errors
+/// If a run cannot be made or recorded, or it was cancelled.
+pub fn single_runs_recorded(
+    scenario: &Scenario,
+    options: &Options<'_>,
+    run: Option<u32>,
+    recording: Option<&dyn Recording>,
+) -> Result<(Vec<(Job, RunResult)>, Cost), RunError> {
     let mut prepared = prepare(scenario, Prepared::for_comparison)?;
     select_beside(scenario, &mut prepared, options, &mut Cost::default())?;
     let races = select(scenario, &prepared, options, &mut Cost::default())?;
@@ -533,7 +558,11 @@ pub fn single_runs(
         links.push(result.links.clone());
         Ok(())
     };
-    let mut results = simulate(&prepared, &jobs, options, &mut cost, &mut keep)?;
+    let one = |job: &Job| match recording {
+        Some(recording) => prepared[job.condition].run_recorded(job, options.cancelled, recording),
+        None => prepared[job.condition].run_job(job, options),
+    };
+    let mut results = simulate_by(&one, &jobs, options, &mut cost, &mut keep)?;
     results.iter_mut().zip(links).for_each(|(result, links)| result.links = links);
     cost.wall_s = begun.elapsed().as_secs_f64();
     Ok((jobs.into_iter().zip(results).collect(), cost))

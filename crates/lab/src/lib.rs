@@ -23,6 +23,7 @@ pub mod lower_bound;
 mod network;
 pub mod output;
 mod reader;
+pub mod recording;
 pub mod report;
 pub mod run;
 pub mod samples;

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use anabranch_sim::topology::{Pair, Topology};
 use anabranch_sim::traffic::{Drawn, Starts, Traffic as Source};
 pub use anabranch_sim::{AppReport, LinkReport, application};
-use anabranch_sim::{EndReport, FlowReport, FlowSpec, Performance, Recorder, Sim};
+use anabranch_sim::{EndReport, FlowReport, FlowSpec, Network, Performance, Recorder, RunReport, Sim};
 use anabranch_stack::config::SimConfig;
 use anabranch_units::{Bytes, Duration, RandomStream, Rate, Time};
 
@@ -16,6 +16,7 @@ use crate::capture::{Capture, CaptureError, Settings, Viewpoint};
 use crate::compare::{Job, Options, Purpose};
 use crate::lower_bound::{Limits, LowerBound};
 use crate::network;
+use crate::recording::{Beginning, Dynamic, Recording};
 use crate::scenario::{Condition, Direction, Experiment, FlowSize, Phases, Scenario, Start, Transport};
 use crate::source::ScenarioError;
 
@@ -30,6 +31,8 @@ pub enum RunError {
     Capture(String),
     /// Its samples could not be written.
     Samples(String),
+    /// Its events could not be recorded.
+    Recording(String),
 }
 
 impl core::fmt::Display for RunError {
@@ -37,7 +40,9 @@ impl core::fmt::Display for RunError {
         match self {
             RunError::Cancelled => f.write_str("stopped before the end"),
             RunError::Scenario(error) => error.fmt(f),
-            RunError::Capture(error) | RunError::Samples(error) => f.write_str(error),
+            RunError::Capture(error) | RunError::Samples(error) | RunError::Recording(error) => {
+                f.write_str(error)
+            }
         }
     }
 }
@@ -221,7 +226,22 @@ impl<'a> Prepared<'a> {
     pub fn run(&self, position: usize, run: u32, cancelled: &AtomicBool) -> Result<RunResult, RunError> {
         let seed = self.scenario.run_seed(run);
         let task = Task { contender: position, path: None, seed, beside_alone: false };
-        self.record(task, cancelled, (), |()| false).map(|(result, ())| result)
+        self.simulate(task, cancelled)
+    }
+
+    /// Simulates a run without a recorder.
+    fn simulate(&self, task: Task, cancelled: &AtomicBool) -> Result<RunResult, RunError> {
+        self.record(task, cancelled, |_, _| Ok(()), |()| false, |(), _, _| Ok(()))
+    }
+
+    /// Returns the task of `job`.
+    fn task(&self, job: &Job) -> Task {
+        let seed = match job.purpose {
+            Purpose::Select | Purpose::SelectBeside => self.scenario.selection_seed(job.run),
+            Purpose::Compare | Purpose::Alone | Purpose::OtherStart => self.scenario.run_seed(job.run),
+        };
+        let beside_alone = job.purpose == Purpose::SelectBeside;
+        Task { contender: job.contender, path: job.path, seed, beside_alone }
     }
 
     /// Simulates `job`, and captures its packets if requested.
@@ -229,20 +249,33 @@ impl<'a> Prepared<'a> {
     /// # Errors
     /// If the run cannot be made or captured, or it was cancelled.
     pub fn run_job(&self, job: &Job, options: &Options<'_>) -> Result<RunResult, RunError> {
-        let seed = match job.purpose {
-            Purpose::Select | Purpose::SelectBeside => self.scenario.selection_seed(job.run),
-            Purpose::Compare | Purpose::Alone | Purpose::OtherStart => self.scenario.run_seed(job.run),
-        };
-        let beside_alone = job.purpose == Purpose::SelectBeside;
-        let task = Task { contender: job.contender, path: job.path, seed, beside_alone };
+        let task = self.task(job);
         let captures = options.captures.filter(|_| job.purpose == Purpose::Compare);
         let wanted = captures.and_then(|captures| Some((captures, captures.writer(job)?)));
         let Some((captures, out)) = wanted else {
-            return self.record(task, options.cancelled, (), |()| false).map(|(result, ())| result);
+            return self.simulate(task, options.cancelled);
         };
         let failed = |error: CaptureError| RunError::Capture(error.to_string());
         let fail = |error| failed(captures.failure(job, error));
         self.record_packets(task, options.cancelled, captures.settings(), out.map_err(failed)?, &fail)
+    }
+
+    /// Simulates `job`, and records its events.
+    ///
+    /// # Errors
+    /// If the run cannot be made or recorded, or `cancelled` is set. A cancelled run is recorded until then.
+    pub fn run_recorded(
+        &self,
+        job: &Job,
+        cancelled: &AtomicBool,
+        recording: &dyn Recording,
+    ) -> Result<RunResult, RunError> {
+        let task = self.task(job);
+        let make = |network: &Network, flows: &[FlowSpec]| {
+            recording.begin(&Beginning { job, seed: task.seed, network, flows }).map(Dynamic)
+        };
+        let broken = |recorder: &Dynamic<'_>| recorder.0.is_broken();
+        self.record(task, cancelled, make, broken, |recorder, report, whole| recorder.0.end(report, whole))
     }
 
     /// Simulates a run as [`Prepared::run`] does, and writes a capture of its packets to `out`. `fail`
@@ -283,22 +316,26 @@ impl<'a> Prepared<'a> {
                 pair.server
             }
         };
-        let capture = Capture::new(&self.topology.network, host, snap_len, out).map_err(fail)?;
+        let make =
+            |network: &Network, _: &[FlowSpec]| Capture::new(network, host, snap_len, out).map_err(fail);
         // A run whose capture has failed is stopped, and `finish` returns the error.
         let broken = |capture: &Capture<_>| capture.error().is_some();
-        let (result, capture) = self.record(task, cancelled, capture, broken)?;
-        capture.finish().map_err(fail)?;
-        Ok(result)
+        self.record(task, cancelled, make, broken, |capture, _, whole| match whole {
+            true => capture.finish().map(drop).map_err(fail),
+            false => Ok(()),
+        })
     }
 
-    /// Simulates a run with `recorder`, until the end or until it is `broken`.
+    /// Simulates a run with the recorder that `make` returns, until the end or until it is `broken`, and then
+    /// ends it with the report, and whether the run was not cancelled.
     fn record<R: Recorder>(
         &self,
         task: Task,
         cancelled: &AtomicBool,
-        recorder: R,
+        make: impl FnOnce(&Network, &[FlowSpec]) -> Result<R, RunError>,
         broken: impl Fn(&R) -> bool,
-    ) -> Result<(RunResult, R), RunError> {
+        end: impl FnOnce(R, &RunReport, bool) -> Result<(), RunError>,
+    ) -> Result<RunResult, RunError> {
         let experiment = &self.condition.experiment;
         let seed = task.seed;
         let (specs, classes) = self.flows(task)?;
@@ -308,10 +345,13 @@ impl<'a> Prepared<'a> {
             true => network::build(experiment, seed, self.phases.as_ref()).map_err(impossible)?.network,
             false => self.topology.network.clone(),
         };
+        let recorder = make(&network, &specs)?;
         let mut sim = Sim::new(network, specs, seed, recorder).map_err(impossible)?;
         // In pieces, so that a long run can be cancelled.
         while !sim.is_complete() && sim.next_time().is_some_and(|next| next <= until) {
             if cancelled.load(Ordering::Relaxed) {
+                let report = sim.report();
+                end(sim.into_recorder(), &report, false)?;
                 return Err(RunError::Cancelled);
             }
             if broken(sim.recorder()) {
@@ -326,6 +366,7 @@ impl<'a> Prepared<'a> {
         }
         let report = if broken(sim.recorder()) { sim.report() } else { sim.run(until) };
         let now = sim.now();
+        end(sim.into_recorder(), &report, true)?;
         let mut bounds: [Vec<Option<Vec<LowerBound>>>; 2] =
             [vec![None; self.limits.len()], vec![None; self.reversed.len()]];
         let mut flows = Vec::with_capacity(classes.len());
@@ -354,8 +395,7 @@ impl<'a> Prepared<'a> {
             });
         }
         debug_assert!(!flows.is_empty());
-        let result = RunResult { flows, links: report.links, performance: report.performance };
-        Ok((result, sim.into_recorder()))
+        Ok(RunResult { flows, links: report.links, performance: report.performance })
     }
 
     /// Returns the latest end of a run.

@@ -122,6 +122,14 @@ pub enum StackEvent<'a> {
     },
     /// The limit of the connection has changed.
     Limit(Limit),
+    /// Payload has arrived that has a place in the stream and had not arrived before. What comes before it may
+    /// still be missing.
+    Arrived {
+        /// The subflow that carried it.
+        subflow: SubflowId,
+        /// The part of the peer's stream.
+        range: DataRange,
+    },
     /// The peer has acknowledged data of the connection, or has moved the right edge of its window, by a
     /// segment of this subflow.
     DataAcked {
@@ -146,6 +154,7 @@ impl StackEvent<'_> {
             StackEvent::Decision(_) => StackEvents::DECISION,
             StackEvent::Windows { .. } => StackEvents::WINDOWS,
             StackEvent::Limit(_) => StackEvents::LIMIT,
+            StackEvent::Arrived { .. } => StackEvents::ARRIVED,
             StackEvent::DataAcked { .. } => StackEvents::DATA_ACKED,
         }
     }
@@ -174,8 +183,10 @@ impl StackEvents {
     pub const WINDOWS: StackEvents = StackEvents(1 << 5);
     /// [`StackEvent::Limit`].
     pub const LIMIT: StackEvents = StackEvents(1 << 6);
+    /// [`StackEvent::Arrived`].
+    pub const ARRIVED: StackEvents = StackEvents(1 << 7);
     /// [`StackEvent::DataAcked`].
-    pub const DATA_ACKED: StackEvents = StackEvents(1 << 7);
+    pub const DATA_ACKED: StackEvents = StackEvents(1 << 8);
 
     /// Returns the kinds in either set.
     pub const fn and(self, other: StackEvents) -> StackEvents {

@@ -81,12 +81,21 @@ pub struct Column {
     pub name: String,
     /// The type of its values.
     pub kind: Kind,
+    /// True if Parquet stores the differences of successive whole numbers ([`Column::dense`]).
+    pub dense: bool,
 }
 
 impl Column {
     /// Returns a column of this name and type.
     pub fn new(name: impl Into<String>, kind: Kind) -> Column {
-        Column { name: name.into(), kind }
+        Column { name: name.into(), kind, dense: false }
+    }
+
+    /// Returns the column for whole numbers that are near those of the row before, such as times: Parquet
+    /// stores the differences, and no dictionary. Has no effect on other types and formats.
+    #[must_use]
+    pub fn dense(self) -> Column {
+        Column { dense: true, ..self }
     }
 }
 
@@ -97,6 +106,8 @@ pub enum Cell<'a> {
     Missing,
     /// A text.
     Text(&'a str),
+    /// One of few texts, which takes less time.
+    Name(&'static str),
     /// A whole number.
     Integer(i64),
     /// A number.
@@ -109,7 +120,7 @@ impl Cell<'_> {
     fn fits(&self, kind: Kind) -> bool {
         match self {
             Cell::Missing => true,
-            Cell::Text(_) => kind == Kind::Text,
+            Cell::Text(_) | Cell::Name(_) => kind == Kind::Text,
             Cell::Integer(_) => kind == Kind::Integer,
             Cell::Number(_) => kind == Kind::Number,
             Cell::Flag(_) => kind == Kind::Flag,

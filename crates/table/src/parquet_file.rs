@@ -3,12 +3,12 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
+use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as Physical};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::properties::WriterProperties;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
-use parquet::schema::types::Type;
+use parquet::schema::types::{ColumnPath, Type};
 
 use crate::{Cell, Column, Kind, ROWS_PER_GROUP};
 
@@ -46,6 +46,9 @@ impl Values {
     fn push(&mut self, cell: Cell<'_>) {
         match (&mut self.values, cell) {
             (Typed::Text(values), Cell::Text(text)) => values.push(text.into()),
+            (Typed::Text(values), Cell::Name(name)) => {
+                values.push(bytes::Bytes::from_static(name.as_bytes()).into());
+            }
             (Typed::Integer(values), Cell::Integer(number)) => values.push(number),
             (Typed::Number(values), Cell::Number(number)) => values.push(number),
             (Typed::Flag(values), Cell::Flag(flag)) => values.push(flag),
@@ -101,12 +104,18 @@ impl<W: Write + Send> ParquetTable<W> {
         let fields = fields.collect::<Result<Vec<_>, _>>().map_err(failed)?;
         let schema = Type::group_type_builder("anabranch").with_fields(fields).build().map_err(failed)?;
         // The version of the library is not written, so that the bytes depend on the rows alone.
-        let properties = WriterProperties::builder()
+        let mut properties = WriterProperties::builder()
             .set_created_by("anabranch".to_owned())
-            .set_compression(Compression::SNAPPY)
-            .build();
+            .set_compression(Compression::SNAPPY);
+        for column in columns.iter().filter(|column| column.dense && column.kind == Kind::Integer) {
+            let path = ColumnPath::from(column.name.as_str());
+            properties = properties
+                .set_column_dictionary_enabled(path.clone(), false)
+                .set_column_encoding(path.clone(), Encoding::DELTA_BINARY_PACKED)
+                .set_column_statistics_enabled(path, EnabledStatistics::Chunk);
+        }
         let writer =
-            SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties)).map_err(failed)?;
+            SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties.build())).map_err(failed)?;
         let columns = columns.iter().map(|column| Values::new(column.kind)).collect();
         Ok(ParquetTable { writer, columns, rows: 0 })
     }

@@ -2,13 +2,15 @@
 
 mod classes;
 
-use anabranch_lab::compare::{Options, single_runs};
+use anabranch_lab::compare::{Options, single_runs_recorded};
 use anabranch_lab::output::{Flow, Runs};
+use anabranch_lab::recording::Recording;
 use anabranch_lab::scenario::Scenario;
 
 use crate::args::{Capture, Experiment, Show, finish_captures};
 use crate::failure::Failure;
 use crate::progress::Progress;
+use crate::record::{self, Record};
 use crate::samples::SamplesFile;
 use crate::table::{Align, Table, wrap};
 use crate::{interrupt, output, provenance, terminal};
@@ -25,6 +27,8 @@ pub struct Args {
     capture: Capture,
     #[command(flatten)]
     samples: SamplesFile,
+    #[command(flatten)]
+    record: Record,
     /// Show a plain TCP on every single path, beside the best of them
     #[arg(long)]
     every_path: bool,
@@ -45,6 +49,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let captures = args.capture.open(&scenario)?.map(|captures| captures.of_run(args.run.unwrap_or(0)));
     let mut samples = args.samples.open(&scenario)?;
+    let directory = args.record.open(&scenario, args.run)?;
     let progress = Progress::new();
     let update = |done, total| progress.update(done, total);
     let options = Options {
@@ -54,8 +59,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         captures: captures.as_ref(),
         every_path: args.every_path,
     };
-    let results = single_runs(&scenario, &options, args.run);
+    let recording = directory.as_ref().map(|directory| directory as &dyn Recording);
+    let results = single_runs_recorded(&scenario, &options, args.run, recording);
     progress.finish();
+    record::finish(directory.as_ref(), results.as_ref().err())?;
     let (results, mut performance) = results?;
     for (job, result) in &results {
         samples.write(&scenario, job, result)?;

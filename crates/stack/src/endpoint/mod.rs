@@ -19,7 +19,7 @@ use crate::checksum::PayloadSums;
 use crate::config::{EndpointConfig, Entropy, SimConfig};
 use crate::connection::{Connection, Phase, TURN};
 use crate::event::{ConnectionId, Departure, Event, Placement, Transmit};
-use crate::observer::Observer;
+use crate::observer::{Observer, StackEvent, StackEvents};
 use crate::segment::{Address, Flags, Key, PathId, Segment};
 use crate::seq::Seq;
 use crate::stats::EndpointCounters;
@@ -156,6 +156,21 @@ impl<O: Observer> Endpoint<O> {
         segment: &Segment,
         placed: &mut Vec<Placement>,
     ) {
+        let before = placed.len();
+        self.process_segment(now, path, segment, placed);
+        if O::EVENTS.has(StackEvents::ARRIVED) {
+            for placement in &placed[before..] {
+                if let Placement::Deliver { connection, subflow, stream: range, .. }
+                | Placement::Release { connection, subflow, stream: range, .. } = *placement
+                {
+                    self.observer.on_event(now, connection, &StackEvent::Arrived { subflow, range });
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn process_segment(&mut self, now: Time, path: PathId, segment: &Segment, placed: &mut Vec<Placement>) {
         let (local, remote) = (segment.destination, segment.source);
         if let Some((id, subflow)) = self.demux.find(local, remote)
             && let Some(entry) = self.connections.get_mut(id)

@@ -1,0 +1,52 @@
+//! Recordings of the events of simulated runs; the recorder is the caller's.
+
+use anabranch_sim::{FlowSpec, Network, Recorder, RunReport, Trace};
+
+use crate::compare::Job;
+use crate::run::RunError;
+
+/// A run about to begin.
+#[derive(Clone, Copy, Debug)]
+pub struct Beginning<'a> {
+    /// The run.
+    pub job: &'a Job,
+    /// Its seed.
+    pub seed: u64,
+    /// Its network.
+    pub network: &'a Network,
+    /// Its flows, by [`FlowId`](anabranch_sim::FlowId).
+    pub flows: &'a [FlowSpec],
+}
+
+/// Makes the recorders of runs, which may be simulated on several threads.
+pub trait Recording: Sync {
+    /// Returns the recorder of a run.
+    ///
+    /// # Errors
+    /// If there can be none.
+    fn begin(&self, run: &Beginning<'_>) -> Result<Box<dyn RunRecorder + '_>, RunError>;
+}
+
+/// Records one run.
+pub trait RunRecorder {
+    /// Records an event.
+    fn on_trace(&mut self, trace: &Trace<'_>);
+
+    /// True if recording has failed, so that the run is stopped and [`RunRecorder::end`] returns the error.
+    fn is_broken(&self) -> bool;
+
+    /// Ends the recording. `whole` is false if the run was cancelled before its end.
+    ///
+    /// # Errors
+    /// If not everything is recorded.
+    fn end(self: Box<Self>, report: &RunReport, whole: bool) -> Result<(), RunError>;
+}
+
+/// A recorder that is known when the program runs.
+pub(crate) struct Dynamic<'a>(pub(crate) Box<dyn RunRecorder + 'a>);
+
+impl Recorder for Dynamic<'_> {
+    fn on_trace(&mut self, trace: &Trace<'_>) {
+        self.0.on_trace(trace);
+    }
+}

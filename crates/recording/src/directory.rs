@@ -1,0 +1,265 @@
+//! The run directory, and `run.json` in it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anabranch_lab::recording::{Beginning, Recording, RunRecorder};
+use anabranch_lab::run::RunError;
+use anabranch_lab::scenario::Scenario;
+use anabranch_lab::whole_file;
+use anabranch_table::Format;
+use anabranch_units::Duration;
+use serde::Serialize;
+
+use crate::recorder::Recorder;
+use crate::schema::{SCHEMA, TABLES};
+use crate::tables::Tables;
+use crate::xpl::Xpl;
+
+const STATE: &str = "run.json";
+
+/// The origin of a recording.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// The version of the program.
+    pub version: &'static str,
+    /// The commit from which it was built, if known.
+    pub commit: Option<&'static str>,
+    /// The command line.
+    pub command: Vec<String>,
+    /// The number of the replayed run of a comparison, if there is one.
+    pub run: Option<u32>,
+}
+
+/// The form of a recording.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// The format of the tables.
+    pub format: Format,
+    /// The least time between two rows of a series of windows or queues; zero for every change.
+    pub interval: Duration,
+    /// True if there are files for xplot.
+    pub xpl: bool,
+}
+
+/// A run directory could not be made.
+#[derive(Debug)]
+pub struct DirectoryError {
+    path: PathBuf,
+    error: io::Error,
+}
+
+impl core::fmt::Display for DirectoryError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "cannot record in {}: {}", self.path.display(), self.error)
+    }
+}
+
+impl std::error::Error for DirectoryError {}
+
+/// `run.json`.
+#[derive(Serialize)]
+struct State<'a> {
+    schema: u32,
+    version: &'static str,
+    commit: Option<&'static str>,
+    command: &'a [String],
+    /// True once all runs and tables are whole.
+    complete: bool,
+    /// The reason that it is not complete, if known.
+    reason: Option<&'a str>,
+    scenario: &'a str,
+    scenario_hash: &'a str,
+    seed: u64,
+    run: Option<u32>,
+    format: &'static str,
+    interval_ns: u64,
+    host: Host,
+    begun_unix_s: u64,
+    ended_unix_s: Option<u64>,
+    tables: Vec<&'static str>,
+    runs: &'a [Run],
+}
+
+#[derive(Serialize)]
+struct Host {
+    os: &'static str,
+    arch: &'static str,
+    cpus: Option<usize>,
+}
+
+/// A run in `run.json`.
+#[derive(Clone, Debug, Serialize)]
+struct Run {
+    /// The directory of its tables.
+    directory: String,
+    condition: String,
+    scheduler: String,
+    /// The names of its paths, in the order of the client's interfaces.
+    paths: Vec<String>,
+    seed: u64,
+    complete: bool,
+}
+
+/// A directory with the recordings of the runs of a scenario.
+pub struct RunDirectory {
+    path: PathBuf,
+    scenario: Scenario,
+    hash: String,
+    origin: Origin,
+    settings: Settings,
+    begun: SystemTime,
+    runs: Mutex<Vec<Run>>,
+}
+
+impl RunDirectory {
+    /// Creates the directory, which must not exist or be empty, with a `run.json` that is not complete.
+    ///
+    /// # Errors
+    /// If it is not empty, or cannot be written to.
+    pub fn create(
+        path: &Path,
+        scenario: &Scenario,
+        origin: Origin,
+        settings: Settings,
+    ) -> Result<RunDirectory, DirectoryError> {
+        let directory = RunDirectory {
+            path: path.to_owned(),
+            hash: scenario.hash(),
+            scenario: scenario.clone(),
+            origin,
+            settings,
+            begun: SystemTime::now(),
+            runs: Mutex::new(Vec::new()),
+        };
+        let failed = |error| DirectoryError { path: path.to_owned(), error };
+        std::fs::create_dir_all(path).map_err(failed)?;
+        if std::fs::read_dir(path).map_err(failed)?.next().is_some() {
+            let text = "it is not empty; choose another directory, or remove this one";
+            return Err(failed(io::Error::new(io::ErrorKind::AlreadyExists, text)));
+        }
+        directory.write(None, false, None)?;
+        Ok(directory)
+    }
+
+    /// Returns the path of the directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Marks the directory as complete, if all its runs are.
+    ///
+    /// # Errors
+    /// If `run.json` cannot be written.
+    pub fn finish(&self) -> Result<(), DirectoryError> {
+        let complete = self.locked(|runs| runs.iter().all(|run| run.complete));
+        self.write(Some(SystemTime::now()), complete, None)
+    }
+
+    /// Records the reason that the runs have ended early; the directory stays marked as not complete, even if
+    /// that cannot be written.
+    pub fn give_up(&self, reason: &str) {
+        let _ = self.write(Some(SystemTime::now()), false, Some(reason));
+    }
+
+    fn locked<T>(&self, act: impl FnOnce(&mut Vec<Run>) -> T) -> T {
+        act(&mut self.runs.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+
+    fn write(
+        &self,
+        ended: Option<SystemTime>,
+        complete: bool,
+        reason: Option<&str>,
+    ) -> Result<(), DirectoryError> {
+        let path = self.path.join(STATE);
+        let seconds = |time: SystemTime| time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let mut runs = self.locked(|runs| runs.clone());
+        // Threads begin them in any order.
+        runs.sort_by(|a, b| a.directory.cmp(&b.directory));
+        let state = State {
+            schema: SCHEMA,
+            version: self.origin.version,
+            commit: self.origin.commit,
+            command: &self.origin.command,
+            complete,
+            reason,
+            scenario: &self.scenario.name,
+            scenario_hash: &self.hash,
+            seed: self.scenario.seed,
+            run: self.origin.run,
+            format: self.settings.format.name(),
+            interval_ns: self.settings.interval.0,
+            host: Host {
+                os: std::env::consts::OS,
+                arch: std::env::consts::ARCH,
+                cpus: std::thread::available_parallelism().ok().map(usize::from),
+            },
+            begun_unix_s: seconds(self.begun),
+            ended_unix_s: ended.map(seconds),
+            tables: TABLES.iter().map(|table| table.name).collect(),
+            runs: &runs,
+        };
+        let written = serde_json::to_string_pretty(&state)
+            .map_err(io::Error::other)
+            .and_then(|text| whole_file::write(&path, format!("{text}\n")));
+        written.map_err(|error| DirectoryError { path, error })
+    }
+
+    /// Adds a run to the list, and creates its directory.
+    fn add(&self, run: &Beginning<'_>) -> Result<Run, DirectoryError> {
+        let condition = &self.scenario.conditions[run.job.condition];
+        let scheduler = run.job.name(&self.scenario);
+        let parts = [condition.name.as_str(), scheduler.as_str()];
+        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        let plain = |c: char| if c.is_alphanumeric() || "=%.@+-_".contains(c) { c } else { '_' };
+        let name: String = parts.join(".").chars().map(plain).collect();
+        let run = self.locked(|runs| {
+            let mut directory = name.clone();
+            let mut number = 1;
+            while runs.iter().any(|other| other.directory == directory) {
+                number += 1;
+                directory = format!("{name}.{number}");
+            }
+            let run = Run {
+                directory,
+                condition: condition.name.clone(),
+                scheduler,
+                paths: condition.experiment.paths().iter().map(|path| path.name.clone()).collect(),
+                seed: run.seed,
+                complete: false,
+            };
+            runs.push(run.clone());
+            run
+        });
+        let path = self.path.join(&run.directory);
+        std::fs::create_dir(&path).map_err(|error| DirectoryError { path, error })?;
+        Ok(run)
+    }
+}
+
+impl Recording for RunDirectory {
+    fn begin(&self, beginning: &Beginning<'_>) -> Result<Box<dyn RunRecorder + '_>, RunError> {
+        let failed = |error: DirectoryError| RunError::Recording(error.to_string());
+        let run = self.add(beginning).map_err(failed)?;
+        let path = self.path.join(&run.directory);
+        let tables = Tables::create(&path, self.settings.format)
+            .map_err(|error| RunError::Recording(error.to_string()))?;
+        let xpl = self.settings.xpl.then(|| Xpl::new(&path));
+        let done = move |whole: bool| {
+            self.locked(|runs| {
+                for run in runs.iter_mut().filter(|other| other.directory == run.directory) {
+                    run.complete = whole;
+                }
+            });
+        };
+        let names = {
+            let condition = &self.scenario.conditions[beginning.job.condition];
+            (condition.name.clone(), beginning.job.name(&self.scenario))
+        };
+        let interval = self.settings.interval;
+        Ok(Box::new(Recorder::new(tables, xpl, beginning, names, interval, Box::new(done))))
+    }
+}

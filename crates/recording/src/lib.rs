@@ -1,0 +1,18 @@
+//! Run directories: the events of simulated runs as tables, and what made them.
+//!
+//! A [`RunDirectory`] is a [`Recording`](anabranch_lab::recording::Recording) for the runs of a scenario. Each
+//! run has a directory of its own with the tables of [`schema::TABLES`]; `run.json` says where they come from
+//! and whether they are complete. Rows are written as they come, so that memory does not grow with a run.
+
+#![forbid(unsafe_code)]
+#![warn(unreachable_pub)]
+
+mod directory;
+mod names;
+mod recorder;
+pub mod schema;
+mod series;
+mod tables;
+mod xpl;
+
+pub use directory::{DirectoryError, Origin, RunDirectory, Settings};

@@ -1,0 +1,459 @@
+//! The recorder of one run: turns its events into rows.
+
+use anabranch_lab::recording::{Beginning, RunRecorder};
+use anabranch_lab::run::RunError;
+use anabranch_lab::samples::outcome;
+use anabranch_sim::{
+    Direction, End, EndReport, FlowEvent, FlowId, LinkEvent, Queue, RunReport, Scope, Trace, What,
+};
+use anabranch_stack::event::{ConnectionId, SubflowId};
+use anabranch_stack::observer::{StackEvent, Windows};
+use anabranch_stack::scheduler::{Decision, Rule, Why};
+use anabranch_stack::seq::DataRange;
+use anabranch_table::Cell;
+use anabranch_units::{Duration, Rate, Time};
+
+use crate::names;
+use crate::schema::Name;
+use crate::series::Series;
+use crate::tables::{TableError, Tables};
+use crate::xpl::Xpl;
+
+/// Records one run.
+pub(crate) struct Recorder<'a> {
+    tables: Tables,
+    xpl: Option<Xpl>,
+    condition: String,
+    scheduler: String,
+    /// The direction of the data of each flow.
+    directions: Vec<Direction>,
+    links: Vec<LinkSeries>,
+    /// By host, then by the connection's place.
+    connections: Vec<Vec<Option<Connection>>>,
+    interval: Duration,
+    /// Called with success or failure at the end.
+    done: Box<dyn FnOnce(bool) + 'a>,
+}
+
+/// A connection at one end of a flow.
+struct Connection {
+    id: ConnectionId,
+    flow: FlowId,
+    end: End,
+    /// The last DATA_ACK received.
+    una: u64,
+    /// The reason of the last decision, if it was to wait.
+    waits: Option<Rule>,
+    windows: Vec<WindowSeries>,
+}
+
+struct WindowSeries {
+    series: Series<(Windows, u64)>,
+    /// The threshold of the last report.
+    ssthresh: Option<u64>,
+}
+
+struct LinkSeries {
+    name: String,
+    series: Series<Queue>,
+    /// The maximum and the drops since the last row.
+    max_bytes: u64,
+    dropped: u64,
+}
+
+/// Returns the direction of the stream that `end` sends.
+fn sent_by(end: End) -> &'static str {
+    match end {
+        End::Client => "up",
+        End::Server => "down",
+    }
+}
+
+/// Returns the direction of the stream that `end` receives.
+fn received_by(end: End) -> &'static str {
+    match end {
+        End::Client => "down",
+        End::Server => "up",
+    }
+}
+
+fn whole(value: impl TryInto<i64>) -> Cell<'static> {
+    Cell::Integer(value.try_into().unwrap_or(i64::MAX))
+}
+
+fn or_missing<T>(value: Option<T>, cell: impl FnOnce(T) -> Cell<'static>) -> Cell<'static> {
+    value.map_or(Cell::Missing, cell)
+}
+
+fn at(time: Time) -> Cell<'static> {
+    whole(time.0)
+}
+
+fn score(score: f64) -> Cell<'static> {
+    if score.is_finite() { Cell::Number(score) } else { Cell::Missing }
+}
+
+impl<'a> Recorder<'a> {
+    pub(crate) fn new(
+        tables: Tables,
+        xpl: Option<Xpl>,
+        run: &Beginning<'_>,
+        (condition, scheduler): (String, String),
+        interval: Duration,
+        done: Box<dyn FnOnce(bool) + 'a>,
+    ) -> Recorder<'a> {
+        let links = run.network.links().iter().map(|link| LinkSeries {
+            name: link.name.clone(),
+            series: Series::new(interval),
+            max_bytes: 0,
+            dropped: 0,
+        });
+        Recorder {
+            tables,
+            xpl,
+            condition,
+            scheduler,
+            directions: run.flows.iter().map(|flow| flow.direction).collect(),
+            links: links.collect(),
+            connections: run.network.hosts().iter().map(|_| Vec::new()).collect(),
+            interval,
+            done,
+        }
+    }
+
+    fn attach(&mut self, flow: FlowId, end: End, scope: Scope) {
+        let host = &mut self.connections[scope.host.index()];
+        let place = scope.connection.place();
+        if host.len() <= place {
+            host.resize_with(place + 1, || None);
+        }
+        let ended = host[place].take();
+        let id = scope.connection;
+        host[place] = Some(Connection { id, flow, end, una: 0, waits: None, windows: Vec::new() });
+        if let Some(mut ended) = ended {
+            ended.finish(&mut self.tables);
+        }
+    }
+
+    #[inline]
+    fn on_stack(&mut self, now: Time, scope: Scope, event: &StackEvent<'_>) {
+        let place = scope.connection.place();
+        let known = self.connections[scope.host.index()].get_mut(place).and_then(Option::as_mut);
+        let Some(connection) = known.filter(|known| known.id == scope.connection) else { return };
+        let (flow, end) = (connection.flow, connection.end);
+        let mut data =
+            Data { tables: &mut self.tables, xpl: self.xpl.as_mut(), now, flow, direction: sent_by(end) };
+        match *event {
+            StackEvent::Sent { subflow, kind, data: range, .. } => {
+                if let Some(name) = names::sent(kind)
+                    && !range.is_empty()
+                {
+                    data.event(subflow, name, range);
+                }
+            }
+            StackEvent::Received { .. } | StackEvent::Limit(_) => {}
+            StackEvent::Arrived { subflow, range } => {
+                data.direction = received_by(end);
+                data.event(subflow, "received", range);
+            }
+            StackEvent::Lost { subflow, range, reason } => data.lost(subflow, range, names::loss(reason)),
+            StackEvent::Undone { subflow } => data.undone(subflow),
+            StackEvent::DataAcked { subflow, una, window_edge } => {
+                let range = DataRange::new(connection.una, una);
+                connection.una = una;
+                data.acked(subflow, range, window_edge);
+            }
+            StackEvent::Decision(decision) => {
+                let rule = match decision {
+                    Decision::Wait { why, .. } => Some(why.rule),
+                    _ => None,
+                };
+                if rule.is_none() || rule != connection.waits {
+                    data.decision(decision);
+                }
+                connection.waits = rule;
+            }
+            StackEvent::Windows { subflow, windows } => {
+                connection.on_windows(now, subflow, windows, self.interval, &mut self.tables);
+            }
+        }
+    }
+
+    fn on_link(&mut self, now: Time, index: usize, event: &LinkEvent<'_>) {
+        let (queue, dropped) = match *event {
+            LinkEvent::Enter { queue, .. } | LinkEvent::Leave { queue, .. } => (queue, false),
+            LinkEvent::Drop { queue, .. } => (queue, true),
+            LinkEvent::State { .. } => return,
+        };
+        let LinkSeries { name, series, max_bytes, dropped: drops } = &mut self.links[index];
+        *max_bytes = queue.bytes.max(*max_bytes);
+        *drops += u64::from(dropped);
+        let tables = &mut self.tables;
+        series.add(now, queue, false, |time, queue| queue_row(tables, time, name, queue, max_bytes, drops));
+    }
+
+    /// Writes the tables of what is known at the end only.
+    fn write_reports(&mut self, report: &RunReport) {
+        for (index, flow) in report.flows.iter().enumerate() {
+            let data = match self.directions[index] {
+                Direction::Upload => "up",
+                Direction::Download => "down",
+            };
+            let span = flow.fct.unwrap_or(report.end.since(flow.start));
+            let outcome = outcome(&flow.outcome);
+            self.tables.row(
+                Name::Flows,
+                &[
+                    whole(index),
+                    Cell::Text(&flow.name),
+                    Cell::Text(&self.condition),
+                    Cell::Text(&self.scheduler),
+                    Cell::Name(data),
+                    at(flow.start),
+                    or_missing(flow.size, |size| whole(size.0)),
+                    Cell::Text(&outcome),
+                    or_missing(flow.fct, |span| whole(span.0)),
+                    or_missing(flow.acked, |span| whole(span.0)),
+                    or_missing(flow.connected, |span| whole(span.0)),
+                    whole(flow.delivered),
+                    whole(Rate::from_bytes_over(flow.delivered, span).0),
+                    whole(flow.data_segments),
+                    whole(flow.retransmitted_segments),
+                    whole(flow.reinjected_bytes),
+                    whole(flow.duplicate_bytes),
+                    whole(flow.rto_count),
+                ],
+            );
+            let sends_up = self.directions[index] == Direction::Upload;
+            let (client, server) = match sends_up {
+                true => (&flow.sender, &flow.receiver),
+                false => (&flow.receiver, &flow.sender),
+            };
+            self.write_subflows(index, "client", client);
+            self.write_subflows(index, "server", server);
+        }
+    }
+
+    fn write_subflows(&mut self, flow: usize, end: &'static str, report: &EndReport) {
+        for subflow in &report.subflows {
+            let counters = &subflow.counters;
+            let address = |address: anabranch_stack::segment::Address| {
+                std::net::SocketAddr::new(address.ip, address.port).to_string()
+            };
+            let (local, remote) = (address(subflow.local), address(subflow.remote));
+            self.tables.row(
+                Name::Subflows,
+                &[
+                    whole(flow),
+                    Cell::Name(end),
+                    whole(subflow.id.0),
+                    Cell::Text(&local),
+                    Cell::Text(&remote),
+                    whole(subflow.path.0),
+                    at(subflow.started),
+                    or_missing(subflow.established, at),
+                    or_missing(subflow.ended, at),
+                    whole(counters.bytes_sent),
+                    whole(counters.bytes_acked),
+                    whole(counters.bytes_delivered),
+                    whole(counters.bytes_duplicate),
+                    whole(counters.bytes_reinjected),
+                    whole(counters.data_segments_sent),
+                    whole(counters.segments_retransmitted),
+                    whole(counters.segments_lost),
+                    whole(counters.timeouts),
+                    or_missing(subflow.min_rtt, |rtt| whole(rtt.0 / 1000)),
+                ],
+            );
+        }
+    }
+
+    fn finish(mut self, report: &RunReport) -> Result<Box<dyn FnOnce(bool) + 'a>, TableError> {
+        for connection in self.connections.iter_mut().flatten().flatten() {
+            connection.finish(&mut self.tables);
+        }
+        for LinkSeries { name, series, max_bytes, dropped } in &mut self.links {
+            let tables = &mut self.tables;
+            series.finish(|time, queue| queue_row(tables, time, name, queue, max_bytes, dropped));
+        }
+        self.write_reports(report);
+        self.tables.finish()?;
+        if let Some(xpl) = self.xpl {
+            xpl.finish()?;
+        }
+        Ok(self.done)
+    }
+}
+
+impl RunRecorder for Recorder<'_> {
+    fn on_trace(&mut self, trace: &Trace<'_>) {
+        match trace.what {
+            What::Stack { scope, event } => self.on_stack(trace.time, scope, event),
+            What::Link { link, event } => self.on_link(trace.time, link.index(), &event),
+            What::Flow { flow, event: FlowEvent::Start { client } } => self.attach(flow, End::Client, client),
+            What::Flow { flow, event: FlowEvent::Accept { server } } => {
+                self.attach(flow, End::Server, server)
+            }
+            What::Flow { .. } | What::Host { .. } => {}
+        }
+    }
+
+    fn is_broken(&self) -> bool {
+        self.tables.is_broken() || self.xpl.as_ref().is_some_and(Xpl::is_broken)
+    }
+
+    fn end(self: Box<Self>, report: &RunReport, whole: bool) -> Result<(), RunError> {
+        let done = self.finish(report).map_err(|error| RunError::Recording(error.to_string()))?;
+        done(whole);
+        Ok(())
+    }
+}
+
+impl Connection {
+    fn on_windows(
+        &mut self,
+        now: Time,
+        subflow: SubflowId,
+        windows: &Windows,
+        interval: Duration,
+        tables: &mut Tables,
+    ) {
+        let at = subflow.index();
+        while self.windows.len() <= at {
+            self.windows.push(WindowSeries { series: Series::new(interval), ssthresh: None });
+        }
+        let WindowSeries { series, ssthresh } = &mut self.windows[at];
+        let important = *ssthresh != windows.ssthresh_bytes;
+        *ssthresh = windows.ssthresh_bytes;
+        let (flow, direction) = (self.flow, sent_by(self.end));
+        series.add(now, (*windows, self.una), important, |time, value| {
+            window_row(tables, time, flow, direction, subflow, value);
+        });
+    }
+
+    /// Writes the windows that are kept.
+    fn finish(&mut self, tables: &mut Tables) {
+        let (flow, direction) = (self.flow, sent_by(self.end));
+        for (index, WindowSeries { series, .. }) in self.windows.iter_mut().enumerate() {
+            let subflow = SubflowId(index as u8);
+            series.finish(|time, value| window_row(tables, time, flow, direction, subflow, value));
+        }
+    }
+}
+
+fn window_row(
+    tables: &mut Tables,
+    time: Time,
+    flow: FlowId,
+    direction: &'static str,
+    subflow: SubflowId,
+    (windows, una): (Windows, u64),
+) {
+    tables.row(
+        Name::Windows,
+        &[
+            at(time),
+            whole(flow.0),
+            Cell::Name(direction),
+            whole(subflow.0),
+            whole(windows.cwnd_bytes),
+            or_missing(windows.ssthresh_bytes, whole),
+            whole(windows.inflight_bytes),
+            or_missing(windows.srtt, |srtt| whole(srtt.0 / 1000)),
+            or_missing(windows.pacing_rate, |rate| whole(rate.0)),
+            whole(windows.peer_window_edge.saturating_sub(una)),
+        ],
+    );
+}
+
+fn queue_row(tables: &mut Tables, time: Time, link: &str, queue: Queue, max: &mut u64, dropped: &mut u64) {
+    let cells = [
+        at(time),
+        Cell::Text(link),
+        whole(queue.bytes),
+        whole(queue.packets),
+        whole((*max).max(queue.bytes)),
+        whole(*dropped),
+    ];
+    tables.row(Name::Queues, &cells);
+    (*max, *dropped) = (0, 0);
+}
+
+/// Where the rows about the data of a stream go.
+struct Data<'a> {
+    tables: &'a mut Tables,
+    xpl: Option<&'a mut Xpl>,
+    now: Time,
+    flow: FlowId,
+    direction: &'static str,
+}
+
+impl Data<'_> {
+    fn row(&mut self, subflow: SubflowId, event: &'static str, data: [Cell<'static>; 4]) {
+        let [from, to, edge, reason] = data;
+        let cells = [
+            at(self.now),
+            whole(self.flow.0),
+            Cell::Name(self.direction),
+            whole(subflow.0),
+            Cell::Name(event),
+            from,
+            to,
+            edge,
+            reason,
+        ];
+        self.tables.row(Name::Events, &cells);
+    }
+
+    fn event(&mut self, subflow: SubflowId, event: &'static str, range: DataRange) {
+        self.row(subflow, event, [whole(range.start), whole(range.end), Cell::Missing, Cell::Missing]);
+        if let Some(xpl) = &mut self.xpl
+            && event != "received"
+        {
+            xpl.sent((self.flow, self.direction), self.now, subflow, event, range);
+        }
+    }
+
+    fn lost(&mut self, subflow: SubflowId, range: DataRange, reason: &'static str) {
+        self.row(subflow, "lost", [whole(range.start), whole(range.end), Cell::Missing, Cell::Name(reason)]);
+    }
+
+    fn undone(&mut self, subflow: SubflowId) {
+        self.row(subflow, "undone", [Cell::Missing; 4]);
+    }
+
+    fn acked(&mut self, subflow: SubflowId, range: DataRange, edge: u64) {
+        self.row(subflow, "data_acked", [whole(range.start), whole(range.end), whole(edge), Cell::Missing]);
+        if let Some(xpl) = &mut self.xpl {
+            xpl.acked((self.flow, self.direction), self.now, range.end, edge);
+        }
+    }
+
+    fn decision(&mut self, decision: &Decision) {
+        let (name, subflow, kind, range, why, until) = match *decision {
+            Decision::Assign { subflow, range, kind, why } => {
+                ("assign", Some(subflow), Cell::Name(names::assignment(kind)), Some(range), why, None)
+            }
+            Decision::Recall { subflow, range, why } => {
+                ("recall", Some(subflow), Cell::Missing, Some(range), why, None)
+            }
+            Decision::Wait { until, why } => ("wait", None, Cell::Missing, None, why, until),
+        };
+        let Why { rule, score: chosen, other } = why;
+        let cells = [
+            at(self.now),
+            whole(self.flow.0),
+            Cell::Name(self.direction),
+            Cell::Name(name),
+            or_missing(subflow, |subflow| whole(subflow.0)),
+            kind,
+            or_missing(range, |range| whole(range.start)),
+            or_missing(range, |range| whole(range.end)),
+            Cell::Name(names::rule(rule)),
+            score(chosen),
+            score(other),
+            or_missing(until, at),
+        ];
+        self.tables.row(Name::Decisions, &cells);
+    }
+}
