@@ -11,7 +11,7 @@ use anabranch_units::{Duration, RandomStream, Time};
 use crate::calendar::Calendar;
 use crate::network::{HostId, LinkId, Network};
 use crate::pool::{Pool, Ticket};
-use crate::recorder::Recorder;
+use crate::recorder::{HostEvent, LinkEvent, Queue, Recorder, What, report};
 
 /// Marks a hop that is not a link but the end of the route.
 const LAST: u32 = 1 << 31;
@@ -231,10 +231,11 @@ impl<R: Recorder> Fabric<R> {
             }
             None => {
                 self.unroutable += 1;
-                if R::PACKETS
+                if R::WANTS.packets
                     && let Some(recorder) = &mut self.recorder
                 {
-                    recorder.on_unroutable(now, HostId(host), segment);
+                    let event = HostEvent::Unroutable { segment };
+                    report(&mut **recorder, now, What::Host { host: HostId(host), event });
                 }
             }
         }
@@ -278,7 +279,7 @@ impl<R: Recorder> Fabric<R> {
     fn enter(&mut self, now: Time, ticket: Ticket, wire_bytes: u32) {
         let index = self.hops[(ticket.hop & !DAMAGED) as usize];
         let link = &mut self.links[index as usize];
-        if R::PACKETS || !link.is_easy() {
+        if R::WANTS.packets || !link.is_easy() {
             self.enter_any(now, ticket, wire_bytes);
             return;
         }
@@ -296,12 +297,14 @@ impl<R: Recorder> Fabric<R> {
     #[inline(never)]
     fn enter_any(&mut self, now: Time, ticket: Ticket, wire_bytes: u32) {
         let index = self.hops[(ticket.hop & !DAMAGED) as usize];
-        let link = &mut self.links[index as usize];
-        if R::PACKETS
-            && let Some(recorder) = &mut self.recorder
-        {
-            recorder.on_link_enter(now, LinkId(index), &self.pool.get(ticket.packet), wire_bytes);
+        if R::WANTS.packets {
+            self.trace_link(now, index, ticket.packet, |segment, queue| LinkEvent::Enter {
+                segment,
+                wire_bytes,
+                queue,
+            });
         }
+        let link = &mut self.links[index as usize];
         let copies = link.counters().duplicated.packets;
         let data = !link.tells_data_apart() || self.pool.carries_data(ticket.packet);
         let turn = link.next_event();
@@ -312,12 +315,7 @@ impl<R: Recorder> Fabric<R> {
                 }
             }
             Pushed::Dropped(ticket, reason) => {
-                if R::PACKETS
-                    && let Some(recorder) = &mut self.recorder
-                {
-                    let segment = self.pool.get(ticket.packet);
-                    recorder.on_drop(now, LinkId(index), &segment, wire_bytes, reason);
-                }
+                self.trace_drop(now, index, ticket.packet, wire_bytes, reason);
                 if reason == DropReason::TooLarge {
                     self.report(index, ticket);
                 }
@@ -367,11 +365,13 @@ impl<R: Recorder> Fabric<R> {
                             hop |= DAMAGED;
                         }
                     }
-                    if R::PACKETS
-                        && let Some(recorder) = &mut self.recorder
-                    {
-                        let segment = self.pool.get(packet);
-                        recorder.on_link_leave(now, LinkId(index), &segment, arrival.wire_bytes);
+                    if R::WANTS.packets {
+                        let wire_bytes = arrival.wire_bytes;
+                        self.trace_link(now, index, packet, |segment, queue| LinkEvent::Leave {
+                            segment,
+                            wire_bytes,
+                            queue,
+                        });
                     }
                     let hop = hop + 1;
                     let next = self.hops[(hop & !DAMAGED) as usize];
@@ -388,13 +388,8 @@ impl<R: Recorder> Fabric<R> {
                     }
                 }
                 Polled::Dropped(dropped) => {
-                    if R::PACKETS
-                        && let Some(recorder) = &mut self.recorder
-                    {
-                        let segment = self.pool.get(dropped.packet.packet);
-                        let (bytes, reason) = (dropped.wire_bytes, dropped.reason);
-                        recorder.on_drop(now, LinkId(index), &segment, bytes, reason);
-                    }
+                    let (packet, bytes) = (dropped.packet.packet, dropped.wire_bytes);
+                    self.trace_drop(now, index, packet, bytes, dropped.reason);
                     self.pool.release(dropped.packet.packet);
                 }
             }
@@ -404,13 +399,39 @@ impl<R: Recorder> Fabric<R> {
     /// The receiver's checksum finds that a packet, which came over link `index`, is damaged.
     #[cold]
     fn reject(&mut self, now: Time, index: u32, packet: u32, wire_bytes: u32) {
-        if R::PACKETS
-            && let Some(recorder) = &mut self.recorder
-        {
-            let reason = DropReason::Effect(Effect::Corrupted);
-            recorder.on_drop(now, LinkId(index), &self.pool.get(packet), wire_bytes, reason);
-        }
+        self.trace_drop(now, index, packet, wire_bytes, DropReason::Effect(Effect::Corrupted));
         self.pool.release(packet);
+    }
+
+    /// Reports an event of a packet on a link to the recorder.
+    #[inline]
+    fn trace_link(
+        &mut self,
+        now: Time,
+        index: u32,
+        packet: u32,
+        event: impl for<'a> FnOnce(&'a Segment, Queue) -> LinkEvent<'a>,
+    ) {
+        if let Some(recorder) = &mut self.recorder {
+            let link = &mut self.links[index as usize];
+            let queue = Queue { bytes: link.queue_bytes(now), packets: link.queue_packets(now) };
+            let segment = self.pool.get(packet);
+            let event = event(&segment, queue);
+            report(&mut **recorder, now, What::Link { link: LinkId(index), event });
+        }
+    }
+
+    /// Reports a dropped packet to the recorder, if it uses packets.
+    #[inline]
+    fn trace_drop(&mut self, now: Time, index: u32, packet: u32, wire_bytes: u32, reason: DropReason) {
+        if R::WANTS.packets {
+            self.trace_link(now, index, packet, |segment, queue| LinkEvent::Drop {
+                segment,
+                wire_bytes,
+                reason,
+                queue,
+            });
+        }
     }
 
     /// Changes a link.

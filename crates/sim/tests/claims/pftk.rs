@@ -2,13 +2,11 @@
 
 use anabranch_link::{Loss, QueueLimit};
 use anabranch_sim::topology::{self, Duplex, PathSpec, ServerAddresses};
-use anabranch_sim::{FlowId, Recorder, Scope, Sim};
+use anabranch_sim::{FlowEvent, Recorder, Scope, Sim, Trace, Wants, What};
 use anabranch_stack::config::{AckConfig, ConnectionConfig, ReceiveBuffer};
 use anabranch_stack::congestion::CongestionKind;
-use anabranch_stack::event::SubflowId;
-use anabranch_stack::observer::{LossReason, SendKind};
-use anabranch_stack::segment::Segment;
-use anabranch_stack::seq::{DataRange, Seq};
+use anabranch_stack::observer::{LossReason, SendKind, StackEvent, StackEvents};
+use anabranch_stack::seq::Seq;
 use anabranch_units::{Bytes, Duration, Rate, Time};
 
 /// The two-way propagation; the link adds almost nothing.
@@ -29,33 +27,31 @@ struct Timer {
 }
 
 impl Recorder for Timer {
-    const PACKETS: bool = false;
+    const WANTS: Wants = Wants::stack(StackEvents::SENT.and(StackEvents::RECEIVED).and(StackEvents::LOST));
 
-    fn on_flow_start(&mut self, _: Time, _: FlowId, client: Scope) {
-        self.sender = Some(client);
-    }
-
-    fn on_sent(&mut self, now: Time, scope: Scope, _: SubflowId, _: &Segment, kind: SendKind, _: DataRange) {
-        if self.sender == Some(scope) && kind == SendKind::Retransmission {
-            self.base = now;
-        }
-    }
-
-    fn on_received(&mut self, now: Time, scope: Scope, _: SubflowId, segment: &Segment) {
-        if self.sender == Some(scope) && self.acknowledged != Some(segment.ack) {
-            self.acknowledged = Some(segment.ack);
-            self.base = now;
-            self.running_out = false;
-        }
-    }
-
-    fn on_lost(&mut self, now: Time, _: Scope, _: SubflowId, _: DataRange, reason: LossReason) {
-        if reason == LossReason::Timeout && self.last != now {
-            if !self.running_out {
-                self.waits.push(now.since(self.base).as_secs_f64());
+    fn on_trace(&mut self, trace: &Trace<'_>) {
+        let now = trace.time;
+        match trace.what {
+            What::Flow { event: FlowEvent::Start { client }, .. } => self.sender = Some(client),
+            What::Stack { event: StackEvent::Lost { reason: LossReason::Timeout, .. }, .. }
+                if self.last != now =>
+            {
+                if !self.running_out {
+                    self.waits.push(now.since(self.base).as_secs_f64());
+                }
+                self.last = now;
+                self.running_out = true;
             }
-            self.last = now;
-            self.running_out = true;
+            What::Stack { scope, event } if self.sender == Some(scope) => match *event {
+                StackEvent::Sent { kind: SendKind::Retransmission, .. } => self.base = now,
+                StackEvent::Received { segment, .. } if self.acknowledged != Some(segment.ack) => {
+                    self.acknowledged = Some(segment.ack);
+                    self.base = now;
+                    self.running_out = false;
+                }
+                _ => {}
+            },
+            _ => {}
         }
     }
 }

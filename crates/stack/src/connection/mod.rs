@@ -69,7 +69,7 @@ use anabranch_units::{Duration, Time};
 use crate::config::{Checksums, ConnectionConfig};
 use crate::congestion::{AnyCongestion, CongestionControl};
 use crate::event::{ConnectionId, SubflowId};
-use crate::observer::Observer;
+use crate::observer::{Observer, StackEvent, StackEvents, Windows};
 use crate::scheduler::SchedulerKind;
 use crate::segment::Key;
 use crate::seq::Dsn;
@@ -274,7 +274,7 @@ impl Connection {
     /// the last report, for any cause.
     #[inline]
     pub(crate) fn report_windows<O: Observer>(&mut self, now: Time, observer: &mut O) {
-        if !O::LISTENS {
+        if !O::EVENTS.has(StackEvents::WINDOWS) {
             return;
         }
         for at in 0..self.subflows.len() {
@@ -288,10 +288,13 @@ impl Connection {
     /// Reports the windows of the subflow at `at`.
     #[inline]
     fn report_windows_of<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
-        if O::LISTENS {
+        if O::EVENTS.has(StackEvents::WINDOWS) {
+            let pacing_rate = self.paces().then(|| self.pacing_rate(at));
+            let peer_window_edge = self.send.window_end;
             let subflow = &mut self.subflows[at];
-            let (id, windows) = (subflow.id(), subflow.report_windows());
-            observer.on_windows(now, self.id, id, &windows);
+            let (id, own) = (subflow.id(), subflow.report_windows());
+            let windows = Windows { pacing_rate, peer_window_edge, ..own };
+            observer.on_event(now, self.id, &StackEvent::Windows { subflow: id, windows: &windows });
         }
     }
 
