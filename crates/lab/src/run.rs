@@ -12,6 +12,7 @@ use anabranch_units::{Bytes, Duration, RandomStream, Rate, Time};
 
 use crate::capture::{Capture, CaptureError, Settings, Viewpoint};
 use crate::compare::{Job, Options, Purpose};
+use crate::explain::Notes;
 use crate::lower_bound::{Limits, LowerBound};
 use crate::network;
 use crate::scenario::{Condition, Direction, Experiment, FlowSize, Phases, Scenario, Start, Transport};
@@ -217,6 +218,17 @@ impl<'a> Prepared<'a> {
         let failed = |error: CaptureError| RunError::Capture(error.to_string());
         let fail = |error| failed(captures.failure(job, error));
         self.record_packets(task, options.cancelled, captures.settings(), out.map_err(failed)?, &fail)
+    }
+
+    /// Simulates a run as [`Prepared::run`] does, of a plain TCP on the path of `job`, and records what explains it.
+    pub(crate) fn run_noted(
+        &self,
+        job: &Job,
+        cancelled: &AtomicBool,
+    ) -> Result<(RunResult, Notes), RunError> {
+        let seed = self.scenario.run_seed(job.run);
+        let task = Task { contender: job.contender, path: job.path, seed, beside_alone: false };
+        self.record(task, cancelled, Notes::default(), |_| false)
     }
 
     /// Simulates a run as [`Prepared::run`] does, and writes a capture of its packets to `out`. `fail`

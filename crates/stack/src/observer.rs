@@ -56,6 +56,17 @@ pub enum Limit {
     NoSubflow,
 }
 
+/// The reason why a subflow does not send the data assigned to it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hold {
+    /// Its congestion window is full.
+    CongestionWindow,
+    /// The peer's receive window is full.
+    ReceiveWindow,
+    /// It is paced, and its next transmission is not due.
+    Pacing,
+}
+
 /// The windows of a subflow at one time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Windows {
@@ -122,6 +133,20 @@ pub enum StackEvent<'a> {
     },
     /// The limit of the connection has changed.
     Limit(Limit),
+    /// A part of the stream is assigned to a subflow, which sends it as soon as its windows and its pacing permit.
+    Assigned {
+        /// The subflow.
+        subflow: SubflowId,
+        /// The part of the stream.
+        range: DataRange,
+    },
+    /// The connection has sent all that it can, and a subflow holds data. Reported after every poll for which this is so.
+    Held {
+        /// The subflow.
+        subflow: SubflowId,
+        /// The reason.
+        hold: Hold,
+    },
     /// The peer has acknowledged data of the connection, or has moved the right edge of its window, by a
     /// segment of this subflow.
     DataAcked {
@@ -146,6 +171,8 @@ impl StackEvent<'_> {
             StackEvent::Decision(_) => StackEvents::DECISION,
             StackEvent::Windows { .. } => StackEvents::WINDOWS,
             StackEvent::Limit(_) => StackEvents::LIMIT,
+            StackEvent::Assigned { .. } => StackEvents::ASSIGNED,
+            StackEvent::Held { .. } => StackEvents::HELD,
             StackEvent::DataAcked { .. } => StackEvents::DATA_ACKED,
         }
     }
@@ -176,6 +203,10 @@ impl StackEvents {
     pub const LIMIT: StackEvents = StackEvents(1 << 6);
     /// [`StackEvent::DataAcked`].
     pub const DATA_ACKED: StackEvents = StackEvents(1 << 7);
+    /// [`StackEvent::Assigned`].
+    pub const ASSIGNED: StackEvents = StackEvents(1 << 8);
+    /// [`StackEvent::Held`].
+    pub const HELD: StackEvents = StackEvents(1 << 9);
 
     /// Returns the kinds in either set.
     pub const fn and(self, other: StackEvents) -> StackEvents {

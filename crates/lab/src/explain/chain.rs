@@ -118,8 +118,10 @@ impl Walk<'_> {
             match lost.dropped.filter(|(at, _)| *at <= again.sent) {
                 Some((at, overflow)) => {
                     self.charge(Cause::Retransmission, at, lost.subflow, overflow);
-                    hops = lost.hops.len().saturating_sub(1);
-                    if !lost.again {
+                    // A damaged packet was rejected on arrival.
+                    let arrived = lost.hops.last().is_some_and(|hop| hop.left.is_some());
+                    hops = lost.hops.len().saturating_sub(usize::from(!arrived));
+                    if !lost.again && !arrived {
                         return Point::Dropped { number, hop: hops };
                     }
                 }
@@ -276,7 +278,7 @@ impl Walk<'_> {
     fn serving(&self, link: usize) -> Option<Point> {
         let services = self.story.services.get(link)?;
         let place = services.partition_point(|service| service.departed < self.now);
-        let number = services.get(place)?.transmission?;
+        let number = services.get(place)?.of(self.story.stream)?;
         let hop = self.story.transmissions[number].hops.iter().position(|hop| hop.link == link)?;
         let entered = self.story.transmissions[number].hops[hop].entered;
         let start = self.story.service_start(link, place, entered);
@@ -294,7 +296,7 @@ impl Walk<'_> {
     /// Returns the last transmission of the stream before `place` among the packets of a link.
     fn own_before(&self, link: usize, place: usize) -> Option<(usize, Service)> {
         let before = self.story.services.get(link)?.get(..place)?;
-        before.iter().rev().find_map(|service| Some((service.transmission?, *service)))
+        before.iter().rev().find_map(|service| Some((service.of(self.story.stream)?, *service)))
     }
 
     fn in_service(&self, number: usize, link: usize) -> Point {

@@ -1,5 +1,7 @@
 //! What happened to one stream of bytes: the events from which its time is explained.
 
+use std::sync::Arc;
+
 use anabranch_stack::seq::DataRange;
 use anabranch_units::{Duration, Time};
 
@@ -122,8 +124,15 @@ impl Log {
 pub(crate) struct Service {
     /// The time at which its last bit was transmitted.
     pub departed: Time,
-    /// The number of the transmission in the story; none for packets without data and for those of others.
-    pub transmission: Option<usize>,
+    /// The number of its stream, and that of the transmission in it; none for packets without data.
+    pub carries: Option<(u32, u32)>,
+}
+
+impl Service {
+    /// Returns the number of the transmission, if it is one of `stream`.
+    pub fn of(&self, stream: u32) -> Option<usize> {
+        self.carries.filter(|carries| carries.0 == stream).map(|carries| carries.1 as usize)
+    }
 }
 
 /// One stream of bytes: the data of a flow, or the request for it.
@@ -145,8 +154,10 @@ pub(crate) struct Story {
     pub holds: Vec<Log>,
     /// By subflow: the retransmission timeouts.
     pub timeouts: Vec<Vec<Time>>,
-    /// By link: what it has transmitted, in order of departure.
-    pub services: Vec<Vec<Service>>,
+    /// The number of this stream in the services of links.
+    pub stream: u32,
+    /// By link: what it has transmitted, in order of departure, for all streams of a run.
+    pub services: Arc<Vec<Vec<Service>>>,
 }
 
 impl Story {
@@ -230,7 +241,7 @@ impl Story {
         let services = self.services.get(link)?;
         let first = services.partition_point(|service| service.departed < departed);
         let same = services[first..].iter().take_while(|service| service.departed == departed);
-        Some(first + same.into_iter().position(|service| service.transmission == Some(number))?)
+        Some(first + same.into_iter().position(|service| service.of(self.stream) == Some(number))?)
     }
 
     /// Returns the mean time of a byte between its offer and its in-order delivery, as sums over all delivered bytes: the
