@@ -45,6 +45,7 @@ struct Cli {
 enum Verb {
     Compare(verbs::compare::Args),
     Advise(verbs::advise::Args),
+    Explain(verbs::explain::Args),
     Run(verbs::run::Args),
     Sweep(verbs::sweep::Args),
     Report(verbs::report::Args),
@@ -72,6 +73,7 @@ impl Verb {
         match self {
             Verb::Compare(args) => Some(&args.to),
             Verb::Advise(args) => Some(&args.to),
+            Verb::Explain(args) => Some(&args.to),
             Verb::Run(args) => Some(&args.to),
             Verb::Check(args) => Some(&args.to),
             Verb::List(args) => Some(&args.to),
@@ -99,6 +101,7 @@ impl Verb {
         match self {
             Verb::Compare(args) => verbs::compare::run(args),
             Verb::Advise(args) => verbs::advise::run(args),
+            Verb::Explain(args) => verbs::explain::run(args),
             Verb::Run(args) => verbs::run::run(args),
             Verb::Sweep(args) => verbs::sweep::run(args),
             Verb::Report(args) => verbs::report::run(args),
