@@ -172,7 +172,8 @@ fn bars(rows: &[&Row], bytes: bool, width: usize) -> String {
 /// The parts in milliseconds and percent, with a column for each contender; several tables if they do not fit.
 fn table(rows: &[&Row], bytes: bool, width: usize) -> String {
     let shown = |cause: Cause| {
-        let share = |row: &&Row| parts(row, bytes).iter().any(|part| part.0 == cause && part.2 >= LEAST_SHARE);
+        let share =
+            |row: &&Row| parts(row, bytes).iter().any(|part| part.0 == cause && part.2 >= LEAST_SHARE);
         rows.iter().any(share)
     };
     let causes: Vec<Cause> = Cause::ALL.into_iter().filter(|cause| shown(*cause)).collect();
@@ -222,8 +223,13 @@ fn table(rows: &[&Row], bytes: bool, width: usize) -> String {
 fn sentence(row: &Row) -> String {
     let mut text = row.sentence.clone();
     let best = row.changes.iter().position(|change| change.helps == Some(true));
-    let others: Vec<&Change> =
-        row.changes.iter().enumerate().filter(|(at, _)| Some(*at) != best).map(|(_, change)| change).collect();
+    let others: Vec<&Change> = row
+        .changes
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| Some(*at) != best)
+        .map(|(_, change)| change)
+        .collect();
     if best.is_some() && !others.is_empty() {
         let one = |change: &&Change| {
             let effect = signed_percent(change.effect_pct.mean);
@@ -236,7 +242,11 @@ fn sentence(row: &Row) -> String {
         text.push_str(&format!(" Also tried: {}.", others.iter().map(one).collect::<Vec<_>>().join("; ")));
     }
     if row.completed < row.n {
-        text.push_str(&format!(" {} of {} flows were not delivered completely.", row.n - row.completed, row.n));
+        text.push_str(&format!(
+            " {} of {} flows were not delivered completely.",
+            row.n - row.completed,
+            row.n
+        ));
     }
     text
 }
@@ -247,8 +257,11 @@ mod tests {
 
     #[test]
     fn every_cause_has_a_letter_and_a_colour_of_its_own() {
-        let mut signs: Vec<(char, String)> =
-            Cause::ALL.iter().map(|cause| sign(*cause)).map(|(letter, colour)| (letter, format!("{colour:?}"))).collect();
+        let mut signs: Vec<(char, String)> = Cause::ALL
+            .iter()
+            .map(|cause| sign(*cause))
+            .map(|(letter, colour)| (letter, format!("{colour:?}")))
+            .collect();
         signs.sort();
         for pair in signs.windows(2) {
             assert_ne!(pair[0].0, pair[1].0);

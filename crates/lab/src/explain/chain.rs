@@ -8,7 +8,7 @@
 //!   at the same rate, and the time until the link turned to this one, if it served others, is queueing;
 //! * the link was idle before: then the sender had not sent the segment earlier. The time since the link last had one of
 //!   its segments is divided by the reason that the sender had at that time, and the walk goes on with that segment. On
-//!   a way with several links, the link that was idle for the shortest time counts;
+//!   a way with several links, the slowest one counts;
 //! * the sender had sent another segment meanwhile, by another way: the walk goes on with that one.
 //!
 //! Every step moves to an earlier time and accounts for the time between, so the parts add up exactly.
@@ -38,9 +38,7 @@ enum Point {
     InService { number: usize, hop: usize },
     /// It is offered to the link of this hop, which drops it.
     Dropped { number: usize, hop: usize },
-    /// It is sent. The walk has not followed its way, so that the state of its links is that of this time.
-    Joined { number: usize },
-    /// It is sent. All links of its way were idle when it came.
+    /// It is sent.
     Sent { number: usize },
 }
 
@@ -109,7 +107,8 @@ impl Walk<'_> {
                 let hop = again.hops[hop];
                 let departed = hop.departed.unwrap_or(self.now);
                 let place = self.story.place(hop.link, departed, number);
-                let start = place.map_or(departed, |place| self.story.service_start(hop.link, place, hop.entered));
+                let start =
+                    place.map_or(departed, |place| self.story.service_start(hop.link, place, hop.entered));
                 self.charge(Cause::Propagation, departed, again.subflow, false);
                 self.charge(Cause::Serialisation, start, again.subflow, false);
                 self.charge(Cause::Queueing, hop.entered, again.subflow, false);
@@ -129,13 +128,13 @@ impl Walk<'_> {
                     self.charge(Cause::Retransmission, lost.sent, lost.subflow, false);
                     hops = 0;
                     if !lost.again {
-                        return Point::Joined { number };
+                        return Point::Sent { number };
                     }
                 }
             }
         }
         match hops {
-            0 => Point::Joined { number },
+            0 => Point::Sent { number },
             hops => Point::Arrived { number, hop: hops - 1 },
         }
     }
@@ -162,27 +161,13 @@ impl Walk<'_> {
                 let Hop { link, entered, .. } = *one.hops.get(hop)?;
                 // A link that goes down drops its queue.
                 self.charge(Cause::Queueing, entered, one.subflow, false);
-                if let Some(serving) = self.serving(link) {
-                    return Some(serving);
+                if let Some((number, hop)) = self.serving(link) {
+                    return Some(Point::InService { number, hop });
                 }
                 Some(match hop {
-                    0 => Point::Joined { number },
+                    0 => Point::Sent { number },
                     hop => Point::Arrived { number, hop: hop - 1 },
                 })
-            }
-            Point::Joined { number } => {
-                let one = &story.transmissions[number];
-                // Of several links that are busy, the one that takes the longest for a packet.
-                let busy = one.hops.iter().filter_map(|hop| self.serving(hop.link));
-                if let Some(serving) = busy.max_by_key(|point| self.service_time(*point)) {
-                    return Some(serving);
-                }
-                let now = self.now;
-                self.passed.clear();
-                for hop in &one.hops {
-                    self.passed.push(Passed { link: hop.link, entered: now, charges: self.charges.len() });
-                }
-                Some(Point::Sent { number })
             }
             Point::Sent { number } => self.before_sending(number),
         }
@@ -218,46 +203,44 @@ impl Walk<'_> {
     fn before_sending(&mut self, number: usize) -> Option<Point> {
         let story = self.story;
         let one = &story.transmissions[number];
-        // The link that had been idle for the shortest time.
+        // The slowest link determines when a segment could be useful.
+        let slowest = (0..one.hops.len()).max_by_key(|hop| self.service_time(number, *hop));
+        let slowest = slowest.map(|hop| one.hops[hop].link);
+        if !self.passed.iter().any(|passed| Some(passed.link) == slowest) {
+            // The walk has not followed its whole way: the state of the links is that of this time.
+            let busy = one.hops.iter().filter_map(|hop| self.serving(hop.link));
+            if let Some((number, hop)) = busy.max_by_key(|busy| self.service_time(busy.0, busy.1)) {
+                self.passed.clear();
+                return Some(Point::InService { number, hop });
+            }
+            let (entered, charges) = (self.now, self.charges.len());
+            self.passed = one.hops.iter().map(|hop| Passed { link: hop.link, entered, charges }).collect();
+        }
         let idle = self.passed.iter().filter_map(|passed| {
-            let services = story.services.get(passed.link)?;
-            let place = services.partition_point(|service| service.departed <= passed.entered);
+            let place =
+                story.services.get(passed.link)?.partition_point(|one| one.departed <= passed.entered);
             let (earlier, service) = self.own_before(passed.link, place)?;
             Some((passed.entered.since(service.departed), passed, earlier))
         });
-        let idle = idle.min_by_key(|(idle, ..)| *idle);
+        let idle = idle.min_by_key(|(idle, passed, _)| (Some(passed.link) != slowest, *idle));
         let previous = (0..number).rev().find(|earlier| !story.transmissions[*earlier].again);
-        let (since, next) = match (idle, previous) {
-            (None, None) => (story.start, None),
-            (None, Some(previous)) => {
-                (story.transmissions[previous].sent, Some(Point::Joined { number: previous }))
+        if let Some((idle, &Passed { link, entered, charges }, earlier)) = idle {
+            let since = Time(one.sent.0.saturating_sub(idle.0));
+            if previous.is_none_or(|previous| story.transmissions[previous].sent <= since) {
+                // The way up to that link is not on the chain: it was idle as well.
+                self.charges.truncate(charges);
+                self.reasons(number, since, one.sent);
+                self.now = Time(entered.0.saturating_sub(idle.0));
+                self.passed.clear();
+                return Some(self.in_service(earlier, link));
             }
-            (Some((idle, passed, earlier)), previous) => {
-                let since = Time(one.sent.0.saturating_sub(idle.0));
-                let previous = previous.filter(|previous| story.transmissions[*previous].sent > since);
-                match previous {
-                    Some(previous) => {
-                        (story.transmissions[previous].sent, Some(Point::Joined { number: previous }))
-                    }
-                    None => {
-                        // The way up to that link is not on the chain: it was idle as well.
-                        self.now = passed.entered;
-                        self.charges.truncate(passed.charges);
-                        let next = self.in_service(earlier, passed.link);
-                        let from = self.now;
-                        self.reasons(number, since, one.sent);
-                        self.now = Time(from.0.saturating_sub(idle.0));
-                        self.passed.clear();
-                        return Some(next);
-                    }
-                }
-            }
-        };
+        }
         self.charge(Cause::Queueing, one.sent, one.subflow, false);
+        let since = previous.map_or(story.start, |previous| story.transmissions[previous].sent);
         self.reasons(number, since, one.sent);
         self.now = since;
         self.passed.clear();
-        next
+        previous.map(|number| Point::Sent { number })
     }
 
     /// Divides the time in which the sender did not send a transmission by its reasons, from the last to the first.
@@ -274,19 +257,18 @@ impl Walk<'_> {
         self.charges.extend(found.into_iter().rev());
     }
 
-    /// Returns the transmission of the stream that `link` is transmitting at the present time, and was before.
-    fn serving(&self, link: usize) -> Option<Point> {
+    /// Returns the transmission of the stream that `link` is transmitting at the present time, and was before, with its hop.
+    fn serving(&self, link: usize) -> Option<(usize, usize)> {
         let services = self.story.services.get(link)?;
         let place = services.partition_point(|service| service.departed < self.now);
         let number = services.get(place)?.of(self.story.stream)?;
-        let hop = self.story.transmissions[number].hops.iter().position(|hop| hop.link == link)?;
-        let entered = self.story.transmissions[number].hops[hop].entered;
-        let start = self.story.service_start(link, place, entered);
-        (start < self.now).then_some(Point::InService { number, hop })
+        let hop = self.hop(number, link);
+        let start = self.story.service_start(link, place, self.story.transmissions[number].hops[hop].entered);
+        (start < self.now).then_some((number, hop))
     }
 
-    fn service_time(&self, point: Point) -> Duration {
-        let Point::InService { number, hop } = point else { return Duration::ZERO };
+    /// Returns the time that a link took to transmit a transmission.
+    fn service_time(&self, number: usize, hop: usize) -> Duration {
         let Hop { link, entered, departed, .. } = self.story.transmissions[number].hops[hop];
         let Some(departed) = departed else { return Duration::ZERO };
         let place = self.story.place(link, departed, number).unwrap_or(0);
@@ -295,13 +277,18 @@ impl Walk<'_> {
 
     /// Returns the last transmission of the stream before `place` among the packets of a link.
     fn own_before(&self, link: usize, place: usize) -> Option<(usize, Service)> {
-        let before = self.story.services.get(link)?.get(..place)?;
-        before.iter().rev().find_map(|service| Some((service.of(self.story.stream)?, *service)))
+        let own = self.story.own.get(&link)?;
+        let last = own.partition_point(|own| *own < place).checked_sub(1)?;
+        let service = *self.story.services.get(link)?.get(own[last])?;
+        Some((service.of(self.story.stream)?, service))
     }
 
     fn in_service(&self, number: usize, link: usize) -> Point {
-        let hops = &self.story.transmissions[number].hops;
-        let hop = hops.iter().position(|hop| hop.link == link).unwrap_or(0);
-        Point::InService { number, hop }
+        Point::InService { number, hop: self.hop(number, link) }
+    }
+
+    /// Returns the hop of a transmission that is `link`.
+    fn hop(&self, number: usize, link: usize) -> usize {
+        self.story.transmissions[number].hops.iter().position(|hop| hop.link == link).unwrap_or(0)
     }
 }

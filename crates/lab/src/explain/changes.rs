@@ -35,63 +35,74 @@ struct Base<'a> {
     found: Vec<Candidate>,
 }
 
-/// Returns the changes to try against the largest cause of a contender's time; `tcp_path` is the path of a plain TCP.
+/// Returns the changes to try against the largest cause of a contender's time, and against the cause on which it spends more
+/// than the `fastest` contender; `tcp_path` is the path of a plain TCP.
 pub(crate) fn candidates(
     scenario: &Scenario,
     condition: usize,
     contender: usize,
     tcp_path: Option<usize>,
     tally: &Tally,
+    fastest: Option<&Tally>,
 ) -> Vec<Candidate> {
-    let Some((cause, path)) = tally.largest() else { return Vec::new() };
     let mut base = Base { scenario, condition, contender, tcp_path, found: Vec::new() };
-    match cause {
-        Cause::Handshake => {
-            base.other_first_paths();
-            base.half_delay(path);
-        }
-        // The application is what it is.
-        Cause::Application => {}
-        Cause::SendBuffer => base.send_buffer(),
-        Cause::ReceiveWindow => base.receive_buffer(),
-        Cause::CongestionWindow => {
-            base.initial_window();
-            base.no_loss(path);
-            base.congestion();
-            base.larger_queue(path);
-        }
-        Cause::Pacing => base.no_pacing(),
-        Cause::Scheduler => base.other_schedulers(),
-        Cause::Queueing => {
-            base.no_other_flows();
-            base.shorter_queue(path);
-        }
-        Cause::Serialisation => {
-            base.double_rate(path);
-            base.other_schedulers();
-        }
-        Cause::Propagation => {
-            base.half_delay(path);
-            base.other_first_paths();
-            base.without_path(path);
-        }
-        Cause::Retransmission => {
-            if tally.overflows() {
-                base.larger_queue(path);
-            }
-            base.no_loss(path);
-            base.other_schedulers();
-        }
-        Cause::HeadOfLine => {
-            base.other_schedulers();
-            base.without_path(path);
-            base.no_loss(path);
-        }
+    let Some((cause, path)) = tally.largest() else { return Vec::new() };
+    base.against(cause, path, tally.overflows());
+    let excess = fastest.and_then(|fastest| tally.excess(fastest, scenario.min_effect));
+    if let Some((other, path, _)) = excess.filter(|excess| excess.0 != cause) {
+        base.against(other, path, tally.overflows());
     }
     base.found
 }
 
 impl Base<'_> {
+    /// Adds the changes against a cause; `overflows` if data was lost because of full queues.
+    fn against(&mut self, cause: Cause, path: Option<usize>, overflows: bool) {
+        match cause {
+            Cause::Handshake => {
+                self.other_first_paths();
+                self.half_delay(path);
+            }
+            // The application is what it is.
+            Cause::Application => {}
+            Cause::SendBuffer => self.send_buffer(),
+            Cause::ReceiveWindow => self.receive_buffer(),
+            Cause::CongestionWindow => {
+                self.initial_window();
+                self.no_loss(path);
+                self.congestion();
+                self.larger_queue(path);
+            }
+            Cause::Pacing => self.no_pacing(),
+            Cause::Scheduler => self.other_schedulers(),
+            Cause::Queueing => {
+                self.no_other_flows();
+                self.shorter_queue(path);
+            }
+            Cause::Serialisation => {
+                self.double_rate(path);
+                self.other_schedulers();
+            }
+            Cause::Propagation => {
+                self.half_delay(path);
+                self.other_first_paths();
+                self.without_path(path);
+            }
+            Cause::Retransmission => {
+                if overflows {
+                    self.larger_queue(path);
+                }
+                self.no_loss(path);
+                self.other_schedulers();
+            }
+            Cause::HeadOfLine => {
+                self.other_schedulers();
+                self.without_path(path);
+                self.no_loss(path);
+            }
+        }
+    }
+
     fn experiment(&self) -> &Experiment {
         &self.scenario.conditions[self.condition].experiment
     }
@@ -106,6 +117,9 @@ impl Base<'_> {
 
     /// Adds the scenario after `change`, if that changes it.
     fn add(&mut self, what: String, change: impl FnOnce(&mut Condition, &mut Transport)) {
+        if self.found.iter().any(|found| found.what == what) {
+            return;
+        }
         let mut condition = self.scenario.conditions[self.condition].clone();
         condition.name = String::new();
         condition.configs = vec![condition.configs[self.contender].clone()];
@@ -164,9 +178,8 @@ impl Base<'_> {
     fn double_rate(&mut self, path: Option<usize>) {
         let Some(path) = path else { return };
         let (data, _) = self.links(path);
-        let constant = |link: &usize| {
-            matches!(self.experiment().graph.links[*link].config.capacity, Capacity::Rate(_))
-        };
+        let constant =
+            |link: &usize| matches!(self.experiment().graph.links[*link].config.capacity, Capacity::Rate(_));
         if !data.iter().all(constant) {
             return;
         }
@@ -226,7 +239,8 @@ impl Base<'_> {
     fn scale_queue(&mut self, path: Option<usize>, factor: f64, words: &str) {
         let Some(path) = path else { return };
         let (data, _) = self.links(path);
-        let bounded = |link: &usize| self.experiment().graph.links[*link].config.queue != QueueLimit::Unlimited;
+        let bounded =
+            |link: &usize| self.experiment().graph.links[*link].config.queue != QueueLimit::Unlimited;
         if !data.iter().any(bounded) {
             return;
         }
@@ -235,7 +249,9 @@ impl Base<'_> {
                 let queue = &mut condition.experiment.graph.links[link].config.queue;
                 let scaled = |n: u64| ((n as f64 * factor).round() as u64).max(1);
                 *queue = match *queue {
-                    QueueLimit::Packets(n) => QueueLimit::Packets(scaled(n.into()).min(u32::MAX.into()) as u32),
+                    QueueLimit::Packets(n) => {
+                        QueueLimit::Packets(scaled(n.into()).min(u32::MAX.into()) as u32)
+                    }
                     QueueLimit::Bytes(n) => QueueLimit::Bytes(scaled(n).max(1500)),
                     QueueLimit::Time(span) => QueueLimit::Time(span.mul_f64(factor)),
                     QueueLimit::Bdp(n) => QueueLimit::Bdp(n * factor),
@@ -296,7 +312,9 @@ impl Base<'_> {
         let own = &self.scenario.conditions[self.condition].configs[self.contender].congestion;
         let name = if own.name() == "bbr" { "cubic_linux" } else { "bbr" };
         let Some(kind) = CongestionKind::from_name(name) else { return };
-        self.add(format!("the congestion control {name}"), |condition, _| condition.configs[0].congestion = kind);
+        self.add(format!("the congestion control {name}"), |condition, _| {
+            condition.configs[0].congestion = kind
+        });
     }
 
     fn initial_window(&mut self) {
@@ -332,7 +350,9 @@ impl Base<'_> {
             config.send_buffer_start = config.send_buffer_start.map(more);
             config.send_buffers = config.send_buffers.map(|buffers| match buffers {
                 SendBuffers::Fixed(size) => SendBuffers::Fixed(more(size)),
-                SendBuffers::Auto { initial, max } => SendBuffers::Auto { initial: more(initial), max: more(max) },
+                SendBuffers::Auto { initial, max } => {
+                    SendBuffers::Auto { initial: more(initial), max: more(max) }
+                }
             });
         });
     }

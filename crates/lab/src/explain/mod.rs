@@ -32,7 +32,7 @@ use crate::run::{Class, FlowResult, Prepared, RunError, RunResult};
 use crate::scenario::{Scenario, Transport};
 
 pub use cause::{Cause, Parts};
-pub use row::{Change, Largest, PathPart, Row, TimePart};
+pub use row::{Change, Excess, Largest, PathPart, Row, TimePart};
 
 pub(crate) use record::Notes;
 
@@ -93,13 +93,15 @@ struct Runs {
 pub fn explain(scenario: &Scenario, options: &Options<'_>) -> Result<Explanation, RunError> {
     let (prepared, races) = compare::choose_paths(scenario, &plain(options, &|_, _| {}))?;
     let all = noted_runs(scenario, &prepared, &races, options)?;
-    let planned: Vec<Vec<Candidate>> = all
-        .iter()
-        .map(|runs| match options.changes {
-            true => changes::candidates(scenario, runs.condition, runs.contender, runs.path, &runs.tally),
+    let plan = |runs: &Runs| {
+        let Runs { condition, contender, path, tally, .. } = runs;
+        let fastest = fastest(scenario, &all, *condition).map(|fastest| fastest.1);
+        match options.changes {
+            true => changes::candidates(scenario, *condition, *contender, *path, tally, fastest),
             false => Vec::new(),
-        })
-        .collect();
+        }
+    };
+    let planned: Vec<Vec<Candidate>> = all.iter().map(plan).collect();
     let per_candidate = scenario.runs as usize;
     let candidates: usize = planned.iter().map(Vec::len).sum();
     let (mut done, total) = (all.len() * per_candidate, (all.len() + candidates) * per_candidate);
@@ -110,7 +112,9 @@ pub fn explain(scenario: &Scenario, options: &Options<'_>) -> Result<Explanation
         done += planned.len() * per_candidate;
         let progress = |now: usize| (options.progress)(begun + now, total);
         let changes = effects(scenario, runs, planned, beside, options, &progress)?;
-        rows.push(Row::new(scenario, runs.condition, runs.contender, runs.path, &runs.tally, changes));
+        let Runs { condition, contender, path, tally, .. } = runs;
+        let fastest = fastest(scenario, &all, *condition);
+        rows.push(Row::new(scenario, *condition, *contender, *path, tally, fastest, changes));
     }
     Ok(Explanation {
         version: env!("CARGO_PKG_VERSION"),
@@ -123,6 +127,16 @@ pub fn explain(scenario: &Scenario, options: &Options<'_>) -> Result<Explanation
         flow: options.flow,
         rows,
     })
+}
+
+/// Returns the contender whose flows are the fastest in a condition, with its sums; none for bulk.
+fn fastest<'a>(scenario: &Scenario, all: &'a [Runs], condition: usize) -> Option<(usize, &'a Tally)> {
+    if is_bulk(&scenario.conditions[condition]) {
+        return None;
+    }
+    let own = all.iter().filter(|runs| runs.condition == condition && runs.tally.is_complete());
+    let fastest = own.min_by(|a, b| a.tally.mean_s().total_cmp(&b.tally.mean_s()))?;
+    Some((fastest.contender, &fastest.tally))
 }
 
 /// Returns the options for runs without records.
@@ -193,7 +207,13 @@ fn noted_runs(
             };
             let tally = Tally::new(scenario.conditions[condition].experiment.paths().len());
             all.push(Runs { condition, contender, path, results: Vec::new(), tally });
-            let job = |run| Job { condition, contender, run, path: race.as_ref().and(path), purpose: Purpose::Compare };
+            let job = |run| Job {
+                condition,
+                contender,
+                run,
+                path: race.as_ref().and(path),
+                purpose: Purpose::Compare,
+            };
             jobs.extend((0..scenario.runs).map(job));
         }
     }

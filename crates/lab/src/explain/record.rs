@@ -75,6 +75,13 @@ impl Notes {
         for services in &mut self.services {
             services.sort_by_key(|service| service.departed);
         }
+        for (link, services) in self.services.iter().enumerate() {
+            for (place, service) in services.iter().enumerate() {
+                if let Some((stream, _)) = service.carries {
+                    self.streams[stream as usize].story.own.entry(link).or_default().push(place);
+                }
+            }
+        }
         let services = Arc::new(self.services);
         let mut stories: Vec<[Option<Story>; 2]> = Vec::new();
         stories.resize_with(self.flows.len(), || [None, None]);
@@ -213,8 +220,15 @@ impl Stream {
             // Earlier ones were recalled, or dropped as acknowledged meanwhile.
             waiting.drain(..=place);
         }
-        let transmission =
-            Transmission { subflow, data, assigned, sent: now, again, hops: Vec::with_capacity(1), dropped: None };
+        let transmission = Transmission {
+            subflow,
+            data,
+            assigned,
+            sent: now,
+            again,
+            hops: Vec::with_capacity(1),
+            dropped: None,
+        };
         self.story.transmissions.push(transmission);
         self.story.transmissions.len() - 1
     }

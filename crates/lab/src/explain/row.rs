@@ -49,7 +49,13 @@ impl Tally {
     }
 
     /// Adds a flow.
-    pub fn add(&mut self, experiment: &Experiment, flow: &FlowResult, complete: bool, account: Option<Account>) {
+    pub fn add(
+        &mut self,
+        experiment: &Experiment,
+        flow: &FlowResult,
+        complete: bool,
+        account: Option<Account>,
+    ) {
         self.n += 1;
         self.completed += usize::from(complete);
         let Some(account) = account else { return };
@@ -80,14 +86,47 @@ impl Tally {
     /// Returns the largest cause, and the path that has most of it.
     pub fn largest(&self) -> Option<(Cause, Option<usize>)> {
         let cause = self.parts.largest()?;
+        Some((cause, self.most_of(cause)))
+    }
+
+    /// Returns the path that has most of the time of `cause`.
+    fn most_of(&self, cause: Cause) -> Option<usize> {
         let paths = (0..self.by_path.len()).filter(|path| self.by_path[*path][cause] > 0);
-        Some((cause, paths.rev().max_by_key(|path| self.by_path[*path][cause])))
+        paths.rev().max_by_key(|path| self.by_path[*path][cause])
+    }
+
+    /// True if all flows are delivered and explained.
+    pub fn is_complete(&self) -> bool {
+        self.completed == self.n && self.explained == self.n as u64
+    }
+
+    /// Returns the mean time of a flow in seconds.
+    pub fn mean_s(&self) -> f64 {
+        seconds(self.total_ns, self.explained)
+    }
+
+    /// Returns the cause, with a path, whose mean time exceeds that of `other` most, and by how many seconds. None if the
+    /// mean of all is not larger by the relative difference `least`.
+    pub fn excess(&self, other: &Tally, least: f64) -> Option<(Cause, Option<usize>, f64)> {
+        if self.mean_s() <= other.mean_s() * (1.0 + least) {
+            return None;
+        }
+        let more = |cause: Cause| {
+            seconds(self.parts[cause], self.explained) - seconds(other.parts[cause], other.explained)
+        };
+        let cause = Cause::ALL.into_iter().max_by(|a, b| more(*a).total_cmp(&more(*b)))?;
+        Some((cause, self.most_of(cause), more(cause)))
     }
 
     /// True if most of the time of waiting for retransmissions is due to full queues.
     pub fn overflows(&self) -> bool {
         2 * self.overflow_ns > self.parts[Cause::Retransmission]
     }
+}
+
+/// Returns the mean of a sum of nanoseconds over `n`, in seconds.
+fn seconds(sum: u128, n: u64) -> f64 {
+    sum as f64 / 1e9 / n.max(1) as f64
 }
 
 impl AddAssign for Tally {
@@ -141,6 +180,21 @@ pub struct Largest {
     pub mean_s: f64,
     /// Its share of the whole, in percent.
     pub share_pct: f64,
+}
+
+/// The comparison with the fastest contender of the condition.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Excess {
+    /// The fastest contender.
+    pub than: String,
+    /// The difference of the mean times in seconds.
+    pub total_s: f64,
+    /// The cause with the largest difference.
+    pub cause: Cause,
+    /// The path that has most of this cause, if it concerns paths.
+    pub path: Option<String>,
+    /// The difference of the mean times of this cause, in seconds.
+    pub cause_s: f64,
 }
 
 /// A change that was run, and its effect.
@@ -207,9 +261,12 @@ pub struct Row {
     pub bytes: Vec<TimePart>,
     /// The largest cause of the parts.
     pub largest: Option<Largest>,
+    /// The comparison with the fastest contender of the condition; none for that one, and if the difference is practically
+    /// none.
+    pub excess: Option<Excess>,
     /// The changes that were run, the best first.
     pub changes: Vec<Change>,
-    /// The largest cause and the best change, in words.
+    /// The largest cause, the excess and the best change, in words.
     pub sentence: String,
 }
 
@@ -220,6 +277,7 @@ impl Row {
         contender: usize,
         path: Option<usize>,
         tally: &Tally,
+        fastest: Option<(usize, &Tally)>,
         mut changes: Vec<Change>,
     ) -> Row {
         let condition = &scenario.conditions[condition];
@@ -227,11 +285,10 @@ impl Row {
         let bulk = crate::report::is_bulk(condition);
         let sign = if bulk { -1.0 } else { 1.0 };
         changes.sort_by(|a, b| (sign * a.effect_pct.mean).total_cmp(&(sign * b.effect_pct.mean)));
-        let mean = |sum: u128, n: u64| sum as f64 / 1e9 / n.max(1) as f64;
         let share = |sum: u128, total: u128| 100.0 * sum as f64 / total.max(1) as f64;
         let parts = Cause::ALL.into_iter().map(|cause| TimePart {
             cause,
-            mean_s: mean(tally.parts[cause], tally.explained),
+            mean_s: seconds(tally.parts[cause], tally.explained),
             share_pct: share(tally.parts[cause], tally.total_ns),
             sum_ns: Some(tally.parts[cause] as u64),
             by_path: names
@@ -240,13 +297,13 @@ impl Row {
                 .filter(|(_, parts)| parts[cause] > 0)
                 .map(|(path, parts)| PathPart {
                     path: (*path).to_owned(),
-                    mean_s: mean(parts[cause], tally.explained),
+                    mean_s: seconds(parts[cause], tally.explained),
                 })
                 .collect(),
         });
         let bytes = Cause::ALL.into_iter().map(|cause| TimePart {
             cause,
-            mean_s: mean(tally.bytes[cause], tally.count),
+            mean_s: seconds(tally.bytes[cause], tally.count),
             share_pct: share(tally.bytes[cause], tally.bytes.total()),
             sum_ns: None,
             by_path: Vec::new(),
@@ -254,10 +311,20 @@ impl Row {
         let largest = tally.largest().map(|(cause, path)| Largest {
             cause,
             path: path.map(|path| names[path].to_owned()),
-            mean_s: mean(tally.parts[cause], tally.explained),
+            mean_s: seconds(tally.parts[cause], tally.explained),
             share_pct: share(tally.parts[cause], tally.total_ns),
         });
         let name = scenario.contenders[contender].name.clone();
+        let excess = fastest.and_then(|(than, fastest)| {
+            let (cause, path, cause_s) = tally.excess(fastest, scenario.min_effect)?;
+            Some(Excess {
+                than: scenario.contenders[than].name.clone(),
+                total_s: tally.mean_s() - fastest.mean_s(),
+                cause,
+                path: path.map(|path| names[path].to_owned()),
+                cause_s,
+            })
+        });
         let is_tcp = matches!(scenario.contenders[contender].transport, Transport::Tcp { .. });
         let mut row = Row {
             scheduler: name,
@@ -267,12 +334,13 @@ impl Row {
             n: tally.n,
             completed: tally.completed,
             explained: tally.explained,
-            mean_s: (tally.explained > 0).then(|| mean(tally.total_ns, tally.explained)),
+            mean_s: (tally.explained > 0).then(|| tally.mean_s()),
             total_ns: tally.total_ns as u64,
             parts: parts.collect(),
-            byte_mean_s: (tally.count > 0).then(|| mean(tally.bytes.total(), tally.count)),
+            byte_mean_s: (tally.count > 0).then(|| seconds(tally.bytes.total(), tally.count)),
             bytes: bytes.collect(),
             largest,
+            excess,
             changes,
             sentence: String::new(),
         };
@@ -285,28 +353,23 @@ impl Row {
         let (Some(largest), Some(mean)) = (&self.largest, self.mean_s) else {
             return format!("{}: nothing was delivered, so there is nothing to explain.", self.scheduler);
         };
-        let path = largest.path.as_deref().map_or_else(|| "a path".to_owned(), spoken);
-        let cause = match largest.cause {
-            Cause::Handshake => format!("establishing the connection over {path}"),
-            Cause::Application => "waiting for the application to write".to_owned(),
-            Cause::SendBuffer => "waiting for space in the send buffer".to_owned(),
-            Cause::ReceiveWindow => "waiting for the receive window".to_owned(),
-            Cause::CongestionWindow => format!("waiting for the congestion window, mostly of {path}"),
-            Cause::Pacing => format!("pacing, mostly on {path}"),
-            Cause::Scheduler => "waiting by decision of the scheduler".to_owned(),
-            Cause::Queueing => format!("queueing behind other packets, mostly on {path}"),
-            Cause::Serialisation => format!("transmission at the rate of the links, mostly of {path}"),
-            Cause::Propagation => format!("propagation, mostly over {path}"),
-            Cause::Retransmission => format!("waiting for retransmissions of lost data, mostly of {path}"),
-            Cause::HeadOfLine => format!("waiting for earlier bytes, mostly from {path}"),
-        };
-        let head = format!(
-            "{}: {} of {} ({:.0} %) went into {cause}.",
+        let mut head = format!(
+            "{}: {} of {} ({:.0} %) went into {}.",
             self.scheduler,
             milliseconds(largest.mean_s),
             milliseconds(mean),
-            largest.share_pct
+            largest.share_pct,
+            phrase(largest.cause, largest.path.as_deref())
         );
+        if let Some(excess) = &self.excess {
+            head += &format!(
+                " It takes {} more than {}, and spends {} more on {}.",
+                milliseconds(excess.total_s),
+                excess.than,
+                milliseconds(excess.cause_s),
+                phrase(excess.cause, excess.path.as_deref())
+            );
+        }
         let tail = match self.changes.iter().find(|change| change.helps == Some(true)) {
             Some(best) => {
                 let Difference { mean, ci95 } = best.effect_pct;
@@ -330,8 +393,38 @@ impl Row {
     }
 }
 
+/// A cause in words, and the path that has most of it.
+fn phrase(cause: Cause, path: Option<&str>) -> String {
+    let words = match cause {
+        Cause::Handshake => "establishing the connection",
+        Cause::Application => "waiting for the application to write",
+        Cause::SendBuffer => "waiting for space in the send buffer",
+        Cause::ReceiveWindow => "waiting for the receive window",
+        Cause::CongestionWindow => "waiting for the congestion window",
+        Cause::Pacing => "pacing",
+        Cause::Scheduler => "waiting by decision of the scheduler",
+        Cause::Queueing => "queueing behind other packets",
+        Cause::Serialisation => "transmission at the rate of the links",
+        Cause::Propagation => "propagation",
+        Cause::Retransmission => "waiting for retransmissions of lost data",
+        Cause::HeadOfLine => "waiting for earlier bytes",
+    };
+    let concerns_paths =
+        !matches!(cause, Cause::Application | Cause::SendBuffer | Cause::ReceiveWindow | Cause::Scheduler);
+    match path.filter(|_| concerns_paths) {
+        Some(path) => format!("{words}, mostly on {}", spoken(path)),
+        None => words.to_owned(),
+    }
+}
+
 fn milliseconds(seconds: f64) -> String {
     let ms = seconds * 1e3;
-    let decimals = if ms >= 100.0 { 0 } else if ms >= 10.0 { 1 } else { 2 };
+    let decimals = if ms >= 100.0 {
+        0
+    } else if ms >= 10.0 {
+        1
+    } else {
+        2
+    };
     format!("{ms:.decimals$} ms")
 }

@@ -1,5 +1,6 @@
 //! What happened to one stream of bytes: the events from which its time is explained.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anabranch_stack::seq::DataRange;
@@ -158,6 +159,8 @@ pub(crate) struct Story {
     pub stream: u32,
     /// By link: what it has transmitted, in order of departure, for all streams of a run.
     pub services: Arc<Vec<Vec<Service>>>,
+    /// By link: the places of this stream's packets in its services.
+    pub own: BTreeMap<usize, Vec<usize>>,
 }
 
 impl Story {
@@ -290,7 +293,6 @@ impl Story {
                     (offered, written, in_order),
                     first.map(|first| first.1).unwrap_or(*number),
                     *number,
-                    cursor,
                     &waits,
                 );
                 counted += times;
@@ -309,7 +311,6 @@ impl Story {
         (offered, written, in_order): (Time, Time, Time),
         first: usize,
         last: usize,
-        byte: u64,
         waits: &Waits,
     ) {
         let written = written.max(offered);
@@ -333,7 +334,7 @@ impl Story {
             parts.add(Cause::Propagation, left.since(departed), times);
             now = left;
         }
-        waits.each(byte, now, in_order, |cause, span, _| parts.add(cause, span, times));
+        parts.add_difference(&waits.missing.sums(in_order), &waits.missing.sums(now), times);
     }
 }
 
@@ -350,6 +351,8 @@ pub(crate) struct Waits {
     progress: Steps,
     /// The deliveries in order of the stream: the range, its transmission, and why bytes after it waited for it.
     sorted: Vec<(DataRange, usize, Cause)>,
+    /// Why the next byte in order is missing.
+    missing: Log,
 }
 
 impl Waits {
@@ -376,7 +379,13 @@ impl Waits {
                 progress.extend(end);
             }
         }
-        Waits { progress, sorted }
+        let mut waits = Waits { progress, sorted, missing: Log::default() };
+        let mut missing = Log::default();
+        for step in core::iter::once(&(Time::ZERO, 0)).chain(&waits.progress.0) {
+            missing.push(step.0, waits.carrier(step.1).map_or(Cause::HeadOfLine, |carrier| carrier.1));
+        }
+        waits.missing = missing;
+        waits
     }
 
     /// Returns the bytes delivered in order.

@@ -28,7 +28,14 @@ fn accounts(text: &str, run: u32) -> Vec<(Account, Option<u64>)> {
 
 fn show(account: &Account) -> String {
     let parts = account.parts();
-    let line = |cause: Cause| format!("{:>18} {:>12.3} {:>12.3}\n", cause.name(), parts[cause] as f64 / 1e6, account.bytes[cause] as f64 / 1e6 / account.count as f64);
+    let line = |cause: Cause| {
+        format!(
+            "{:>18} {:>12.3} {:>12.3}\n",
+            cause.name(),
+            parts[cause] as f64 / 1e6,
+            account.bytes[cause] as f64 / 1e6 / account.count as f64
+        )
+    };
     Cause::ALL.into_iter().map(line).collect()
 }
 
@@ -39,7 +46,9 @@ fn probe() {
         println!("total {:?} fct {fct:?} sum {}", account.total, account.parts().total());
         println!("{}", show(&account));
         if std::env::var("CHARGES").is_ok() {
-            for charge in account.charges.iter().rev() { println!("{charge:?}"); }
+            for charge in account.charges.iter().rev() {
+                println!("{charge:?}");
+            }
         }
         assert_eq!(Some(account.total.0), fct);
         assert_eq!(account.parts().total(), u128::from(account.total.0));
