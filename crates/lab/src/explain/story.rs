@@ -313,6 +313,7 @@ impl Story {
         last: usize,
         waits: &Waits,
     ) {
+        let begin = parts.total();
         let written = written.max(offered);
         parts.add(Cause::SendBuffer, written.since(offered), times);
         let (first, transmission) = (&self.transmissions[first], &self.transmissions[last]);
@@ -335,6 +336,8 @@ impl Story {
             now = left;
         }
         parts.add_difference(&waits.missing.sums(in_order), &waits.missing.sums(now), times);
+        let whole = u128::from(in_order.since(offered).0) * u128::from(times);
+        debug_assert_eq!(parts.total() - begin, whole, "the parts add up");
     }
 }
 

@@ -143,8 +143,7 @@ fn packets_of_others_are_queueing() {
     teller.foreign(0, 0);
     teller.foreign(0, 0);
     teller.send(0, 1, 0);
-    let expected =
-        [(Cause::Serialisation, 2_000), (Cause::Queueing, 2_000), (Cause::Propagation, 10_000)];
+    let expected = [(Cause::Serialisation, 2_000), (Cause::Queueing, 2_000), (Cause::Propagation, 10_000)];
     assert_eq!(teller.parts(), expected.into());
 }
 
