@@ -46,6 +46,7 @@ struct Cli {
 enum Verb {
     Compare(verbs::compare::Args),
     Advise(verbs::advise::Args),
+    Explain(verbs::explain::Args),
     Run(verbs::run::Args),
     Sweep(verbs::sweep::Args),
     Report(verbs::report::Args),
@@ -73,6 +74,7 @@ impl Verb {
         match self {
             Verb::Compare(args) => Some(&args.show.to),
             Verb::Advise(args) => Some(&args.show.to),
+            Verb::Explain(args) => Some(&args.to),
             Verb::Run(args) => Some(&args.show.to),
             Verb::Check(args) => Some(&args.show.to),
             Verb::List(args) => Some(&args.show.to),
@@ -100,6 +102,7 @@ impl Verb {
         match self {
             Verb::Compare(args) => verbs::compare::run(args),
             Verb::Advise(args) => verbs::advise::run(args),
+            Verb::Explain(args) => verbs::explain::run(args),
             Verb::Run(args) => verbs::run::run(args),
             Verb::Sweep(args) => verbs::sweep::run(args),
             Verb::Report(args) => verbs::report::run(args),

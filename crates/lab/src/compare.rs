@@ -180,7 +180,7 @@ impl Results<'_, '_> {
 }
 
 /// Simulates `jobs` on several threads; the results are in their order.
-fn simulate(
+pub(crate) fn simulate(
     prepared: &[Prepared<'_>],
     jobs: &[Job],
     options: &Options<'_>,
@@ -251,7 +251,7 @@ fn ignore(_: &Job, _: &RunResult) -> Result<(), RunError> {
 }
 
 /// The choice of a path for every `tcp`, by condition and contender.
-type Races = Vec<Vec<Option<Race>>>;
+pub(crate) type Races = Vec<Vec<Option<Race>>>;
 
 /// Measures every single path and chooses the best one for each `tcp`.
 fn select(
@@ -340,6 +340,17 @@ fn run_races(
             }
         }
     }
+}
+
+/// Prepares the conditions of a scenario, and chooses the paths of `tcp` as a comparison does.
+pub(crate) fn choose_paths<'a>(
+    scenario: &'a Scenario,
+    options: &Options<'_>,
+) -> Result<(Vec<Prepared<'a>>, Races), RunError> {
+    let mut prepared = prepare(scenario, Prepared::for_comparison)?;
+    select_beside(scenario, &mut prepared, options, &mut Cost::default())?;
+    let races = select(scenario, &prepared, options, &mut Cost::default())?;
+    Ok((prepared, races))
 }
 
 /// One row of a comparison, and its runs.
@@ -568,7 +579,7 @@ pub fn single_runs_recorded(
     Ok((jobs.into_iter().zip(results).collect(), cost))
 }
 
-fn prepare<'a>(
+pub(crate) fn prepare<'a>(
     scenario: &'a Scenario,
     prepare: impl Fn(&'a Scenario, usize) -> Result<Prepared<'a>, RunError>,
 ) -> Result<Vec<Prepared<'a>>, RunError> {

@@ -18,6 +18,7 @@ pub mod baseline;
 pub mod capture;
 pub mod compare;
 pub mod estimate;
+pub mod explain;
 pub mod figures;
 pub mod lower_bound;
 mod network;

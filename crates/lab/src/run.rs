@@ -14,6 +14,7 @@ use anabranch_units::{Bytes, Duration, RandomStream, Rate, Time};
 
 use crate::capture::{Capture, CaptureError, Settings, Viewpoint};
 use crate::compare::{Job, Options, Purpose};
+use crate::explain::Notes;
 use crate::lower_bound::{Limits, LowerBound};
 use crate::network;
 use crate::recording::{Beginning, Dynamic, Recording};
@@ -276,6 +277,23 @@ impl<'a> Prepared<'a> {
         };
         let broken = |recorder: &Dynamic<'_>| recorder.0.is_broken();
         self.record(task, cancelled, make, broken, |recorder, report, whole| recorder.0.end(report, whole))
+    }
+
+    /// Simulates a run as [`Prepared::run`] does, of a plain TCP on the path of `job`, and records what explains it.
+    pub(crate) fn run_noted(
+        &self,
+        job: &Job,
+        cancelled: &AtomicBool,
+    ) -> Result<(RunResult, Notes), RunError> {
+        let seed = self.scenario.run_seed(job.run);
+        let task = Task { contender: job.contender, path: job.path, seed, beside_alone: false };
+        let mut notes = Notes::default();
+        let keep = |recorder, _: &RunReport, _| {
+            notes = recorder;
+            Ok(())
+        };
+        let result = self.record(task, cancelled, |_, _| Ok(Notes::default()), |_| false, keep)?;
+        Ok((result, notes))
     }
 
     /// Simulates a run as [`Prepared::run`] does, and writes a capture of its packets to `out`. `fail`

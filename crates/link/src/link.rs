@@ -577,6 +577,7 @@ impl<P> Link<P> {
         self.counters.delivered.add(slot.wire_bytes);
         Polled::Arrived(Arrival {
             at: slot.arrival,
+            departed: slot.departure,
             wire_bytes: slot.wire_bytes,
             effects: slot.extra.effects(),
             packet: slot.packet,

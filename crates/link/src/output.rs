@@ -29,6 +29,8 @@ pub enum Polled<P> {
 pub struct Arrival<P> {
     /// The time of its arrival, whenever it was polled.
     pub at: Time,
+    /// The time at which the link had transmitted it, before its propagation.
+    pub departed: Time,
     /// Its length in bytes on the wire.
     pub wire_bytes: u32,
     /// The effects of the link on the packet, which the caller of the link applies to it.

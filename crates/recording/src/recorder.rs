@@ -151,7 +151,10 @@ impl<'a> Recorder<'a> {
                     data.event(subflow, name, range);
                 }
             }
-            StackEvent::Received { .. } | StackEvent::Limit(_) => {}
+            StackEvent::Received { .. }
+            | StackEvent::Limit(_)
+            | StackEvent::Assigned { .. }
+            | StackEvent::Held { .. } => {}
             StackEvent::Arrived { subflow, range } => {
                 data.direction = received_by(end);
                 data.event(subflow, "received", range);

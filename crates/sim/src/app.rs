@@ -216,6 +216,13 @@ impl<R: Recorder> Sim<R> {
             let taken = lend(recorder, stack, |stack| stack.write(now, id, left));
             state.unwritten -= taken.min(left);
             state.written += taken;
+            if R::WANTS.flows
+                && let Some(recorder) = &mut self.fabric.recorder
+            {
+                let (offered, written) = (state.written + state.unwritten, state.written);
+                let event = FlowEvent::Write { end, offered, written };
+                report(&mut **recorder, now, What::Flow { flow, event });
+            }
         }
         if state.unwritten == 0 && state.closes && !state.has_closed {
             state.has_closed = true;

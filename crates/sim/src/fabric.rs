@@ -387,9 +387,10 @@ impl<R: Recorder> Fabric<R> {
                         }
                     }
                     if R::WANTS.packets {
-                        let wire_bytes = arrival.wire_bytes;
+                        let (wire_bytes, departed) = (arrival.wire_bytes, arrival.departed);
                         self.trace_link(now, index, packet, |segment, queue| LinkEvent::Leave {
                             segment,
+                            departed,
                             wire_bytes,
                             queue,
                         });

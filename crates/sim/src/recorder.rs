@@ -48,6 +48,8 @@ pub enum LinkEvent<'a> {
     Leave {
         /// The packet.
         segment: &'a Segment,
+        /// The time at which the link had transmitted it, before its propagation.
+        departed: Time,
         /// Its length on the wire.
         wire_bytes: u32,
         /// The queue at that time.
@@ -89,6 +91,15 @@ pub enum FlowEvent<'a> {
     Progress {
         /// The bytes that have arrived so far.
         delivered: u64,
+    },
+    /// An application of the flow has tried to write.
+    Write {
+        /// The end of the flow.
+        end: End,
+        /// The bytes that it has wanted to write so far.
+        offered: u64,
+        /// The bytes of them that its send buffer has accepted so far.
+        written: u64,
     },
     /// A stack reports an event to the flow's application.
     Application {

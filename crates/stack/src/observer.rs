@@ -56,6 +56,17 @@ pub enum Limit {
     NoSubflow,
 }
 
+/// The reason why a subflow does not send the data assigned to it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hold {
+    /// Its congestion window is full.
+    CongestionWindow,
+    /// The peer's receive window is full.
+    ReceiveWindow,
+    /// It is paced, and its next transmission is not due.
+    Pacing,
+}
+
 /// The windows of a subflow at one time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Windows {
@@ -130,6 +141,20 @@ pub enum StackEvent<'a> {
         /// The part of the peer's stream.
         range: DataRange,
     },
+    /// A part of the stream is assigned to a subflow, which sends it as soon as its windows and its pacing permit.
+    Assigned {
+        /// The subflow.
+        subflow: SubflowId,
+        /// The part of the stream.
+        range: DataRange,
+    },
+    /// The connection has sent all that it can, and a subflow holds data. Reported after every poll for which this is so.
+    Held {
+        /// The subflow.
+        subflow: SubflowId,
+        /// The reason.
+        hold: Hold,
+    },
     /// The peer has acknowledged data of the connection, or has moved the right edge of its window, by a
     /// segment of this subflow.
     DataAcked {
@@ -155,6 +180,8 @@ impl StackEvent<'_> {
             StackEvent::Windows { .. } => StackEvents::WINDOWS,
             StackEvent::Limit(_) => StackEvents::LIMIT,
             StackEvent::Arrived { .. } => StackEvents::ARRIVED,
+            StackEvent::Assigned { .. } => StackEvents::ASSIGNED,
+            StackEvent::Held { .. } => StackEvents::HELD,
             StackEvent::DataAcked { .. } => StackEvents::DATA_ACKED,
         }
     }
@@ -187,6 +214,10 @@ impl StackEvents {
     pub const ARRIVED: StackEvents = StackEvents(1 << 7);
     /// [`StackEvent::DataAcked`].
     pub const DATA_ACKED: StackEvents = StackEvents(1 << 8);
+    /// [`StackEvent::Assigned`].
+    pub const ASSIGNED: StackEvents = StackEvents(1 << 9);
+    /// [`StackEvent::Held`].
+    pub const HELD: StackEvents = StackEvents(1 << 10);
 
     /// Returns the kinds in either set.
     pub const fn and(self, other: StackEvents) -> StackEvents {

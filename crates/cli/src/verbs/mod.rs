@@ -10,6 +10,7 @@ mod confirm;
 pub mod doctor;
 #[cfg(all(target_os = "linux", feature = "network"))]
 pub mod emulate;
+pub mod explain;
 pub mod generate;
 pub mod get;
 pub mod list;

@@ -20,6 +20,7 @@ use crate::scenario::Document;
 use crate::source::ScenarioError;
 
 pub use margins::{Margin, Quantity};
+pub(crate) use search::spoken;
 
 /// How advice is sought.
 pub struct Options<'a> {

@@ -242,7 +242,7 @@ impl<'a> Setting<'a> {
 }
 
 /// The name of a path in a sentence.
-pub(super) fn spoken(name: &str) -> String {
+pub(crate) fn spoken(name: &str) -> String {
     if name.parse::<u32>().is_ok() { format!("path {name}") } else { name.to_owned() }
 }
 

@@ -32,7 +32,7 @@ impl Connection {
                 (None, _) => Limit::NoSubflow,
                 (Some(only), None) if !self.scheduling.decides_alone() || self.mode == Mode::Plain => {
                     let at = only.id().index();
-                    self.assign_to_only(now, at)
+                    self.assign_to_only(now, at, observer)
                 }
                 _ => self.ask_scheduler(now, observer),
             };
@@ -43,7 +43,7 @@ impl Connection {
             self.expand_buffers();
         }
         if self.opportunistic.is_on() && (limit == Limit::ReceiveWindow || self.send.blocked) {
-            self.try_opportunistic(now, limit == Limit::ReceiveWindow);
+            self.try_opportunistic(now, limit == Limit::ReceiveWindow, observer);
         }
         if self.scheduling.note_limit(limit) {
             report(observer, now, self.id, &StackEvent::Limit(limit));
@@ -62,7 +62,7 @@ impl Connection {
     /// state of its recovery, as in the out-of-tree kernel
     /// (`docs/decisions/one-subflow-bypasses-the-scheduler.md`).
     #[inline(never)]
-    fn assign_to_only(&mut self, now: Time, at: usize) -> Limit {
+    fn assign_to_only<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) -> Limit {
         loop {
             let subflow = &self.subflows[at];
             if !subflow.is_usable() {
@@ -101,7 +101,7 @@ impl Connection {
                 _ => free - free % mss,
             };
             if granted > 0 {
-                self.assign(now, at, DataRange::new(next.start, next.start + granted), kind);
+                self.assign(now, at, DataRange::new(next.start, next.start + granted), kind, observer);
             }
             if granted == 0 || granted + mss <= len {
                 // Only the congestion window prevents another whole segment.
@@ -118,7 +118,7 @@ impl Connection {
     /// Assigns new data to a tail loss probe if there is some, regardless of the congestion window (RFC 8985
     /// section 7.3). With several subflows, a silent one gets no new data.
     #[cold]
-    pub(super) fn feed_probe(&mut self, now: Time, at: usize) {
+    pub(super) fn feed_probe<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
         if self.live_subflows().nth(1).is_some() || !self.subflows[at].is_usable() {
             return;
         }
@@ -127,7 +127,8 @@ impl Connection {
         let room = subflow.window();
         let whole = next.len().min(u64::from(subflow.mss()));
         if whole <= room && next.start + whole <= self.send.window_end {
-            self.assign(now, at, DataRange::new(next.start, next.start + whole), AssignKind::New);
+            let range = DataRange::new(next.start, next.start + whole);
+            self.assign(now, at, range, AssignKind::New, observer);
         }
     }
 
@@ -142,7 +143,7 @@ impl Connection {
             match decision {
                 Decision::Assign { subflow, range, kind, .. } => {
                     let Some(at) = self.allowed(subflow, range, kind) else { return Limit::Scheduler };
-                    self.assign(now, at, range, kind);
+                    self.assign(now, at, range, kind, observer);
                     self.scheduling.on_assigned(subflow, range.len());
                 }
                 Decision::Recall { subflow, range, .. } => {
@@ -178,8 +179,16 @@ impl Connection {
         there.then_some(at)
     }
 
-    fn assign(&mut self, now: Time, at: usize, range: DataRange, kind: AssignKind) {
+    fn assign<O: Observer>(
+        &mut self,
+        now: Time,
+        at: usize,
+        range: DataRange,
+        kind: AssignKind,
+        observer: &mut O,
+    ) {
         let id = self.subflows[at].id();
+        report(observer, now, self.id, &StackEvent::Assigned { subflow: id, range });
         match kind {
             AssignKind::New => self.send.assign_new(range, id),
             AssignKind::Copy | AssignKind::Reinject => self.assign_again(range, id),
@@ -215,7 +224,7 @@ impl Connection {
 
     /// Lets a fast subflow with free window help while the windows block.
     #[inline(never)]
-    fn try_opportunistic(&mut self, now: Time, mandatory: bool) {
+    fn try_opportunistic<O: Observer>(&mut self, now: Time, mandatory: bool, observer: &mut O) {
         let fastest = (0..self.subflows.len())
             .filter(|&at| {
                 let subflow = &self.subflows[at];
@@ -225,7 +234,7 @@ impl Connection {
             .min_by_key(|&at| self.subflows[at].rtt().srtt());
         let Some(fast) = fastest else { return };
         if let Some(range) = self.help_out(now, fast, mandatory) {
-            self.assign(now, fast, range, AssignKind::Reinject);
+            self.assign(now, fast, range, AssignKind::Reinject, observer);
         }
     }
 }

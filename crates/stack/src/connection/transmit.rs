@@ -7,7 +7,7 @@ use super::{Connection, Mode};
 use crate::checksum::PayloadSums;
 use crate::congestion::CongestionControl;
 use crate::event::Departure;
-use crate::observer::{Observer, SendKind};
+use crate::observer::{Hold, Observer, SendKind, StackEvent, StackEvents, report};
 use crate::scheduler::{AssignKind, SchedulerEvent};
 use crate::segment::Segment;
 use crate::seq::DataRange;
@@ -79,9 +79,28 @@ impl Connection {
         if next.is_none() && ending {
             // Queued data may have become superfluous, and then nothing carries the DATA_FIN along.
             self.progress_close(now);
-            return self.poll_subflows(&mut poll);
+            next = self.poll_subflows(&mut poll);
+        }
+        if next.is_none() && O::EVENTS.has(StackEvents::HELD) {
+            self.report_holds(now, poll.observer);
         }
         next
+    }
+
+    /// Reports why subflows do not send the data assigned to them.
+    #[inline(never)]
+    fn report_holds<O: Observer>(&self, now: Time, observer: &mut O) {
+        for subflow in self.subflows.iter().filter(|subflow| subflow.queued() > 0) {
+            let next = subflow.queued().min(u64::from(subflow.mss()));
+            let hold = if self.paces() && subflow.is_paced_out(now) {
+                Hold::Pacing
+            } else if subflow.window() < next {
+                Hold::ReceiveWindow
+            } else {
+                Hold::CongestionWindow
+            };
+            report(observer, now, self.id, &StackEvent::Held { subflow: subflow.id(), hold });
+        }
     }
 
     #[inline(never)]
@@ -182,7 +201,7 @@ impl Connection {
             return None;
         }
         if subflow.is_probing() && subflow.is_queue_empty() {
-            self.feed_probe(now, at);
+            self.feed_probe(now, at, poll.observer);
         }
         match self.subflows[at].next_retransmission(now) {
             Repair::Send(record) => {

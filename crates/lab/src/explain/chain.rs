@@ -1,0 +1,294 @@
+//! The chain of waits that ends with the last byte's delivery, followed backwards.
+//!
+//! The walk begins at the in-order delivery of a byte and goes back in time. At each point something had to happen first:
+//!
+//! * the byte waited for an earlier byte: a retransmission, or head-of-line blocking;
+//! * its segment propagated, and was transmitted by a link: propagation, serialisation;
+//! * the link was busy with an earlier segment of the stream: the walk goes on with that segment, since it was transmitted
+//!   at the same rate, and the time until the link turned to this one, if it served others, is queueing;
+//! * the link was idle before: then the sender had not sent the segment earlier. The time since the link last had one of
+//!   its segments is divided by the reason that the sender had at that time, and the walk goes on with that segment. On
+//!   a way with several links, the slowest one counts;
+//! * the sender had sent another segment meanwhile, by another way: the walk goes on with that one.
+//!
+//! Every step moves to an earlier time and accounts for the time between, so the parts add up exactly.
+
+use anabranch_units::{Duration, Time};
+
+use super::cause::{Cause, Parts};
+use super::story::{Hop, Service, Story, Waits};
+
+/// A part of the chain.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Charge {
+    pub cause: Cause,
+    pub span: Duration,
+    /// The subflow, if one is concerned.
+    pub subflow: Option<usize>,
+    /// True if the lost segment was dropped by a full queue.
+    pub overflow: bool,
+}
+
+/// A point of the walk, at the present time.
+#[derive(Clone, Copy, Debug)]
+enum Point {
+    /// The transmission is at the far end of this hop.
+    Arrived { number: usize, hop: usize },
+    /// The link of this hop is transmitting it, or has just done so.
+    InService { number: usize, hop: usize },
+    /// It is offered to the link of this hop, which drops it.
+    Dropped { number: usize, hop: usize },
+    /// It is sent.
+    Sent { number: usize },
+}
+
+/// A hop of the present transmission that the walk has passed.
+struct Passed {
+    link: usize,
+    /// The time at which the transmission entered the link, which was idle.
+    entered: Time,
+    /// The number of charges at that point.
+    charges: usize,
+}
+
+struct Walk<'a> {
+    story: &'a Story,
+    charges: Vec<Charge>,
+    now: Time,
+    passed: Vec<Passed>,
+}
+
+/// Returns the parts of the time until `byte` was delivered in order, from the last to the first, and that time. None if it
+/// was not delivered.
+pub(crate) fn chain(story: &Story, byte: u64, waits: &Waits) -> Option<(Vec<Charge>, Time)> {
+    let (number, _) = waits.carrier(byte)?;
+    let arrived = story.transmissions[number].arrived()?;
+    let end = waits.delivered(byte);
+    let mut walk = Walk { story, charges: Vec::new(), now: end, passed: Vec::new() };
+    let mut blocked = Vec::new();
+    waits.each(byte, arrived, end, |cause, span, carrier| {
+        let one = &story.transmissions[carrier];
+        let overflow = story
+            .before(carrier, one.data.start)
+            .and_then(|(_, lost)| lost.dropped)
+            .is_some_and(|dropped| dropped.1);
+        blocked.push(Charge { cause, span, subflow: Some(one.subflow), overflow });
+    });
+    walk.charges.extend(blocked.into_iter().rev());
+    walk.now = arrived;
+    let point = walk.before_repeats(number, byte);
+    walk.run(point);
+    Some((walk.charges, end))
+}
+
+/// Returns the sums of a chain.
+pub(crate) fn sums(charges: &[Charge]) -> Parts {
+    let mut parts = Parts::default();
+    charges.iter().for_each(|charge| parts.add(charge.cause, charge.span, 1));
+    parts
+}
+
+impl Walk<'_> {
+    fn charge(&mut self, cause: Cause, to: Time, subflow: usize, overflow: bool) {
+        let span = self.now.since(to);
+        if !span.is_zero() {
+            self.charges.push(Charge { cause, span, subflow: Some(subflow), overflow });
+        }
+        self.now = self.now.min(to);
+    }
+
+    /// Goes back from the arrival of the transmission that delivered `byte` over its earlier, lost transmissions; returns the
+    /// point at which the first one ended.
+    fn before_repeats(&mut self, mut number: usize, byte: u64) -> Point {
+        let mut hops = self.story.transmissions[number].hops.len();
+        while let Some((earlier, lost)) = self.story.before(number, byte) {
+            let again = &self.story.transmissions[number];
+            for hop in (0..hops).rev() {
+                let hop = again.hops[hop];
+                let departed = hop.departed.unwrap_or(self.now);
+                let place = self.story.place(hop.link, departed, number);
+                let start =
+                    place.map_or(departed, |place| self.story.service_start(hop.link, place, hop.entered));
+                self.charge(Cause::Propagation, departed, again.subflow, false);
+                self.charge(Cause::Serialisation, start, again.subflow, false);
+                self.charge(Cause::Queueing, hop.entered, again.subflow, false);
+            }
+            number = earlier;
+            match lost.dropped.filter(|(at, _)| *at <= again.sent) {
+                Some((at, overflow)) => {
+                    self.charge(Cause::Retransmission, at, lost.subflow, overflow);
+                    // A damaged packet was rejected on arrival.
+                    let arrived = lost.hops.last().is_some_and(|hop| hop.left.is_some());
+                    hops = lost.hops.len().saturating_sub(usize::from(!arrived));
+                    if !lost.again && !arrived {
+                        return Point::Dropped { number, hop: hops };
+                    }
+                }
+                None => {
+                    self.charge(Cause::Retransmission, lost.sent, lost.subflow, false);
+                    hops = 0;
+                    if !lost.again {
+                        return Point::Sent { number };
+                    }
+                }
+            }
+        }
+        match hops {
+            0 => Point::Sent { number },
+            hops => Point::Arrived { number, hop: hops - 1 },
+        }
+    }
+
+    fn run(&mut self, mut point: Point) {
+        while let Some(next) = self.step(point) {
+            point = next;
+        }
+    }
+
+    /// Goes back from `point` to an earlier one; none at the start.
+    fn step(&mut self, point: Point) -> Option<Point> {
+        let story = self.story;
+        match point {
+            Point::Arrived { number, hop } => {
+                let one = &story.transmissions[number];
+                let departed = one.hops[hop].departed?;
+                self.charge(Cause::Propagation, departed, one.subflow, false);
+                Some(Point::InService { number, hop })
+            }
+            Point::InService { number, hop } => Some(self.leave_service(number, hop)),
+            Point::Dropped { number, hop } => {
+                let one = &story.transmissions[number];
+                let Hop { link, entered, .. } = *one.hops.get(hop)?;
+                // A link that goes down drops its queue.
+                self.charge(Cause::Queueing, entered, one.subflow, false);
+                if let Some((number, hop)) = self.serving(link) {
+                    return Some(Point::InService { number, hop });
+                }
+                Some(match hop {
+                    0 => Point::Sent { number },
+                    hop => Point::Arrived { number, hop: hop - 1 },
+                })
+            }
+            Point::Sent { number } => self.before_sending(number),
+        }
+    }
+
+    /// Goes back from the service of a transmission by a link to the time before it.
+    fn leave_service(&mut self, number: usize, hop: usize) -> Point {
+        let story = self.story;
+        let one = &story.transmissions[number];
+        let Hop { link, entered, departed, .. } = one.hops[hop];
+        let place = departed.and_then(|departed| story.place(link, departed, number)).unwrap_or(0);
+        let start = story.service_start(link, place, entered);
+        self.charge(Cause::Serialisation, start, one.subflow, false);
+        let previous = self.own_before(link, place);
+        if let Some((earlier, at)) = previous
+            && at.departed >= entered
+        {
+            // The link was busy with this one when ours came.
+            self.charge(Cause::Queueing, at.departed, one.subflow, false);
+            self.passed.clear();
+            return self.in_service(earlier, link);
+        }
+        self.charge(Cause::Queueing, entered, one.subflow, false);
+        let charges = self.charges.len();
+        self.passed.push(Passed { link, entered, charges });
+        match hop {
+            0 => Point::Sent { number },
+            hop => Point::Arrived { number, hop: hop - 1 },
+        }
+    }
+
+    /// Goes back from the sending of a transmission to the last time at which its way was busy, or another way.
+    fn before_sending(&mut self, number: usize) -> Option<Point> {
+        let story = self.story;
+        let one = &story.transmissions[number];
+        // The slowest link determines when a segment could be useful.
+        let slowest = (0..one.hops.len()).max_by_key(|hop| self.service_time(number, *hop));
+        let slowest = slowest.map(|hop| one.hops[hop].link);
+        if !self.passed.iter().any(|passed| Some(passed.link) == slowest) {
+            // The walk has not followed its whole way: the state of the links is that of this time.
+            let busy = one.hops.iter().filter_map(|hop| self.serving(hop.link));
+            if let Some((number, hop)) = busy.max_by_key(|busy| self.service_time(busy.0, busy.1)) {
+                self.passed.clear();
+                return Some(Point::InService { number, hop });
+            }
+            let (entered, charges) = (self.now, self.charges.len());
+            self.passed = one.hops.iter().map(|hop| Passed { link: hop.link, entered, charges }).collect();
+        }
+        let idle = self.passed.iter().filter_map(|passed| {
+            let place =
+                story.services.get(passed.link)?.partition_point(|one| one.departed <= passed.entered);
+            let (earlier, service) = self.own_before(passed.link, place)?;
+            Some((passed.entered.since(service.departed), passed, earlier))
+        });
+        let idle = idle.min_by_key(|(idle, passed, _)| (Some(passed.link) != slowest, *idle));
+        let previous = (0..number).rev().find(|earlier| !story.transmissions[*earlier].again);
+        if let Some((idle, &Passed { link, entered, charges }, earlier)) = idle {
+            let since = Time(one.sent.0.saturating_sub(idle.0));
+            if previous.is_none_or(|previous| story.transmissions[previous].sent <= since) {
+                // The way up to that link is not on the chain: it was idle as well.
+                self.charges.truncate(charges);
+                self.reasons(number, since, one.sent);
+                self.now = Time(entered.0.saturating_sub(idle.0));
+                self.passed.clear();
+                return Some(self.in_service(earlier, link));
+            }
+        }
+        self.charge(Cause::Queueing, one.sent, one.subflow, false);
+        let since = previous.map_or(story.start, |previous| story.transmissions[previous].sent);
+        self.reasons(number, since, one.sent);
+        self.now = since;
+        self.passed.clear();
+        previous.map(|number| Point::Sent { number })
+    }
+
+    /// Divides the time in which the sender did not send a transmission by its reasons, from the last to the first.
+    fn reasons(&mut self, number: usize, from: Time, to: Time) {
+        let one = &self.story.transmissions[number];
+        let mut found = Vec::new();
+        let mut now = from;
+        while now < to {
+            let (cause, until) = self.story.reason(one, now);
+            let until = until.clamp(Time(now.0 + 1), to);
+            found.push(Charge { cause, span: until.since(now), subflow: Some(one.subflow), overflow: false });
+            now = until;
+        }
+        self.charges.extend(found.into_iter().rev());
+    }
+
+    /// Returns the transmission of the stream that `link` is transmitting at the present time, and was before, with its hop.
+    fn serving(&self, link: usize) -> Option<(usize, usize)> {
+        let services = self.story.services.get(link)?;
+        let place = services.partition_point(|service| service.departed < self.now);
+        let number = services.get(place)?.of(self.story.stream)?;
+        let hop = self.hop(number, link);
+        let start = self.story.service_start(link, place, self.story.transmissions[number].hops[hop].entered);
+        (start < self.now).then_some((number, hop))
+    }
+
+    /// Returns the time that a link took to transmit a transmission.
+    fn service_time(&self, number: usize, hop: usize) -> Duration {
+        let Hop { link, entered, departed, .. } = self.story.transmissions[number].hops[hop];
+        let Some(departed) = departed else { return Duration::ZERO };
+        let place = self.story.place(link, departed, number).unwrap_or(0);
+        departed.since(self.story.service_start(link, place, entered))
+    }
+
+    /// Returns the last transmission of the stream before `place` among the packets of a link.
+    fn own_before(&self, link: usize, place: usize) -> Option<(usize, Service)> {
+        let own = self.story.own.get(&link)?;
+        let last = own.partition_point(|own| *own < place).checked_sub(1)?;
+        let service = *self.story.services.get(link)?.get(own[last])?;
+        Some((service.of(self.story.stream)?, service))
+    }
+
+    fn in_service(&self, number: usize, link: usize) -> Point {
+        Point::InService { number, hop: self.hop(number, link) }
+    }
+
+    /// Returns the hop of a transmission that is `link`.
+    fn hop(&self, number: usize, link: usize) -> usize {
+        self.story.transmissions[number].hops.iter().position(|hop| hop.link == link).unwrap_or(0)
+    }
+}

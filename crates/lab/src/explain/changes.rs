@@ -1,0 +1,359 @@
+//! The changes that are tried against a cause. Each is a scenario of one condition and one contender.
+
+use anabranch_link::{Capacity, Loss, QueueLimit};
+use anabranch_stack::config::{ReceiveBuffer, SendBuffers};
+use anabranch_stack::congestion::CongestionKind;
+use anabranch_stack::scheduler::SchedulerKind;
+use anabranch_units::{Bytes, Rate};
+
+use super::cause::Cause;
+use super::row::Tally;
+use crate::advise::spoken;
+use crate::scenario::{Condition, Experiment, Scenario, Transport};
+
+/// A change to run.
+pub(crate) struct Candidate {
+    /// The change in words.
+    pub what: String,
+    /// The path of a plain TCP.
+    pub path: Option<usize>,
+    /// The scenario with the change.
+    pub scenario: Scenario,
+}
+
+/// The schedulers that are tried: the simplest, the kernel's, and two that wait.
+const SCHEDULERS: [&str; 4] = ["min_rtt", "linux", "blest", "ecf"];
+/// Buffers, queues and windows are enlarged by this factor.
+const FACTOR: u64 = 4;
+
+/// The scenario before a change.
+struct Base<'a> {
+    scenario: &'a Scenario,
+    condition: usize,
+    contender: usize,
+    tcp_path: Option<usize>,
+    found: Vec<Candidate>,
+}
+
+/// Returns the changes to try against the largest cause of a contender's time, and against the cause on which it spends more
+/// than the `fastest` contender; `tcp_path` is the path of a plain TCP.
+pub(crate) fn candidates(
+    scenario: &Scenario,
+    condition: usize,
+    contender: usize,
+    tcp_path: Option<usize>,
+    tally: &Tally,
+    fastest: Option<&Tally>,
+) -> Vec<Candidate> {
+    let mut base = Base { scenario, condition, contender, tcp_path, found: Vec::new() };
+    let Some((cause, path)) = tally.largest() else { return Vec::new() };
+    base.against(cause, path, tally.overflows());
+    let excess = fastest.and_then(|fastest| tally.excess(fastest, scenario.min_effect));
+    if let Some((other, path, _)) = excess.filter(|excess| excess.0 != cause) {
+        base.against(other, path, tally.overflows());
+    }
+    base.found
+}
+
+impl Base<'_> {
+    /// Adds the changes against a cause; `overflows` if data was lost because of full queues.
+    fn against(&mut self, cause: Cause, path: Option<usize>, overflows: bool) {
+        match cause {
+            Cause::Handshake => {
+                self.other_first_paths();
+                self.half_delay(path);
+            }
+            // The application is what it is.
+            Cause::Application => {}
+            Cause::SendBuffer => self.send_buffer(),
+            Cause::ReceiveWindow => self.receive_buffer(),
+            Cause::CongestionWindow => {
+                self.initial_window();
+                self.no_loss(path);
+                self.congestion();
+                self.larger_queue(path);
+            }
+            Cause::Pacing => self.no_pacing(),
+            Cause::Scheduler => self.other_schedulers(),
+            Cause::Queueing => {
+                self.no_other_flows();
+                self.shorter_queue(path);
+            }
+            Cause::Serialisation => {
+                self.double_rate(path);
+                self.other_schedulers();
+            }
+            Cause::Propagation => {
+                self.half_delay(path);
+                self.other_first_paths();
+                self.without_path(path);
+            }
+            Cause::Retransmission => {
+                if overflows {
+                    self.larger_queue(path);
+                }
+                self.no_loss(path);
+                self.other_schedulers();
+            }
+            Cause::HeadOfLine => {
+                self.other_schedulers();
+                self.without_path(path);
+                self.no_loss(path);
+            }
+        }
+    }
+
+    fn experiment(&self) -> &Experiment {
+        &self.scenario.conditions[self.condition].experiment
+    }
+
+    fn is_multipath(&self) -> bool {
+        matches!(self.scenario.contenders[self.contender].transport, Transport::Multipath(_))
+    }
+
+    fn name(&self, path: usize) -> String {
+        spoken(&self.experiment().paths()[path].name)
+    }
+
+    /// Adds the scenario after `change`, if that changes it.
+    fn add(&mut self, what: String, change: impl FnOnce(&mut Condition, &mut Transport)) {
+        if self.found.iter().any(|found| found.what == what) {
+            return;
+        }
+        let mut condition = self.scenario.conditions[self.condition].clone();
+        condition.name = String::new();
+        condition.configs = vec![condition.configs[self.contender].clone()];
+        let mut contender = self.scenario.contenders[self.contender].clone();
+        change(&mut condition, &mut contender.transport);
+        let scenario = Scenario {
+            reference: None,
+            other_starts: false,
+            contenders: vec![contender],
+            conditions: vec![condition],
+            ..self.scenario.clone()
+        };
+        self.found.push(Candidate { what, path: self.tcp_path, scenario });
+    }
+
+    /// Returns the links of a path in the direction of the data, and those of its acknowledgements.
+    fn links(&self, path: usize) -> (Vec<usize>, Vec<usize>) {
+        let mut links = (Vec::new(), Vec::new());
+        for pair in &self.experiment().pairs {
+            if let Some(path) = pair.paths.get(path) {
+                links.0.extend(path.data.iter().flatten().copied());
+                links.1.extend(path.acks.iter().flatten().copied());
+            }
+        }
+        for links in [&mut links.0, &mut links.1] {
+            links.sort_unstable();
+            links.dedup();
+        }
+        links
+    }
+
+    fn other_first_paths(&mut self) {
+        if !self.is_multipath() {
+            return;
+        }
+        let initial = self.experiment().initial;
+        for path in (0..self.experiment().paths().len()).filter(|path| *path != initial).take(3) {
+            let what = format!("{} as the first path", self.name(path));
+            self.add(what, |condition, _| condition.experiment.initial = path);
+        }
+    }
+
+    fn half_delay(&mut self, path: Option<usize>) {
+        let Some(path) = path else { return };
+        let (data, acks) = self.links(path);
+        self.add(format!("half the round-trip time of {}", self.name(path)), |condition, _| {
+            for link in data.into_iter().chain(acks) {
+                let link = &mut condition.experiment.graph.links[link];
+                link.config.delay = link.config.delay / 2;
+                link.rtt = link.rtt / 2;
+                link.config.rtt = link.config.rtt.map(|rtt| rtt / 2);
+            }
+        });
+    }
+
+    fn double_rate(&mut self, path: Option<usize>) {
+        let Some(path) = path else { return };
+        let (data, _) = self.links(path);
+        let constant =
+            |link: &usize| matches!(self.experiment().graph.links[*link].config.capacity, Capacity::Rate(_));
+        if !data.iter().all(constant) {
+            return;
+        }
+        self.add(format!("twice the rate of {}", self.name(path)), |condition, _| {
+            for link in data {
+                let capacity = &mut condition.experiment.graph.links[link].config.capacity;
+                if let Capacity::Rate(rate) = capacity {
+                    *rate = Rate(rate.0.saturating_mul(2));
+                }
+            }
+        });
+    }
+
+    fn no_loss(&mut self, path: Option<usize>) {
+        let all: Vec<usize> = (0..self.experiment().paths().len()).collect();
+        let lossy = |path: &usize| {
+            let (data, acks) = self.links(*path);
+            data.iter().chain(&acks).any(|link| {
+                let config = &self.experiment().graph.links[*link].config;
+                config.loss != Loss::None || !config.drop_list.is_empty()
+            })
+        };
+        let lossy: Vec<usize> = all.into_iter().filter(lossy).collect();
+        if let Some(path) = path.filter(|path| lossy.contains(path) && lossy.len() > 1) {
+            self.remove_loss(&[path], format!("no loss on {}", self.name(path)));
+        }
+        if !lossy.is_empty() {
+            self.remove_loss(&lossy, "no random loss".to_owned());
+        }
+    }
+
+    fn remove_loss(&mut self, paths: &[usize], what: String) {
+        let links: Vec<usize> = paths
+            .iter()
+            .flat_map(|path| {
+                let (data, acks) = self.links(*path);
+                data.into_iter().chain(acks)
+            })
+            .collect();
+        self.add(what, |condition, _| {
+            for link in links {
+                let config = &mut condition.experiment.graph.links[link].config;
+                config.loss = Loss::None;
+                config.drop_list.clear();
+            }
+        });
+    }
+
+    fn larger_queue(&mut self, path: Option<usize>) {
+        self.scale_queue(path, FACTOR as f64, "four times the queue of");
+    }
+
+    fn shorter_queue(&mut self, path: Option<usize>) {
+        self.scale_queue(path, 1.0 / FACTOR as f64, "a quarter of the queue of");
+    }
+
+    fn scale_queue(&mut self, path: Option<usize>, factor: f64, words: &str) {
+        let Some(path) = path else { return };
+        let (data, _) = self.links(path);
+        let bounded =
+            |link: &usize| self.experiment().graph.links[*link].config.queue != QueueLimit::Unlimited;
+        if !data.iter().any(bounded) {
+            return;
+        }
+        self.add(format!("{words} {}", self.name(path)), |condition, _| {
+            for link in data {
+                let queue = &mut condition.experiment.graph.links[link].config.queue;
+                let scaled = |n: u64| ((n as f64 * factor).round() as u64).max(1);
+                *queue = match *queue {
+                    QueueLimit::Packets(n) => {
+                        QueueLimit::Packets(scaled(n.into()).min(u32::MAX.into()) as u32)
+                    }
+                    QueueLimit::Bytes(n) => QueueLimit::Bytes(scaled(n).max(1500)),
+                    QueueLimit::Time(span) => QueueLimit::Time(span.mul_f64(factor)),
+                    QueueLimit::Bdp(n) => QueueLimit::Bdp(n * factor),
+                    QueueLimit::Unlimited => QueueLimit::Unlimited,
+                };
+            }
+        });
+    }
+
+    fn no_other_flows(&mut self) {
+        let traffic = &self.experiment().traffic;
+        if traffic.background.is_empty() && traffic.beside.is_none() {
+            return;
+        }
+        self.add("no other flows".to_owned(), |condition, _| {
+            condition.experiment.traffic.background.clear();
+            condition.experiment.traffic.beside = None;
+        });
+    }
+
+    fn without_path(&mut self, path: Option<usize>) {
+        let Some(path) = path.filter(|_| self.is_multipath() && self.experiment().paths().len() > 1) else {
+            return;
+        };
+        self.add(format!("no {}", self.name(path)), |condition, _| {
+            let experiment = &mut condition.experiment;
+            for pair in &mut experiment.pairs {
+                if path < pair.paths.len() && pair.paths.len() > 1 {
+                    pair.paths.remove(path);
+                }
+            }
+            experiment.initial = match experiment.initial {
+                initial if initial > path => initial - 1,
+                initial if initial == path => 0,
+                initial => initial,
+            };
+            let others = &mut experiment.traffic;
+            others.background.retain(|background| background.path != path);
+            for background in &mut others.background {
+                background.path -= usize::from(background.path > path);
+            }
+        });
+    }
+
+    fn other_schedulers(&mut self) {
+        let Transport::Multipath(own) = &self.scenario.contenders[self.contender].transport else { return };
+        let own = own.name();
+        for name in SCHEDULERS.into_iter().filter(|name| *name != own).take(3) {
+            let Some(kind) = SchedulerKind::from_name(name) else { continue };
+            self.add(format!("the scheduler {name}"), |condition, transport| {
+                condition.configs[0].scheduler = kind.clone();
+                *transport = Transport::Multipath(kind);
+            });
+        }
+    }
+
+    fn congestion(&mut self) {
+        let own = &self.scenario.conditions[self.condition].configs[self.contender].congestion;
+        let name = if own.name() == "bbr" { "cubic_linux" } else { "bbr" };
+        let Some(kind) = CongestionKind::from_name(name) else { return };
+        self.add(format!("the congestion control {name}"), |condition, _| {
+            condition.configs[0].congestion = kind
+        });
+    }
+
+    fn initial_window(&mut self) {
+        let own = self.scenario.conditions[self.condition].configs[self.contender].initial_window;
+        let window = own.saturating_mul(FACTOR as u32);
+        self.add(format!("an initial window of {window} segments"), |condition, _| {
+            condition.configs[0].initial_window = window;
+        });
+    }
+
+    fn no_pacing(&mut self) {
+        self.add("no pacing".to_owned(), |condition, _| condition.configs[0].pacing = false);
+    }
+
+    fn receive_buffer(&mut self) {
+        self.add("four times the receive buffer".to_owned(), |condition, _| {
+            let more = |size: Bytes| Bytes(size.0.saturating_mul(FACTOR));
+            let buffer = &mut condition.configs[0].receive_buffer;
+            *buffer = match *buffer {
+                ReceiveBuffer::Fixed(size) => ReceiveBuffer::Fixed(more(size)),
+                ReceiveBuffer::Auto { initial, max } => {
+                    ReceiveBuffer::Auto { initial: more(initial), max: more(max) }
+                }
+            };
+        });
+    }
+
+    fn send_buffer(&mut self) {
+        self.add("four times the send buffer".to_owned(), |condition, _| {
+            let more = |size: Bytes| Bytes(size.0.saturating_mul(FACTOR));
+            let config = &mut condition.configs[0];
+            config.send_buffer = more(config.send_buffer);
+            config.send_buffer_start = config.send_buffer_start.map(more);
+            config.send_buffers = config.send_buffers.map(|buffers| match buffers {
+                SendBuffers::Fixed(size) => SendBuffers::Fixed(more(size)),
+                SendBuffers::Auto { initial, max } => {
+                    SendBuffers::Auto { initial: more(initial), max: more(max) }
+                }
+            });
+        });
+    }
+}

@@ -1,0 +1,307 @@
+//! Where the time of a flow went, and what would change it.
+//!
+//! The completion time of a flow is divided along the chain of waits that ends with its last byte, and each nanosecond of it
+//! has one [`Cause`]; the parts add up exactly. A second account divides the time of every byte from its offer to its in-order
+//! delivery. Then the largest cause is removed in other runs with the same seeds, and the effect is measured.
+//! `docs/explain.md` has the definitions.
+
+mod account;
+mod cause;
+mod chain;
+mod changes;
+mod record;
+mod row;
+mod story;
+#[cfg(test)]
+mod story_tests;
+#[cfg(test)]
+mod tests;
+
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::Mutex;
+
+use serde::Serialize;
+
+use self::account::Account;
+use self::changes::Candidate;
+use self::row::Tally;
+use crate::baseline::Race;
+use crate::compare::{self, Cost, Job, Purpose};
+use crate::report::measured::of_flows;
+use crate::report::{difference, is_bulk, is_complete};
+use crate::run::{Class, FlowResult, Prepared, RunError, RunResult};
+use crate::scenario::{Scenario, Transport};
+use crate::source::ScenarioError;
+
+pub use cause::{Cause, Parts};
+pub use row::{Change, Excess, Largest, PathPart, Row, TimePart};
+
+pub(crate) use record::Notes;
+
+/// The version of the keys of `anabranch explain --json`.
+pub const SCHEMA: u32 = 1;
+
+/// How flows are explained.
+pub struct Options<'a> {
+    /// The number of threads; 0 is one for each core. The result does not depend on it.
+    pub jobs: usize,
+    /// Set to stop the work.
+    pub cancelled: &'a AtomicBool,
+    /// Called after each run with the number of completed runs and the total known so far.
+    pub progress: &'a (dyn Fn(usize, usize) + Sync),
+    /// The flow of each run that is explained, from 1; none: all of them.
+    pub flow: Option<usize>,
+    /// True if changes are run.
+    pub changes: bool,
+}
+
+/// The explanation of a scenario. Serialised, it is the object that `explain --json` prints.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Explanation {
+    /// The version of this program.
+    pub version: &'static str,
+    /// The commit from which this program was built, if known; filled in by the caller.
+    pub commit: Option<&'static str>,
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The command line; filled in by the caller.
+    pub command: Vec<String>,
+    /// [`Scenario::hash`].
+    pub scenario_hash: String,
+    /// The seed.
+    pub seed: u64,
+    /// The number of runs of each contender in each condition.
+    pub runs: u32,
+    /// The flow of each run that is explained, from 1; none: all of them.
+    pub flow: Option<usize>,
+    /// One row for each condition and contender.
+    pub rows: Vec<Row>,
+}
+
+/// The runs of a contender in a condition.
+struct Runs {
+    condition: usize,
+    contender: usize,
+    /// The path of a plain TCP.
+    path: Option<usize>,
+    results: Vec<RunResult>,
+    tally: Tally,
+}
+
+/// Checks that a scenario can be explained.
+///
+/// # Errors
+/// If its traffic consists of classes.
+pub fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
+    for condition in &scenario.conditions {
+        if let Err(text) = condition.experiment.has_one_class() {
+            let mut error = ScenarioError::new(format!("this scenario cannot be explained: {text}"));
+            error.help = Some("`anabranch compare` has a table for each class".to_owned());
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+/// Explains the flows of every contender in every condition.
+///
+/// # Errors
+/// If a run cannot be made, or it was cancelled.
+///
+/// # Panics
+/// If the traffic of a condition consists of classes ([`check`]).
+pub fn explain(scenario: &Scenario, options: &Options<'_>) -> Result<Explanation, RunError> {
+    assert!(check(scenario).is_ok(), "the traffic consists of classes");
+    let (prepared, races) = compare::choose_paths(scenario, &plain(options, &|_, _| {}))?;
+    let all = noted_runs(scenario, &prepared, &races, options)?;
+    let plan = |runs: &Runs| {
+        let Runs { condition, contender, path, tally, .. } = runs;
+        let fastest = fastest(scenario, &all, *condition).map(|fastest| fastest.1);
+        match options.changes {
+            true => changes::candidates(scenario, *condition, *contender, *path, tally, fastest),
+            false => Vec::new(),
+        }
+    };
+    let planned: Vec<Vec<Candidate>> = all.iter().map(plan).collect();
+    let per_candidate = scenario.runs as usize;
+    let candidates: usize = planned.iter().map(Vec::len).sum();
+    let (mut done, total) = (all.len() * per_candidate, (all.len() + candidates) * per_candidate);
+    let mut rows = Vec::with_capacity(all.len());
+    for (runs, planned) in all.iter().zip(planned) {
+        let beside = prepared[runs.condition].beside();
+        let begun = done;
+        done += planned.len() * per_candidate;
+        let progress = |now: usize| (options.progress)(begun + now, total);
+        let changes = effects(scenario, runs, planned, beside, options, &progress)?;
+        let Runs { condition, contender, path, tally, .. } = runs;
+        let fastest = fastest(scenario, &all, *condition);
+        rows.push(Row::new(scenario, *condition, *contender, *path, tally, fastest, changes));
+    }
+    Ok(Explanation {
+        version: env!("CARGO_PKG_VERSION"),
+        commit: None,
+        schema: SCHEMA,
+        command: Vec::new(),
+        scenario_hash: scenario.hash(),
+        seed: scenario.seed,
+        runs: scenario.runs,
+        flow: options.flow,
+        rows,
+    })
+}
+
+/// Returns the contender whose flows are the fastest in a condition, with its sums; none for bulk.
+fn fastest<'a>(scenario: &Scenario, all: &'a [Runs], condition: usize) -> Option<(usize, &'a Tally)> {
+    if is_bulk(&scenario.conditions[condition]) {
+        return None;
+    }
+    let own = all.iter().filter(|runs| runs.condition == condition && runs.tally.is_complete());
+    let fastest = own.min_by(|a, b| a.tally.mean_s().total_cmp(&b.tally.mean_s()))?;
+    Some((fastest.contender, &fastest.tally))
+}
+
+/// Returns the options for runs without records.
+fn plain<'a>(options: &Options<'a>, progress: &'a (dyn Fn(usize, usize) + Sync)) -> compare::Options<'a> {
+    let Options { jobs, cancelled, .. } = *options;
+    compare::Options { jobs, cancelled, progress, captures: None, every_path: false }
+}
+
+/// Runs the changes against the cause of a contender's time, and measures their effects.
+fn effects(
+    scenario: &Scenario,
+    runs: &Runs,
+    planned: Vec<Candidate>,
+    beside: Option<usize>,
+    options: &Options<'_>,
+    progress: &(dyn Fn(usize) + Sync),
+) -> Result<Vec<Change>, RunError> {
+    let bulk = is_bulk(&scenario.conditions[runs.condition]);
+    let before = chosen(&runs.results, options.flow);
+    let (mut series, mut found) = (Vec::new(), Vec::new());
+    for (place, candidate) in planned.into_iter().enumerate() {
+        let mut prepared = compare::prepare(&candidate.scenario, Prepared::for_comparison)?;
+        prepared[0].set_beside(beside);
+        let path = candidate.path;
+        let job = |run| Job { condition: 0, contender: 0, run, path, purpose: Purpose::Compare };
+        let jobs: Vec<Job> = (0..scenario.runs).map(job).collect();
+        let update = |now, _| progress(place * jobs.len() + now);
+        let inner = Options { ..*options };
+        let plain = plain(&inner, &update);
+        let results = compare::simulate(&prepared, &jobs, &plain, &mut Cost::default(), &mut |_, _| Ok(()))?;
+        let after = chosen(&results, options.flow);
+        series.push(difference::pairs(&of_flows(&after, bulk), &of_flows(&before, bulk)));
+        let flows = after.iter().flatten();
+        let times: Vec<f64> = flows.clone().map(|flow| flow.time.as_secs_f64()).collect();
+        let complete = flows.clone().all(|flow| is_complete(flow, bulk));
+        found.push((candidate.what, times, complete));
+    }
+    let changes = found.into_iter().zip(difference::family(&series, scenario.seed));
+    let change = |((what, times, complete), effect): ((String, Vec<f64>, bool), Option<_>)| {
+        Some(Change::new(what, &times, complete, effect?, bulk, scenario.min_effect))
+    };
+    Ok(changes.filter_map(change).collect())
+}
+
+/// Returns the explained flows of each run.
+fn chosen(results: &[RunResult], flow: Option<usize>) -> Vec<Vec<&FlowResult>> {
+    let of_run = |result: &RunResult| -> Vec<usize> {
+        let own = result.flows.iter().enumerate().filter(|(_, flow)| flow.class == Class::Contender);
+        own.map(|(at, _)| at).filter(|at| flow.is_none_or(|flow| *at + 1 == flow)).collect()
+    };
+    results.iter().map(|result| of_run(result).into_iter().map(|at| &result.flows[at]).collect()).collect()
+}
+
+/// Runs every contender in every condition, and adds up the accounts of its flows.
+fn noted_runs(
+    scenario: &Scenario,
+    prepared: &[Prepared<'_>],
+    races: &[Vec<Option<Race>>],
+    options: &Options<'_>,
+) -> Result<Vec<Runs>, RunError> {
+    let mut all: Vec<Runs> = Vec::new();
+    let mut jobs = Vec::new();
+    for (condition, races) in races.iter().enumerate() {
+        for (contender, race) in races.iter().enumerate() {
+            let path = match scenario.contenders[contender].transport {
+                Transport::Tcp { path: Some(path) } => Some(path),
+                _ => race.as_ref().map(Race::chosen),
+            };
+            let tally = Tally::new(scenario.conditions[condition].experiment.paths().len());
+            all.push(Runs { condition, contender, path, results: Vec::new(), tally });
+            let job = |run| Job {
+                condition,
+                contender,
+                run,
+                path: race.as_ref().and(path),
+                purpose: Purpose::Compare,
+            };
+            jobs.extend((0..scenario.runs).map(job));
+        }
+    }
+    let one = |job: &Job| -> Result<(RunResult, Tally), RunError> {
+        let condition = &scenario.conditions[job.condition];
+        let experiment = &condition.experiment;
+        let (mut result, notes) = prepared[job.condition].run_noted(job, options.cancelled)?;
+        let mut stories = notes.into_stories();
+        let mut tally = Tally::new(experiment.paths().len());
+        for (at, flow) in result.flows.iter().enumerate() {
+            if flow.class == Class::Contender && options.flow.is_none_or(|flow| at + 1 == flow) {
+                let account = Account::new(&mut stories, at, experiment.traffic.direction);
+                tally.add(experiment, flow, is_complete(flow, is_bulk(condition)), account);
+            }
+        }
+        result.forget_details();
+        Ok((result, tally))
+    };
+    let results = in_parallel(&jobs, options, one)?;
+    for (place, (result, tally)) in results.into_iter().enumerate() {
+        let runs = &mut all[place / scenario.runs as usize];
+        runs.results.push(result);
+        runs.tally += tally;
+    }
+    Ok(all)
+}
+
+/// Does `work` for every job on several threads; the results are in their order.
+fn in_parallel<T: Send>(
+    jobs: &[Job],
+    options: &Options<'_>,
+    work: impl Fn(&Job) -> Result<T, RunError> + Sync,
+) -> Result<Vec<T>, RunError> {
+    let threads = match options.jobs {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        n => n,
+    };
+    let (next, done, failed) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
+    let results = Mutex::new(Vec::from_iter(jobs.iter().map(|_| None)));
+    let serve = || {
+        while !failed.load(Ordering::Relaxed) && !options.cancelled.load(Ordering::Relaxed) {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            let Some(job) = jobs.get(place) else { return };
+            let result = work(job);
+            if result.is_err() {
+                failed.store(true, Ordering::Relaxed);
+            }
+            if let Ok(mut results) = results.lock() {
+                results[place] = Some(result);
+            }
+            (options.progress)(done.fetch_add(1, Ordering::Relaxed) + 1, jobs.len());
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads.min(jobs.len()) {
+            scope.spawn(serve);
+        }
+        serve();
+    });
+    let results = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut all = Vec::with_capacity(jobs.len());
+    let mut missing = false;
+    for result in results {
+        match result {
+            Some(result) => all.push(result?),
+            None => missing = true,
+        }
+    }
+    if missing { Err(RunError::Cancelled) } else { Ok(all) }
+}

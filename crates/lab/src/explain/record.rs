@@ -1,0 +1,267 @@
+//! Records the events of a run from which the time of its flows is explained.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use anabranch_link::DropReason;
+use anabranch_sim::{End, FlowEvent, FlowId, LinkEvent, LinkId, Recorder, Scope, Trace, Wants, What};
+use anabranch_stack::event::{ConnectionId, Event};
+use anabranch_stack::observer::{Hold, Limit, LossReason, SendKind, StackEvent, StackEvents};
+use anabranch_stack::segment::{Address, Segment};
+use anabranch_stack::seq::DataRange;
+use anabranch_units::Time;
+
+use super::cause::Cause;
+use super::story::{Hop, Service, Story, Transmission};
+
+/// The end of a flow that sends a stream: its request, or its data.
+type Sender = (FlowId, End);
+
+/// Identifies the copies of a packet on its way. Several with the same key are told apart by their order.
+type Key = (Address, Address, u32, u32);
+
+fn key(segment: &Segment) -> Key {
+    (segment.source, segment.destination, segment.seq.0, segment.payload_len)
+}
+
+/// A transmission: the position of its stream, and its number.
+#[derive(Clone, Copy, Debug)]
+struct Id {
+    stream: usize,
+    number: usize,
+}
+
+/// A recorder of what the stories of flows need.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Notes {
+    /// The stream that the connection of a host sends.
+    scopes: HashMap<(u32, ConnectionId), usize>,
+    streams: Vec<Stream>,
+    /// By flow: its streams, that of the client first.
+    flows: Vec<[Option<usize>; 2]>,
+    /// The packet that was just sent or has just left a link, and enters the next one.
+    at_hand: Option<(Key, Id)>,
+    /// By link: the packets inside, oldest first.
+    inside: Vec<HashMap<Key, VecDeque<Id>>>,
+    services: Vec<Vec<Service>>,
+}
+
+/// A stream while it is recorded.
+#[derive(Clone, Debug)]
+struct Stream {
+    sender: Sender,
+    story: Story,
+    /// The end of the data sent so far.
+    sent: u64,
+    /// By subflow: data assigned to it and not sent yet, with the time, oldest first.
+    assigned: Vec<VecDeque<(DataRange, Time)>>,
+}
+
+impl Notes {
+    fn stream(&mut self, flow: FlowId, end: End, scope: Scope, start: Time) {
+        let stream = self.streams.len();
+        self.scopes.insert((scope.host.0, scope.connection), stream);
+        if self.flows.len() <= flow.index() {
+            self.flows.resize(flow.index() + 1, [None; 2]);
+        }
+        self.flows[flow.index()][end as usize] = Some(stream);
+        let story = Story { start, connected: Time::NEVER, stream: stream as u32, ..Story::default() };
+        self.streams.push(Stream { sender: (flow, end), story, sent: 0, assigned: Vec::new() });
+    }
+
+    /// Returns the streams of a flow's client and server, without the services of links, which
+    /// [`services`](Self::services) returns.
+    pub fn into_stories(mut self) -> Stories {
+        for services in &mut self.services {
+            services.sort_by_key(|service| service.departed);
+        }
+        for (link, services) in self.services.iter().enumerate() {
+            for (place, service) in services.iter().enumerate() {
+                if let Some((stream, _)) = service.carries {
+                    self.streams[stream as usize].story.own.entry(link).or_default().push(place);
+                }
+            }
+        }
+        let services = Arc::new(self.services);
+        let mut stories: Vec<[Option<Story>; 2]> = Vec::new();
+        stories.resize_with(self.flows.len(), || [None, None]);
+        for mut stream in self.streams {
+            stream.story.services = services.clone();
+            let (flow, end) = stream.sender;
+            stories[flow.index()][end as usize] = Some(stream.story);
+        }
+        Stories(stories)
+    }
+
+    fn on_stack(&mut self, now: Time, scope: Scope, event: &StackEvent<'_>) {
+        let Some(&number) = self.scopes.get(&(scope.host.0, scope.connection)) else { return };
+        let stream = &mut self.streams[number];
+        match event {
+            StackEvent::Sent { subflow, segment, kind, data } => {
+                self.at_hand = None;
+                if !data.is_empty() {
+                    let sent = stream.send(now, subflow.index(), *kind, *data);
+                    self.at_hand = Some((key(segment), Id { stream: number, number: sent }));
+                }
+            }
+            StackEvent::Lost { subflow, reason: LossReason::Timeout, .. } => {
+                let timeouts = at(&mut stream.story.timeouts, subflow.index());
+                if timeouts.last() != Some(&now) {
+                    timeouts.push(now);
+                }
+            }
+            StackEvent::Assigned { subflow, range } => {
+                at(&mut stream.assigned, subflow.index()).push_back((*range, now));
+            }
+            StackEvent::Held { subflow, hold } => {
+                let cause = match hold {
+                    Hold::CongestionWindow => Cause::CongestionWindow,
+                    Hold::ReceiveWindow => Cause::ReceiveWindow,
+                    Hold::Pacing => Cause::Pacing,
+                };
+                at(&mut stream.story.holds, subflow.index()).push(now, cause);
+            }
+            StackEvent::Limit(limit) => {
+                let cause = match limit {
+                    Limit::Application => Cause::Application,
+                    Limit::CongestionWindow => Cause::CongestionWindow,
+                    Limit::ReceiveWindow => Cause::ReceiveWindow,
+                    Limit::SendBuffer => Cause::SendBuffer,
+                    Limit::Scheduler => Cause::Scheduler,
+                    Limit::NoSubflow => Cause::Handshake,
+                };
+                stream.story.limits.push(now, cause);
+            }
+            _ => {}
+        }
+    }
+
+    fn on_flow(&mut self, now: Time, flow: FlowId, event: &FlowEvent<'_>) {
+        match event {
+            FlowEvent::Start { client } => self.stream(flow, End::Client, *client, now),
+            FlowEvent::Accept { server } => self.stream(flow, End::Server, *server, now),
+            FlowEvent::Application { end, event: Event::Connected | Event::Accepted } => {
+                if let Some(story) = self.story(flow, *end) {
+                    story.connected = story.connected.min(now);
+                }
+            }
+            FlowEvent::Write { end, offered, written } => {
+                if let Some(story) = self.story(flow, *end) {
+                    story.offered.push(now, *offered);
+                    story.written.push(now, *written);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn story(&mut self, flow: FlowId, end: End) -> Option<&mut Story> {
+        let stream = self.flows.get(flow.index())?[end as usize]?;
+        Some(&mut self.streams[stream].story)
+    }
+
+    fn on_link(&mut self, now: Time, link: LinkId, event: &LinkEvent<'_>) {
+        let link = link.index();
+        match event {
+            LinkEvent::Enter { segment, .. } => {
+                let key = key(segment);
+                let Some((_, id)) = self.at_hand.take().filter(|at_hand| at_hand.0 == key) else { return };
+                let hop = Hop { link, entered: now, departed: None, left: None };
+                self.streams[id.stream].story.transmissions[id.number].hops.push(hop);
+                at(&mut self.inside, link).entry(key).or_default().push_back(id);
+            }
+            LinkEvent::Leave { segment, departed, .. } => {
+                let key = key(segment);
+                let id = at(&mut self.inside, link).get_mut(&key).and_then(VecDeque::pop_front);
+                let carries = id.map(|id| (id.stream as u32, id.number as u32));
+                at(&mut self.services, link).push(Service { departed: *departed, carries });
+                self.at_hand = id.map(|id| (key, id));
+                let Some(id) = id else { return };
+                let transmission = &mut self.streams[id.stream].story.transmissions[id.number];
+                if let Some(hop) = transmission.hops.iter_mut().rfind(|hop| hop.link == link) {
+                    (hop.departed, hop.left) = (Some(*departed), Some(now));
+                }
+            }
+            LinkEvent::Drop { segment, reason, .. } => {
+                let key = key(segment);
+                let id = match reason {
+                    // The receiver rejects it on arrival.
+                    DropReason::Effect(_) => {
+                        self.at_hand.take().filter(|at_hand| at_hand.0 == key).map(|at_hand| at_hand.1)
+                    }
+                    // The newest one has just been offered, and is not admitted.
+                    _ => at(&mut self.inside, link).get_mut(&key).and_then(VecDeque::pop_back),
+                };
+                if let Some(id) = id {
+                    let transmission = &mut self.streams[id.stream].story.transmissions[id.number];
+                    transmission.dropped = Some((now, *reason == DropReason::Queue));
+                }
+            }
+            LinkEvent::State { .. } => {}
+        }
+    }
+}
+
+impl Stream {
+    /// Records a segment; returns its number.
+    fn send(&mut self, now: Time, subflow: usize, kind: SendKind, data: DataRange) -> usize {
+        let again = match kind {
+            SendKind::New => false,
+            SendKind::Probe | SendKind::Control => data.start < self.sent,
+            SendKind::Retransmission | SendKind::Reinjection => true,
+        };
+        self.sent = self.sent.max(data.end);
+        let waiting = at(&mut self.assigned, subflow);
+        let place = waiting.iter().position(|(range, _)| range.start <= data.start && data.start < range.end);
+        let assigned = place.map(|place| waiting[place].1);
+        if let Some(place) = place
+            && waiting[place].0.end <= data.end
+        {
+            // Earlier ones were recalled, or dropped as acknowledged meanwhile.
+            waiting.drain(..=place);
+        }
+        let transmission = Transmission {
+            subflow,
+            data,
+            assigned,
+            sent: now,
+            again,
+            hops: Vec::with_capacity(1),
+            dropped: None,
+        };
+        self.story.transmissions.push(transmission);
+        self.story.transmissions.len() - 1
+    }
+}
+
+/// Returns the element at `index` of a list that grows up to it.
+fn at<T: Default>(list: &mut Vec<T>, index: usize) -> &mut T {
+    if list.len() <= index {
+        list.resize_with(index + 1, T::default);
+    }
+    &mut list[index]
+}
+
+impl Recorder for Notes {
+    const WANTS: Wants = Wants {
+        stack: StackEvents::SENT
+            .and(StackEvents::LOST)
+            .and(StackEvents::LIMIT)
+            .and(StackEvents::ASSIGNED)
+            .and(StackEvents::HELD),
+        packets: true,
+        flows: true,
+    };
+
+    fn on_trace(&mut self, trace: &Trace<'_>) {
+        match &trace.what {
+            What::Stack { scope, event } => self.on_stack(trace.time, *scope, event),
+            What::Flow { flow, event } => self.on_flow(trace.time, *flow, event),
+            What::Link { link, event } => self.on_link(trace.time, *link, event),
+            What::Host { .. } => {}
+        }
+    }
+}
+
+/// The streams of each flow of a run: that of the client, and that of the server.
+pub(crate) struct Stories(pub Vec<[Option<Story>; 2]>);

@@ -1,0 +1,348 @@
+//! Accounts of simulated flows: they add up in random scenarios, and name causes that are known.
+
+use core::sync::atomic::AtomicBool;
+
+use anabranch_stack::scheduler::SchedulerKind;
+use proptest::prelude::*;
+
+use super::account::Account;
+use super::cause::{Cause, Parts};
+use super::{Options, explain};
+use crate::compare::Job;
+use crate::run::{Prepared, RunResult};
+use crate::scenario::{Document, Scenario};
+
+fn scenario(text: &str) -> Scenario {
+    Document::parse("test.toml", text, ".").unwrap().scenario().unwrap()
+}
+
+/// Returns a run, with the accounts of its flows.
+fn run(text: &str, run: u32) -> (RunResult, Vec<Option<Account>>) {
+    let scenario = scenario(text);
+    let prepared = Prepared::for_comparison(&scenario, 0).unwrap();
+    let job = Job { run, ..Job::default() };
+    let (result, notes) = prepared.run_noted(&job, &AtomicBool::new(false)).unwrap();
+    let mut stories = notes.into_stories();
+    let direction = scenario.conditions[0].experiment.traffic.direction;
+    let accounts = (0..result.flows.len()).map(|flow| Account::new(&mut stories, flow, direction)).collect();
+    (result, accounts)
+}
+
+/// Returns the account of the first flow of a scenario, which is delivered.
+fn first(text: &str) -> Account {
+    let (result, accounts) = run(text, 0);
+    let account = accounts.into_iter().next().flatten().unwrap();
+    assert_eq!(Some(account.total), result.flows[0].report.fct);
+    account
+}
+
+fn milliseconds(parts: &Parts) -> Vec<(Cause, f64)> {
+    let of = |cause: Cause| (cause, parts[cause] as f64 / 1e6);
+    Cause::ALL.into_iter().map(of).filter(|part| part.1 > 0.0).collect()
+}
+
+/// Asserts that `cause` has most of the time of the first flow, about `expected` milliseconds.
+fn assert_largest(text: &str, cause: Cause, expected: f64) {
+    let parts = first(text).parts();
+    assert_eq!(parts.largest(), Some(cause), "{:?}", milliseconds(&parts));
+    let found = parts[cause] as f64 / 1e6;
+    assert!(
+        (found / expected - 1.0).abs() < 0.05,
+        "{found} ms, and by hand {expected}: {:?}",
+        milliseconds(&parts)
+    );
+}
+
+#[test]
+fn a_long_way_is_propagation() {
+    // The round trip grows after the request has arrived: 10 ms for it, 300 ms for the answer.
+    assert_largest(
+        "path = [{ rate = '100 Mbit/s', rtt = '20 ms', change = [{ at = '25 ms', rtt = '600 ms' }] }]
+         traffic = { size = '10 KB' }
+         schedulers = ['tcp']
+         phases = false",
+        Cause::Propagation,
+        310.0,
+    );
+}
+
+#[test]
+fn a_thin_link_is_serialisation() {
+    // 200 KB in 143 packets of about 1452 bytes, at 1 Mbit/s.
+    assert_largest(
+        "path = [{ rate = '1 Mbit/s', rtt = '20 ms' }]
+         traffic = { size = '200 KB' }
+         schedulers = ['tcp']
+         phases = false",
+        Cause::Serialisation,
+        1660.0,
+    );
+}
+
+#[test]
+fn a_full_queue_of_others_is_queueing() {
+    // A bulk flow keeps a queue of 200 packets, 240 ms; the request meets none, the answer takes two round trips.
+    let parts = first(
+        "path = [{ rate = '10 Mbit/s', rtt = '20 ms', queue = '200 packets' }]
+         traffic = { size = '20 KB', start = '3 s', background = { path = 1, flows = 1, start = '0 s' } }
+         schedulers = ['tcp']
+         phases = false",
+    )
+    .parts();
+    assert_eq!(parts.largest(), Some(Cause::Queueing), "{:?}", milliseconds(&parts));
+}
+
+#[test]
+fn a_buffer_that_the_flow_fills_itself_is_queueing_of_its_bytes_alone() {
+    // All is sent at once: the link is always busy, so that the flow itself loses no time in the queue.
+    let account = first(
+        "path = [{ rate = '1 Mbit/s', rtt = '20 ms', queue = '1000 packets' }]
+         traffic = { size = '100 KB' }
+         schedulers = ['tcp']
+         connection = { initial-window = 200 }
+         phases = false",
+    );
+    assert_eq!(account.parts().largest(), Some(Cause::Serialisation));
+    assert_eq!(account.bytes.largest(), Some(Cause::Queueing));
+}
+
+#[test]
+fn a_small_receive_buffer_is_the_receive_window() {
+    // 500 KB by at most 20 KB in a round trip of 100 ms, less one of slow start and the time of the segments.
+    assert_largest(
+        "path = [{ rate = '100 Mbit/s', rtt = '100 ms' }]
+         traffic = { size = '500 KB' }
+         schedulers = ['tcp']
+         connection = { receive-buffer = '20 KB' }",
+        Cause::ReceiveWindow,
+        2450.0,
+    );
+}
+
+#[test]
+fn a_small_send_buffer_is_the_send_buffer() {
+    // 500 KB by 20 KB or less, in whole segments, a round trip.
+    let parts = first(
+        "path = [{ rate = '100 Mbit/s', rtt = '100 ms' }]
+         traffic = { size = '500 KB' }
+         schedulers = ['tcp']
+         connection = { send-buffer = '20 KB' }",
+    )
+    .parts();
+    assert_eq!(parts.largest(), Some(Cause::SendBuffer), "{:?}", milliseconds(&parts));
+}
+
+#[test]
+fn a_lost_end_is_a_retransmission() {
+    // The last two segments are lost, and so is the probe: a retransmission timeout of more than 200 ms remains.
+    let parts = first(
+        "path = [{ rate = '10 Mbit/s', rtt = '20 ms', drop = [14, 15] }]
+         traffic = { size = '20 KB' }
+         schedulers = ['tcp']",
+    )
+    .parts();
+    assert_eq!(parts.largest(), Some(Cause::Retransmission), "{:?}", milliseconds(&parts));
+}
+
+#[test]
+fn a_slow_second_path_in_turns_is_head_of_line() {
+    // The slow path has 10 segments in its window, 24 ms each.
+    let parts = first(
+        "path = [{ rate = '50 Mbit/s', rtt = '20 ms' }, { rate = '500 kbit/s', rtt = '20 ms', queue = '100 packets' }]
+         traffic = { size = '200 KB' }
+         schedulers = ['round_robin']",
+    )
+    .parts();
+    assert_eq!(parts.largest(), Some(Cause::HeadOfLine), "{:?}", milliseconds(&parts));
+}
+
+#[test]
+fn slow_start_is_the_congestion_window() {
+    // From 10 segments on, 500 KB take six flights: five waits of a round trip, of which little is transmission.
+    assert_largest(
+        "path = [{ rate = '1 Gbit/s', rtt = '100 ms' }]
+         traffic = { size = '500 KB' }
+         schedulers = ['tcp']
+         phases = false",
+        Cause::CongestionWindow,
+        497.0,
+    );
+}
+
+#[test]
+fn a_paced_flow_waits_for_its_pacing() {
+    // In congestion avoidance the window is paced over a round trip divided by 1.2.
+    let parts = first(
+        "path = [{ rate = '1 Gbit/s', rtt = '50 ms' }]
+         traffic = { size = '2 MB' }
+         schedulers = ['tcp']
+         congestion = 'newreno'
+         connection = { pacing = true, initial-window = 40, initial-ssthresh = 2 }",
+    )
+    .parts();
+    assert_eq!(parts.largest(), Some(Cause::Pacing), "{:?}", milliseconds(&parts));
+}
+
+#[test]
+fn a_scheduler_that_waits_is_the_scheduler() {
+    // CP scheduling leaves the slow path unused although its window is free.
+    let parts = first(
+        "path = [{ rate = '100 Mbit/s', rtt = '100 ms' }, { rate = '1 Mbit/s', rtt = '110 ms' }]
+         traffic = { size = '500 KB' }
+         schedulers = ['cp_conservative']",
+    )
+    .parts();
+    assert_eq!(parts.largest(), Some(Cause::Scheduler), "{:?}", milliseconds(&parts));
+}
+
+#[test]
+fn a_shared_fast_link_before_two_slow_ones_is_not_a_window() {
+    // Both paths of a bulk flow are full; the link before them is nearly idle.
+    let (_, accounts) = run(
+        "profile = 'linux'
+         schedulers = ['min_rtt']
+         node = [{ name = 'phone' }, { name = 'server' }, { name = 'core', kind = 'router' }]
+         link = [
+             { name = 'wifi', from = 'phone', to = 'core', rate = '20 Mbit/s', delay = '2 ms' },
+             { name = 'lte', from = 'phone', to = 'core', rate = '20 Mbit/s', delay = '20 ms' },
+             { name = 'backbone', from = 'core', to = 'server', rate = '1 Gbit/s', delay = '5 ms' },
+         ]
+         traffic = { from = 'server', to = 'phone', size = 'bulk', duration = '5 s' }",
+        0,
+    );
+    let parts = accounts[0].as_ref().unwrap().parts();
+    assert!(10 * parts[Cause::Serialisation] > 9 * parts.total(), "{:?}", milliseconds(&parts));
+}
+
+#[test]
+fn the_change_that_helps_is_found_and_measured() {
+    let scenario = scenario(
+        "path = [{ rate = '100 Mbit/s', rtt = '100 ms' }]
+         traffic = { size = '500 KB' }
+         schedulers = ['tcp']
+         runs = 4
+         connection = { receive-buffer = '20 KB' }",
+    );
+    let cancelled = AtomicBool::new(false);
+    let explained = |jobs| {
+        let options =
+            Options { jobs, cancelled: &cancelled, progress: &|_, _| {}, flow: None, changes: true };
+        explain(&scenario, &options).unwrap()
+    };
+    let explanation = explained(1);
+    assert_eq!(explanation, explained(3), "the result does not depend on the number of threads");
+    let row = &explanation.rows[0];
+    let sum: u64 = row.parts.iter().filter_map(|part| part.sum_ns).sum();
+    assert_eq!(sum, row.total_ns);
+    let largest = row.largest.as_ref().unwrap();
+    assert_eq!(largest.cause, Cause::ReceiveWindow);
+    let best = &row.changes[0];
+    assert_eq!((best.what.as_str(), best.helps), ("four times the receive buffer", Some(true)));
+    // By 80 KB instead of 20 KB in a round trip.
+    assert!(best.effect_pct.mean < -50.0 && best.effect_pct.ci95.unwrap().1 < -50.0, "{best:?}");
+    assert!(row.sentence.contains("With four times the receive buffer"), "{}", row.sentence);
+}
+
+#[test]
+fn a_contender_is_compared_with_the_fastest_one() {
+    let scenario = scenario(
+        "path = [{ rate = '50 Mbit/s', rtt = '20 ms' }, { rate = '20 Mbit/s', rtt = '80 ms', loss = '0.1%' }]
+         traffic = { size = '1 MB' }
+         schedulers = ['tcp@1', 'linux']
+         runs = 4",
+    );
+    let cancelled = AtomicBool::new(false);
+    let options =
+        Options { jobs: 2, cancelled: &cancelled, progress: &|_, _| {}, flow: Some(1), changes: true };
+    let explanation = explain(&scenario, &options).unwrap();
+    let [tcp, linux] = &explanation.rows[..] else { panic!("two contenders have two rows") };
+    assert_eq!(tcp.excess, None);
+    let excess = linux.excess.as_ref().unwrap();
+    assert_eq!(
+        (excess.cause, excess.than.as_str(), excess.path.as_deref()),
+        (Cause::HeadOfLine, "tcp@1", Some("2"))
+    );
+    let without = linux.changes.iter().find(|change| change.what == "no path 2").unwrap();
+    assert_eq!(without.helps, Some(true), "{without:?}");
+}
+
+/// A path of a random scenario, with its losses.
+fn path() -> impl Strategy<Value = String> {
+    let extra = prop_oneof![
+        Just(""),
+        Just(", loss = '2%', loss-up = '1%'"),
+        Just(", queue = '10 packets'"),
+        Just(", queue = '300 packets', jitter = '3 ms'"),
+        Just(", reorder = { probability = 0.05, extra = '5 ms' }, duplicate = 0.02"),
+        Just(", corrupt = 0.01"),
+        Just(", drop = [2, 7, 8, 30]"),
+        Just(", change = [{ at = '80 ms', down = true }, { at = '400 ms', up = true }]"),
+        Just(", when-down = 'keep', change = [{ at = '60 ms', down = true }, { at = '90 ms', up = true }]"),
+        Just(", change = [{ at = '70 ms', rate = '3 Mbit/s' }, { at = '100 ms', rtt = '90 ms' }]"),
+    ];
+    (500_u32..100_000, 1_u32..200, extra)
+        .prop_map(|(rate, rtt, extra)| format!("{{ rate = '{rate} kbit/s', rtt = '{rtt} ms'{extra} }}"))
+}
+
+/// A random scenario.
+fn any_scenario() -> impl Strategy<Value = String> {
+    let schedulers: Vec<&str> = SchedulerKind::ALL.iter().map(SchedulerKind::name).chain(["tcp"]).collect();
+    let connection = prop_oneof![
+        Just(""),
+        Just("pacing = true"),
+        Just("receive-buffer = '30 KB'"),
+        Just("send-buffer = '15 KB'"),
+        Just("initial-window = 100, receive-buffer = '1 MB'"),
+        Just("sack = false, loss-detection = 'duplicate-acks', limited-transmit = true"),
+    ];
+    let congestion = prop_oneof![Just("newreno"), Just("lia"), Just("bbr"), Just("cubic_linux")];
+    let beside = prop_oneof![
+        3 => Just(""),
+        1 => Just(", background = { path = 1, flows = 1 }"),
+        1 => Just(", beside = { flows = 1, path = 1 }"),
+    ];
+    let traffic = (1_u32..300, 1_u32..4, prop_oneof![Just("upload"), Just("download")], beside);
+    let paths = prop::collection::vec(path(), 1..4);
+    let topology = prop_oneof![
+        3 => Just(""),
+        1 => Just("topology = { kind = 'shared', rate = '20 Mbit/s', rtt = '4 ms', loss = '0.5%' }"),
+    ];
+    let profile = prop_oneof![3 => Just("linux"), 1 => Just("ns3")];
+    (paths, traffic, prop::sample::select(schedulers), connection, congestion, topology, profile).prop_map(
+        |(paths, (size, flows, direction, beside), scheduler, connection, congestion, topology, profile)| {
+            format!(
+                "path = [{}]
+                 {topology}
+                 traffic = {{ size = '{size} KB', flows = {flows}, direction = '{direction}'{beside} }}
+                 schedulers = ['{scheduler}']
+                 congestion = '{congestion}'
+                 profile = '{profile}'
+                 deadline = '20 s'
+                 connection = {{ {connection} }}",
+                paths.join(", ")
+            )
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// The parts of every flow are exactly its completion time, and those of its bytes the times of its bytes, which
+    /// an assertion of `Story::bytes` holds.
+    #[test]
+    fn the_parts_add_up(text in any_scenario(), number in 0_u32..1000) {
+        let (result, accounts) = run(&text, number);
+        for (flow, account) in result.flows.iter().zip(accounts) {
+            let Some(account) = account else {
+                prop_assert_eq!(flow.report.delivered, 0);
+                continue;
+            };
+            prop_assert_eq!(account.parts().total(), u128::from(account.total.0));
+            prop_assert_eq!(account.count, flow.report.delivered);
+            if let Some(fct) = flow.report.fct {
+                prop_assert_eq!(account.total, fct);
+            }
+        }
+    }
+}
