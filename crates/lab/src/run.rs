@@ -198,17 +198,34 @@ impl<'a> Prepared<'a> {
         self.record(task, cancelled, (), |()| false).map(|(result, ())| result)
     }
 
-    /// Simulates `job`, and captures its packets if requested.
+    /// Simulates `job` as a comparison does, with a recorder.
     ///
     /// # Errors
-    /// If the run cannot be made or captured, or it was cancelled.
-    pub fn run_job(&self, job: &Job, options: &Options<'_>) -> Result<RunResult, RunError> {
+    /// If the run cannot be made, or `cancelled` is set.
+    pub fn run_recorded<R: Recorder>(
+        &self,
+        job: &Job,
+        cancelled: &AtomicBool,
+        recorder: R,
+    ) -> Result<(RunResult, R), RunError> {
+        self.record(self.task(job), cancelled, recorder, |_| false)
+    }
+
+    fn task(&self, job: &Job) -> Task {
         let seed = match job.purpose {
             Purpose::Select | Purpose::SelectBeside => self.scenario.selection_seed(job.run),
             Purpose::Compare | Purpose::Alone | Purpose::OtherStart => self.scenario.run_seed(job.run),
         };
         let beside_alone = job.purpose == Purpose::SelectBeside;
-        let task = Task { contender: job.contender, path: job.path, seed, beside_alone };
+        Task { contender: job.contender, path: job.path, seed, beside_alone }
+    }
+
+    /// Simulates `job`, and captures its packets if requested.
+    ///
+    /// # Errors
+    /// If the run cannot be made or captured, or it was cancelled.
+    pub fn run_job(&self, job: &Job, options: &Options<'_>) -> Result<RunResult, RunError> {
+        let task = self.task(job);
         let captures = options.captures.filter(|_| job.purpose == Purpose::Compare);
         let wanted = captures.and_then(|captures| Some((captures, captures.writer(job)?)));
         let Some((captures, out)) = wanted else {
