@@ -47,6 +47,9 @@ pub struct Variant {
     pub what: String,
     /// The values of the scenario that it sets, as `--set` does.
     pub set: Vec<String>,
+    /// The contender that replaces that of the checks.
+    #[serde(default)]
+    pub of: Option<String>,
 }
 
 /// The way in which a claim is checked.

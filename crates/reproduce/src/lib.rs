@@ -15,6 +15,7 @@ pub mod judge;
 pub mod library;
 pub mod measure;
 mod metric;
+mod model;
 mod observe;
 pub mod recorded;
 pub mod reproduce;

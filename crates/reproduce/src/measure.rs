@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::library;
 use crate::metric::{Metric, Quantity};
 use crate::observe::{BIN, Flow, Mean, OnPath, Watch};
-use crate::window;
+use crate::{model, window};
 
 /// A benefit below this is a loss against the best single path: a hundredth, as in a comparison's verdict.
 const PRACTICALLY: f64 = 0.01;
@@ -208,6 +208,7 @@ impl Work {
         }
         for scenario in &self.scenarios {
             simulate(scenario, wanted, jobs, cancelled, &mut values)?;
+            model::predict(scenario, wanted, &mut values);
         }
         relate(wanted, &mut values)?;
         Ok(Measurement { key: self.key.clone(), values })
@@ -257,7 +258,9 @@ fn keep_contenders(scenario: &mut Scenario, wanted: &Wanted) -> Result<(), Measu
     };
     let kept: Vec<bool> = scenario.contenders.iter().map(|contender| needs(&contender.name)).collect();
     if let Some(missing) =
-        wanted.contenders.iter().find(|name| !scenario.contenders.iter().any(|one| one.name == **name))
+        wanted.contenders.iter().find(|name| {
+            !model::is_name(name) && !scenario.contenders.iter().any(|one| one.name == **name)
+        })
     {
         let names: Vec<&str> = scenario.contenders.iter().map(|one| one.name.as_str()).collect();
         return Err(MeasureError::Missing(format!(

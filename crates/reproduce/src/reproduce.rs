@@ -164,14 +164,14 @@ impl Finding {
 }
 
 /// One condition of a check: the two units that are compared.
-struct Comparison<'a> {
-    check: &'a Check,
+struct Comparison {
+    check: Check,
     condition: String,
     of: Unit,
     to: Unit,
 }
 
-impl Comparison<'_> {
+impl Comparison {
     fn other(&self) -> (&str, crate::Metric) {
         let name = self.check.to.as_deref().unwrap_or(&self.check.of);
         (name, self.check.to_metric.unwrap_or(self.check.metric))
@@ -179,14 +179,18 @@ impl Comparison<'_> {
 }
 
 /// Returns the units of a claim's checks with a variant.
-fn comparisons<'a>(
+fn comparisons(
     paper: &Paper,
-    claim: &'a Claim,
+    claim: &Claim,
     variant: Option<&Variant>,
     options: &Options<'_>,
-) -> Result<Vec<Vec<Comparison<'a>>>, MeasureError> {
+) -> Result<Vec<Vec<Comparison>>, MeasureError> {
     let mut all = Vec::with_capacity(claim.checks.len());
     for check in &claim.checks {
+        let mut check = check.clone();
+        if let Some(of) = variant.and_then(|variant| variant.of.as_ref()) {
+            check.of.clone_from(of);
+        }
         let source = match (&check.scenario, &check.plan, &check.window) {
             (Some(name), _, _) => Source::Scenario(name.clone()),
             (_, Some(name), _) => Source::Plan(name.clone()),
@@ -214,7 +218,7 @@ fn comparisons<'a>(
             seed: options.seed,
         };
         let comparison = |condition: String| Comparison {
-            check,
+            check: check.clone(),
             of: unit(&condition),
             to: unit(check.to_in.as_ref().unwrap_or(&condition)),
             condition,
@@ -232,7 +236,7 @@ struct Needs {
 }
 
 impl Needs {
-    fn add(&mut self, claim: &Claim, comparisons: &[Vec<Comparison<'_>>]) {
+    fn add(&mut self, claim: &Claim, comparisons: &[Vec<Comparison>]) {
         for comparison in comparisons.iter().flatten() {
             self.one(claim, &comparison.of, &comparison.check.of, comparison.check.metric);
             if comparison.check.compares() {
@@ -366,13 +370,13 @@ fn measured(
 
 /// Judges one check.
 fn checked<'a>(
-    comparisons: &[Comparison<'_>],
+    comparisons: &[Comparison],
     find: &dyn Fn(&Unit) -> Option<&'a Measurement>,
 ) -> Result<Checked, MeasureError> {
     let missing = || MeasureError::Missing("a measurement is missing".to_owned());
     let mut sides = Vec::with_capacity(comparisons.len());
     for comparison in comparisons {
-        let check = comparison.check;
+        let check = &comparison.check;
         let of = find(&comparison.of).ok_or_else(missing)?.get(&check.of, check.metric)?;
         let to = match check.compares() {
             false => None,

@@ -38,6 +38,7 @@ pub const PAPERS: &[Embedded] = embedded![
     "dmptcp/example",
     "dmptcp/four",
     "dmptcp/headline",
+    "dmptcp/lisa",
     "dmptcp/long",
     "dmptcp/mix",
     "dmptcp/model",
