@@ -47,8 +47,10 @@ impl From<JournalError> for ReproduceError {
 
 /// The options of a reproduction.
 pub struct Options<'a> {
-    /// True for fewer runs, without variants.
+    /// True for fewer runs.
     pub quick: bool,
+    /// True if the variants of claims that do not hold are tried.
+    pub variants: bool,
     /// The seed instead of that of each scenario.
     pub seed: Option<u64>,
     /// The number of threads; 0 is one for each core.
@@ -279,7 +281,7 @@ pub fn reproduce(
         findings[*at].checks = checks;
     }
     let most = claims.iter().map(|(_, claim)| claim.variants.len()).max().unwrap_or(0);
-    for number in 0..if options.quick { 0 } else { most } {
+    for number in 0..if options.variants { most } else { 0 } {
         let variant = |at: usize| {
             let (paper, claim) = claims[at];
             claim.variants.get(number).and_then(|name| paper.variant(name))

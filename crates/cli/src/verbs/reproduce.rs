@@ -38,6 +38,9 @@ pub struct Args {
     /// Every claim with all of its runs and variants
     #[arg(long, conflicts_with = "quick")]
     full: bool,
+    /// Try no variants of claims that do not hold
+    #[arg(long)]
+    plain: bool,
     /// The directory of the journal, the results and the report; an interrupted reproduction continues there
     #[arg(long, short = 'o', value_name = "DIR")]
     out: Option<PathBuf>,
@@ -126,6 +129,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let progress = Progress::of("measurements");
     let options = Options {
         quick: args.quick,
+        variants: !(args.quick || args.plain),
         seed: args.seed,
         jobs: args.jobs.jobs,
         cancelled,
