@@ -7,7 +7,7 @@ use anabranch_sim::topology::{self, ServerAddresses};
 use anabranch_sim::{
     Direction, End, FlowError, FlowId, FlowSpec, LinkId, Outcome, Reading, Recorder, Sim, SimError,
 };
-use anabranch_stack::config::{ConnectionConfig, Profile, ReceiveBuffer};
+use anabranch_stack::config::{ConnectionConfig, Profile, ReceiveBuffer, SimConfig};
 use anabranch_stack::event::Event;
 use anabranch_stack::segment::{PathId, Segment};
 use anabranch_units::{Bytes, Duration, Rate, Time};
@@ -26,7 +26,7 @@ fn a_run_can_be_sent_to_another_thread_and_cloned() {
 fn the_same_seed_gives_the_same_report_and_another_seed_another() {
     for profile in Profile::ALL {
         let run = |seed| {
-            let (topology, flow) = two_lossy_paths(MB, ConnectionConfig::new(profile));
+            let (topology, flow) = two_lossy_paths(MB, SimConfig::new(profile));
             Sim::new(topology.network, vec![flow], seed, ()).unwrap().run(Time::from_secs(60))
         };
         let first = run(1);

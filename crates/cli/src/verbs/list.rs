@@ -1,7 +1,7 @@
 //! `anabranch list`
 
 use anabranch_lab::scenario::{Document, knobs, library};
-use anabranch_stack::config::{ConnectionConfig, Profile};
+use anabranch_stack::config::{Profile, SimConfig};
 use anabranch_stack::congestion::CongestionKind;
 use anabranch_stack::parameter::Parameterised;
 use anabranch_stack::scheduler::SchedulerKind;
@@ -167,7 +167,7 @@ fn scenarios() -> Result<Vec<Item>, Failure> {
 }
 
 fn knobs() -> Vec<Item> {
-    let configs = Profile::ALL.map(ConnectionConfig::new);
+    let configs = Profile::ALL.map(SimConfig::new);
     let item = |knob: &knobs::Knob| {
         let [linux, ns3] = configs.each_ref().map(|config| knob.value(config));
         Item { knob: Some(Knob { linux, ns3 }), ..Item::new(knob.name, knob.what) }

@@ -3,7 +3,7 @@
 use anabranch_link::{Loss, QueueLimit};
 use anabranch_sim::topology::{self, Duplex, PathSpec, ServerAddresses};
 use anabranch_sim::{FlowId, Recorder, Scope, Sim};
-use anabranch_stack::config::{AckConfig, ConnectionConfig, ReceiveBuffer};
+use anabranch_stack::config::{AckConfig, ConnectionConfig, ReceiveBuffer, SimConfig};
 use anabranch_stack::congestion::CongestionKind;
 use anabranch_stack::event::SubflowId;
 use anabranch_stack::observer::{LossReason, SendKind};
@@ -105,7 +105,7 @@ impl Measured {
     }
 }
 
-fn measure(loss: f64, config: &ConnectionConfig, seconds: u64) -> Measured {
+fn measure(loss: f64, config: &SimConfig, seconds: u64) -> Measured {
     let link = Duplex::symmetric(Rate::from_mbps(1000), Duration::from_millis(100));
     let mut link = link.with(|link| link.queue = QueueLimit::Unlimited);
     link.up.loss = Loss::Bernoulli(loss);
@@ -145,16 +145,18 @@ fn measure(loss: f64, config: &ConnectionConfig, seconds: u64) -> Measured {
 
 /// Returns a configuration in which the link rate and the windows never limit, and every segment is
 /// acknowledged.
-fn unlimited(config: ConnectionConfig) -> ConnectionConfig {
-    ConnectionConfig {
+fn unlimited(config: impl Into<SimConfig>) -> SimConfig {
+    let SimConfig { connection, only } = config.into();
+    let connection = ConnectionConfig {
         mptcp: false,
         congestion: CongestionKind::NewReno,
-        ack: AckConfig { every: 1, ..config.ack },
+        ack: AckConfig { every: 1, ..connection.ack },
         receive_buffer: ReceiveBuffer::Fixed(Bytes::from_kib(64 << 10)),
         send_buffer: Bytes::from_kib(64 << 10),
         rto: ConnectionConfig::linux().rto,
-        ..config
-    }
+        ..connection
+    };
+    connection.simulated(only)
 }
 
 /// Loss rates, seconds per seed, and the permitted deviation from the formula.
@@ -163,7 +165,7 @@ const POINTS: [(f64, u64, f64); 5] =
 
 #[test]
 fn newreno_follows_the_formula_of_padhye() {
-    let config = unlimited(ConnectionConfig::ns3());
+    let config = unlimited(SimConfig::ns3());
     for (loss, seconds, within) in POINTS {
         let all = measure(loss, &config, seconds);
         assert!(all.error() < 0.03, "{all:?}");

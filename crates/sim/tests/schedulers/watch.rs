@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use anabranch_link::QueueLimit;
 use anabranch_sim::topology::{self, Duplex, PathSpec, ServerAddresses};
 use anabranch_sim::{FlowId, FlowReport, Recorder, Scope, Sim};
-use anabranch_stack::config::{AckConfig, ConnectionConfig, ReceiveBuffer};
+use anabranch_stack::config::{AckConfig, ConnectionConfig, ReceiveBuffer, SimConfig};
 use anabranch_stack::event::SubflowId;
 use anabranch_stack::observer::{SendKind, Windows};
 use anabranch_stack::parameter::Parameterised;
@@ -192,11 +192,18 @@ impl Ran {
 
 /// Runs a flow of that size (or bulk) over the paths; the measurement begins at `from`, and the run ends at
 /// `end`, both in seconds.
-pub fn run(paths: &[Duplex], config: &ConnectionConfig, size: Option<u64>, from: u64, end: u64) -> Ran {
+pub fn run<C: Clone + Into<SimConfig>>(
+    paths: &[Duplex],
+    config: &C,
+    size: Option<u64>,
+    from: u64,
+    end: u64,
+) -> Ran {
     let specs: Vec<_> =
         paths.iter().enumerate().map(|(n, link)| PathSpec::new(format!("path{n}"), link.clone())).collect();
     let topology = topology::disjoint(&specs, ServerAddresses::One).expect("the paths are right");
-    let config = ConnectionConfig { flow_size: size.map(Bytes), ..config.clone() };
+    let mut config: SimConfig = config.clone().into();
+    config.flow_size = size.map(Bytes);
     let flow = topology.pairs[0].flow("flow", size.map(Bytes), config);
     let watch = Watch { from: Time::from_secs(from), ..Watch::default() };
     let mut sim = Sim::new(topology.network, vec![flow], 1, watch).expect("the flow is right");

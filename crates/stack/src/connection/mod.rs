@@ -66,7 +66,7 @@ use std::sync::Arc;
 
 use anabranch_units::{Duration, Time};
 
-use crate::config::{Checksums, ConnectionConfig};
+use crate::config::{Checksums, SimConfig};
 use crate::congestion::{AnyCongestion, CongestionControl};
 use crate::event::{ConnectionId, SubflowId};
 use crate::observer::Observer;
@@ -125,7 +125,7 @@ pub struct Connection {
     // Used for every segment.
     pub(crate) subflows: Vec<Subflow>,
     /// Shared by connections of the same configuration.
-    pub(crate) config: Arc<ConnectionConfig>,
+    pub(crate) config: Arc<SimConfig>,
     id: ConnectionId,
     pub(crate) wanted: Wanted,
     rotation: Rotation,
@@ -190,7 +190,7 @@ pub(crate) struct Birth {
 }
 
 impl Connection {
-    pub(crate) fn new(now: Time, birth: Birth, config: Arc<ConnectionConfig>) -> Connection {
+    pub(crate) fn new(now: Time, birth: Birth, config: Arc<SimConfig>) -> Connection {
         let scheduling = Scheduling::new(&config.scheduler);
         let mut recv = RecvState::new(config.receive_buffer);
         if config.ack.growth {
@@ -300,7 +300,7 @@ impl Connection {
     pub(crate) fn admits_join(&self) -> bool {
         self.mode == Mode::Mptcp
             && !(self.models_buffers() && self.send.closed)
-            && (self.config.simultaneous || self.phase == Phase::Open)
+            && (self.config.only.simultaneous || self.phase == Phase::Open)
             && self.phase != Phase::Ended
             && !(self.send.fin_acked && self.recv.finished())
     }
@@ -337,7 +337,7 @@ impl Connection {
             && self.initiator
             && self.mode == Mode::Mptcp
             && self.keys.remote().is_some()
-            && !self.config.simultaneous
+            && !self.config.only.simultaneous
             && !self.subflows[at].is_join()
     }
 
