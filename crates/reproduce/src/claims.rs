@@ -251,7 +251,9 @@ impl Paper {
             return Some(format!("there is no [[variant]] `{missing}`"));
         }
         match claim.kind {
-            Kind::NotCheckable if claim.reason.is_empty() => Some("`not_checkable` needs a `reason`".to_owned()),
+            Kind::NotCheckable if claim.reason.is_empty() => {
+                Some("`not_checkable` needs a `reason`".to_owned())
+            }
             Kind::Unit if claim.test.is_none() => Some("`unit` needs a `test`".to_owned()),
             Kind::NotCheckable | Kind::Unit if !claim.checks.is_empty() => {
                 Some("only a `scenario` has checks".to_owned())
@@ -283,7 +285,9 @@ mod tests {
 
     #[test]
     fn a_fault_has_its_place() {
-        assert!(error("kind = 'not_checkable'").starts_with("x/claims.toml:4: claim X1: `not_checkable` needs"));
+        assert!(
+            error("kind = 'not_checkable'").starts_with("x/claims.toml:4: claim X1: `not_checkable` needs")
+        );
         assert!(error("kind = 'unit'").contains("needs a `test`"));
         assert!(error("kind = 'drawing'").contains("line 7"));
         assert!(error("kind = 'scenario'\nvariants = ['none']").contains("no [[variant]] `none`"));

@@ -21,7 +21,9 @@ svg text { font-size: 11px; fill: currentColor; } .finding { border-left: 3px so
 
 /// Returns the report on `results`.
 pub fn report(results: &Recorded) -> String {
-    let mut html = String::from("<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\">\n<title>Papers, claim by claim</title>\n");
+    let mut html = String::from(
+        "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\">\n<title>Papers, claim by claim</title>\n",
+    );
     let _ = write!(html, "<style>{STYLE}</style>\n<h1>Papers, claim by claim</h1>\n");
     let seed = results.seed.map_or("that of each scenario".to_owned(), |seed| seed.to_string());
     let _ = writeln!(html, "<p class=\"dim\">anabranch {}; seed: {seed}</p>", escape(&results.build));
@@ -44,7 +46,8 @@ pub fn report(results: &Recorded) -> String {
     row("All", score(results.findings.iter()));
     html += "</table>\n";
     for paper in &papers {
-        let own: Vec<&Finding> = results.findings.iter().filter(|finding| finding.paper == paper.id).collect();
+        let own: Vec<&Finding> =
+            results.findings.iter().filter(|finding| finding.paper == paper.id).collect();
         if own.is_empty() {
             continue;
         }

@@ -101,8 +101,8 @@ pub fn judge(check: &Check, sides: &[Sides<'_>], seed: u64) -> Vec<Judgement> {
         None => parts.iter().map(|parts| stats::bootstrap(parts, seed)).collect(),
     };
     let judged = sides.iter().zip(&parts).zip(intervals).map(|((sides, parts), interval)| {
-        let value = parts.iter().map(|part| part.sum).sum::<f64>()
-            / parts.iter().map(|part| part.count).sum::<f64>();
+        let value =
+            parts.iter().map(|part| part.sum).sum::<f64>() / parts.iter().map(|part| part.count).sum::<f64>();
         let status = status(check, value, interval);
         Judgement {
             condition: sides.condition.to_owned(),

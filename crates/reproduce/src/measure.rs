@@ -104,7 +104,10 @@ impl Measurement {
     pub fn get(&self, contender: &str, metric: Metric) -> Result<&[f64], MeasureError> {
         let values = self.values.get(contender).ok_or_else(|| {
             let names: Vec<&str> = self.values.keys().map(String::as_str).collect();
-            MeasureError::Missing(format!("there is no contender `{contender}`; there are {}", names.join(", ")))
+            MeasureError::Missing(format!(
+                "there is no contender `{contender}`; there are {}",
+                names.join(", ")
+            ))
         })?;
         values
             .get(&metric.to_string())
@@ -257,10 +260,10 @@ fn keep_contenders(scenario: &mut Scenario, wanted: &Wanted) -> Result<(), Measu
         single || wanted.contenders.iter().any(|other| other == name)
     };
     let kept: Vec<bool> = scenario.contenders.iter().map(|contender| needs(&contender.name)).collect();
-    if let Some(missing) =
-        wanted.contenders.iter().find(|name| {
-            !model::is_name(name) && !scenario.contenders.iter().any(|one| one.name == **name)
-        })
+    if let Some(missing) = wanted
+        .contenders
+        .iter()
+        .find(|name| !model::is_name(name) && !scenario.contenders.iter().any(|one| one.name == **name))
     {
         let names: Vec<&str> = scenario.contenders.iter().map(|one| one.name.as_str()).collect();
         return Err(MeasureError::Missing(format!(
@@ -409,10 +412,7 @@ fn benefit(goodput: f64, single: impl Iterator<Item = f64> + Clone) -> f64 {
 }
 
 /// Returns the mean of the values of flows.
-fn mean<'a>(
-    flows: impl Iterator<Item = &'a FlowResult>,
-    value: impl Fn(&FlowResult) -> f64,
-) -> f64 {
+fn mean<'a>(flows: impl Iterator<Item = &'a FlowResult>, value: impl Fn(&FlowResult) -> f64) -> f64 {
     let (sum, count) = flows.fold((0.0, 0.0), |(sum, count), flow| (sum + value(flow), count + 1.0));
     sum / count
 }
@@ -430,12 +430,12 @@ fn value(metric: Metric, ran: &Ran<'_>) -> f64 {
     };
     match metric.quantity {
         Quantity::Done => mean(flows(), |flow| flow.time.as_secs_f64() * 1e3),
-        Quantity::Acked => {
-            mean(flows(), |flow| flow.report.acked.unwrap_or(flow.time).as_secs_f64() * 1e3)
-        }
+        Quantity::Acked => mean(flows(), |flow| flow.report.acked.unwrap_or(flow.time).as_secs_f64() * 1e3),
         Quantity::Goodput => goodput(metric, flows(), result, watch, bulk),
         Quantity::Share => {
-            let own = sum(&|flow| count(flow.report.bytes_by_path.get(metric.path.unwrap_or(0)).copied().unwrap_or(0)));
+            let own = sum(&|flow| {
+                count(flow.report.bytes_by_path.get(metric.path.unwrap_or(0)).copied().unwrap_or(0))
+            });
             100.0 * own / sum(&|flow| count(flow.report.bytes_by_path.iter().sum()))
         }
         Quantity::Used => mean(flows(), |flow| f64::from(flow.report.subflows_used)),
@@ -443,7 +443,8 @@ fn value(metric: Metric, ran: &Ran<'_>) -> f64 {
         Quantity::Most => mean(flows(), |flow| by_path(flow, download).into_iter().fold(0.0, f64::max)),
         Quantity::Retransmitted => {
             // On the same subflow or another one.
-            let again = |flow: &FlowResult| count(flow.report.retransmitted_segments + flow.reinjected_segments);
+            let again =
+                |flow: &FlowResult| count(flow.report.retransmitted_segments + flow.reinjected_segments);
             100.0 * sum(&again) / sum(&|flow| count(flow.report.data_segments))
         }
         Quantity::Timeouts => mean(flows(), |flow| count(flow.report.rto_count)),
@@ -544,7 +545,8 @@ fn of_class<'a>(
 /// Returns the value of a measure that was observed.
 fn observed(metric: Metric, result: &RunResult, watch: Option<&Watch>, class: Class) -> f64 {
     let Some(watch) = watch else { return f64::NAN };
-    let mss = result.flows.iter().flat_map(|flow| flow.report.sender.subflows.first()).map(|one| one.mss).max();
+    let mss =
+        result.flows.iter().flat_map(|flow| flow.report.sender.subflows.first()).map(|one| one.mss).max();
     let mss = f64::from(mss.unwrap_or(1400));
     let mut all = Mean::default();
     let mut add = |mean: &Mean| {

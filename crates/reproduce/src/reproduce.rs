@@ -272,8 +272,7 @@ pub fn reproduce(
         .filter(|(paper, claim)| selected(paper, claim))
         .collect();
     let mut findings: Vec<Finding> = claims.iter().map(|(paper, claim)| Finding::of(paper, claim)).collect();
-    let simulated: Vec<usize> =
-        (0..claims.len()).filter(|at| !claims[*at].1.checks.is_empty()).collect();
+    let simulated: Vec<usize> = (0..claims.len()).filter(|at| !claims[*at].1.checks.is_empty()).collect();
     let mut done = 0;
     let plain = pass(&claims, &simulated, &|_| None, journal, options, &mut done)?;
     for (at, checks) in simulated.iter().zip(plain) {

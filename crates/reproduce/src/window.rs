@@ -90,14 +90,13 @@ impl Setting {
         let mut setting = Setting { rtt: 1, compete: false, rate: 100.0 };
         for word in text.split_whitespace() {
             let wrong = || {
-                format!(
-                    "`{word}` is no parameter of the window simulation; there are rtt=N, compete, rate=N"
-                )
+                format!("`{word}` is no parameter of the window simulation; there are rtt=N, compete, rate=N")
             };
             match word.split_once('=') {
                 None if word == "compete" => setting.compete = true,
                 Some(("rtt", value)) => {
-                    setting.rtt = value.parse().ok().filter(|rtt| (1..=100).contains(rtt)).ok_or_else(wrong)?;
+                    setting.rtt =
+                        value.parse().ok().filter(|rtt| (1..=100).contains(rtt)).ok_or_else(wrong)?;
                 }
                 Some(("rate", value)) => {
                     let rate: Option<u32> = value.parse().ok();
@@ -112,14 +111,18 @@ impl Setting {
     /// Simulates, and returns the windows at the end of each cycle. The TCP is alone on a link of its own
     /// unless it competes.
     fn run(&self, control: Control) -> Trace {
-        let mut flows = [Flow::new(1, 0), Flow::new(self.rtt, 1), Flow::new(1, if self.compete { 0 } else { 2 })];
+        let mut flows =
+            [Flow::new(1, 0), Flow::new(self.rtt, 1), Flow::new(1, if self.compete { 0 } else { 2 })];
         let mut queues = [0.0_f64; 3];
         let mut trace = Trace::with_capacity(CYCLES);
         for cycle in 0..CYCLES {
             let sends = |flow: &Flow| cycle % flow.rtt == 0;
             for (link, queue) in queues.iter_mut().enumerate() {
-                let offered: f64 =
-                    flows.iter().filter(|flow| flow.link == link && sends(flow)).map(|flow| flow.window).sum();
+                let offered: f64 = flows
+                    .iter()
+                    .filter(|flow| flow.link == link && sends(flow))
+                    .map(|flow| flow.window)
+                    .sum();
                 let filled = (*queue + offered - self.rate).max(0.0);
                 let dropped = (filled - QUEUE).max(0.0);
                 *queue = filled - dropped;

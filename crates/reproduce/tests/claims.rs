@@ -127,5 +127,8 @@ fn the_recorded_verdicts_are_those_of_the_claims() {
     let known: BTreeSet<&str> =
         papers.iter().flat_map(|paper| paper.claims.iter().map(|claim| claim.id.as_str())).collect();
     assert!(ids.is_subset(&known));
-    assert_eq!(ids, known, "`anabranch reproduce --full --out DIR` makes DIR/results.json, which is recorded");
+    assert_eq!(
+        ids, known,
+        "`anabranch reproduce --full --out DIR` makes DIR/results.json, which is recorded"
+    );
 }

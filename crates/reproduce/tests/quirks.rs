@@ -29,7 +29,11 @@ fn withheld_acknowledgements_make_the_other_path_time_out() {
     let (honest, silent) = (one_loss(false), one_loss(true));
     let timeouts = |result: &RunResult, path: usize| {
         let subflows = &result.flows[0].report.sender.subflows;
-        subflows.iter().filter(|one| usize::from(one.path.0) == path).map(|one| one.counters.timeouts).sum::<u64>()
+        subflows
+            .iter()
+            .filter(|one| usize::from(one.path.0) == path)
+            .map(|one| one.counters.timeouts)
+            .sum::<u64>()
     };
     assert_eq!(timeouts(&honest, 1), 0);
     assert!(timeouts(&silent, 1) >= 1);

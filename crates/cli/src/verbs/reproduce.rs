@@ -200,11 +200,7 @@ fn names(figure: &str, kind: &str, number: &str) -> bool {
 }
 
 /// Returns the findings of the selected claims, of those without one that there is none.
-fn listed(
-    papers: &[Paper],
-    selected: &dyn Fn(&Paper, &Claim) -> bool,
-    recorded: &[Finding],
-) -> Vec<Finding> {
+fn listed(papers: &[Paper], selected: &dyn Fn(&Paper, &Claim) -> bool, recorded: &[Finding]) -> Vec<Finding> {
     let all = papers.iter().flat_map(|paper| paper.claims.iter().map(move |claim| (paper, claim)));
     all.filter(|(paper, claim)| selected(paper, claim))
         .map(|(paper, claim)| {
