@@ -150,6 +150,15 @@ mod tests {
     }
 
     #[test]
+    fn a_value_that_is_no_number_is_kept_as_such() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("journal.ndjson");
+        Journal::open(&path, "1", false).unwrap().add(measurement("a", "srtt", f64::NAN)).unwrap();
+        let journal = Journal::open(&path, "1", false).unwrap();
+        assert!(journal.get("a").unwrap().values["tcp"]["srtt"][0].is_nan());
+    }
+
+    #[test]
     fn measurements_of_another_build_do_not_count_unless_asked() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("journal.ndjson");

@@ -227,11 +227,12 @@ pub fn words(check: &Check, judgement: &Judgement) -> String {
     };
     let mut text = format!("{condition}{} {}", check.of, value(check.metric, judgement.of));
     if let Some(to) = judgement.to {
-        let other = check.to.as_deref().unwrap_or("the other");
-        let other = match (&check.to_in, &check.to) {
-            (Some(condition), None) => condition.clone(),
-            (Some(condition), Some(to)) => format!("{to} with {condition}"),
-            _ => other.to_owned(),
+        let other = match (&check.to_in, &check.to, check.to_metric) {
+            (Some(condition), None, _) => condition.clone(),
+            (Some(condition), Some(to), _) => format!("{to} with {condition}"),
+            (None, Some(to), _) => to.clone(),
+            (None, None, Some(metric)) => format!("its {metric}"),
+            (None, None, None) => "itself".to_owned(),
         };
         text += &format!(" against {other} {}", value(check.to_metric.unwrap_or(check.metric), to));
     }

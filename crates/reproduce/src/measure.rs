@@ -93,7 +93,32 @@ pub struct Measurement {
     /// The hash of what was measured.
     pub key: String,
     /// The values.
+    #[serde(with = "as_options")]
     pub values: Values,
+}
+
+/// Values that are no numbers are `null` in JSON, and have to be read again.
+mod as_options {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    use super::Values;
+
+    type Options = BTreeMap<String, BTreeMap<String, Vec<Option<f64>>>>;
+
+    pub(super) fn serialize<S: Serializer>(values: &Values, serializer: S) -> Result<S::Ok, S::Error> {
+        // NaN is written as `null`.
+        values.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Values, D::Error> {
+        let number = |value: Option<f64>| value.unwrap_or(f64::NAN);
+        let runs =
+            |(metric, runs): (String, Vec<Option<f64>>)| (metric, runs.into_iter().map(number).collect());
+        let options = Options::deserialize(deserializer)?;
+        Ok(options.into_iter().map(|(name, own)| (name, own.into_iter().map(runs).collect())).collect())
+    }
 }
 
 impl Measurement {

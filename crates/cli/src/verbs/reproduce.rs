@@ -148,7 +148,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         error => failed(&error),
     })?;
     if let Some(directory) = &args.out {
-        write(directory, &Recorded { build, seed: args.seed, findings: findings.clone() })?;
+        let mut all = findings.clone();
+        all.extend(others(directory, args.seed, &findings)?);
+        write(
+            directory,
+            &Recorded { build, seed: args.seed, findings: listed(&papers, &|_, _| true, &all) },
+        )?;
     }
     show(args, &papers, &findings)?;
     if args.quick { changed(&findings, &before.findings) } else { Ok(()) }
@@ -347,6 +352,17 @@ fn build() -> String {
         Some(commit) => format!("{} {commit}", provenance::VERSION),
         None => provenance::VERSION.to_owned(),
     }
+}
+
+/// Returns the results in `directory` of claims that are not among `findings`, with the same seed.
+fn others(directory: &Path, seed: Option<u64>, findings: &[Finding]) -> Result<Vec<Finding>, Failure> {
+    let path = directory.join("results.json");
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let before = read(&path)?;
+    let is_other = |other: &Finding| before.seed == seed && findings.iter().all(|now| now.id != other.id);
+    Ok(before.findings.into_iter().filter(is_other).collect())
 }
 
 fn read(path: &Path) -> Result<Recorded, Failure> {
