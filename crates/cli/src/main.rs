@@ -50,6 +50,7 @@ enum Verb {
     Run(verbs::run::Args),
     Sweep(verbs::sweep::Args),
     Report(verbs::report::Args),
+    Reproduce(verbs::reproduce::Args),
     Check(verbs::check::Args),
     List(verbs::list::Args),
     Model(verbs::model::Args),
@@ -84,7 +85,7 @@ impl Verb {
             // The result of `get` is the downloaded file.
             Verb::Serve(_) | Verb::Get(_) => None,
             // It has a directory for them.
-            Verb::Sweep(_) | Verb::Generate(_) => None,
+            Verb::Sweep(_) | Verb::Generate(_) | Verb::Reproduce(_) => None,
             // It is always a file.
             Verb::Report(_) => None,
             #[cfg(all(target_os = "linux", feature = "network"))]
@@ -106,6 +107,7 @@ impl Verb {
             Verb::Run(args) => verbs::run::run(args),
             Verb::Sweep(args) => verbs::sweep::run(args),
             Verb::Report(args) => verbs::report::run(args),
+            Verb::Reproduce(args) => verbs::reproduce::run(args),
             Verb::Check(args) => verbs::check::run(args),
             Verb::List(args) => verbs::list::run(args),
             Verb::Model(args) => verbs::model::run(args),

@@ -405,13 +405,7 @@ pub fn compare_each(
     select_beside(scenario, &mut prepared, options, &mut performance)?;
     let races = select(scenario, &prepared, options, &mut performance)?;
     let planned = plan(scenario, &races, options.every_path);
-    let jobs: Vec<Job> = planned
-        .iter()
-        .flat_map(|plan| {
-            let &Planned { condition, contender, path, purpose } = plan;
-            (0..scenario.runs).map(move |run| Job { condition, contender, run, path, purpose })
-        })
-        .collect();
+    let jobs = jobs(scenario, &planned);
     let results = simulate(&prepared, &jobs, options, &mut performance, each)?;
     let others = other_starts(scenario, &prepared, &planned, &results, options, &mut performance)?;
     let results: Vec<(&Planned, &[RunResult])> =
@@ -452,6 +446,31 @@ pub fn compare_each(
         conditions,
         performance,
     })
+}
+
+/// Returns the prepared conditions of a scenario and the jobs of [`compare`], after the runs that choose the
+/// path of each plain TCP: for callers that simulate them with a recorder of their own.
+///
+/// # Errors
+/// If a run cannot be made, or it was cancelled.
+pub fn planned<'a>(
+    scenario: &'a Scenario,
+    options: &Options<'_>,
+) -> Result<(Vec<Prepared<'a>>, Vec<Job>), RunError> {
+    let mut prepared = prepare(scenario, Prepared::for_comparison)?;
+    let mut cost = Cost::default();
+    select_beside(scenario, &mut prepared, options, &mut cost)?;
+    let races = select(scenario, &prepared, options, &mut cost)?;
+    Ok((prepared, jobs(scenario, &plan(scenario, &races, options.every_path))))
+}
+
+/// Returns the runs of all rows.
+fn jobs(scenario: &Scenario, planned: &[Planned]) -> Vec<Job> {
+    let job = |plan: &Planned| {
+        let &Planned { condition, contender, path, purpose } = plan;
+        (0..scenario.runs).map(move |run| Job { condition, contender, run, path, purpose })
+    };
+    planned.iter().flat_map(job).collect()
 }
 
 /// The effects of other starts, and the one that matters more than the scheduler.

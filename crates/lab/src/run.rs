@@ -245,6 +245,35 @@ impl<'a> Prepared<'a> {
         Task { contender: job.contender, path: job.path, seed, beside_alone }
     }
 
+    /// Simulates `job` as a comparison does, with a recorder, and returns the recorder too.
+    ///
+    /// # Errors
+    /// If the run cannot be made, or `cancelled` is set.
+    pub fn run_with<R: Recorder>(
+        &self,
+        job: &Job,
+        cancelled: &AtomicBool,
+        recorder: R,
+    ) -> Result<(RunResult, R), RunError> {
+        self.keep(self.task(job), cancelled, recorder)
+    }
+
+    /// Simulates a run with a recorder that nothing breaks.
+    fn keep<R: Recorder>(
+        &self,
+        task: Task,
+        cancelled: &AtomicBool,
+        recorder: R,
+    ) -> Result<(RunResult, R), RunError> {
+        let mut kept = None;
+        let keep = |recorder, _: &RunReport, _| {
+            kept = Some(recorder);
+            Ok(())
+        };
+        let result = self.record(task, cancelled, |_, _| Ok(recorder), |_| false, keep)?;
+        Ok((result, kept.expect("a run that ends gives its recorder back")))
+    }
+
     /// Simulates `job`, and captures its packets if requested.
     ///
     /// # Errors
@@ -287,13 +316,7 @@ impl<'a> Prepared<'a> {
     ) -> Result<(RunResult, Notes), RunError> {
         let seed = self.scenario.run_seed(job.run);
         let task = Task { contender: job.contender, path: job.path, seed, beside_alone: false };
-        let mut notes = Notes::default();
-        let keep = |recorder, _: &RunReport, _| {
-            notes = recorder;
-            Ok(())
-        };
-        let result = self.record(task, cancelled, |_, _| Ok(Notes::default()), |_| false, keep)?;
-        Ok((result, notes))
+        self.keep(task, cancelled, Notes::default())
     }
 
     /// Simulates a run as [`Prepared::run`] does, and writes a capture of its packets to `out`. `fail`

@@ -330,6 +330,7 @@ mod tests {
     /// A value other than the default for each knob, in the syntax of `--set`.
     const OTHER: &[(&str, &str)] = &[
         ("simultaneous", "true"),
+        ("withhold-acks", "true"),
         ("mss", "1000"),
         ("mtu", "1400"),
         ("initial-window", "4"),

@@ -16,6 +16,7 @@ pub mod get;
 pub mod list;
 pub mod model;
 pub mod report;
+pub mod reproduce;
 pub mod run;
 pub mod select;
 pub mod serve;

@@ -34,6 +34,44 @@ pub const ALL: &[Embedded] = embedded![
     "home",
 ];
 
+/// Those of the claims of papers, `PAPER/NAME`. They are found by name like the others.
+pub const PAPERS: &[Embedded] = embedded![
+    "dmptcp/example",
+    "dmptcp/four",
+    "dmptcp/headline",
+    "dmptcp/lisa",
+    "dmptcp/long",
+    "dmptcp/mix",
+    "dmptcp/model",
+    "dmptcp/one",
+    "dmptcp/pair",
+    "dmptcp/shared-long",
+    "dmptcp/shared",
+    "dmptcp/table5",
+    "dmptcp/testbed",
+    "dmptcp/two",
+    "dmptcp/web-slow",
+    "dmptcp/web",
+    "cp/delay",
+    "cp/equal",
+    "cp/guard",
+    "cp/need",
+    "cp/rate",
+    "cp/space",
+    "cp/unequal",
+    "cp/wireless",
+    "stms/host",
+    "stms/latency",
+    "stms/network",
+    "stms/send",
+    "stms/step",
+    "stms/varying",
+    "coupled/disjoint",
+    "coupled/others",
+    "coupled/shared",
+    "coupled/three",
+];
+
 /// The traces that the scenarios above name.
 const TRACES: &[(&str, &str)] = &[
     ("traces/synthetic-lte.down", include_str!("../../../../scenarios/traces/synthetic-lte.down")),
@@ -45,7 +83,7 @@ pub const DEFAULT: &str = "phone";
 
 /// Returns the scenario with that name.
 pub fn find(name: &str) -> Option<&'static Embedded> {
-    ALL.iter().find(|scenario| scenario.name == name)
+    ALL.iter().chain(PAPERS).find(|scenario| scenario.name == name)
 }
 
 /// Returns the text of a built-in trace.

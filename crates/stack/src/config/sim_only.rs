@@ -60,6 +60,10 @@ sim_only! {
     /// True if all handshakes start together and a subflow may carry data one round trip later: the departure
     /// from RFC 8684 of profile `ns3`.
     simultaneous: bool, "simultaneous", "all handshakes start together (simulator alone)", [bool];
+    /// True if the receiver does not acknowledge a segment on its subflow while data before it is missing in
+    /// the stream, nor later, until another segment arrives there: the receiver of the ns-3 code that the DMPTCP
+    /// paper names.
+    withhold_acks: bool, "withhold-acks", "no subflow acknowledges data beyond a hole of the stream (simulator alone)", [bool];
 }
 
 impl SimOnly {
@@ -150,6 +154,7 @@ mod tests {
         let origin = SequenceOrigin { isn: Seq(0), initiator: Dsn(0), listener: Dsn(0) };
         for (only, name) in [
             (SimOnly { simultaneous: true, ..real }, "simultaneous"),
+            (SimOnly { withhold_acks: true, ..real }, "withhold-acks"),
             (SimOnly { sequence_origin: Some(origin), ..real }, "sequence-origin"),
             (SimOnly { consume_at_once: true, ..real }, "consume_at_once"),
             (SimOnly { readable_from: Bytes(1), ..real }, "readable_from"),

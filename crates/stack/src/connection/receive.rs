@@ -61,6 +61,7 @@ impl Connection {
         }
         if (segment.payload_len > 0 || fin) && !self.fast_process_payload(now, at, segment, placed) {
             self.process_payload(now, at, segment, fin, placed);
+            self.withhold_ack(at, segment);
         }
         // The FIN may have arrived before the data preceding it.
         if self.subflows[at].has_ended_in_order() {
@@ -111,6 +112,7 @@ impl Connection {
                 let len = segment.payload_len;
                 placed.push(Placement::Discard { connection: self.id, payload_offset: 0, len });
             }
+            self.withhold_ack(at, segment);
             return STOP;
         }
         subflow.on_received(now);
@@ -119,6 +121,19 @@ impl Connection {
         }
         subflow.on_marks(segment);
         NEXT
+    }
+
+    /// Cancels the acknowledgement of a segment whose data lies beyond a hole of the stream, if the simulator
+    /// asks for that. A departure from RFC 8684 section 3.3.2.
+    #[inline]
+    fn withhold_ack(&mut self, at: usize, segment: &Segment) {
+        if !self.config.only.withhold_acks || segment.payload_len == 0 {
+            return;
+        }
+        let mapping = segment.options.dss.as_ref().and_then(|dss| dss.mapping.as_ref());
+        if mapping.is_some_and(|mapping| self.mapped_offset(mapping) >= self.recv.nxt() as i64) {
+            self.subflows[at].cancel_ack();
+        }
     }
 
     /// Processes the MPTCP options of a segment whose acknowledgement is processed; that of the subflow was

@@ -295,7 +295,8 @@ impl<O: Observer> Endpoint<O> {
                 .map(|(own, id)| HostAddress { id, ip: own.ip, backup: own.backup })
                 .collect(),
             tick: self.config.timestamp_tick,
-            fast_paths: self.fast_paths,
+            // They acknowledge without a look at the stream.
+            fast_paths: self.fast_paths && !config.only.withhold_acks,
         };
         let config = match &self.shared {
             Some(shared) if **shared == config => Arc::clone(shared),

@@ -162,6 +162,12 @@ impl Subflow {
         self.recv.want_ack();
     }
 
+    /// Cancels an acknowledgement that is due.
+    #[inline]
+    pub(crate) fn cancel_ack(&mut self) {
+        self.recv.cancel_ack();
+    }
+
     /// True if an acknowledgement is due at once.
     #[inline]
     pub(crate) fn is_ack_due(&self) -> bool {

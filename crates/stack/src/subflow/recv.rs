@@ -335,6 +335,12 @@ impl Receiver {
         self.due = AckDue::Now;
     }
 
+    /// Cancels an acknowledgement that is due; the next one covers its segments.
+    pub fn cancel_ack(&mut self) {
+        self.due = AckDue::Nothing;
+        self.ack_at = Time::NEVER;
+    }
+
     pub fn due(&self) -> AckDue {
         self.due
     }

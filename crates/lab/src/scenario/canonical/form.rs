@@ -196,6 +196,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     ("timestamps", "true", "true"),
     ("undo", "true", "false"),
     ("user-timeout", "924000000000 ns", "924000000000 ns"),
+    ("withhold-acks", "false", "false"),
 ];
 
 #[rustfmt::skip]

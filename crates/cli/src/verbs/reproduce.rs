@@ -1,0 +1,403 @@
+//! `anabranch reproduce`
+
+use std::path::{Path, PathBuf};
+
+use anabranch_lab::whole_file;
+use anabranch_reproduce::claims::{Claim, Paper};
+use anabranch_reproduce::journal::Journal;
+use anabranch_reproduce::recorded::{self, Recorded};
+use anabranch_reproduce::reproduce::{self, Checked, Finding, Options, ReproduceError, score};
+use anabranch_reproduce::{Status, html, library};
+use serde::Serialize;
+
+use crate::args::Jobs;
+use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::table::{Align, Table};
+use crate::terminal::{self, BAD, GOOD, WARNING, paint};
+use crate::{interrupt, output, provenance};
+
+/// Judges the claims of published papers by simulation
+#[derive(clap::Args)]
+#[command(long_about = LONG)]
+pub struct Args {
+    /// The paper: dmptcp, cp, stms or coupled; all of them unless given
+    paper: Option<String>,
+    /// Only claims on this figure, such as 14a
+    #[arg(long, value_name = "ID")]
+    figure: Option<String>,
+    /// Only claims on this table
+    #[arg(long, value_name = "ID", conflicts_with = "figure")]
+    table: Option<String>,
+    /// Only this claim, such as D18
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    claim: Vec<String>,
+    /// Fewer runs of the claims that are most likely to change with the stack; exit code 1 if a verdict changes
+    #[arg(long)]
+    quick: bool,
+    /// Every claim with all of its runs and variants
+    #[arg(long, conflicts_with = "quick")]
+    full: bool,
+    /// Try no variants of claims that do not hold
+    #[arg(long)]
+    plain: bool,
+    /// The directory of the journal, the results and the report; an interrupted reproduction continues there
+    #[arg(long, short = 'o', value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Use measurements in DIR that another build of this program has made
+    #[arg(long, requires = "out")]
+    any_build: bool,
+    /// Simulate nothing: show the verdicts in DIR, or those recorded with this version
+    #[arg(long, conflicts_with_all = ["quick", "full", "seed"])]
+    list: bool,
+    /// Print the verdicts as JSON
+    #[arg(long)]
+    json: bool,
+    /// The seed of all scenarios
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    #[command(flatten)]
+    jobs: Jobs,
+}
+
+const LONG: &str = "\
+Judges the claims of published papers by simulation.
+
+Each figure and table of four papers has its claims: DMPTCP (dmptcp), CP scheduling (cp), STMS
+(stms), and a survey of coupled congestion controls (coupled). A claim states beforehand which
+runs are compared, in which measure, and which result counts. It holds if the 95 % interval of
+the paired runs lies within that range, fails if it lies outside, and is undecided otherwise. A
+claim that does not hold is tried again with its variants: what the paper leaves open, and
+quirks of its tools.
+
+Without a choice of claims, --quick or --full, the recorded verdicts are shown.
+
+With --out the directory has journal.ndjson (every measurement), results.json (the verdicts with
+all values) and report.html.";
+
+/// A claim as `--json` prints it.
+#[derive(Serialize)]
+struct Row<'a> {
+    id: &'a str,
+    paper: &'a str,
+    figure: &'a str,
+    kind: &'a str,
+    claim: &'a str,
+    status: Status,
+    evidence: &'a str,
+}
+
+impl<'a> From<&'a Finding> for Row<'a> {
+    fn from(finding: &'a Finding) -> Row<'a> {
+        let Finding { id, paper, figure, kind, claim, status, evidence, .. } = finding;
+        Row { id, paper, figure, kind, claim, status: *status, evidence }
+    }
+}
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let failed = |error: &dyn core::fmt::Display| Failure::Failed(error.to_string());
+    let papers = library::papers().map_err(|error| failed(&error))?;
+    let selected = |paper: &Paper, claim: &Claim| is_selected(args, paper, claim);
+    check(args, &papers)?;
+    let before = recorded::recorded().map_err(|error| failed(&error))?;
+    let chosen = args.figure.is_some() || args.table.is_some() || !args.claim.is_empty();
+    if args.list || !(chosen || args.quick || args.full) {
+        let recorded = match (&args.out, args.list) {
+            (Some(directory), true) => read(&directory.join("results.json"))?,
+            _ => before,
+        };
+        let findings = listed(&papers, &selected, &recorded.findings);
+        return show(args, &papers, &findings);
+    }
+    let cancelled = interrupt::watch();
+    let build = build();
+    let mut journal = match &args.out {
+        None => Journal::in_memory(),
+        Some(directory) => {
+            std::fs::create_dir_all(directory)
+                .map_err(|error| Failure::Failed(format!("cannot make {}: {error}", directory.display())))?;
+            Journal::open(&directory.join("journal.ndjson"), &build, args.any_build)
+                .map_err(|error| failed(&error))?
+        }
+    };
+    if journal.foreign() > 0 {
+        output::remark(format_args!(
+            "{} measurements of another build are repeated; --any-build uses them",
+            journal.foreign()
+        ));
+    }
+    let progress = Progress::of("measurements");
+    let options = Options {
+        quick: args.quick,
+        variants: !(args.quick || args.plain),
+        seed: args.seed,
+        jobs: args.jobs.jobs,
+        cancelled,
+        progress: &|done, total| progress.update(done, total),
+    };
+    let wanted = |paper: &Paper, claim: &Claim| selected(paper, claim) && (!args.quick || claim.quick);
+    let result = reproduce::reproduce(&papers, &wanted, &mut journal, &options);
+    progress.finish();
+    let findings = result.map_err(|error| match error {
+        ReproduceError::Cancelled => {
+            if let Some(directory) = &args.out {
+                output::remark(format_args!("the same command goes on from {}", directory.display()));
+            }
+            Failure::Interrupted
+        }
+        error => failed(&error),
+    })?;
+    if let Some(directory) = &args.out {
+        let mut all = findings.clone();
+        all.extend(others(directory, args.seed, &findings)?);
+        write(
+            directory,
+            &Recorded { build, seed: args.seed, findings: listed(&papers, &|_, _| true, &all) },
+        )?;
+    }
+    show(args, &papers, &findings)?;
+    if args.quick { changed(&findings, &before.findings) } else { Ok(()) }
+}
+
+/// Reports a choice that no claim fits.
+fn check(args: &Args, papers: &[Paper]) -> Result<(), Failure> {
+    if let Some(name) = &args.paper
+        && !papers.iter().any(|paper| paper.id == *name)
+    {
+        let names: Vec<&str> = library::names().collect();
+        return Err(Failure::Usage(format!("there is no paper `{name}`; there are {}", names.join(", "))));
+    }
+    let fits = |paper: &Paper| paper.claims.iter().any(|claim| is_selected(args, paper, claim));
+    for id in &args.claim {
+        if !papers.iter().any(|paper| paper.claim(id).is_some()) {
+            return Err(Failure::Usage(format!(
+                "there is no claim `{id}`; `anabranch reproduce --list` shows them"
+            )));
+        }
+    }
+    if !papers.iter().any(fits) {
+        return Err(Failure::Usage("no claim fits; `anabranch reproduce --list` shows them all".to_owned()));
+    }
+    Ok(())
+}
+
+fn is_selected(args: &Args, paper: &Paper, claim: &Claim) -> bool {
+    let paper_fits = args.paper.as_ref().is_none_or(|name| *name == paper.id);
+    let id_fits = args.claim.is_empty() || args.claim.iter().any(|id| id.eq_ignore_ascii_case(&claim.id));
+    let of = |kind: &str, number: &Option<String>| {
+        number.as_ref().is_none_or(|number| names(&claim.figure, kind, number))
+    };
+    paper_fits && id_fits && of("Figure", &args.figure) && of("Table", &args.table)
+}
+
+/// True if `figure`, such as `Figures 12a and 12b` or `Table 5, Figure 31`, names this figure or table.
+fn names(figure: &str, kind: &str, number: &str) -> bool {
+    let number = number.to_ascii_lowercase();
+    let mut current = "";
+    figure.split([' ', ',', ';']).filter(|word| !word.is_empty()).any(|word| {
+        if word.starts_with(char::is_alphabetic) && word != "and" {
+            current = word.trim_end_matches('s');
+            return false;
+        }
+        let word = word.to_ascii_lowercase();
+        current == kind && (word == number || word.trim_end_matches(char::is_alphabetic) == number)
+    })
+}
+
+/// Returns the findings of the selected claims, of those without one that there is none.
+fn listed(papers: &[Paper], selected: &dyn Fn(&Paper, &Claim) -> bool, recorded: &[Finding]) -> Vec<Finding> {
+    let all = papers.iter().flat_map(|paper| paper.claims.iter().map(move |claim| (paper, claim)));
+    all.filter(|(paper, claim)| selected(paper, claim))
+        .map(|(paper, claim)| {
+            let now = Finding::of(paper, claim);
+            let known = recorded.iter().find(|finding| finding.id == claim.id);
+            match known.filter(|_| now.status == Status::NotRun) {
+                // The words are those of the claims as they are now.
+                Some(known) => Finding {
+                    status: known.status,
+                    evidence: known.evidence.clone(),
+                    checks: known.checks.clone(),
+                    variants: known.variants.clone(),
+                    ..now
+                },
+                None => now,
+            }
+        })
+        .collect()
+}
+
+fn show(args: &Args, papers: &[Paper], findings: &[Finding]) -> Result<(), Failure> {
+    if args.json {
+        return output::print_json(&findings.iter().map(Row::from).collect::<Vec<_>>());
+    }
+    let text = match findings {
+        [finding] => details(finding),
+        _ => {
+            let names = args.paper.is_some() || findings.len() <= 40 || args.list;
+            let list = if names { claims(findings) + "\n" } else { String::new() };
+            list + &scores(papers, findings)
+        }
+    };
+    output::print(&text)
+}
+
+fn colored(status: Status) -> String {
+    let style = match status {
+        Status::Holds => GOOD,
+        Status::Variant | Status::Undecided => WARNING,
+        Status::Fails => BAD,
+        Status::NotCheckable | Status::NotRun => return status.name().replace('_', " "),
+    };
+    paint(style, status.name())
+}
+
+/// Returns the table of claims.
+fn claims(findings: &[Finding]) -> String {
+    let mut table = Table::new().column("claim", Align::Left).column("verdict", Align::Left);
+    table = table.optional("figure", Align::Left, 1).wrapped("what it says");
+    for finding in findings {
+        table.row(vec![
+            finding.id.clone(),
+            colored(finding.status),
+            finding.figure.clone(),
+            finding.claim.clone(),
+        ]);
+    }
+    table.render(terminal::text_width())
+}
+
+/// Returns the score of each paper.
+fn scores(papers: &[Paper], findings: &[Finding]) -> String {
+    let mut table = Table::new().column("paper", Align::Left);
+    for status in Status::ALL {
+        table = table.column(&status.name().replace('_', " "), Align::Right);
+    }
+    let mut row = |name: &str, own: &mut dyn Iterator<Item = &Finding>| {
+        let counts = score(own).map(|count| count.to_string());
+        table.row([vec![name.to_owned()], counts.to_vec()].concat());
+    };
+    for paper in papers {
+        let mut own = findings.iter().filter(|finding| finding.paper == paper.id).peekable();
+        if own.peek().is_some() {
+            row(&paper.id, &mut own);
+        }
+    }
+    row("all", &mut findings.iter());
+    table.render(terminal::text_width())
+}
+
+/// Returns everything about one claim.
+fn details(finding: &Finding) -> String {
+    let width = terminal::text_width();
+    let mut text = String::new();
+    let mut field = |name: &str, value: &str| {
+        if !value.is_empty() {
+            text += &crate::table::wrap_behind(&format!("{name:<9} "), value, width);
+        }
+    };
+    field("claim", &format!("{} ({}, {})", finding.id, finding.paper, finding.figure));
+    field("says", &finding.claim);
+    field("paper", &finding.numbers);
+    field("verdict", &colored(finding.status));
+    field("finding", &finding.finding);
+    if finding.checks.is_empty() {
+        field("evidence", &finding.evidence);
+    }
+    if !finding.checks.is_empty() {
+        field("tolerance", &finding.reason);
+    }
+    text += &checks(&finding.checks, width);
+    for tried in &finding.variants {
+        text += "\n";
+        let head = format!("{}: {} ({})", tried.name, tried.what, colored(tried.status));
+        text += &crate::table::wrap_behind(&format!("{:<9} ", "variant"), &head, width);
+        text += &checks(&tried.checks, width);
+    }
+    text
+}
+
+fn checks(checks: &[Checked], width: usize) -> String {
+    let mut text = String::new();
+    for check in checks {
+        let head = format!("{} ({})", check.required, check.source);
+        text += &crate::table::wrap_behind("  ", &head, width);
+        for line in &check.lines {
+            let name = format!("    {:<9} ", line.status.name());
+            text += &crate::table::wrap_behind(&name, &line.words, width);
+        }
+    }
+    text
+}
+
+/// Fails if a plain verdict differs from the recorded one.
+fn changed(findings: &[Finding], recorded: &[Finding]) -> Result<(), Failure> {
+    let plain = |finding: &Finding| {
+        Status::all(finding.checks.iter().flat_map(|check| check.lines.iter().map(|line| line.status)))
+    };
+    let change = |now: &&Finding| {
+        let known = recorded.iter().find(|known| known.id == now.id && !known.checks.is_empty())?;
+        (plain(known) != plain(now))
+            .then(|| format!("{} {}, recorded: {}", now.id, plain(now).name(), plain(known).name()))
+    };
+    let changes: Vec<String> =
+        findings.iter().filter(|finding| !finding.checks.is_empty()).filter_map(|now| change(&now)).collect();
+    match changes.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::Failed(format!("verdicts have changed: {}", changes.join("; ")))),
+    }
+}
+
+fn build() -> String {
+    match provenance::commit() {
+        Some(commit) => format!("{} {commit}", provenance::VERSION),
+        None => provenance::VERSION.to_owned(),
+    }
+}
+
+/// Returns the results in `directory` of claims that are not among `findings`, with the same seed.
+fn others(directory: &Path, seed: Option<u64>, findings: &[Finding]) -> Result<Vec<Finding>, Failure> {
+    let path = directory.join("results.json");
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let before = read(&path)?;
+    let is_other = |other: &Finding| before.seed == seed && findings.iter().all(|now| now.id != other.id);
+    Ok(before.findings.into_iter().filter(is_other).collect())
+}
+
+fn read(path: &Path) -> Result<Recorded, Failure> {
+    let failed = |error: &dyn core::fmt::Display| Failure::Failed(format!("{}: {error}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| failed(&error))?;
+    serde_json::from_str(&text).map_err(|error| failed(&error))
+}
+
+fn write(directory: &Path, results: &Recorded) -> Result<(), Failure> {
+    let put = |name: &str, text: String| {
+        let path = directory.join(name);
+        whole_file::write(&path, text)
+            .map_err(|error| Failure::Failed(format!("cannot write {}: {error}", path.display())))
+    };
+    let json = serde_json::to_string_pretty(results)
+        .map_err(|error| Failure::Failed(format!("cannot write JSON: {error}")))?;
+    put("results.json", json + "\n")?;
+    put("report.html", html::report(results))?;
+    output::remark(format_args!("results and report.html in {}", directory.display()));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_is_found_with_and_without_its_letter() {
+        assert!(names("Figure 14a", "Figure", "14a"));
+        assert!(names("Figure 14a", "Figure", "14A"));
+        assert!(names("Figure 14a", "Figure", "14"));
+        assert!(!names("Figure 14a", "Figure", "14b"));
+        assert!(!names("Figure 14a", "Figure", "4"));
+        assert!(names("Figures 12a and 12b", "Figure", "12b"));
+        assert!(names("Table 5, Figure 31", "Figure", "31") && names("Table 5, Figure 31", "Table", "5"));
+        assert!(!names("Table 5, Figure 31", "Figure", "5"));
+    }
+}

@@ -1,0 +1,309 @@
+//! Files of claims.
+
+use core::fmt;
+
+use serde::Deserialize;
+
+use crate::metric::Metric;
+
+/// A file of claims could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimsError(pub String);
+
+impl fmt::Display for ClaimsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ClaimsError {}
+
+/// A paper and its claims.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Paper {
+    /// Its name on the command line, which is that of its directory.
+    pub id: String,
+    /// Its authors, title and place of publication.
+    pub title: String,
+    /// What holds for all of its claims.
+    #[serde(default)]
+    pub notes: String,
+    /// Changes that claims may name as variants.
+    #[serde(default, rename = "variant")]
+    pub variants: Vec<Variant>,
+    /// The claims.
+    #[serde(rename = "claim")]
+    pub claims: Vec<Claim>,
+}
+
+/// A named change to the scenarios of a claim: something that the paper leaves open, or a quirk of its tools.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Variant {
+    /// Its name.
+    pub name: String,
+    /// What is different, in a sentence.
+    pub what: String,
+    /// The values of the scenario that it sets, as `--set` does.
+    pub set: Vec<String>,
+    /// The contender that replaces that of the checks.
+    #[serde(default)]
+    pub of: Option<String>,
+}
+
+/// The way in which a claim is checked.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// By simulations.
+    Scenario,
+    /// By a test of this repository.
+    Unit,
+    /// Not at all.
+    NotCheckable,
+}
+
+impl Kind {
+    /// Returns its name in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Scenario => "scenario",
+            Kind::Unit => "unit",
+            Kind::NotCheckable => "not_checkable",
+        }
+    }
+}
+
+/// A claim.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Claim {
+    /// Its identifier, such as `D18`.
+    pub id: String,
+    /// The figure, table or section of the paper.
+    pub figure: String,
+    /// The way in which it is checked.
+    pub kind: Kind,
+    /// The claim.
+    pub claim: String,
+    /// The paper's numbers, if it has any.
+    #[serde(default)]
+    pub paper: String,
+    /// The reason that it cannot be checked, or for the tolerance.
+    #[serde(default)]
+    pub reason: String,
+    /// What a reader of the paper would want to know about the result.
+    #[serde(default)]
+    pub finding: String,
+    /// The test that checks it, as `crates/...rs::name`.
+    #[serde(default)]
+    pub test: Option<String>,
+    /// Whether `--quick` judges it.
+    #[serde(default)]
+    pub quick: bool,
+    /// Names of variants of the paper, in the order in which they are tried.
+    #[serde(default)]
+    pub variants: Vec<String>,
+    /// The checks, all of which have to hold.
+    #[serde(default, rename = "check")]
+    pub checks: Vec<Check>,
+}
+
+/// One comparison of a claim.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Check {
+    /// The scenario of the paper's directory.
+    #[serde(default)]
+    pub scenario: Option<String>,
+    /// Instead: the plan of the paper's directory, each point of which is one run.
+    #[serde(default)]
+    pub plan: Option<String>,
+    /// Instead: the survey's window simulation, with these parameters.
+    #[serde(default)]
+    pub window: Option<String>,
+    /// The conditions, each of which has to satisfy the relation; all unless given.
+    #[serde(default, rename = "in")]
+    pub conditions: Vec<String>,
+    /// The measure.
+    pub metric: Metric,
+    /// The contender.
+    pub of: String,
+    /// The contender with which it is compared; the same if only `to-in` or `to-metric` is given.
+    #[serde(default)]
+    pub to: Option<String>,
+    /// The condition with which it is compared.
+    #[serde(default)]
+    pub to_in: Option<String>,
+    /// The measure with which it is compared.
+    #[serde(default)]
+    pub to_metric: Option<Metric>,
+    /// The required relation.
+    pub is: Relation,
+    /// For `equal`: the greatest relative difference.
+    #[serde(default)]
+    pub tolerance: Option<f64>,
+    /// For `within`: the least value.
+    #[serde(default)]
+    pub from: Option<f64>,
+    /// For `within`: the greatest value.
+    #[serde(default)]
+    pub upto: Option<f64>,
+    /// Whether a difference is judged instead of a ratio.
+    #[serde(default)]
+    pub difference: bool,
+    /// Whether one condition is enough: that with the least or greatest value.
+    #[serde(default)]
+    pub pick: Option<Pick>,
+    /// Values of the scenario to set, as `--set` does.
+    #[serde(default)]
+    pub set: Vec<String>,
+    /// The number of runs instead of the scenario's.
+    #[serde(default)]
+    pub runs: Option<u32>,
+    /// The number of runs with `--quick`.
+    #[serde(default)]
+    pub quick_runs: Option<u32>,
+}
+
+/// The relation of a check.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Relation {
+    /// Less than the other.
+    Less,
+    /// Greater than the other.
+    Greater,
+    /// Equal to the other within a tolerance.
+    Equal,
+    /// In a range.
+    Within,
+}
+
+/// The condition that counts of several.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Pick {
+    /// The one with the least value.
+    Least,
+    /// The one with the greatest value.
+    Greatest,
+}
+
+impl Check {
+    /// True if it compares two values.
+    pub fn compares(&self) -> bool {
+        self.to.is_some() || self.to_in.is_some() || self.to_metric.is_some()
+    }
+
+    /// Returns the fault of the check, if it has one.
+    fn fault(&self) -> Option<String> {
+        let sources = [&self.scenario, &self.plan, &self.window];
+        if sources.iter().filter(|source| source.is_some()).count() != 1 {
+            return Some("a check has one of `scenario`, `plan` and `window`".to_owned());
+        }
+        let needs = match self.is {
+            Relation::Less | Relation::Greater => [true, false, false],
+            Relation::Equal => [true, true, false],
+            Relation::Within => [self.compares(), false, true],
+        };
+        let range = self.from.is_some() || self.upto.is_some();
+        let has = [self.compares(), self.tolerance.is_some(), range];
+        if needs == has {
+            return None;
+        }
+        Some(match self.is {
+            Relation::Less | Relation::Greater => {
+                "`less` and `greater` need `to`, `to-in` or `to-metric`, and neither a tolerance nor a range"
+                    .to_owned()
+            }
+            Relation::Equal => "`equal` needs `tolerance`, and `to`, `to-in` or `to-metric`".to_owned(),
+            Relation::Within => "`within` needs `from` or `upto`, and no tolerance".to_owned(),
+        })
+    }
+}
+
+impl Paper {
+    /// Reads the file of claims `text`, called `name` in errors.
+    ///
+    /// # Errors
+    /// If it is not valid; the error has the place and the remedy.
+    pub fn parse(name: &str, text: &str) -> Result<Paper, ClaimsError> {
+        let paper: Paper = toml::from_str(text).map_err(|error| ClaimsError(format!("{name}: {error}")))?;
+        let mut ids: Vec<&str> = Vec::new();
+        for claim in &paper.claims {
+            if let Some(fault) = paper.fault(claim, &ids) {
+                let line = text.lines().position(|line| line.trim() == format!("id = \"{}\"", claim.id));
+                let line = line.map_or(String::new(), |line| format!(":{}", line + 1));
+                return Err(ClaimsError(format!("{name}{line}: claim {}: {fault}", claim.id)));
+            }
+            ids.push(&claim.id);
+        }
+        Ok(paper)
+    }
+
+    fn fault(&self, claim: &Claim, ids: &[&str]) -> Option<String> {
+        if ids.contains(&claim.id.as_str()) {
+            return Some("there is another one with this id".to_owned());
+        }
+        if let Some(missing) = claim.variants.iter().find(|name| self.variant(name).is_none()) {
+            return Some(format!("there is no [[variant]] `{missing}`"));
+        }
+        match claim.kind {
+            Kind::NotCheckable if claim.reason.is_empty() => {
+                Some("`not_checkable` needs a `reason`".to_owned())
+            }
+            Kind::Unit if claim.test.is_none() => Some("`unit` needs a `test`".to_owned()),
+            Kind::NotCheckable | Kind::Unit if !claim.checks.is_empty() => {
+                Some("only a `scenario` has checks".to_owned())
+            }
+            _ => claim.checks.iter().find_map(Check::fault),
+        }
+    }
+
+    /// Returns the variant with that name.
+    pub fn variant(&self, name: &str) -> Option<&Variant> {
+        self.variants.iter().find(|variant| variant.name == name)
+    }
+
+    /// Returns the claim with that identifier, in any case of its letter.
+    pub fn claim(&self, id: &str) -> Option<&Claim> {
+        self.claims.iter().find(|claim| claim.id.eq_ignore_ascii_case(id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "id = 'x'\ntitle = 'X'\n[[claim]]\nid = \"X1\"\nfigure = '1'\nclaim = 'c'\n";
+
+    fn error(rest: &str) -> String {
+        Paper::parse("x/claims.toml", &format!("{HEAD}{rest}")).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_fault_has_its_place() {
+        assert!(
+            error("kind = 'not_checkable'").starts_with("x/claims.toml:4: claim X1: `not_checkable` needs")
+        );
+        assert!(error("kind = 'unit'").contains("needs a `test`"));
+        assert!(error("kind = 'drawing'").contains("line 7"));
+        assert!(error("kind = 'scenario'\nvariants = ['none']").contains("no [[variant]] `none`"));
+        assert!(error("kind = 'scenario'\nlevel = 3").contains("unknown field `level`"));
+    }
+
+    #[test]
+    fn a_relation_has_what_it_needs_and_nothing_else() {
+        let check = |rest: &str| error(&format!("kind = 'scenario'\n[[claim.check]]\n{rest}"));
+        assert!(check("metric='done'\nof='a'\nto='b'\nis='less'").contains("one of `scenario`"));
+        let check = |rest: &str| check(&format!("scenario='s'\nmetric='done'\nof='a'\n{rest}"));
+        assert!(check("is='less'").contains("need `to`"));
+        assert!(check("is='less'\nto='b'\ntolerance=0.1").contains("neither a tolerance"));
+        assert!(check("is='equal'\nto='b'").contains("needs `tolerance`"));
+        assert!(check("is='within'\nto='b'").contains("needs `from`"));
+        assert!(check("is='within'\nfrom=1\nunit='ms'").contains("unknown field"));
+        assert!(check("is='about'\nto='b'").contains("unknown variant"));
+    }
+}

@@ -1,0 +1,628 @@
+//! Measurements: the runs of one scenario under one condition, in numbers.
+
+use core::fmt;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use anabranch_lab::ScenarioError;
+use anabranch_lab::compare::{self, Job, Options};
+use anabranch_lab::run::{Class, FlowResult, Prepared, RunError, RunResult};
+use anabranch_lab::scenario::{Direction, Document, FlowSize, Scenario, sha256};
+use anabranch_lab::sweep::Plan;
+use anabranch_units::Rate;
+use serde::{Deserialize, Serialize};
+
+use crate::library;
+use crate::metric::{Metric, Quantity};
+use crate::observe::{BIN, Flow, Mean, OnPath, Watch};
+use crate::{model, window};
+
+/// A benefit below this is a loss against the best single path: a hundredth, as in a comparison's verdict.
+const PRACTICALLY: f64 = 0.01;
+
+/// A measurement could not be made.
+#[derive(Debug)]
+pub enum MeasureError {
+    /// The scenario is not valid.
+    Scenario(ScenarioError),
+    /// A run failed or was cancelled.
+    Run(RunError),
+    /// There is no such scenario, condition, contender or measure.
+    Missing(String),
+}
+
+impl fmt::Display for MeasureError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MeasureError::Scenario(error) => error.fmt(f),
+            MeasureError::Run(error) => error.fmt(f),
+            MeasureError::Missing(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for MeasureError {}
+
+impl From<ScenarioError> for MeasureError {
+    fn from(error: ScenarioError) -> MeasureError {
+        MeasureError::Scenario(error)
+    }
+}
+
+impl From<RunError> for MeasureError {
+    fn from(error: RunError) -> MeasureError {
+        MeasureError::Run(error)
+    }
+}
+
+/// Where the runs of a measurement come from.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    /// A scenario of the paper.
+    Scenario(String),
+    /// A plan of the paper, each point of which is one run.
+    Plan(String),
+    /// The survey's window simulation, with these parameters.
+    Window(String),
+}
+
+/// The runs of one scenario under one condition.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Unit {
+    /// The paper.
+    pub paper: String,
+    /// The source of the runs.
+    pub source: Source,
+    /// The condition; empty if the scenario has only one, without a name.
+    pub condition: String,
+    /// Values of the scenario that are set.
+    pub set: Vec<String>,
+    /// The number of runs, or of points; none is the scenario's.
+    pub runs: Option<u32>,
+    /// The seed; none is the scenario's.
+    pub seed: Option<u64>,
+}
+
+/// The values of a measurement: by contender and measure, one for each run.
+pub type Values = BTreeMap<String, BTreeMap<String, Vec<f64>>>;
+
+/// A measurement.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measurement {
+    /// The hash of what was measured.
+    pub key: String,
+    /// The values.
+    #[serde(with = "as_options")]
+    pub values: Values,
+}
+
+/// Values that are no numbers are `null` in JSON, and have to be read again.
+mod as_options {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    use super::Values;
+
+    type Options = BTreeMap<String, BTreeMap<String, Vec<Option<f64>>>>;
+
+    pub(super) fn serialize<S: Serializer>(values: &Values, serializer: S) -> Result<S::Ok, S::Error> {
+        // NaN is written as `null`.
+        values.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Values, D::Error> {
+        let number = |value: Option<f64>| value.unwrap_or(f64::NAN);
+        let runs =
+            |(metric, runs): (String, Vec<Option<f64>>)| (metric, runs.into_iter().map(number).collect());
+        let options = Options::deserialize(deserializer)?;
+        Ok(options.into_iter().map(|(name, own)| (name, own.into_iter().map(runs).collect())).collect())
+    }
+}
+
+impl Measurement {
+    /// Returns the values of a measure of a contender.
+    ///
+    /// # Errors
+    /// If it was not measured.
+    pub fn get(&self, contender: &str, metric: Metric) -> Result<&[f64], MeasureError> {
+        let values = self.values.get(contender).ok_or_else(|| {
+            let names: Vec<&str> = self.values.keys().map(String::as_str).collect();
+            MeasureError::Missing(format!(
+                "there is no contender `{contender}`; there are {}",
+                names.join(", ")
+            ))
+        })?;
+        values
+            .get(&metric.to_string())
+            .map(Vec::as_slice)
+            .ok_or_else(|| MeasureError::Missing(format!("`{metric}` was not measured for `{contender}`")))
+    }
+
+    /// Returns what is wanted and not measured yet: contenders that lack a measure, with all measures.
+    pub fn missing(&self, wanted: &Wanted) -> Wanted {
+        let lacks = |name: &&String| {
+            let values = self.values.get(*name);
+            !values.is_some_and(|values| {
+                wanted.metrics.iter().all(|metric| values.contains_key(&metric.to_string()))
+            })
+        };
+        let contenders = wanted.contenders.iter().filter(lacks).cloned().collect();
+        Wanted { contenders, metrics: wanted.metrics.clone() }
+    }
+}
+
+/// The contenders and measures that are needed of a unit.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Wanted {
+    /// The names of the contenders.
+    pub contenders: Vec<String>,
+    /// The measures.
+    pub metrics: Vec<Metric>,
+}
+
+impl Wanted {
+    /// Adds a contender and a measure, and the contenders to which the measure refers.
+    pub fn add(&mut self, contender: &str, metric: Metric) {
+        if !self.contenders.iter().any(|other| other == contender) {
+            self.contenders.push(contender.to_owned());
+        }
+        if !self.metrics.contains(&metric) {
+            self.metrics.push(metric);
+        }
+    }
+}
+
+/// What a unit simulates.
+pub struct Work {
+    /// A hash of the scenarios, the seed and the number of runs.
+    pub key: String,
+    scenarios: Vec<Scenario>,
+    window: Option<window::Setting>,
+}
+
+impl Work {
+    /// Reads the scenarios of `unit`, with the contenders that are needed.
+    ///
+    /// # Errors
+    /// If there is no such scenario or condition, or it is not valid.
+    pub fn new(unit: &Unit, wanted: &Wanted) -> Result<Work, MeasureError> {
+        let mut work = Work { key: String::new(), scenarios: Vec::new(), window: None };
+        match &unit.source {
+            Source::Scenario(name) => {
+                let mut document = Document::open(&format!("{}/{name}", unit.paper))?;
+                for assignment in &unit.set {
+                    document.set(assignment)?;
+                }
+                if let Some(seed) = unit.seed {
+                    document.set_option("--seed", "seed", &seed.to_string());
+                }
+                let mut scenario = document.scenario()?;
+                scenario.runs = unit.runs.unwrap_or(scenario.runs);
+                work.scenarios.push(scenario);
+            }
+            Source::Plan(name) => work.scenarios = points(unit, name)?,
+            Source::Window(text) => {
+                let text = format!("{text} {}", unit.condition);
+                work.window = Some(window::Setting::parse(&text).map_err(MeasureError::Missing)?);
+                work.key = sha256(format!("window {text}").as_bytes());
+                return Ok(work);
+            }
+        }
+        let mut identity = String::new();
+        for scenario in &mut work.scenarios {
+            keep_condition(scenario, unit)?;
+            identity += &format!("{} {} {}\n", scenario.hash(), scenario.seed, scenario.runs);
+            keep_contenders(scenario, wanted)?;
+        }
+        work.key = sha256(identity.as_bytes());
+        Ok(work)
+    }
+
+    /// Simulates on `jobs` threads.
+    ///
+    /// # Errors
+    /// If a run cannot be made, or it was cancelled.
+    pub fn measure(
+        &self,
+        wanted: &Wanted,
+        jobs: usize,
+        cancelled: &AtomicBool,
+    ) -> Result<Measurement, MeasureError> {
+        let mut values = Values::new();
+        if let Some(setting) = &self.window {
+            values = setting.measure(wanted).map_err(MeasureError::Missing)?;
+        }
+        for scenario in &self.scenarios {
+            simulate(scenario, wanted, jobs, cancelled, &mut values)?;
+            model::predict(scenario, wanted, &mut values);
+        }
+        relate(wanted, &mut values)?;
+        Ok(Measurement { key: self.key.clone(), values })
+    }
+}
+
+/// Returns the scenarios of the points of a plan.
+fn points(unit: &Unit, name: &str) -> Result<Vec<Scenario>, MeasureError> {
+    let text = library::plan(&unit.paper, name).ok_or_else(|| {
+        MeasureError::Missing(format!("there is no plan `{name}` among those of the paper `{}`", unit.paper))
+    })?;
+    let mut plan = Plan::parse(format!("{}/{name}.plan.toml", unit.paper), text, "")?;
+    for assignment in &unit.set {
+        plan.set(assignment)?;
+    }
+    if let Some(seed) = unit.seed {
+        plan.set(&format!("seed={seed}"))?;
+    }
+    plan.set_runs(1);
+    let count = unit.runs.map_or(plan.points(), |runs| plan.points().min(runs as usize));
+    (0..count).map(|number| Ok(plan.scenario(&plan.point(number))?)).collect()
+}
+
+/// Removes the other conditions.
+fn keep_condition(scenario: &mut Scenario, unit: &Unit) -> Result<(), MeasureError> {
+    let names: Vec<String> = scenario.conditions.iter().map(|condition| condition.name.clone()).collect();
+    scenario.conditions.retain(|condition| condition.name == unit.condition);
+    if scenario.conditions.is_empty() {
+        let (Source::Scenario(name) | Source::Plan(name) | Source::Window(name)) = &unit.source;
+        return Err(MeasureError::Missing(format!(
+            "{}/{name} has no condition `{}`; it has {}",
+            unit.paper,
+            unit.condition,
+            names.join(", ")
+        )));
+    }
+    scenario.reference = None;
+    scenario.other_starts = false;
+    Ok(())
+}
+
+/// Removes the contenders that are not needed.
+fn keep_contenders(scenario: &mut Scenario, wanted: &Wanted) -> Result<(), MeasureError> {
+    let needs = |name: &str| {
+        let single = name.starts_with("tcp@") && wanted.metrics.iter().any(|metric| is_relative(*metric));
+        single || wanted.contenders.iter().any(|other| other == name)
+    };
+    let kept: Vec<bool> = scenario.contenders.iter().map(|contender| needs(&contender.name)).collect();
+    if let Some(missing) = wanted
+        .contenders
+        .iter()
+        .find(|name| !model::is_name(name) && !scenario.contenders.iter().any(|one| one.name == **name))
+    {
+        let names: Vec<&str> = scenario.contenders.iter().map(|one| one.name.as_str()).collect();
+        return Err(MeasureError::Missing(format!(
+            "{} has no contender `{missing}`; it has {}",
+            scenario.name,
+            names.join(", ")
+        )));
+    }
+    let mut keep = kept.iter();
+    scenario.contenders.retain(|_| *keep.next().unwrap_or(&false));
+    for condition in &mut scenario.conditions {
+        let mut keep = kept.iter();
+        condition.configs.retain(|_| *keep.next().unwrap_or(&false));
+    }
+    Ok(())
+}
+
+/// Adds the values of each run of a scenario.
+fn simulate(
+    scenario: &Scenario,
+    wanted: &Wanted,
+    threads: usize,
+    cancelled: &AtomicBool,
+    values: &mut Values,
+) -> Result<(), MeasureError> {
+    let options =
+        Options { jobs: threads, cancelled, progress: &|_, _| (), captures: None, every_path: false };
+    let threads = match threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        n => n,
+    };
+    let (prepared, jobs) = compare::planned(scenario, &options)?;
+    let observed = wanted.metrics.iter().any(|metric| metric.is_observed());
+    let results = Mutex::new(vec![None; jobs.len()]);
+    let next = AtomicUsize::new(0);
+    let work = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(job) = jobs.get(at) else { return };
+            let result = run(scenario, &prepared[job.condition], job, wanted, observed, cancelled);
+            if let Ok(mut results) = results.lock() {
+                results[at] = Some(result.map_err(|error| error.to_string()));
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads.min(jobs.len()) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    if cancelled.load(Ordering::Relaxed) {
+        return Err(RunError::Cancelled.into());
+    }
+    let results = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    for (job, result) in jobs.iter().zip(results) {
+        let numbers = match result {
+            Some(Ok(numbers)) => numbers,
+            Some(Err(error)) => return Err(MeasureError::Missing(error)),
+            None => return Err(RunError::Cancelled.into()),
+        };
+        let name = &scenario.contenders[job.contender].name;
+        let own = values.entry(name.clone()).or_default();
+        for (metric, number) in wanted.metrics.iter().zip(numbers) {
+            own.entry(metric.to_string()).or_default().push(number);
+        }
+        // The single paths, to which a benefit is relative.
+        if wanted.metrics.iter().any(|metric| is_relative(*metric)) && !own.contains_key("goodput") {
+            own.entry("goodput".to_owned()).or_default();
+        }
+    }
+    Ok(())
+}
+
+/// Simulates one run, and returns its measures.
+fn run(
+    scenario: &Scenario,
+    prepared: &Prepared<'_>,
+    job: &Job,
+    wanted: &Wanted,
+    observed: bool,
+    cancelled: &AtomicBool,
+) -> Result<Vec<f64>, RunError> {
+    let experiment = &scenario.conditions[job.condition].experiment;
+    let bulk = experiment.traffic.size == FlowSize::Bulk;
+    let download = experiment.traffic.direction == Direction::Download;
+    if !observed {
+        let (result, ()) = prepared.run_with(job, cancelled, ())?;
+        let ran = Ran { result: &result, watch: None, bulk, download };
+        return Ok(wanted.metrics.iter().map(|metric| value(*metric, &ran)).collect());
+    }
+    let traffic = &experiment.traffic;
+    let flows = traffic.flows + traffic.beside.as_ref().map_or(0, |beside| beside.flows);
+    let watch = Watch::new(flows as usize, download);
+    let (result, watch) = prepared.run_with(job, cancelled, watch)?;
+    let ran = Ran { result: &result, watch: Some(&watch), bulk, download };
+    Ok(wanted.metrics.iter().map(|metric| value(*metric, &ran)).collect())
+}
+
+/// A run to be measured.
+struct Ran<'a> {
+    result: &'a RunResult,
+    watch: Option<&'a Watch>,
+    bulk: bool,
+    /// True if the server sends the data.
+    download: bool,
+}
+
+/// True if a measure is relative to the plain TCPs on single paths.
+fn is_relative(metric: Metric) -> bool {
+    matches!(metric.quantity, Quantity::Benefit | Quantity::Degraded)
+}
+
+/// Replaces the goodput of relative measures by the value: CP's equation 9.
+fn relate(wanted: &Wanted, values: &mut Values) -> Result<(), MeasureError> {
+    let Some(any) = wanted.metrics.iter().copied().find(|metric| is_relative(*metric)) else { return Ok(()) };
+    let single: Vec<Vec<f64>> = values
+        .iter()
+        .filter(|(name, _)| name.starts_with("tcp@"))
+        .filter_map(|(_, own)| own.get(&any.to_string()).cloned())
+        .collect();
+    if single.len() < 2 {
+        return Err(MeasureError::Missing(format!("`{any}` needs a contender `tcp@N` for each path")));
+    }
+    for metric in wanted.metrics.iter().copied().filter(|metric| is_relative(*metric)) {
+        for own in values.values_mut() {
+            let Some(goodputs) = own.get_mut(&metric.to_string()) else { continue };
+            for (run, goodput) in goodputs.iter_mut().enumerate() {
+                let paths = single.iter().map(|path| path[run]);
+                let benefit = benefit(*goodput, paths);
+                *goodput = match metric.quantity {
+                    Quantity::Degraded => f64::from(benefit < -PRACTICALLY),
+                    _ => benefit,
+                };
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns the benefit of equation 9 of the CP paper: 0 is the best single path, 1 the sum of all, -1 nothing.
+fn benefit(goodput: f64, single: impl Iterator<Item = f64> + Clone) -> f64 {
+    let best = single.clone().fold(0.0, f64::max);
+    let sum: f64 = single.sum();
+    if goodput >= best { (goodput - best) / (sum - best) } else { (goodput - best) / best }
+}
+
+/// Returns the mean of the values of flows.
+fn mean<'a>(flows: impl Iterator<Item = &'a FlowResult>, value: impl Fn(&FlowResult) -> f64) -> f64 {
+    let (sum, count) = flows.fold((0.0, 0.0), |(sum, count), flow| (sum + value(flow), count + 1.0));
+    sum / count
+}
+
+/// Returns the value of a measure of a run; NaN if it has none.
+fn value(metric: Metric, ran: &Ran<'_>) -> f64 {
+    let &Ran { result, watch, bulk, download } = ran;
+    let class = if metric.beside { Class::Beside } else { Class::Contender };
+    let flows = || result.flows.iter().filter(move |flow| flow.class == class);
+    let sum = |value: &dyn Fn(&FlowResult) -> f64| flows().map(value).sum::<f64>();
+    let count = |n: u64| n as f64;
+    let segments = |flow: &FlowResult| match metric.path {
+        None => count(flow.report.data_segments),
+        Some(path) => by_path(flow, download).get(path).copied().unwrap_or(0.0),
+    };
+    match metric.quantity {
+        Quantity::Done => mean(flows(), |flow| flow.time.as_secs_f64() * 1e3),
+        Quantity::Acked => mean(flows(), |flow| flow.report.acked.unwrap_or(flow.time).as_secs_f64() * 1e3),
+        Quantity::Goodput => goodput(metric, flows(), result, watch, bulk),
+        Quantity::Share => {
+            let own = sum(&|flow| {
+                count(flow.report.bytes_by_path.get(metric.path.unwrap_or(0)).copied().unwrap_or(0))
+            });
+            100.0 * own / sum(&|flow| count(flow.report.bytes_by_path.iter().sum()))
+        }
+        Quantity::Used => mean(flows(), |flow| f64::from(flow.report.subflows_used)),
+        Quantity::Segments => mean(flows(), segments),
+        Quantity::Most => mean(flows(), |flow| by_path(flow, download).into_iter().fold(0.0, f64::max)),
+        Quantity::Retransmitted => {
+            // On the same subflow or another one.
+            let again =
+                |flow: &FlowResult| count(flow.report.retransmitted_segments + flow.reinjected_segments);
+            100.0 * sum(&again) / sum(&|flow| count(flow.report.data_segments))
+        }
+        Quantity::Timeouts => mean(flows(), |flow| count(flow.report.rto_count)),
+        Quantity::Opportunistic => mean(flows(), |flow| {
+            let connection = flow.report.sender.connection.unwrap_or_default();
+            count(connection.opportunistic_retransmissions)
+        }),
+        Quantity::Penalisations => {
+            mean(flows(), |flow| count(flow.report.sender.connection.unwrap_or_default().penalisations))
+        }
+        Quantity::Jain => {
+            let rate = |flow: &FlowResult| flow.goodput().as_bps_f64();
+            let sum: f64 = result.flows.iter().map(rate).sum();
+            let squares: f64 = result.flows.iter().map(|flow| rate(flow).powi(2)).sum();
+            sum * sum / (result.flows.len() as f64 * squares)
+        }
+        Quantity::Unfinished => sum(&|flow| f64::from(!bulk && flow.report.fct.is_none())),
+        // Relative to others: first the goodput.
+        Quantity::Benefit | Quantity::Degraded => {
+            goodput(Metric { quantity: Quantity::Goodput, ..metric }, flows(), result, watch, bulk)
+        }
+        _ => observed(metric, result, watch, class),
+    }
+}
+
+/// Returns the segments that the sender has sent on each path, which is an interface of the client.
+fn by_path(flow: &FlowResult, download: bool) -> Vec<f64> {
+    let mut segments = vec![0.0; flow.report.bytes_by_path.len()];
+    for subflow in &flow.report.sender.subflows {
+        let client = match download {
+            false => Some(subflow),
+            true => flow.report.receiver.subflows.iter().find(|other| other.local == subflow.remote),
+        };
+        if let Some(slot) = client.and_then(|client| segments.get_mut(usize::from(client.path.0))) {
+            *slot += subflow.counters.data_segments_sent as f64;
+        }
+    }
+    segments
+}
+
+/// Returns the goodput in Mbit/s: of bulk flows their sum, of others their mean.
+fn goodput<'a>(
+    metric: Metric,
+    flows: impl Iterator<Item = &'a FlowResult> + Clone,
+    result: &RunResult,
+    watch: Option<&Watch>,
+    bulk: bool,
+) -> f64 {
+    let rates: Vec<f64> = match (metric.span, watch) {
+        (Some((from, to)), Some(watch)) => {
+            let class = if metric.beside { Class::Beside } else { Class::Contender };
+            let seen = of_class(result, watch, class);
+            let bytes = |flow: &Flow, paths: &[core::net::IpAddr]| {
+                let on = flow.paths.iter().filter(|(ip, _)| {
+                    metric.path.is_none_or(|path| paths.get(path).is_some_and(|own| own == *ip))
+                });
+                let bins = |on: &OnPath| {
+                    let (from, to) = ((from / BIN).round() as usize, (to / BIN).round() as usize);
+                    on.bins.iter().take(to).skip(from).sum::<u64>()
+                };
+                on.map(|(_, on)| bins(on)).sum::<u64>() as f64
+            };
+            seen.map(|(flow, paths)| bytes(flow, &paths) * 8e-6 / (to - from)).collect()
+        }
+        _ => flows
+            .map(|flow| {
+                let bytes = match metric.path {
+                    None => flow.report.delivered,
+                    Some(path) => flow.report.bytes_by_path.get(path).copied().unwrap_or(0),
+                };
+                Rate::from_bytes_over(bytes, flow.time).as_bps_f64() * 1e-6
+            })
+            .collect(),
+    };
+    let sum: f64 = rates.iter().sum();
+    if bulk { sum } else { sum / rates.len() as f64 }
+}
+
+/// Returns the observations of the flows of a class, each with the addresses of its client's interfaces.
+fn of_class<'a>(
+    result: &'a RunResult,
+    watch: &'a Watch,
+    class: Class,
+) -> impl Iterator<Item = (&'a Flow, Vec<core::net::IpAddr>)> {
+    let flows = result.flows.iter().zip(&watch.flows).filter(move |(flow, _)| flow.class == class);
+    flows.map(|(flow, seen)| {
+        let client = if watch.download { &flow.report.receiver } else { &flow.report.sender };
+        let mut paths = vec![core::net::IpAddr::from([0, 0, 0, 0]); flow.report.bytes_by_path.len()];
+        for subflow in &client.subflows {
+            if let Some(slot) = paths.get_mut(usize::from(subflow.path.0)) {
+                *slot = subflow.local.ip;
+            }
+        }
+        (seen, paths)
+    })
+}
+
+/// Returns the value of a measure that was observed.
+fn observed(metric: Metric, result: &RunResult, watch: Option<&Watch>, class: Class) -> f64 {
+    let Some(watch) = watch else { return f64::NAN };
+    let mss =
+        result.flows.iter().flat_map(|flow| flow.report.sender.subflows.first()).map(|one| one.mss).max();
+    let mss = f64::from(mss.unwrap_or(1400));
+    let mut all = Mean::default();
+    let mut add = |mean: &Mean| {
+        all.sum += mean.sum;
+        all.weight += mean.weight;
+        all.most = all.most.max(mean.most);
+    };
+    let mut srtts = [f64::NAN; 2];
+    for (flow, paths) in of_class(result, watch, class) {
+        match metric.quantity {
+            Quantity::Interval => add(&flow.interval),
+            Quantity::Gap => add(&flow.gap(metric.span)),
+            Quantity::Jump => add(&flow.jump),
+            _ => {}
+        }
+        for (place, ip) in paths.iter().enumerate() {
+            let Some(on) = flow.paths.get(ip) else { continue };
+            if place < 2 {
+                srtts[place] = on.srtt.get();
+            }
+            if metric.path.is_some_and(|path| path != place) {
+                continue;
+            }
+            match metric.quantity {
+                Quantity::Wait | Quantity::WaitMost => add(&on.wait),
+                Quantity::Latency => add(&on.latency),
+                Quantity::Srtt => add(&on.srtt),
+                Quantity::Window | Quantity::WindowMost => add(&on.window),
+                Quantity::Free => add(&on.free),
+                Quantity::Burst => add(&on.burst),
+                _ => {}
+            }
+        }
+    }
+    match metric.quantity {
+        Quantity::SrttGap => 1e3 * (srtts[1] - srtts[0]),
+        Quantity::WaitMost => 1e3 * all.most,
+        Quantity::WindowMost => all.most / mss,
+        Quantity::Window | Quantity::Free | Quantity::Jump => all.get() / mss,
+        Quantity::Gap | Quantity::Burst => all.get(),
+        _ => 1e3 * all.get(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_benefit_is_0_for_the_best_path_1_for_the_sum_and_negative_below() {
+        let of = |goodput| benefit(goodput, [8.0, 2.0].into_iter());
+        assert_eq!([of(8.0), of(10.0), of(9.0), of(6.0), of(0.0)], [0.0, 1.0, 0.5, -0.25, -1.0]);
+    }
+}

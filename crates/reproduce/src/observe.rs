@@ -1,0 +1,247 @@
+//! A recorder of what the measures of a run need beyond its report.
+
+use core::net::IpAddr;
+use std::collections::{BTreeMap, HashMap};
+
+use anabranch_sim::{FlowEvent, Recorder, Scope, Trace, Wants, What};
+use anabranch_stack::event::SubflowId;
+use anabranch_stack::observer::{StackEvent, StackEvents, Windows};
+use anabranch_stack::scheduler::{Decision, Rule};
+use anabranch_stack::segment::{Address, Segment};
+use anabranch_stack::seq::DataRange;
+use anabranch_units::Time;
+
+/// The span of a bin of received data, in seconds.
+pub(crate) const BIN: f64 = 0.1;
+
+/// Segments that are sent within this number of seconds of each other belong to one burst: the time of two
+/// segments of 1500 bytes at 30 Mbit/s, as in the experiments on bursts.
+const BURST: f64 = 0.8e-3;
+
+/// A sum and the number of its values.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Mean {
+    pub(crate) sum: f64,
+    pub(crate) weight: f64,
+    pub(crate) most: f64,
+}
+
+impl Mean {
+    fn add(&mut self, value: f64, weight: f64) {
+        self.sum += value * weight;
+        self.weight += weight;
+        self.most = self.most.max(value);
+    }
+
+    pub(crate) fn get(&self) -> f64 {
+        self.sum / self.weight
+    }
+}
+
+/// What was observed on one path of a flow, by the client's address.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OnPath {
+    /// Bytes by bin of the time of their first arrival.
+    pub(crate) bins: Vec<u64>,
+    /// Seconds that a byte waited before it could be read.
+    pub(crate) wait: Mean,
+    /// Seconds from the first transmission of a byte until it could be read.
+    pub(crate) latency: Mean,
+    /// Smoothed round trips in seconds, at each change of the windows.
+    pub(crate) srtt: Mean,
+    /// Congestion windows in bytes.
+    pub(crate) window: Mean,
+    /// Congestion windows less the data in flight, in bytes.
+    pub(crate) free: Mean,
+    /// Segments that were sent in one burst, by segment.
+    pub(crate) burst: Mean,
+    last_sent: Option<Time>,
+    in_burst: f64,
+}
+
+impl OnPath {
+    fn sent(&mut self, now: Time) {
+        let goes_on = self.last_sent.is_some_and(|last| now.since(last).as_secs_f64() < BURST);
+        if !goes_on && self.in_burst > 0.0 {
+            self.burst.add(self.in_burst, self.in_burst);
+            self.in_burst = 0.0;
+        }
+        self.in_burst += 1.0;
+        self.last_sent = Some(now);
+    }
+}
+
+/// Data that arrived out of order: its end, its path, and when it was sent and arrived.
+#[derive(Clone, Copy, Debug)]
+struct Early {
+    end: u64,
+    path: IpAddr,
+    sent: Time,
+    arrived: Time,
+}
+
+/// What was observed of a flow.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Flow {
+    /// The first transmission of each segment, by its source and number.
+    sent: HashMap<(Address, u32), (Time, DataRange)>,
+    early: BTreeMap<u64, Early>,
+    next: u64,
+    last_progress: Option<Time>,
+    /// The path of each subflow.
+    subflows: BTreeMap<SubflowId, IpAddr>,
+    pub(crate) paths: BTreeMap<IpAddr, OnPath>,
+    /// Seconds between deliveries in order.
+    pub(crate) interval: Mean,
+    /// The lead of slow subflows, in segments, with the time in seconds.
+    gaps: Vec<(f64, f64)>,
+    /// Bytes that one delivery frees.
+    pub(crate) jump: Mean,
+}
+
+impl Flow {
+    /// Returns the mean lead of slow subflows in a span of time.
+    pub(crate) fn gap(&self, span: Option<(f64, f64)>) -> Mean {
+        let (from, to) = span.unwrap_or((0.0, f64::INFINITY));
+        let mut mean = Mean::default();
+        let seen = self.gaps.iter().filter(|(at, _)| from <= *at && *at < to);
+        seen.for_each(|(_, gap)| mean.add(*gap, 1.0));
+        mean
+    }
+
+    fn arrived(&mut self, now: Time, path: IpAddr, sent: Time, data: DataRange) {
+        if data.end <= self.next {
+            return;
+        }
+        let early = Early { end: data.end, path, sent, arrived: now };
+        self.early.entry(data.start).or_insert(early);
+        let before = self.next;
+        while let Some((&start, &Early { end, path, sent, arrived })) = self.early.first_key_value() {
+            if start > self.next {
+                break;
+            }
+            self.early.remove(&start);
+            if end > self.next {
+                let bytes = (end - self.next) as f64;
+                let on = self.paths.entry(path).or_default();
+                on.wait.add(now.since(arrived).as_secs_f64(), bytes);
+                on.latency.add(now.since(sent).as_secs_f64(), bytes);
+                self.next = end;
+            }
+        }
+        if self.next > before {
+            if let Some(last) = self.last_progress {
+                self.interval.add(now.since(last).as_secs_f64(), 1.0);
+            }
+            self.last_progress = Some(now);
+            self.jump.add((self.next - before) as f64, 1.0);
+        }
+    }
+}
+
+/// Observes all flows.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Watch {
+    /// True if the server sends the data.
+    pub(crate) download: bool,
+    /// The number of flows to observe, from the first.
+    pub(crate) flows: Vec<Flow>,
+    clients: BTreeMap<Scope, usize>,
+    servers: BTreeMap<Scope, usize>,
+}
+
+impl Watch {
+    /// Returns the recorder for `flows` flows.
+    pub(crate) fn new(flows: usize, download: bool) -> Watch {
+        Watch { download, flows: vec![Flow::default(); flows], ..Watch::default() }
+    }
+
+    fn sender(&mut self, scope: Scope) -> Option<&mut Flow> {
+        let scopes = if self.download { &self.servers } else { &self.clients };
+        self.flows.get_mut(*scopes.get(&scope)?)
+    }
+
+    fn receiver(&mut self, scope: Scope) -> Option<&mut Flow> {
+        let scopes = if self.download { &self.clients } else { &self.servers };
+        self.flows.get_mut(*scopes.get(&scope)?)
+    }
+
+    fn path(&self, segment: &Segment) -> IpAddr {
+        if self.download { segment.destination.ip } else { segment.source.ip }
+    }
+}
+
+impl Recorder for Watch {
+    const WANTS: Wants = Wants::stack(
+        StackEvents::SENT.and(StackEvents::RECEIVED).and(StackEvents::DECISION).and(StackEvents::WINDOWS),
+    );
+
+    fn on_trace(&mut self, trace: &Trace<'_>) {
+        match trace.what {
+            What::Flow { flow, event: FlowEvent::Start { client } } => {
+                self.clients.insert(client, flow.0 as usize);
+            }
+            What::Flow { flow, event: FlowEvent::Accept { server } } => {
+                self.servers.insert(server, flow.0 as usize);
+            }
+            What::Stack { scope, event } => match *event {
+                StackEvent::Sent { subflow, segment, data, .. } => {
+                    self.on_sent(trace.time, scope, subflow, segment, data);
+                }
+                StackEvent::Received { segment, .. } => self.on_received(trace.time, scope, segment),
+                StackEvent::Decision(decision) => self.on_decision(trace.time, scope, decision),
+                StackEvent::Windows { subflow, windows } => self.on_windows(scope, subflow, windows),
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+}
+
+impl Watch {
+    fn on_sent(&mut self, now: Time, scope: Scope, subflow: SubflowId, segment: &Segment, data: DataRange) {
+        let path = self.path(segment);
+        let Some(flow) = self.sender(scope) else { return };
+        flow.subflows.insert(subflow, path);
+        if segment.payload_len > 0 {
+            flow.sent.entry((segment.source, segment.seq.0)).or_insert((now, data));
+            flow.paths.entry(path).or_default().sent(now);
+        }
+    }
+
+    fn on_received(&mut self, now: Time, scope: Scope, segment: &Segment) {
+        let path = self.path(segment);
+        let Some(flow) = self.receiver(scope) else { return };
+        if segment.payload_len == 0 {
+            return;
+        }
+        let Some((sent, data)) = flow.sent.remove(&(segment.source, segment.seq.0)) else { return };
+        let bin = (now.since(Time::ZERO).as_secs_f64() / BIN) as usize;
+        let bins = &mut flow.paths.entry(path).or_default().bins;
+        if bins.len() <= bin {
+            bins.resize(bin + 1, 0);
+        }
+        bins[bin] += data.end - data.start;
+        flow.arrived(now, path, sent, data);
+    }
+
+    fn on_decision(&mut self, now: Time, scope: Scope, decision: &Decision) {
+        if let Decision::Assign { why, .. } = decision
+            && why.rule == Rule::Gap
+            && let Some(flow) = self.sender(scope)
+        {
+            flow.gaps.push((now.since(Time::ZERO).as_secs_f64(), why.score));
+        }
+    }
+
+    fn on_windows(&mut self, scope: Scope, subflow: SubflowId, windows: &Windows) {
+        let Some(flow) = self.sender(scope) else { return };
+        let Some(path) = flow.subflows.get(&subflow) else { return };
+        let on = flow.paths.entry(*path).or_default();
+        on.window.add(windows.cwnd_bytes as f64, 1.0);
+        on.free.add(windows.cwnd_bytes.saturating_sub(windows.inflight_bytes) as f64, 1.0);
+        if let Some(srtt) = windows.srtt {
+            on.srtt.add(srtt.as_secs_f64(), 1.0);
+        }
+    }
+}

@@ -1,0 +1,458 @@
+//! The reproduction: measures what the selected claims need, and judges them.
+
+use core::fmt;
+use core::sync::atomic::AtomicBool;
+use std::collections::BTreeMap;
+
+use anabranch_lab::run::RunError;
+use anabranch_lab::scenario::Document;
+use serde::{Deserialize, Serialize};
+
+use crate::claims::{Check, Claim, Kind, Paper, Variant};
+use crate::journal::{Journal, JournalError};
+use crate::judge::{self, Judgement, Sides, Status};
+use crate::measure::{MeasureError, Measurement, Source, Unit, Wanted, Work};
+
+/// The seed of the bootstrap.
+const BOOTSTRAP_SEED: u64 = 1;
+
+/// A reproduction did not end.
+#[derive(Debug)]
+pub enum ReproduceError {
+    /// A measurement of this claim failed.
+    Measure(String, MeasureError),
+    /// The journal could not be written.
+    Journal(JournalError),
+    /// It was cancelled.
+    Cancelled,
+}
+
+impl fmt::Display for ReproduceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReproduceError::Measure(claim, error) => write!(f, "claim {claim}: {error}"),
+            ReproduceError::Journal(error) => error.fmt(f),
+            ReproduceError::Cancelled => f.write_str("stopped before the end"),
+        }
+    }
+}
+
+impl std::error::Error for ReproduceError {}
+
+impl From<JournalError> for ReproduceError {
+    fn from(error: JournalError) -> ReproduceError {
+        ReproduceError::Journal(error)
+    }
+}
+
+/// The options of a reproduction.
+pub struct Options<'a> {
+    /// True for fewer runs.
+    pub quick: bool,
+    /// True if the variants of claims that do not hold are tried.
+    pub variants: bool,
+    /// The seed instead of that of each scenario.
+    pub seed: Option<u64>,
+    /// The number of threads; 0 is one for each core.
+    pub jobs: usize,
+    /// Set to stop.
+    pub cancelled: &'a AtomicBool,
+    /// Called with the number of measurements that are done and their total so far.
+    pub progress: &'a dyn Fn(usize, usize),
+}
+
+/// A judgement in numbers and words.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    /// The condition.
+    pub condition: String,
+    /// The status.
+    pub status: Status,
+    /// The mean of the contender; none if it has none.
+    pub of: Option<f64>,
+    /// The mean of that with which it is compared.
+    pub to: Option<f64>,
+    /// The judged ratio, difference or mean.
+    pub value: Option<f64>,
+    /// Its 95 % interval.
+    pub interval: Option<(f64, f64)>,
+    /// The number of runs.
+    pub runs: usize,
+    /// All of it in words.
+    pub words: String,
+}
+
+/// A check with its judgements.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Checked {
+    /// The scenario, plan or simulation.
+    pub source: String,
+    /// The required relation, in words.
+    pub required: String,
+    /// The contender, and that with which it is compared.
+    pub names: (String, Option<String>),
+    /// The unit of both.
+    pub unit: String,
+    /// The judgements, by condition.
+    pub lines: Vec<Line>,
+}
+
+/// The result with a variant.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Tried {
+    /// Its name.
+    pub name: String,
+    /// What is different.
+    pub what: String,
+    /// The status of the claim with it.
+    pub status: Status,
+    /// The checks.
+    pub checks: Vec<Checked>,
+}
+
+/// The result of a claim.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// The claim's identifier.
+    pub id: String,
+    /// The paper.
+    pub paper: String,
+    /// The figure, table or section.
+    pub figure: String,
+    /// [`Kind::name`].
+    pub kind: String,
+    /// The claim.
+    pub claim: String,
+    /// The status.
+    pub status: Status,
+    /// The measured values in words, the name of the test, or the reason that there is none.
+    pub evidence: String,
+    /// The paper's numbers.
+    pub numbers: String,
+    /// The reason for the tolerance.
+    pub reason: String,
+    /// What a reader of the paper would want to know.
+    pub finding: String,
+    /// The checks of the plain result.
+    pub checks: Vec<Checked>,
+    /// The variants that were tried.
+    pub variants: Vec<Tried>,
+}
+
+impl Finding {
+    /// Returns the result of a claim that was not judged.
+    pub fn of(paper: &Paper, claim: &Claim) -> Finding {
+        let (status, evidence) = match claim.kind {
+            Kind::NotCheckable => (Status::NotCheckable, claim.reason.clone()),
+            // The test passes in every version that is published, or there is no such version.
+            Kind::Unit => (Status::Holds, claim.test.clone().unwrap_or_default()),
+            Kind::Scenario => (Status::NotRun, claim.reason.clone()),
+        };
+        Finding {
+            id: claim.id.clone(),
+            paper: paper.id.clone(),
+            figure: claim.figure.clone(),
+            kind: claim.kind.name().to_owned(),
+            claim: claim.claim.clone(),
+            status,
+            evidence,
+            numbers: claim.paper.clone(),
+            reason: claim.reason.clone(),
+            finding: claim.finding.clone(),
+            checks: Vec::new(),
+            variants: Vec::new(),
+        }
+    }
+}
+
+/// One condition of a check: the two units that are compared.
+struct Comparison {
+    check: Check,
+    condition: String,
+    of: Unit,
+    to: Unit,
+}
+
+impl Comparison {
+    fn other(&self) -> (&str, crate::Metric) {
+        let name = self.check.to.as_deref().unwrap_or(&self.check.of);
+        (name, self.check.to_metric.unwrap_or(self.check.metric))
+    }
+}
+
+/// Returns the units of a claim's checks with a variant.
+fn comparisons(
+    paper: &Paper,
+    claim: &Claim,
+    variant: Option<&Variant>,
+    options: &Options<'_>,
+) -> Result<Vec<Vec<Comparison>>, MeasureError> {
+    let mut all = Vec::with_capacity(claim.checks.len());
+    for check in &claim.checks {
+        let mut check = check.clone();
+        if let Some(of) = variant.and_then(|variant| variant.of.as_ref()) {
+            check.of.clone_from(of);
+        }
+        let source = match (&check.scenario, &check.plan, &check.window) {
+            (Some(name), _, _) => Source::Scenario(name.clone()),
+            (_, Some(name), _) => Source::Plan(name.clone()),
+            (_, _, text) => Source::Window(text.clone().unwrap_or_default()),
+        };
+        let mut conditions = check.conditions.clone();
+        if conditions.is_empty() {
+            conditions = match &source {
+                Source::Scenario(name) => {
+                    let scenario = Document::open(&format!("{}/{name}", paper.id))?.scenario()?;
+                    scenario.conditions.into_iter().map(|condition| condition.name).collect()
+                }
+                Source::Plan(_) | Source::Window(_) => vec![String::new()],
+            };
+        }
+        let mut set = check.set.clone();
+        set.extend(variant.iter().flat_map(|variant| variant.set.iter().cloned()));
+        let runs = if options.quick { check.quick_runs.or(check.runs) } else { check.runs };
+        let unit = |condition: &str| Unit {
+            paper: paper.id.clone(),
+            source: source.clone(),
+            condition: condition.to_owned(),
+            set: set.clone(),
+            runs,
+            seed: options.seed,
+        };
+        let comparison = |condition: String| Comparison {
+            check: check.clone(),
+            of: unit(&condition),
+            to: unit(check.to_in.as_ref().unwrap_or(&condition)),
+            condition,
+        };
+        all.push(conditions.into_iter().map(comparison).collect());
+    }
+    Ok(all)
+}
+
+/// The units that several claims need, in the order of the claims, each with the first claim that needs it.
+#[derive(Default)]
+struct Needs {
+    order: Vec<(Unit, String)>,
+    wanted: BTreeMap<Unit, Wanted>,
+}
+
+impl Needs {
+    fn add(&mut self, claim: &Claim, comparisons: &[Vec<Comparison>]) {
+        for comparison in comparisons.iter().flatten() {
+            self.one(claim, &comparison.of, &comparison.check.of, comparison.check.metric);
+            if comparison.check.compares() {
+                let (name, metric) = comparison.other();
+                self.one(claim, &comparison.to, name, metric);
+            }
+        }
+    }
+
+    fn one(&mut self, claim: &Claim, unit: &Unit, contender: &str, metric: crate::Metric) {
+        if !self.wanted.contains_key(unit) {
+            self.order.push((unit.clone(), claim.id.clone()));
+        }
+        self.wanted.entry(unit.clone()).or_default().add(contender, metric);
+    }
+}
+
+/// Judges the claims that `selected` accepts.
+///
+/// # Errors
+/// If a scenario is not valid, the journal cannot be written, or it was cancelled.
+pub fn reproduce(
+    papers: &[Paper],
+    selected: &dyn Fn(&Paper, &Claim) -> bool,
+    journal: &mut Journal,
+    options: &Options<'_>,
+) -> Result<Vec<Finding>, ReproduceError> {
+    let claims: Vec<(&Paper, &Claim)> = papers
+        .iter()
+        .flat_map(|paper| paper.claims.iter().map(move |claim| (paper, claim)))
+        .filter(|(paper, claim)| selected(paper, claim))
+        .collect();
+    let mut findings: Vec<Finding> = claims.iter().map(|(paper, claim)| Finding::of(paper, claim)).collect();
+    let simulated: Vec<usize> = (0..claims.len()).filter(|at| !claims[*at].1.checks.is_empty()).collect();
+    let mut done = 0;
+    let plain = pass(&claims, &simulated, &|_| None, journal, options, &mut done)?;
+    for (at, checks) in simulated.iter().zip(plain) {
+        findings[*at].status = status(&checks);
+        findings[*at].checks = checks;
+    }
+    let most = claims.iter().map(|(_, claim)| claim.variants.len()).max().unwrap_or(0);
+    for number in 0..if options.variants { most } else { 0 } {
+        let variant = |at: usize| {
+            let (paper, claim) = claims[at];
+            claim.variants.get(number).and_then(|name| paper.variant(name))
+        };
+        let open: Vec<usize> = simulated
+            .iter()
+            .copied()
+            .filter(|at| !matches!(findings[*at].status, Status::Holds | Status::Variant))
+            .filter(|at| variant(*at).is_some())
+            .collect();
+        let tried = pass(&claims, &open, &variant, journal, options, &mut done)?;
+        for (at, checks) in open.into_iter().zip(tried) {
+            let Some(Variant { name, what, .. }) = variant(at) else { continue };
+            let status = status(&checks);
+            if status == Status::Holds {
+                findings[at].status = Status::Variant;
+            }
+            findings[at].variants.push(Tried { name: name.clone(), what: what.clone(), status, checks });
+        }
+    }
+    for at in simulated {
+        findings[at].evidence = evidence(&findings[at]);
+    }
+    Ok(findings)
+}
+
+/// Measures and judges the claims at the places `which`, each with its variant.
+fn pass<'a>(
+    claims: &[(&'a Paper, &'a Claim)],
+    which: &[usize],
+    variant: &dyn Fn(usize) -> Option<&'a Variant>,
+    journal: &mut Journal,
+    options: &Options<'_>,
+    done: &mut usize,
+) -> Result<Vec<Vec<Checked>>, ReproduceError> {
+    let mut needs = Needs::default();
+    let mut planned = Vec::with_capacity(which.len());
+    for at in which {
+        let (paper, claim) = claims[*at];
+        let comparisons = comparisons(paper, claim, variant(*at), options)
+            .map_err(|error| ReproduceError::Measure(claim.id.clone(), error))?;
+        needs.add(claim, &comparisons);
+        planned.push(comparisons);
+    }
+    let mut keys = BTreeMap::new();
+    let total = *done + needs.order.len();
+    for (unit, claim) in &needs.order {
+        let key = measured(unit, &needs.wanted[unit], journal, options).map_err(|error| match error {
+            ReproduceError::Measure(_, error) => ReproduceError::Measure(claim.clone(), error),
+            error => error,
+        })?;
+        keys.insert(unit.clone(), key);
+        *done += 1;
+        (options.progress)(*done, total);
+    }
+    let find = |unit: &Unit| keys.get(unit).and_then(|key| journal.get(key));
+    let mut all = Vec::with_capacity(which.len());
+    for (at, comparisons) in which.iter().zip(planned) {
+        let checked: Result<Vec<Checked>, MeasureError> =
+            comparisons.iter().map(|comparisons| checked(comparisons, &find)).collect();
+        all.push(checked.map_err(|error| ReproduceError::Measure(claims[*at].1.id.clone(), error))?);
+    }
+    Ok(all)
+}
+
+/// Measures a unit, unless the journal has it, and returns its key.
+fn measured(
+    unit: &Unit,
+    wanted: &Wanted,
+    journal: &mut Journal,
+    options: &Options<'_>,
+) -> Result<String, ReproduceError> {
+    let failed = |error: MeasureError| match error {
+        MeasureError::Run(RunError::Cancelled) => ReproduceError::Cancelled,
+        error => ReproduceError::Measure(String::new(), error),
+    };
+    let key = Work::new(unit, wanted).map_err(failed)?.key;
+    let missing = match journal.get(&key) {
+        Some(measurement) => measurement.missing(wanted),
+        None => wanted.clone(),
+    };
+    if !missing.contenders.is_empty() {
+        let work = Work::new(unit, &missing).map_err(failed)?;
+        journal.add(work.measure(&missing, options.jobs, options.cancelled).map_err(failed)?)?;
+    }
+    Ok(key)
+}
+
+/// Judges one check.
+fn checked<'a>(
+    comparisons: &[Comparison],
+    find: &dyn Fn(&Unit) -> Option<&'a Measurement>,
+) -> Result<Checked, MeasureError> {
+    let missing = || MeasureError::Missing("a measurement is missing".to_owned());
+    let mut sides = Vec::with_capacity(comparisons.len());
+    for comparison in comparisons {
+        let check = &comparison.check;
+        let of = find(&comparison.of).ok_or_else(missing)?.get(&check.of, check.metric)?;
+        let to = match check.compares() {
+            false => None,
+            true => {
+                let (name, metric) = comparison.other();
+                Some(find(&comparison.to).ok_or_else(missing)?.get(name, metric)?)
+            }
+        };
+        sides.push(Sides { condition: &comparison.condition, of, to });
+    }
+    let Some(Comparison { check, .. }) = comparisons.first() else { return Err(missing()) };
+    let finite = |value: f64| value.is_finite().then_some(value);
+    let line = |judgement: Judgement| Line {
+        words: judge::words(check, &judgement),
+        status: judgement.status,
+        of: finite(judgement.of),
+        to: judgement.to.and_then(finite),
+        value: finite(judgement.value),
+        interval: judgement.interval.map(|interval| (interval.0, interval.1)),
+        runs: judgement.runs,
+        condition: judgement.condition,
+    };
+    let to = check.compares().then(|| match (&check.to, &check.to_in) {
+        (None, Some(condition)) => condition.clone(),
+        (name, _) => name.clone().unwrap_or_else(|| check.of.clone()),
+    });
+    let source = [&check.scenario, &check.plan, &check.window].into_iter().flatten().next();
+    Ok(Checked {
+        source: source.cloned().unwrap_or_default(),
+        required: judge::required(check),
+        names: (check.of.clone(), to),
+        unit: check.metric.unit().to_owned(),
+        lines: judge::judge(check, &sides, BOOTSTRAP_SEED).into_iter().map(line).collect(),
+    })
+}
+
+fn status(checks: &[Checked]) -> Status {
+    Status::all(checks.iter().flat_map(|check| check.lines.iter().map(|line| line.status)))
+}
+
+/// Returns the evidence in words: what does not hold first.
+fn evidence(finding: &Finding) -> String {
+    let lines = |checks: &[Checked]| {
+        let all = || checks.iter().flat_map(|check| &check.lines);
+        let bad = all().filter(|line| line.status != Status::Holds);
+        let good = all().filter(|line| line.status == Status::Holds);
+        let words = |line: &Line| match line.status {
+            Status::Holds => line.words.clone(),
+            status => format!("{} ({})", line.words, status.name()),
+        };
+        let mut texts: Vec<String> = bad.chain(good).map(words).collect();
+        let rest = texts.len().saturating_sub(6);
+        texts.truncate(6);
+        if rest > 0 {
+            texts.push(format!("and {rest} more"));
+        }
+        texts.join("; ")
+    };
+    let mut text = lines(&finding.checks);
+    for tried in &finding.variants {
+        match tried.status {
+            Status::Holds => text += &format!(". With {}: {}", tried.name, lines(&tried.checks)),
+            status => text += &format!(". With {}: {} too", tried.name, status.name()),
+        }
+    }
+    text
+}
+
+/// Returns the number of findings of each status, in the order of [`Status::ALL`].
+pub fn score<'a>(findings: impl Iterator<Item = &'a Finding>) -> [usize; 6] {
+    let mut counts = [0; 6];
+    for finding in findings {
+        if let Some(at) = Status::ALL.iter().position(|status| *status == finding.status) {
+            counts[at] += 1;
+        }
+    }
+    counts
+}

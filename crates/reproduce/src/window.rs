@@ -1,0 +1,299 @@
+//! The window simulation of the survey of coupled congestion controls (Telecom 2022, Section 7.4).
+//!
+//! Windows grow in steps of a round trip: in each cycle, which is the round trip of the first path, the flows
+//! whose round begins send their whole window into a FIFO of 80 packets, and a flow that loses packets
+//! reduces its window once. There are no packets, no acknowledgements in between, no slow start, no timeouts,
+//! and queues do not lengthen round trips.
+//!
+//! The survey gives the queue, the initial window of 10, the 600 cycles and the formulas of the windows. It
+//! does not give the rate of the links: here it is a parameter, 100 packets in a cycle unless set. Losses are
+//! shared by the flows in proportion to what they send in that cycle.
+
+use crate::measure::{Values, Wanted};
+use crate::metric::Quantity;
+
+/// Packets that the FIFO holds.
+const QUEUE: f64 = 80.0;
+/// The initial window, in packets.
+const INITIAL: f64 = 10.0;
+/// The number of cycles.
+const CYCLES: usize = 600;
+/// The least window, in packets.
+const LEAST: f64 = 1.0;
+
+/// A coupled control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Control {
+    Lia,
+    Olia,
+    Balia,
+    /// NewReno on each subflow.
+    Uncoupled,
+}
+
+impl Control {
+    fn of(name: &str) -> Option<Control> {
+        Some(match name {
+            "lia" => Control::Lia,
+            "olia" => Control::Olia,
+            "balia" => Control::Balia,
+            "uncoupled" => Control::Uncoupled,
+            _ => return None,
+        })
+    }
+}
+
+/// The parameters of a simulation, as `rtt=2 compete rate=100`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Setting {
+    /// The round trip of the second path in cycles.
+    rtt: usize,
+    /// Whether a TCP shares the link of the first subflow.
+    compete: bool,
+    /// Packets that a link sends in a cycle.
+    rate: f64,
+}
+
+/// A flow or subflow.
+#[derive(Clone, Copy, Debug)]
+struct Flow {
+    window: f64,
+    rtt: usize,
+    link: usize,
+    /// Packets since the last loss, and between the last two, for OLIA.
+    since_loss: f64,
+    between: f64,
+    /// The fraction of a packet that it has lost so far.
+    lost: f64,
+}
+
+impl Flow {
+    fn new(rtt: usize, link: usize) -> Flow {
+        Flow { window: INITIAL, rtt, link, since_loss: 0.0, between: 0.0, lost: 0.0 }
+    }
+
+    /// Packets in a cycle.
+    fn rate(&self) -> f64 {
+        self.window / self.rtt as f64
+    }
+}
+
+/// The windows in each cycle: of both subflows, and of the TCP.
+type Trace = Vec<[f64; 3]>;
+
+impl Setting {
+    /// Parses the parameters.
+    ///
+    /// # Errors
+    /// If one is unknown.
+    pub fn parse(text: &str) -> Result<Setting, String> {
+        let mut setting = Setting { rtt: 1, compete: false, rate: 100.0 };
+        for word in text.split_whitespace() {
+            let wrong = || {
+                format!("`{word}` is no parameter of the window simulation; there are rtt=N, compete, rate=N")
+            };
+            match word.split_once('=') {
+                None if word == "compete" => setting.compete = true,
+                Some(("rtt", value)) => {
+                    setting.rtt =
+                        value.parse().ok().filter(|rtt| (1..=100).contains(rtt)).ok_or_else(wrong)?;
+                }
+                Some(("rate", value)) => {
+                    let rate: Option<u32> = value.parse().ok();
+                    setting.rate = rate.filter(|rate| *rate > 0).map(f64::from).ok_or_else(wrong)?;
+                }
+                _ => return Err(wrong()),
+            }
+        }
+        Ok(setting)
+    }
+
+    /// Simulates, and returns the windows at the end of each cycle. The TCP is alone on a link of its own
+    /// unless it competes.
+    fn run(&self, control: Control) -> Trace {
+        let mut flows =
+            [Flow::new(1, 0), Flow::new(self.rtt, 1), Flow::new(1, if self.compete { 0 } else { 2 })];
+        let mut queues = [0.0_f64; 3];
+        let mut trace = Trace::with_capacity(CYCLES);
+        for cycle in 0..CYCLES {
+            let sends = |flow: &Flow| cycle % flow.rtt == 0;
+            for (link, queue) in queues.iter_mut().enumerate() {
+                let offered: f64 = flows
+                    .iter()
+                    .filter(|flow| flow.link == link && sends(flow))
+                    .map(|flow| flow.window)
+                    .sum();
+                let filled = (*queue + offered - self.rate).max(0.0);
+                let dropped = (filled - QUEUE).max(0.0);
+                *queue = filled - dropped;
+                for flow in flows.iter_mut().filter(|flow| flow.link == link && sends(flow)) {
+                    flow.lost += dropped * flow.window / offered;
+                }
+            }
+            let before = flows;
+            for place in 0..flows.len() {
+                if !sends(&before[place]) {
+                    continue;
+                }
+                let coupled = place < 2 && control != Control::Uncoupled;
+                let flow = &mut flows[place];
+                if flow.lost >= 1.0 {
+                    let reduction = match control {
+                        Control::Balia if coupled => balia_reduction(&before[..2], place),
+                        _ => 0.5,
+                    };
+                    flow.window = (flow.window * (1.0 - reduction)).max(LEAST);
+                    flow.between = flow.since_loss;
+                    (flow.since_loss, flow.lost) = (0.0, 0.0);
+                } else {
+                    // As many acknowledgements as packets in a round.
+                    let each = match (coupled, control) {
+                        (true, Control::Lia) => lia(&before[..2], place),
+                        (true, Control::Olia) => olia(&before[..2], place),
+                        (true, Control::Balia) => balia(&before[..2], place),
+                        _ => 1.0 / flow.window,
+                    };
+                    flow.since_loss += flow.window;
+                    flow.window = (flow.window + each * before[place].window).max(LEAST);
+                }
+            }
+            trace.push([flows[0].window, flows[1].window, flows[2].window]);
+        }
+        trace
+    }
+
+    /// Returns the wanted measures of the contenders `lia`, `olia`, `balia` and `uncoupled`: `window` (the mean)
+    /// and `window-most`, in packets, of both subflows together or with `.1` and `.2` of one, with a span of
+    /// cycles after `@`, and of the TCP with `beside`.
+    ///
+    /// # Errors
+    /// If there is no such contender or measure.
+    pub(crate) fn measure(&self, wanted: &Wanted) -> Result<Values, String> {
+        let mut values = Values::new();
+        for name in &wanted.contenders {
+            let control = Control::of(name).ok_or_else(|| {
+                format!("the window simulation has lia, olia, balia and uncoupled, and no `{name}`")
+            })?;
+            let trace = self.run(control);
+            let own = values.entry(name.clone()).or_default();
+            for metric in &wanted.metrics {
+                let window = |windows: &[f64; 3]| match (metric.beside, metric.path) {
+                    (true, _) => windows[2],
+                    (false, Some(path)) => windows[path.min(1)],
+                    (false, None) => windows[0] + windows[1],
+                };
+                let (from, to) = metric.span.unwrap_or((0.0, CYCLES as f64));
+                let seen = trace.iter().take(to as usize).skip(from as usize).map(window);
+                let value = match metric.quantity {
+                    Quantity::Window => seen.clone().sum::<f64>() / seen.count() as f64,
+                    Quantity::WindowMost => seen.fold(0.0, f64::max),
+                    _ => return Err(format!("the window simulation has no `{metric}`")),
+                };
+                own.insert(metric.to_string(), vec![value]);
+            }
+        }
+        Ok(values)
+    }
+}
+
+/// The increase of LIA for an acknowledgement (RFC 6356, the survey's equation 1).
+fn lia(flows: &[Flow], place: usize) -> f64 {
+    let total: f64 = flows.iter().map(|flow| flow.window).sum();
+    let rate: f64 = flows.iter().map(Flow::rate).sum();
+    let best = flows.iter().map(|flow| flow.rate() / flow.rtt as f64).fold(0.0, f64::max);
+    let alpha = total * best / (rate * rate);
+    (alpha / total).min(1.0 / flows[place].window)
+}
+
+/// The increase of OLIA (the survey's equation 4).
+fn olia(flows: &[Flow], place: usize) -> f64 {
+    let rate: f64 = flows.iter().map(Flow::rate).sum();
+    let quality = |flow: &Flow| flow.between.max(flow.since_loss).powi(2) / flow.rtt as f64;
+    let best_quality = flows.iter().map(quality).fold(0.0, f64::max);
+    let largest = flows.iter().map(|flow| flow.window).fold(0.0, f64::max);
+    let best = |flow: &Flow| quality(flow) >= best_quality;
+    let large = |flow: &Flow| flow.window >= largest;
+    let collected = flows.iter().filter(|flow| best(flow) && !large(flow)).count();
+    let flow = &flows[place];
+    let n = flows.len() as f64;
+    let alpha = if collected == 0 {
+        0.0
+    } else if best(flow) && !large(flow) {
+        1.0 / (n * collected as f64)
+    } else if large(flow) {
+        -1.0 / (n * flows.iter().filter(|flow| large(flow)).count() as f64)
+    } else {
+        0.0
+    };
+    flow.rate() / flow.rtt as f64 / (rate * rate) + alpha / flow.window
+}
+
+/// The ratio of the best rate to a subflow's.
+fn balia_alpha(flows: &[Flow], place: usize) -> f64 {
+    flows.iter().map(Flow::rate).fold(0.0, f64::max) / flows[place].rate()
+}
+
+/// The increase of BALIA (the survey's equation 6).
+fn balia(flows: &[Flow], place: usize) -> f64 {
+    let alpha = balia_alpha(flows, place);
+    let rate: f64 = flows.iter().map(Flow::rate).sum();
+    let own = flows[place].rate() / flows[place].rtt as f64 / (rate * rate);
+    own * (1.0 + alpha) / 2.0 * (4.0 + alpha) / 5.0
+}
+
+/// The part of the window that BALIA gives up at a loss.
+fn balia_reduction(flows: &[Flow], place: usize) -> f64 {
+    0.5 * balia_alpha(flows, place).min(1.5)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trace(text: &str) -> Trace {
+        let (control, rest) = text.split_once(' ').unwrap_or((text, ""));
+        Setting::parse(rest).unwrap().run(Control::of(control).unwrap())
+    }
+
+    fn mean(trace: &Trace, place: usize) -> f64 {
+        trace.iter().map(|windows| windows[place]).sum::<f64>() / trace.len() as f64
+    }
+
+    #[test]
+    fn two_equal_subflows_grow_by_a_quarter_each_and_a_tcp_by_one() {
+        for control in ["lia", "olia", "balia"] {
+            let [first, second, tcp] = trace(&format!("{control} rate=10000"))[99];
+            assert!((first - 35.0).abs() < 0.1 && (second - 35.0).abs() < 0.1, "{control}: {first} {second}");
+            assert!((tcp - 110.0).abs() < 1e-6);
+        }
+    }
+
+    #[test]
+    fn two_tcps_share_a_link() {
+        let trace = trace("uncoupled compete");
+        assert!((mean(&trace, 0) / mean(&trace, 2) - 1.0).abs() < 0.05);
+    }
+
+    #[test]
+    fn a_lone_tcp_has_the_sawtooth_of_its_link_and_queue() {
+        // A round of W fills C and the queue of 80, which the next rounds of W/2 leave empty again.
+        let most = trace("uncoupled")[100..].iter().map(|windows| windows[2]).fold(0.0, f64::max);
+        let least = trace("uncoupled")[100..].iter().map(|windows| windows[2]).fold(f64::INFINITY, f64::min);
+        assert!((least / most - 0.5).abs() < 0.02, "{least} {most}");
+        assert!(most > 100.0 && most < 180.0, "{most}");
+    }
+
+    #[test]
+    fn a_coupled_subflow_yields_to_a_tcp_where_the_other_has_a_path_of_its_own() {
+        let trace = trace("lia compete");
+        assert!(mean(&trace, 0) < 0.7 * mean(&trace, 2));
+        assert!(mean(&trace, 1) > mean(&trace, 0));
+    }
+
+    #[test]
+    fn an_unknown_parameter_is_an_error() {
+        for wrong in ["lia", "rtt=0", "rate=x", "queue=80"] {
+            assert!(Setting::parse(wrong).is_err_and(|error| error.contains(wrong)), "{wrong}");
+        }
+    }
+}

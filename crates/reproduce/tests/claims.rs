@@ -1,0 +1,134 @@
+//! The files of claims: complete, valid, and about tests and scenarios that exist.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use anabranch_lab::scenario::library::PAPERS;
+use anabranch_reproduce::claims::{Kind, Paper};
+use anabranch_reproduce::measure::{Source, Unit, Wanted, Work};
+use anabranch_reproduce::{library, recorded};
+
+fn papers() -> Vec<Paper> {
+    library::papers().unwrap()
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().and_then(Path::parent).unwrap()
+}
+
+#[test]
+fn every_row_of_the_four_papers_is_there() {
+    let expected = [("dmptcp", 'D', 44), ("cp", 'C', 28), ("stms", 'M', 24), ("coupled", 'V', 27)];
+    let papers = papers();
+    assert_eq!(papers.len(), expected.len());
+    for (paper, (id, letter, count)) in papers.iter().zip(expected) {
+        assert_eq!(paper.id, id);
+        let ids: Vec<&str> = paper.claims.iter().map(|claim| claim.id.as_str()).collect();
+        assert_eq!(ids, (1..=count).map(|number| format!("{letter}{number}")).collect::<Vec<_>>());
+    }
+    assert_eq!(papers.iter().map(|paper| paper.claims.len()).sum::<usize>(), 123);
+}
+
+#[test]
+fn every_named_test_exists() {
+    for paper in papers() {
+        for claim in paper.claims.iter().filter(|claim| claim.kind == Kind::Unit) {
+            let test = claim.test.as_deref().unwrap();
+            let (file, name) = test.split_once("::").unwrap();
+            let text = std::fs::read_to_string(root().join(file)).unwrap();
+            let at = text.find(&format!("fn {name}()")).unwrap_or_else(|| panic!("{}: {test}", claim.id));
+            assert!(text[..at].trim_end().ends_with("#[test]"), "{}: {test} is no test", claim.id);
+        }
+    }
+}
+
+#[test]
+fn a_claim_without_checks_says_why_and_a_claim_with_checks_has_a_reason_for_its_ranges() {
+    for paper in papers() {
+        for claim in paper.claims.iter().filter(|claim| claim.kind == Kind::Scenario) {
+            assert!(!claim.reason.is_empty(), "{}", claim.id);
+        }
+    }
+}
+
+/// Every condition, contender and measure of every check and variant exists.
+#[test]
+fn every_check_can_be_measured() {
+    for paper in papers() {
+        for claim in &paper.claims {
+            let plain: Vec<String> = Vec::new();
+            let variants = claim.variants.iter().map(|name| &paper.variant(name).unwrap().set);
+            for set in std::iter::once(&plain).chain(variants) {
+                for check in &claim.checks {
+                    let source = match (&check.scenario, &check.plan, &check.window) {
+                        (Some(name), _, _) => Source::Scenario(name.clone()),
+                        (_, Some(name), _) => Source::Plan(name.clone()),
+                        (_, _, text) => Source::Window(text.clone().unwrap()),
+                    };
+                    let conditions = check.conditions.iter().chain(&check.to_in).cloned();
+                    let mut conditions: Vec<String> = conditions.collect();
+                    if conditions.is_empty() {
+                        conditions.push(String::new());
+                    }
+                    for condition in conditions {
+                        let unit = Unit {
+                            paper: paper.id.clone(),
+                            source: source.clone(),
+                            condition,
+                            set: [check.set.clone(), set.clone()].concat(),
+                            runs: Some(1),
+                            seed: None,
+                        };
+                        let mut wanted = Wanted::default();
+                        wanted.add(&check.of, check.metric);
+                        if let Some(to) = &check.to {
+                            wanted.add(to, check.metric);
+                        }
+                        if let Err(error) = Work::new(&unit, &wanted) {
+                            panic!("{}: {error}", claim.id);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_scenario_file_is_built_in_and_used() {
+    let mut used: BTreeSet<String> = BTreeSet::new();
+    for paper in papers() {
+        for check in paper.claims.iter().flat_map(|claim| &claim.checks) {
+            used.extend(check.scenario.iter().map(|name| format!("{}/{name}", paper.id)));
+            used.extend(check.plan.iter().map(|name| format!("{}/{name}", paper.id)));
+        }
+    }
+    let mut files = BTreeSet::new();
+    for paper in library::names() {
+        for entry in std::fs::read_dir(root().join("scenarios").join(paper)).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            if let Some(name) = name.strip_suffix(".toml").filter(|name| *name != "claims") {
+                let name = name.strip_suffix(".plan").unwrap_or(name);
+                files.insert(format!("{paper}/{name}"));
+            }
+        }
+    }
+    let built_in: BTreeSet<String> = PAPERS.iter().map(|scenario| scenario.name.to_owned()).collect();
+    assert_eq!(built_in, files);
+    assert_eq!(used, files);
+}
+
+/// A verdict is recorded for every claim that has one, and for no other.
+#[test]
+fn the_recorded_verdicts_are_those_of_the_claims() {
+    let recorded = recorded::recorded().unwrap();
+    let ids: BTreeSet<&str> = recorded.findings.iter().map(|finding| finding.id.as_str()).collect();
+    let papers = papers();
+    let known: BTreeSet<&str> =
+        papers.iter().flat_map(|paper| paper.claims.iter().map(|claim| claim.id.as_str())).collect();
+    assert!(ids.is_subset(&known));
+    assert_eq!(
+        ids, known,
+        "`anabranch reproduce --full --out DIR` makes DIR/results.json, which is recorded"
+    );
+}
