@@ -1,4 +1,4 @@
-//! Samples: a row for each flow of each run, as CSV or NDJSON.
+//! Samples: a row for each flow of each run, as CSV, as NDJSON, or as cells for tables of other programs.
 //!
 //! Rows are written as runs end, in the order of condition, contender, run and flow, whatever the number of
 //! threads. Selection runs have no rows, so that a mean over a file equals the mean in the table.
@@ -70,21 +70,51 @@ impl core::fmt::Display for SamplesError {
 
 impl std::error::Error for SamplesError {}
 
+/// The type of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Text.
+    Text,
+    /// A whole number, 0 or greater.
+    Count,
+    /// A number.
+    Number,
+    /// True or false.
+    Flag,
+}
+
 /// One value of a row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
-enum Cell<'a> {
+pub enum Cell<'a> {
+    /// A text of the scenario.
     Text(&'a str),
+    /// Another text.
     Owned(String),
+    /// A whole number.
     Count(u64),
+    /// A number.
     Number(f64),
+    /// True or false.
     Flag(bool),
+    /// No value, which fits every type.
     Missing,
 }
 
 impl Cell<'_> {
     fn time(span: Option<Duration>) -> Cell<'static> {
         span.map_or(Cell::Missing, |span| Cell::Number(span.as_secs_f64()))
+    }
+
+    /// True if it can be in a column of this type.
+    pub fn fits(&self, kind: Kind) -> bool {
+        match self {
+            Cell::Text(_) | Cell::Owned(_) => kind == Kind::Text,
+            Cell::Count(_) => kind == Kind::Count,
+            Cell::Number(_) => kind == Kind::Number,
+            Cell::Flag(_) => kind == Kind::Flag,
+            Cell::Missing => true,
+        }
     }
 }
 
@@ -101,12 +131,91 @@ impl core::fmt::Display for Cell<'_> {
     }
 }
 
-/// A row: the columns in their order.
-struct Row<'a>(Vec<(&'a str, Cell<'a>)>);
+/// The columns before those with the bytes of each path.
+const COLUMNS: &[(&str, Kind)] = &[
+    ("schema", Kind::Count),
+    ("condition", Kind::Text),
+    ("scheduler", Kind::Text),
+    ("class", Kind::Text),
+    ("congestion", Kind::Text),
+    ("path", Kind::Text),
+    ("first_path", Kind::Text),
+    ("run", Kind::Count),
+    // As text in JSON: many readers keep 53 bits of a number.
+    ("run_seed", Kind::Text),
+    ("flow", Kind::Count),
+    ("size_bytes", Kind::Count),
+    ("start_s", Kind::Number),
+    ("finished", Kind::Flag),
+    ("outcome", Kind::Text),
+    ("connected_s", Kind::Number),
+    ("fct_s", Kind::Number),
+    ("acked_s", Kind::Number),
+    ("time_s", Kind::Number),
+    ("lower_bound_s", Kind::Number),
+    ("delivered_bytes", Kind::Count),
+    ("goodput_bps", Kind::Count),
+    ("data_segments", Kind::Count),
+    ("retransmitted_segments", Kind::Count),
+    ("reinjected_segments", Kind::Count),
+    ("duplicate_bytes", Kind::Count),
+    ("rto_count", Kind::Count),
+    ("subflows_used", Kind::Count),
+];
 
-impl Serialize for Row<'_> {
+/// The columns of the samples of a scenario.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// The names of all paths of all conditions.
+    paths: Vec<String>,
+    columns: Vec<(String, Kind)>,
+}
+
+impl Layout {
+    /// Returns the columns of `scenario`.
+    pub fn new(scenario: &Scenario) -> Layout {
+        let mut columns: Vec<_> = COLUMNS.iter().map(|(name, kind)| ((*name).to_owned(), *kind)).collect();
+        let mut paths: Vec<String> = Vec::new();
+        for path in scenario.conditions.iter().flat_map(|condition| condition.experiment.paths()) {
+            if !paths.contains(&path.name) {
+                paths.push(path.name.clone());
+                columns.push((format!("{BYTES_BY_PATH}{}", path.name), Kind::Count));
+            }
+        }
+        Layout { paths, columns }
+    }
+
+    /// Returns the names and types of the columns.
+    pub fn columns(&self) -> &[(String, Kind)] {
+        &self.columns
+    }
+
+    /// Passes the rows of a run to `each`, with a cell for each column: the flows of the contender, then the
+    /// competing TCPs.
+    pub fn rows<E>(
+        &self,
+        scenario: &Scenario,
+        job: &Job,
+        result: &RunResult,
+        mut each: impl FnMut(&[Cell<'_>]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let run = Run::new(scenario, job, &self.paths);
+        let mut numbers = [0_u64; 2];
+        for flow in &result.flows {
+            let number = &mut numbers[usize::from(flow.class == Class::Beside)];
+            *number += 1;
+            each(&run.row(flow, *number))?;
+        }
+        Ok(())
+    }
+}
+
+/// A row as a JSON object.
+struct Object<'a>(&'a [(String, Kind)], &'a [Cell<'a>]);
+
+impl Serialize for Object<'_> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(name, cell)| (name, cell)))
+        serializer.collect_map(self.0.iter().map(|(name, _)| name).zip(self.1))
     }
 }
 
@@ -122,8 +231,7 @@ pub struct Samples {
     format: Format,
     whole: WholeFile,
     out: BufWriter<File>,
-    /// The names of all paths of all conditions, and those of their columns.
-    paths: Vec<(String, String)>,
+    layout: Layout,
     has_header: bool,
 }
 
@@ -137,14 +245,8 @@ impl Samples {
         let failed = |error| SamplesError::Io(path.to_owned(), error);
         let whole = WholeFile::create(path).map_err(failed)?;
         let file = whole.file().try_clone().map_err(failed)?;
-        let mut paths: Vec<(String, String)> = Vec::new();
-        for path in scenario.conditions.iter().flat_map(|condition| condition.experiment.paths()) {
-            if !paths.iter().any(|(name, _)| *name == path.name) {
-                paths.push((path.name.clone(), format!("{BYTES_BY_PATH}{}", path.name)));
-            }
-        }
         let out = BufWriter::with_capacity(1 << 16, file);
-        Ok(Samples { path: path.to_owned(), format, whole, out, paths, has_header: false })
+        Ok(Samples { path: path.to_owned(), format, whole, out, layout: Layout::new(scenario), has_header: false })
     }
 
     /// Writes the rows of a run: the flows of the contender, then the competing TCPs.
@@ -152,17 +254,26 @@ impl Samples {
     /// # Errors
     /// If writing fails.
     pub fn write(&mut self, scenario: &Scenario, job: &Job, result: &RunResult) -> Result<(), SamplesError> {
-        let columns = Columns::new(scenario, job, &self.paths);
-        let mut numbers = [0_u64; 2];
-        let numbered = result.flows.iter().map(|flow| {
-            let number = &mut numbers[usize::from(flow.class == Class::Beside)];
-            *number += 1;
-            (flow, *number)
-        });
-        let rows = numbered.map(|(flow, number)| columns.row(flow, number));
+        let Samples { layout, out, .. } = self;
         let written = match self.format {
-            Format::Ndjson => ndjson(&mut self.out, rows),
-            Format::Csv => csv(&mut self.out, rows, !self.has_header),
+            Format::Ndjson => layout.rows(scenario, job, result, |row| {
+                serde_json::to_writer(&mut *out, &Object(&layout.columns, row))?;
+                out.write_all(b"\n")
+            }),
+            Format::Csv => {
+                let mut writer = csv::Writer::from_writer(out);
+                let header = !self.has_header && !result.flows.is_empty();
+                let begun = match header {
+                    true => writer.write_record(layout.columns.iter().map(|(name, _)| name)),
+                    false => Ok(()),
+                };
+                begun.map_err(io::Error::from).and_then(|()| {
+                    layout.rows(scenario, job, result, |row| {
+                        writer.write_record(row.iter().map(ToString::to_string)).map_err(io::Error::from)
+                    })?;
+                    writer.flush()
+                })
+            }
         };
         self.has_header |= !result.flows.is_empty();
         written.map_err(|error| SamplesError::Io(self.path.clone(), error))
@@ -182,27 +293,27 @@ impl Samples {
 }
 
 /// Makes the rows of a run.
-struct Columns<'a> {
+struct Run<'a> {
     scenario: &'a Scenario,
     condition: &'a Condition,
     job: &'a Job,
     entrant: Entrant<'a>,
     /// The congestion control of the contender, and of the competing TCPs.
     congestion: [String; 2],
-    /// The names of paths and of their columns.
-    paths: &'a [(String, String)],
+    /// The names of the paths that have a column.
+    paths: &'a [String],
 }
 
-impl<'a> Columns<'a> {
-    fn new(scenario: &'a Scenario, job: &'a Job, paths: &'a [(String, String)]) -> Columns<'a> {
+impl<'a> Run<'a> {
+    fn new(scenario: &'a Scenario, job: &'a Job, paths: &'a [String]) -> Run<'a> {
         let condition = &scenario.conditions[job.condition];
         let configs = [&condition.configs[job.contender], &condition.beside_config()];
         let congestion = configs.map(|config| config.congestion.name().to_owned());
-        Columns { scenario, condition, job, entrant: Entrant::of(scenario, job), congestion, paths }
+        Run { scenario, condition, job, entrant: Entrant::of(scenario, job), congestion, paths }
     }
 
-    fn row<'b>(&'b self, flow: &'b FlowResult, number: u64) -> Row<'b> {
-        let Columns { scenario, condition, job, entrant, congestion, .. } = self;
+    fn row<'b>(&'b self, flow: &'b FlowResult, number: u64) -> Vec<Cell<'b>> {
+        let Run { scenario, condition, job, entrant, congestion, .. } = self;
         let paths = condition.experiment.paths();
         let report = &flow.report;
         let name = |position: usize| Cell::Text(&paths[position].name);
@@ -211,61 +322,40 @@ impl<'a> Columns<'a> {
             Class::Contender => ("contender", Cell::Text(&entrant.name), &congestion[0]),
             Class::Beside => ("beside", Cell::Owned(report::beside_name(&entrant.name)), &congestion[1]),
         };
-        let mut cells = vec![
-            ("schema", Cell::Count(SCHEMA.into())),
-            ("condition", Cell::Text(&condition.name)),
-            ("scheduler", scheduler),
-            ("class", Cell::Text(class)),
-            ("congestion", Cell::Text(congestion)),
-            ("path", if plain { name(flow.path) } else { Cell::Missing }),
-            ("first_path", name(flow.path)),
-            ("run", Cell::Count(job.run.into())),
-            // As text in JSON: many readers keep 53 bits of a number.
-            ("run_seed", Cell::Owned(scenario.run_seed(job.run).to_string())),
-            ("flow", Cell::Count(number)),
-            ("size_bytes", report.size.map_or(Cell::Missing, |size| Cell::Count(size.0))),
-            ("start_s", Cell::Number(report.start.as_secs_f64())),
-            ("finished", Cell::Flag(report::is_complete(flow, report::is_bulk(condition)))),
-            ("outcome", Cell::Owned(outcome(&report.outcome))),
-            ("connected_s", Cell::time(report.connected)),
-            ("fct_s", Cell::time(report.fct)),
-            ("acked_s", Cell::time(report.acked)),
-            ("time_s", Cell::time(Some(flow.time))),
-            ("lower_bound_s", Cell::time(Some(flow.lower_bound))),
-            ("delivered_bytes", Cell::Count(report.delivered)),
-            ("goodput_bps", Cell::Count(flow.goodput().0)),
-            ("data_segments", Cell::Count(report.data_segments)),
-            ("retransmitted_segments", Cell::Count(report.retransmitted_segments)),
-            ("reinjected_segments", Cell::Count(flow.reinjected_segments)),
-            ("duplicate_bytes", Cell::Count(report.duplicate_bytes)),
-            ("rto_count", Cell::Count(report.rto_count)),
-            ("subflows_used", Cell::Count(report.subflows_used.into())),
+        let cells: [Cell<'b>; COLUMNS.len()] = [
+            Cell::Count(SCHEMA.into()),
+            Cell::Text(&condition.name),
+            scheduler,
+            Cell::Text(class),
+            Cell::Text(congestion),
+            if plain { name(flow.path) } else { Cell::Missing },
+            name(flow.path),
+            Cell::Count(job.run.into()),
+            Cell::Owned(scenario.run_seed(job.run).to_string()),
+            Cell::Count(number),
+            report.size.map_or(Cell::Missing, |size| Cell::Count(size.0)),
+            Cell::Number(report.start.as_secs_f64()),
+            Cell::Flag(report::is_complete(flow, report::is_bulk(condition))),
+            Cell::Owned(outcome(&report.outcome)),
+            Cell::time(report.connected),
+            Cell::time(report.fct),
+            Cell::time(report.acked),
+            Cell::time(Some(flow.time)),
+            Cell::time(Some(flow.lower_bound)),
+            Cell::Count(report.delivered),
+            Cell::Count(flow.goodput().0),
+            Cell::Count(report.data_segments),
+            Cell::Count(report.retransmitted_segments),
+            Cell::Count(flow.reinjected_segments),
+            Cell::Count(report.duplicate_bytes),
+            Cell::Count(report.rto_count),
+            Cell::Count(report.subflows_used.into()),
         ];
-        for (path, column) in self.paths {
+        let by_path = self.paths.iter().map(|path| {
             let position = paths.iter().position(|other| other.name == *path);
             let bytes = position.and_then(|position| report.bytes_by_path.get(position));
-            cells.push((column, bytes.map_or(Cell::Missing, |bytes| Cell::Count(*bytes))));
-        }
-        Row(cells)
+            bytes.map_or(Cell::Missing, |bytes| Cell::Count(*bytes))
+        });
+        cells.into_iter().chain(by_path).collect()
     }
-}
-
-fn ndjson<'a>(mut out: impl io::Write, rows: impl Iterator<Item = Row<'a>>) -> io::Result<()> {
-    for row in rows {
-        serde_json::to_writer(&mut out, &row)?;
-        out.write_all(b"\n")?;
-    }
-    Ok(())
-}
-
-/// Writes rows, preceded by the header if `with_header`.
-fn csv<'a>(out: impl io::Write, rows: impl Iterator<Item = Row<'a>>, with_header: bool) -> io::Result<()> {
-    let mut writer = csv::Writer::from_writer(out);
-    for (at, row) in rows.enumerate() {
-        if with_header && at == 0 {
-            writer.write_record(row.0.iter().map(|(name, _)| name))?;
-        }
-        writer.write_record(row.0.iter().map(|(_, cell)| cell.to_string()))?;
-    }
-    writer.flush()
 }
