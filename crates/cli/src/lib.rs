@@ -27,7 +27,9 @@ use std::process::ExitCode;
 use clap::{FromArgMatches, Parser};
 
 pub use crate::failure::Failure;
-pub use crate::verbs::sweep::directory::{Columns as SweepColumns, Directory as SweepDirectory};
+pub use crate::verbs::sweep::directory::{
+    Columns as SweepColumns, Directory as SweepDirectory, RESULT_COLUMNS, cells as result_cells,
+};
 
 /// Multipath TCP, simulated: which scheduler serves your paths and your traffic best?
 #[derive(Parser)]

@@ -1,15 +1,48 @@
-//! The extension module.
+//! The extension module `anabranch._anabranch`.
+//!
+//! It converts arguments and results, and nothing else: scenarios and errors are those of `anabranch-lab`, texts
+//! those of `anabranch-cli`. The package in `python/anabranch` gives it types, names and plots.
+
 #![warn(unreachable_pub)]
+
+mod advise;
+mod compare;
+mod errors;
+mod scenario;
+mod scheduler;
+mod sweep;
+mod table;
+mod view;
+mod work;
+
 use pyo3::prelude::*;
 
-#[pyclass]
-struct Foo { #[pyo3(get)] a: u64 }
-
-#[pymethods]
-impl Foo { #[new] fn new() -> Foo { Foo { a: 1 } } fn b(&self) -> u64 { self.a } }
+/// Runs the command line `words`, and returns its exit code.
+#[pyfunction]
+fn command(py: Python<'_>, words: Vec<std::ffi::OsString>) -> u8 {
+    let code = py.detach(|| anabranch_cli::main(words));
+    // An exit code can be compared but not read.
+    (0..=u8::MAX).find(|number| std::process::ExitCode::from(*number) == code).unwrap_or(1)
+}
 
 #[pymodule]
 mod _anabranch {
     #[pymodule_export]
-    use super::Foo;
+    use super::advise::{Advice, advise};
+    #[pymodule_export]
+    use super::command;
+    #[pymodule_export]
+    use super::compare::{Comparison, compare};
+    #[pymodule_export]
+    use super::scenario::{Document, Summary, builtin_scenarios};
+    #[pymodule_export]
+    use super::scheduler::{Assign, Contender, Recall, Wait};
+    #[pymodule_export]
+    use super::sweep::{Plan, Sweep};
+    #[pymodule_export]
+    use super::table::Table;
+    #[pymodule_export]
+    use super::view::{Event, Pending, Subflow, View};
+    #[pymodule_export]
+    const VERSION: &str = env!("CARGO_PKG_VERSION");
 }

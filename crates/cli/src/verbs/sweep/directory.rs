@@ -177,7 +177,7 @@ pub struct Columns {
 }
 
 /// The columns after the values of the point.
-const RESULT_COLUMNS: &[(&str, Kind)] = &[
+pub const RESULT_COLUMNS: &[(&str, Kind)] = &[
     ("scenario_hash", Kind::Text),
     ("runs", Kind::Integer),
     ("condition", Kind::Text),
@@ -255,7 +255,7 @@ impl Columns {
 }
 
 /// Returns the cells of [`RESULT_COLUMNS`].
-fn cells<'a>(result: &'a PointResult, row: &'a PointRow) -> [Cell<'a>; RESULT_COLUMNS.len()] {
+pub fn cells<'a>(result: &'a PointResult, row: &'a PointRow) -> [Cell<'a>; RESULT_COLUMNS.len()] {
     let low = |ends: Option<(f64, f64)>| Cell::from(ends.map(|ends| ends.0));
     let high = |ends: Option<(f64, f64)>| Cell::from(ends.map(|ends| ends.1));
     [
