@@ -39,6 +39,11 @@ pub(crate) fn run(py: Python<'_>, error: &RunError) -> PyErr {
     }
 }
 
+/// A scheduler in Python that answers no decision.
+pub(crate) fn scheduler(py: Python<'_>, message: &str) -> PyErr {
+    raised(py, "SchedulerError", (message,))
+}
+
 /// The error of a sweep.
 pub(crate) fn sweep(py: Python<'_>, error: &SweepError) -> PyErr {
     match error {

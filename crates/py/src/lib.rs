@@ -7,7 +7,9 @@
 
 mod advise;
 mod compare;
+mod dmptcp;
 mod errors;
+mod run;
 mod scenario;
 mod scheduler;
 mod sweep;
@@ -33,6 +35,10 @@ mod _anabranch {
     use super::command;
     #[pymodule_export]
     use super::compare::{Comparison, compare};
+    #[pymodule_export]
+    use super::dmptcp::{model, select};
+    #[pymodule_export]
+    use super::run::run;
     #[pymodule_export]
     use super::scenario::{Document, Summary, builtin_scenarios};
     #[pymodule_export]

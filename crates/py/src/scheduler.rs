@@ -9,10 +9,11 @@ use anabranch_stack::scheduler::{
 };
 use anabranch_stack::seq::DataRange;
 use anabranch_units::{Duration, Time};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
 
+use crate::errors;
 use crate::view::{Event, Subflow, View};
 use crate::work::Control;
 
@@ -159,7 +160,8 @@ fn decision(answer: &Bound<'_, PyAny>) -> PyResult<Decision> {
         return Ok(recall.get().0);
     }
     let found = answer.get_type().name()?;
-    Err(PyTypeError::new_err(format!("`decide` returned {found}; return Assign, Recall or Wait")))
+    let message = format!("`decide` returned {found}; return Assign, Recall or Wait");
+    Err(errors::scheduler(answer.py(), &message))
 }
 
 /// A contender whose scheduler is in Python.

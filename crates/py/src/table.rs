@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use anabranch_table::{Cell, Column, Kind};
+use arrow_array::cast::AsArray as _;
 use arrow_array::builder::{ArrayBuilder, BooleanBuilder, Float64Builder, Int64Builder, StringViewBuilder};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchIterator};
+use arrow_array::types::{Float64Type, Int64Type};
+use arrow_array::{Array as _, ArrayRef, RecordBatch, RecordBatchIterator};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
+use pyo3::types::{PyCapsule, PyList};
 
 /// A table of results.
 #[pyclass(frozen, module = "anabranch._anabranch")]
@@ -50,6 +52,22 @@ impl Table {
         self.batches.iter().map(RecordBatch::get_array_memory_size).sum()
     }
 
+    /// The values of a column.
+    fn column<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyList>> {
+        let Ok(at) = self.schema.index_of(name) else {
+            let names = self.columns().join(", ");
+            return Err(PyKeyError::new_err(format!("there is no column `{name}`; there are {names}")));
+        };
+        let list = PyList::empty(py);
+        for batch in &self.batches {
+            let column = batch.column(at);
+            for row in 0..batch.num_rows() {
+                list.append(value(py, column, row)?)?;
+            }
+        }
+        Ok(list)
+    }
+
     /// Returns the rows of `tables` one after another, without a copy.
     #[staticmethod]
     fn concat(tables: Vec<Bound<'_, Table>>) -> PyResult<Table> {
@@ -65,7 +83,18 @@ impl Table {
     }
 }
 
-/// The values of a column.
+/// Returns a value of a column; none if it is missing.
+fn value<'py>(py: Python<'py>, column: &ArrayRef, row: usize) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match column.data_type() {
+        _ if column.is_null(row) => py.None().into_bound(py),
+        DataType::Utf8View => column.as_string_view().value(row).into_pyobject(py)?.into_any(),
+        DataType::Int64 => column.as_primitive::<Int64Type>().value(row).into_pyobject(py)?.into_any(),
+        DataType::Float64 => column.as_primitive::<Float64Type>().value(row).into_pyobject(py)?.into_any(),
+        _ => column.as_boolean().value(row).into_pyobject(py)?.to_owned().into_any(),
+    })
+}
+
+/// The values of a column that is being filled.
 enum Values {
     Text(StringViewBuilder),
     Integer(Int64Builder),
