@@ -1,7 +1,7 @@
 """Multipath TCP, simulated: which scheduler serves your paths and your traffic best?
 
 >>> import anabranch
->>> result = anabranch.compare("wifi-lte", runs=2, schedulers=["tcp", "min_rtt"])
+>>> result = anabranch.compare("figure8", runs=2, schedulers=["tcp", "min_rtt"])
 >>> [row.scheduler for row in result.rows]
 ['tcp', 'min_rtt']
 

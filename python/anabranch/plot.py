@@ -86,7 +86,8 @@ class ComparisonPlots:
         drawn.set_ylim(0, 1.02)
         drawn.set_xlabel("completion time, ms")
         drawn.set_ylabel("share of flows")
-        drawn.legend()
+        if drawn.lines:
+            drawn.legend()
         if condition:
             drawn.set_title(condition)
         return drawn

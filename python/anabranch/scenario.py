@@ -40,7 +40,7 @@ class Scenario:
     >>> from anabranch import Path, Scenario
     >>> scenario = Scenario([Path("50 Mbit/s", "20 ms"), Path("10 Mbit/s", "60 ms")], size="300 KB", runs=5)
     >>> scenario.paths, scenario.contenders, scenario.runs
-    (['1', '2'], ['tcp', 'min_rtt', 'dmptcp'], 5)
+    (['1', '2'], ['tcp', 'linux', 'min_rtt', 'dmptcp'], 5)
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Scenario:
          --> scenario:1:9
           |
         1 | path = [{ rate = '1 Mbit/s' }]
-          |         ^^^^^^^^^^^^^^^^^^^^^^
+          |         ^^^^^^^^^^^^^^^^^^^^^
           = help: add for example `rtt = "20 ms"`
         """
         scenario = cls.__new__(cls)

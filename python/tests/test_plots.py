@@ -17,7 +17,7 @@ mpl.use("Agg")
 
 @pytest.fixture(scope="module")
 def result() -> anabranch.Comparison:
-    return anabranch.compare("wifi-lte", runs=3)
+    return anabranch.compare("figure8", runs=3)
 
 
 @pytest.fixture(autouse=True)

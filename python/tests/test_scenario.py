@@ -67,7 +67,7 @@ def test_an_error_in_a_file_has_its_place(tmp_path: File) -> None:
         (lambda: Scenario({"path": [{1: 2}]}), "the key 1"),
         (lambda: Scenario({"path": object()}), "object"),
         (lambda: Scenario({"name": "\ud800"}), "surrogate"),
-        (lambda: Scenario({"a": 1 << 80}), "TOML"),
+        (lambda: Scenario({"a": 1 << 80}), "too large"),
         (lambda: Scenario(3), "no scenario"),  # type: ignore[arg-type]
         (lambda: Scenario([3]), "no path"),  # type: ignore[list-item]
         (lambda: Scenario(TWO, schedulers=["min_rt"]), "min_rt"),
@@ -116,15 +116,15 @@ def test_html_shows_names_as_text() -> None:
 def test_a_graph_and_its_tables_are_the_same_scenario() -> None:
     graph: Any = nx.Graph()
     graph.add_node("c")
-    graph.add_node("s")
     graph.add_node("r", kind="router")
+    graph.add_node("s")
     graph.add_edge("c", "r", rate="10 Mbit/s", delay="5 ms", name="up")
     graph.add_edge("c", "s", rate="20 Mbit/s", delay="9 ms", name="direct")
     graph.add_edge("r", "s", rate="50 Mbit/s", delay="1 ms", name="core")
     traffic = {"from": "c", "to": "s", "size": "1 MB"}
     drawn = Scenario(graph, traffic=traffic)
     tables: dict[str, Any] = {
-        "node": [Node("c"), Node("s"), Node("r", "router")],
+        "node": [Node("c"), Node("r", "router"), Node("s")],
         "link": [
             Link("c", "r", "10 Mbit/s", "5 ms", name="up"),
             Link("c", "s", "20 Mbit/s", "9 ms", name="direct"),
