@@ -1,4 +1,5 @@
-"""Multipath TCP, simulated: which scheduler serves your paths and your traffic best?
+"""
+Multipath TCP, simulated: which scheduler serves your paths and your traffic best?
 
 >>> import anabranch
 >>> result = anabranch.compare("figure8", runs=2, schedulers=["tcp", "min_rtt"])
@@ -8,8 +9,7 @@
 docs/python.md is the guide.
 """
 
-from anabranch import scheduler, style
-from anabranch._anabranch import VERSION as __version__
+from anabranch import _anabranch, scheduler, style
 from anabranch._anabranch import Table
 from anabranch.advice import Advice, advise
 from anabranch.comparison import Comparison, compare
@@ -20,6 +20,8 @@ from anabranch.running import Run, run
 from anabranch.scenario import Scenario, builtin_scenarios
 from anabranch.scheduler import Assign, Event, Recall, Scheduler, Subflow, View, Wait
 from anabranch.sweeping import Plan, Range, Sweep, sweep
+
+__version__ = _anabranch.VERSION
 
 __all__ = [
     "Advice",

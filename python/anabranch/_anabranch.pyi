@@ -34,6 +34,7 @@ def model(
 def select(
     paths: Sequence[tuple[str, str, int, int | None, bool, bool]], *, remaining: str | None, mss: int
 ) -> list[tuple[bool, int | None, str]]: ...
+
 @final
 class Document:
     @staticmethod

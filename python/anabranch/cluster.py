@@ -1,4 +1,5 @@
-"""Sweeps on a cluster: the points of a plan as tasks of Dask.
+"""
+Sweeps on a cluster: the points of a plan as tasks of Dask.
 
 A task simulates some points and returns their lines of the journal; this process alone writes the journal. So
 workers need no common file system, may come and go, and what one of them loses is simulated again by another. The
@@ -7,12 +8,10 @@ table is written in the order of the points, whatever the order of the answers.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from distributed import Client
 
     from anabranch import _anabranch
     from anabranch.sweeping import Plan
@@ -27,11 +26,13 @@ _MOST_POINTS = 64
 def run(
     plan: Plan,
     sweep: _anabranch.Sweep,
-    client: Client,
+    client: Any,
     progress: Callable[[int, int], object] | None,
 ) -> None:
     """Simulate the missing points of ``sweep`` on the workers of ``client``."""
-    from distributed import as_completed
+    import distributed
+
+    as_completed: Any = distributed.as_completed
 
     missing = sweep.missing
     done, total = len(plan) - len(missing), len(plan)

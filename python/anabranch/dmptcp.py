@@ -31,7 +31,8 @@ class ModelRound:
 def model(
     *, cwnd: int, rounds: int, ssthresh: int | None = None, loss: str | float = 0, clip: bool = False
 ) -> list[ModelRound]:
-    """Return the rounds that DMPTCP's transfer model predicts, as ``anabranch model`` does.
+    """
+    Return the rounds that DMPTCP's transfer model predicts, as ``anabranch model`` does.
 
     Windows and thresholds are in segments; ``clip`` ends slow start at the threshold instead of beyond it.
 
@@ -62,7 +63,8 @@ _KEYS = {"rate", "rtt", "loss", "cwnd", "ssthresh", "full", "backup"}
 
 
 def select(paths: Iterable[Path], remaining: str | int | None, *, mss: int = 1400) -> list[PathChoice]:
-    """Return the subflows that DMPTCP selects, as ``anabranch select`` does.
+    """
+    Return the subflows that DMPTCP selects, as ``anabranch select`` does.
 
     ``remaining`` are the bytes of the flow that no subflow has, or ``None`` for a flow of unknown size. A path has a
     round-trip time, and may have ``loss``, ``cwnd`` (10 segments), ``ssthresh``, ``full`` and ``backup``.

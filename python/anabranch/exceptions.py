@@ -1,4 +1,5 @@
-"""The exceptions of anabranch, one class for each kind of error.
+"""
+The exceptions of anabranch, one class for each kind of error.
 
 All of them are an :class:`AnabranchError`:
 
@@ -22,7 +23,8 @@ class AnabranchError(Exception):
 
 
 class ScenarioError(AnabranchError, ValueError):
-    """A scenario or a plan is not valid.
+    """
+    A scenario or a plan is not valid.
 
     ``str(error)`` shows the line and marks the place, as the command does.
     """

@@ -83,8 +83,8 @@ class Standing:
     greatest: tuple[float, int] | None
 
 
-Record = TypeVar("Record", Row, Verdict, Standing, Statistics, Difference)
-_INNER: dict[str, type[Statistics] | type[Difference]] = {
+Record = TypeVar("Record", Row, Verdict, Standing)
+_INNER: dict[str, type[Statistics | Difference]] = {
     "fct_s": Statistics,
     "acked_s": Statistics,
     "vs_reference_pct": Difference,
@@ -98,7 +98,8 @@ def record(kind: type[Record], data: dict[str, Any]) -> Record:
     for field in dataclasses.fields(kind):
         value = data[field.name]
         if value is not None and field.name in _INNER:
-            value = record(_INNER[field.name], value)
+            inner = _INNER[field.name]
+            value = inner(**{**value, "ci95": value["ci95"] and tuple(value["ci95"])})
         elif value is not None and field.name in _PAIRS:
             value = tuple(value)
         values[field.name] = value

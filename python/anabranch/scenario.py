@@ -25,7 +25,8 @@ _STAND_IN = "min_rtt"
 
 
 class Scenario:
-    """A valid scenario; it does not change.
+    """
+    A valid scenario; it does not change.
 
     Its keys, units and errors are those of scenario files (docs/scenario.md). It is made from
 
@@ -59,7 +60,8 @@ class Scenario:
 
     @classmethod
     def from_toml(cls, text: str, *, name: str = "scenario", directory: str | os.PathLike[str] = ".") -> Scenario:
-        """Return the scenario ``text``, called ``name`` in errors; the files it names are in ``directory``.
+        """
+        Return the scenario ``text``, called ``name`` in errors; the files it names are in ``directory``.
 
         >>> Scenario.from_toml("path = [{ rate = '1 Mbit/s' }]")
         Traceback (most recent call last):
@@ -86,7 +88,8 @@ class Scenario:
         schedulers: Contenders | None = None,
         **keys: Value,
     ) -> Scenario:
-        """Return the scenario with other values.
+        """
+        Return the scenario with other values.
 
         Keys with dots, such as ``path.wifi.loss``, are given in a mapping, as for ``--set``: ``path.loss`` is that of
         every path, and the knobs of a connection have their own names.
@@ -123,9 +126,7 @@ class Scenario:
 
     def _read(self) -> None:
         kind, *arguments = self._origin
-        document = (
-            _anabranch.Document.open(*arguments) if kind == "open" else _anabranch.Document.parse(*arguments)
-        )
+        document = _anabranch.Document.open(*arguments) if kind == "open" else _anabranch.Document.parse(*arguments)
         for kind, text in self._changes:
             document = document.with_size(text) if kind == "size" else document.with_settings([text])
         self._document = document
@@ -244,7 +245,8 @@ def of(
 
 
 def builtin_scenarios() -> list[tuple[str, str]]:
-    """Return the names and the texts of the built-in scenarios.
+    """
+    Return the names and the texts of the built-in scenarios.
 
     >>> builtin_scenarios()[0][0]
     'phone'

@@ -1,4 +1,5 @@
-"""Schedulers in Python.
+"""
+Schedulers in Python.
 
 A scheduler is a class with a method ``decide``. It receives a :class:`View` and returns one decision at a time,
 until it returns :class:`Wait`:
@@ -35,7 +36,8 @@ Decision: TypeAlias = "Assign | Recall | Wait"
 
 
 class Scheduler(ABC):
-    """The base class of schedulers in Python.
+    """
+    The base class of schedulers in Python.
 
     Each connection has its own object: a class is called without arguments, an object is copied
     (:func:`copy.deepcopy`). State belongs into the object. Runs are repeatable only without a clock, random numbers
@@ -54,13 +56,14 @@ class Scheduler(ABC):
 
     @abstractmethod
     def decide(self, view: View) -> Decision:
-        """Return the next decision. It is called again until it returns :class:`Wait`.
+        """
+        Return the next decision. It is called again until it returns :class:`Wait`.
 
         A decision that the view does not allow (a subflow or a range that does not exist, data beyond the window)
         counts as a wait, as in Rust. ``view`` is valid until the method returns.
         """
 
-    def on_event(self, view: View, event: Event) -> None:
+    def on_event(self, view: View, event: Event) -> None:  # noqa: B027
         """Handle an event of :attr:`events`."""
 
 
@@ -82,9 +85,7 @@ def contender(scheduler: Scheduler | type[Scheduler]) -> _anabranch.Contender:
         raise SchedulerError(message)
     name = scheduler.name or kind.__name__
     try:
-        return _anabranch.Contender(
-            name, build, list(kind.events), kind.revises_queues, kind.decides_alone
-        )
+        return _anabranch.Contender(name, build, list(kind.events), kind.revises_queues, kind.decides_alone)
     except (TypeError, ValueError) as error:
         message = f"{kind.__name__}: {error}"
         raise SchedulerError(message) from error

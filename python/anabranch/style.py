@@ -21,7 +21,8 @@ COLORS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#00
 
 @contextlib.contextmanager
 def paper(*, columns: int = 1, aspect: float = 0.62, **settings: Any) -> Iterator[None]:
-    """Draw figures for a paper: one or two columns wide, with 8-point text and fonts that editors accept.
+    """
+    Draw figures for a paper: one or two columns wide, with 8-point text and fonts that editors accept.
 
     >>> import matplotlib.pyplot as plt
     >>> with paper(columns=2):
@@ -34,7 +35,7 @@ def paper(*, columns: int = 1, aspect: float = 0.62, **settings: Any) -> Iterato
     from cycler import cycler
 
     width = COLUMN_INCHES if columns == 1 else PAGE_INCHES
-    chosen: dict[str, Any] = {
+    chosen: Any = {
         "figure.figsize": (width, width * aspect),
         "figure.constrained_layout.use": True,
         "font.size": 8,

@@ -16,8 +16,6 @@ from anabranch.exceptions import ScenarioError
 from anabranch.records import Standing, record
 
 if TYPE_CHECKING:
-    from distributed import Client
-
     from anabranch._progress import Progress
     from anabranch._toml import Value
     from anabranch.plot import SweepPlots
@@ -26,7 +24,8 @@ __all__ = ["Plan", "Range", "Sweep", "sweep"]
 
 
 class Range:
-    """A range of values: ``steps`` of them in a grid; ``log`` makes equal factors of equal steps.
+    """
+    A range of values: ``steps`` of them in a grid; ``log`` makes equal factors of equal steps.
 
     >>> Range("5 Mbit/s", "80 Mbit/s", steps=5, log=True)
     Range('5 Mbit/s', '80 Mbit/s', steps=5, log=True)
@@ -37,7 +36,11 @@ class Range:
 
     def to_dict(self) -> dict[str, Value]:
         """Return the range as it is in a plan."""
-        table: dict[str, Value] = {"from": self.from_, "to": self.to, "scale": "log" if self.log else "linear"}
+        table: dict[str, Value] = {
+            "from": self.from_,
+            "to": self.to,
+            "scale": "log" if self.log else "linear",
+        }
         return table if self.steps is None else {**table, "steps": self.steps}
 
     def __repr__(self) -> str:
@@ -48,11 +51,12 @@ Varied: TypeAlias = "Mapping[str, Sequence[Value] | Range]"
 
 
 class Plan:
-    """A scenario, and the values that its keys take.
+    """
+    A scenario, and the values that its keys take.
 
     ``source`` is a file of a plan, or a scenario with ``vary``. ``design`` is ``grid`` (the default), ``random``,
-    ``latin-hypercube`` or ``sobol``; all but a grid take a number of ``points``. Other keys of a plan, such as ``stop``,
-    are keywords.
+    ``latin-hypercube`` or ``sobol``; all but a grid take a number of ``points``. Other keys of a plan, such as
+    ``stop``, are keywords.
 
     >>> plan = Plan("wifi-lte", vary={"path.lte.rate": Range("5 Mbit/s", "20 Mbit/s", steps=3, log=True)}, runs=3)
     >>> len(plan), plan.dimensions
@@ -100,9 +104,7 @@ class Plan:
 
     def _open(self) -> None:
         document = self._scenario._document if self._scenario is not None else None
-        self._inner = _anabranch.Plan(
-            self._name, self._text, self._directory, document, self._settings, self._runs
-        )
+        self._inner = _anabranch.Plan(self._name, self._text, self._directory, document, self._settings, self._runs)
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in self.__dict__.items() if key != "_inner"}
@@ -181,11 +183,12 @@ def sweep(
     output: str | os.PathLike[str] | None = None,
     format: str = "parquet",  # noqa: A002
     jobs: int = 0,
-    client: Client | None = None,
+    client: Any = None,
     progress: Progress = None,
     **keys: Value,
 ) -> Sweep:
-    """Compare schedulers at every point of a space of conditions, as ``anabranch sweep`` does.
+    """
+    Compare schedulers at every point of a space of conditions, as ``anabranch sweep`` does.
 
     ``source``, ``vary``, ``settings``, ``runs`` and other keys are those of :class:`Plan`. An interrupted sweep
     continues in the directory ``output``; its files are those of the command. With a ``client`` of Dask the points are

@@ -15,12 +15,13 @@ import time
 from pathlib import Path as File
 from typing import Any
 
-import anabranch
 import duckdb
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+
+import anabranch
 from anabranch import Path, Scenario
 
 SMALL = Scenario("wifi-lte", runs=3)
@@ -84,8 +85,10 @@ def test_every_library_reads_the_table(result: anabranch.Comparison) -> None:
     table = pa.table(samples)
     assert table["fct_s"].to_pylist() == expected
     assert table.column_names == samples.columns
-    assert pd.DataFrame.from_arrow(samples)["fct_s"].tolist() == expected  # type: ignore[attr-defined]
-    found = duckdb.sql("select scheduler, count(*), sum(delivered_bytes) from samples group by 1 order by 1").fetchall()
+    assert pd.DataFrame.from_arrow(samples)["fct_s"].tolist() == expected
+    found = duckdb.execute(
+        "select scheduler, count(*), sum(delivered_bytes) from samples group by 1 order by 1"
+    ).fetchall()
     assert [name for name, _, _ in found] == sorted(SMALL.contenders)
     assert pl.DataFrame(result.table).height == len(result.rows)
 
@@ -136,7 +139,9 @@ def test_advice_is_that_of_the_command() -> None:
     words = ["--path", "20Mbit/s,20ms", "--path", "20Mbit/s,30ms", "--size", "1MB", "--no-margins"]
     printed = json.loads(command("advise", *words, "--json"))
     assert (advice.answer, advice.best, advice.start) == (
-        printed["answer"], printed["best"]["name"], printed["start"],
+        printed["answer"],
+        printed["best"]["name"],
+        printed["start"],
     )
     assert advice.actions
     assert repr(advice).startswith("Multipath TCP pays")

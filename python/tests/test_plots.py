@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path as File
+from typing import Any
 
-import anabranch
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+
+import anabranch
 from anabranch import Path, Range
 
 mpl.use("Agg")
@@ -42,7 +44,7 @@ def test_a_distribution_ends_at_the_share_of_delivered_flows(result: anabranch.C
 
 
 def test_a_heat_map_has_a_cell_for_each_point() -> None:
-    vary = {"path.1.rate": Range("5 Mbit/s", "20 Mbit/s", steps=3), "path.2.rtt": ["20 ms", "80 ms"]}
+    vary: Any = {"path.1.rate": Range("5 Mbit/s", "20 Mbit/s", steps=3), "path.2.rtt": ["20 ms", "80 ms"]}
     base = anabranch.Scenario(
         [Path("20 Mbit/s", "20 ms"), Path("20 Mbit/s", "30 ms")], size="100 KB", schedulers=["tcp", "min_rtt"]
     )

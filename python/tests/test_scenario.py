@@ -7,12 +7,13 @@ import string
 from pathlib import Path as File
 from typing import Any
 
-import anabranch
 import networkx as nx
 import pytest
-from anabranch import Link, Node, Path, Scenario, ScenarioError
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+import anabranch
+from anabranch import Link, Node, Path, Scenario, ScenarioError
 
 TWO = [Path("50 Mbit/s", "20 ms", name="wifi"), Path("10 Mbit/s", "60 ms", loss="0.1%", name="lte")]
 
@@ -64,8 +65,8 @@ def test_an_error_in_a_file_has_its_place(tmp_path: File) -> None:
         (lambda: Scenario("no-such-file"), "cannot read the scenario"),
         (lambda: Scenario([]), "path"),
         (lambda: Scenario([Path("10 Mbit/s", "20 ms", color="red")]), "unknown key `color`"),
-        (lambda: Scenario({"path": [{1: 2}]}), "the key 1"),
-        (lambda: Scenario({"path": object()}), "object"),
+        (lambda: Scenario({"path": [{1: 2}]}), "the key 1"),  # type: ignore[arg-type]
+        (lambda: Scenario({"path": object()}), "object"),  # type: ignore[arg-type]
         (lambda: Scenario({"name": "\ud800"}), "surrogate"),
         (lambda: Scenario({"a": 1 << 80}), "too large"),
         (lambda: Scenario(3), "no scenario"),  # type: ignore[arg-type]
@@ -142,16 +143,44 @@ def test_suspicious_values_are_warned_of() -> None:
 
 
 KEYS = st.sampled_from(
-    ["path", "rate", "rtt", "loss", "traffic", "size", "schedulers", "runs", "seed", "connection", "condition",
-     "node", "link", "route", "name", "queue", "trace", "profile", "change", "jitter", "fat-tree", "initial"]
+    [
+        "path",
+        "rate",
+        "rtt",
+        "loss",
+        "traffic",
+        "size",
+        "schedulers",
+        "runs",
+        "seed",
+        "connection",
+        "condition",
+        "node",
+        "link",
+        "route",
+        "name",
+        "queue",
+        "trace",
+        "profile",
+        "change",
+        "jitter",
+        "fat-tree",
+        "initial",
+    ]
 )
 LEAVES = (
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=8)
     | st.sampled_from(["20 ms", "10 Mbit/s", "1%", "web", "bulk", "tcp", "min_rtt", "dmptcp", "a"])
 )
 VALUES = st.recursive(
     LEAVES,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS | st.text(string.printable, max_size=5), inner, max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(KEYS | st.text(string.printable, max_size=5), inner, max_size=5)
+    ),
     max_leaves=25,
 )
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pickle
 from typing import Any, ClassVar
 
-import anabranch
 import polars as pl
 import pytest
+
+import anabranch
 from anabranch import Assign, Event, Path, Recall, Scheduler, Subflow, View, Wait
 from anabranch.scheduler import Decision
 
@@ -175,7 +176,7 @@ def test_a_decision_is_a_unit_test() -> None:
     assert MinRtt().decide(View.fresh([full, fast], 100_000)) == Wait()
     assert Assign(0, (0, 5)) != Assign(1, (0, 5))
     for wrong in (lambda: Assign(0, (5, 5)), lambda: Assign(0, (0, 5), "old"), lambda: Wait(float("nan"))):
-        with pytest.raises(ValueError, match="empty|no kind|no time"):
+        with pytest.raises(ValueError, match=r"empty|no kind|no time"):
             wrong()
 
 

@@ -13,15 +13,17 @@ import time
 from pathlib import Path as File
 from typing import Any
 
-import anabranch
 import polars as pl
 import pytest
+
+import anabranch
 from anabranch import Path, Plan, Range, Scenario
 
-BASE = Scenario(
-    [Path("20 Mbit/s", "20 ms"), Path("20 Mbit/s", "30 ms")], size="100 KB", schedulers=["tcp", "min_rtt"]
-)
-VARY: dict[str, Any] = {"path.1.rate": Range("5 Mbit/s", "40 Mbit/s", steps=3, log=True), "path.2.rtt": ["20 ms", "80 ms"]}
+BASE = Scenario([Path("20 Mbit/s", "20 ms"), Path("20 Mbit/s", "30 ms")], size="100 KB", schedulers=["tcp", "min_rtt"])
+VARY: dict[str, Any] = {
+    "path.1.rate": Range("5 Mbit/s", "40 Mbit/s", steps=3, log=True),
+    "path.2.rtt": ["20 ms", "80 ms"],
+}
 
 
 def table(directory: File) -> bytes:
@@ -30,14 +32,13 @@ def table(directory: File) -> bytes:
 
 def test_the_files_are_those_of_the_command(tmp_path: File) -> None:
     plan = tmp_path / "plan.toml"
-    plan.write_text(
-        'scenario = "wifi-lte"\nruns = 2\n[vary]\n"path.lte.rate" = ["5 Mbit/s", "20 Mbit/s"]\n'
-    )
+    plan.write_text('scenario = "wifi-lte"\nruns = 2\n[vary]\n"path.lte.rate" = ["5 Mbit/s", "20 Mbit/s"]\n')
     result = anabranch.sweep(plan, output=tmp_path / "own")
     words = ["sweep", str(plan), "-o", str(tmp_path / "command")]
     subprocess.run([sys.executable, "-m", "anabranch", *words], check=True, capture_output=True)
     assert table(tmp_path / "own") == table(tmp_path / "command")
-    assert sorted(os.listdir(tmp_path / "own")) == sorted(os.listdir(tmp_path / "command"))
+    own, command = ({file.name for file in (tmp_path / name).iterdir()} for name in ("own", "command"))
+    assert own == command
     assert pl.DataFrame(result).equals(pl.read_parquet(tmp_path / "own" / "results.parquet"))
     assert result.contenders[0].scheduler == "tcp"
 
@@ -93,10 +94,15 @@ def test_a_cluster_gives_the_same_bytes_though_its_workers_are_killed(tmp_path: 
     options = {"distributed.scheduler.allowed-failures": 100, "distributed.worker.profile.enabled": False}
     import dask
 
-    with dask.config.set(options), distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs="CRITICAL"
-    ) as cluster, distributed.Client(cluster) as client:
-        chance, over, killed = random.Random(1), threading.Event(), []
+    with (
+        dask.config.set(options),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs="CRITICAL"
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        chance, over = random.Random(1), threading.Event()
+        killed: list[int] = []
 
         def kill() -> None:
             while not over.wait(1.0) and len(killed) < 2:

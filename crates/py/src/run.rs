@@ -1,5 +1,6 @@
 //! Single runs.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anabranch_lab::compare::{Options, single_runs};
@@ -31,7 +32,9 @@ fn counters(link: &LinkReport) -> Vec<(&'static str, u64)> {
         ("duplicated", counters.duplicated.packets),
         ("reordered", counters.reordered.packets),
     ];
-    all.extend(counters.effects_by_name().map(|(name, tally)| (name, tally.packets)));
+    // In the order of the command's JSON.
+    let effects: BTreeMap<_, _> = counters.effects_by_name().collect();
+    all.extend(effects.into_iter().map(|(name, tally)| (name, tally.packets)));
     all.push(("max_queue_packets", counters.max_queue.packets));
     all.push(("max_queue_bytes", counters.max_queue.bytes));
     all
