@@ -20,6 +20,9 @@ PREFIX = "anabranch-"
 PURE = ["units", "link", "stack", "sim"]
 PURE_MAY_USE = {"hmac", "libm", "prefetch-index", "rand_core", "rand_pcg", "rustc-hash", "sha2"}
 
+# The crates for real networks, which know no setting that exists only in a simulator.
+REAL = ["device", "net", "middlebox", "interop"]
+
 # The libraries that have `pub` items in private modules still.
 MAY_HAVE_UNREACHABLE_PUB = {"emulate", "lab", "stack", "validate"}
 
@@ -156,6 +159,22 @@ class Pure(unittest.TestCase):
             normal = {one["name"] for one in dependencies if one["kind"] != "dev"}
             other = {one for one in normal if not one.startswith(PREFIX)}
             self.assertLessEqual(other, PURE_MAY_USE, name)
+
+
+class SimulatorOnly(unittest.TestCase):
+    def names(self, text):
+        """The types of settings for simulators that the code of `text` names; comments do not count."""
+        code = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("//"))
+        return set(re.findall(r"\b(?:SimConfig|SimOnly|SequenceOrigin)\b", code))
+
+    def test_the_code_for_real_networks_does_not_name_them(self):
+        for name in REAL:
+            for path in sorted((ROOT / "crates" / name).rglob("*.rs")):
+                self.assertEqual(self.names(path.read_text()), set(), path)
+
+    def test_a_use_would_be_noticed(self):
+        self.assertEqual(self.names("// SimConfig\nlet x: ConnectionConfig;"), set())
+        self.assertEqual(self.names("use anabranch_stack::config::{SimConfig};"), {"SimConfig"})
 
 
 class Public(unittest.TestCase):

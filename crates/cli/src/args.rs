@@ -10,6 +10,39 @@ use anabranch_lab::scenario::{Document, Scenario, library};
 use crate::failure::Failure;
 use crate::output;
 
+/// The experiment of a verb that simulates one, and the threads for it.
+#[derive(clap::Args)]
+pub struct Experiment {
+    /// A scenario file, or a name of `anabranch list scenarios`
+    scenario: Option<String>,
+    #[command(flatten)]
+    changes: Changes,
+    #[command(flatten)]
+    pub jobs: Jobs,
+}
+
+impl Experiment {
+    /// Returns the scenario with its overrides.
+    pub fn scenario(&self) -> Result<Scenario, Failure> {
+        self.changes.scenario(self.scenario.as_deref())
+    }
+
+    /// Returns the same scenario before it is read.
+    pub fn document(&self) -> Result<Document, Failure> {
+        self.changes.document(self.scenario.as_deref())
+    }
+}
+
+/// The form and the destination of a result.
+#[derive(clap::Args)]
+pub struct Show {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub to: output::Destination,
+}
+
 /// Overrides of a scenario.
 #[derive(clap::Args)]
 pub struct Changes {

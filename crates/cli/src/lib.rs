@@ -77,13 +77,13 @@ impl Verb {
     /// Returns the destination of the result, for verbs that have one.
     fn destination(&self) -> Option<&output::Destination> {
         match self {
-            Verb::Compare(args) => Some(&args.to),
-            Verb::Advise(args) => Some(&args.to),
-            Verb::Run(args) => Some(&args.to),
-            Verb::Check(args) => Some(&args.to),
-            Verb::List(args) => Some(&args.to),
-            Verb::Model(args) => Some(&args.to),
-            Verb::Select(args) => Some(&args.to),
+            Verb::Compare(args) => Some(&args.show.to),
+            Verb::Advise(args) => Some(&args.show.to),
+            Verb::Run(args) => Some(&args.show.to),
+            Verb::Check(args) => Some(&args.show.to),
+            Verb::List(args) => Some(&args.show.to),
+            Verb::Model(args) => Some(&args.show.to),
+            Verb::Select(args) => Some(&args.show.to),
             Verb::Bench(args) => Some(&args.to),
             // The result of `get` is the downloaded file.
             Verb::Serve(_) | Verb::Get(_) => None,
@@ -94,11 +94,11 @@ impl Verb {
             #[cfg(all(target_os = "linux", feature = "network"))]
             Verb::Tun(args) => args.destination(),
             #[cfg(all(target_os = "linux", feature = "network"))]
-            Verb::Doctor(args) => Some(&args.to),
+            Verb::Doctor(args) => Some(&args.show.to),
             #[cfg(all(target_os = "linux", feature = "network"))]
             Verb::Emulate(args) => Some(&args.to),
             #[cfg(all(target_os = "linux", feature = "network"))]
-            Verb::Validate(args) => Some(&args.to),
+            Verb::Validate(args) => Some(&args.show.to),
         }
     }
 

@@ -13,7 +13,8 @@ use crate::output;
 /// The destination of samples.
 #[derive(clap::Args)]
 pub struct SamplesFile {
-    /// Write a row for each flow and run to FILE: CSV, or JSON lines with the extension .ndjson or .jsonl
+    /// Write a row for each flow and run to FILE: CSV, JSON lines with the extension .ndjson or .jsonl, or
+    /// .parquet
     #[arg(long, value_name = "FILE")]
     samples: Option<PathBuf>,
 }

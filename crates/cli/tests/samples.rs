@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::Field;
 use serde_json::Value;
 
 fn anabranch(args: &[&str], directory: &Path) -> Command {
@@ -56,6 +58,22 @@ fn ndjson_rows(path: &Path) -> Vec<BTreeMap<String, String>> {
         row.into_iter().map(|(name, value)| (name, text(value))).collect()
     };
     std::fs::read_to_string(path).unwrap().lines().map(row).collect()
+}
+
+/// Returns the rows of a Parquet file, by column, in the form of CSV.
+fn parquet_rows(path: &Path) -> Vec<BTreeMap<String, String>> {
+    let file = SerializedFileReader::new(std::fs::File::open(path).unwrap()).unwrap();
+    let text = |field: &Field| match field {
+        Field::Null => String::new(),
+        Field::Str(text) => text.clone(),
+        Field::Long(number) => number.to_string(),
+        Field::Double(number) => number.to_string(),
+        Field::Bool(flag) => flag.to_string(),
+        other => panic!("{other:?}"),
+    };
+    let rows = file.get_row_iter(None).unwrap();
+    rows.map(|row| row.unwrap().get_column_iter().map(|(name, field)| (name.clone(), text(field))).collect())
+        .collect()
 }
 
 fn number(row: &BTreeMap<String, String>, column: &str) -> f64 {
@@ -154,7 +172,7 @@ fn the_table_follows_from_the_samples() {
 }
 
 #[test]
-fn both_formats_say_the_same_on_any_number_of_threads() {
+fn all_formats_say_the_same_on_any_number_of_threads() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     std::fs::write(path.join("x.toml"), SCENARIO.replace("0.4 s", "60 s")).unwrap();
@@ -170,6 +188,9 @@ fn both_formats_say_the_same_on_any_number_of_threads() {
     assert_eq!(write("x.jsonl", "2"), std::fs::read(path.join("x.ndjson")).unwrap());
     let (csv, ndjson) = (csv_rows(&path.join("one.csv")), ndjson_rows(&path.join("x.ndjson")));
     assert_eq!(csv.len(), ndjson.len());
+    let parquet = write("x.parquet", "1");
+    assert_eq!(write("many.parquet", "4"), parquet);
+    assert_eq!(parquet_rows(&path.join("x.parquet")), csv);
     for (csv, ndjson) in csv.iter().zip(&ndjson) {
         assert!(csv.keys().eq(ndjson.keys()));
         // JSON writes small numbers with an exponent.
@@ -275,7 +296,7 @@ fn samples_that_cannot_be_written_are_an_error_and_leave_nothing() {
     let with = |file: &'static str| ["compare", "--runs", "2", "--samples", file];
     for file in ["x.txt", "x", "x.json"] {
         let error = failure(&with(file), path, 2);
-        assert!(error.contains(".csv") && error.contains(".ndjson"), "{error}");
+        assert!([".csv", ".ndjson", ".parquet"].iter().all(|name| error.contains(name)), "{error}");
     }
     let error = failure(&with("no/such/x.csv"), path, 1);
     assert!(error.starts_with("error: cannot write the samples no/such/x.csv: "), "{error}");

@@ -10,7 +10,7 @@
 //! 1997), for CUBIC at least 1.054 (RTT/p)^(3/4) (RFC 9438 section 5.1, C = 0.4, beta = 0.7).
 
 use anabranch_link::{Capacity, Jitter, JitterShape};
-use anabranch_stack::config::ConnectionConfig;
+use anabranch_stack::config::SimConfig;
 use anabranch_stack::congestion::CongestionKind;
 use anabranch_units::Duration;
 
@@ -18,7 +18,7 @@ use crate::lower_bound::Limits;
 use crate::scenario::{Experiment, Graph, Link, Path};
 
 /// Returns the estimate of each path for connections of this configuration.
-pub fn estimates(experiment: &Experiment, config: &ConnectionConfig) -> Vec<Duration> {
+pub fn estimates(experiment: &Experiment, config: &SimConfig) -> Vec<Duration> {
     let remembered = Experiment {
         graph: Graph {
             links: experiment.graph.links.iter().map(remembered).collect(),
@@ -63,7 +63,7 @@ pub fn estimates(experiment: &Experiment, config: &ConnectionConfig) -> Vec<Dura
 }
 
 /// Returns the path with the least estimate, the first of several; a backup only if there is no other.
-pub fn best(experiment: &Experiment, config: &ConnectionConfig) -> usize {
+pub fn best(experiment: &Experiment, config: &SimConfig) -> usize {
     let estimates = estimates(experiment, config);
     let paths = experiment.paths();
     (0..paths.len()).min_by_key(|path| (paths[*path].backup, estimates[*path])).unwrap_or(0)

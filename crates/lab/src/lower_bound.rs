@@ -23,7 +23,7 @@
 use std::sync::Arc;
 
 use anabranch_link::{Capacity, LinkConfigError, Trace};
-use anabranch_stack::config::{ConnectionConfig, DsnWidth};
+use anabranch_stack::config::{DsnWidth, SimConfig};
 use anabranch_stack::path_manager::PathManagerKind;
 use anabranch_units::{Duration, Rate};
 
@@ -191,7 +191,7 @@ impl Limits {
 
     /// Returns the rate at which all paths together carry payload in full segments of this configuration, in
     /// bit/s: the sum of their greatest rates, or the mean rates of traces, without the headers.
-    pub fn ideal_goodput_bps(&self, config: &ConnectionConfig) -> f64 {
+    pub fn ideal_goodput_bps(&self, config: &SimConfig) -> f64 {
         let wire = Wire::new(config);
         let rate = |path: &PathLimit| match &path.data {
             Service::Rate(rate) => rate.as_bps_f64(),
@@ -204,7 +204,7 @@ impl Limits {
 
     /// Returns the bound for connections of this configuration over all paths, with the initial subflow on
     /// the experiment's initial path.
-    pub fn all_paths(&self, config: &ConnectionConfig) -> LowerBound {
+    pub fn all_paths(&self, config: &SimConfig) -> LowerBound {
         let everything = 0..self.paths.len();
         // The number of subflows that one interface may have: to each address of the server, or between two
         // addresses.
@@ -226,16 +226,16 @@ impl Limits {
     }
 
     /// Returns the length of the headers and options of a data segment with a mapping, in bytes.
-    pub(crate) fn headers(config: &ConnectionConfig) -> u32 {
+    pub(crate) fn headers(config: &SimConfig) -> u32 {
         Wire::new(config).data as u32
     }
 
     /// Returns the bound for connections of this configuration over one path alone.
-    pub fn one_path(&self, config: &ConnectionConfig, path: usize) -> LowerBound {
+    pub fn one_path(&self, config: &SimConfig, path: usize) -> LowerBound {
         self.bound(config, path..path + 1, path)
     }
 
-    fn bound(&self, config: &ConnectionConfig, which: core::ops::Range<usize>, initial: usize) -> LowerBound {
+    fn bound(&self, config: &SimConfig, which: core::ops::Range<usize>, initial: usize) -> LowerBound {
         let wire = Wire::new(config);
         let curves: Vec<Curve> = which
             .map(|path| {
@@ -259,7 +259,7 @@ impl Limits {
     }
 
     /// Returns the time when data can first be sent on `path`, in nanoseconds from the flow's start.
-    fn start(&self, config: &ConnectionConfig, wire: &Wire, path: usize, initial: usize) -> u64 {
+    fn start(&self, config: &SimConfig, wire: &Wire, path: usize, initial: usize) -> u64 {
         if path != initial {
             return self.join_start(config, wire, path, initial);
         }
@@ -270,10 +270,10 @@ impl Limits {
     }
 
     /// Returns the time when data can first be sent on an additional subflow over `path`.
-    fn join_start(&self, config: &ConnectionConfig, wire: &Wire, path: usize, initial: usize) -> u64 {
+    fn join_start(&self, config: &SimConfig, wire: &Wire, path: usize, initial: usize) -> u64 {
         let connected = self.trip(initial, wire.syn, wire.syn_ack);
         let limit = &self.paths[path];
-        match (self.direction, config.simultaneous) {
+        match (self.direction, config.only.simultaneous) {
             (Direction::Upload, true) => self.trip(path, wire.syn, wire.syn_ack),
             // RFC 8684 section 3.2: the client may send after the fourth ACK.
             (Direction::Upload, false) => {
@@ -290,13 +290,13 @@ impl Limits {
     }
 
     /// Returns the time when the server has the request of a download.
-    fn request(&self, config: &ConnectionConfig, wire: &Wire, initial: usize) -> u64 {
+    fn request(&self, config: &SimConfig, wire: &Wire, initial: usize) -> u64 {
         let over = |path: usize| {
             let limit = &self.paths[path];
             let sent = self.trip(path, wire.syn, wire.syn_ack);
             sent + limit.back + packet(limit.acks, wire.data + REQUEST)
         };
-        match config.simultaneous {
+        match config.only.simultaneous {
             true => (0..self.paths.len()).map(over).min().unwrap_or(0),
             false => over(initial),
         }
@@ -319,7 +319,7 @@ struct Wire {
 }
 
 impl Wire {
-    fn new(config: &ConnectionConfig) -> Wire {
+    fn new(config: &SimConfig) -> Wire {
         let timestamps = if config.timestamps { 12 } else { 0 };
         // MSS and window scale; SACK-permitted shares its padding with the timestamps.
         let syn = HEADERS + 8 + timestamps + if config.sack && !config.timestamps { 4 } else { 0 };
@@ -416,7 +416,7 @@ struct Curve {
 }
 
 impl Curve {
-    fn new(limit: &PathLimit, start: u64, config: &ConnectionConfig, wire: &Wire) -> Curve {
+    fn new(limit: &PathLimit, start: u64, config: &SimConfig, wire: &Wire) -> Curve {
         Curve {
             service: limit.data.clone(),
             start,

@@ -6,7 +6,8 @@ fn bound(text: &str, profile: Profile) -> LowerBound {
     // An upload of segments with 1400 bytes.
     let text = format!("schedulers = ['tcp']\ntraffic.direction = 'upload'\n{text}");
     let scenario = Document::parse("test", text, ".").unwrap().scenario().unwrap();
-    let config = ConnectionConfig { mss: 1400, ..ConnectionConfig::new(profile) };
+    let mut config = SimConfig::new(profile);
+    config.mss = 1400;
     Limits::new(&scenario.conditions[0].experiment, 0).all_paths(&config)
 }
 

@@ -7,7 +7,7 @@ pub use anabranch_sim::LinkReport;
 use anabranch_sim::topology::{Pair, Topology};
 use anabranch_sim::traffic::{Drawn, Starts, Traffic as Source};
 use anabranch_sim::{EndReport, FlowReport, FlowSpec, Performance, Recorder, Sim};
-use anabranch_stack::config::ConnectionConfig;
+use anabranch_stack::config::SimConfig;
 use anabranch_units::{Bytes, Duration, RandomStream, Rate, Time};
 
 use crate::capture::{Capture, CaptureError, Settings, Viewpoint};
@@ -363,7 +363,7 @@ impl<'a> Prepared<'a> {
                        path: usize,
                        name: String,
                        drawn: Drawn,
-                       config: &ConnectionConfig,
+                       config: &SimConfig,
                        class: Option<Class>| {
             let pair: &Pair = &self.topology.pairs[place];
             let mut spec = pair.flow_by(path, name, drawn.size, config.clone()).starting(drawn.start);
@@ -433,7 +433,7 @@ impl<'a> Prepared<'a> {
     }
 
     /// Returns the path choice of a plain TCP between the hosts of `pair` without selection runs.
-    fn best(&self, config: &ConnectionConfig, pair: usize) -> Choice {
+    fn best(&self, config: &SimConfig, pair: usize) -> Choice {
         let experiment = &self.condition.experiment;
         let paths = &experiment.pairs[pair].paths;
         let bounds = (0..paths.len()).map(|path| self.limits[pair].one_path(config, path)).collect();

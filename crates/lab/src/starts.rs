@@ -79,7 +79,7 @@ impl Plan {
         // If all handshakes start together no path is first.
         let has_first = |at: &usize| {
             let multipath = matches!(scenario.contenders[*at].transport, Transport::Multipath(_));
-            multipath && !condition.configs[*at].simultaneous
+            multipath && !condition.configs[*at].only.simultaneous
         };
         let contenders: Vec<usize> = (0..scenario.contenders.len()).filter(has_first).collect();
         let initial = condition.experiment.initial;

@@ -234,3 +234,15 @@ fn a_mistake_at_a_later_point_is_found_before_the_first_is_simulated() {
     assert!(matches!(stopped, Err(SweepError::Scenario(error)) if error.to_string().contains("point 2")));
     assert_eq!(journal.done(), 0);
 }
+
+#[test]
+fn the_scenarios_of_points_that_are_done_are_not_read_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = "scenario = \"two-paths\"\nruns = 2\n[set]\ntraffic.size = \"20 KB\"\n[vary]\npath.1.rtt = [\"1 ms\", \"2 ms\"]";
+    let valid = plan(text);
+    let mut journal = journal(directory.path(), "journal", &valid);
+    go_on(&valid, &mut journal, 1, Shard::default(), usize::MAX).unwrap();
+    let unreadable = plan(&text.replace("2 ms", "2 parsec"));
+    go_on(&unreadable, &mut journal, 1, Shard::default(), usize::MAX).unwrap();
+    assert_eq!(journal.done(), 2);
+}

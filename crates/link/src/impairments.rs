@@ -125,14 +125,18 @@ impl Impairments {
             LossDraws::Shared => None,
             LossDraws::Separate => Some(Draws::new(seed, &bare(name), name, config, &[])),
         };
-        // A link with separate draws has to count packets from the start.
-        let none = bare.is_none() && first.is_nothing();
-        (!none).then(|| Box::new(Impairments { first, bare }))
+        // Packets without data have no drop list, and otherwise the same parts.
+        (!first.is_nothing()).then(|| Box::new(Impairments { first, bare }))
     }
 
-    /// Returns the impairments of a link that had none for the first `offered` packets.
-    pub(crate) fn none(offered: u64) -> Box<Impairments> {
-        Box::new(Impairments { first: Draws { offered, ..Draws::default() }, bare: None })
+    /// Returns the impairments of a link that had none for the first `offered` packets, of which `bare` carried
+    /// no data.
+    pub(crate) fn none(draws: LossDraws, offered: u64, bare: u64) -> Box<Impairments> {
+        let after = |offered| Draws { offered, ..Draws::default() };
+        Box::new(match draws {
+            LossDraws::Shared => Impairments { first: after(offered), bare: None },
+            LossDraws::Separate => Impairments { first: after(offered - bare), bare: Some(after(bare)) },
+        })
     }
 
     /// Returns the fate of the next packet, offered at `now` with or without `data`.
@@ -287,13 +291,23 @@ mod tests {
 
     #[test]
     fn loss_that_begins_later_draws_as_if_it_had_been_there() {
-        let config = LinkConfig { loss: Loss::Bernoulli(0.3), ..LinkConfig::default() };
-        let mut always = Impairments::new(1, "a", &config).unwrap();
-        let mut later = Impairments::none(100);
-        later.change_loss(Time(5), config.loss, 1, "a");
-        for number in 1..300 {
-            let loss = always.draw(Time(number), true).loss;
-            assert!(number <= 100 || loss == later.draw(Time(number), true).loss);
+        for draws in [LossDraws::Shared, LossDraws::Separate] {
+            let config =
+                LinkConfig { loss: Loss::Bernoulli(0.3), loss_draws: draws, ..LinkConfig::default() };
+            let mut always = Impairments::new(1, "a", &config).unwrap();
+            // One packet of three carries no data.
+            let mut later = Impairments::none(draws, 99, 33);
+            later.change_loss(Time(5), config.loss, 1, "a");
+            let mut lost = 0;
+            for number in 0..300 {
+                let data = number % 3 > 0;
+                let loss = always.draw(Time(number), data).loss;
+                if number >= 99 {
+                    assert_eq!(loss, later.draw(Time(number), data).loss, "{draws:?} {number}");
+                    lost += u32::from(loss.is_some());
+                }
+            }
+            assert!(lost > 30, "{lost}");
         }
     }
 
@@ -333,22 +347,6 @@ mod tests {
                 assert!(number != 99 || fate == Some(LossCause::Listed));
             }
             assert!(lost > 200 && bare_lost > 200, "{lost} {bare_lost}");
-        }
-    }
-
-    #[test]
-    fn a_channel_that_begins_later_is_counted_by_kind() {
-        let config = LinkConfig { loss_draws: LossDraws::Separate, ..LinkConfig::default() };
-        let loss = Loss::Bernoulli(0.3);
-        let mut always = Impairments::new(1, "a", &LinkConfig { loss, ..config.clone() }).unwrap();
-        let mut later = Impairments::new(1, "a", &config).unwrap();
-        for number in 1..500_u64 {
-            let (now, data) = (Time(number), number % 3 > 0);
-            if number == 250 {
-                later.change_loss(now, loss, 1, "a");
-            }
-            let (a, b) = (always.draw(now, data).loss, later.draw(now, data).loss);
-            assert!(number < 250 || a == b, "{number}");
         }
     }
 }

@@ -72,6 +72,8 @@ pub struct Link<P> {
     /// `plain` and `easy` may hold.
     fast_paths: bool,
     server: Server,
+    /// The packets without data among those offered.
+    bare_offered: u64,
     counters: Counters,
 
     /// The time of the next step of the timeline.
@@ -120,6 +122,7 @@ impl<P> Link<P> {
             limit,
             threshold,
             marks: config.ecn_threshold.is_some(),
+            bare_offered: 0,
             counters: Counters::default(),
             busy_from: Time::ZERO,
             busy_until: Time::ZERO,
@@ -151,9 +154,20 @@ impl<P> Link<P> {
     where
         P: Clone,
     {
+        self.push_as(now, packet, wire_bytes, true)
+    }
+
+    /// Offers a packet as [`push`](Link::push) does. `data` says whether it carries data, which matters only
+    /// with [`LossDraws::Separate`].
+    #[inline(always)]
+    pub fn push_as(&mut self, now: Time, packet: P, wire_bytes: u32, data: bool) -> Pushed<P>
+    where
+        P: Clone,
+    {
         if !self.easy {
-            return self.push_any(now, packet, wire_bytes, true);
+            return self.push_any(now, packet, wire_bytes, data);
         }
+        self.bare_offered += u64::from(!data);
         self.settle(now);
         self.counters.offered.add(wire_bytes);
         let waiting = self.slots.len() - self.departed;
@@ -182,20 +196,6 @@ impl<P> Link<P> {
         max.packets = max.packets.max(waiting as u64 + 1);
         max.bytes = max.bytes.max(self.queue_bytes);
         Pushed::Queued
-    }
-
-    /// Offers a packet as [`push`](Link::push) does. `data` says whether it carries data, which matters only
-    /// with [`LossDraws::Separate`].
-    #[inline]
-    pub fn push_as(&mut self, now: Time, packet: P, wire_bytes: u32, data: bool) -> Pushed<P>
-    where
-        P: Clone,
-    {
-        if self.easy {
-            self.push(now, packet, wire_bytes)
-        } else {
-            self.push_any(now, packet, wire_bytes, data)
-        }
     }
 
     /// True if only its rate, its delay and its queue determine the fate of a packet offered now.
@@ -228,6 +228,7 @@ impl<P> Link<P> {
             self.run_timeline(now);
         }
         self.settle(now);
+        self.bare_offered += u64::from(!data);
         self.counters.offered.add(wire_bytes);
         let fate = match &mut self.impairments {
             None => Fate::NOTHING,

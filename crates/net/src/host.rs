@@ -301,30 +301,43 @@ impl Host {
     }
 
     /// Returns the connection configuration adapted to this host.
-    fn adapt(&self, mut config: ConnectionConfig) -> io::Result<ConnectionConfig> {
-        let wrong = match () {
-            () if config.simultaneous => Some("simultaneous joins"),
-            () if config.sequence_origin.is_some() => Some("configured sequence numbers"),
-            () if config.consume_at_once || config.readable_from > Bytes::ZERO => Some("immediate reading"),
-            () => None,
-        };
-        if let Some(what) = wrong {
-            let text = format!("{what} exist only in the simulator: other hosts do not support them");
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-        }
+    fn adapt(&self, mut config: ConnectionConfig) -> ConnectionConfig {
         config.mtu = self.mtu.min(65_535);
         let six = self.handle.shared().lock().addresses.iter().any(|address| address.ip.is_ipv6());
         // The headers of IP and TCP, and the options of a data segment: 12 of timestamps, 28 of a DSS.
         let headers = if six { 60 } else { 40 } + 40;
         config.mss = config.mtu.saturating_sub(headers).max(64);
-        Ok(config)
+        config
     }
 
     /// Opens a connection to `remote` from the first local address of its family.
     ///
+    /// A configuration with settings for a simulator alone does not compile:
+    ///
+    /// ```
+    /// # use std::{io, net::SocketAddr};
+    /// # use anabranch_net::Host;
+    /// use anabranch_stack::config::{ConnectionConfig, SimConfig};
+    ///
+    /// # async fn of(host: Host, remote: SocketAddr, config: SimConfig) -> io::Result<()> {
+    /// host.connect(remote, config.connection).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// ```compile_fail,E0308
+    /// # use std::{io, net::SocketAddr};
+    /// # use anabranch_net::Host;
+    /// use anabranch_stack::config::{ConnectionConfig, SimConfig};
+    ///
+    /// # async fn of(host: Host, remote: SocketAddr, config: SimConfig) -> io::Result<()> {
+    /// host.connect(remote, config).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
-    /// If there is no such address, the configuration is only for simulations, the peer refuses or does not
-    /// answer, or the host has stopped.
+    /// If there is no such address, the peer refuses or does not answer, or the host has stopped.
     pub async fn connect(&self, remote: SocketAddr, config: ConnectionConfig) -> io::Result<MptcpStream> {
         let addresses = self.addresses();
         let local = addresses.iter().find(|ip| ip.is_ipv4() == remote.is_ipv4()).ok_or_else(|| {
@@ -345,7 +358,7 @@ impl Host {
         remote: SocketAddr,
         config: ConnectionConfig,
     ) -> io::Result<MptcpStream> {
-        let config = self.adapt(config)?;
+        let config = self.adapt(config);
         if local.is_ipv4() != remote.is_ipv4() {
             let text = format!("{remote} cannot be reached from {local}");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
@@ -373,9 +386,9 @@ impl Host {
     /// to be accepted, and more are reset.
     ///
     /// # Errors
-    /// If the port is in use, the configuration is only for simulations, or the host has stopped.
+    /// If the port is in use, or the host has stopped.
     pub fn listen(&self, port: u16, config: ConnectionConfig, backlog: usize) -> io::Result<MptcpListener> {
-        let config = self.adapt(config)?;
+        let config = self.adapt(config);
         self.handle.shared().act(|core, _| {
             core.check()?;
             if port == 0 || core.listeners.contains_key(&port) {

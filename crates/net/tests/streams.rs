@@ -337,17 +337,6 @@ async fn a_closed_port_refuses() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn simultaneous_joins_are_refused_as_the_simulators_own() {
-    let (client, server) = hosts(&ONE);
-    let mut wrong = config();
-    wrong.simultaneous = true;
-    let error = client.connect(server_address(), wrong.clone()).await.unwrap_err();
-    assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
-    assert!(error.to_string().contains("simulator"), "{error}");
-    assert!(server.listen(common::PORT, wrong, 4).is_err());
-}
-
-#[tokio::test(start_paused = true)]
 async fn when_the_device_is_gone_every_operation_says_so() {
     let (left, right) = memory::pair(Capabilities::plain(1500));
     let client = Host::builder().seed(1).device(left, &[common::client_ip(0)]).start().unwrap();

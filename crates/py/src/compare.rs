@@ -6,9 +6,8 @@ use anabranch_cli::texts;
 use anabranch_lab::compare as lab;
 use anabranch_lab::compare::{Options, compare_each};
 use anabranch_lab::report::verdict::Outcome;
-use anabranch_lab::samples::{self, Layout};
+use anabranch_lab::samples::Layout;
 use anabranch_lab::sweep::PointResult;
-use anabranch_table::{Cell, Column, Kind};
 use pyo3::prelude::*;
 
 use crate::errors;
@@ -96,17 +95,8 @@ pub(crate) struct Samples {
 impl Samples {
     pub(crate) fn new(scenario: &anabranch_lab::scenario::Scenario) -> Samples {
         let layout = Layout::new(scenario);
-        let column = |(name, kind): &(String, samples::Kind)| {
-            let kind = match kind {
-                samples::Kind::Text => Kind::Text,
-                samples::Kind::Count => Kind::Integer,
-                samples::Kind::Number => Kind::Number,
-                samples::Kind::Flag => Kind::Flag,
-            };
-            Column::new(name, kind)
-        };
-        let columns: Vec<Column> = layout.columns().iter().map(column).collect();
-        Samples { layout, rows: Rows::new(&columns) }
+        let rows = Rows::new(layout.columns());
+        Samples { layout, rows }
     }
 
     /// Adds the flows of a run.
@@ -118,15 +108,7 @@ impl Samples {
     ) {
         let Samples { layout, rows } = self;
         let added: Result<(), core::convert::Infallible> = layout.rows(scenario, job, result, |row| {
-            rows.push(row.iter().map(|cell| match cell {
-                samples::Cell::Text(text) => Cell::Text(text),
-                samples::Cell::Owned(text) => Cell::Text(text),
-                // A count beyond 63 bits is no count of a simulation.
-                samples::Cell::Count(count) => i64::try_from(*count).map_or(Cell::Missing, Cell::Integer),
-                samples::Cell::Number(number) => Cell::Number(*number),
-                samples::Cell::Flag(flag) => Cell::Flag(*flag),
-                samples::Cell::Missing => Cell::Missing,
-            }));
+            rows.push(row.iter().copied());
             Ok(())
         });
         match added {

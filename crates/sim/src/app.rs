@@ -10,7 +10,7 @@ use anabranch_units::Duration;
 
 use crate::flow::{Direction, End, FlowId, FlowSpec, Reading};
 use crate::network::HostId;
-use crate::recorder::{Recorder, Scope};
+use crate::recorder::{FlowEvent, Recorder, Scope, What, report};
 use crate::report::Failure;
 use crate::sim::{Host, Sim, Wake, lend};
 
@@ -103,10 +103,10 @@ impl<R: Recorder> Sim<R> {
             Some(listener) => *listener = flow,
             None => server.listening.push(flow),
         }
-        server.stack.listen(port, spec.config(End::Server, R::STACK));
+        server.stack.listen(port, spec.config(End::Server, R::WANTS.flows));
         let host = spec.client;
         let client = &mut self.hosts[host.index()];
-        let config = spec.config(End::Client, R::STACK);
+        let config = spec.config(End::Client, R::WANTS.flows);
         let (local, remote) = (spec.client_address, Address::new(spec.server_address, port));
         let connected = lend(&mut self.fabric.recorder, &mut client.stack, |stack| {
             stack.connect(now, local, remote, config)
@@ -115,9 +115,8 @@ impl<R: Recorder> Sim<R> {
         match connected {
             Ok(id) => {
                 self.attach(flow, End::Client, id);
-                if let Some(recorder) = &mut self.fabric.recorder {
-                    recorder.on_flow_start(now, flow, Scope { host, connection: id });
-                }
+                let client = Scope { host, connection: id };
+                self.trace(What::Flow { flow, event: FlowEvent::Start { client } });
                 self.drain(host.0);
             }
             Err(_) => self.fail(flow, Failure::Connect),
@@ -142,11 +141,7 @@ impl<R: Recorder> Sim<R> {
         let known = connections.get(id.place()).copied().flatten().filter(|known| known.0 == id);
         let known = known.map(|(_, flow, end)| (flow, end));
         let Some((flow, end)) = known.or_else(|| self.accept(host, id, event)) else { return };
-        if R::STACK
-            && let Some(recorder) = &mut self.fabric.recorder
-        {
-            recorder.on_event(self.now, flow, end, &event);
-        }
+        self.trace(What::Flow { flow, event: FlowEvent::Application { end, event: &event } });
         match event {
             Event::Readable => self.on_readable(flow, end),
             Event::Writable => self.write(flow, end),
@@ -177,9 +172,8 @@ impl<R: Recorder> Sim<R> {
         let port = server.stack.subflow_stats(id).first()?.local.port;
         let flow = *server.listening.get(Host::<R>::place(port)?)?;
         self.attach(flow, End::Server, id);
-        if let Some(recorder) = &mut self.fabric.recorder {
-            recorder.on_flow_accept(self.now, flow, Scope { host: HostId(host), connection: id });
-        }
+        let server = Scope { host: HostId(host), connection: id };
+        self.trace(What::Flow { flow, event: FlowEvent::Accept { server } });
         Some((flow, End::Server))
     }
 
@@ -217,7 +211,8 @@ impl<R: Recorder> Sim<R> {
             state.received = received;
             if end == spec.receiver() {
                 if let Some(recorder) = &mut self.fabric.recorder {
-                    recorder.on_progress(now, flow, received);
+                    let event = FlowEvent::Progress { delivered: received };
+                    report(&mut **recorder, now, What::Flow { flow, event });
                 }
                 if size.is_some_and(|size| received >= size) && flow_state.fct.is_none() {
                     // A late reader is notified late.

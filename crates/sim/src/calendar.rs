@@ -10,9 +10,14 @@ use std::collections::BinaryHeap;
 
 use anabranch_units::Time;
 
-/// The number of slots of the wheel: the bits of the words that mark those in use, and of the one word that
-/// marks these words.
-const SLOTS: usize = 64 * 64;
+/// The number of slots in a group: the bits of 64 words that mark those in use, which are marked by one word.
+const GROUP: usize = 64 * 64;
+
+/// The largest number of groups of a wheel, the bits of the word that marks those in use.
+const MAX_GROUPS: usize = 64;
+
+/// The number of items that may share the time of a slot without a finer wheel.
+const ITEMS_PER_SLOT: usize = 8;
 
 /// No item, or no slot.
 const NONE: u32 = u32::MAX;
@@ -43,11 +48,12 @@ pub(crate) struct Calendar {
     /// put into this slot.
     cursor: u64,
     orders: u64,
-    /// The first item of each slot.
-    slots: Box<[u32; SLOTS]>,
-    /// The slots in use, and which of these words are not zero.
-    used: [u64; 64],
-    used_words: u64,
+    /// The first item of each slot; their number is a power of two.
+    slots: Box<[u32]>,
+    /// The slots in use; which of these words are not zero; and which of those.
+    used: Box<[u64]>,
+    used_words: Box<[u64]>,
+    used_groups: u64,
     /// Times beyond the wheel: time, order, item. An entry is valid as long as its item has that order.
     far: BinaryHeap<Reverse<(Time, u64, u32)>>,
     /// A lower bound of the times in the heap.
@@ -55,18 +61,22 @@ pub(crate) struct Calendar {
 }
 
 impl Calendar {
-    /// Returns a calendar; `span_ns` is the typical time between two events of a busy item.
+    /// Returns a calendar; `span_ns` is the typical time between two events of a busy item. With many items the
+    /// slots are shorter, so that few items share one, and there are more of them.
     pub(crate) fn new(items: usize, span_ns: u64) -> Calendar {
+        let crowd = (items / ITEMS_PER_SLOT).max(1).next_power_of_two();
+        let groups = crowd.min(MAX_GROUPS);
         Calendar {
             entries: vec![Entry { time: Time::NEVER, order: 0, next: NONE, slot: NONE }; items],
             first_time: Time::NEVER,
             first: NONE,
-            shift: span_ns.max(1).ilog2().min(32),
+            shift: span_ns.max(1).ilog2().min(32).saturating_sub(crowd.ilog2()),
             cursor: 0,
             orders: 0,
-            slots: Box::new([NONE; SLOTS]),
-            used: [0; 64],
-            used_words: 0,
+            slots: vec![NONE; groups * GROUP].into(),
+            used: vec![0; groups * 64].into(),
+            used_words: vec![0; groups].into(),
+            used_groups: 0,
             far: BinaryHeap::new(),
             far_from: Time::NEVER,
         }
@@ -99,13 +109,14 @@ impl Calendar {
         let entry = &mut self.entries[item as usize];
         entry.time = time;
         entry.order = self.orders;
-        if ahead < SLOTS as u64 && time.is_armed() {
+        if ahead < self.slots.len() as u64 && time.is_armed() {
             let place = self.cursor + ahead;
-            let slot = place as usize % SLOTS;
+            let slot = place as usize & (self.slots.len() - 1);
             entry.slot = slot as u32;
             entry.next = core::mem::replace(&mut self.slots[slot], item);
             self.used[slot / 64] |= 1 << (slot % 64);
-            self.used_words |= 1 << (slot / 64);
+            self.used_words[slot / GROUP] |= 1 << (slot / 64 % 64);
+            self.used_groups |= 1 << (slot / GROUP);
         } else if time.is_armed() {
             self.put_far(item);
         }
@@ -131,7 +142,10 @@ impl Calendar {
         if next == NONE {
             self.used[slot / 64] &= !(1 << (slot % 64));
             if self.used[slot / 64] == 0 {
-                self.used_words &= !(1 << (slot / 64));
+                self.used_words[slot / GROUP] &= !(1 << (slot / 64 % 64));
+                if self.used_words[slot / GROUP] == 0 {
+                    self.used_groups &= !(1 << (slot / GROUP));
+                }
             }
         }
     }
@@ -194,17 +208,26 @@ impl Calendar {
     /// Returns the first slot in use.
     #[inline(always)]
     fn next_slot(&self) -> Option<usize> {
-        if self.used_words == 0 {
+        if self.used_groups == 0 {
             return None;
         }
-        let (word, bit) = (self.cursor as usize % SLOTS / 64, self.cursor as usize % 64);
+        let cursor = self.cursor as usize & (self.slots.len() - 1);
+        let (word, bit) = (cursor / 64, cursor % 64);
         let here = self.used[word] >> bit << bit;
         if here != 0 {
             return Some(word * 64 + here.trailing_zeros() as usize);
         }
-        // From the next word around the ring, back to this one.
-        let ahead = self.used_words.rotate_right(word as u32 + 1).trailing_zeros() as usize;
-        let word = (word + 1 + ahead) % 64;
+        let group = word / 64;
+        let after = self.used_words[group] & (u64::MAX << (word % 64) << 1);
+        let (group, words) = if after != 0 {
+            (group, after)
+        } else {
+            // From the next group around the ring, back to this one.
+            let ahead = self.used_groups.rotate_right(group as u32 + 1).trailing_zeros() as usize;
+            let group = (group + 1 + ahead) % MAX_GROUPS;
+            (group, self.used_words[group])
+        };
+        let word = group * 64 + words.trailing_zeros() as usize;
         Some(word * 64 + self.used[word].trailing_zeros() as usize)
     }
 
@@ -252,7 +275,7 @@ mod tests {
 
     #[test]
     fn it_agrees_with_a_sorted_list_under_random_operations() {
-        for items in [1, 2, 4, 5, 37] {
+        for items in [1, 2, 4, 5, 37, 600] {
             for span in [1, 10, 1000, 1_000_000] {
                 against_a_sorted_list(items, span, |now, random| now + Duration(random.below(50)));
                 // Times far beyond the wheel too, and earlier than the present one.

@@ -11,7 +11,7 @@ use anabranch_units::{Duration, RandomStream, Time};
 use crate::calendar::Calendar;
 use crate::network::{HostId, LinkId, Network};
 use crate::pool::{Pool, Ticket};
-use crate::recorder::Recorder;
+use crate::recorder::{HostEvent, LinkEvent, Queue, Recorder, What, report};
 
 /// Marks a hop that is not a link but the end of the route.
 const LAST: u32 = 1 << 31;
@@ -21,6 +21,12 @@ const CHOICE: u32 = 1 << 31;
 
 /// Marks the hop of a [`Ticket`] whose packet is damaged: its receiver rejects it.
 const DAMAGED: u32 = 1 << 31;
+
+/// Marks the hop of a packet that carries data.
+const DATA: u32 = 1 << 30;
+
+/// The bits of a hop that are no index.
+const MARKS: u32 = DAMAGED | DATA;
 
 /// In a deep queue, the packet that arrives after this number of others is prefetched.
 const AHEAD: usize = 8;
@@ -226,15 +232,17 @@ impl<R: Recorder> Fabric<R> {
         match self.first_hop(host, path, segment.destination.ip) {
             Some(hop) => {
                 let hop = if hop & CHOICE == 0 { hop } else { self.choose(hop, segment) };
+                let hop = if segment.payload_len > 0 { hop | DATA } else { hop };
                 let (packet, wire_bytes) = self.pool.insert(segment);
                 self.enter(now, Ticket { packet, hop }, wire_bytes);
             }
             None => {
                 self.unroutable += 1;
-                if R::PACKETS
+                if R::WANTS.packets
                     && let Some(recorder) = &mut self.recorder
                 {
-                    recorder.on_unroutable(now, HostId(host), segment);
+                    let event = HostEvent::Unroutable { segment };
+                    report(&mut **recorder, now, What::Host { host: HostId(host), event });
                 }
             }
         }
@@ -276,14 +284,14 @@ impl<R: Recorder> Fabric<R> {
     // Out of line: one copy for all callers, because the instruction cache is small.
     #[inline(never)]
     fn enter(&mut self, now: Time, ticket: Ticket, wire_bytes: u32) {
-        let index = self.hops[(ticket.hop & !DAMAGED) as usize];
+        let index = self.hops[(ticket.hop & !MARKS) as usize];
         let link = &mut self.links[index as usize];
-        if R::PACKETS || !link.is_easy() {
+        if R::WANTS.packets || !link.is_easy() {
             self.enter_any(now, ticket, wire_bytes);
             return;
         }
         let turn = link.next_event();
-        let pushed = link.push(now, ticket, wire_bytes);
+        let pushed = link.push_as(now, ticket, wire_bytes, ticket.hop & DATA != 0);
         let next = link.next_event();
         match pushed {
             Pushed::Queued if next == turn => {}
@@ -295,29 +303,25 @@ impl<R: Recorder> Fabric<R> {
     /// Does the same as [`Fabric::enter`], for every link and recorder.
     #[inline(never)]
     fn enter_any(&mut self, now: Time, ticket: Ticket, wire_bytes: u32) {
-        let index = self.hops[(ticket.hop & !DAMAGED) as usize];
-        let link = &mut self.links[index as usize];
-        if R::PACKETS
-            && let Some(recorder) = &mut self.recorder
-        {
-            recorder.on_link_enter(now, LinkId(index), &self.pool.get(ticket.packet), wire_bytes);
+        let index = self.hops[(ticket.hop & !MARKS) as usize];
+        if R::WANTS.packets {
+            self.trace_link(now, index, ticket.packet, |segment, queue| LinkEvent::Enter {
+                segment,
+                wire_bytes,
+                queue,
+            });
         }
+        let link = &mut self.links[index as usize];
         let copies = link.counters().duplicated.packets;
-        let data = !link.tells_data_apart() || self.pool.carries_data(ticket.packet);
         let turn = link.next_event();
-        match link.push_as(now, ticket, wire_bytes, data) {
+        match link.push_as(now, ticket, wire_bytes, ticket.hop & DATA != 0) {
             Pushed::Queued => {
                 if link.counters().duplicated.packets > copies {
                     self.pool.duplicate(ticket.packet);
                 }
             }
             Pushed::Dropped(ticket, reason) => {
-                if R::PACKETS
-                    && let Some(recorder) = &mut self.recorder
-                {
-                    let segment = self.pool.get(ticket.packet);
-                    recorder.on_drop(now, LinkId(index), &segment, wire_bytes, reason);
-                }
+                self.trace_drop(now, index, ticket.packet, wire_bytes, reason);
                 if reason == DropReason::TooLarge {
                     self.report(index, ticket);
                 }
@@ -338,7 +342,7 @@ impl<R: Recorder> Fabric<R> {
         let segment = self.pool.get(ticket.packet);
         let Some(&at) = self.located.get(&segment.source.ip) else { return };
         let way =
-            self.hops[..=(ticket.hop & !DAMAGED) as usize].iter().rev().take_while(|&&hop| hop & LAST == 0);
+            self.hops[..=(ticket.hop & !MARKS) as usize].iter().rev().take_while(|&&hop| hop & LAST == 0);
         let delay = way.fold(Duration::ZERO, |sum, &link| sum + self.links[link as usize].delay() * 2);
         let host = self.destinations[at as usize].0;
         let (local, remote, seq) = (segment.source, segment.destination, segment.seq);
@@ -367,14 +371,16 @@ impl<R: Recorder> Fabric<R> {
                             hop |= DAMAGED;
                         }
                     }
-                    if R::PACKETS
-                        && let Some(recorder) = &mut self.recorder
-                    {
-                        let segment = self.pool.get(packet);
-                        recorder.on_link_leave(now, LinkId(index), &segment, arrival.wire_bytes);
+                    if R::WANTS.packets {
+                        let wire_bytes = arrival.wire_bytes;
+                        self.trace_link(now, index, packet, |segment, queue| LinkEvent::Leave {
+                            segment,
+                            wire_bytes,
+                            queue,
+                        });
                     }
                     let hop = hop + 1;
-                    let next = self.hops[(hop & !DAMAGED) as usize];
+                    let next = self.hops[(hop & !MARKS) as usize];
                     if next & LAST == 0 {
                         self.enter(now, Ticket { packet, hop }, arrival.wire_bytes);
                     } else if hop & DAMAGED != 0 {
@@ -388,13 +394,8 @@ impl<R: Recorder> Fabric<R> {
                     }
                 }
                 Polled::Dropped(dropped) => {
-                    if R::PACKETS
-                        && let Some(recorder) = &mut self.recorder
-                    {
-                        let segment = self.pool.get(dropped.packet.packet);
-                        let (bytes, reason) = (dropped.wire_bytes, dropped.reason);
-                        recorder.on_drop(now, LinkId(index), &segment, bytes, reason);
-                    }
+                    let (packet, bytes) = (dropped.packet.packet, dropped.wire_bytes);
+                    self.trace_drop(now, index, packet, bytes, dropped.reason);
                     self.pool.release(dropped.packet.packet);
                 }
             }
@@ -404,13 +405,39 @@ impl<R: Recorder> Fabric<R> {
     /// The receiver's checksum finds that a packet, which came over link `index`, is damaged.
     #[cold]
     fn reject(&mut self, now: Time, index: u32, packet: u32, wire_bytes: u32) {
-        if R::PACKETS
-            && let Some(recorder) = &mut self.recorder
-        {
-            let reason = DropReason::Effect(Effect::Corrupted);
-            recorder.on_drop(now, LinkId(index), &self.pool.get(packet), wire_bytes, reason);
-        }
+        self.trace_drop(now, index, packet, wire_bytes, DropReason::Effect(Effect::Corrupted));
         self.pool.release(packet);
+    }
+
+    /// Reports an event of a packet on a link to the recorder.
+    #[inline]
+    fn trace_link(
+        &mut self,
+        now: Time,
+        index: u32,
+        packet: u32,
+        event: impl for<'a> FnOnce(&'a Segment, Queue) -> LinkEvent<'a>,
+    ) {
+        if let Some(recorder) = &mut self.recorder {
+            let link = &mut self.links[index as usize];
+            let queue = Queue { bytes: link.queue_bytes(now), packets: link.queue_packets(now) };
+            let segment = self.pool.get(packet);
+            let event = event(&segment, queue);
+            report(&mut **recorder, now, What::Link { link: LinkId(index), event });
+        }
+    }
+
+    /// Reports a dropped packet to the recorder, if it uses packets.
+    #[inline]
+    fn trace_drop(&mut self, now: Time, index: u32, packet: u32, wire_bytes: u32, reason: DropReason) {
+        if R::WANTS.packets {
+            self.trace_link(now, index, packet, |segment, queue| LinkEvent::Drop {
+                segment,
+                wire_bytes,
+                reason,
+                queue,
+            });
+        }
     }
 
     /// Changes a link.

@@ -2,7 +2,7 @@
 
 use core::net::IpAddr;
 
-use anabranch_stack::config::ConnectionConfig;
+use anabranch_stack::config::SimConfig;
 use anabranch_units::{Bytes, Duration, Rate, Time};
 
 use crate::network::HostId;
@@ -77,13 +77,15 @@ pub struct FlowSpec {
     /// The length of the request of a download, at least one byte.
     pub request: Bytes,
     /// True if the sender's stack knows the size ([`ConnectionConfig::flow_size`]).
+    ///
+    /// [`ConnectionConfig::flow_size`]: anabranch_stack::config::ConnectionConfig::flow_size
     pub hint: bool,
     /// The reading behaviour of the receiver.
     pub reading: Reading,
     /// The client's settings.
-    pub client_config: ConnectionConfig,
+    pub client_config: SimConfig,
     /// The server's settings.
-    pub server_config: ConnectionConfig,
+    pub server_config: SimConfig,
 }
 
 impl FlowSpec {
@@ -97,8 +99,9 @@ impl FlowSpec {
         client: (HostId, IpAddr),
         server: (HostId, IpAddr),
         size: Option<Bytes>,
-        config: ConnectionConfig,
+        config: impl Into<SimConfig>,
     ) -> FlowSpec {
+        let config = config.into();
         FlowSpec {
             name: name.into(),
             start: Time::ZERO,
@@ -152,7 +155,7 @@ impl FlowSpec {
 
     /// Returns the configuration of the stack at an end: its settings, and the size if it is known. With
     /// `progress` the stack reports all data that arrives in order.
-    pub(crate) fn config(&self, end: End, progress: bool) -> ConnectionConfig {
+    pub(crate) fn config(&self, end: End, progress: bool) -> SimConfig {
         let mut config = match end {
             End::Client => self.client_config.clone(),
             End::Server => self.server_config.clone(),
@@ -161,10 +164,10 @@ impl FlowSpec {
             config.flow_size = self.size;
         }
         if self.counts_only(end) {
-            config.consume_at_once = true;
+            config.only.consume_at_once = true;
             if !progress {
                 let whole = if end == self.receiver() { self.size } else { Some(self.request) };
-                config.readable_from = whole.unwrap_or(Bytes::MAX);
+                config.only.readable_from = whole.unwrap_or(Bytes::MAX);
             }
         }
         config

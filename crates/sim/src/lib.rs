@@ -53,7 +53,9 @@ pub use flow::{Direction, End, FlowId, FlowSpec, Reading};
 pub use network::{
     AddressChange, HostId, HostSpec, Interface, LinkId, LinkSpec, Network, NetworkError, Route,
 };
-pub use recorder::{HostObserver, Recorder, Scope};
+pub use recorder::{
+    FlowEvent, HostEvent, HostObserver, LinkEvent, Queue, Recorder, Scope, Trace, Wants, What,
+};
 pub use report::{EndReport, Failure, FlowReport, LinkReport, Outcome, Performance, RunReport};
 pub use sim::{HostStack, Sim};
 

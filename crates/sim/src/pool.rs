@@ -272,12 +272,6 @@ impl Pool {
         segment
     }
 
-    /// True if the segment at `place` has payload.
-    #[inline(never)]
-    pub(crate) fn carries_data(&self, place: u32) -> bool {
-        self.get(place).payload_len > 0
-    }
-
     /// ECN-marks the packet as a router does, if its sender supports ECN (RFC 3168).
     #[cold]
     pub(crate) fn mark(&mut self, place: u32) {

@@ -1,11 +1,14 @@
 //! Recorders of the events of a run.
+//!
+//! Every event is a [`Trace`]: its time, and an event of a stack, a link, a flow or a host. A recorder names what
+//! it uses ([`Recorder::WANTS`]), so that the rest is not even computed. Two recorders combine as a pair.
+
+use core::net::IpAddr;
 
 use anabranch_link::DropReason;
-use anabranch_stack::event::{ConnectionId, Event, SubflowId};
-use anabranch_stack::observer::{Limit, LossReason, Observer, SendKind, Windows};
-use anabranch_stack::scheduler::Decision;
+use anabranch_stack::event::{ConnectionId, Event};
+use anabranch_stack::observer::{Observer, StackEvent, StackEvents};
 use anabranch_stack::segment::Segment;
-use anabranch_stack::seq::DataRange;
 use anabranch_units::Time;
 
 use crate::flow::{End, FlowId};
@@ -20,87 +23,235 @@ pub struct Scope {
     pub connection: ConnectionId,
 }
 
-/// Receives the events of a run, in the order in which they happen. Every method does nothing unless it is
-/// overridden, and unused events cost nothing.
+/// The queue of a link at the time of an event, the packet in service included.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Queue {
+    /// Its bytes on the wire.
+    pub bytes: u64,
+    /// Its packets.
+    pub packets: usize,
+}
+
+/// An event of a link.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum LinkEvent<'a> {
+    /// A packet is offered to the link, and may be dropped immediately.
+    Enter {
+        /// The packet.
+        segment: &'a Segment,
+        /// Its length on the wire.
+        wire_bytes: u32,
+        /// The queue that it finds.
+        queue: Queue,
+    },
+    /// A packet has crossed the link.
+    Leave {
+        /// The packet.
+        segment: &'a Segment,
+        /// Its length on the wire.
+        wire_bytes: u32,
+        /// The queue at that time.
+        queue: Queue,
+    },
+    /// The link has dropped a packet. Packets dropped from the queue when a link goes down may be reported
+    /// later than the time of the drop, which is that of the trace.
+    Drop {
+        /// The packet.
+        segment: &'a Segment,
+        /// Its length on the wire.
+        wire_bytes: u32,
+        /// The reason.
+        reason: DropReason,
+        /// The queue without the packet.
+        queue: Queue,
+    },
+    /// The link has gone down or come up.
+    State {
+        /// True if it is up.
+        up: bool,
+    },
+}
+
+/// An event of a flow.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum FlowEvent<'a> {
+    /// The flow has started; this is its client's connection.
+    Start {
+        /// The connection.
+        client: Scope,
+    },
+    /// The server has accepted the flow's connection.
+    Accept {
+        /// The connection.
+        server: Scope,
+    },
+    /// Data of the flow has arrived in order at its receiver.
+    Progress {
+        /// The bytes that have arrived so far.
+        delivered: u64,
+    },
+    /// A stack reports an event to the flow's application.
+    Application {
+        /// The end of the flow.
+        end: End,
+        /// The event.
+        event: &'a Event,
+    },
+}
+
+/// An event of a host.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum HostEvent<'a> {
+    /// The host has sent a packet for which it has no route; it is lost.
+    Unroutable {
+        /// The packet.
+        segment: &'a Segment,
+    },
+    /// An address of the host has become unavailable or available.
+    Address {
+        /// The address.
+        ip: IpAddr,
+        /// True if it is available.
+        up: bool,
+    },
+}
+
+/// The subject of a trace, with its event.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum What<'a> {
+    /// A connection of a stack.
+    Stack {
+        /// The connection.
+        scope: Scope,
+        /// The event.
+        event: &'a StackEvent<'a>,
+    },
+    /// A link.
+    Link {
+        /// The link.
+        link: LinkId,
+        /// The event.
+        event: LinkEvent<'a>,
+    },
+    /// A flow.
+    Flow {
+        /// The flow.
+        flow: FlowId,
+        /// The event.
+        event: FlowEvent<'a>,
+    },
+    /// A host.
+    Host {
+        /// The host.
+        host: HostId,
+        /// The event.
+        event: HostEvent<'a>,
+    },
+}
+
+/// An event of a run.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Trace<'a> {
+    /// The time of the event.
+    pub time: Time,
+    /// Its subject, and the event.
+    pub what: What<'a>,
+}
+
+/// The events that a recorder uses. All recorders receive the changes of links and addresses, which are rare.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wants {
+    /// The events of stacks.
+    pub stack: StackEvents,
+    /// True for the packets on links, and the unroutable ones.
+    pub packets: bool,
+    /// True for the events of flows.
+    pub flows: bool,
+}
+
+impl Wants {
+    /// Everything.
+    pub const ALL: Wants = Wants { stack: StackEvents::ALL, packets: true, flows: true };
+    /// Only the changes of links and addresses.
+    pub const NONE: Wants = Wants { stack: StackEvents::NONE, packets: false, flows: false };
+    /// The events of flows.
+    pub const FLOWS: Wants = Wants { flows: true, ..Wants::NONE };
+
+    /// Returns the events of stacks of these kinds, and those of flows.
+    pub const fn stack(stack: StackEvents) -> Wants {
+        Wants { stack, ..Wants::FLOWS }
+    }
+
+    /// Returns everything in either.
+    pub const fn and(self, other: Wants) -> Wants {
+        Wants {
+            stack: self.stack.and(other.stack),
+            packets: self.packets || other.packets,
+            flows: self.flows || other.flows,
+        }
+    }
+
+    /// True if the event of a trace is among them.
+    #[inline(always)]
+    pub const fn has(self, what: &What<'_>) -> bool {
+        match what {
+            What::Stack { event, .. } => self.stack.has(event.kind()),
+            What::Link { event: LinkEvent::State { .. }, .. } => true,
+            What::Link { .. } | What::Host { event: HostEvent::Unroutable { .. }, .. } => self.packets,
+            What::Flow { .. } => self.flows,
+            What::Host { event: HostEvent::Address { .. }, .. } => true,
+        }
+    }
+}
+
+/// Receives the events of a run, in the order in which they happen.
 ///
 /// There is one recorder for the whole run, so that its output is in order over all hosts.
-#[allow(unused_variables)]
 pub trait Recorder {
-    /// True if it receives the events of packets on links.
-    const PACKETS: bool = true;
-    /// True if it receives the events of stacks.
-    const STACK: bool = true;
+    /// The events that it uses. The others are neither computed nor passed to it.
+    const WANTS: Wants = Wants::ALL;
 
-    /// A packet is offered to a link (and may be dropped immediately).
-    #[inline]
-    fn on_link_enter(&mut self, now: Time, link: LinkId, segment: &Segment, wire_bytes: u32) {}
-    /// A packet has crossed a link.
-    #[inline]
-    fn on_link_leave(&mut self, now: Time, link: LinkId, segment: &Segment, wire_bytes: u32) {}
-    /// A link has dropped a packet. Packets dropped from the queue when a link goes down may be reported
-    /// later than the time of the drop, which is `now`.
-    #[inline]
-    fn on_drop(&mut self, now: Time, link: LinkId, segment: &Segment, wire_bytes: u32, reason: DropReason) {}
-    /// A host has sent a packet for which it has no route; it is lost.
-    #[inline]
-    fn on_unroutable(&mut self, now: Time, host: HostId, segment: &Segment) {}
-    /// A link has gone down or come up.
-    #[inline]
-    fn on_link_state(&mut self, now: Time, link: LinkId, up: bool) {}
-    /// An address of a host has become unavailable or available.
-    #[inline]
-    fn on_address_state(&mut self, now: Time, host: HostId, address: core::net::IpAddr, up: bool) {}
+    /// Records an event.
+    fn on_trace(&mut self, trace: &Trace<'_>);
+}
 
-    /// A flow has started; this is its client's connection.
-    #[inline]
-    fn on_flow_start(&mut self, now: Time, flow: FlowId, client: Scope) {}
-    /// The server has accepted the flow's connection.
-    #[inline]
-    fn on_flow_accept(&mut self, now: Time, flow: FlowId, server: Scope) {}
-    /// `delivered` bytes of a flow's data have arrived in order at its receiver.
-    #[inline]
-    fn on_progress(&mut self, now: Time, flow: FlowId, delivered: u64) {}
-    /// A stack reports an event to a flow's application.
-    #[inline]
-    fn on_event(&mut self, now: Time, flow: FlowId, end: End, event: &Event) {}
-
-    /// See [`Observer::on_sent`].
-    #[inline]
-    fn on_sent(
-        &mut self,
-        now: Time,
-        scope: Scope,
-        subflow: SubflowId,
-        segment: &Segment,
-        kind: SendKind,
-        data: DataRange,
-    ) {
+/// Passes an event to a recorder that uses it.
+#[inline(always)]
+pub(crate) fn report<R: Recorder>(recorder: &mut R, time: Time, what: What<'_>) {
+    if R::WANTS.has(&what) {
+        recorder.on_trace(&Trace { time, what });
     }
-    /// See [`Observer::on_received`].
-    #[inline]
-    fn on_received(&mut self, now: Time, scope: Scope, subflow: SubflowId, segment: &Segment) {}
-    /// See [`Observer::on_lost`].
-    #[inline]
-    fn on_lost(&mut self, now: Time, scope: Scope, subflow: SubflowId, range: DataRange, reason: LossReason) {
-    }
-    /// See [`Observer::on_undo`].
-    #[inline]
-    fn on_undo(&mut self, now: Time, scope: Scope, subflow: SubflowId) {}
-    /// See [`Observer::on_decision`].
-    #[inline]
-    fn on_decision(&mut self, now: Time, scope: Scope, decision: &Decision) {}
-    /// See [`Observer::on_windows`].
-    #[inline]
-    fn on_windows(&mut self, now: Time, scope: Scope, subflow: SubflowId, windows: &Windows) {}
-    /// See [`Observer::on_limit`].
-    #[inline]
-    fn on_limit(&mut self, now: Time, scope: Scope, limit: Limit) {}
 }
 
 /// Records nothing.
 impl Recorder for () {
-    const PACKETS: bool = false;
-    const STACK: bool = false;
+    const WANTS: Wants = Wants::NONE;
+
+    #[inline(always)]
+    fn on_trace(&mut self, _: &Trace<'_>) {}
+}
+
+/// Both record, the first one first.
+impl<A: Recorder, B: Recorder> Recorder for (A, B) {
+    const WANTS: Wants = A::WANTS.and(B::WANTS);
+
+    #[inline]
+    fn on_trace(&mut self, trace: &Trace<'_>) {
+        report(&mut self.0, trace.time, trace.what);
+        report(&mut self.1, trace.time, trace.what);
+    }
+}
+
+/// Records if there is a recorder. Its events are computed even if there is none.
+impl<R: Recorder> Recorder for Option<R> {
+    const WANTS: Wants = R::WANTS;
+
+    #[inline]
+    fn on_trace(&mut self, trace: &Trace<'_>) {
+        if let Some(recorder) = self {
+            recorder.on_trace(trace);
+        }
+    }
 }
 
 /// Observes one host's stack and forwards its events to the recorder of the run, which it holds while the
@@ -115,69 +266,21 @@ impl<R> HostObserver<R> {
     pub(crate) fn new(host: HostId) -> HostObserver<R> {
         HostObserver { host, lent: None }
     }
-
-    #[inline]
-    fn scope(&self, connection: ConnectionId) -> Scope {
-        Scope { host: self.host, connection }
-    }
 }
 
-/// Forwards one call, with the host.
-macro_rules! pass {
-    ($self:ident, $connection:ident, $method:ident($now:ident $(, $argument:ident)*)) => {
-        if R::STACK {
-            let scope = $self.scope($connection);
-            if let Some(recorder) = &mut $self.lent {
-                recorder.$method($now, scope $(, $argument)*);
-            }
-        }
-    };
+impl<R: Recorder> HostObserver<R> {
+    /// True if the recorder uses events of stacks.
+    pub(crate) const LISTENS: bool = R::WANTS.stack.has(StackEvents::ALL);
 }
 
 impl<R: Recorder> Observer for HostObserver<R> {
-    const LISTENS: bool = R::STACK;
+    const EVENTS: StackEvents = R::WANTS.stack;
 
     #[inline]
-    fn on_sent(
-        &mut self,
-        now: Time,
-        connection: ConnectionId,
-        subflow: SubflowId,
-        segment: &Segment,
-        kind: SendKind,
-        data: DataRange,
-    ) {
-        pass!(self, connection, on_sent(now, subflow, segment, kind, data));
-    }
-    #[inline]
-    fn on_received(&mut self, now: Time, connection: ConnectionId, subflow: SubflowId, segment: &Segment) {
-        pass!(self, connection, on_received(now, subflow, segment));
-    }
-    #[inline]
-    fn on_lost(
-        &mut self,
-        now: Time,
-        connection: ConnectionId,
-        subflow: SubflowId,
-        range: DataRange,
-        reason: LossReason,
-    ) {
-        pass!(self, connection, on_lost(now, subflow, range, reason));
-    }
-    #[inline]
-    fn on_undo(&mut self, now: Time, connection: ConnectionId, subflow: SubflowId) {
-        pass!(self, connection, on_undo(now, subflow));
-    }
-    #[inline]
-    fn on_decision(&mut self, now: Time, connection: ConnectionId, decision: &Decision) {
-        pass!(self, connection, on_decision(now, decision));
-    }
-    #[inline]
-    fn on_windows(&mut self, now: Time, connection: ConnectionId, subflow: SubflowId, windows: &Windows) {
-        pass!(self, connection, on_windows(now, subflow, windows));
-    }
-    #[inline]
-    fn on_limit(&mut self, now: Time, connection: ConnectionId, limit: Limit) {
-        pass!(self, connection, on_limit(now, limit));
+    fn on_event(&mut self, now: Time, connection: ConnectionId, event: &StackEvent<'_>) {
+        if let Some(recorder) = &mut self.lent {
+            let scope = Scope { host: self.host, connection };
+            recorder.on_trace(&Trace { time: now, what: What::Stack { scope, event } });
+        }
     }
 }

@@ -16,7 +16,7 @@ use crate::error::SimError;
 use crate::fabric::{Delivery, Fabric, MtuReport, Turn};
 use crate::flow::{End, FlowId, FlowSpec};
 use crate::network::{HostId, LinkId, Network};
-use crate::recorder::{HostObserver, Recorder};
+use crate::recorder::{HostEvent, HostObserver, LinkEvent, Recorder, What, report};
 use crate::report::{Performance, RunReport};
 
 /// The stack of a host in a run.
@@ -119,11 +119,11 @@ pub(crate) fn lend<R: Recorder, T>(
     stack: &mut HostStack<R>,
     act: impl FnOnce(&mut HostStack<R>) -> T,
 ) -> T {
-    if R::STACK {
+    if HostObserver::<R>::LISTENS {
         stack.observer_mut().lent = recorder.take();
     }
     let result = act(stack);
-    if R::STACK {
+    if HostObserver::<R>::LISTENS {
         *recorder = stack.observer_mut().lent.take();
     }
     result
@@ -322,9 +322,7 @@ impl<R: Recorder> Sim<R> {
                 }
                 Wake::TooBig(index) => self.on_too_big(index),
                 Wake::LinkState(link, up) => {
-                    if let Some(recorder) = &mut self.fabric.recorder {
-                        recorder.on_link_state(self.now, link, up);
-                    }
+                    self.trace(What::Link { link, event: LinkEvent::State { up } });
                 }
             }
         }
@@ -395,6 +393,14 @@ impl<R: Recorder> Sim<R> {
         self.drain(host);
     }
 
+    /// Reports an event to the recorder, if it uses such events.
+    #[inline(always)]
+    pub(crate) fn trace(&mut self, what: What<'_>) {
+        if let Some(recorder) = &mut self.fabric.recorder {
+            report(&mut **recorder, self.now, what);
+        }
+    }
+
     /// Schedules the host's turn for its next timer.
     ///
     /// A deferred timer (each acknowledgement defers the retransmission timer) is left in the calendar as it
@@ -421,9 +427,7 @@ impl<R: Recorder> Sim<R> {
             Change::Up => true,
             _ => return Ok(()),
         };
-        if let Some(recorder) = &mut self.fabric.recorder {
-            recorder.on_link_state(self.now, link, up);
-        }
+        self.trace(What::Link { link, event: LinkEvent::State { up } });
         Ok(())
     }
 
@@ -431,9 +435,7 @@ impl<R: Recorder> Sim<R> {
     pub fn set_address_up(&mut self, host: HostId, path: PathId, up: bool) {
         let Ok(interface) = self.network.interface(host, path) else { return };
         let (now, ip) = (self.now, interface.ip);
-        if let Some(recorder) = &mut self.fabric.recorder {
-            recorder.on_address_state(now, host, ip, up);
-        }
+        self.trace(What::Host { host, event: HostEvent::Address { ip, up } });
         lend(&mut self.fabric.recorder, &mut self.hosts[host.index()].stack, |stack| {
             stack.set_address_up(now, ip, up);
         });

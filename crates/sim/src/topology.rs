@@ -7,7 +7,7 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use anabranch_link::{Capacity, LinkConfig};
-use anabranch_stack::config::ConnectionConfig;
+use anabranch_stack::config::SimConfig;
 use anabranch_stack::segment::PathId;
 use anabranch_units::{Bytes, Duration, Rate};
 
@@ -108,7 +108,12 @@ pub struct Pair {
 
 impl Pair {
     /// Returns an upload from the start of the run whose initial subflow takes the first path.
-    pub fn flow(&self, name: impl Into<String>, size: Option<Bytes>, config: ConnectionConfig) -> FlowSpec {
+    pub fn flow(
+        &self,
+        name: impl Into<String>,
+        size: Option<Bytes>,
+        config: impl Into<SimConfig>,
+    ) -> FlowSpec {
         self.flow_by(0, name, size, config)
     }
 
@@ -119,7 +124,7 @@ impl Pair {
         path: usize,
         name: impl Into<String>,
         size: Option<Bytes>,
-        config: ConnectionConfig,
+        config: impl Into<SimConfig>,
     ) -> FlowSpec {
         let choose = |addresses: &[IpAddr]| addresses[path.min(addresses.len() - 1)];
         let client = (self.client, choose(&self.client_addresses));

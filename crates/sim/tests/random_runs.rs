@@ -8,7 +8,7 @@ mod common;
 use anabranch_link::{Change, Jitter, JitterShape, LinkConfig, Loss, QueueLimit, Reordering, Step};
 use anabranch_sim::topology::{self, PathSpec, ServerAddresses};
 use anabranch_sim::{FlowSpec, Outcome, Sim};
-use anabranch_stack::config::{ConnectionConfig, Profile};
+use anabranch_stack::config::{Profile, SimConfig};
 use anabranch_stack::congestion::{CongestionKind, CubicOptions};
 use anabranch_units::{Bytes, Duration, RandomStream, Time};
 
@@ -56,9 +56,9 @@ fn simulation(seed: u64) -> Sim {
     let addresses = if random.chance(0.5) { ServerAddresses::One } else { ServerAddresses::OnePerPath };
     let topology = topology::disjoint(&paths, addresses).unwrap();
     let profile = if random.chance(0.7) { Profile::Linux } else { Profile::Ns3 };
-    let mut config = ConnectionConfig::new(profile);
+    let mut config = SimConfig::new(profile);
     config.mptcp = random.chance(0.8);
-    config.simultaneous &= config.mptcp;
+    config.only.simultaneous &= config.mptcp;
     let controls =
         [CongestionKind::NewReno, CongestionKind::Cubic(CubicOptions::DEFAULT), CongestionKind::Lia];
     config.congestion = controls[random.below(3) as usize].clone();

@@ -2,14 +2,16 @@
 
 mod common;
 
-use anabranch_link::{Change, DropReason, Step};
+use anabranch_link::{Change, Step};
 use anabranch_sim::topology::{self, ServerAddresses};
 use anabranch_sim::{
-    Direction, End, FlowError, FlowId, FlowSpec, LinkId, Outcome, Reading, Recorder, Sim, SimError,
+    Direction, End, FlowError, FlowEvent, FlowId, FlowSpec, LinkEvent, LinkId, Outcome, Reading, Recorder,
+    Sim, SimError, Trace, Wants, What,
 };
-use anabranch_stack::config::{ConnectionConfig, Profile, ReceiveBuffer};
+use anabranch_stack::config::{ConnectionConfig, Profile, ReceiveBuffer, SimConfig};
 use anabranch_stack::event::Event;
-use anabranch_stack::segment::{PathId, Segment};
+use anabranch_stack::observer::{StackEvent, StackEvents};
+use anabranch_stack::segment::PathId;
 use anabranch_units::{Bytes, Duration, Rate, Time};
 use common::{path, tcp, two_lossy_paths, two_paths};
 
@@ -26,7 +28,7 @@ fn a_run_can_be_sent_to_another_thread_and_cloned() {
 fn the_same_seed_gives_the_same_report_and_another_seed_another() {
     for profile in Profile::ALL {
         let run = |seed| {
-            let (topology, flow) = two_lossy_paths(MB, ConnectionConfig::new(profile));
+            let (topology, flow) = two_lossy_paths(MB, SimConfig::new(profile));
             Sim::new(topology.network, vec![flow], seed, ()).unwrap().run(Time::from_secs(60))
         };
         let first = run(1);
@@ -157,50 +159,80 @@ struct Tape {
     dropped: u64,
     sent: u64,
     received: u64,
+    acked: u64,
+    longest: usize,
     states: Vec<(Time, LinkId, bool)>,
     progress: Vec<(Time, FlowId, u64)>,
     events: Vec<(FlowId, End, Event)>,
 }
 
 impl Recorder for Tape {
-    fn on_link_enter(&mut self, _: Time, _: LinkId, _: &Segment, _: u32) {
-        self.entered += 1;
+    fn on_trace(&mut self, trace: &Trace<'_>) {
+        match trace.what {
+            What::Link { event: LinkEvent::Enter { queue, .. }, .. } => {
+                self.entered += 1;
+                self.longest = self.longest.max(queue.packets);
+            }
+            What::Link { event: LinkEvent::Leave { .. }, .. } => self.left += 1,
+            What::Link { event: LinkEvent::Drop { .. }, .. } => self.dropped += 1,
+            What::Link { link, event: LinkEvent::State { up } } => self.states.push((trace.time, link, up)),
+            What::Flow { flow, event: FlowEvent::Progress { delivered } } => {
+                self.progress.push((trace.time, flow, delivered));
+            }
+            What::Flow { flow, event: FlowEvent::Application { end, event } } => {
+                self.events.push((flow, end, *event));
+            }
+            What::Stack { event: StackEvent::Sent { .. }, .. } => self.sent += 1,
+            What::Stack { event: StackEvent::Received { .. }, .. } => self.received += 1,
+            What::Stack { event: StackEvent::DataAcked { una, window_edge, .. }, .. } => {
+                assert!(una <= window_edge);
+                self.acked = self.acked.max(*una);
+            }
+            _ => {}
+        }
     }
-    fn on_link_leave(&mut self, _: Time, _: LinkId, _: &Segment, _: u32) {
-        self.left += 1;
+}
+
+/// Counts the events that reach it, of all kinds.
+#[derive(Clone, Default)]
+struct Count<const SENT: bool> {
+    sent: u64,
+    others: u64,
+}
+
+impl<const SENT: bool> Recorder for Count<SENT> {
+    const WANTS: Wants = if SENT {
+        Wants { stack: StackEvents::SENT, ..Wants::NONE }
+    } else {
+        Wants { stack: StackEvents::LOST, ..Wants::NONE }
+    };
+
+    fn on_trace(&mut self, trace: &Trace<'_>) {
+        match trace.what {
+            What::Stack { event: StackEvent::Sent { .. }, .. } => self.sent += 1,
+            _ => self.others += 1,
+        }
     }
-    fn on_drop(&mut self, _: Time, _: LinkId, _: &Segment, _: u32, _: DropReason) {
-        self.dropped += 1;
-    }
-    fn on_link_state(&mut self, now: Time, link: LinkId, up: bool) {
-        self.states.push((now, link, up));
-    }
-    fn on_progress(&mut self, now: Time, flow: FlowId, delivered: u64) {
-        self.progress.push((now, flow, delivered));
-    }
-    fn on_event(&mut self, _: Time, flow: FlowId, end: End, event: &Event) {
-        self.events.push((flow, end, *event));
-    }
-    fn on_sent(
-        &mut self,
-        _: Time,
-        _: anabranch_sim::Scope,
-        _: anabranch_stack::event::SubflowId,
-        _: &Segment,
-        _: anabranch_stack::observer::SendKind,
-        _: anabranch_stack::seq::DataRange,
-    ) {
-        self.sent += 1;
-    }
-    fn on_received(
-        &mut self,
-        _: Time,
-        _: anabranch_sim::Scope,
-        _: anabranch_stack::event::SubflowId,
-        _: &Segment,
-    ) {
-        self.received += 1;
-    }
+}
+
+#[test]
+fn recorders_combine_and_each_gets_only_what_it_wants() {
+    let (topology, flow) = two_lossy_paths(MB, ConnectionConfig::linux());
+    let run = |recorder| {
+        let mut sim = Sim::new(topology.network.clone(), vec![flow.clone()], 1, recorder).unwrap();
+        sim.run(Time::from_secs(60));
+        sim.into_recorder()
+    };
+    let (tape, (sent, lost)) =
+        run((Tape::default(), (Count::<true>::default(), Some(Count::<false>::default()))));
+    let lost = lost.unwrap();
+    assert_eq!((sent.sent, sent.others, lost.sent), (tape.sent, 0, 0));
+    assert!(tape.sent > 700 && lost.others > 0);
+    assert_eq!((tape.acked, tape.longest > 1), (1_000_000, true));
+    // Alone it gets the same.
+    let mut sim = Sim::new(topology.network.clone(), vec![flow], 1, Count::<false>::default()).unwrap();
+    sim.run(Time::from_secs(60));
+    assert_eq!((sim.recorder().sent, sim.recorder().others), (0, lost.others));
 }
 
 #[test]

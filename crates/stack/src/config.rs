@@ -1,6 +1,7 @@
 //! The configuration of endpoints and connections. Every part of a profile is a separate option.
 
 mod settings;
+mod sim_only;
 
 use core::net::IpAddr;
 
@@ -10,8 +11,9 @@ use crate::congestion::{CongestionKind, CubicOptions};
 use crate::path_manager::PathManagerKind;
 use crate::scheduler::SchedulerKind;
 use crate::segment::{PathId, Segment};
-use crate::seq::{Dsn, Seq};
 use crate::timestamp::TimestampTick;
+
+pub use sim_only::{SequenceOrigin, SimConfig, SimOnly};
 
 /// The configuration of an endpoint (a host).
 #[derive(Clone, Debug)]
@@ -244,20 +246,6 @@ pub enum DsnWidth {
     Narrow,
 }
 
-/// Start values of sequence numbers, in place of random ones.
-///
-/// For simulation and tests only: RFC 8684 derives the data sequence number from the key and RFC 6528
-/// requires an unpredictable initial sequence number. Both ends must have the same configuration.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SequenceOrigin {
-    /// The initial sequence number of every subflow.
-    pub isn: Seq,
-    /// The initial data sequence number of the connection's initiator.
-    pub initiator: Dsn,
-    /// The initial data sequence number of the listener.
-    pub listener: Dsn,
-}
-
 /// The discovery of a subflow's packet size.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum PathMtuDiscovery {
@@ -270,14 +258,12 @@ pub enum PathMtuDiscovery {
     Probe,
 }
 
-/// The configuration of one connection.
+/// The configuration of one connection: everything that a host on a real network may set. A simulator may set
+/// more ([`SimConfig`]).
 #[derive(Clone, PartialEq, Debug)]
 pub struct ConnectionConfig {
     /// True for Multipath TCP, false for plain TCP without option 30.
     pub mptcp: bool,
-    /// True if all handshakes start together and a subflow may carry data one round trip later: the departure
-    /// from RFC 8684 of profile `ns3`. Simulator only.
-    pub simultaneous: bool,
     /// The maximum payload of a segment, in bytes; less if the MTU requires it.
     pub mss: u32,
     /// The MTU of every path, in bytes; the MSS option is the MTU without the IP and TCP headers.
@@ -320,14 +306,6 @@ pub struct ConnectionConfig {
     pub ack: AckConfig,
     /// The receive buffer.
     pub receive_buffer: ReceiveBuffer,
-    /// True if the application takes in-order data at once, so that there is nothing to consume. For
-    /// applications that only count, as in a simulation.
-    pub consume_at_once: bool,
-    /// The amount of in-order data, from the start of the stream, before which no [`Event::Readable`] is
-    /// emitted; with `consume_at_once`.
-    ///
-    /// [`Event::Readable`]: crate::event::Event::Readable
-    pub readable_from: Bytes,
     /// The maximum number of bytes written and not yet acknowledged.
     pub send_buffer: Bytes,
     /// The initial send buffer: it then holds twice the data that the windows allow in flight until all of it
@@ -370,30 +348,15 @@ pub struct ConnectionConfig {
     pub checksums: Checksums,
     /// The total number of bytes that the application will write, if known.
     pub flow_size: Option<Bytes>,
-    /// Start values of sequence numbers for simulation and tests.
-    pub sequence_origin: Option<SequenceOrigin>,
 }
 
 impl ConnectionConfig {
-    /// Returns the configuration of `profile`.
-    pub fn new(profile: Profile) -> ConnectionConfig {
-        match profile {
-            Profile::Linux => {
-                let linux =
-                    ConnectionConfig { congestion: CongestionKind::CubicLinux, ..ConnectionConfig::linux() };
-                ConnectionConfig { mss: linux.full_segment(false), ..linux }
-            }
-            Profile::Ns3 => ConnectionConfig::ns3(),
-        }
-    }
-
     /// Returns the defaults of this library: a sender and receiver as in Linux, but with the CUBIC of RFC
     /// 9438 and 1400 bytes per segment. [`Profile::Linux`] also has the kernel's own CUBIC and segments that
     /// fill the MTU.
     pub fn linux() -> ConnectionConfig {
         ConnectionConfig {
             mptcp: true,
-            simultaneous: false,
             mss: 1400,
             mtu: 1500,
             path_mtu: PathMtuDiscovery::Icmp,
@@ -430,8 +393,6 @@ impl ConnectionConfig {
                 initial: Bytes::from_kib(128),
                 max: Bytes::from_kib(6 << 10),
             },
-            consume_at_once: false,
-            readable_from: Bytes::ZERO,
             send_buffer: Bytes::from_kib(16 << 10),
             send_buffer_start: None,
             send_buffers: Some(SendBuffers::Auto {
@@ -453,15 +414,19 @@ impl ConnectionConfig {
             dsn_width: DsnWidth::Wide,
             checksums: Checksums::IfAsked,
             flow_size: None,
-            sequence_origin: None,
         }
     }
 
-    /// Returns profile `ns3`: the simulations of the DMPTCP paper.
-    pub fn ns3() -> ConnectionConfig {
+    /// Returns the settings of [`Profile::Linux`].
+    pub(crate) fn kernel() -> ConnectionConfig {
+        let linux = ConnectionConfig { congestion: CongestionKind::CubicLinux, ..ConnectionConfig::linux() };
+        ConnectionConfig { mss: linux.full_segment(false), ..linux }
+    }
+
+    /// Returns the settings of [`Profile::Ns3`] without those for simulators alone.
+    pub(crate) fn ns3() -> ConnectionConfig {
         let linux = ConnectionConfig::linux();
         ConnectionConfig {
-            simultaneous: true,
             path_mtu: PathMtuDiscovery::Off,
             initial_window: 1,
             byte_counting_limit: Some(1),
@@ -483,6 +448,11 @@ impl ConnectionConfig {
         }
     }
 
+    /// Returns this configuration with settings for a simulator alone.
+    pub fn simulated(self, only: SimOnly) -> SimConfig {
+        SimConfig { connection: self, only }
+    }
+
     /// Returns the length of the options of a data segment: timestamps, and the data sequence signal with a
     /// mapping and a data acknowledgement.
     pub fn data_options(&self) -> u32 {
@@ -501,9 +471,9 @@ impl ConnectionConfig {
     /// Returns the payload of a full segment over IPv4 or IPv6: the MTU without headers and options.
     ///
     /// ```
-    /// use anabranch_stack::config::ConnectionConfig;
+    /// use anabranch_stack::config::{ConnectionConfig, Profile, SimConfig};
     ///
-    /// let multipath = ConnectionConfig::new(anabranch_stack::config::Profile::Linux);
+    /// let multipath = SimConfig::new(Profile::Linux).connection;
     /// let plain = ConnectionConfig { mptcp: false, ..multipath.clone() };
     /// assert_eq!((multipath.full_segment(false), plain.full_segment(false)), (multipath.mss, 1448));
     /// ```

@@ -1,9 +1,9 @@
 //! Events for recordings, captures and explanations, reported as they happen.
 //!
-//! The observer is a type parameter of the endpoint, and the default one does nothing, so that unused events
-//! cost nothing.
+//! Every event is a [`StackEvent`]. The observer is a type parameter of the endpoint and names the kinds that
+//! it uses ([`Observer::EVENTS`]), so that the others are not even computed. Two observers combine as a pair.
 
-use anabranch_units::{Duration, Time};
+use anabranch_units::{Duration, Rate, Time};
 
 use crate::event::{ConnectionId, SubflowId};
 use crate::scheduler::Decision;
@@ -67,63 +67,165 @@ pub struct Windows {
     pub inflight_bytes: u64,
     /// The smoothed RTT, once there is a sample.
     pub srtt: Option<Duration>,
+    /// The pacing rate, if the subflow is paced.
+    pub pacing_rate: Option<Rate>,
+    /// The right edge of the peer's receive window, as an offset of the stream. In a report on an
+    /// acknowledgement, that before its segment.
+    pub peer_window_edge: u64,
 }
 
-/// Receives the events of an endpoint. Every method does nothing unless it is overridden.
+/// An event of a connection.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum StackEvent<'a> {
+    /// A segment is sent.
+    Sent {
+        /// The subflow.
+        subflow: SubflowId,
+        /// The segment.
+        segment: &'a Segment,
+        /// Its kind.
+        kind: SendKind,
+        /// The part of the stream that is its payload.
+        data: DataRange,
+    },
+    /// A segment for a subflow is received.
+    Received {
+        /// The subflow.
+        subflow: SubflowId,
+        /// The segment.
+        segment: &'a Segment,
+    },
+    /// Data sent by a subflow is marked lost.
+    Lost {
+        /// The subflow.
+        subflow: SubflowId,
+        /// The data, as a range of the stream.
+        range: DataRange,
+        /// The reason.
+        reason: LossReason,
+    },
+    /// A loss is undone: it was reordering or delay.
+    Undone {
+        /// The subflow.
+        subflow: SubflowId,
+    },
+    /// The scheduler has decided.
+    Decision(&'a Decision),
+    /// The windows of a subflow after an acknowledgement, or after any other change of the congestion window
+    /// or the threshold: a timer, a penalty, an idle time, a new subflow. Whenever a call of the endpoint
+    /// returns, the last report on a subflow has its current congestion window and threshold.
+    Windows {
+        /// The subflow.
+        subflow: SubflowId,
+        /// The windows.
+        windows: &'a Windows,
+    },
+    /// The limit of the connection has changed.
+    Limit(Limit),
+    /// The peer has acknowledged data of the connection, or has moved the right edge of its window, by a
+    /// segment of this subflow.
+    DataAcked {
+        /// The subflow.
+        subflow: SubflowId,
+        /// The first offset of the stream that is not acknowledged.
+        una: u64,
+        /// The right edge of the peer's window, as an offset of the stream.
+        window_edge: u64,
+    },
+}
+
+impl StackEvent<'_> {
+    /// Returns the kind of the event, as a set of one.
+    #[inline(always)]
+    pub const fn kind(&self) -> StackEvents {
+        match self {
+            StackEvent::Sent { .. } => StackEvents::SENT,
+            StackEvent::Received { .. } => StackEvents::RECEIVED,
+            StackEvent::Lost { .. } => StackEvents::LOST,
+            StackEvent::Undone { .. } => StackEvents::UNDONE,
+            StackEvent::Decision(_) => StackEvents::DECISION,
+            StackEvent::Windows { .. } => StackEvents::WINDOWS,
+            StackEvent::Limit(_) => StackEvents::LIMIT,
+            StackEvent::DataAcked { .. } => StackEvents::DATA_ACKED,
+        }
+    }
+}
+
+/// A set of kinds of events.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StackEvents(u32);
+
+impl StackEvents {
+    /// No kind.
+    pub const NONE: StackEvents = StackEvents(0);
+    /// All kinds, including those of later versions.
+    pub const ALL: StackEvents = StackEvents(u32::MAX);
+    /// [`StackEvent::Sent`].
+    pub const SENT: StackEvents = StackEvents(1);
+    /// [`StackEvent::Received`].
+    pub const RECEIVED: StackEvents = StackEvents(1 << 1);
+    /// [`StackEvent::Lost`].
+    pub const LOST: StackEvents = StackEvents(1 << 2);
+    /// [`StackEvent::Undone`].
+    pub const UNDONE: StackEvents = StackEvents(1 << 3);
+    /// [`StackEvent::Decision`].
+    pub const DECISION: StackEvents = StackEvents(1 << 4);
+    /// [`StackEvent::Windows`].
+    pub const WINDOWS: StackEvents = StackEvents(1 << 5);
+    /// [`StackEvent::Limit`].
+    pub const LIMIT: StackEvents = StackEvents(1 << 6);
+    /// [`StackEvent::DataAcked`].
+    pub const DATA_ACKED: StackEvents = StackEvents(1 << 7);
+
+    /// Returns the kinds in either set.
+    pub const fn and(self, other: StackEvents) -> StackEvents {
+        StackEvents(self.0 | other.0)
+    }
+
+    /// True if the sets have a kind in common.
+    #[inline(always)]
+    pub const fn has(self, kind: StackEvents) -> bool {
+        self.0 & kind.0 != 0
+    }
+}
+
+/// Receives the events of an endpoint, in the order in which they happen.
 pub trait Observer {
-    /// True if events are used. Otherwise they are not even computed.
-    const LISTENS: bool = true;
+    /// The kinds of events that it uses. The others are neither computed nor passed to it.
+    const EVENTS: StackEvents = StackEvents::ALL;
 
-    /// Observes a transmission; the payload is this part of the stream that the host sends.
-    #[inline]
-    fn on_sent(
-        &mut self,
-        _now: Time,
-        _connection: ConnectionId,
-        _subflow: SubflowId,
-        _segment: &Segment,
-        _kind: SendKind,
-        _data: DataRange,
-    ) {
-    }
-    /// Observes a segment received for a subflow.
-    #[inline]
-    fn on_received(
-        &mut self,
-        _now: Time,
-        _connection: ConnectionId,
-        _subflow: SubflowId,
-        _segment: &Segment,
-    ) {
-    }
-    /// Observes that the data in `range` of the stream, sent by this subflow, is marked lost.
-    #[inline]
-    fn on_lost(
-        &mut self,
-        _now: Time,
-        _connection: ConnectionId,
-        _subflow: SubflowId,
-        _range: DataRange,
-        _reason: LossReason,
-    ) {
-    }
-    /// Observes that a loss was undone: it was reordering or delay.
-    #[inline]
-    fn on_undo(&mut self, _now: Time, _connection: ConnectionId, _subflow: SubflowId) {}
-    /// Observes a decision of the scheduler.
-    #[inline]
-    fn on_decision(&mut self, _now: Time, _connection: ConnectionId, _decision: &Decision) {}
-    /// Observes the windows after an acknowledgement, or after any other change of the congestion window or
-    /// the threshold: a timer, a penalty, an idle time, a new subflow. Whenever a call of the endpoint
-    /// returns, the last report on a subflow has its current windows.
-    #[inline]
-    fn on_windows(&mut self, _now: Time, _connection: ConnectionId, _subflow: SubflowId, _windows: &Windows) {
-    }
-    /// Observes a change of the connection's limit.
-    #[inline]
-    fn on_limit(&mut self, _now: Time, _connection: ConnectionId, _limit: Limit) {}
+    /// Observes an event of a connection.
+    fn on_event(&mut self, now: Time, connection: ConnectionId, event: &StackEvent<'_>);
 }
 
+/// Passes an event to an observer that uses it.
+#[inline(always)]
+pub(crate) fn report<O: Observer>(
+    observer: &mut O,
+    now: Time,
+    connection: ConnectionId,
+    event: &StackEvent<'_>,
+) {
+    if O::EVENTS.has(event.kind()) {
+        observer.on_event(now, connection, event);
+    }
+}
+
+/// Observes nothing.
 impl Observer for () {
-    const LISTENS: bool = false;
+    const EVENTS: StackEvents = StackEvents::NONE;
+
+    #[inline(always)]
+    fn on_event(&mut self, _: Time, _: ConnectionId, _: &StackEvent<'_>) {}
+}
+
+/// Both observe, the first one first.
+impl<A: Observer, B: Observer> Observer for (A, B) {
+    const EVENTS: StackEvents = A::EVENTS.and(B::EVENTS);
+
+    #[inline]
+    fn on_event(&mut self, now: Time, connection: ConnectionId, event: &StackEvent<'_>) {
+        report(&mut self.0, now, connection, event);
+        report(&mut self.1, now, connection, event);
+    }
 }

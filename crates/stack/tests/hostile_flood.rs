@@ -4,7 +4,7 @@
 use std::alloc::System;
 
 use anabranch_stack::config::{
-    ConnectionConfig, EndpointConfig, Entropy, LocalAddress, ReceiveBuffer, SequenceOrigin,
+    ConnectionConfig, EndpointConfig, Entropy, LocalAddress, ReceiveBuffer, SequenceOrigin, SimOnly,
 };
 use anabranch_stack::endpoint::Endpoint;
 use anabranch_stack::segment::{
@@ -33,10 +33,10 @@ fn established(max_half_open: usize) -> (Endpoint, Time, Key) {
     endpoint.listen(
         80,
         ConnectionConfig {
-            sequence_origin: Some(origin),
             receive_buffer: ReceiveBuffer::Fixed(Bytes::from_kib(64)),
             ..ConnectionConfig::linux()
-        },
+        }
+        .simulated(SimOnly { sequence_origin: Some(origin), ..SimOnly::default() }),
     );
     let now = Time::from_millis(1);
     let capable = |sender_key, receiver_key| {

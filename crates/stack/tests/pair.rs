@@ -2,13 +2,13 @@
 
 mod harness;
 
-use anabranch_stack::config::{ConnectionConfig, LossDetection};
+use anabranch_stack::config::{ConnectionConfig, LossDetection, SimConfig};
 use anabranch_stack::event::CloseReason;
 use anabranch_stack::segment::{Address, Flags};
 use anabranch_units::{Bytes, Duration, Rate, Time};
 use harness::{Pair, Path, Side, client_ip, server_ip};
 
-fn transfer(pair: &mut Pair, config: ConnectionConfig, bytes: u64) {
+fn transfer(pair: &mut Pair, config: impl Into<SimConfig>, bytes: u64) {
     pair.connect(config);
     let mut written = pair.write(Side::Client, bytes);
     let deadline = Time::from_secs(600);
@@ -52,7 +52,7 @@ fn mptcp_fills_two_windows() {
 
 #[test]
 fn simultaneous_joins_carry_data_one_round_trip_later() {
-    let config = ConnectionConfig::ns3();
+    let config = SimConfig::ns3();
     let mut pair = Pair::new(vec![Path::clean(10), Path::clean(40)], config.clone(), 1);
     transfer(&mut pair, config, 500_000);
     let first = |path| pair.data_segments(Side::Client).find(|(_, _, p, _, _)| *p == path).map(|e| e.0);

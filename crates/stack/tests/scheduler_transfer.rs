@@ -2,15 +2,16 @@
 
 mod harness;
 
-use anabranch_stack::config::{ConnectionConfig, Profile};
+use anabranch_stack::config::{ConnectionConfig, Profile, SimConfig};
 use anabranch_stack::congestion::CongestionKind;
 use anabranch_stack::scheduler::{DapsOptions, DmptcpOptions, RoundRobinOptions, SchedulerKind};
 use anabranch_units::{Bytes, Time};
 use harness::{Pair, Path, Side};
 
 /// Sends `bytes` and returns the pair and the duration in milliseconds, from the first SYN.
-fn transfer(paths: Vec<Path>, config: &ConnectionConfig, bytes: u64) -> (Pair, u64) {
-    let config = ConnectionConfig { flow_size: Some(Bytes(bytes)), ..config.clone() };
+fn transfer(paths: Vec<Path>, config: impl Into<SimConfig>, bytes: u64) -> (Pair, u64) {
+    let mut config = config.into();
+    config.flow_size = Some(Bytes(bytes));
     let mut pair = Pair::new(paths, config.clone(), 3);
     pair.connect(config.clone());
     let mut written = pair.write(Side::Client, bytes);
@@ -40,13 +41,10 @@ fn every_scheduler_with_every_congestion_control_ends_a_transfer_with_losses() {
     for profile in Profile::ALL {
         for scheduler in &schedulers {
             for congestion in CongestionKind::ALL {
-                let config = ConnectionConfig {
-                    scheduler: scheduler.clone(),
-                    congestion,
-                    ..ConnectionConfig::new(profile)
-                };
+                let mut config = SimConfig::new(profile);
+                (config.scheduler, config.congestion) = (scheduler.clone(), congestion);
                 let path = |delay| Path { loss: [0.02, 0.01], ..Path::clean(delay) };
-                let (pair, _) = transfer(vec![path(10), path(40)], &config, 300_000);
+                let (pair, _) = transfer(vec![path(10), path(40)], config, 300_000);
                 assert_eq!(pair.server.read, 300_000);
             }
         }
@@ -58,9 +56,9 @@ fn redundant_sends_on_both_paths_and_is_as_fast_as_the_best() {
     // Long enough for the second path to be used most of the time.
     let slow_growth = |config| ConnectionConfig { initial_ssthresh: Some(20), ..config };
     let both = slow_growth(with(SchedulerKind::Redundant));
-    let (pair, took) = transfer(vec![Path::clean(10), Path::clean(30)], &both, 1_000_000);
+    let (pair, took) = transfer(vec![Path::clean(10), Path::clean(30)], both, 1_000_000);
     let alone = slow_growth(ConnectionConfig { mptcp: false, ..ConnectionConfig::linux() });
-    let (one, took_alone) = transfer(vec![Path::clean(10)], &alone, 1_000_000);
+    let (one, took_alone) = transfer(vec![Path::clean(10)], alone, 1_000_000);
     assert!(took <= took_alone + 20, "{took} and {took_alone}");
     let (first, second) = (segments_on(&pair, 0), segments_on(&pair, 1));
     // The first carries everything itself, except data that the second delivered sooner.
@@ -82,7 +80,7 @@ fn redundant_is_not_held_back_by_a_path_that_loses_everything() {
         }
     }
     let alone = ConnectionConfig { mptcp: false, ..ConnectionConfig::linux() };
-    let (_, took_alone) = transfer(vec![Path::clean(10)], &alone, 400_000);
+    let (_, took_alone) = transfer(vec![Path::clean(10)], alone, 400_000);
     let took = slow.now.as_micros() / 1000;
     assert!(took <= took_alone + 20, "{took} and {took_alone}");
 }
@@ -92,7 +90,7 @@ fn dmptcp_spares_a_small_flow_the_slow_path_and_ends_it_sooner_than_min_rtt() {
     // The slow path is established when a quarter remains, which the fast one sends within 200 ms.
     let run = |scheduler| {
         let config = ConnectionConfig { initial_ssthresh: Some(10), ..with(scheduler) };
-        transfer(vec![Path::clean(10), Path::clean(100)], &config, 600_000)
+        transfer(vec![Path::clean(10), Path::clean(100)], config, 600_000)
     };
     let (dmptcp, fast) = run(SchedulerKind::Dmptcp(DmptcpOptions::DEFAULT));
     let (min_rtt, slow) = run(SchedulerKind::MinRtt);
@@ -108,7 +106,7 @@ fn dmptcp_uses_both_paths_for_a_large_flow() {
         initial_ssthresh: Some(10),
         ..with(SchedulerKind::Dmptcp(DmptcpOptions::DEFAULT))
     };
-    let (pair, _) = transfer(paths, &config, 5_000_000);
+    let (pair, _) = transfer(paths, config, 5_000_000);
     assert!(segments_on(&pair, 1) > 200, "{}", segments_on(&pair, 1));
 }
 
@@ -116,7 +114,7 @@ fn dmptcp_uses_both_paths_for_a_large_flow() {
 fn strict_round_robin_sends_as_many_segments_on_both_paths() {
     let scheduler = SchedulerKind::RoundRobin(RoundRobinOptions { segments: 1, cwnd_limited: false });
     let config = ConnectionConfig { initial_ssthresh: Some(10), ..with(scheduler) };
-    let (pair, _) = transfer(vec![Path::clean(10), Path::clean(40)], &config, 3_000_000);
+    let (pair, _) = transfer(vec![Path::clean(10), Path::clean(40)], config, 3_000_000);
     // From the time at which the second path is established.
     let first = pair.data_segments(Side::Client).find(|(_, _, path, ..)| *path == 1).map(|(at, ..)| *at);
     let on = |p| {

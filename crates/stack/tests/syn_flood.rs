@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use anabranch_stack::config::{ConnectionConfig, EndpointConfig, Entropy, LocalAddress};
+use anabranch_stack::config::{ConnectionConfig, EndpointConfig, Entropy, LocalAddress, SimConfig, SimOnly};
 use anabranch_stack::endpoint::Endpoint;
 use anabranch_stack::event::{ConnectionId, Event};
 use anabranch_stack::segment::{
@@ -234,8 +234,8 @@ impl Siege {
         siege
     }
 
-    fn config(&self) -> ConnectionConfig {
-        ConnectionConfig { consume_at_once: true, ..ConnectionConfig::linux() }
+    fn config(&self) -> SimConfig {
+        ConnectionConfig::linux().simulated(SimOnly { consume_at_once: true, ..SimOnly::default() })
     }
 
     /// Sends a SYN of the flood, like a kernel's or a simpler one, and discards its answer.

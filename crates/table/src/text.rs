@@ -30,7 +30,9 @@ impl<W: Write> CsvTable<W> {
         self.0.write_record(None::<&[u8]>).map_err(failed)
     }
 
-    pub(crate) fn finish(self) -> io::Result<W> {
+    pub(crate) fn finish(mut self) -> io::Result<W> {
+        // The error of `into_inner` does not have the system's number and text.
+        self.0.flush()?;
         self.0.into_inner().map_err(|error| io::Error::from(error.error().kind()))
     }
 }

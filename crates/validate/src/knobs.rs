@@ -2,11 +2,12 @@
 //!
 //! A knob that is not at its default is either applied to the kernel's runs, by a value under `/proc/sys`, an
 //! attribute of the routes, a limit of the kernel's path manager or a socket option, or the scenario is
-//! rejected. A knob missing from this table is rejected, so that none can be ignored.
+//! rejected. A knob missing from this table is rejected, so that none can be ignored; those that exist only in
+//! the simulator need no row.
 
 use anabranch_lab::scenario::knobs::ALL;
 use anabranch_stack::config::{
-    Checksums, ConnectionConfig, LossDetection, PathMtuDiscovery, ReceiveBuffer, SendBuffers,
+    Checksums, ConnectionConfig, LossDetection, PathMtuDiscovery, ReceiveBuffer, SendBuffers, SimConfig,
 };
 use anabranch_stack::path_manager::PathManagerKind;
 use anabranch_units::Duration;
@@ -67,9 +68,8 @@ enum How {
 }
 use How::{Applied, Refused};
 
-/// All knobs.
+/// All knobs but those that exist only in the simulator.
 const KNOBS: &[(&str, How)] = &[
-    ("simultaneous", Refused("handshakes that start together exist only in the simulator")),
     ("mss", Applied(mss)),
     ("mtu", Applied(mtu)),
     ("initial-window", Applied(|config, kernel| kernel.route(format!("initcwnd {}", config.initial_window)))),
@@ -204,7 +204,6 @@ const KNOBS: &[(&str, How)] = &[
             Checksums::Refused => Err("the kernel never rejects them".to_owned()),
         }),
     ),
-    ("sequence-origin", Refused("the kernel's sequence numbers are random")),
 ];
 
 fn within(name: &str, value: u64, low: u64, high: u64, unit: &str) -> Result<(), String> {
@@ -305,7 +304,7 @@ fn subflow_send_buffer(config: &ConnectionConfig, kernel: &mut KernelSettings) -
 ///
 /// # Errors
 /// The knob that cannot be applied, and the reason.
-pub fn settings(config: &ConnectionConfig, default: &ConnectionConfig) -> Result<KernelSettings, String> {
+pub fn settings(config: &SimConfig, default: &SimConfig) -> Result<KernelSettings, String> {
     let mut kernel = KernelSettings::default();
     for knob in ALL.iter() {
         let value = knob.value(config);
@@ -316,6 +315,7 @@ pub fn settings(config: &ConnectionConfig, default: &ConnectionConfig) -> Result
         match KNOBS.iter().find(|(name, _)| *name == knob.name) {
             Some((_, Applied(apply))) => apply(config, &mut kernel).map_err(|why| refused(&why))?,
             Some((_, Refused(why))) => return Err(refused(why)),
+            None if knob.is_sim_only() => return Err(refused("it exists only in the simulator")),
             None => return Err(refused("it has no rule for the kernel")),
         }
     }
@@ -374,7 +374,7 @@ mod tests {
         ("sequence-origin", "{ isn = 1, initiator = 2, listener = 3 }"),
     ];
 
-    fn config(scheduler: &str, sets: &[String]) -> ConnectionConfig {
+    fn config(scheduler: &str, sets: &[String]) -> SimConfig {
         let mut document = Document::bare();
         document.set_paths(&["8Mbit/s,10ms".to_owned()]).unwrap();
         document.set_schedulers("--schedulers", &[scheduler.to_owned()]);
@@ -387,7 +387,8 @@ mod tests {
     #[test]
     fn every_knob_is_applied_or_refused_by_name() {
         for knob in ALL.iter() {
-            assert!(KNOBS.iter().any(|(name, _)| *name == knob.name), "{} is in no table", knob.name);
+            let row = KNOBS.iter().any(|(name, _)| *name == knob.name);
+            assert_ne!(row, knob.is_sim_only(), "{}", knob.name);
             let value = OTHER.iter().find(|(name, _)| *name == knob.name).map(|(_, value)| *value);
             let value = value.unwrap_or_else(|| panic!("give another value of {} to try", knob.name));
             // A time or a size needs quotes, a number or a table none.
@@ -457,7 +458,7 @@ mod tests {
         let (tcp, mptcp) = (config("tcp", &[]), config("linux", &[]));
         assert_eq!((full_segment(&tcp, false), full_segment(&mptcp, false)), (1448, 1424));
         assert_eq!((full_segment(&tcp, true), full_segment(&mptcp, true)), (1428, 1404));
-        let plain = ConnectionConfig { timestamps: false, ..tcp };
+        let plain = ConnectionConfig { timestamps: false, ..tcp.connection };
         assert_eq!(full_segment(&plain, false), 1460);
     }
 }

@@ -3,8 +3,8 @@
 use anabranch_lab::run::drawn;
 use anabranch_lab::scenario::Condition;
 use anabranch_lab::scenario::{Direction, Document, Experiment, FlowSize, Scenario, Start, Transport};
-use anabranch_stack::config::ConnectionConfig;
 use anabranch_stack::config::Profile;
+use anabranch_stack::config::{ConnectionConfig, SimConfig};
 use anabranch_units::{Duration, Time};
 use sha2::{Digest, Sha256};
 
@@ -147,10 +147,13 @@ impl Point {
         let (condition, contender) = (&mut scenario.conditions[0], &scenario.contenders[0]);
         let traffic = &condition.experiment.traffic;
         condition.experiment.has_fixed_paths().map_err(|text| wrong(&text))?;
-        if condition.configs[0].simultaneous || condition.base.simultaneous {
-            return Err(wrong(
-                "its handshakes start together (profile `ns3`), which exists only in the simulator",
-            ));
+        for config in [&condition.configs[0], &condition.base] {
+            config.for_real_hosts().map_err(|setting| {
+                let profile = condition.experiment.profile.name();
+                wrong(&format!(
+                    "`{setting}` of its connections (profile `{profile}`) exists only in the simulator"
+                ))
+            })?;
         }
         if traffic.beside.is_some() {
             return Err(wrong("it has flows that compete with the contender's"));
@@ -182,7 +185,7 @@ impl Point {
     }
 
     /// Returns the configuration of anabranch's connection.
-    pub fn config(&self) -> &anabranch_stack::config::ConnectionConfig {
+    pub fn config(&self) -> &ConnectionConfig {
         &self.scenario.conditions[self.condition].configs[self.contender]
     }
 
@@ -202,7 +205,7 @@ impl Point {
 
     /// Returns the configuration of anabranch's background flows.
     pub fn background_config(&self) -> ConnectionConfig {
-        let mut config = self.scenario.conditions[self.condition].base.clone();
+        let mut config = self.scenario.conditions[self.condition].base.connection.clone();
         config.mptcp = false;
         if config.congestion.is_coupled() {
             config.congestion = anabranch_stack::congestion::CongestionKind::NewReno;
@@ -291,7 +294,7 @@ fn kernel_hash(canonical: &str) -> String {
 }
 
 /// Returns the configuration of a contender of a scenario that sets no knob.
-fn default(transport: &Transport, condition: &Condition) -> Result<ConnectionConfig, PointError> {
+fn default(transport: &Transport, condition: &Condition) -> Result<SimConfig, PointError> {
     let wrong = |error: anabranch_lab::ScenarioError| PointError(error.to_string());
     let mut document = Document::bare();
     let paths = vec!["1Mbit/s,10ms".to_owned(); condition.experiment.paths().len()];
@@ -420,7 +423,7 @@ mod tests {
             let scenario = document.scenario().unwrap();
             let points = Point::of(scenario.clone()).unwrap();
             for (point, config) in points.iter().zip(&scenario.conditions[0].configs) {
-                assert_eq!(point.config(), config);
+                assert_eq!(config.for_real_hosts(), Ok(point.config()));
                 assert_eq!((config.congestion.name(), point.congestion), ("cubic_linux", "cubic"));
                 // Hash and canonical form contain paths, loss draws, traffic and all knobs.
                 assert_eq!(point.scenario.canonical(), scenario.canonical());

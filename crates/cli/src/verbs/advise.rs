@@ -3,7 +3,7 @@
 use anabranch_lab::advise::{Advice, AdviceError, Answer, Margin, Options, Quantity, advise};
 use anabranch_lab::report::Row;
 
-use crate::args::{Changes, Jobs};
+use crate::args::{Experiment, Show};
 use crate::failure::Failure;
 use crate::output::{digits, signed_percent};
 use crate::table::{Align, Table, wrap, wrap_behind};
@@ -14,23 +14,16 @@ use crate::{interrupt, output, provenance};
 #[derive(clap::Args)]
 #[command(long_about = LONG)]
 pub struct Args {
-    /// A scenario file, or a name of `anabranch list scenarios`
-    scenario: Option<String>,
     #[command(flatten)]
-    changes: Changes,
-    #[command(flatten)]
-    jobs: Jobs,
+    experiment: Experiment,
     /// The condition of a scenario that has several
     #[arg(long, value_name = "NAME")]
     condition: Option<String>,
     /// Does not measure how far the paths may change, which takes most of the time
     #[arg(long)]
     no_margins: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    pub to: crate::output::Destination,
+    pub show: Show,
 }
 
 const LONG: &str = "\
@@ -45,10 +38,10 @@ one; they are known within 9 %.";
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let cancelled = interrupt::watch();
-    let document = args.changes.document(args.scenario.as_deref())?;
+    let document = args.experiment.document()?;
     crate::args::read(&document)?;
     let options = Options {
-        jobs: args.jobs.jobs,
+        jobs: args.experiment.jobs.jobs,
         cancelled,
         progress: &|step| output::remark(step),
         condition: args.condition.as_deref(),
@@ -60,7 +53,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     })?;
     advice.judgement.commit = provenance::commit();
     advice.judgement.command = provenance::command();
-    if args.json { output::print_json(&advice) } else { output::print(&text(&advice)) }?;
+    if args.show.json { output::print_json(&advice) } else { output::print(&text(&advice)) }?;
     match advice.answer {
         Answer::Incomplete => Err(Failure::Failed("flows did not finish, so there is no advice".to_owned())),
         _ => Ok(()),

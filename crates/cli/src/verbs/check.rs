@@ -1,11 +1,10 @@
 //! `anabranch check`
 
+use anabranch_lab::output::Check;
 use anabranch_lab::run::Prepared;
 use anabranch_lab::scenario::{Document, Scenario};
 
-use serde::Serialize;
-
-use crate::args::read;
+use crate::args::{Show, read};
 use crate::failure::Failure;
 use crate::table::wrap;
 use crate::terminal::{GOOD, paint};
@@ -17,13 +16,10 @@ pub struct Args {
     /// A scenario file, or a name of `anabranch list scenarios`
     scenario: String,
     /// Show the canonical form, whose hash identifies the experiment
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     canonical: bool,
-    /// Print JSON
-    #[arg(long, conflicts_with = "canonical")]
-    json: bool,
     #[command(flatten)]
-    pub to: crate::output::Destination,
+    pub show: Show,
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
@@ -34,32 +30,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.canonical {
         return output::print(&scenario.canonical());
     }
-    if args.json {
-        return output::print_json(&Output {
-            scenario: &args.scenario,
-            scenario_hash: scenario.hash(),
-            paths: scenario.conditions[0].experiment.paths().len(),
-            flows: scenario.conditions[0].experiment.traffic.flows,
-            conditions: scenario.conditions.iter().map(|condition| condition.name.as_str()).collect(),
-            contenders: scenario.contenders.iter().map(|contender| contender.name.as_str()).collect(),
-            runs: scenario.runs,
-            warnings: scenario.warnings(),
-        });
+    if args.show.json {
+        return output::print_json(&Check::new(&args.scenario, &scenario));
     }
     output::print(&summary(&args.scenario, &scenario))
-}
-
-/// The object that `check --json` prints.
-#[derive(Serialize)]
-struct Output<'a> {
-    scenario: &'a str,
-    scenario_hash: String,
-    paths: usize,
-    flows: u32,
-    conditions: Vec<&'a str>,
-    contenders: Vec<&'a str>,
-    runs: u32,
-    warnings: Vec<String>,
 }
 
 fn summary(name: &str, scenario: &Scenario) -> String {

@@ -5,7 +5,7 @@ pub mod text;
 use anabranch_lab::compare::{Comparison, Options, compare_each};
 use anabranch_lab::scenario::Scenario;
 
-use crate::args::{Capture, Changes, Jobs, finish_captures};
+use crate::args::{Capture, Experiment, Show, finish_captures};
 use crate::failure::Failure;
 use crate::fairness::View;
 use crate::progress::Progress;
@@ -19,12 +19,8 @@ use crate::{fairness, interrupt, output, provenance, terminal};
 #[derive(clap::Args)]
 #[command(long_about = LONG)]
 pub struct Args {
-    /// A scenario file, or a name of `anabranch list scenarios`
-    scenario: Option<String>,
     #[command(flatten)]
-    changes: Changes,
-    #[command(flatten)]
-    jobs: Jobs,
+    experiment: Experiment,
     #[command(flatten)]
     capture: Capture,
     #[command(flatten)]
@@ -41,11 +37,8 @@ pub struct Args {
     #[cfg(all(target_os = "linux", feature = "network"))]
     #[command(flatten)]
     confirm: super::confirm::Confirm,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    pub to: crate::output::Destination,
+    pub show: Show,
 }
 
 const LONG: &str = "\
@@ -67,7 +60,7 @@ The exit code is 1 if some flows did not end before the deadline, so that there 
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let cancelled = interrupt::watch();
-    let mut scenario = args.changes.scenario(args.scenario.as_deref())?;
+    let mut scenario = args.experiment.scenario()?;
     scenario.other_starts &= !args.no_other_starts;
     #[cfg(all(target_os = "linux", feature = "network"))]
     args.confirm.ready(&scenario)?;
@@ -76,7 +69,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let progress = Progress::new();
     let update = |done, total| progress.update(done, total);
     let options = Options {
-        jobs: args.jobs.jobs,
+        jobs: args.experiment.jobs.jobs,
         cancelled,
         progress: &update,
         captures: captures.as_ref(),
@@ -94,12 +87,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.view != View::Fairness {
         comparison.keep_fairness_that_applies();
     }
-    let text = if args.json { String::new() } else { people(&scenario, &comparison, args.view) };
+    let text = if args.show.json { String::new() } else { people(&scenario, &comparison, args.view) };
     #[cfg(all(target_os = "linux", feature = "network"))]
     if args.confirm.check {
-        return args.confirm.run(&scenario, comparison, text, args.json, cancelled);
+        return args.confirm.run(&scenario, comparison, text, args.show.json, cancelled);
     }
-    if args.json { output::print_json(&comparison) } else { output::print(&text) }?;
+    if args.show.json { output::print_json(&comparison) } else { output::print(&text) }?;
     match comparison.is_complete() {
         true => Ok(()),
         false => Err(Failure::Failed("flows did not finish, so there is no winner".to_owned())),

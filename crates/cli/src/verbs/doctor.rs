@@ -6,6 +6,7 @@ use anabranch_setup::doctor::{Check, Facts, Level, judge, probe};
 use anabranch_setup::{DEFAULT_DIRECTORY, RealSystem};
 use serde::Serialize;
 
+use crate::args::Show;
 use crate::failure::Failure;
 use crate::table::wrap_behind;
 use crate::terminal::{BAD, GOOD, WARNING, paint};
@@ -22,11 +23,8 @@ pub struct Args {
     /// The state directory of `anabranch tun setup`
     #[arg(long, value_name = "DIR", default_value = DEFAULT_DIRECTORY)]
     state_dir: PathBuf,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    pub to: crate::output::Destination,
+    pub show: Show,
 }
 
 /// The object that `doctor --json` prints.
@@ -43,7 +41,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let checks = judge(&facts);
     let level = checks.iter().map(|check| check.level).max().unwrap_or(Level::Ok);
     let output = Output { version: env!("CARGO_PKG_VERSION"), level, checks };
-    if args.json {
+    if args.show.json {
         output::print_json(&output)?
     } else {
         output::print(&text(&output.checks))?

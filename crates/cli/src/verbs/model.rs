@@ -1,10 +1,10 @@
 //! `anabranch model`
 
+use anabranch_lab::output::{Model, State, TooManyStates};
 use anabranch_lab::units;
-use anabranch_stack::transfer_model::{ModelOptions, PathState, TransferModel};
-use serde::Serialize;
+use anabranch_stack::transfer_model::{ModelOptions, PathState};
 
-use crate::args::whole;
+use crate::args::{Show, whole};
 use crate::failure::Failure;
 use crate::table::{Align, Table, wrap};
 use crate::{output, terminal};
@@ -30,73 +30,25 @@ pub struct Args {
     /// End slow start at the threshold instead of beyond it
     #[arg(long)]
     clip: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    pub to: crate::output::Destination,
+    pub show: Show,
 }
 
-/// The object that `model --json` prints.
-#[derive(Serialize)]
-struct Output {
-    rounds: Vec<Round>,
-}
-
-#[derive(Serialize)]
-struct Round {
-    round: u32,
-    /// In this and all earlier rounds.
-    delivered_segments: f64,
-    expected_cwnd: f64,
-    states: Vec<State>,
-}
-
-#[derive(Serialize)]
-struct State {
-    cwnd: u32,
-    ssthresh: Option<u32>,
-    probability: f64,
-}
-
-/// A limit on the total number of states, more than a reader can use.
-const MOST_STATES: usize = 1_000_000;
 /// The number of states of a round that are shown.
 const SHOWN: usize = 6;
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let options = ModelOptions { clip_at_ssthresh: args.clip, ..ModelOptions::default() };
     let start = PathState { cwnd: args.cwnd, ssthresh: args.ssthresh, loss: args.loss };
-    let mut rounds: Vec<Round> = Vec::new();
-    let mut count = 0;
-    for round in TransferModel::new(options).rounds(start, args.rounds) {
-        count += round.states.len();
-        if count > MOST_STATES {
-            let most = rounds.len();
-            return Err(Failure::Usage(format!(
-                "this number of rounds has over a million states; give at most `--rounds {most}`"
-            )));
-        }
-        rounds.push(Round {
-            round: round.round,
-            delivered_segments: round.delivered_segments,
-            expected_cwnd: round.expected_cwnd,
-            states: round
-                .states
-                .iter()
-                .map(|state| State {
-                    cwnd: state.cwnd,
-                    ssthresh: state.ssthresh,
-                    probability: state.probability,
-                })
-                .collect(),
-        });
-    }
-    let output = Output { rounds };
-    if args.json { output::print_json(&output) } else { output::print(&text(args, &output)) }
+    let output = Model::new(options, start, args.rounds).map_err(|TooManyStates { most_rounds }| {
+        Failure::Usage(format!(
+            "this number of rounds has over a million states; give at most `--rounds {most_rounds}`"
+        ))
+    })?;
+    if args.show.json { output::print_json(&output) } else { output::print(&text(args, &output)) }
 }
 
-fn text(args: &Args, output: &Output) -> String {
+fn text(args: &Args, output: &Model) -> String {
     let mut table = Table::new()
         .column("round", Align::Right)
         .column("segments", Align::Decimal)

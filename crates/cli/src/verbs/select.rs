@@ -1,12 +1,10 @@
 //! `anabranch select`
 
+use anabranch_lab::output::{Candidate, Selection};
 use anabranch_lab::units;
-use anabranch_stack::selection::{Explanation, PathEstimate, Reason, explain_selection};
-use anabranch_stack::transfer_model::TransferModel;
-use anabranch_units::{Bytes, Duration, Rate};
-use serde::Serialize;
+use anabranch_units::{Bytes, Duration};
 
-use crate::args::whole;
+use crate::args::{Show, whole};
 use crate::failure::Failure;
 use crate::table::{Align, Table, wrap};
 use crate::terminal::{GOOD, paint};
@@ -24,30 +22,15 @@ pub struct Args {
         help = "A path: RATE,RTT[,loss=P][,cwnd=W][,ssthresh=S][,full][,backup]. The window is 10 segments unless \
                 given, the threshold infinite. The rate is not used: the choice goes by windows and RTTs"
     )]
-    paths: Vec<Parsed>,
+    paths: Vec<Candidate>,
     /// The bytes of the flow that were never assigned to any subflow, such as 40KB, or `unknown`
     #[arg(long, value_name = "SIZE", value_parser = parse_remaining)]
     remaining: Bytes,
     /// The payload of a segment, in bytes
     #[arg(long, value_name = "B", default_value_t = 1400, value_parser = whole::<u32>(1..=65_535))]
     mss: u32,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    pub to: crate::output::Destination,
-}
-
-/// A path of the command line.
-#[derive(Clone, Copy)]
-struct Parsed {
-    rate: Option<Rate>,
-    rtt: Duration,
-    loss: f64,
-    cwnd: u32,
-    ssthresh: Option<u32>,
-    full: bool,
-    backup: bool,
+    pub show: Show,
 }
 
 fn parse_remaining(text: &str) -> Result<Bytes, String> {
@@ -57,8 +40,8 @@ fn parse_remaining(text: &str) -> Result<Bytes, String> {
     }
 }
 
-fn parse_path(text: &str) -> Result<Parsed, String> {
-    let mut path = Parsed {
+fn parse_path(text: &str) -> Result<Candidate, String> {
+    let mut path = Candidate {
         rate: None,
         rtt: Duration::ZERO,
         loss: 0.0,
@@ -104,109 +87,13 @@ fn parse_path(text: &str) -> Result<Parsed, String> {
     Ok(path)
 }
 
-/// The object that `select --json` prints.
-#[derive(Serialize)]
-struct Output {
-    remaining_bytes: Option<u64>,
-    /// Positions of the chosen paths from 1, fastest first.
-    selected: Vec<usize>,
-    paths: Vec<Path>,
-}
-
-#[derive(Serialize)]
-struct Path {
-    path: usize,
-    rate_bps: Option<u64>,
-    rtt_s: f64,
-    loss: f64,
-    cwnd: u32,
-    ssthresh: Option<u32>,
-    selected: bool,
-    /// The bytes that the faster paths deliver within this path's RTT; none for a path that was not
-    /// considered.
-    faster_deliver_bytes: Option<u64>,
-    why: String,
-}
-
 pub fn run(args: &Args) -> Result<(), Failure> {
-    if args.paths.len() > anabranch_stack::selection::MAX_PATHS {
-        return Err(Failure::Usage("there are more than 32 paths".to_owned()));
-    }
-    let estimates: Vec<PathEstimate> = args
-        .paths
-        .iter()
-        .map(|path| PathEstimate {
-            srtt: path.rtt,
-            cwnd: path.cwnd,
-            ssthresh: path.ssthresh,
-            loss: path.loss,
-            mss: args.mss,
-            full: path.full,
-            usable: true,
-            backup: path.backup,
-        })
-        .collect();
-    let explanation = explain_selection(&estimates, args.remaining, &TransferModel::default());
-    let known = args.remaining != Bytes::MAX;
-    let output = Output {
-        remaining_bytes: known.then_some(args.remaining.0),
-        selected: explanation.selection.paths().map(|path| path + 1).collect(),
-        paths: args
-            .paths
-            .iter()
-            .enumerate()
-            .map(|(index, path)| one(index, path, args, &explanation))
-            .collect(),
-    };
-    if args.json { output::print_json(&output) } else { output::print(&text(args, &output)) }
+    let output = Selection::new(&args.paths, args.mss, args.remaining)
+        .map_err(|error| Failure::Usage(error.to_string()))?;
+    if args.show.json { output::print_json(&output) } else { output::print(&text(args, &output)) }
 }
 
-fn one(index: usize, path: &Parsed, args: &Args, explanation: &Explanation) -> Path {
-    let candidate = explanation.candidates.iter().find(|candidate| candidate.path == index);
-    let known = args.remaining != Bytes::MAX;
-    let why = match candidate {
-        None => match explanation.not_weighed.iter().find(|(path, _)| *path == index) {
-            Some((_, Reason::Backup)) => "a backup, and another path is usable".to_owned(),
-            Some((_, Reason::Unusable)) => "not usable".to_owned(),
-            _ => "not weighed".to_owned(),
-        },
-        Some(candidate) if candidate.contributions.is_empty() => "the fastest path".to_owned(),
-        Some(_) if !known => "the size is unknown, so every path is selected".to_owned(),
-        Some(candidate) => {
-            let faster = candidate.contributions.iter().map(|part| {
-                format!(
-                    "path {} {} in {} round trips",
-                    part.path + 1,
-                    output::size(part.bytes.0),
-                    output::digits(part.ratio)
-                )
-            });
-            let faster = faster.collect::<Vec<_>>().join(", ");
-            let relation = if candidate.enough { "enough for" } else { "less than" };
-            let remaining = args.remaining;
-            match (candidate.chosen, candidate.enough) {
-                (false, false) => format!("slower than a path that is not needed ({faster})"),
-                _ => format!(
-                    "within its RTT the faster paths deliver {}, {relation} {remaining} ({faster})",
-                    output::size(candidate.predicted.0)
-                ),
-            }
-        }
-    };
-    Path {
-        path: index + 1,
-        rate_bps: path.rate.map(|rate| rate.0),
-        rtt_s: path.rtt.as_secs_f64(),
-        loss: path.loss,
-        cwnd: path.cwnd,
-        ssthresh: path.ssthresh,
-        selected: explanation.selection.contains(index),
-        faster_deliver_bytes: candidate.map(|candidate| candidate.predicted.0),
-        why,
-    }
-}
-
-fn text(args: &Args, output: &Output) -> String {
+fn text(args: &Args, output: &Selection) -> String {
     let mut table = Table::new()
         .column("path", Align::Right)
         .column("RTT", Align::Right)

@@ -6,9 +6,9 @@ pub mod text;
 
 use std::path::{Path, PathBuf};
 
-use anabranch_lab::sweep::{Journal, Options, Plan, Shard, Summary, SweepError, sweep};
+use anabranch_lab::output::Sweep;
+use anabranch_lab::sweep::{Journal, Options, Plan, Shard, SweepError, sweep};
 use anabranch_table::Format;
-use serde::Serialize;
 
 use crate::args::{Jobs, whole};
 use crate::failure::Failure;
@@ -74,18 +74,6 @@ interruptions and shards.
 
 The exit code is 1 if the sweep did not end.";
 
-/// The summary as JSON.
-#[derive(Serialize)]
-struct Output<'a> {
-    version: &'static str,
-    commit: Option<&'static str>,
-    command: Vec<String>,
-    directory: &'a Path,
-    points: usize,
-    #[serde(flatten)]
-    summary: &'a Summary,
-}
-
 pub fn run(args: &Args) -> Result<(), Failure> {
     let plan = plan(args)?;
     if args.points {
@@ -120,14 +108,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let complete = journal.done() == plan.points();
     let summary = directory.finish(&plan, &journal)?;
     if args.json {
-        output::print_json(&Output {
-            version: provenance::VERSION,
-            commit: provenance::commit(),
-            command: provenance::command(),
-            directory: &path,
-            points: plan.points(),
-            summary: &summary,
-        })?;
+        let mut object = Sweep::new(&path, &plan, summary);
+        (object.commit, object.command) = (provenance::commit(), provenance::command());
+        output::print_json(&object)?;
     } else {
         output::print(&text::text(&plan, &journal, &summary, wall)?)?;
     }

@@ -17,7 +17,7 @@ use anabranch_validate::summary::{self, Summary, is_main};
 use anabranch_validate::{Campaign, Plan};
 use serde::Serialize;
 
-use crate::args::{Capture, Common, whole};
+use crate::args::{Capture, Common, Show, whole};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::table::{Align, Table, wrap_behind};
@@ -71,11 +71,8 @@ pub struct Args {
     /// Write the table of differences to FILE as CSV
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    pub to: crate::output::Destination,
+    pub show: Show,
 }
 
 /// A subset of the points of the grid.
@@ -248,7 +245,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         false => Vec::new(),
     };
     let failed = held.iter().any(|held| matches!(held.judgement, Judgement::Grown | Judgement::Unknown));
-    if args.json {
+    if args.show.json {
         let rows = match args.quick {
             true => held.into_iter().map(RowOutput::Held).collect(),
             false => rows.into_iter().map(RowOutput::Row).collect(),

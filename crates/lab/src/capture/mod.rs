@@ -17,12 +17,9 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use anabranch_link::{DropReason, LossCause};
-use anabranch_sim::{HostId, LinkId, Network, Recorder, Scope};
-use anabranch_stack::event::SubflowId;
-use anabranch_stack::observer::SendKind;
-use anabranch_stack::scheduler::Decision;
+use anabranch_sim::{HostId, LinkEvent, LinkId, Network, Recorder, Trace, Wants, What};
+use anabranch_stack::observer::{StackEvent, StackEvents};
 use anabranch_stack::segment::Segment;
-use anabranch_stack::seq::DataRange;
 use anabranch_units::Time;
 use anabranch_wire::pcapng::{Direction, InterfaceId, Packet, Writer};
 use anabranch_wire::remarks::Remarks;
@@ -179,23 +176,44 @@ impl<W: Write> Capture<W> {
 }
 
 impl<W: Write> Recorder for Capture<W> {
-    fn on_link_enter(&mut self, now: Time, link: LinkId, segment: &Segment, _: u32) {
-        if let Some(interface) = self.leaving[link.index()]
-            && self.addresses.contains(&segment.source.ip)
-        {
-            self.take(now, interface, Direction::Outbound, segment);
+    const WANTS: Wants =
+        Wants { stack: StackEvents::SENT.and(StackEvents::DECISION), packets: true, flows: false };
+
+    fn on_trace(&mut self, trace: &Trace<'_>) {
+        let now = trace.time;
+        match trace.what {
+            What::Link { link, event: LinkEvent::Enter { segment, .. } } => {
+                if let Some(interface) = self.leaving[link.index()]
+                    && self.addresses.contains(&segment.source.ip)
+                {
+                    self.take(now, interface, Direction::Outbound, segment);
+                }
+            }
+            What::Link { link, event: LinkEvent::Leave { segment, .. } } => {
+                if let Some(interface) = self.arriving[link.index()]
+                    && self.addresses.contains(&segment.destination.ip)
+                {
+                    self.take(now, interface, Direction::Inbound, segment);
+                }
+            }
+            What::Link { link, event: LinkEvent::Drop { segment, reason, .. } } => {
+                self.on_drop(now, link, segment, reason);
+            }
+            What::Stack { scope, event } if scope.host == self.view => match *event {
+                StackEvent::Sent { subflow, kind, data, .. } => {
+                    self.remarks.on_sent(scope.connection, subflow, kind, data);
+                }
+                StackEvent::Decision(decision) => self.remarks.on_decision(scope.connection, decision),
+                _ => {}
+            },
+            _ => {}
         }
     }
+}
 
-    fn on_link_leave(&mut self, now: Time, link: LinkId, segment: &Segment, _: u32) {
-        if let Some(interface) = self.arriving[link.index()]
-            && self.addresses.contains(&segment.destination.ip)
-        {
-            self.take(now, interface, Direction::Inbound, segment);
-        }
-    }
-
-    fn on_drop(&mut self, now: Time, link: LinkId, segment: &Segment, _: u32, reason: DropReason) {
+impl<W: Write> Capture<W> {
+    /// Notes in the comment of the latest packet that the first link drops it.
+    fn on_drop(&mut self, now: Time, link: LinkId, segment: &Segment, reason: DropReason) {
         let here = self.leaving[link.index()];
         let Some(latest) = &self.latest else { return };
         if latest.direction == Direction::Outbound
@@ -205,26 +223,6 @@ impl<W: Write> Recorder for Capture<W> {
         {
             let separator = if self.comment.is_empty() { "" } else { "; " };
             let _ = write!(self.comment, "{separator}{}", dropped(reason));
-        }
-    }
-
-    fn on_sent(
-        &mut self,
-        _: Time,
-        scope: Scope,
-        subflow: SubflowId,
-        _: &Segment,
-        kind: SendKind,
-        data: DataRange,
-    ) {
-        if scope.host == self.view {
-            self.remarks.on_sent(scope.connection, subflow, kind, data);
-        }
-    }
-
-    fn on_decision(&mut self, _: Time, scope: Scope, decision: &Decision) {
-        if scope.host == self.view {
-            self.remarks.on_decision(scope.connection, decision);
         }
     }
 }

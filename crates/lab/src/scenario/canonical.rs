@@ -10,7 +10,7 @@ mod form;
 #[cfg(test)]
 mod tests;
 
-use anabranch_stack::config::ConnectionConfig;
+use anabranch_stack::config::SimConfig;
 use anabranch_stack::congestion::CongestionKind;
 use anabranch_stack::parameter::Parameterised;
 use anabranch_units::{Bytes, Duration, Time};
@@ -333,7 +333,7 @@ fn write_traffic(form: &mut Form<'_>, traffic: &Traffic, shape: Shape) {
 }
 
 /// Writes the congestion control and the settings of a connection.
-fn write_connection(form: &mut Form<'_>, config: &ConnectionConfig) {
+fn write_connection(form: &mut Form<'_>, config: &SimConfig) {
     write_congestion(form, "congestion", &config.congestion);
     let settings = knobs::ALL.iter().map(|knob| (knob.name.to_owned(), knob.canonical(config)));
     form.settings(settings.collect());

@@ -1,6 +1,6 @@
 //! The contenders: schedulers, and plain TCP as a reference.
 
-use anabranch_stack::config::ConnectionConfig;
+use anabranch_stack::config::{ConnectionConfig, SimConfig};
 use anabranch_stack::congestion::CongestionKind;
 use anabranch_stack::scheduler::SchedulerKind;
 
@@ -127,7 +127,7 @@ fn read(node: &Node, paths: &[Path], defaults: Option<&Table>) -> Result<Contend
     };
     let own = [OWN_KEYS, &parameters].concat();
     // Wrong knobs are found here once, and not for each condition.
-    knobs::apply(&mut ConnectionConfig::linux(), table, "a contender", &own)?;
+    knobs::apply(&mut ConnectionConfig::linux().into(), table, "a contender", &own)?;
     let mut knobs = Table::default();
     knobs.entries.extend(table.entries.iter().filter(|e| !own.contains(&e.key.as_str())).cloned());
     Ok(Contender {
@@ -141,7 +141,7 @@ fn read(node: &Node, paths: &[Path], defaults: Option<&Table>) -> Result<Contend
 
 impl Contender {
     /// Returns the configuration of its connections, starting from `base`.
-    pub(super) fn config(&self, base: &Base) -> Result<ConnectionConfig, Problem> {
+    pub(super) fn config(&self, base: &Base) -> Result<SimConfig, Problem> {
         let mut config = base.config.clone();
         if let Some(congestion) = &self.congestion {
             config.congestion = congestion.clone();
@@ -161,7 +161,7 @@ impl Contender {
 
 /// The configuration that the contenders of a condition start from.
 pub(super) struct Base {
-    pub config: ConnectionConfig,
+    pub config: SimConfig,
     /// True if segments have the size that the MTU permits, as no `mss` is given and the profile fills
     /// packets.
     pub fills_mtu: bool,
@@ -171,7 +171,7 @@ pub(super) struct Base {
 
 impl Base {
     /// Returns a plain TCP with these settings.
-    pub fn plain_tcp(&self) -> ConnectionConfig {
+    pub fn plain_tcp(&self) -> SimConfig {
         let mut config = plain_tcp(self.config.clone());
         if self.fills_mtu {
             config.mss = config.full_segment(self.ipv6);
@@ -181,9 +181,9 @@ impl Base {
 }
 
 /// Returns the same without MPTCP, with NewReno instead of a coupled congestion control.
-fn plain_tcp(mut config: ConnectionConfig) -> ConnectionConfig {
+fn plain_tcp(mut config: SimConfig) -> SimConfig {
     config.mptcp = false;
-    config.simultaneous = false;
+    config.only.simultaneous = false;
     if config.congestion.is_coupled() {
         config.congestion = CongestionKind::NewReno;
     }

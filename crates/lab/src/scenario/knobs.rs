@@ -1,12 +1,12 @@
 //! The knobs of a connection by their names in `[connection]` and in `--set`.
 //!
-//! A knob is a row of the settings of [`ConnectionConfig`], or one of `OWN`, whose values have a syntax
-//! of their own. The scheduler and the congestion control are those of the contenders.
+//! A knob is a row of the settings of [`ConnectionConfig`] or of [`SimOnly`], or one of `OWN`, whose values
+//! have a syntax of their own. The scheduler and the congestion control are those of the contenders.
 
 use std::sync::LazyLock;
 
-use anabranch_stack::config::{ConnectionConfig, LossDetection, SequenceOrigin};
-use anabranch_stack::parameter::{Domain, Options, Parameter};
+use anabranch_stack::config::{ConnectionConfig, LossDetection, SequenceOrigin, SimConfig, SimOnly};
+use anabranch_stack::parameter::{self, Domain, Options, Parameter, Spec};
 use anabranch_stack::path_manager::PathManagerKind;
 use anabranch_stack::seq::{Dsn, Seq};
 use anabranch_units::Duration;
@@ -29,47 +29,63 @@ pub struct Knob {
 #[derive(Clone, Copy)]
 enum Kind {
     Setting(&'static Parameter<ConnectionConfig>),
-    Own { set: fn(&mut ConnectionConfig, &Node) -> Result<(), Problem>, get: fn(&ConnectionConfig) -> String },
+    SimOnly(&'static Parameter<SimOnly>),
+    Own {
+        set: fn(&mut SimConfig, &Node) -> Result<(), Problem>,
+        get: fn(&SimConfig) -> String,
+        sim_only: bool,
+    },
 }
 
 impl Knob {
     /// Returns its value in the syntax of a scenario.
-    pub fn value(&self, config: &ConnectionConfig) -> String {
-        match self.kind {
-            Kind::Setting(setting) => setting.spec.domain.show(&(setting.get)(config)),
-            Kind::Own { get, .. } => get(config),
-        }
+    pub fn value(&self, config: &SimConfig) -> String {
+        self.shown(config, |spec, value| spec.domain.show(value))
     }
 
-    /// Returns its range, if it is a setting of a connection.
+    /// Returns its range, if it is a row of settings.
     pub fn domain(&self) -> Option<&'static Domain> {
         match self.kind {
-            Kind::Setting(setting) => Some(&setting.spec.domain),
+            Kind::Setting(Parameter { spec, .. }) => Some(&spec.domain),
+            Kind::SimOnly(Parameter { spec, .. }) => Some(&spec.domain),
             Kind::Own { .. } => None,
         }
     }
 
+    /// True if it exists only in the simulator: an emulation, a kernel and a real host have no such setting.
+    pub fn is_sim_only(&self) -> bool {
+        matches!(self.kind, Kind::SimOnly(_) | Kind::Own { sim_only: true, .. })
+    }
+
     /// Returns its value in the canonical form: in base units.
-    pub(super) fn canonical(&self, config: &ConnectionConfig) -> String {
+    pub(super) fn canonical(&self, config: &SimConfig) -> String {
+        self.shown(config, |spec, value| canonical::value(&spec.domain, value))
+    }
+
+    fn shown(&self, config: &SimConfig, show: fn(&Spec, &parameter::Value) -> String) -> String {
         match self.kind {
-            Kind::Setting(setting) => canonical::value(&setting.spec.domain, &(setting.get)(config)),
+            Kind::Setting(setting) => show(&setting.spec, &(setting.get)(config)),
+            Kind::SimOnly(setting) => show(&setting.spec, &(setting.get)(&config.only)),
             Kind::Own { get, .. } => get(config),
         }
     }
 
-    fn set(&self, config: &mut ConnectionConfig, node: &Node) -> Result<(), Problem> {
+    fn set(&self, config: &mut SimConfig, node: &Node) -> Result<(), Problem> {
         match self.kind {
-            Kind::Setting(Parameter { spec, get, set }) => {
-                let value = parameters::setting(spec, node, &get(config))?;
-                if !spec.domain.admits(&value) {
-                    return Err(parameters::out_of_range(spec, node, &value));
-                }
-                set(config, value);
-                Ok(())
-            }
+            Kind::Setting(setting) => set(setting, &mut config.connection, node),
+            Kind::SimOnly(setting) => set(setting, &mut config.only, node),
             Kind::Own { set, .. } => set(config, node),
         }
     }
+}
+
+fn set<O>(Parameter { spec, get, set }: &Parameter<O>, options: &mut O, node: &Node) -> Result<(), Problem> {
+    let value = parameters::setting(spec, node, &get(options))?;
+    if !spec.domain.admits(&value) {
+        return Err(parameters::out_of_range(spec, node, &value));
+    }
+    set(options, value);
+    Ok(())
 }
 
 /// The knobs with a syntax of their own, each listed before the setting of that name.
@@ -80,6 +96,7 @@ const OWN: &[(&str, Knob)] = &[
             name: "path-manager",
             what: "path manager: none, full_mesh or n_diff_ports:N",
             kind: Kind::Own {
+                sim_only: false,
                 set: set_path_manager,
                 get: |config| match &config.path_manager {
                     PathManagerKind::NDiffPorts(n) => format!("n_diff_ports:{n}"),
@@ -94,8 +111,9 @@ const OWN: &[(&str, Knob)] = &[
             name: "sequence-origin",
             what: "first sequence numbers for tests: `{ isn, initiator, listener }` or `random`",
             kind: Kind::Own {
+                sim_only: true,
                 set: set_sequence_origin,
-                get: |config| match config.sequence_origin {
+                get: |config| match config.only.sequence_origin {
                     None => "random".to_owned(),
                     Some(origin) => format!(
                         "{{ isn = {}, initiator = {}, listener = {} }}",
@@ -107,11 +125,14 @@ const OWN: &[(&str, Knob)] = &[
     ),
 ];
 
-/// All knobs, in the order of [`ConnectionConfig`].
+/// All knobs: first those of [`SimOnly`], then in the order of [`ConnectionConfig`].
 pub static ALL: LazyLock<Vec<Knob>> = LazyLock::new(|| {
     let own =
         |before: &'static str| OWN.iter().filter(move |(place, _)| *place == before).map(|(_, knob)| *knob);
-    let mut all = Vec::new();
+    let simulated = SimOnly::PARAMETERS.iter();
+    let mut all: Vec<Knob> = simulated
+        .map(|row| Knob { name: row.spec.name, what: row.spec.what, kind: Kind::SimOnly(row) })
+        .collect();
     for setting in ConnectionConfig::PARAMETERS {
         all.extend(own(setting.spec.name));
         all.push(Knob { name: setting.spec.name, what: setting.spec.what, kind: Kind::Setting(setting) });
@@ -120,7 +141,7 @@ pub static ALL: LazyLock<Vec<Knob>> = LazyLock::new(|| {
     all
 });
 
-fn set_path_manager(config: &mut ConnectionConfig, node: &Node) -> Result<(), Problem> {
+fn set_path_manager(config: &mut SimConfig, node: &Node) -> Result<(), Problem> {
     let text = node.string()?.trim();
     let (name, count) = text.split_once(':').unwrap_or((text, ""));
     config.path_manager = match (name.replace('-', "_").as_str(), count.trim().parse::<u8>()) {
@@ -143,9 +164,9 @@ fn set_path_manager(config: &mut ConnectionConfig, node: &Node) -> Result<(), Pr
     Ok(())
 }
 
-fn set_sequence_origin(config: &mut ConnectionConfig, node: &Node) -> Result<(), Problem> {
+fn set_sequence_origin(config: &mut SimConfig, node: &Node) -> Result<(), Problem> {
     if matches!(&node.value, Value::String(text) if text == "random") {
-        config.sequence_origin = None;
+        config.only.sequence_origin = None;
         return Ok(());
     }
     let table = crate::reader::Reader::of(node, "sequence-origin", &["isn", "initiator", "listener"])?;
@@ -167,7 +188,7 @@ fn set_sequence_origin(config: &mut ConnectionConfig, node: &Node) -> Result<(),
             _ => Ok(node.integer(0, most.min(i64::MAX as u64) as i64)? as u64),
         }
     };
-    config.sequence_origin = Some(SequenceOrigin {
+    config.only.sequence_origin = Some(SequenceOrigin {
         isn: Seq(table.required("isn", "\"0xffff0000\"", number(u64::from(u32::MAX)))? as u32),
         initiator: Dsn(table.required("initiator", "\"0xffffffffffff0000\"", number(u64::MAX))?),
         listener: Dsn(table.required("listener", "\"0xffffffffffff0000\"", number(u64::MAX))?),
@@ -182,17 +203,12 @@ pub fn is_knob_or_group(key: &str) -> bool {
 }
 
 /// Sets the knobs of `table`; `skip` are other keys.
-pub(crate) fn apply(
-    config: &mut ConnectionConfig,
-    table: &Table,
-    what: &str,
-    skip: &[&str],
-) -> Result<(), Problem> {
+pub(crate) fn apply(config: &mut SimConfig, table: &Table, what: &str, skip: &[&str]) -> Result<(), Problem> {
     apply_group(config, table, "", what, skip)
 }
 
 fn apply_group(
-    config: &mut ConnectionConfig,
+    config: &mut SimConfig,
     table: &Table,
     group: &str,
     what: &str,
@@ -259,8 +275,8 @@ mod tests {
     /// The displayed value of a knob, set again as text, gives the same configuration.
     #[test]
     fn every_knob_reads_what_it_shows() {
-        for config in [ConnectionConfig::linux(), ConnectionConfig::ns3()] {
-            let mut other = ConnectionConfig::new(anabranch_stack::config::Profile::Linux);
+        for config in [SimConfig::from(ConnectionConfig::linux()), SimConfig::ns3()] {
+            let mut other = SimConfig::new(anabranch_stack::config::Profile::Linux);
             other.mss = 500;
             for knob in ALL.iter() {
                 // Inline tables need their texts quoted.

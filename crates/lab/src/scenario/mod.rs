@@ -18,7 +18,7 @@ mod phases;
 mod suspicions;
 mod traffic;
 
-use anabranch_stack::config::{ConnectionConfig, Profile};
+use anabranch_stack::config::{Profile, SimConfig};
 use anabranch_stack::congestion::CongestionKind;
 use anabranch_units::{Bytes, Duration, Time};
 
@@ -61,11 +61,11 @@ pub struct Condition {
     /// The experiment.
     pub experiment: Experiment,
     /// The configuration of a connection without the contender's settings.
-    pub base: ConnectionConfig,
+    pub base: SimConfig,
     /// The configuration of a plain TCP that is not a contender.
-    pub plain: ConnectionConfig,
+    pub plain: SimConfig,
     /// The configuration of each contender's connections, in the order of [`Scenario::contenders`].
-    pub configs: Vec<ConnectionConfig>,
+    pub configs: Vec<SimConfig>,
 }
 
 /// The experiment, without the contenders.
@@ -204,7 +204,7 @@ pub struct Beside {
 
 impl Condition {
     /// Returns the configuration of the competing plain TCP flows.
-    pub fn beside_config(&self) -> ConnectionConfig {
+    pub fn beside_config(&self) -> SimConfig {
         let mut config = self.plain.clone();
         let beside = self.experiment.traffic.beside.as_ref();
         if let Some(congestion) = beside.and_then(|beside| beside.congestion.as_ref()) {

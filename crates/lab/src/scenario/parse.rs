@@ -1,6 +1,6 @@
 //! Reads a whole scenario, and each of its conditions.
 
-use anabranch_stack::config::{ConnectionConfig, Profile};
+use anabranch_stack::config::{Profile, SimConfig};
 use anabranch_stack::scheduler::SchedulerKind;
 use anabranch_units::Duration;
 
@@ -276,7 +276,7 @@ fn experiment(table: &Table, end: &Span, files: &Files<'_>) -> Result<(Experimen
     let traffic = traffic::read(traffic.as_ref(), end, &mut network)?;
     let paths = network.pairs[..traffic.pairs].iter().rev().max_by_key(|pair| pair.paths.len());
     let paths: Vec<Path> = paths.map(|pair| pair.paths.clone()).unwrap_or_default();
-    let mut base = ConnectionConfig::new(profile);
+    let mut base = SimConfig::new(profile);
     // Every path of a scenario can be used.
     base.max_subflows = base.max_subflows.max(u8::try_from(paths.len()).unwrap_or(u8::MAX));
     if let Some(congestion) = reader.optional("congestion", contender::congestion)? {

@@ -79,8 +79,8 @@ impl From<JournalError> for SweepError {
 
 /// Simulates the points of `plan` that `journal` lacks.
 ///
-/// Every scenario is read before the first point is simulated, so that an error at any point is reported
-/// immediately.
+/// The scenarios of these points are read before the first is simulated, so that an error at any of them is
+/// reported immediately.
 ///
 /// # Errors
 /// If a scenario is not valid, a run fails, the journal cannot be written, or the sweep was cancelled. All points that have
@@ -88,14 +88,14 @@ impl From<JournalError> for SweepError {
 pub fn sweep(plan: &Plan, journal: &mut Journal, options: &Options<'_>) -> Result<(), SweepError> {
     let mut open: Vec<usize> = (0..plan.points()).filter(|point| options.shard.has(*point)).collect();
     let total = open.len();
+    open.retain(|point| !journal.has(*point));
+    let before = total - open.len();
     for point in &open {
         if options.cancelled.load(Ordering::Relaxed) {
             return Err(SweepError::Cancelled);
         }
         plan.scenario(&plan.point(*point)).map_err(|error| SweepError::Scenario(Box::new(error)))?;
     }
-    open.retain(|point| !journal.has(*point));
-    let before = total - open.len();
     (options.progress)(before, total);
     // Adjacent points take a similar time. In a random order the first ones predict the remaining time.
     shuffle(&mut open, &mut RandomStream::new(0, "sweep.order"));

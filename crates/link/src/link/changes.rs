@@ -39,9 +39,10 @@ impl<P> Link<P> {
     fn change(&mut self, at: Time, change: &Change) {
         match change {
             Change::Loss(loss) => {
-                let offered = self.counters.offered.packets;
+                let (offered, bare) = (self.counters.offered.packets, self.bare_offered);
+                let draws = self.loss_draws;
                 self.impairments
-                    .get_or_insert_with(|| Impairments::none(offered))
+                    .get_or_insert_with(|| Impairments::none(draws, offered, bare))
                     .change_loss(at, *loss, self.seed, &self.name);
             }
             Change::Delay(delay) => {

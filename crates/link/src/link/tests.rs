@@ -335,3 +335,30 @@ fn after_the_delay_has_fallen_nothing_overtakes() {
     assert_eq!(link.push(at(200), 3, 4), Pushed::Queued);
     assert_eq!(arrivals(&mut link), [(1, 104), (2, 104), (3, 224)]);
 }
+
+// A link counts its packets by kind before it draws anything.
+#[test]
+fn loss_that_begins_later_drops_the_same_packets_of_either_kind() {
+    let loss = Loss::Bernoulli(0.3);
+    let config = LinkConfig { loss_draws: LossDraws::Separate, ..slow() };
+    let mut always = link(LinkConfig { loss, ..config.clone() });
+    let mut later = link(config);
+    assert!(later.is_easy());
+    let mut dropped = [0, 0];
+    for number in 0..600_u64 {
+        let (now, data) = (at(1000 * number), number % 3 > 0);
+        for link in [&mut always, &mut later] {
+            link.advance(now);
+            while link.poll(now).is_some() {}
+        }
+        if number == 250 {
+            later.apply(now, &Change::Loss(loss)).unwrap();
+        }
+        let pushed = [&mut always, &mut later].map(|link| link.push_as(now, 0, 10, data));
+        if number >= 250 {
+            assert_eq!(pushed[0], pushed[1], "{number}");
+            dropped[usize::from(data)] += u32::from(pushed[0] != Pushed::Queued);
+        }
+    }
+    assert!(dropped.iter().all(|&count| count > 10), "{dropped:?}");
+}

@@ -13,11 +13,8 @@ use std::fmt;
 use std::io::{self, Write};
 use std::time::SystemTime;
 
-use anabranch_stack::event::{ConnectionId, SubflowId};
-use anabranch_stack::observer::{Observer, SendKind};
-use anabranch_stack::scheduler::Decision;
-use anabranch_stack::segment::Segment;
-use anabranch_stack::seq::DataRange;
+use anabranch_stack::event::ConnectionId;
+use anabranch_stack::observer::{Observer, StackEvent, StackEvents};
 use anabranch_units::Time;
 use anabranch_wire::complete_checksum;
 use anabranch_wire::pcapng::{self, Direction, InterfaceId};
@@ -213,25 +210,15 @@ impl Watcher {
 }
 
 impl Observer for Watcher {
-    #[inline]
-    fn on_sent(
-        &mut self,
-        _: Time,
-        connection: ConnectionId,
-        subflow: SubflowId,
-        _: &Segment,
-        kind: SendKind,
-        data: DataRange,
-    ) {
-        if let Some(remarks) = &mut self.remarks {
-            remarks.on_sent(connection, subflow, kind, data);
-        }
-    }
+    const EVENTS: StackEvents = StackEvents::SENT.and(StackEvents::DECISION);
 
     #[inline]
-    fn on_decision(&mut self, _: Time, connection: ConnectionId, decision: &Decision) {
-        if let Some(remarks) = &mut self.remarks {
-            remarks.on_decision(connection, decision);
+    fn on_event(&mut self, _: Time, connection: ConnectionId, event: &StackEvent<'_>) {
+        let Some(remarks) = &mut self.remarks else { return };
+        match *event {
+            StackEvent::Sent { subflow, kind, data, .. } => remarks.on_sent(connection, subflow, kind, data),
+            StackEvent::Decision(decision) => remarks.on_decision(connection, decision),
+            _ => {}
         }
     }
 }

@@ -3,7 +3,7 @@
 use anabranch_link::{Loss, QueueLimit};
 use anabranch_sim::Sim;
 use anabranch_sim::topology::{self, Duplex, PathSpec};
-use anabranch_stack::config::{ConnectionConfig, ReceiveBuffer};
+use anabranch_stack::config::{ConnectionConfig, ReceiveBuffer, SimConfig};
 use anabranch_stack::congestion::CongestionKind;
 use anabranch_units::{Bytes, Duration, RandomStream, Rate, Time};
 
@@ -16,7 +16,7 @@ struct Shared {
     queue: QueueLimit,
     subflows: usize,
     congestion: CongestionKind,
-    detection: ConnectionConfig,
+    detection: SimConfig,
 }
 
 impl Shared {
@@ -32,12 +32,11 @@ impl Shared {
             (1..=self.subflows).map(|n| PathSpec::new(format!("path{n}"), access.clone())).collect();
         let single = [PathSpec::new("single", access)];
         let topology = topology::shared_bottleneck(&paths, &PathSpec::new("link", link), &single).unwrap();
-        let multipath = ConnectionConfig {
-            congestion: self.congestion.clone(),
-            receive_buffer: ReceiveBuffer::Fixed(Bytes::from_kib(16 << 10)),
-            ..self.detection.clone()
-        };
-        let tcp = ConnectionConfig { mptcp: false, congestion: CongestionKind::NewReno, ..multipath.clone() };
+        let mut multipath = self.detection.clone();
+        multipath.congestion = self.congestion.clone();
+        multipath.receive_buffer = ReceiveBuffer::Fixed(Bytes::from_kib(16 << 10));
+        let mut tcp = multipath.clone();
+        (tcp.mptcp, tcp.congestion) = (false, CongestionKind::NewReno);
         let mut starts = RandomStream::new(seed, "starts");
         let mut start = || Time::ZERO + Duration::from_secs_f64(5.0 * starts.next_f64());
         let flows = vec![
@@ -80,7 +79,7 @@ fn random_losses() -> Shared {
         queue: QueueLimit::Unlimited,
         subflows: 2,
         congestion: CongestionKind::Lia,
-        detection: ConnectionConfig::linux(),
+        detection: ConnectionConfig::linux().into(),
     }
 }
 
@@ -105,7 +104,7 @@ fn shares_of_other_kinds() {
     for subflows in [3, 4, 8] {
         Shared { subflows, ..random_losses() }.mean();
     }
-    Shared { detection: ConnectionConfig::ns3(), ..random_losses() }.mean();
+    Shared { detection: SimConfig::ns3(), ..random_losses() }.mean();
     for subflows in [1, 2, 4] {
         for queue in [QueueLimit::Bdp(0.25), QueueLimit::Bdp(1.0), QueueLimit::Bdp(4.0)] {
             let drop_tail = Shared { mbps: 10, loss: 0.0, queue, subflows, ..random_losses() };

@@ -2,13 +2,11 @@
 
 use anabranch_link::{Loss, QueueLimit};
 use anabranch_sim::topology::{self, Duplex, PathSpec, ServerAddresses};
-use anabranch_sim::{FlowId, Recorder, Scope, Sim};
-use anabranch_stack::config::{AckConfig, ConnectionConfig, ReceiveBuffer};
+use anabranch_sim::{FlowEvent, Recorder, Scope, Sim, Trace, Wants, What};
+use anabranch_stack::config::{AckConfig, ConnectionConfig, ReceiveBuffer, SimConfig};
 use anabranch_stack::congestion::CongestionKind;
-use anabranch_stack::event::SubflowId;
-use anabranch_stack::observer::{LossReason, SendKind};
-use anabranch_stack::segment::Segment;
-use anabranch_stack::seq::{DataRange, Seq};
+use anabranch_stack::observer::{LossReason, SendKind, StackEvent, StackEvents};
+use anabranch_stack::seq::Seq;
 use anabranch_units::{Bytes, Duration, Rate, Time};
 
 /// The two-way propagation; the link adds almost nothing.
@@ -29,33 +27,31 @@ struct Timer {
 }
 
 impl Recorder for Timer {
-    const PACKETS: bool = false;
+    const WANTS: Wants = Wants::stack(StackEvents::SENT.and(StackEvents::RECEIVED).and(StackEvents::LOST));
 
-    fn on_flow_start(&mut self, _: Time, _: FlowId, client: Scope) {
-        self.sender = Some(client);
-    }
-
-    fn on_sent(&mut self, now: Time, scope: Scope, _: SubflowId, _: &Segment, kind: SendKind, _: DataRange) {
-        if self.sender == Some(scope) && kind == SendKind::Retransmission {
-            self.base = now;
-        }
-    }
-
-    fn on_received(&mut self, now: Time, scope: Scope, _: SubflowId, segment: &Segment) {
-        if self.sender == Some(scope) && self.acknowledged != Some(segment.ack) {
-            self.acknowledged = Some(segment.ack);
-            self.base = now;
-            self.running_out = false;
-        }
-    }
-
-    fn on_lost(&mut self, now: Time, _: Scope, _: SubflowId, _: DataRange, reason: LossReason) {
-        if reason == LossReason::Timeout && self.last != now {
-            if !self.running_out {
-                self.waits.push(now.since(self.base).as_secs_f64());
+    fn on_trace(&mut self, trace: &Trace<'_>) {
+        let now = trace.time;
+        match trace.what {
+            What::Flow { event: FlowEvent::Start { client }, .. } => self.sender = Some(client),
+            What::Stack { event: StackEvent::Lost { reason: LossReason::Timeout, .. }, .. }
+                if self.last != now =>
+            {
+                if !self.running_out {
+                    self.waits.push(now.since(self.base).as_secs_f64());
+                }
+                self.last = now;
+                self.running_out = true;
             }
-            self.last = now;
-            self.running_out = true;
+            What::Stack { scope, event } if self.sender == Some(scope) => match *event {
+                StackEvent::Sent { kind: SendKind::Retransmission, .. } => self.base = now,
+                StackEvent::Received { segment, .. } if self.acknowledged != Some(segment.ack) => {
+                    self.acknowledged = Some(segment.ack);
+                    self.base = now;
+                    self.running_out = false;
+                }
+                _ => {}
+            },
+            _ => {}
         }
     }
 }
@@ -105,7 +101,7 @@ impl Measured {
     }
 }
 
-fn measure(loss: f64, config: &ConnectionConfig, seconds: u64) -> Measured {
+fn measure(loss: f64, config: &SimConfig, seconds: u64) -> Measured {
     let link = Duplex::symmetric(Rate::from_mbps(1000), Duration::from_millis(100));
     let mut link = link.with(|link| link.queue = QueueLimit::Unlimited);
     link.up.loss = Loss::Bernoulli(loss);
@@ -145,16 +141,18 @@ fn measure(loss: f64, config: &ConnectionConfig, seconds: u64) -> Measured {
 
 /// Returns a configuration in which the link rate and the windows never limit, and every segment is
 /// acknowledged.
-fn unlimited(config: ConnectionConfig) -> ConnectionConfig {
-    ConnectionConfig {
+fn unlimited(config: impl Into<SimConfig>) -> SimConfig {
+    let SimConfig { connection, only } = config.into();
+    let connection = ConnectionConfig {
         mptcp: false,
         congestion: CongestionKind::NewReno,
-        ack: AckConfig { every: 1, ..config.ack },
+        ack: AckConfig { every: 1, ..connection.ack },
         receive_buffer: ReceiveBuffer::Fixed(Bytes::from_kib(64 << 10)),
         send_buffer: Bytes::from_kib(64 << 10),
         rto: ConnectionConfig::linux().rto,
-        ..config
-    }
+        ..connection
+    };
+    connection.simulated(only)
 }
 
 /// Loss rates, seconds per seed, and the permitted deviation from the formula.
@@ -163,7 +161,7 @@ const POINTS: [(f64, u64, f64); 5] =
 
 #[test]
 fn newreno_follows_the_formula_of_padhye() {
-    let config = unlimited(ConnectionConfig::ns3());
+    let config = unlimited(SimConfig::ns3());
     for (loss, seconds, within) in POINTS {
         let all = measure(loss, &config, seconds);
         assert!(all.error() < 0.03, "{all:?}");

@@ -2,7 +2,7 @@
 
 use anabranch_link::QueueLimit;
 use anabranch_sim::topology::{self, Duplex, PathSpec, ServerAddresses};
-use anabranch_sim::{FlowId, Recorder, Sim};
+use anabranch_sim::{FlowEvent, Recorder, Sim, Trace, Wants, What};
 use anabranch_stack::config::{AckConfig, ConnectionConfig, ReceiveBuffer};
 use anabranch_units::{Bytes, Duration, Rate, Time};
 
@@ -99,10 +99,12 @@ fn cases() -> impl Iterator<Item = Case> {
 struct Progress(Vec<(f64, u64)>);
 
 impl Recorder for Progress {
-    const PACKETS: bool = false;
+    const WANTS: Wants = Wants::FLOWS;
 
-    fn on_progress(&mut self, now: Time, _flow: FlowId, delivered: u64) {
-        self.0.push((now.as_secs_f64(), delivered));
+    fn on_trace(&mut self, trace: &Trace<'_>) {
+        if let What::Flow { event: FlowEvent::Progress { delivered }, .. } = trace.what {
+            self.0.push((trace.time.as_secs_f64(), delivered));
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use anabranch_sim::topology::{self, PathSpec, ServerAddresses};
 use anabranch_sim::{RunReport, Sim};
-use anabranch_stack::config::ConnectionConfig;
+use anabranch_stack::config::{ConnectionConfig, SimConfig};
 use anabranch_stack::congestion::{CongestionKind, CubicOptions};
 use anabranch_units::{Bytes, Duration, Time};
 
@@ -19,7 +19,7 @@ const WARM: u64 = 20;
 const SPAN: u64 = 30;
 
 /// Returns the bits per second that arrived in 30 s of steady state, and the report.
-fn steady_rate(paths: &[PathSpec], config: ConnectionConfig) -> (f64, RunReport) {
+fn steady_rate(paths: &[PathSpec], config: impl Into<SimConfig>) -> (f64, RunReport) {
     let topology = topology::disjoint(paths, ServerAddresses::One).unwrap();
     let flow = topology.pairs[0].flow("bulk", None, config);
     let mut sim = Sim::new(topology.network, vec![flow], 1, ()).unwrap();
@@ -35,8 +35,8 @@ fn a_lone_flow_fills_a_clean_path() {
         [CongestionKind::NewReno, CongestionKind::Cubic(CubicOptions::DEFAULT), CongestionKind::Lia]
     {
         for (mptcp, share) in [(false, TCP_SHARE), (true, MPTCP_SHARE)] {
-            for profile in [ConnectionConfig::linux(), ConnectionConfig::ns3()] {
-                let config = ConnectionConfig { mptcp, congestion: congestion.clone(), ..profile };
+            for mut config in [ConnectionConfig::linux().into(), SimConfig::ns3()] {
+                (config.mptcp, config.congestion) = (mptcp, congestion.clone());
                 let detection = config.loss_detection;
                 let (rate, report) = steady_rate(&[path("a", 100, 20)], config);
                 let filled = rate / (100e6 * share);
@@ -68,7 +68,8 @@ fn two_disjoint_paths_are_filled_together() {
 #[test]
 fn many_losses_in_a_window_do_not_take_a_round_trip_each() {
     let topology = topology::disjoint(&[path("a", 100, 10)], ServerAddresses::One).unwrap();
-    let config = ConnectionConfig { mptcp: false, ..ConnectionConfig::ns3() };
+    let mut config = SimConfig::ns3();
+    config.mptcp = false;
     let flow = topology.pairs[0].flow("1 MB", Some(Bytes(1_000_000)), config);
     let report = Sim::new(topology.network, vec![flow], 1, ()).unwrap().run(Time::from_secs(10));
     let flow = &report.flows[0];

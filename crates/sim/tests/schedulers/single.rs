@@ -1,7 +1,7 @@
 //! Two single claims: Figure 27 of the DMPTCP paper, and the queue of LL/BM.
 
 use anabranch_link::QueueLimit;
-use anabranch_stack::config::ConnectionConfig;
+use anabranch_stack::config::{ConnectionConfig, SimOnly};
 use anabranch_stack::congestion::CongestionKind;
 use anabranch_stack::parameter::Value;
 use anabranch_stack::scheduler::SchedulerKind;
@@ -12,7 +12,7 @@ use crate::watch::{Ran, link, run, scheduler, set, with};
 /// Runs 256 KB over 8 Mbit/s with 20 and 100 ms, with the settings of Linux.
 fn short_flow(kind: SchedulerKind, simultaneous: bool) -> Ran {
     let paths = [link(8000, 20, QueueLimit::Bdp(1.0)), link(8000, 100, QueueLimit::Bdp(1.0))];
-    let config = ConnectionConfig { simultaneous, ..with(kind) };
+    let config = with(kind).simulated(SimOnly { simultaneous, ..SimOnly::default() });
     let ran = run(&paths, &config, Some(256_000), 0, 60);
     println!(
         "{}, simultaneous {simultaneous}: delivered {:.1} ms, acknowledged {:.1} ms, {} segments on the slow path",

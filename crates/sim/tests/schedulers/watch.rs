@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use anabranch_link::QueueLimit;
 use anabranch_sim::topology::{self, Duplex, PathSpec, ServerAddresses};
-use anabranch_sim::{FlowId, FlowReport, Recorder, Scope, Sim};
-use anabranch_stack::config::{AckConfig, ConnectionConfig, ReceiveBuffer};
+use anabranch_sim::{FlowEvent, FlowId, FlowReport, Recorder, Scope, Sim, Trace, Wants, What};
+use anabranch_stack::config::{AckConfig, ConnectionConfig, ReceiveBuffer, SimConfig};
 use anabranch_stack::event::SubflowId;
-use anabranch_stack::observer::{SendKind, Windows};
+use anabranch_stack::observer::{StackEvent, StackEvents, Windows};
 use anabranch_stack::parameter::Parameterised;
 use anabranch_stack::scheduler::{Decision, Rule, SchedulerKind};
 use anabranch_stack::segment::{Address, Segment};
@@ -112,34 +112,32 @@ impl Watch {
 }
 
 impl Recorder for Watch {
-    const PACKETS: bool = false;
+    const WANTS: Wants = Wants::stack(
+        StackEvents::SENT.and(StackEvents::RECEIVED).and(StackEvents::DECISION).and(StackEvents::WINDOWS),
+    );
 
-    fn on_flow_start(&mut self, _: Time, flow: FlowId, client: Scope) {
-        if flow == FlowId(0) {
-            self.client = Some(client);
+    fn on_trace(&mut self, trace: &Trace<'_>) {
+        let now = trace.time;
+        match trace.what {
+            What::Flow { flow: FlowId(0), event: FlowEvent::Start { client } } => self.client = Some(client),
+            What::Flow { flow: FlowId(0), event: FlowEvent::Accept { server } } => self.server = Some(server),
+            What::Stack { scope, event } => match *event {
+                StackEvent::Sent { segment, data, .. } => {
+                    if Some(scope) == self.client && segment.payload_len > 0 {
+                        self.sent.insert((segment.source, segment.seq.0), (now, data));
+                    }
+                }
+                StackEvent::Received { subflow, segment } => self.on_received(now, scope, subflow, segment),
+                StackEvent::Decision(decision) => self.on_decision(now, scope, decision),
+                StackEvent::Windows { subflow, windows } => self.on_windows(now, scope, subflow, windows),
+                _ => {}
+            },
+            _ => {}
         }
     }
+}
 
-    fn on_flow_accept(&mut self, _: Time, flow: FlowId, server: Scope) {
-        if flow == FlowId(0) {
-            self.server = Some(server);
-        }
-    }
-
-    fn on_sent(
-        &mut self,
-        now: Time,
-        scope: Scope,
-        _: SubflowId,
-        segment: &Segment,
-        _: SendKind,
-        data: DataRange,
-    ) {
-        if Some(scope) == self.client && segment.payload_len > 0 {
-            self.sent.insert((segment.source, segment.seq.0), (now, data));
-        }
-    }
-
+impl Watch {
     fn on_received(&mut self, now: Time, scope: Scope, subflow: SubflowId, segment: &Segment) {
         if Some(scope) != self.server || segment.payload_len == 0 {
             return;
@@ -192,11 +190,18 @@ impl Ran {
 
 /// Runs a flow of that size (or bulk) over the paths; the measurement begins at `from`, and the run ends at
 /// `end`, both in seconds.
-pub fn run(paths: &[Duplex], config: &ConnectionConfig, size: Option<u64>, from: u64, end: u64) -> Ran {
+pub fn run<C: Clone + Into<SimConfig>>(
+    paths: &[Duplex],
+    config: &C,
+    size: Option<u64>,
+    from: u64,
+    end: u64,
+) -> Ran {
     let specs: Vec<_> =
         paths.iter().enumerate().map(|(n, link)| PathSpec::new(format!("path{n}"), link.clone())).collect();
     let topology = topology::disjoint(&specs, ServerAddresses::One).expect("the paths are right");
-    let config = ConnectionConfig { flow_size: size.map(Bytes), ..config.clone() };
+    let mut config: SimConfig = config.clone().into();
+    config.flow_size = size.map(Bytes);
     let flow = topology.pairs[0].flow("flow", size.map(Bytes), config);
     let watch = Watch { from: Time::from_secs(from), ..Watch::default() };
     let mut sim = Sim::new(topology.network, vec![flow], 1, watch).expect("the flow is right");

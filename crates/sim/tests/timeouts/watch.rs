@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use anabranch_link::DropReason;
-use anabranch_sim::{LinkId, Recorder, Scope};
+use anabranch_sim::{LinkEvent, Recorder, Scope, Trace, What};
 use anabranch_stack::event::SubflowId;
-use anabranch_stack::observer::{Limit, LossReason, SendKind, Windows};
+use anabranch_stack::observer::{Limit, LossReason, SendKind, StackEvent, Windows};
 use anabranch_stack::segment::{Address, Flags, Segment};
 use anabranch_stack::seq::DataRange;
 use anabranch_units::{Duration, Time};
@@ -331,11 +330,41 @@ impl Half {
 }
 
 impl Recorder for Watch {
-    fn on_link_leave(&mut self, _: Time, _: LinkId, segment: &Segment, _: u32) {
-        self.settle(segment, Fate::Arrived);
+    fn on_trace(&mut self, trace: &Trace<'_>) {
+        let now = trace.time;
+        match trace.what {
+            What::Link { event: LinkEvent::Leave { segment, .. }, .. } => self.settle(segment, Fate::Arrived),
+            What::Link { event: LinkEvent::Drop { segment, .. }, .. } => self.on_drop(segment),
+            What::Stack { scope, event } => match *event {
+                StackEvent::Sent { subflow, segment, kind, data } => {
+                    self.on_sent(now, scope, subflow, segment, kind, data);
+                }
+                StackEvent::Received { subflow, segment } => {
+                    if let Some(half) = self.halves.get_mut(&(scope, subflow)) {
+                        half.acknowledge(now, segment);
+                    }
+                }
+                StackEvent::Lost { subflow, range, reason } => {
+                    self.on_lost(now, scope, subflow, range, reason);
+                }
+                StackEvent::Undone { subflow } => self.on_undo(scope, subflow),
+                StackEvent::Windows { subflow, windows } => {
+                    if let Some(half) = self.halves.get_mut(&(scope, subflow)) {
+                        half.windows = Some(*windows);
+                    }
+                }
+                StackEvent::Limit(limit) => {
+                    self.limits.insert(scope, limit);
+                }
+                _ => {}
+            },
+            _ => {}
+        }
     }
+}
 
-    fn on_drop(&mut self, _: Time, _: LinkId, segment: &Segment, _: u32, _: DropReason) {
+impl Watch {
+    fn on_drop(&mut self, segment: &Segment) {
         self.settle(segment, Fate::Dropped);
         if segment.payload_len == 0
             && let Some(half) = self.half_of(segment.destination, segment.source)
@@ -408,12 +437,6 @@ impl Recorder for Watch {
         }
     }
 
-    fn on_received(&mut self, now: Time, scope: Scope, subflow: SubflowId, segment: &Segment) {
-        if let Some(half) = self.halves.get_mut(&(scope, subflow)) {
-            half.acknowledge(now, segment);
-        }
-    }
-
     fn on_lost(&mut self, now: Time, scope: Scope, subflow: SubflowId, range: DataRange, reason: LossReason) {
         let limit = self.limits.get(&scope).copied().unwrap_or_default();
         let Some(half) = self.halves.get_mut(&(scope, subflow)) else { return };
@@ -435,7 +458,7 @@ impl Recorder for Watch {
         }
     }
 
-    fn on_undo(&mut self, _: Time, scope: Scope, subflow: SubflowId) {
+    fn on_undo(&mut self, scope: Scope, subflow: SubflowId) {
         self.undos += 1;
         if let Some(half) = self.halves.get_mut(&(scope, subflow)) {
             half.state = State::Open;
@@ -443,15 +466,5 @@ impl Recorder for Watch {
                 packet.lost = false;
             }
         }
-    }
-
-    fn on_windows(&mut self, _: Time, scope: Scope, subflow: SubflowId, windows: &Windows) {
-        if let Some(half) = self.halves.get_mut(&(scope, subflow)) {
-            half.windows = Some(*windows);
-        }
-    }
-
-    fn on_limit(&mut self, _: Time, scope: Scope, limit: Limit) {
-        self.limits.insert(scope, limit);
     }
 }

@@ -20,7 +20,6 @@ const BUFFER: Domain = Domain::Buffer(LEAST_BUFFER, LARGEST_BUFFER);
 #[rustfmt::skip]
 impl Options for ConnectionConfig {
     const PARAMETERS: &'static [Parameter<ConnectionConfig>] = &[
-        parameter!(ConnectionConfig, "simultaneous", "all handshakes start together (simulator alone)", bool, simultaneous),
         parameter!(ConnectionConfig, "mss", "most payload of a segment, bytes", integer 88, 65000, mss),
         parameter!(ConnectionConfig, "mtu", "MTU of every path, bytes", integer 168, 65535, mtu),
         parameter!(ConnectionConfig, "initial-window", "initial congestion window, segments", integer 1, 10000, initial_window),

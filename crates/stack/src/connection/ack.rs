@@ -6,7 +6,7 @@ use super::step::{NEXT, STOP, Step};
 use super::{Connection, Mode};
 use crate::congestion::CongestionControl;
 use crate::event::SubflowSet;
-use crate::observer::Observer;
+use crate::observer::{Observer, StackEvent, report};
 use crate::scheduler::SchedulerEvent;
 use crate::segment::{Flags, Segment};
 use crate::subflow::Ending;
@@ -24,7 +24,9 @@ impl Connection {
         let Connection { subflows, id: connection, tick, fast_paths, .. } = self;
         let subflow = &mut subflows[at];
         let id = subflow.id();
-        let on_lost = |range, reason| observer.on_lost(now, *connection, id, range, reason);
+        let on_lost = |range, reason| {
+            report(observer, now, *connection, &StackEvent::Lost { subflow: id, range, reason });
+        };
         match subflow.acknowledge(now, *tick, segment, *fast_paths, on_lost) {
             AckOutcome::Unacceptable => {
                 self.challenge(now, at);
@@ -45,7 +47,7 @@ impl Connection {
         let verdict = acked.verdict;
         if verdict.undone {
             self.congestion.on_undo(id, now);
-            observer.on_undo(now, self.id, id);
+            report(observer, now, self.id, &StackEvent::Undone { subflow: id });
         }
         if let Some(event) = subflow.reduction(now, acked) {
             self.congestion.on_congestion(id, &event);

@@ -38,14 +38,14 @@ impl Connection {
         if advanced {
             self.stats.last_in_order = now;
             self.stats.received = self.recv.nxt();
-            if self.config.consume_at_once {
+            if self.config.only.consume_at_once {
                 self.recv.consume(u64::MAX);
             }
             if self.recv.autotuned_up_to().is_some() {
                 self.autotune(now);
             }
-            if self.recv.nxt() >= self.config.readable_from.get() {
-                self.events.push_readable(!self.config.consume_at_once);
+            if self.recv.nxt() >= self.config.only.readable_from.get() {
+                self.events.push_readable(!self.config.only.consume_at_once);
             }
             self.after_remote_fin();
         }
@@ -83,7 +83,7 @@ impl Connection {
 
     /// Acknowledges a segment with PSH that was next in the stream at once, if the application has read it.
     pub(super) fn on_pushed(&mut self, at: usize) {
-        if self.recv.readable() == 0 || !self.config.consume_at_once {
+        if self.recv.readable() == 0 || !self.config.only.consume_at_once {
             self.subflows[at].on_pushed();
         }
     }

@@ -6,7 +6,7 @@ use super::Connection;
 use super::transmit::Poll;
 use crate::congestion::CongestionControl;
 use crate::event::Departure;
-use crate::observer::{Observer, SendKind};
+use crate::observer::{Observer, SendKind, StackEvent, report};
 use crate::segment::Segment;
 use crate::seq::DataRange;
 
@@ -78,7 +78,8 @@ impl Connection {
     ) -> Option<Departure> {
         let subflow = &self.subflows[at];
         let data = DataRange::new(stream_offset, stream_offset + u64::from(poll.out.payload_len));
-        poll.observer.on_sent(poll.now, self.id, subflow.id(), poll.out, kind, data);
+        let event = StackEvent::Sent { subflow: subflow.id(), segment: poll.out, kind, data };
+        report(poll.observer, poll.now, self.id, &event);
         Some(Departure { connection: Some(self.id), path: subflow.path(), stream_offset, segment_size: 0 })
     }
 }

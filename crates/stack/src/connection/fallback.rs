@@ -31,7 +31,7 @@ impl Connection {
     fn may_follow(&self, at: usize) -> bool {
         self.mode == Mode::Mptcp
             && self.phase == Phase::Open
-            && !self.config.simultaneous
+            && !self.config.only.simultaneous
             && self.is_alone(at)
             && self.receives_in_order(at)
             && self.sends_in_order(at)

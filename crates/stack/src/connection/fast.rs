@@ -11,7 +11,7 @@ use super::timer_table::Timer;
 use super::transmit::Poll;
 use super::{Connection, Mode};
 use crate::event::{Departure, Placement, SubflowId};
-use crate::observer::{Observer, SendKind};
+use crate::observer::{Observer, SendKind, StackEvent, report};
 use crate::scheduler::SchedulerEvent;
 use crate::segment::{DataAck, Dss, Flags, MappedDsn, Segment};
 use crate::seq::DataRange;
@@ -90,7 +90,7 @@ impl Connection {
         if !in_order && self.mode == Mode::Plain {
             return None;
         }
-        observer.on_received(now, self.id, id, segment);
+        report(observer, now, self.id, &StackEvent::Received { subflow: id, segment });
         send.peer_window = window;
         let mptcp = self.mode == Mode::Mptcp;
         subflow.fast_on_received(now, segment, next, mptcp);

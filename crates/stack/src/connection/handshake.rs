@@ -39,7 +39,7 @@ impl Connection {
     /// Returns the maximum number of subflows at this time. Of simultaneous joins any may arrive first, even
     /// one whose path fails: all may try until one is established.
     fn most_subflows(&self, initiator: bool) -> usize {
-        let open = self.config.simultaneous && !initiator && self.phase == Phase::Opening;
+        let open = self.config.only.simultaneous && !initiator && self.phase == Phase::Opening;
         if open { 32 } else { usize::from(self.config.max_subflows.clamp(1, 32)) }
     }
 
@@ -93,7 +93,7 @@ impl Connection {
         let subflow = &mut self.subflows[at];
         subflow.complete_handshake(now, segment);
         subflow.on_received(now);
-        if self.mode == Mode::Mptcp && (sample.join || self.config.simultaneous) {
+        if self.mode == Mode::Mptcp && (sample.join || self.config.only.simultaneous) {
             self.on_join_syn_ack(now, at, segment);
             return;
         }
@@ -142,7 +142,7 @@ impl Connection {
         subflow.set_remote_id(address_id);
         subflow.on_backup_asked(backup);
         subflow.set_remote_nonce(nonce);
-        if self.config.simultaneous {
+        if self.config.only.simultaneous {
             // The keys were agreed in advance: data or an acknowledgement is the third segment, and there is
             // no fourth.
             if self.phase == Phase::Opening {
@@ -185,7 +185,7 @@ impl Connection {
             return STOP;
         }
         let handshake = *self.subflows[at].handshake();
-        if self.mode == Mode::Mptcp && !self.config.simultaneous {
+        if self.mode == Mode::Mptcp && !self.config.only.simultaneous {
             if handshake.join {
                 self.check_join_ack(at, segment)?;
             } else if self.is_next_in_window(at, segment) {
@@ -201,7 +201,7 @@ impl Connection {
         }
         let subflow = &mut self.subflows[at];
         subflow.complete_handshake(now, segment);
-        if handshake.join && !self.config.simultaneous {
+        if handshake.join && !self.config.only.simultaneous {
             // RFC 8684 section 3.2: the third ACK is acknowledged at once.
             subflow.want_ack();
         }
@@ -211,7 +211,7 @@ impl Connection {
             self.phase = Phase::Open;
             self.events.push(if self.initiator { Event::Connected } else { Event::Accepted });
         }
-        if self.config.simultaneous {
+        if self.config.only.simultaneous {
             self.confirmed = true;
         }
         if crossing { STOP } else { NEXT }

@@ -76,7 +76,7 @@ impl Connection {
         if self.subflows[at].state() == TcpState::SynSent
             && self.subflows[at].handshake().attempts >= self.config.mptcp_syns
             && !self.subflows[at].is_join()
-            && !self.config.simultaneous
+            && !self.config.only.simultaneous
         {
             // RFC 8684 section 3.1: a middlebox may drop a SYN because of its option. Linux stops after the
             // same number, and then uses TCP regardless of the answer.
@@ -105,7 +105,7 @@ impl Connection {
         if self.mode == Mode::Plain {
             return segment;
         }
-        let join = subflow.is_join() || self.config.simultaneous;
+        let join = subflow.is_join() || self.config.only.simultaneous;
         let (backup, address_id) = (subflow.asks_backup(), subflow.address_ids().0);
         let option = match (join, answering) {
             (false, _) => MptcpOption::Capable(Capable {

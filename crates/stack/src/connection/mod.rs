@@ -66,10 +66,10 @@ use std::sync::Arc;
 
 use anabranch_units::{Duration, Time};
 
-use crate::config::{Checksums, ConnectionConfig};
+use crate::config::{Checksums, SimConfig};
 use crate::congestion::{AnyCongestion, CongestionControl};
 use crate::event::{ConnectionId, SubflowId};
-use crate::observer::Observer;
+use crate::observer::{Observer, StackEvent, StackEvents, Windows};
 use crate::scheduler::SchedulerKind;
 use crate::segment::Key;
 use crate::seq::Dsn;
@@ -125,7 +125,7 @@ pub struct Connection {
     // Used for every segment.
     pub(crate) subflows: Vec<Subflow>,
     /// Shared by connections of the same configuration.
-    pub(crate) config: Arc<ConnectionConfig>,
+    pub(crate) config: Arc<SimConfig>,
     id: ConnectionId,
     pub(crate) wanted: Wanted,
     rotation: Rotation,
@@ -190,7 +190,7 @@ pub(crate) struct Birth {
 }
 
 impl Connection {
-    pub(crate) fn new(now: Time, birth: Birth, config: Arc<ConnectionConfig>) -> Connection {
+    pub(crate) fn new(now: Time, birth: Birth, config: Arc<SimConfig>) -> Connection {
         let scheduling = Scheduling::new(&config.scheduler);
         let mut recv = RecvState::new(config.receive_buffer);
         if config.ack.growth {
@@ -274,7 +274,7 @@ impl Connection {
     /// the last report, for any cause.
     #[inline]
     pub(crate) fn report_windows<O: Observer>(&mut self, now: Time, observer: &mut O) {
-        if !O::LISTENS {
+        if !O::EVENTS.has(StackEvents::WINDOWS) {
             return;
         }
         for at in 0..self.subflows.len() {
@@ -288,10 +288,13 @@ impl Connection {
     /// Reports the windows of the subflow at `at`.
     #[inline]
     fn report_windows_of<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
-        if O::LISTENS {
+        if O::EVENTS.has(StackEvents::WINDOWS) {
+            let pacing_rate = self.paces().then(|| self.pacing_rate(at));
+            let peer_window_edge = self.send.window_end;
             let subflow = &mut self.subflows[at];
-            let (id, windows) = (subflow.id(), subflow.report_windows());
-            observer.on_windows(now, self.id, id, &windows);
+            let (id, own) = (subflow.id(), subflow.report_windows());
+            let windows = Windows { pacing_rate, peer_window_edge, ..own };
+            observer.on_event(now, self.id, &StackEvent::Windows { subflow: id, windows: &windows });
         }
     }
 
@@ -300,7 +303,7 @@ impl Connection {
     pub(crate) fn admits_join(&self) -> bool {
         self.mode == Mode::Mptcp
             && !(self.models_buffers() && self.send.closed)
-            && (self.config.simultaneous || self.phase == Phase::Open)
+            && (self.config.only.simultaneous || self.phase == Phase::Open)
             && self.phase != Phase::Ended
             && !(self.send.fin_acked && self.recv.finished())
     }
@@ -337,7 +340,7 @@ impl Connection {
             && self.initiator
             && self.mode == Mode::Mptcp
             && self.keys.remote().is_some()
-            && !self.config.simultaneous
+            && !self.config.only.simultaneous
             && !self.subflows[at].is_join()
     }
 

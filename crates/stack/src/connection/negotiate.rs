@@ -102,7 +102,7 @@ impl Connection {
     pub(super) fn learn_remote_key(&mut self, key: Key) {
         self.keys.learn(key);
         // RFC 8684 section 3.1: the initial DSN counts as the MP_CAPABLE's octet.
-        let initial = match (self.config.sequence_origin, self.initiator) {
+        let initial = match (self.config.only.sequence_origin, self.initiator) {
             (Some(origin), true) => origin.listener,
             (Some(origin), false) => origin.initiator,
             (None, _) => crypto::initial_dsn(key),

@@ -6,7 +6,7 @@ use super::payload::Incoming;
 use super::step::{NEXT, STOP, Step};
 use super::{Connection, Mode};
 use crate::event::{CloseReason, Placement, SubflowId};
-use crate::observer::Observer;
+use crate::observer::{Observer, StackEvent, StackEvents, report};
 use crate::segment::{DataAck, Dss, Flags, MappedDsn, MptcpOption, ResetReason, Segment};
 use crate::seq::{DataRange, Seq};
 use crate::subflow::receive::Acceptance;
@@ -24,8 +24,13 @@ impl Connection {
         observer: &mut O,
     ) {
         self.wanted.timers();
-        observer.on_received(now, self.id, id, segment);
+        report(observer, now, self.id, &StackEvent::Received { subflow: id, segment });
+        let before = (self.send.una, self.send.window_end);
         let _ = self.process_segment(now, id.index(), segment, placed, observer);
+        let (una, window_edge) = (self.send.una, self.send.window_end);
+        if O::EVENTS.has(StackEvents::DATA_ACKED) && before != (una, window_edge) {
+            observer.on_event(now, self.id, &StackEvent::DataAcked { subflow: id, una, window_edge });
+        }
     }
 
     /// Runs the steps of RFC 9293 section 3.10.7, with those of RFC 8684 between the acknowledgement and the
@@ -170,7 +175,9 @@ impl Connection {
         observer: &mut O,
     ) {
         let (connection, id) = (self.id, self.subflows[at].id());
-        let lost = |range, reason| observer.on_lost(now, connection, id, range, reason);
+        let lost = |range, reason| {
+            report(observer, now, connection, &StackEvent::Lost { subflow: id, range, reason });
+        };
         if self.subflows[at].on_too_big(now, seq, mtu, lost) {
             self.wanted.schedule();
         }

@@ -6,7 +6,7 @@ use super::scheduling::view_of;
 use super::timer_table::Timer;
 use super::{Connection, Mode, Phase};
 use crate::event::SubflowId;
-use crate::observer::{Limit, Observer};
+use crate::observer::{Limit, Observer, StackEvent, report};
 use crate::scheduler::{AssignKind, Decision, Rule, Why};
 use crate::seq::DataRange;
 
@@ -46,7 +46,7 @@ impl Connection {
             self.try_opportunistic(now, limit == Limit::ReceiveWindow);
         }
         if self.scheduling.note_limit(limit) {
-            observer.on_limit(now, self.id, limit);
+            report(observer, now, self.id, &StackEvent::Limit(limit));
         }
         self.arm_persist(now);
         if limit == Limit::Application {
@@ -138,7 +138,7 @@ impl Connection {
             let Connection { scheduling, send, config, congestion, .. } = self;
             let decision = scheduling.decide(now, send, config, congestion);
             self.stats.decisions += 1;
-            observer.on_decision(now, self.id, &decision);
+            report(observer, now, self.id, &StackEvent::Decision(&decision));
             match decision {
                 Decision::Assign { subflow, range, kind, .. } => {
                     let Some(at) = self.allowed(subflow, range, kind) else { return Limit::Scheduler };

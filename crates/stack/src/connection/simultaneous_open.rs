@@ -25,7 +25,7 @@ impl Connection {
         let subflow = &self.subflows[at];
         subflow.state() == TcpState::SynSent
             && subflow.is_join()
-            && !self.config.simultaneous
+            && !self.config.only.simultaneous
             && Connection::is_crossing_syn(segment)
     }
 
@@ -33,7 +33,7 @@ impl Connection {
     /// (RFC 9293 section 3.10.7.3, fourth).
     #[cold]
     pub(super) fn on_crossing_syn(&mut self, now: Time, at: usize, segment: &Segment) {
-        if self.config.simultaneous || self.subflows[at].is_join() {
+        if self.config.only.simultaneous || self.subflows[at].is_join() {
             return;
         }
         if self.mode == Mode::Mptcp {
@@ -61,7 +61,7 @@ impl Connection {
                 && subflow.is_join()
                 && subflow.address_ids() == (local_id, remote_id)
         });
-        let Some(at) = crossing.filter(|_| !self.config.simultaneous) else { return true };
+        let Some(at) = crossing.filter(|_| !self.config.only.simultaneous) else { return true };
         if !self.initiator {
             self.fail_handshake(now, at, CloseReason::Refused);
         }

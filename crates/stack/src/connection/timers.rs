@@ -10,7 +10,7 @@ use super::timer_table::Timer;
 use super::{Connection, Mode, Phase};
 use crate::congestion::CongestionControl;
 use crate::event::CloseReason;
-use crate::observer::Observer;
+use crate::observer::{Observer, StackEvent, report};
 use crate::scheduler::SchedulerEvent;
 use crate::segment::ResetReason;
 use crate::subflow::TcpState;
@@ -115,7 +115,9 @@ impl Connection {
     #[cold]
     fn on_reordering_timer<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
         let (id, connection) = (self.subflows[at].id(), self.id);
-        let lost = |range, reason| observer.on_lost(now, connection, id, range, reason);
+        let lost = |range, reason| {
+            report(observer, now, connection, &StackEvent::Lost { subflow: id, range, reason });
+        };
         if let Some(event) = self.subflows[at].on_reordering_timer(now, lost) {
             self.congestion.on_congestion(id, &event);
             self.refresh_window(at);
@@ -133,7 +135,9 @@ impl Connection {
             self.check_ended(now);
             return;
         }
-        let lost = |range, reason| observer.on_lost(now, connection, id, range, reason);
+        let lost = |range, reason| {
+            report(observer, now, connection, &StackEvent::Lost { subflow: id, range, reason });
+        };
         let (flight, first) = subflow.on_retransmission_timeout(now, lost);
         self.congestion.on_rto(id, now, flight, !first);
         self.refresh_window(at);

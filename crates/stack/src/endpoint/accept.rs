@@ -5,7 +5,7 @@ use anabranch_units::Time;
 use super::half_open::{PATIENCE, Space};
 use super::table::Table;
 use super::{Endpoint, cookie};
-use crate::config::{Checksums, ConnectionConfig};
+use crate::config::{Checksums, SimConfig};
 use crate::connection::Phase;
 use crate::crypto;
 use crate::event::{ConnectionId, Placement, Transmit};
@@ -16,8 +16,8 @@ use crate::subflow::SubflowBirth;
 
 impl<O: Observer> Endpoint<O> {
     /// Accepts connections to `port` on every local address, each with `config`.
-    pub fn listen(&mut self, port: u16, config: ConnectionConfig) {
-        self.listeners.insert(port, config);
+    pub fn listen(&mut self, port: u16, config: impl Into<SimConfig>) {
+        self.listeners.insert(port, config.into());
     }
 
     /// Stops accepting connections to `port`. Existing ones continue.
@@ -25,7 +25,7 @@ impl<O: Observer> Endpoint<O> {
         self.listeners.remove(&port);
     }
 
-    fn listener(&self, port: u16) -> Option<&ConnectionConfig> {
+    fn listener(&self, port: u16) -> Option<&SimConfig> {
         self.listeners.get(&port)
     }
 
@@ -39,7 +39,7 @@ impl<O: Observer> Endpoint<O> {
             let listener = self.listener(segment.destination.port);
             let id = match (known, listener) {
                 (Some(id), _) => id,
-                (None, Some(config)) if config.mptcp && config.simultaneous => {
+                (None, Some(config)) if config.mptcp && config.only.simultaneous => {
                     if self.is_full() {
                         self.counters.connections_refused += 1;
                         return false;
@@ -163,7 +163,7 @@ impl<O: Observer> Endpoint<O> {
     }
 
     /// Answers a SYN without storing any of it. `config` is the configuration the connection would have.
-    fn answer_with_cookie(&mut self, now: Time, path: PathId, syn: &Segment, config: &ConnectionConfig) {
+    fn answer_with_cookie(&mut self, now: Time, path: PathId, syn: &Segment, config: &SimConfig) {
         let cookie = self.cookies.make(now, &mut self.entropy, syn);
         // RFC 8684 section 3.1: without a unique token the connection is plain TCP.
         let mptcp = config.mptcp && self.demux.is_free(crypto::token(cookie.key));
@@ -298,13 +298,13 @@ struct Birth {
 }
 
 /// Returns the configuration negotiated with `syn`.
-fn agreed_config(config: &ConnectionConfig, syn: &Segment) -> ConnectionConfig {
+fn agreed_config(config: &SimConfig, syn: &Segment) -> SimConfig {
     let mut config = config.clone();
     // RFC 8684 section 3.1: no MP_CAPABLE in the SYN, none in the SYN/ACK.
     let capable = crate::connection::find_capable(&syn.options);
     config.mptcp &=
         capable.is_some_and(|capable| crate::connection::is_acceptable_offer(&capable, config.checksums));
-    config.simultaneous = false;
+    config.only.simultaneous = false;
     // Section 3.3.1: checksums are used if either side requests them.
     if capable.is_some_and(|capable| capable.flags & Capable::CHECKSUM != 0) {
         config.checksums = Checksums::Required;

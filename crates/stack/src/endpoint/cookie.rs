@@ -17,7 +17,7 @@
 
 use anabranch_units::{Duration, Time};
 
-use crate::config::{Checksums, ConnectionConfig, Entropy};
+use crate::config::{Checksums, Entropy, SimConfig};
 use crate::connection::{RecvState, find_capable, own_scale};
 use crate::crypto::{self, CookieSecret};
 use crate::segment::{Address, Capable, Flags, Key, MptcpOption, Segment, SynOptions, Timestamps};
@@ -150,7 +150,7 @@ pub(super) fn syn_ack(
     now: Time,
     tick: TimestampTick,
     syn: &Segment,
-    config: &ConnectionConfig,
+    config: &SimConfig,
 ) -> Segment {
     let headers = if syn.destination.ip.is_ipv4() { 40 } else { 60 };
     let mut answer = Segment::new(syn.destination, syn.source, cookie.isn, Flags::SYN.with(Flags::ACK));

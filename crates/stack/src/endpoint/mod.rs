@@ -16,7 +16,7 @@ use std::sync::Arc;
 use anabranch_units::Time;
 
 use crate::checksum::PayloadSums;
-use crate::config::{ConnectionConfig, EndpointConfig, Entropy};
+use crate::config::{EndpointConfig, Entropy, SimConfig};
 use crate::connection::{Connection, Phase, TURN};
 use crate::event::{ConnectionId, Departure, Event, Placement, Transmit};
 use crate::observer::Observer;
@@ -65,9 +65,9 @@ pub struct Endpoint<O = ()> {
 
     config: EndpointConfig,
     entropy: Entropy,
-    listeners: BTreeMap<u16, ConnectionConfig>,
+    listeners: BTreeMap<u16, SimConfig>,
     /// The configuration of the newest connection; the next one usually has the same.
-    shared: Option<Arc<ConnectionConfig>>,
+    shared: Option<Arc<SimConfig>>,
     half_open: HalfOpen,
     cookies: Cookies,
     counters: EndpointCounters,

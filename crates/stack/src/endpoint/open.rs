@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anabranch_units::Time;
 
 use super::Endpoint;
-use crate::config::ConnectionConfig;
+use crate::config::SimConfig;
 use crate::connection::Connection;
 use crate::crypto;
 use crate::event::ConnectionId;
@@ -52,7 +52,7 @@ impl<O: Observer> Endpoint<O> {
         now: Time,
         local: IpAddr,
         remote: Address,
-        config: ConnectionConfig,
+        config: impl Into<SimConfig>,
     ) -> Result<ConnectionId, ConnectError> {
         if self.path_of(local).is_none() {
             return Err(ConnectError::UnknownLocalAddress(local));
@@ -72,7 +72,7 @@ impl<O: Observer> Endpoint<O> {
         now: Time,
         end: Address,
         remote: Address,
-        config: ConnectionConfig,
+        config: impl Into<SimConfig>,
     ) -> Result<ConnectionId, ConnectError> {
         let local = end.ip;
         let Some(path) = self.path_of(local) else { return Err(ConnectError::UnknownLocalAddress(local)) };
@@ -82,7 +82,8 @@ impl<O: Observer> Endpoint<O> {
         if self.demux.find(end, remote).is_some() {
             return Err(ConnectError::NoFreePort);
         }
-        let simultaneous = config.mptcp && config.simultaneous;
+        let config = config.into();
+        let simultaneous = config.mptcp && config.only.simultaneous;
         let id = if simultaneous {
             let token = self.entropy.next_u32() | 1;
             self.create_agreed(now, token, true, config)
@@ -172,7 +173,9 @@ impl<O: Observer> Endpoint<O> {
         local: Address,
         remote: Address,
     ) -> Seq {
-        if let Some(origin) = self.connection(id).and_then(|connection| connection.config.sequence_origin) {
+        if let Some(origin) =
+            self.connection(id).and_then(|connection| connection.config.only.sequence_origin)
+        {
             return origin.isn;
         }
         let entropy = &mut self.entropy;
@@ -201,12 +204,7 @@ impl<O: Observer> Endpoint<O> {
     }
 
     /// Creates a connection with new keys.
-    pub(super) fn create(
-        &mut self,
-        now: Time,
-        initiator: bool,
-        mut config: ConnectionConfig,
-    ) -> ConnectionId {
+    pub(super) fn create(&mut self, now: Time, initiator: bool, mut config: SimConfig) -> ConnectionId {
         let id = self.connections.next_id();
         let mut key = Key(self.entropy.next_u64());
         if config.mptcp {
@@ -226,12 +224,7 @@ impl<O: Observer> Endpoint<O> {
     }
 
     /// Creates a connection initiated by the peer, with a given key. Returns `None` if its token is taken.
-    pub(super) fn create_with_key(
-        &mut self,
-        now: Time,
-        key: Key,
-        config: ConnectionConfig,
-    ) -> Option<ConnectionId> {
+    pub(super) fn create_with_key(&mut self, now: Time, key: Key, config: SimConfig) -> Option<ConnectionId> {
         let id = self.connections.next_id();
         if config.mptcp && !self.demux.claim_token(crypto::token(key), id) {
             return None;
@@ -241,9 +234,9 @@ impl<O: Observer> Endpoint<O> {
     }
 
     /// Stores a connection whose token is claimed.
-    fn begin(&mut self, now: Time, id: ConnectionId, initiator: bool, key: Key, config: ConnectionConfig) {
+    fn begin(&mut self, now: Time, id: ConnectionId, initiator: bool, key: Key, config: SimConfig) {
         let token = if config.mptcp { crypto::token(key) } else { 0 };
-        let initial = match config.sequence_origin {
+        let initial = match config.only.sequence_origin {
             Some(origin) if initiator => origin.initiator,
             Some(origin) => origin.listener,
             None if config.mptcp => crypto::initial_dsn(key),
@@ -258,13 +251,13 @@ impl<O: Observer> Endpoint<O> {
         now: Time,
         token: u32,
         initiator: bool,
-        config: ConnectionConfig,
+        config: SimConfig,
     ) -> ConnectionId {
         let id = self.connections.next_id();
         self.demux.claim_token(token, id);
         let keys = [Key(u64::from(token) << 32 | 1), Key(u64::from(token) << 32 | 2)];
         let (local, remote) = if initiator { (keys[0], keys[1]) } else { (keys[1], keys[0]) };
-        let initial = match config.sequence_origin {
+        let initial = match config.only.sequence_origin {
             Some(origin) if initiator => origin.initiator,
             Some(origin) => origin.listener,
             None => crypto::initial_dsn(local),
@@ -285,7 +278,7 @@ impl<O: Observer> Endpoint<O> {
         local_key: Key,
         local_token: u32,
         local_dsn: Dsn,
-        config: ConnectionConfig,
+        config: SimConfig,
     ) {
         let addresses = &self.config.addresses;
         let birth = crate::connection::Birth {

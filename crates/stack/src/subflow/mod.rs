@@ -380,7 +380,7 @@ impl Subflow {
         self.windows_told != self.windows_now()
     }
 
-    /// Returns the windows for the observer, and records the report.
+    /// Returns the windows for the observer, without those of the connection, and records the report.
     #[inline]
     pub(crate) fn report_windows(&mut self) -> Windows {
         self.windows_told = self.windows_now();
@@ -389,6 +389,8 @@ impl Subflow {
             ssthresh_bytes: self.ssthresh,
             inflight_bytes: self.in_flight(),
             srtt: self.rtt.srtt(),
+            pacing_rate: None,
+            peer_window_edge: 0,
         }
     }
 

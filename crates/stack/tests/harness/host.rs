@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anabranch_stack::config::{EndpointConfig, Entropy, LocalAddress};
 use anabranch_stack::endpoint::Endpoint;
 use anabranch_stack::event::{CloseReason, ConnectionId, Event, Placement, SubflowId};
-use anabranch_stack::observer::{Observer, Windows};
+use anabranch_stack::observer::{Observer, StackEvent, StackEvents};
 use anabranch_stack::segment::Segment;
 use anabranch_stack::seq::DataRange;
 use anabranch_stack::stats::{ConnectionStats, SubflowStats};
@@ -16,8 +16,12 @@ use anabranch_units::{RandomStream, Time};
 pub struct Reported(BTreeMap<(ConnectionId, SubflowId), u64>);
 
 impl Observer for Reported {
-    fn on_windows(&mut self, _: Time, connection: ConnectionId, subflow: SubflowId, windows: &Windows) {
-        self.0.insert((connection, subflow), windows.cwnd_bytes);
+    const EVENTS: StackEvents = StackEvents::WINDOWS;
+
+    fn on_event(&mut self, _: Time, connection: ConnectionId, event: &StackEvent<'_>) {
+        if let StackEvent::Windows { subflow, windows } = *event {
+            self.0.insert((connection, subflow), windows.cwnd_bytes);
+        }
     }
 }
 

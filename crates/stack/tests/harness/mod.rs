@@ -14,7 +14,7 @@ use std::collections::BinaryHeap;
 use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 
-use anabranch_stack::config::{ConnectionConfig, LocalAddress};
+use anabranch_stack::config::{LocalAddress, SimConfig};
 use anabranch_stack::event::{ConnectionId, Event, Placement, SubflowId};
 use anabranch_stack::segment::{Address, PathId, Segment};
 use anabranch_units::{Duration, RandomStream, Rate, Time};
@@ -171,7 +171,7 @@ pub fn server_ip_at(index: usize) -> IpAddr {
 
 impl Pair {
     /// Returns a client with one address per path and a listening server with one address.
-    pub fn new(paths: Vec<Path>, server_config: ConnectionConfig, seed: u64) -> Pair {
+    pub fn new(paths: Vec<Path>, server_config: impl Into<SimConfig>, seed: u64) -> Pair {
         Pair::with_servers(paths, 1, server_config, seed)
     }
 
@@ -179,14 +179,15 @@ impl Pair {
     pub fn with_servers(
         paths: Vec<Path>,
         servers: usize,
-        server_config: ConnectionConfig,
+        server_config: impl Into<SimConfig>,
         seed: u64,
     ) -> Pair {
+        let server_config = server_config.into();
         let address = |ip, path| LocalAddress { ip, path: PathId(path as u16), backup: false };
         let clients = (0..paths.len()).map(|path| address(client_ip(path), path)).collect();
         let servers = (0..servers.max(1)).map(|at| address(server_ip_at(at), at)).collect();
         let mut checks = Checks::default();
-        if let Some(origin) = server_config.sequence_origin {
+        if let Some(origin) = server_config.only.sequence_origin {
             checks.set_origin(origin);
         }
         let mut server = Host::new(servers, seed, "server");
@@ -270,7 +271,7 @@ impl Pair {
     }
 
     /// Connects the client over its first path.
-    pub fn connect(&mut self, config: ConnectionConfig) -> ConnectionId {
+    pub fn connect(&mut self, config: impl Into<SimConfig>) -> ConnectionId {
         let remote = Address::new(server_ip(), PORT);
         let id = self.client.endpoint.connect(self.now, client_ip(0), remote, config).unwrap();
         self.client.connection = Some(id);

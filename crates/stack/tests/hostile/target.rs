@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use anabranch_stack::config::{ConnectionConfig, EndpointConfig, Entropy, LocalAddress};
+use anabranch_stack::config::{EndpointConfig, Entropy, LocalAddress, SimConfig};
 use anabranch_stack::endpoint::Endpoint;
 use anabranch_stack::event::{ConnectionId, Event, Placement, SubflowId};
 use anabranch_stack::segment::{Address, DataAck, Flags, Join, Key, MappedDsn, MptcpOption, PathId, Segment};
@@ -68,8 +68,8 @@ pub struct Target {
 }
 
 impl Target {
-    pub fn new(side: Side, config: ConnectionConfig, seed: u64) -> Target {
-        let origin = config.sequence_origin.expect("an origin");
+    pub fn new(side: Side, config: SimConfig, seed: u64) -> Target {
+        let origin = config.only.sequence_origin.expect("an origin");
         let address = |ip, path| LocalAddress { ip, path: PathId(path), backup: false };
         let addresses = match side {
             Side::Client => vec![address(client_ip(0), 0), address(client_ip(1), 1)],

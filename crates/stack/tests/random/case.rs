@@ -2,7 +2,7 @@
 
 use anabranch_stack::config::{
     AckConfig, Checksums, ConnectionConfig, DsnWidth, LossDetection, OpportunisticRetransmission, Profile,
-    ReceiveBuffer, Reinjection, RtoConfig, SendBuffers, SequenceOrigin,
+    ReceiveBuffer, Reinjection, RtoConfig, SendBuffers, SequenceOrigin, SimConfig, SimOnly,
 };
 use anabranch_stack::congestion::CongestionKind;
 use anabranch_stack::path_manager::PathManagerKind;
@@ -157,10 +157,10 @@ impl Case {
         }
     }
 
-    pub fn config(&self, side: Side) -> ConnectionConfig {
+    pub fn config(&self, side: Side) -> SimConfig {
         let at = usize::from(side == Side::Server);
         let knobs = &self.knobs[at];
-        let base = ConnectionConfig::new(if self.ns3 { Profile::Ns3 } else { Profile::Linux });
+        let base = SimConfig::new(if self.ns3 { Profile::Ns3 } else { Profile::Linux });
         let flip = |bit: u32, profile: bool| (knobs.flips >> bit & 1 == 1) != profile;
         let sack = flip(0, base.sack);
         let rack = flip(7, base.loss_detection == LossDetection::RackTlp);
@@ -175,9 +175,18 @@ impl Case {
         let narrow = flip(11, false);
         let (buffer, growth) = knobs.receive_buffer;
         let total = self.total(side);
-        ConnectionConfig {
-            mptcp: self.mptcp[at],
+        let only = SimOnly {
             simultaneous: self.simultaneous && self.mptcp == [true; 2],
+            sequence_origin: Some(SequenceOrigin {
+                isn: Seq(self.isn),
+                initiator: Dsn(self.dsn[0]),
+                listener: Dsn(self.dsn[1]),
+            }),
+            consume_at_once: flip(14, base.only.consume_at_once),
+            ..base.only
+        };
+        let connection = ConnectionConfig {
+            mptcp: self.mptcp[at],
             mss: knobs.mss,
             mtu: 9000,
             initial_window: knobs.initial_window,
@@ -236,19 +245,14 @@ impl Case {
                 2 => Some(Bytes(total / 3)),
                 _ => Some(Bytes(total * 3 + 10_000)),
             },
-            sequence_origin: Some(SequenceOrigin {
-                isn: Seq(self.isn),
-                initiator: Dsn(self.dsn[0]),
-                listener: Dsn(self.dsn[1]),
-            }),
             checksums: match knobs.checksums * u8::from(!self.simultaneous) {
                 0 => Checksums::IfAsked,
                 1 => Checksums::Required,
                 _ => Checksums::Refused,
             },
-            consume_at_once: flip(14, base.consume_at_once),
-            ..base
-        }
+            ..base.connection
+        };
+        connection.simulated(only)
     }
 
     /// Returns the maximum payload of a departure of several segments of a side.

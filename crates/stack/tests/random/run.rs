@@ -92,7 +92,7 @@ fn start_with(case: &Case, fast_paths: bool) -> Pair {
     let wishes = [case.config(Side::Client).checksums, case.config(Side::Server).checksums];
     let agreed = wishes.contains(&Checksums::Required)
         && case.mptcp == [true; 2]
-        && !case.config(Side::Client).simultaneous;
+        && !case.config(Side::Client).only.simultaneous;
     for side in Side::BOTH {
         pair.host(side).checksums = agreed && !wishes.contains(&Checksums::Refused);
         pair.host(side).endpoint.set_burst_limit(case.burst_limit(side));
@@ -234,7 +234,7 @@ fn judge(case: &Case, pair: &mut Pair) -> Tally {
         let written = pair.host(side).written;
         let other = pair.host(side.other());
         let in_order = other.in_order();
-        let at_once = case.config(side.other()).consume_at_once;
+        let at_once = case.config(side.other()).only.consume_at_once;
         let read = if at_once { in_order } else { other.read };
         assert!(read <= in_order && in_order <= written, "{read} read, {in_order} here, {written} written");
         if ends == finished {

@@ -1,6 +1,8 @@
 //! Mappings and data acknowledgements: RFC 8684 sections 3.3.1, 3.3.2 and 3.3.5.
 
-use anabranch_stack::config::{ConnectionConfig, DsnWidth, ReceiveBuffer, SequenceOrigin};
+use anabranch_stack::config::{
+    ConnectionConfig, DsnWidth, ReceiveBuffer, SequenceOrigin, SimConfig, SimOnly,
+};
 use anabranch_stack::event::Event;
 use anabranch_stack::segment::MptcpOption;
 use anabranch_stack::seq::{DataRange, Dsn, Seq};
@@ -59,10 +61,14 @@ fn a_narrow_data_ack_becomes_wide_after_a_wide_dsn() {
     s.expect(ack(0, 201).data_ack(200));
 }
 
-fn at_the_wrap(low: u64) -> ConnectionConfig {
+fn at_the_wrap(low: u64) -> SimConfig {
     let dsn = Dsn(0x0000_0007_0000_0000 - low);
     let origin = SequenceOrigin { isn: Seq(0xffff_fff0), initiator: dsn, listener: dsn };
-    ConnectionConfig { sequence_origin: Some(origin), ..config() }
+    from(origin)
+}
+
+fn from(origin: SequenceOrigin) -> SimConfig {
+    config().simulated(SimOnly { sequence_origin: Some(origin), ..SimOnly::default() })
 }
 
 // RFC 8684 section 3.3.1, rows M16, M17: a 32-bit DSN is extended across the wrap, and old, reordered and
@@ -89,7 +95,8 @@ fn narrow_dsns_are_promoted_across_the_wrap_and_back() {
 // subflow's sequence numbers.
 #[test]
 fn narrow_data_acks_are_promoted_across_the_wrap() {
-    let narrow = ConnectionConfig { dsn_width: DsnWidth::Narrow, ..at_the_wrap(1501) };
+    let mut narrow = at_the_wrap(1501);
+    narrow.dsn_width = DsnWidth::Narrow;
     let mut s = Script::client_of(narrow, 1);
     s.inject(ack(0, 1).data_ack32(0));
     s.write(3000);
@@ -107,7 +114,7 @@ fn narrow_data_acks_are_promoted_across_the_wrap() {
 #[test]
 fn wide_dsns_may_wrap() {
     let origin = SequenceOrigin { isn: Seq(1), initiator: Dsn(u64::MAX - 50), listener: Dsn(u64::MAX - 60) };
-    let mut s = Script::confirmed_server(ConnectionConfig { sequence_origin: Some(origin), ..config() });
+    let mut s = Script::confirmed_server(from(origin));
     s.inject(mapped(0, 11, 10, 100));
     s.expect(ack(0, 111).data_ack(110));
     s.write(200);

@@ -1,6 +1,6 @@
 //! Further subflows: RFC 8684 section 3.2.
 
-use anabranch_stack::config::ConnectionConfig;
+use anabranch_stack::config::{ConnectionConfig, SimOnly};
 use anabranch_stack::event::{Event, SubflowId};
 use anabranch_stack::path_manager::PathManagerKind;
 use anabranch_stack::segment::{Join, MptcpOption, ResetReason};
@@ -378,7 +378,8 @@ fn a_joins_syn_is_retransmitted_until_it_is_given_up() {
 // keys agreed in advance, and the third segment of each may carry data; the one stream begins at IDSN + 1.
 #[test]
 fn simultaneous_joins_carry_data_one_round_trip_later() {
-    let ns3 = ConnectionConfig { simultaneous: true, initial_window: 2, ..mesh() };
+    let simultaneous = SimOnly { simultaneous: true, ..SimOnly::default() };
+    let ns3 = ConnectionConfig { initial_window: 2, ..mesh() }.simulated(simultaneous);
     let mut s = Script::connecting(ns3, 2);
     let first = s.expect(seg(0).flags(S));
     s.expect(seg(1).flags(S));

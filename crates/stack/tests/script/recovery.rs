@@ -1,6 +1,6 @@
 //! Loss detection and recovery: RFC 5681, 6582, 3042, 6298, 8985, 9937, 3522, 3708, 2018.
 
-use anabranch_stack::config::{ConnectionConfig, LossDetection, RtoConfig};
+use anabranch_stack::config::{ConnectionConfig, LossDetection, RtoConfig, SimConfig};
 use anabranch_stack::congestion::CongestionKind;
 use anabranch_stack::segment::{MptcpOption, Segment};
 use anabranch_units::Duration;
@@ -236,10 +236,9 @@ fn progress_ends_the_backoff() {
 // Profile ns3 (definitions.md): the timeout is not doubled.
 #[test]
 fn profile_ns3_does_not_back_off() {
-    let ns3 = ConnectionConfig::ns3();
+    let ns3 = SimConfig::ns3().connection;
     let config = ConnectionConfig {
         mptcp: false,
-        simultaneous: false,
         mss: MSS,
         path_manager: anabranch_stack::path_manager::PathManagerKind::None,
         ..ns3

@@ -4,8 +4,8 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anabranch_lab::compare::SCHEMA;
-use anabranch_lab::samples::Format;
 use anabranch_lab::sweep::{Journal, PointResult, Space};
+use anabranch_table::Format;
 use serde::Serialize;
 use serde_json::Value;
 

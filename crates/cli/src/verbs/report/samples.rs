@@ -5,7 +5,8 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 
-use anabranch_lab::samples::{Format, SCHEMA};
+use anabranch_lab::samples::SCHEMA;
+use anabranch_table::Format;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -40,6 +41,11 @@ impl Samples {
     pub fn read(path: &Path, comparison: &Value, of: &str) -> Result<Samples, Failure> {
         let mut samples = Samples { file: path.display().to_string(), ..Samples::default() };
         let failed = |why: String| Failure::Failed(format!("{}: {why}", path.display()));
+        if Format::of(path) == Some(Format::Parquet) {
+            return Err(failed(
+                "a report reads CSV or JSON lines; write them with `compare --samples FILE.csv`".to_owned(),
+            ));
+        }
         let file = File::open(path).map_err(|error| failed(format!("cannot read it: {error}")))?;
         if Format::of(path) == Some(Format::Csv) {
             for (at, row) in csv::Reader::from_reader(BufReader::new(file)).into_deserialize().enumerate() {

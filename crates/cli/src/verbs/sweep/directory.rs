@@ -4,10 +4,10 @@ use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use anabranch_lab::output::SweepState;
 use anabranch_lab::sweep::{Header, Journal, JournalError, Plan, PointResult, PointRow, Summary};
 use anabranch_lab::whole_file::{self, WholeFile};
 use anabranch_table::{Cell, Column, Format, Kind, Table};
-use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::provenance;
@@ -22,23 +22,6 @@ pub struct Directory {
     path: PathBuf,
     format: Format,
     begun: SystemTime,
-}
-
-/// `run.json`.
-#[derive(Serialize)]
-struct State<'a> {
-    version: &'static str,
-    commit: Option<&'static str>,
-    command: Vec<String>,
-    plan: &'a str,
-    design: &'static str,
-    points: usize,
-    points_done: usize,
-    /// `complete`, or `partial` without a table of results.
-    status: &'static str,
-    /// The start and the end of the last process that worked on it, in seconds since 1970.
-    begun_unix_s: u64,
-    ended_unix_s: u64,
 }
 
 impl From<JournalError> for Failure {
@@ -110,18 +93,9 @@ impl Directory {
     /// Writes the state of the sweep.
     pub fn mark(&self, plan: &Plan, journal: &Journal, complete: bool) -> Result<(), Failure> {
         let seconds = |time: SystemTime| time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let state = State {
-            version: provenance::VERSION,
-            commit: provenance::commit(),
-            command: provenance::command(),
-            plan: PLAN,
-            design: plan.design().name(),
-            points: plan.points(),
-            points_done: journal.done(),
-            status: if complete { "complete" } else { "partial" },
-            begun_unix_s: seconds(self.begun),
-            ended_unix_s: seconds(SystemTime::now()),
-        };
+        let worked = (seconds(self.begun), seconds(SystemTime::now()));
+        let mut state = SweepState::new(plan, PLAN, journal, complete, worked);
+        (state.commit, state.command) = (provenance::commit(), provenance::command());
         let text =
             serde_json::to_string_pretty(&state).map_err(|error| Failure::Failed(error.to_string()))?;
         whole_file::write(&self.path.join(STATE), format!("{text}\n").as_bytes())

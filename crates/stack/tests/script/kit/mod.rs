@@ -13,7 +13,9 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-use anabranch_stack::config::{ConnectionConfig, EndpointConfig, Entropy, LocalAddress, ReceiveBuffer};
+use anabranch_stack::config::{
+    ConnectionConfig, EndpointConfig, Entropy, LocalAddress, ReceiveBuffer, SimConfig,
+};
 use anabranch_stack::crypto;
 use anabranch_stack::endpoint::Endpoint;
 use anabranch_stack::event::{ConnectionId, Event, Placement, SubflowId};
@@ -157,7 +159,7 @@ pub struct Script {
     /// Segments sent and not yet expected.
     waiting: VecDeque<(Time, usize, Segment)>,
     log: Vec<String>,
-    config: ConnectionConfig,
+    config: SimConfig,
     own_dsn: Dsn,
     peer_dsn: Dsn,
 }
@@ -183,7 +185,7 @@ pub fn plain() -> ConnectionConfig {
 }
 
 impl Script {
-    fn new(config: ConnectionConfig, addresses: u8) -> Script {
+    fn new(config: impl Into<SimConfig>, addresses: u8) -> Script {
         let address =
             |index| LocalAddress { ip: own_ip(index), path: PathId(u16::from(index)), backup: false };
         let endpoint_config = EndpointConfig {
@@ -207,14 +209,15 @@ impl Script {
             released: Vec::new(),
             waiting: VecDeque::new(),
             log: Vec::new(),
-            config,
+            config: config.into(),
             own_dsn: Dsn(0),
             peer_dsn: Dsn(0),
         }
     }
 
     /// Returns a client with `addresses` addresses that has just started to connect.
-    pub fn connecting(config: ConnectionConfig, addresses: u8) -> Script {
+    pub fn connecting(config: impl Into<SimConfig>, addresses: u8) -> Script {
+        let config = config.into();
         let mut script = Script::new(config.clone(), addresses);
         script.peer_dsn(KEY_B);
         let remote = Address::new(peer_ip(0), PORT);
@@ -224,7 +227,8 @@ impl Script {
     }
 
     /// Returns a client whose handshake is complete, including the third ACK.
-    pub fn client_of(config: ConnectionConfig, addresses: u8) -> Script {
+    pub fn client_of(config: impl Into<SimConfig>, addresses: u8) -> Script {
+        let config = config.into();
         let mptcp = config.mptcp;
         let mut script = Script::connecting(config, addresses);
         script.expect(seg(0).flags(S).seq(0).payload(0));
@@ -240,12 +244,13 @@ impl Script {
     }
 
     /// Returns a client that is established and confirmed by a data acknowledgement.
-    pub fn client(config: ConnectionConfig) -> Script {
+    pub fn client(config: impl Into<SimConfig>) -> Script {
         Script::client_with(config, 1)
     }
 
     /// Returns the same with more addresses.
-    pub fn client_with(config: ConnectionConfig, addresses: u8) -> Script {
+    pub fn client_with(config: impl Into<SimConfig>, addresses: u8) -> Script {
+        let config = config.into();
         let mptcp = config.mptcp;
         let mut script = Script::client_of(config, addresses);
         if mptcp {
@@ -255,8 +260,9 @@ impl Script {
     }
 
     /// Returns a confirmed client with a second subflow, number 1, from its second address.
-    pub fn two(config: ConnectionConfig) -> Script {
-        let config = ConnectionConfig { path_manager: PathManagerKind::FullMesh, ..config };
+    pub fn two(config: impl Into<SimConfig>) -> Script {
+        let mut config = config.into();
+        config.path_manager = PathManagerKind::FullMesh;
         let mut script = Script::client_with(config, 2);
         script.joined(0, false);
         script.events.clear();
@@ -264,7 +270,8 @@ impl Script {
     }
 
     /// Returns a listening host, and a peer with address 0 and port 5000.
-    pub fn listening(config: ConnectionConfig, addresses: u8) -> Script {
+    pub fn listening(config: impl Into<SimConfig>, addresses: u8) -> Script {
+        let config = config.into();
         let mut script = Script::new(config.clone(), addresses);
         script.peer_key = KEY_A;
         script.peer_dsn(KEY_A);
@@ -274,12 +281,13 @@ impl Script {
     }
 
     /// Returns a listener whose first connection has its third ACK.
-    pub fn server(config: ConnectionConfig) -> Script {
+    pub fn server(config: impl Into<SimConfig>) -> Script {
         Script::server_with(config, 1)
     }
 
     /// Returns the same with more addresses.
-    pub fn server_with(config: ConnectionConfig, addresses: u8) -> Script {
+    pub fn server_with(config: impl Into<SimConfig>, addresses: u8) -> Script {
+        let config = config.into();
         let mptcp = config.mptcp;
         let mut script = Script::listening(config, addresses);
         let mut syn = seg(0).flags(S).seq(0);
@@ -300,7 +308,7 @@ impl Script {
 
     /// Returns a listener that has received its first ten bytes, so that it is confirmed: the next byte is
     /// 10, SSN 11.
-    pub fn confirmed_server(config: ConnectionConfig) -> Script {
+    pub fn confirmed_server(config: impl Into<SimConfig>) -> Script {
         let mut script = Script::server(config);
         let option = capable(Some(KEY_A), script.own_key, Some(10));
         script.inject(data(0, 1, 10).option(option));
@@ -326,7 +334,7 @@ impl Script {
 
     fn peer_dsn(&mut self, key: Key) {
         self.peer_dsn = crypto::initial_dsn(key).add(1);
-        if let Some(origin) = self.config.sequence_origin {
+        if let Some(origin) = self.config.only.sequence_origin {
             let initiator = key == KEY_A;
             self.peer_dsn = if initiator { origin.initiator } else { origin.listener }.add(1);
             self.own_dsn = if initiator { origin.listener } else { origin.initiator }.add(1);
@@ -767,7 +775,7 @@ impl Script {
 
     fn learn(&mut self, key: Key) {
         self.own_key = Some(key);
-        if self.config.sequence_origin.is_none() {
+        if self.config.only.sequence_origin.is_none() {
             self.own_dsn = crypto::initial_dsn(key).add(1);
         }
     }

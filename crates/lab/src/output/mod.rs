@@ -1,0 +1,23 @@
+//! The objects that the verbs of the command print as JSON, for every front end.
+//!
+//! Each is made here from results, and its fields are the documented keys in their order. The objects of some
+//! verbs are results themselves: [`Comparison`](crate::compare::Comparison),
+//! [`Advice`](crate::advise::Advice). `commit` and `command` are the caller's: none and empty until it fills
+//! them in.
+
+mod check;
+mod list;
+mod model;
+mod run;
+mod select;
+mod sweep;
+
+pub use check::Check;
+pub use list::{Item, Knob, Parameter, congestion, knobs, parameters, profiles, scenarios, schedulers};
+pub use model::{Model, Round, State, TooManyStates};
+pub use run::{Flow, LinkCounters, RUN_SCHEMA, Runs, Setting};
+pub use select::{Candidate, SelectedPath, Selection, TooManyPaths};
+pub use sweep::{Sweep, SweepState};
+
+/// The version of this program.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,0 +1,261 @@
+//! `anabranch run --json`
+
+use std::collections::BTreeMap;
+
+use anabranch_units::Duration;
+use serde::Serialize;
+
+use super::VERSION;
+use crate::compare::{Cost, Job};
+use crate::report::beside_name;
+use crate::run::{Class, FlowResult, LinkReport, RunResult};
+use crate::samples;
+use crate::scenario::{Condition, Direction, Scenario};
+
+/// The version of the keys.
+pub const RUN_SCHEMA: u32 = 2;
+
+/// The flows and links of one run of each contender in each condition.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Runs {
+    /// The version of this program.
+    pub version: &'static str,
+    /// The commit from which this program was built.
+    pub commit: Option<&'static str>,
+    /// [`RUN_SCHEMA`].
+    pub schema: u32,
+    /// The command line.
+    pub command: Vec<String>,
+    /// [`Scenario::hash`].
+    pub scenario_hash: String,
+    /// The seed.
+    pub seed: u64,
+    /// The number of the replayed run; none without phases.
+    pub run: Option<u32>,
+    /// The conditions.
+    pub conditions: Vec<Setting>,
+    /// The flows of each run.
+    pub flows: Vec<Flow>,
+    /// The links of each run.
+    pub links: Vec<LinkCounters>,
+    /// The cost of the simulation.
+    pub performance: Cost,
+}
+
+/// The setting of a condition.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Setting {
+    /// Its name; empty if it is the only one.
+    pub name: String,
+    /// The names of its paths.
+    pub paths: Vec<String>,
+    /// The profile.
+    pub profile: &'static str,
+    /// `upload` or `download`.
+    pub direction: &'static str,
+}
+
+/// The result of a flow.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Flow {
+    /// The contender, or the TCPs beside it.
+    pub scheduler: String,
+    /// The congestion control.
+    pub congestion: String,
+    /// The condition.
+    pub condition: String,
+    /// The name of the flow.
+    pub flow: String,
+    /// The path of the initial subflow.
+    pub first_path: String,
+    /// Its start, in seconds from that of the run.
+    pub start_s: f64,
+    /// Its size; none for a bulk flow.
+    pub size_bytes: Option<u64>,
+    /// [`samples::outcome`].
+    pub outcome: String,
+    /// The time until everything was delivered.
+    pub fct_s: Option<f64>,
+    /// The time until everything was acknowledged.
+    pub acked_s: Option<f64>,
+    /// The time until the connection was established.
+    pub connected_s: Option<f64>,
+    /// The bytes delivered.
+    pub delivered_bytes: u64,
+    /// The bytes delivered per time.
+    pub goodput_bps: u64,
+    /// The bytes that each path delivered first.
+    pub bytes_by_path: Vec<u64>,
+    /// The number of subflows that carried data.
+    pub subflows_used: u32,
+    /// Segments sent with payload.
+    pub data_segments: u64,
+    /// The share of retransmitted ones.
+    pub retransmitted_ratio: f64,
+    /// The share of reinjected ones.
+    pub reinjected_ratio: f64,
+    /// The share of received bytes that were duplicates.
+    pub duplicate_ratio: f64,
+    /// The number of retransmission timeouts.
+    pub rto_count: u64,
+    /// The lower bound of the completion time for any schedule.
+    pub lower_bound_s: f64,
+    /// The time over the lower bound.
+    pub vs_lower_bound: Option<f64>,
+}
+
+/// The counters of a link in a run. Packets and bytes are whole packets with their IP headers.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LinkCounters {
+    /// The condition.
+    pub condition: String,
+    /// The contender.
+    pub scheduler: String,
+    /// The name of the link.
+    pub link: String,
+    /// Packets that arrived.
+    pub offered_packets: u64,
+    /// Their bytes.
+    pub offered_bytes: u64,
+    /// Packets that left at the other end.
+    pub delivered_packets: u64,
+    /// Their bytes.
+    pub delivered_bytes: u64,
+    /// Packets dropped by a full queue.
+    pub dropped_queue: u64,
+    /// Packets lost at random, independently of each other.
+    pub dropped_random: u64,
+    /// Packets lost by the Gilbert-Elliott model.
+    pub dropped_gilbert_elliott: u64,
+    /// Packets lost because their number is listed.
+    pub dropped_listed: u64,
+    /// Packets lost because the link was down.
+    pub dropped_down: u64,
+    /// Packets larger than the MTU.
+    pub dropped_too_large: u64,
+    /// Packets that were duplicated.
+    pub duplicated: u64,
+    /// Packets that overtook others.
+    pub reordered: u64,
+    /// Packets with each effect of the link, such as `marked`.
+    #[serde(flatten)]
+    pub effects: BTreeMap<&'static str, u64>,
+    /// The longest queue.
+    pub max_queue_packets: u64,
+    /// The largest queue.
+    pub max_queue_bytes: u64,
+    /// The time for which the link sent.
+    pub busy_s: f64,
+}
+
+impl Runs {
+    /// Returns the object of `results`, which cost `performance`; `run` is the number of the replayed run.
+    pub fn new(
+        scenario: &Scenario,
+        results: &[(Job, RunResult)],
+        run: Option<u32>,
+        performance: Cost,
+    ) -> Runs {
+        let flows = results
+            .iter()
+            .flat_map(|(job, result)| result.flows.iter().map(|result| Flow::new(scenario, job, result)));
+        let links = results.iter().flat_map(|(job, result)| {
+            let (condition, name) = (&scenario.conditions[job.condition].name, job.name(scenario));
+            result.links.iter().map(move |link| LinkCounters::new(condition, &name, link))
+        });
+        Runs {
+            version: VERSION,
+            commit: None,
+            schema: RUN_SCHEMA,
+            command: Vec::new(),
+            scenario_hash: scenario.hash(),
+            seed: scenario.seed,
+            run,
+            conditions: scenario.conditions.iter().map(Setting::new).collect(),
+            flows: flows.collect(),
+            links: links.collect(),
+            performance,
+        }
+    }
+}
+
+impl Setting {
+    fn new(condition: &Condition) -> Setting {
+        Setting {
+            name: condition.name.clone(),
+            paths: condition.experiment.paths().iter().map(|path| path.name.clone()).collect(),
+            profile: condition.experiment.profile.name(),
+            direction: match condition.experiment.traffic.direction {
+                Direction::Upload => "upload",
+                Direction::Download => "download",
+            },
+        }
+    }
+}
+
+impl Flow {
+    fn new(scenario: &Scenario, job: &Job, result: &FlowResult) -> Flow {
+        let condition = &scenario.conditions[job.condition];
+        let contender = job.name(scenario);
+        let report = &result.report;
+        let ratio = |part: u64, whole: u64| if whole > 0 { part as f64 / whole as f64 } else { 0.0 };
+        let seconds = |span: Duration| span.as_secs_f64();
+        let bound = result.lower_bound.as_secs_f64();
+        let (scheduler, config) = match result.class {
+            Class::Contender => (contender, condition.configs[job.contender].clone()),
+            Class::Beside => (beside_name(&contender), condition.beside_config()),
+        };
+        Flow {
+            scheduler,
+            congestion: config.congestion.name().to_owned(),
+            condition: condition.name.clone(),
+            flow: report.name.clone(),
+            first_path: condition.experiment.paths()[result.path].name.clone(),
+            start_s: report.start.as_secs_f64(),
+            size_bytes: report.size.map(|size| size.0),
+            outcome: samples::outcome(&report.outcome),
+            fct_s: report.fct.map(seconds),
+            acked_s: report.acked.map(seconds),
+            connected_s: report.connected.map(seconds),
+            delivered_bytes: report.delivered,
+            goodput_bps: result.goodput().0,
+            bytes_by_path: report.bytes_by_path.clone(),
+            subflows_used: report.subflows_used,
+            data_segments: report.data_segments,
+            retransmitted_ratio: ratio(report.retransmitted_segments, report.data_segments),
+            reinjected_ratio: ratio(result.reinjected_segments, report.data_segments),
+            duplicate_ratio: ratio(report.duplicate_bytes, report.duplicate_bytes + report.delivered),
+            rto_count: report.rto_count,
+            lower_bound_s: bound,
+            vs_lower_bound: (bound > 0.0).then(|| result.time.as_secs_f64() / bound),
+        }
+    }
+}
+
+impl LinkCounters {
+    fn new(condition: &str, scheduler: &str, link: &LinkReport) -> LinkCounters {
+        let counters = &link.counters;
+        let effects = counters.effects_by_name();
+        LinkCounters {
+            condition: condition.to_owned(),
+            scheduler: scheduler.to_owned(),
+            link: link.name.clone(),
+            offered_packets: counters.offered.packets,
+            offered_bytes: counters.offered.bytes,
+            delivered_packets: counters.delivered.packets,
+            delivered_bytes: counters.delivered.bytes,
+            dropped_queue: counters.dropped_queue.packets,
+            dropped_random: counters.dropped_random.packets,
+            dropped_gilbert_elliott: counters.dropped_gilbert_elliott.packets,
+            dropped_listed: counters.dropped_listed.packets,
+            dropped_down: counters.dropped_down.packets,
+            dropped_too_large: counters.dropped_too_large.packets,
+            duplicated: counters.duplicated.packets,
+            reordered: counters.reordered.packets,
+            effects: effects.map(|(name, tally)| (name, tally.packets)).collect(),
+            max_queue_packets: counters.max_queue.packets,
+            max_queue_bytes: counters.max_queue.bytes,
+            busy_s: link.busy.as_secs_f64(),
+        }
+    }
+}
