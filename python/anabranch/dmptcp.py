@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -39,10 +40,18 @@ def model(
     >>> [round.delivered_segments for round in model(cwnd=10, rounds=3)]
     [10.0, 30.0, 70.0]
     """
-    predicted = _anabranch.model(cwnd=cwnd, ssthresh=ssthresh, loss=str(loss), rounds=rounds, clip=clip)
+    try:
+        predicted = _anabranch.model(cwnd=cwnd, ssthresh=ssthresh, loss=str(loss), rounds=rounds, clip=clip)
+    except (ValueError, OverflowError) as error:
+        raise ScenarioError(str(error)) from error
     return [
-        ModelRound(round=number, delivered_segments=delivered, expected_cwnd=expected, states=states)
-        for number, delivered, expected, states in predicted
+        ModelRound(
+            round=one["round"],
+            delivered_segments=one["delivered_segments"],
+            expected_cwnd=one["expected_cwnd"],
+            states=[(state["cwnd"], state["ssthresh"], state["probability"]) for state in one["states"]],
+        )
+        for one in json.loads(predicted)["rounds"]
     ]
 
 
@@ -55,8 +64,7 @@ class PathChoice:
     faster_deliver_bytes: int | None
     """The bytes that the faster paths deliver within this path's round-trip time; ``None`` if it was not weighed."""
     why: str
-    """``fastest``, ``needed``, ``faster_suffice``, ``slower_than_unneeded``, ``unknown_size``, ``backup`` or
-    ``not_weighed``."""
+    """The reason, in words."""
 
 
 _KEYS = {"rate", "rtt", "loss", "cwnd", "ssthresh", "full", "backup"}
@@ -89,10 +97,11 @@ def select(paths: Iterable[Path], remaining: str | int | None, *, mss: int = 140
         arguments.append((str(keys.get("rtt", "0 s")), str(keys.get("loss", 0)), cwnd, ssthresh, *flags))
     size = None if remaining is None else f"{remaining} B" if isinstance(remaining, int) else remaining
     try:
-        parts = _anabranch.select(arguments, remaining=size, mss=mss)
-    except ValueError as error:
+        selection = json.loads(_anabranch.select(arguments, remaining=size, mss=mss))
+    except (ValueError, OverflowError) as error:
         raise ScenarioError(str(error)) from error
+    keys = ("selected", "faster_deliver_bytes", "why")
     return [
-        PathChoice(path=path, selected=selected, faster_deliver_bytes=faster, why=why)
-        for path, (selected, faster, why) in zip(chosen, parts, strict=True)
+        PathChoice(path=path, **{key: part[key] for key in keys})
+        for path, part in zip(chosen, selection["paths"], strict=True)
     ]

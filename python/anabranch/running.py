@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import html
+import json
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from anabranch import _anabranch, _progress, scenario
 from anabranch._anabranch import Table
@@ -18,29 +21,38 @@ __all__ = ["Run", "run"]
 
 
 class Run:
-    """The result of :func:`run`; ``polars.DataFrame(result)`` has a row for each flow."""
+    """The result of :func:`run`.
 
-    def __init__(self, flows: Table, links: Table) -> None:
-        self.flows: Table = flows
+    ``print(result)`` is the command's table; ``polars.DataFrame(result)`` has a row for each flow.
+    """
+
+    def __init__(self, inner: _anabranch.Run) -> None:
+        self._inner = inner
+
+    @property
+    def flows(self) -> Table:
         """A row for each flow, with the columns of ``--samples``."""
-        self.links: Table = links
+        return self._inner.flows
+
+    @property
+    def links(self) -> Table:
         """A row for each link and contender, with the counters of ``anabranch run --json``."""
+        return self._inner.links
+
+    @cached_property
+    def data(self) -> dict[str, Any]:
+        """The object of ``anabranch run --json``."""
+        data: dict[str, Any] = json.loads(self._inner.json())
+        return data
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.flows.__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
-        columns = ("condition", "scheduler", "flow", "outcome", "fct_s", "goodput_bps")
-        lines = [f"{'scheduler':<16} {'flow':>5} {'done ms':>10} {'Mbit/s':>8}"]
-        condition = ""
-        for now, scheduler, flow, outcome, fct, rate in zip(*map(self.flows.column, columns), strict=True):
-            if now != condition:
-                condition = str(now)
-                lines.append(condition)
-            done = f"{fct * 1e3:.1f}" if isinstance(fct, float) else str(outcome)
-            mbits = rate / 1e6 if isinstance(rate, int) else 0.0
-            lines.append(f"{scheduler!s:<16} {flow!s:>5} {done:>10} {mbits:>8.2f}")
-        return "\n".join(lines)
+        return self._inner.text.rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        return f"<pre style='line-height:1.2'>{html.escape(repr(self))}</pre>"
 
 
 def run(
@@ -67,7 +79,7 @@ def run(
     """
     chosen = scenario.of(source, schedulers, settings, keys)
     with _progress.bar(progress, "runs") as update:
-        flows, links = _anabranch.run(
+        inner = _anabranch.run(
             chosen._document,
             chosen._contenders,
             run=run,
@@ -75,4 +87,4 @@ def run(
             every_path=every_path,
             progress=update,
         )
-    return Run(flows, links)
+    return Run(inner)

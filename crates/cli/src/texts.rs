@@ -2,6 +2,7 @@
 
 use anabranch_lab::advise::Advice;
 use anabranch_lab::compare::Comparison;
+use anabranch_lab::output::Runs;
 use anabranch_lab::scenario::Scenario;
 use anabranch_lab::sweep::{Journal, Plan, Summary};
 
@@ -17,6 +18,11 @@ pub fn comparison(scenario: &Scenario, comparison: &Comparison) -> String {
     let shares = fairness::text(comparison, terminal::width());
     let gap = if shares.is_empty() { "" } else { "\n" };
     plain(&format!("{}{gap}{shares}", verbs::compare::text::text(scenario, comparison)))
+}
+
+/// Returns the tables of single runs.
+pub fn runs(scenario: &Scenario, runs: &Runs) -> String {
+    plain(&verbs::run::text(scenario, runs))
 }
 
 /// Returns the advice: the answer, the candidates, the margins, and what to do.

@@ -38,7 +38,7 @@ mod _anabranch {
     #[pymodule_export]
     use super::dmptcp::{model, select};
     #[pymodule_export]
-    use super::run::run;
+    use super::run::{Run, run};
     #[pymodule_export]
     use super::scenario::{Document, Summary, builtin_scenarios};
     #[pymodule_export]
