@@ -1,5 +1,4 @@
-"""
-Multipath TCP, simulated: which scheduler serves your paths and your traffic best?
+"""Multipath TCP, simulated: which scheduler serves your paths and your traffic best?
 
 >>> import anabranch
 >>> result = anabranch.compare("figure8", runs=2, schedulers=["tcp", "min_rtt"])

@@ -80,8 +80,7 @@ def advise(
     jobs: int = 0,
     **keys: Value,
 ) -> Advice:
-    """
-    Advise whether Multipath TCP pays for these paths and this traffic, as ``anabranch advise`` does.
+    """Advise whether Multipath TCP pays for these paths and this traffic, as ``anabranch advise`` does.
 
     ``condition`` is one of a scenario that has several. ``margins`` are how far the paths may change before the answer
     does, which takes most of the time.

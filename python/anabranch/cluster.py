@@ -1,5 +1,4 @@
-"""
-Sweeps on a cluster: the points of a plan as tasks of Dask.
+"""Sweeps on a cluster: the points of a plan as tasks of Dask.
 
 A task simulates some points and returns their lines of the journal; this process alone writes the journal. So
 workers need no common file system, may come and go, and what one of them loses is simulated again by another. The

@@ -22,8 +22,7 @@ __all__ = ["Comparison", "compare"]
 
 
 class Comparison:
-    """
-    The result of :func:`compare`.
+    """The result of :func:`compare`.
 
     ``print(result)`` is the command's table; ``polars.DataFrame(result)`` has a row for each flow (:attr:`samples`).
     """
@@ -111,8 +110,7 @@ def compare(
     progress: Progress = None,
     **keys: Value,
 ) -> Comparison:
-    """
-    Compare schedulers on a scenario, with common random numbers, as ``anabranch compare`` does.
+    """Compare schedulers on a scenario, with common random numbers, as ``anabranch compare`` does.
 
     ``source`` and the keys of a scenario are those of :class:`Scenario`. ``jobs`` is the number of threads: by default
     one for each core, and one with a scheduler in Python; the result does not depend on it. ``samples`` keeps a row for

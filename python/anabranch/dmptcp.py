@@ -32,8 +32,7 @@ class ModelRound:
 def model(
     *, cwnd: int, rounds: int, ssthresh: int | None = None, loss: str | float = 0, clip: bool = False
 ) -> list[ModelRound]:
-    """
-    Return the rounds that DMPTCP's transfer model predicts, as ``anabranch model`` does.
+    """Return the rounds that DMPTCP's transfer model predicts, as ``anabranch model`` does.
 
     Windows and thresholds are in segments; ``clip`` ends slow start at the threshold instead of beyond it.
 
@@ -71,8 +70,7 @@ _KEYS = {"rate", "rtt", "loss", "cwnd", "ssthresh", "full", "backup"}
 
 
 def select(paths: Iterable[Path], remaining: str | int | None, *, mss: int = 1400) -> list[PathChoice]:
-    """
-    Return the subflows that DMPTCP selects, as ``anabranch select`` does.
+    """Return the subflows that DMPTCP selects, as ``anabranch select`` does.
 
     ``remaining`` are the bytes of the flow that no subflow has, or ``None`` for a flow of unknown size. A path has a
     round-trip time, and may have ``loss``, ``cwnd`` (10 segments), ``ssthresh``, ``full`` and ``backup``.
@@ -100,8 +98,8 @@ def select(paths: Iterable[Path], remaining: str | int | None, *, mss: int = 140
         selection = json.loads(_anabranch.select(arguments, remaining=size, mss=mss))
     except (ValueError, OverflowError) as error:
         raise ScenarioError(str(error)) from error
-    keys = ("selected", "faster_deliver_bytes", "why")
+    fields = ("selected", "faster_deliver_bytes", "why")
     return [
-        PathChoice(path=path, **{key: part[key] for key in keys})
+        PathChoice(path=path, **{field: part[field] for field in fields})
         for path, part in zip(chosen, selection["paths"], strict=True)
     ]

@@ -1,5 +1,4 @@
-"""
-The exceptions of anabranch, one class for each kind of error.
+"""The exceptions of anabranch, one class for each kind of error.
 
 All of them are an :class:`AnabranchError`:
 
@@ -23,8 +22,7 @@ class AnabranchError(Exception):
 
 
 class ScenarioError(AnabranchError, ValueError):
-    """
-    A scenario or a plan is not valid.
+    """A scenario or a plan is not valid.
 
     ``str(error)`` shows the line and marks the place, as the command does.
     """

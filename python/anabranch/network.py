@@ -35,8 +35,7 @@ class _Entry:
 
 
 class Path(_Entry):
-    """
-    A path between client and server, with the keys of ``[[path]]``.
+    """A path between client and server, with the keys of ``[[path]]``.
 
     >>> Path("50 Mbit/s", "20 ms", loss="0.1%", name="wifi")
     Path(rate='50 Mbit/s', rtt='20 ms', loss='0.1%', name='wifi')
@@ -47,8 +46,7 @@ class Path(_Entry):
 
 
 class Node(_Entry):
-    """
-    A host or a router, with the keys of ``[[node]]``.
+    """A host or a router, with the keys of ``[[node]]``.
 
     >>> Node("r1", "router")
     Node(name='r1', kind='router')
@@ -59,8 +57,7 @@ class Node(_Entry):
 
 
 class Link(_Entry):
-    """
-    A link between two nodes, with the keys of ``[[link]]``.
+    """A link between two nodes, with the keys of ``[[link]]``.
 
     >>> Link("a", "b", "100 Mbit/s", "5 ms", queue="50 packets")
     Link(from='a', to='b', rate='100 Mbit/s', delay='5 ms', queue='50 packets')
@@ -73,8 +70,7 @@ class Link(_Entry):
 
 
 class Route(_Entry):
-    """
-    A route between two hosts, with the keys of ``[[route]]``.
+    """A route between two hosts, with the keys of ``[[route]]``.
 
     >>> Route("a", "b", via=["r1", "r2"])
     Route(from='a', to='b', via=['r1', 'r2'])
@@ -115,8 +111,7 @@ class Edges(Protocol):
 
 
 def from_graph(graph: Graph) -> dict[str, Value]:
-    """
-    Return the nodes and links of ``graph``, whose attributes are the keys of ``[[node]]`` and ``[[link]]``.
+    """Return the nodes and links of ``graph``, whose attributes are the keys of ``[[node]]`` and ``[[link]]``.
 
     An edge of a directed graph is one direction of a link.
     """

@@ -38,8 +38,7 @@ class ComparisonPlots:
         self._result = result
 
     def completion_times(self, *, condition: str | None = None, axes: Axes | None = None) -> Axes:
-        """
-        Draw the mean completion time of each contender with its 95 % interval, and its flows as dots.
+        """Draw the mean completion time of each contender with its 95 % interval, and its flows as dots.
 
         >>> import anabranch
         >>> result = anabranch.compare("wifi-lte", runs=3, schedulers=["tcp", "min_rtt"])
@@ -69,8 +68,7 @@ class ComparisonPlots:
         return drawn
 
     def cdf(self, *, condition: str | None = None, axes: Axes | None = None) -> Axes:
-        """
-        Draw the distribution of the completion times of each contender.
+        """Draw the distribution of the completion times of each contender.
 
         Flows that were not delivered are part of the whole, so that their curve ends below 1.
         """
@@ -120,8 +118,7 @@ class SweepPlots:
         value: str = "vs_reference_pct",
         axes: Axes | None = None,
     ) -> Axes:
-        """
-        Draw a value over two varied keys, as a map of colours.
+        """Draw a value over two varied keys, as a map of colours.
 
         ``x`` and ``y`` are keys that vary, such as ``path.lte.rate``. ``scheduler`` is the last contender unless one is
         named. ``value`` is a column of numbers of :attr:`Sweep.table`; several points in a cell are averaged.

@@ -67,8 +67,7 @@ def run(
     progress: Progress = None,
     **keys: Value,
 ) -> Run:
-    """
-    Simulate each contender once, as ``anabranch run`` does.
+    """Simulate each contender once, as ``anabranch run`` does.
 
     With a number ``run`` it is that run of a comparison, with its seed, phases and losses.
 

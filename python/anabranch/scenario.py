@@ -25,8 +25,7 @@ _STAND_IN = "min_rtt"
 
 
 class Scenario:
-    """
-    A valid scenario; it does not change.
+    """A valid scenario; it does not change.
 
     Its keys, units and errors are those of scenario files (docs/scenario.md). It is made from
 
@@ -60,8 +59,7 @@ class Scenario:
 
     @classmethod
     def from_toml(cls, text: str, *, name: str = "scenario", directory: str | os.PathLike[str] = ".") -> Scenario:
-        """
-        Return the scenario ``text``, called ``name`` in errors; the files it names are in ``directory``.
+        """Return the scenario ``text``, called ``name`` in errors; the files it names are in ``directory``.
 
         >>> Scenario.from_toml("path = [{ rate = '1 Mbit/s' }]")
         Traceback (most recent call last):
@@ -88,8 +86,7 @@ class Scenario:
         schedulers: Contenders | None = None,
         **keys: Value,
     ) -> Scenario:
-        """
-        Return the scenario with other values.
+        """Return the scenario with other values.
 
         Keys with dots, such as ``path.wifi.loss``, are given in a mapping, as for ``--set``: ``path.loss`` is that of
         every path, and the knobs of a connection have their own names.
@@ -245,8 +242,7 @@ def of(
 
 
 def builtin_scenarios() -> list[tuple[str, str]]:
-    """
-    Return the names and the texts of the built-in scenarios.
+    """Return the names and the texts of the built-in scenarios.
 
     >>> builtin_scenarios()[0][0]
     'phone'

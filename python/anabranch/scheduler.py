@@ -1,5 +1,4 @@
-"""
-Schedulers in Python.
+"""Schedulers in Python.
 
 A scheduler is a class with a method ``decide``. It receives a :class:`View` and returns one decision at a time,
 until it returns :class:`Wait`:
@@ -36,8 +35,7 @@ Decision: TypeAlias = "Assign | Recall | Wait"
 
 
 class Scheduler(ABC):
-    """
-    The base class of schedulers in Python.
+    """The base class of schedulers in Python.
 
     Each connection has its own object: a class is called without arguments, an object is copied
     (:func:`copy.deepcopy`). State belongs into the object. Runs are repeatable only without a clock, random numbers
@@ -56,8 +54,7 @@ class Scheduler(ABC):
 
     @abstractmethod
     def decide(self, view: View) -> Decision:
-        """
-        Return the next decision. It is called again until it returns :class:`Wait`.
+        """Return the next decision. It is called again until it returns :class:`Wait`.
 
         A decision that the view does not allow (a subflow or a range that does not exist, data beyond the window)
         counts as a wait, as in Rust. ``view`` is valid until the method returns.

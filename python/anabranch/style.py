@@ -21,8 +21,7 @@ COLORS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#00
 
 @contextlib.contextmanager
 def paper(*, columns: int = 1, aspect: float = 0.62, **settings: Any) -> Iterator[None]:
-    """
-    Draw figures for a paper: one or two columns wide, with 8-point text and fonts that editors accept.
+    """Draw figures for a paper: one or two columns wide, with 8-point text and fonts that editors accept.
 
     >>> import matplotlib.pyplot as plt
     >>> with paper(columns=2):

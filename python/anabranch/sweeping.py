@@ -24,8 +24,7 @@ __all__ = ["Plan", "Range", "Sweep", "sweep"]
 
 
 class Range:
-    """
-    A range of values: ``steps`` of them in a grid; ``log`` makes equal factors of equal steps.
+    """A range of values: ``steps`` of them in a grid; ``log`` makes equal factors of equal steps.
 
     >>> Range("5 Mbit/s", "80 Mbit/s", steps=5, log=True)
     Range('5 Mbit/s', '80 Mbit/s', steps=5, log=True)
@@ -51,8 +50,7 @@ Varied: TypeAlias = "Mapping[str, Sequence[Value] | Range]"
 
 
 class Plan:
-    """
-    A scenario, and the values that its keys take.
+    """A scenario, and the values that its keys take.
 
     ``source`` is a file of a plan, or a scenario with ``vary``. ``design`` is ``grid`` (the default), ``random``,
     ``latin-hypercube`` or ``sobol``; all but a grid take a number of ``points``. Other keys of a plan, such as
@@ -187,8 +185,7 @@ def sweep(
     progress: Progress = None,
     **keys: Value,
 ) -> Sweep:
-    """
-    Compare schedulers at every point of a space of conditions, as ``anabranch sweep`` does.
+    """Compare schedulers at every point of a space of conditions, as ``anabranch sweep`` does.
 
     ``source``, ``vary``, ``settings``, ``runs`` and other keys are those of :class:`Plan`. An interrupted sweep
     continues in the directory ``output``; its files are those of the command. With a ``client`` of Dask the points are
