@@ -41,8 +41,7 @@ impl Comparison {
 
 /// Returns `value` as JSON.
 pub(crate) fn json(value: &impl serde::Serialize) -> PyResult<String> {
-    serde_json::to_string(value)
-        .map_err(|error| pyo3::exceptions::PyRuntimeError::new_err(error.to_string()))
+    serde_json::to_string(value).map_err(|error| pyo3::exceptions::PyRuntimeError::new_err(error.to_string()))
 }
 
 /// Compares the contenders of a scenario.

@@ -128,7 +128,9 @@ impl Wait {
             Some(until) if until.is_finite() && until >= 0.0 => {
                 Some(Time::ZERO + Duration::from_secs_f64(until))
             }
-            Some(until) => return Err(PyValueError::new_err(format!("{until} s is no time of a simulation"))),
+            Some(until) => {
+                return Err(PyValueError::new_err(format!("{until} s is no time of a simulation")));
+            }
             None => None,
         };
         Ok(Wait(Decision::Wait { until, why: why(rule, score, other) }))

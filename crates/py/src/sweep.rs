@@ -170,10 +170,8 @@ impl Sweep {
     /// Writes the table, if all points are done, and returns it, the summary as JSON, and the text.
     fn finish(&self, py: Python<'_>) -> PyResult<(Table, String, String)> {
         let journal = self.journal();
-        let summary = self
-            .directory
-            .finish(&self.plan, &journal)
-            .map_err(|failure| errors::failure(py, failure))?;
+        let summary =
+            self.directory.finish(&self.plan, &journal).map_err(|failure| errors::failure(py, failure))?;
         let columns = SweepColumns::new(&self.plan);
         let mut rows = Rows::new(columns.all());
         for result in journal.results() {
@@ -194,8 +192,7 @@ impl Sweep {
 
 /// The rows of one comparison, in the columns of a sweep's table without a point.
 pub(crate) fn comparison_table(result: &PointResult) -> PyResult<Table> {
-    let columns: Vec<Column> =
-        RESULT_COLUMNS.iter().map(|(name, kind)| Column::new(*name, *kind)).collect();
+    let columns: Vec<Column> = RESULT_COLUMNS.iter().map(|(name, kind)| Column::new(*name, *kind)).collect();
     let mut rows = Rows::new(&columns);
     for row in &result.rows {
         rows.push(result_cells(result, row));

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use anabranch_table::{Cell, Column, Kind};
-use arrow_array::cast::AsArray as _;
 use arrow_array::builder::{ArrayBuilder, BooleanBuilder, Float64Builder, Int64Builder, StringViewBuilder};
+use arrow_array::cast::AsArray as _;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::types::{Float64Type, Int64Type};
 use arrow_array::{Array as _, ArrayRef, RecordBatch, RecordBatchIterator};

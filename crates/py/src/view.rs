@@ -396,7 +396,11 @@ impl Event {
     /// The subflows that carried the first bytes of a data acknowledgement.
     #[getter]
     fn carried_by(&self) -> Vec<u8> {
-        if let SchedulerEvent::DataAcked { carried_by, .. } = self.0 { members(carried_by) } else { Vec::new() }
+        if let SchedulerEvent::DataAcked { carried_by, .. } = self.0 {
+            members(carried_by)
+        } else {
+            Vec::new()
+        }
     }
 
     fn __repr__(&self) -> String {
