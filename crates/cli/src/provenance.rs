@@ -1,5 +1,8 @@
 //! The origin of a result: the program and the command line.
 
+use std::ffi::OsString;
+use std::sync::OnceLock;
+
 /// The version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -9,8 +12,16 @@ pub fn commit() -> Option<&'static str> {
     Some(env!("ANABRANCH_BUILT_FROM")).filter(|commit| !commit.is_empty())
 }
 
-/// Returns the command line, with the plain name of the program.
+/// The command line, with the plain name of the program.
+static COMMAND: OnceLock<Vec<String>> = OnceLock::new();
+
+/// Records the command line, once.
+pub fn set_command(words: &[OsString]) {
+    let arguments = words.iter().skip(1).map(|argument| argument.to_string_lossy().into_owned());
+    let _ = COMMAND.set(core::iter::once("anabranch".to_owned()).chain(arguments).collect());
+}
+
+/// Returns the command line, with the plain name of the program; empty if there was none.
 pub fn command() -> Vec<String> {
-    let arguments = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
-    core::iter::once("anabranch".to_owned()).chain(arguments).collect()
+    COMMAND.get().cloned().unwrap_or_default()
 }

@@ -115,15 +115,73 @@ pub fn outcome(outcome: &Outcome) -> String {
     format!("{outcome:?}").to_lowercase()
 }
 
+/// The columns of the samples of a scenario.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// The names of all paths of all conditions.
+    paths: Vec<String>,
+    /// True if the traffic of any condition consists of classes.
+    has_classes: bool,
+    columns: Vec<Column>,
+}
+
+impl Layout {
+    /// Returns the columns of `scenario`.
+    pub fn new(scenario: &Scenario) -> Layout {
+        let mut paths: Vec<String> = Vec::new();
+        for path in scenario.conditions.iter().flat_map(|condition| condition.experiment.paths()) {
+            if !paths.contains(&path.name) {
+                paths.push(path.name.clone());
+            }
+        }
+        let has_classes =
+            scenario.conditions.iter().any(|condition| !condition.experiment.classes.is_empty());
+        let own = COLUMNS.iter().chain(if has_classes { CLASS_COLUMNS } else { &[] });
+        let mut columns: Vec<Column> = own.map(|(name, kind)| Column::new(*name, *kind)).collect();
+        columns.extend(paths.iter().map(|path| Column::new(format!("{BYTES_BY_PATH}{path}"), Kind::Integer)));
+        Layout { paths, has_classes, columns }
+    }
+
+    /// Returns the columns.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// Passes the rows of a run to `each`: the flows of the contender, then the competing TCPs. A row has a cell for
+    /// each column.
+    ///
+    /// # Errors
+    /// That of `each`.
+    pub fn rows<E>(
+        &self,
+        scenario: &Scenario,
+        job: &Job,
+        result: &RunResult,
+        mut each: impl FnMut(&[Cell<'_>]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let run = Run::new(scenario, job);
+        let mut numbers = BTreeMap::<(usize, bool), u64>::new();
+        for flow in &result.flows {
+            let number = numbers.entry((flow.group, flow.class == Class::Beside)).or_default();
+            *number += 1;
+            for part in parts(run.condition, flow) {
+                let own = run.cells(flow, *number, &part).into_iter();
+                let of_class = self.has_classes.then(|| run.class_cells(flow, &part));
+                let by_path = self.paths.iter().map(|path| run.bytes_over(flow, path));
+                let row: Vec<Cell<'_>> = own.chain(of_class.into_iter().flatten()).chain(by_path).collect();
+                each(&row)?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// A file of samples, renamed by [`Samples::commit`].
 pub struct Samples {
     path: PathBuf,
     whole: WholeFile,
     table: Table<BufWriter<File>>,
-    /// The names of all paths of all conditions.
-    paths: Vec<String>,
-    /// True if the traffic of any condition consists of classes.
-    has_classes: bool,
+    layout: Layout,
 }
 
 impl Samples {
@@ -136,19 +194,10 @@ impl Samples {
         let failed = |error| SamplesError::Io(path.to_owned(), error);
         let whole = WholeFile::create(path).map_err(failed)?;
         let file = whole.file().try_clone().map_err(failed)?;
-        let mut paths: Vec<String> = Vec::new();
-        for path in scenario.conditions.iter().flat_map(|condition| condition.experiment.paths()) {
-            if !paths.contains(&path.name) {
-                paths.push(path.name.clone());
-            }
-        }
-        let has_classes =
-            scenario.conditions.iter().any(|condition| !condition.experiment.classes.is_empty());
-        let own = COLUMNS.iter().chain(if has_classes { CLASS_COLUMNS } else { &[] });
-        let mut columns: Vec<Column> = own.map(|(name, kind)| Column::new(*name, *kind)).collect();
-        columns.extend(paths.iter().map(|path| Column::new(format!("{BYTES_BY_PATH}{path}"), Kind::Integer)));
-        let table = Table::new(BufWriter::with_capacity(1 << 16, file), format, &columns).map_err(failed)?;
-        Ok(Samples { path: path.to_owned(), whole, table, paths, has_classes })
+        let layout = Layout::new(scenario);
+        let out = BufWriter::with_capacity(1 << 16, file);
+        let table = Table::new(out, format, layout.columns()).map_err(failed)?;
+        Ok(Samples { path: path.to_owned(), whole, table, layout })
     }
 
     /// Writes the rows of a run: the flows of the contender, then the competing TCPs.
@@ -156,20 +205,9 @@ impl Samples {
     /// # Errors
     /// If writing fails.
     pub fn write(&mut self, scenario: &Scenario, job: &Job, result: &RunResult) -> Result<(), SamplesError> {
-        let run = Run::new(scenario, job);
-        let mut numbers = BTreeMap::<(usize, bool), u64>::new();
-        for flow in &result.flows {
-            let number = numbers.entry((flow.group, flow.class == Class::Beside)).or_default();
-            *number += 1;
-            for part in parts(run.condition, flow) {
-                let own = run.cells(flow, *number, &part).into_iter();
-                let of_class = self.has_classes.then(|| run.class_cells(flow, &part));
-                let by_path = self.paths.iter().map(|path| run.bytes_over(flow, path));
-                let row: Vec<Cell<'_>> = own.chain(of_class.into_iter().flatten()).chain(by_path).collect();
-                self.table.row(&row).map_err(|error| SamplesError::Io(self.path.clone(), error))?;
-            }
-        }
-        Ok(())
+        let Samples { layout, table, .. } = self;
+        let written = layout.rows(scenario, job, result, |row| table.row(row));
+        written.map_err(|error| SamplesError::Io(self.path.clone(), error))
     }
 
     /// Renames the file, and returns its name.

@@ -61,7 +61,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// The advice for people: the answer, the candidates, the margins, and what to do.
-fn text(advice: &Advice) -> String {
+pub fn text(advice: &Advice) -> String {
     let width = terminal::text_width();
     let mut text = wrap(&sentence(advice), width);
     text.push('\n');

@@ -1,6 +1,6 @@
 //! `anabranch compare`
 
-mod text;
+pub mod text;
 
 use anabranch_lab::compare::{Comparison, Options, compare_each};
 use anabranch_lab::scenario::Scenario;

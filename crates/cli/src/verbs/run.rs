@@ -75,7 +75,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.show.json { output::print_json(&output) } else { output::print(&text(&scenario, &output)) }
 }
 
-fn text(scenario: &Scenario, output: &Runs) -> String {
+pub fn text(scenario: &Scenario, output: &Runs) -> String {
     let mut text = String::new();
     for condition in &scenario.conditions {
         if scenario.conditions.len() > 1 {

@@ -1,8 +1,8 @@
 //! `anabranch sweep`
 
-mod directory;
-mod inline;
-mod text;
+pub mod directory;
+pub mod inline;
+pub mod text;
 
 use std::path::{Path, PathBuf};
 

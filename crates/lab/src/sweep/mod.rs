@@ -18,4 +18,4 @@ pub use journal::{Header, Journal, JournalError};
 pub use plan::{Dimension, Plan, Point, Space, Stop, Values};
 pub use point::{PointResult, PointRow, Reading};
 pub use summary::{Standing, Summary};
-pub use work::{Options, Shard, SweepError, sweep};
+pub use work::{Options, Shard, SweepError, simulate_point, sweep};

@@ -112,22 +112,49 @@ impl Plan {
         text: impl Into<String>,
         directory: impl Into<PathBuf>,
     ) -> Result<Plan, ScenarioError> {
-        let (name, text) = (name.into(), text.into());
+        Plan::with_scenario(name.into(), text.into(), |reader, locate| {
+            let scenario = reader
+                .required("scenario", "\"two-paths\"", |node| node.string().map(str::to_owned))
+                .map_err(locate)?;
+            match library::find(&scenario) {
+                Some(_) => Document::open(&scenario),
+                None => {
+                    let path = directory.into().join(&scenario);
+                    Document::open(path.to_str().unwrap_or(&scenario))
+                }
+            }
+        })
+    }
+
+    /// Reads the plan `text`, called `name` in errors, for the scenario of `document`; it names none itself.
+    ///
+    /// # Errors
+    /// If the plan or its scenario is not valid.
+    pub fn of_document(
+        name: impl Into<String>,
+        text: impl Into<String>,
+        document: Document,
+    ) -> Result<Plan, ScenarioError> {
+        Plan::with_scenario(name.into(), text.into(), |reader, locate| match reader.get("scenario") {
+            None => Ok(document),
+            Some(node) => {
+                let problem = Problem::at(&node.span, "the scenario of this plan is given apart from it");
+                Err(locate(problem.help("leave out `scenario`")))
+            }
+        })
+    }
+
+    fn with_scenario(
+        name: String,
+        text: String,
+        scenario: impl FnOnce(&Reader<'_>, &dyn Fn(Problem) -> ScenarioError) -> Result<Document, ScenarioError>,
+    ) -> Result<Plan, ScenarioError> {
         let sources = [Source { name: name.clone(), text: text.clone() }];
         let locate = |problem: Problem| problem.locate(&sources);
         let table = Table::parse(&text, 0).map_err(locate)?;
         let end = Span { source: 0, range: text.len()..text.len() };
         let reader = Reader::new(&table, &end, "the plan", KEYS).map_err(locate)?;
-        let scenario = reader
-            .required("scenario", "\"two-paths\"", |node| node.string().map(str::to_owned))
-            .map_err(locate)?;
-        let mut document = match library::find(&scenario) {
-            Some(_) => Document::open(&scenario)?,
-            None => {
-                let path = directory.into().join(&scenario);
-                Document::open(path.to_str().unwrap_or(&scenario))?
-            }
-        };
+        let mut document = scenario(&reader, &locate)?;
         for (key, value) in settings(&reader, &text).map_err(locate)? {
             document.set_from(&name, &format!("{key}={value}"))?;
         }

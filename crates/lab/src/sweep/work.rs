@@ -122,7 +122,7 @@ pub fn sweep(plan: &Plan, journal: &mut Journal, options: &Options<'_>) -> Resul
             }
             let place = next.fetch_add(1, Ordering::Relaxed);
             let (false, Some(number)) = (stopped.load(Ordering::Relaxed), open.get(place)) else { return };
-            let result = match point(plan, *number, inner, options.cancelled) {
+            let result = match simulate_point(plan, *number, inner, options.cancelled) {
                 Ok(result) => result,
                 Err(error) => return fail(error),
             };
@@ -145,8 +145,19 @@ pub fn sweep(plan: &Plan, journal: &mut Journal, options: &Options<'_>) -> Resul
     shared.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).1
 }
 
-/// Returns the comparison at point number `number`.
-fn point(plan: &Plan, number: usize, jobs: usize, cancelled: &AtomicBool) -> Result<PointResult, SweepError> {
+/// Simulates point number `number` of `plan` on `jobs` threads.
+///
+/// # Errors
+/// If its scenario is not valid, a run fails, or it was cancelled.
+///
+/// # Panics
+/// If there is no such point.
+pub fn simulate_point(
+    plan: &Plan,
+    number: usize,
+    jobs: usize,
+    cancelled: &AtomicBool,
+) -> Result<PointResult, SweepError> {
     let mut scenario =
         plan.scenario(&plan.point(number)).map_err(|error| SweepError::Scenario(Box::new(error)))?;
     loop {

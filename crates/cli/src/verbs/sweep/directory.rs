@@ -116,7 +116,7 @@ impl Directory {
             let mut table = Table::new(out, self.format, &columns.all).map_err(failed)?;
             for result in journal.results() {
                 let result = result?;
-                columns.write(plan, &result, &mut table).map_err(failed)?;
+                columns.rows(plan, &result, |row| table.row(row)).map_err(failed)?;
                 summary.add(&result);
             }
             drop(table.finish().map_err(failed)?);
@@ -146,12 +146,12 @@ impl Directory {
 }
 
 /// The columns of the table: the point and its values, and then the results of a contender.
-struct Columns {
+pub struct Columns {
     all: Vec<Column>,
 }
 
 /// The columns after the values of the point.
-const RESULT_COLUMNS: &[(&str, Kind)] = &[
+pub const RESULT_COLUMNS: &[(&str, Kind)] = &[
     ("scenario_hash", Kind::Text),
     ("runs", Kind::Integer),
     ("condition", Kind::Text),
@@ -186,7 +186,8 @@ const RESULT_COLUMNS: &[(&str, Kind)] = &[
 ];
 
 impl Columns {
-    fn new(plan: &Plan) -> Columns {
+    /// Returns the columns of the table of `plan`.
+    pub fn new(plan: &Plan) -> Columns {
         let mut all = vec![Column::new("point", Kind::Integer)];
         all.extend(plan.dimensions().iter().map(|dimension| {
             let kind = if dimension.values.unit().is_some() { Kind::Number } else { Kind::Text };
@@ -196,12 +197,21 @@ impl Columns {
         Columns { all }
     }
 
-    fn write<W: io::Write + Send>(
+    /// Returns all columns.
+    pub fn all(&self) -> &[Column] {
+        &self.all
+    }
+
+    /// Passes the rows of a point to `each`, with a cell for each column.
+    ///
+    /// # Errors
+    /// That of `each`.
+    pub fn rows<E>(
         &self,
         plan: &Plan,
         result: &PointResult,
-        table: &mut Table<W>,
-    ) -> io::Result<()> {
+        mut each: impl FnMut(&[Cell<'_>]) -> Result<(), E>,
+    ) -> Result<(), E> {
         let point = plan.point(result.point);
         let values: Vec<Cell<'_>> = plan
             .dimensions()
@@ -216,14 +226,14 @@ impl Columns {
             let mut cells = vec![Cell::Integer(result.point as i64)];
             cells.extend(&values);
             cells.extend(self::cells(result, row));
-            table.row(&cells)?;
+            each(&cells)?;
         }
         Ok(())
     }
 }
 
 /// Returns the cells of [`RESULT_COLUMNS`].
-fn cells<'a>(result: &'a PointResult, row: &'a PointRow) -> [Cell<'a>; RESULT_COLUMNS.len()] {
+pub fn cells<'a>(result: &'a PointResult, row: &'a PointRow) -> [Cell<'a>; RESULT_COLUMNS.len()] {
     let low = |ends: Option<(f64, f64)>| Cell::from(ends.map(|ends| ends.0));
     let high = |ends: Option<(f64, f64)>| Cell::from(ends.map(|ends| ends.1));
     [

@@ -1,5 +1,7 @@
 //! The `anabranch` command: finds the best multipath scheduler for given paths and traffic.
 //!
+//! It is a library for the Python package, which has the same command and shows results as the same text.
+//!
 //! Exit codes: 0 for success, 1 for a failure, 2 for an error in the options or the scenario, 130 after
 //! Ctrl-C; `emulate` returns those of the program it runs.
 
@@ -17,13 +19,18 @@ mod record;
 mod samples;
 mod table;
 mod terminal;
+pub mod texts;
 mod verbs;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{FromArgMatches, Parser};
 
-use crate::failure::Failure;
+pub use crate::failure::Failure;
+pub use crate::verbs::sweep::directory::{
+    Columns as SweepColumns, Directory as SweepDirectory, RESULT_COLUMNS, cells as result_cells,
+};
 
 /// Multipath TCP, simulated: which scheduler serves your paths and your traffic best?
 #[derive(Parser)]
@@ -129,9 +136,13 @@ impl Verb {
     }
 }
 
-fn main() -> ExitCode {
+/// Runs the command line `words`, the first of which is the name of the program.
+///
+/// Help, and errors in the options, end the process.
+pub fn main(words: Vec<OsString>) -> ExitCode {
+    provenance::set_command(&words);
     let command = help::command();
-    let words = args::join_negative_numbers(&command, std::env::args_os());
+    let words = args::join_negative_numbers(&command, words.into_iter());
     let command = command.color(help::color(&words).for_clap());
     let matches = command.try_get_matches_from(words);
     let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {

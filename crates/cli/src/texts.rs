@@ -1,0 +1,39 @@
+//! Results as the text that the command prints, without colours, for other programs.
+
+use anabranch_lab::advise::Advice;
+use anabranch_lab::compare::Comparison;
+use anabranch_lab::output::Runs;
+use anabranch_lab::scenario::Scenario;
+use anabranch_lab::sweep::{Journal, Plan, Summary};
+
+use crate::verbs;
+use crate::{fairness, terminal};
+
+fn plain(text: &str) -> String {
+    anstream::adapter::strip_str(text).to_string()
+}
+
+/// Returns the tables, notes and verdict of a comparison.
+pub fn comparison(scenario: &Scenario, comparison: &Comparison) -> String {
+    let shares = fairness::text(comparison, terminal::width());
+    let gap = if shares.is_empty() { "" } else { "\n" };
+    plain(&format!("{}{gap}{shares}", verbs::compare::text::text(scenario, comparison)))
+}
+
+/// Returns the tables of single runs.
+pub fn runs(scenario: &Scenario, runs: &Runs) -> String {
+    plain(&verbs::run::text(scenario, runs))
+}
+
+/// Returns the advice: the answer, the candidates, the margins, and what to do.
+pub fn advice(advice: &Advice) -> String {
+    plain(&verbs::advise::text(advice))
+}
+
+/// Returns the results of a sweep: point by point if there are few, and a line for each contender.
+///
+/// # Errors
+/// If the journal cannot be read.
+pub fn sweep(plan: &Plan, journal: &Journal, summary: &Summary) -> Result<String, crate::Failure> {
+    verbs::sweep::text::text(plan, journal, summary, None).map(|text| plain(&text))
+}

@@ -1,0 +1,54 @@
+//! The extension module `anabranch._anabranch`.
+//!
+//! It converts arguments and results, and nothing else: scenarios and errors are those of `anabranch-lab`, texts
+//! those of `anabranch-cli`. The package in `python/anabranch` gives it types, names and plots.
+
+#![warn(unreachable_pub)]
+
+mod advise;
+mod compare;
+mod dmptcp;
+mod errors;
+mod run;
+mod scenario;
+mod scheduler;
+mod sweep;
+mod table;
+mod view;
+mod work;
+
+use pyo3::prelude::*;
+
+/// Runs the command line `words`, and returns its exit code.
+#[pyfunction]
+fn command(py: Python<'_>, words: Vec<std::ffi::OsString>) -> u8 {
+    let code = py.detach(|| anabranch_cli::main(words));
+    // An exit code can be compared but not read.
+    (0..=u8::MAX).find(|number| std::process::ExitCode::from(*number) == code).unwrap_or(1)
+}
+
+#[pymodule]
+mod _anabranch {
+    #[pymodule_export]
+    use super::advise::{Advice, advise};
+    #[pymodule_export]
+    use super::command;
+    #[pymodule_export]
+    use super::compare::{Comparison, compare};
+    #[pymodule_export]
+    use super::dmptcp::{model, select};
+    #[pymodule_export]
+    use super::run::{Run, run};
+    #[pymodule_export]
+    use super::scenario::{Document, Summary, builtin_scenarios};
+    #[pymodule_export]
+    use super::scheduler::{Assign, Contender, Recall, Wait};
+    #[pymodule_export]
+    use super::sweep::{Plan, Sweep};
+    #[pymodule_export]
+    use super::table::Table;
+    #[pymodule_export]
+    use super::view::{Event, Pending, Subflow, View};
+    #[pymodule_export]
+    const VERSION: &str = env!("CARGO_PKG_VERSION");
+}

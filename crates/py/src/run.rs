@@ -1,0 +1,113 @@
+//! Single runs.
+
+use std::sync::Arc;
+
+use anabranch_cli::texts;
+use anabranch_lab::compare::{Options, single_runs};
+use anabranch_lab::output::{LinkCounters, Runs};
+use anabranch_table::{Cell, Column, Kind};
+use pyo3::exceptions::PyIndexError;
+use pyo3::prelude::*;
+
+use crate::compare::{Samples, json};
+use crate::errors;
+use crate::scenario::{Contenders, Document};
+use crate::table::{Rows, Table};
+use crate::work::{Control, work};
+
+/// The counters of a link, with the names of `run --json`, in its order.
+fn counters(link: &LinkCounters) -> Vec<(&'static str, u64)> {
+    let mut all = vec![
+        ("offered_packets", link.offered_packets),
+        ("offered_bytes", link.offered_bytes),
+        ("delivered_packets", link.delivered_packets),
+        ("delivered_bytes", link.delivered_bytes),
+        ("dropped_queue", link.dropped_queue),
+        ("dropped_random", link.dropped_random),
+        ("dropped_gilbert_elliott", link.dropped_gilbert_elliott),
+        ("dropped_listed", link.dropped_listed),
+        ("dropped_down", link.dropped_down),
+        ("dropped_too_large", link.dropped_too_large),
+        ("duplicated", link.duplicated),
+        ("reordered", link.reordered),
+    ];
+    all.extend(link.effects.iter().map(|(name, packets)| (*name, *packets)));
+    all.extend([("max_queue_packets", link.max_queue_packets), ("max_queue_bytes", link.max_queue_bytes)]);
+    all
+}
+
+/// Returns a row for each link and contender.
+fn links(links: &[LinkCounters]) -> PyResult<Table> {
+    let mut columns: Vec<Column> =
+        ["condition", "scheduler", "link"].map(|name| Column::new(name, Kind::Text)).into();
+    let names = links.first().map(counters).unwrap_or_default();
+    columns.extend(names.iter().map(|(name, _)| Column::new(*name, Kind::Integer)));
+    columns.push(Column::new("busy_s", Kind::Number));
+    let mut rows = Rows::new(&columns);
+    for link in links {
+        let mut cells =
+            vec![Cell::Text(&link.condition), Cell::Text(&link.scheduler), Cell::Text(&link.link)];
+        let count = |count: u64| i64::try_from(count).map_or(Cell::Missing, Cell::Integer);
+        cells.extend(counters(link).into_iter().map(|(_, number)| count(number)));
+        cells.push(Cell::Number(link.busy_s));
+        rows.push(cells);
+    }
+    rows.finish()
+}
+
+/// The result of a run of each contender.
+#[pyclass(frozen, module = "anabranch._anabranch")]
+pub(crate) struct Run {
+    /// A row for each flow.
+    #[pyo3(get)]
+    flows: Py<Table>,
+    /// A row for each link and contender.
+    #[pyo3(get)]
+    links: Py<Table>,
+    #[pyo3(get)]
+    text: String,
+    runs: Runs,
+}
+
+#[pymethods]
+impl Run {
+    /// The object of `run --json`.
+    fn json(&self) -> PyResult<String> {
+        json(&self.runs)
+    }
+}
+
+/// Simulates each contender once.
+#[pyfunction]
+#[pyo3(signature = (document, contenders, *, run, jobs, every_path, progress))]
+pub(crate) fn run(
+    py: Python<'_>,
+    document: &Bound<'_, Document>,
+    contenders: Contenders<'_>,
+    run: Option<u32>,
+    jobs: usize,
+    every_path: bool,
+    progress: Option<Bound<'_, PyAny>>,
+) -> PyResult<Run> {
+    let control = Arc::new(Control::default());
+    let scenario = document.get().scenario(py, &contenders, &control)?;
+    if let Some(run) = run.filter(|run| *run >= scenario.runs) {
+        let last = scenario.runs - 1;
+        return Err(PyIndexError::new_err(format!("there is no run {run}; the runs are 0 to {last}")));
+    }
+    let results = work(py, &control, progress.as_ref(), |cancelled, progress| {
+        single_runs(&scenario, &Options { jobs, cancelled, progress, captures: None, every_path }, run)
+    })?;
+    let (results, cost) = results.map_err(|error| errors::run(py, &error))?;
+    let mut flows = Samples::new(&scenario);
+    for (job, result) in &results {
+        flows.add(&scenario, job, result);
+    }
+    let runs = Runs::new(&scenario, &results, run, cost);
+    Ok(Run {
+        flows: Py::new(py, flows.finish()?)?,
+        links: Py::new(py, links(&runs.links)?)?,
+        text: texts::runs(&scenario, &runs),
+        runs,
+    })
+}

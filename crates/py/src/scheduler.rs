@@ -1,0 +1,308 @@
+//! Schedulers written in Python.
+
+use std::sync::Arc;
+
+use anabranch_stack::event::SubflowId;
+use anabranch_stack::scheduler::{
+    self, AssignKind, CustomScheduler, CustomSchedulerKind, Decision, EventKinds, Rule, SchedulerEvent,
+    SchedulerKind, Why,
+};
+use anabranch_stack::seq::DataRange;
+use anabranch_units::{Duration, Time};
+use pyo3::exceptions::PyValueError;
+use pyo3::intern;
+use pyo3::prelude::*;
+
+use crate::errors;
+use crate::view::{Event, Subflow, View};
+use crate::work::Control;
+
+/// The names of events in `Scheduler.events`.
+const EVENTS: &[(&str, EventKinds)] = &[
+    ("subflow_up", EventKinds::SUBFLOW_UP),
+    ("subflow_down", EventKinds::SUBFLOW_DOWN),
+    ("written", EventKinds::WRITTEN),
+    ("sent", EventKinds::SENT),
+    ("acked", EventKinds::ACKED),
+    ("data_acked", EventKinds::DATA_ACKED),
+    ("lost", EventKinds::LOST),
+    ("timeout", EventKinds::TIMEOUT),
+];
+
+/// The reason of a decision: a number of the scheduler's own, and two scores.
+fn why(rule: u16, score: Option<f64>, other: Option<f64>) -> Why {
+    Why::scored(Rule::Custom(rule), score.unwrap_or(f64::NAN), other.unwrap_or(f64::NAN))
+}
+
+/// Returns the ID of a subflow, which is given by its view or by its number.
+fn id(subflow: &Bound<'_, PyAny>) -> PyResult<SubflowId> {
+    match subflow.cast::<Subflow>() {
+        Ok(subflow) => Ok(subflow.get().0.id),
+        Err(_) => subflow.extract().map(SubflowId),
+    }
+}
+
+fn data((start, end): (u64, u64)) -> PyResult<DataRange> {
+    match start < end {
+        true => Ok(DataRange::new(start, end)),
+        false => Err(PyValueError::new_err(format!("the range ({start}, {end}) is empty"))),
+    }
+}
+
+/// Puts a range into the queue of a subflow.
+#[pyclass(frozen, module = "anabranch._anabranch")]
+pub(crate) struct Assign(Decision);
+
+#[pymethods]
+impl Assign {
+    #[new]
+    #[pyo3(signature = (subflow, range, kind="new", *, rule=0, score=None, other=None))]
+    fn new(
+        subflow: &Bound<'_, PyAny>,
+        range: (u64, u64),
+        kind: &str,
+        rule: u16,
+        score: Option<f64>,
+        other: Option<f64>,
+    ) -> PyResult<Assign> {
+        let kind = match kind {
+            "new" => AssignKind::New,
+            "copy" => AssignKind::Copy,
+            "reinject" => AssignKind::Reinject,
+            _ => {
+                let message = format!("`{kind}` is no kind of data; there are new, copy and reinject");
+                return Err(PyValueError::new_err(message));
+            }
+        };
+        let (subflow, range) = (id(subflow)?, data(range)?);
+        Ok(Assign(Decision::Assign { subflow, range, kind, why: why(rule, score, other) }))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("{:?}", self.0)
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        same(self.0, other)
+    }
+}
+
+/// Takes unsent data back from the queue of a subflow.
+#[pyclass(frozen, module = "anabranch._anabranch")]
+pub(crate) struct Recall(Decision);
+
+#[pymethods]
+impl Recall {
+    #[new]
+    #[pyo3(signature = (subflow, range, *, rule=0, score=None, other=None))]
+    fn new(
+        subflow: &Bound<'_, PyAny>,
+        range: (u64, u64),
+        rule: u16,
+        score: Option<f64>,
+        other: Option<f64>,
+    ) -> PyResult<Recall> {
+        let (subflow, range) = (id(subflow)?, data(range)?);
+        Ok(Recall(Decision::Recall { subflow, range, why: why(rule, score, other) }))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("{:?}", self.0)
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        same(self.0, other)
+    }
+}
+
+/// Assigns no more until something happens, or until a time.
+#[pyclass(frozen, module = "anabranch._anabranch")]
+pub(crate) struct Wait(Decision);
+
+#[pymethods]
+impl Wait {
+    #[new]
+    #[pyo3(signature = (until_s=None, *, rule=0, score=None, other=None))]
+    fn new(until_s: Option<f64>, rule: u16, score: Option<f64>, other: Option<f64>) -> PyResult<Wait> {
+        let until = match until_s {
+            Some(until) if until.is_finite() && until >= 0.0 => {
+                Some(Time::ZERO + Duration::from_secs_f64(until))
+            }
+            Some(until) => {
+                return Err(PyValueError::new_err(format!("{until} s is no time of a simulation")));
+            }
+            None => None,
+        };
+        Ok(Wait(Decision::Wait { until, why: why(rule, score, other) }))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("{:?}", self.0)
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        same(self.0, other)
+    }
+}
+
+/// True if `other` is an equal decision. A missing score equals a missing one.
+fn same(decision: Decision, other: &Bound<'_, PyAny>) -> bool {
+    self::decision(other).is_ok_and(|other| format!("{other:?}") == format!("{decision:?}"))
+}
+
+/// Returns the decision that `answer` is.
+fn decision(answer: &Bound<'_, PyAny>) -> PyResult<Decision> {
+    if let Ok(assign) = answer.cast::<Assign>() {
+        return Ok(assign.get().0);
+    }
+    if let Ok(wait) = answer.cast::<Wait>() {
+        return Ok(wait.get().0);
+    }
+    if let Ok(recall) = answer.cast::<Recall>() {
+        return Ok(recall.get().0);
+    }
+    let found = answer.get_type().name()?;
+    let message = format!("`decide` returned {found}; return Assign, Recall or Wait");
+    Err(errors::scheduler(answer.py(), &message))
+}
+
+/// A contender whose scheduler is in Python.
+#[pyclass(frozen, module = "anabranch._anabranch")]
+pub(crate) struct Contender {
+    name: String,
+    /// Returns a new scheduler; one for each connection.
+    build: Py<PyAny>,
+    traits: Traits,
+}
+
+/// The answers of a scheduler that are asked for once.
+#[derive(Clone, Copy)]
+struct Traits {
+    events: EventKinds,
+    revises_queues: bool,
+    decides_alone: bool,
+}
+
+#[pymethods]
+impl Contender {
+    #[new]
+    fn new(
+        name: String,
+        build: Py<PyAny>,
+        events: Vec<String>,
+        revises_queues: bool,
+        decides_alone: bool,
+    ) -> PyResult<Contender> {
+        let mut kinds = EventKinds::NONE;
+        for event in events {
+            let Some((_, kind)) = EVENTS.iter().find(|(name, _)| *name == event) else {
+                let names: Vec<&str> = EVENTS.iter().map(|(name, _)| *name).collect();
+                let message = format!("there is no event `{event}`; there are {}", names.join(", "));
+                return Err(PyValueError::new_err(message));
+            };
+            kinds = kinds.and(*kind);
+        }
+        Ok(Contender { name, build, traits: Traits { events: kinds, revises_queues, decides_alone } })
+    }
+}
+
+impl Contender {
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns its kind of scheduler, whose exceptions stop the work of `control`.
+    pub(crate) fn kind(&self, py: Python<'_>, control: &Arc<Control>) -> SchedulerKind {
+        let (build, traits, control) = (self.build.clone_ref(py), self.traits, control.clone());
+        let make = move || {
+            let made = Python::attach(|py| Object::new(py, build.call0(py)?));
+            let object = made.map_err(|error| control.stop(error)).ok();
+            Box::new(PythonScheduler { object, traits, control: control.clone() }) as Box<dyn CustomScheduler>
+        };
+        SchedulerKind::Custom(CustomSchedulerKind::new(&self.name, make))
+    }
+}
+
+/// A scheduler of Python, and the view that it is called with.
+struct Object {
+    scheduler: Py<PyAny>,
+    decide: Py<PyAny>,
+    view: Py<View>,
+}
+
+impl Object {
+    fn new(py: Python<'_>, scheduler: Py<PyAny>) -> PyResult<Object> {
+        let decide = scheduler.getattr(py, intern!(py, "decide"))?;
+        Ok(Object { scheduler, decide, view: Py::new(py, View::default())? })
+    }
+
+    fn decide(&self, py: Python<'_>, view: &scheduler::View<'_>) -> PyResult<Decision> {
+        self.view.bind(py).try_borrow_mut()?.fill(view);
+        let answer = self.decide.bind(py).call1((&self.view,))?;
+        decision(&answer)
+    }
+
+    fn on_event(&self, py: Python<'_>, view: &scheduler::View<'_>, event: SchedulerEvent) -> PyResult<()> {
+        self.view.bind(py).try_borrow_mut()?.fill(view);
+        let arguments = (&self.view, Event(event));
+        self.scheduler.bind(py).call_method1(intern!(py, "on_event"), arguments).map(drop)
+    }
+
+    /// Returns a copy with a copy of the scheduler's state.
+    fn copy(&self, py: Python<'_>) -> PyResult<Object> {
+        let copied = py.import("copy")?.call_method1("deepcopy", (&self.scheduler,))?;
+        Object::new(py, copied.unbind())
+    }
+}
+
+/// A scheduler of Python in the stack. After an exception it only waits, and the work is stopped.
+struct PythonScheduler {
+    object: Option<Object>,
+    traits: Traits,
+    control: Arc<Control>,
+}
+
+impl PythonScheduler {
+    fn call<T>(&mut self, call: impl FnOnce(Python<'_>, &Object) -> PyResult<T>) -> Option<T> {
+        let object = self.object.as_ref().filter(|_| !self.control.is_stopped())?;
+        match Python::attach(|py| call(py, object)) {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.control.stop(error);
+                None
+            }
+        }
+    }
+}
+
+impl scheduler::Scheduler for PythonScheduler {
+    fn decide(&mut self, view: &scheduler::View<'_>) -> Decision {
+        let decision = self.call(|py, object| object.decide(py, view));
+        decision.unwrap_or(Decision::Wait { until: None, why: why(0, None, None) })
+    }
+
+    fn on_event(&mut self, view: &scheduler::View<'_>, event: &SchedulerEvent) {
+        self.call(|py, object| object.on_event(py, view, *event));
+    }
+
+    fn wants_events(&self) -> EventKinds {
+        self.traits.events
+    }
+
+    fn revises_queues(&self) -> bool {
+        self.traits.revises_queues
+    }
+
+    fn decides_alone(&self) -> bool {
+        self.traits.decides_alone
+    }
+}
+
+impl CustomScheduler for PythonScheduler {
+    fn clone_box(&self) -> Box<dyn CustomScheduler> {
+        let object = self.object.as_ref().and_then(|object| {
+            Python::attach(|py| object.copy(py)).map_err(|error| self.control.stop(error)).ok()
+        });
+        Box::new(PythonScheduler { object, traits: self.traits, control: self.control.clone() })
+    }
+}

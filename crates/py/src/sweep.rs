@@ -1,0 +1,201 @@
+//! Sweeps.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anabranch_cli::{RESULT_COLUMNS, SweepColumns, SweepDirectory, result_cells, texts};
+use anabranch_lab::sweep::{self, Options, PointResult, Shard, simulate_point};
+use anabranch_table::{Column, Format};
+use pyo3::exceptions::{PyIndexError, PyValueError};
+use pyo3::prelude::*;
+
+use crate::compare::json;
+use crate::errors;
+use crate::scenario::Document;
+use crate::table::{Rows, Table};
+use crate::work::{Control, work};
+
+/// A plan.
+#[pyclass(frozen, module = "anabranch._anabranch")]
+pub(crate) struct Plan {
+    plan: Arc<sweep::Plan>,
+    /// The settings and the number of runs that were given apart from the plan's text.
+    settings: Vec<String>,
+    runs: Option<u32>,
+}
+
+#[pymethods]
+impl Plan {
+    /// Reads the plan `text`, called `name` in errors. Its scenario is that of `document`, or else a built-in one or
+    /// a file in `directory`.
+    #[new]
+    #[pyo3(signature = (name, text, directory, document=None, settings=Vec::new(), runs=None))]
+    fn new(
+        py: Python<'_>,
+        name: &str,
+        text: &str,
+        directory: &str,
+        document: Option<Bound<'_, Document>>,
+        settings: Vec<String>,
+        runs: Option<u32>,
+    ) -> PyResult<Plan> {
+        if runs == Some(0) {
+            return Err(PyValueError::new_err("0 runs have no result; give at least 1"));
+        }
+        let plan = match document {
+            Some(document) => sweep::Plan::of_document(name, text, document.get().document().clone()),
+            None => sweep::Plan::parse(name, text, directory),
+        };
+        let plan = plan.and_then(|mut plan| {
+            settings.iter().try_for_each(|assignment| plan.set(assignment))?;
+            if let Some(runs) = runs {
+                plan.set_runs(runs);
+            }
+            plan.scenario(&plan.point(0))?;
+            Ok(plan)
+        });
+        let plan = plan.map_err(|error| errors::scenario(py, &error))?;
+        Ok(Plan { plan: Arc::new(plan), settings, runs })
+    }
+
+    fn __len__(&self) -> usize {
+        self.plan.points()
+    }
+
+    /// The text.
+    #[getter]
+    fn text(&self) -> &str {
+        self.plan.text()
+    }
+
+    /// The columns of the varied values.
+    #[getter]
+    fn dimensions(&self) -> Vec<String> {
+        self.plan.dimensions().iter().map(sweep::Dimension::column).collect()
+    }
+
+    /// The values of point number `number`, as they are written in TOML.
+    fn point(&self, number: usize) -> PyResult<Vec<String>> {
+        match number < self.plan.points() {
+            true => Ok(self.plan.point(number).values),
+            false => Err(PyIndexError::new_err(format!("there is no point {number}"))),
+        }
+    }
+
+    /// Simulates `points` on one thread; returns a line of the journal for each.
+    fn simulate(&self, py: Python<'_>, points: Vec<usize>) -> PyResult<Vec<String>> {
+        for number in &points {
+            self.point(*number)?;
+        }
+        let control = Arc::new(Control::default());
+        let simulate = |cancelled: &AtomicBool| {
+            points.iter().map(|number| simulate_point(&self.plan, *number, 1, cancelled)).collect()
+        };
+        let results: Result<Vec<PointResult>, _> =
+            work(py, &control, None, |cancelled, _| simulate(cancelled))?;
+        results.map_err(|error| errors::sweep(py, &error))?.iter().map(json).collect()
+    }
+}
+
+/// A sweep, and its directory.
+#[pyclass(frozen, module = "anabranch._anabranch")]
+pub(crate) struct Sweep {
+    plan: Arc<sweep::Plan>,
+    directory: SweepDirectory,
+    journal: Mutex<sweep::Journal>,
+}
+
+impl Sweep {
+    fn journal(&self) -> MutexGuard<'_, sweep::Journal> {
+        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl Sweep {
+    /// Opens the directory `path`, in which an interrupted sweep continues.
+    #[new]
+    fn new(py: Python<'_>, plan: &Bound<'_, Plan>, path: &str, format: &str) -> PyResult<Sweep> {
+        let Some(format) = Format::ALL.into_iter().find(|one| one.name() == format) else {
+            let names = Format::ALL.map(Format::name).join(", ");
+            return Err(PyValueError::new_err(format!("`{format}` is not a format; there are {names}")));
+        };
+        let Plan { plan, settings, runs } = plan.get();
+        let opened = SweepDirectory::open(Path::new(path), plan, format).and_then(|directory| {
+            let journal = directory.journal(plan, settings, *runs)?;
+            Ok((directory, journal))
+        });
+        let (directory, journal) = opened.map_err(|failure| errors::failure(py, failure))?;
+        Ok(Sweep { plan: plan.clone(), directory, journal: Mutex::new(journal) })
+    }
+
+    /// The points that are not done.
+    #[getter]
+    fn missing(&self) -> Vec<usize> {
+        let journal = self.journal();
+        (0..self.plan.points()).filter(|point| !journal.has(*point)).collect()
+    }
+
+    /// Simulates the missing points on `jobs` threads.
+    fn run(&self, py: Python<'_>, jobs: usize, progress: Option<Bound<'_, PyAny>>) -> PyResult<()> {
+        let control = Arc::new(Control::default());
+        let result = work(py, &control, progress.as_ref(), |cancelled, progress| {
+            let options = Options { jobs, cancelled, progress, shard: Shard::default() };
+            sweep::sweep(&self.plan, &mut self.journal(), &options)
+        });
+        let failed = !matches!(result, Ok(Ok(())));
+        if failed {
+            self.directory
+                .mark(&self.plan, &self.journal(), false)
+                .map_err(|failure| errors::failure(py, failure))?;
+        }
+        result?.map_err(|error| errors::sweep(py, &error))
+    }
+
+    /// Adds a point that [`Plan::simulate`] has simulated.
+    fn add(&self, py: Python<'_>, line: &str) -> PyResult<()> {
+        let result: PointResult =
+            serde_json::from_str(line).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let mut journal = self.journal();
+        if result.point >= self.plan.points() {
+            return Err(PyIndexError::new_err(format!("there is no point {}", result.point)));
+        }
+        match journal.has(result.point) {
+            true => Ok(()),
+            false => journal.add(&result).map_err(|error| errors::journal(py, &error)),
+        }
+    }
+
+    /// Writes the table, if all points are done, and returns it, the summary as JSON, and the text.
+    fn finish(&self, py: Python<'_>) -> PyResult<(Table, String, String)> {
+        let journal = self.journal();
+        let summary =
+            self.directory.finish(&self.plan, &journal).map_err(|failure| errors::failure(py, failure))?;
+        let columns = SweepColumns::new(&self.plan);
+        let mut rows = Rows::new(columns.all());
+        for result in journal.results() {
+            let result = result.map_err(|error| errors::journal(py, &error))?;
+            let added: Result<(), core::convert::Infallible> = columns.rows(&self.plan, &result, |row| {
+                rows.push(row.iter().copied());
+                Ok(())
+            });
+            match added {
+                Ok(()) => {}
+            }
+        }
+        let text = texts::sweep(&self.plan, &journal, &summary);
+        let text = text.map_err(|failure| errors::failure(py, failure))?;
+        Ok((rows.finish()?, json(&summary)?, text))
+    }
+}
+
+/// The rows of one comparison, in the columns of a sweep's table without a point.
+pub(crate) fn comparison_table(result: &PointResult) -> PyResult<Table> {
+    let columns: Vec<Column> = RESULT_COLUMNS.iter().map(|(name, kind)| Column::new(*name, *kind)).collect();
+    let mut rows = Rows::new(&columns);
+    for row in &result.rows {
+        rows.push(result_cells(result, row));
+    }
+    rows.finish()
+}

@@ -1,0 +1,409 @@
+//! What a scheduler in Python sees: copies of the stack's view, converted as they are read.
+
+use anabranch_stack::event::{SubflowId, SubflowSet};
+use anabranch_stack::scheduler::{self, RecoveryState, SchedulerEvent, SubflowView};
+use anabranch_stack::seq::DataRange;
+use anabranch_units::{Duration, Time};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+/// A range of offsets in the stream: the first one, and the first one after it.
+type Range = (u64, u64);
+
+fn range(range: DataRange) -> Range {
+    (range.start, range.end)
+}
+
+fn members(set: SubflowSet) -> Vec<u8> {
+    set.iter().map(|id| id.0).collect()
+}
+
+fn seconds(span: Option<Duration>) -> Option<f64> {
+    span.map(Duration::as_secs_f64)
+}
+
+/// One subflow.
+#[pyclass(frozen, module = "anabranch._anabranch")]
+pub(crate) struct Subflow(pub(crate) SubflowView);
+
+#[pymethods]
+impl Subflow {
+    /// A subflow for tests: usable, with nothing in flight and `cwnd` segments of `mss` bytes.
+    #[staticmethod]
+    #[pyo3(signature = (id, srtt_s, cwnd=10, mss=1400, *, inflight=0, queued=0))]
+    fn idle(id: u8, srtt_s: f64, cwnd: u64, mss: u64, inflight: u64, queued: u64) -> Subflow {
+        let view = SubflowView::idle(SubflowId(id), Duration::from_secs_f64(srtt_s), cwnd, mss);
+        Subflow(SubflowView { inflight, queued, ..view })
+    }
+
+    /// The bytes of new data, in whole segments, that windows and queue admit now.
+    fn room(&self) -> u64 {
+        self.0.room()
+    }
+
+    /// True if new data may be assigned to it.
+    fn may_carry(&self) -> bool {
+        self.0.may_carry()
+    }
+
+    #[getter]
+    fn id(&self) -> u8 {
+        self.0.id.0
+    }
+    #[getter]
+    fn usable(&self) -> bool {
+        self.0.usable
+    }
+    #[getter]
+    fn potentially_failed(&self) -> bool {
+        self.0.potentially_failed
+    }
+    #[getter]
+    fn timeouts(&self) -> u32 {
+        self.0.timeouts
+    }
+    #[getter]
+    fn backup(&self) -> bool {
+        self.0.backup
+    }
+    #[getter]
+    fn recovery(&self) -> &'static str {
+        match self.0.recovery {
+            RecoveryState::Open => "open",
+            RecoveryState::Recovery => "recovery",
+            RecoveryState::Loss => "loss",
+        }
+    }
+    #[getter]
+    fn cwnd(&self) -> u64 {
+        self.0.cwnd
+    }
+    #[getter]
+    fn ssthresh(&self) -> Option<u64> {
+        self.0.ssthresh
+    }
+    #[getter]
+    fn inflight(&self) -> u64 {
+        self.0.inflight
+    }
+    #[getter]
+    fn queued(&self) -> u64 {
+        self.0.queued
+    }
+    #[getter]
+    fn unacked(&self) -> u64 {
+        self.0.unacked
+    }
+    #[getter]
+    fn window_room(&self) -> u64 {
+        self.0.window_room
+    }
+    #[getter]
+    fn srtt_s(&self) -> Option<f64> {
+        seconds(self.0.srtt)
+    }
+    #[getter]
+    fn rttvar_s(&self) -> f64 {
+        self.0.rttvar.as_secs_f64()
+    }
+    #[getter]
+    fn srtt_min_s(&self) -> Option<f64> {
+        seconds(self.0.srtt_min)
+    }
+    #[getter]
+    fn srtt_max_s(&self) -> Option<f64> {
+        seconds(self.0.srtt_max)
+    }
+    #[getter]
+    fn min_rtt_s(&self) -> f64 {
+        self.0.min_rtt.as_secs_f64()
+    }
+    #[getter]
+    fn last_rtt_s(&self) -> f64 {
+        self.0.last_rtt.as_secs_f64()
+    }
+    #[getter]
+    fn mss(&self) -> u64 {
+        self.0.mss
+    }
+    #[getter]
+    fn pacing_rate_bps(&self) -> Option<u64> {
+        self.0.pacing_rate.map(|rate| rate.0)
+    }
+    #[getter]
+    fn delivery_rate_bps(&self) -> u64 {
+        self.0.delivery_rate.0
+    }
+    #[getter]
+    fn one_way_delay_us(&self) -> Option<i64> {
+        self.0.one_way_delay_us
+    }
+    #[getter]
+    fn loss_rate(&self) -> f64 {
+        self.0.loss_rate
+    }
+    #[getter]
+    fn bytes_sent(&self) -> u64 {
+        self.0.bytes_sent
+    }
+    #[getter]
+    fn established_s(&self) -> f64 {
+        self.0.established.as_secs_f64()
+    }
+    #[getter]
+    fn last_received_s(&self) -> f64 {
+        self.0.last_received.as_secs_f64()
+    }
+    #[getter]
+    fn send_buffer(&self) -> u32 {
+        self.0.send_buffer
+    }
+    fn __repr__(&self) -> String {
+        let srtt = self.0.srtt.map_or("None".to_owned(), |srtt| srtt.as_secs_f64().to_string());
+        format!("<Subflow {}: srtt_s={srtt}, cwnd={}, room={}>", self.0.id.0, self.0.cwnd, self.0.room())
+    }
+}
+
+/// Data to be assigned to a subflow that has not carried it.
+#[pyclass(frozen, module = "anabranch._anabranch")]
+pub(crate) struct Pending(scheduler::Pending);
+
+#[pymethods]
+impl Pending {
+    #[getter]
+    fn range(&self) -> Range {
+        range(self.0.range)
+    }
+    #[getter]
+    fn tried(&self) -> Vec<u8> {
+        members(self.0.tried)
+    }
+    fn __repr__(&self) -> String {
+        format!("<Pending {:?}, tried {:?}>", range(self.0.range), members(self.0.tried))
+    }
+}
+
+fn pending(all: &[scheduler::Pending]) -> Vec<Pending> {
+    all.iter().map(|one| Pending(*one)).collect()
+}
+
+/// The connection. A scheduler receives the same object at each decision, with new values.
+#[pyclass(module = "anabranch._anabranch")]
+#[derive(Default)]
+pub(crate) struct View {
+    now: Time,
+    subflows: Vec<SubflowView>,
+    /// The same for Python, once they were read.
+    objects: Option<Py<PyTuple>>,
+    unassigned: Vec<DataRange>,
+    reinject: Vec<scheduler::Pending>,
+    outstanding: Vec<scheduler::Pending>,
+    data_una: u64,
+    data_nxt: u64,
+    window_end: u64,
+    peer_window: u64,
+    remaining: u64,
+    size_known: bool,
+    send_buffer_full: bool,
+    written: u64,
+    data_timeouts: u64,
+    coupled: bool,
+}
+
+impl View {
+    /// Takes the values of `view`.
+    pub(crate) fn fill(&mut self, view: &scheduler::View<'_>) {
+        fn copy<T: Copy>(to: &mut Vec<T>, from: &[T]) {
+            to.clear();
+            to.extend_from_slice(from);
+        }
+        self.objects = None;
+        copy(&mut self.subflows, view.subflows);
+        copy(&mut self.unassigned, view.unassigned);
+        copy(&mut self.reinject, view.reinject);
+        copy(&mut self.outstanding, view.outstanding);
+        self.now = view.now;
+        self.data_una = view.data_una;
+        self.data_nxt = view.data_nxt;
+        self.window_end = view.window_end;
+        self.peer_window = view.peer_window;
+        self.remaining = view.remaining;
+        self.size_known = view.size_known;
+        self.send_buffer_full = view.send_buffer_full;
+        self.written = view.written;
+        self.data_timeouts = view.data_timeouts;
+        self.coupled = view.coupled;
+    }
+}
+
+#[pymethods]
+impl View {
+    /// A view for tests: of a sender that has written `size` bytes and sent nothing.
+    #[staticmethod]
+    #[pyo3(signature = (subflows, size, *, now_s=0.0))]
+    fn fresh(subflows: Vec<Bound<'_, Subflow>>, size: u64, now_s: f64) -> View {
+        let subflows: Vec<SubflowView> = subflows.iter().map(|subflow| subflow.get().0).collect();
+        let unassigned = [DataRange::new(0, size)];
+        let now = Time::ZERO + Duration::from_secs_f64(now_s);
+        let mut view = View::default();
+        view.fill(&scheduler::View::fresh(now, &subflows, &unassigned));
+        view
+    }
+
+    #[getter]
+    fn now_s(&self) -> f64 {
+        self.now.as_secs_f64()
+    }
+
+    #[getter]
+    fn subflows(&mut self, py: Python<'_>) -> PyResult<Py<PyTuple>> {
+        if let Some(objects) = &self.objects {
+            return Ok(objects.clone_ref(py));
+        }
+        let objects = self.subflows.iter().map(|subflow| Bound::new(py, Subflow(*subflow)));
+        let objects = PyTuple::new(py, objects.collect::<PyResult<Vec<_>>>()?)?.unbind();
+        self.objects = Some(objects.clone_ref(py));
+        Ok(objects)
+    }
+
+    /// The subflow with this ID.
+    fn subflow(&self, id: u8) -> Option<Subflow> {
+        self.subflows.iter().find(|subflow| subflow.id.0 == id).map(|subflow| Subflow(*subflow))
+    }
+
+    /// The first unassigned bytes that the connection's window admits, at most `limit`.
+    #[pyo3(signature = (limit=u64::MAX))]
+    fn next_new(&self, limit: u64) -> Option<Range> {
+        let first = self.unassigned.first()?;
+        let end = first.end.min(self.window_end).min(first.start.saturating_add(limit));
+        (end > first.start).then_some((first.start, end))
+    }
+
+    #[getter]
+    fn unassigned(&self) -> Vec<Range> {
+        self.unassigned.iter().copied().map(range).collect()
+    }
+    #[getter]
+    fn reinject(&self) -> Vec<Pending> {
+        pending(&self.reinject)
+    }
+    #[getter]
+    fn outstanding(&self) -> Vec<Pending> {
+        pending(&self.outstanding)
+    }
+    #[getter]
+    fn data_una(&self) -> u64 {
+        self.data_una
+    }
+    #[getter]
+    fn data_nxt(&self) -> u64 {
+        self.data_nxt
+    }
+    #[getter]
+    fn window_end(&self) -> u64 {
+        self.window_end
+    }
+    #[getter]
+    fn peer_window(&self) -> u64 {
+        self.peer_window
+    }
+    #[getter]
+    fn remaining(&self) -> u64 {
+        self.remaining
+    }
+    #[getter]
+    fn size_known(&self) -> bool {
+        self.size_known
+    }
+    #[getter]
+    fn send_buffer_full(&self) -> bool {
+        self.send_buffer_full
+    }
+    #[getter]
+    fn written(&self) -> u64 {
+        self.written
+    }
+    #[getter]
+    fn data_timeouts(&self) -> u64 {
+        self.data_timeouts
+    }
+    #[getter]
+    fn coupled(&self) -> bool {
+        self.coupled
+    }
+    fn __repr__(&self) -> String {
+        let count = self.subflows.len();
+        format!("<View at {} s: {count} subflows, {} bytes remain>", self.now_s(), self.remaining)
+    }
+}
+
+/// An event between two decisions.
+#[pyclass(frozen, module = "anabranch._anabranch")]
+pub(crate) struct Event(pub(crate) SchedulerEvent);
+
+#[pymethods]
+impl Event {
+    #[getter]
+    fn kind(&self) -> &'static str {
+        match self.0 {
+            SchedulerEvent::SubflowUp(_) => "subflow_up",
+            SchedulerEvent::SubflowDown(_) => "subflow_down",
+            SchedulerEvent::Written => "written",
+            SchedulerEvent::Sent { .. } => "sent",
+            SchedulerEvent::Acked { .. } => "acked",
+            SchedulerEvent::DataAcked { .. } => "data_acked",
+            SchedulerEvent::Lost { .. } => "lost",
+            SchedulerEvent::Timeout(_) => "timeout",
+        }
+    }
+
+    /// The subflow, for events of one.
+    #[getter]
+    fn subflow(&self) -> Option<u8> {
+        match self.0 {
+            SchedulerEvent::SubflowUp(subflow)
+            | SchedulerEvent::SubflowDown(subflow)
+            | SchedulerEvent::Timeout(subflow)
+            | SchedulerEvent::Sent { subflow, .. }
+            | SchedulerEvent::Acked { subflow, .. }
+            | SchedulerEvent::Lost { subflow, .. } => Some(subflow.0),
+            SchedulerEvent::Written | SchedulerEvent::DataAcked { .. } => None,
+        }
+    }
+
+    /// The data that was sent, or acknowledged at the data level.
+    #[getter]
+    fn range(&self) -> Option<Range> {
+        match self.0 {
+            SchedulerEvent::Sent { range: sent, .. } => Some(range(sent)),
+            SchedulerEvent::DataAcked { from, to, .. } => Some((from, to)),
+            _ => None,
+        }
+    }
+
+    /// The bytes that were acknowledged on a subflow.
+    #[getter]
+    fn bytes(&self) -> Option<u64> {
+        if let SchedulerEvent::Acked { bytes, .. } = self.0 { Some(bytes) } else { None }
+    }
+
+    /// The segments that were marked lost.
+    #[getter]
+    fn segments(&self) -> Option<u32> {
+        if let SchedulerEvent::Lost { segments, .. } = self.0 { Some(segments) } else { None }
+    }
+
+    /// The subflows that carried the first bytes of a data acknowledgement.
+    #[getter]
+    fn carried_by(&self) -> Vec<u8> {
+        if let SchedulerEvent::DataAcked { carried_by, .. } = self.0 {
+            members(carried_by)
+        } else {
+            Vec::new()
+        }
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Event {:?}>", self.0)
+    }
+}

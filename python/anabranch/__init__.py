@@ -1,0 +1,62 @@
+"""Multipath TCP, simulated: which scheduler serves your paths and your traffic best?
+
+>>> import anabranch
+>>> result = anabranch.compare("figure8", runs=2, schedulers=["tcp", "min_rtt"])
+>>> [row.scheduler for row in result.rows]
+['tcp', 'min_rtt']
+
+docs/python.md is the guide.
+"""
+
+from anabranch import _anabranch, scheduler, style
+from anabranch._anabranch import Table
+from anabranch.advice import Advice, advise
+from anabranch.comparison import Comparison, compare
+from anabranch.dmptcp import ModelRound, PathChoice, model, select
+from anabranch.exceptions import AnabranchError, RunError, ScenarioError, SchedulerError, SweepError
+from anabranch.network import Link, Node, Path, Route
+from anabranch.running import Run, run
+from anabranch.scenario import Scenario, builtin_scenarios
+from anabranch.scheduler import Assign, Event, Recall, Scheduler, Subflow, View, Wait
+from anabranch.sweeping import Plan, Range, Sweep, sweep
+
+__version__ = _anabranch.VERSION
+
+__all__ = [
+    "Advice",
+    "AnabranchError",
+    "Assign",
+    "Comparison",
+    "Event",
+    "Link",
+    "ModelRound",
+    "Node",
+    "Path",
+    "PathChoice",
+    "Plan",
+    "Range",
+    "Recall",
+    "Route",
+    "Run",
+    "RunError",
+    "Scenario",
+    "ScenarioError",
+    "Scheduler",
+    "SchedulerError",
+    "Subflow",
+    "Sweep",
+    "SweepError",
+    "Table",
+    "View",
+    "Wait",
+    "__version__",
+    "advise",
+    "builtin_scenarios",
+    "compare",
+    "model",
+    "run",
+    "scheduler",
+    "select",
+    "style",
+    "sweep",
+]

@@ -1,0 +1,70 @@
+"""The exceptions of anabranch, one class for each kind of error.
+
+All of them are an :class:`AnabranchError`:
+
+>>> import anabranch
+>>> try:
+...     anabranch.Scenario([anabranch.Path("10 Mbit/s", "20 parsec")])
+... except anabranch.ScenarioError as error:
+...     print(error.message)
+...     print(error.help)
+`parsec` is not a unit of time
+write for example `20 ms`; the units are ns, us, ms, s and min
+"""
+
+from __future__ import annotations
+
+__all__ = ["AnabranchError", "RunError", "ScenarioError", "SchedulerError", "SweepError"]
+
+
+class AnabranchError(Exception):
+    """The base class of all errors of this package."""
+
+
+class ScenarioError(AnabranchError, ValueError):
+    """A scenario or a plan is not valid.
+
+    ``str(error)`` shows the line and marks the place, as the command does.
+    """
+
+    message: str
+    """The problem, in a sentence."""
+    file: str | None
+    """The file; for a scenario from Python the part of it, such as ``scenario`` or ``setting``."""
+    line: int | None
+    """The line, from 1."""
+    column: int | None
+    """The column in characters, from 1."""
+    help: str | None
+    """A valid alternative."""
+
+    def __init__(
+        self,
+        text: str,
+        message: str | None = None,
+        file: str | None = None,
+        line: int | None = None,
+        column: int | None = None,
+        help: str | None = None,  # noqa: A002
+    ) -> None:
+        super().__init__(text, message, file, line, column, help)
+        self.message = text if message is None else message
+        self.file = file
+        self.line = line
+        self.column = column
+        self.help = help
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class RunError(AnabranchError, RuntimeError):
+    """A simulation failed."""
+
+
+class SchedulerError(AnabranchError, TypeError):
+    """A scheduler in Python cannot be used, or its answer is no decision."""
+
+
+class SweepError(AnabranchError, RuntimeError):
+    """The directory of a sweep cannot be used."""

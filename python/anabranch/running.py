@@ -1,0 +1,89 @@
+"""Single runs."""
+
+from __future__ import annotations
+
+import html
+import json
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from anabranch import _anabranch, _progress, scenario
+from anabranch._anabranch import Table
+from anabranch.comparison import threads
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from anabranch._progress import Progress
+    from anabranch._toml import Value
+
+__all__ = ["Run", "run"]
+
+
+class Run:
+    """The result of :func:`run`.
+
+    ``print(result)`` is the command's table; ``polars.DataFrame(result)`` has a row for each flow.
+    """
+
+    def __init__(self, inner: _anabranch.Run) -> None:
+        self._inner = inner
+
+    @property
+    def flows(self) -> Table:
+        """A row for each flow, with the columns of ``--samples``."""
+        return self._inner.flows
+
+    @property
+    def links(self) -> Table:
+        """A row for each link and contender, with the counters of ``anabranch run --json``."""
+        return self._inner.links
+
+    @cached_property
+    def data(self) -> dict[str, Any]:
+        """The object of ``anabranch run --json``."""
+        data: dict[str, Any] = json.loads(self._inner.json())
+        return data
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.flows.__arrow_c_stream__(requested_schema)
+
+    def __repr__(self) -> str:
+        return self._inner.text.rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        return f"<pre style='line-height:1.2'>{html.escape(repr(self))}</pre>"
+
+
+def run(
+    source: scenario.Source | scenario.Scenario,
+    /,
+    *,
+    run: int | None = None,
+    schedulers: scenario.Contenders | None = None,
+    settings: Mapping[str, Value] | None = None,
+    jobs: int | None = None,
+    every_path: bool = False,
+    progress: Progress = None,
+    **keys: Value,
+) -> Run:
+    """Simulate each contender once, as ``anabranch run`` does.
+
+    With a number ``run`` it is that run of a comparison, with its seed, phases and losses.
+
+    >>> import anabranch
+    >>> result = anabranch.run([anabranch.Path("8 Mbit/s", "20 ms")], size="1 MB", schedulers=["tcp"])
+    >>> result.flows.column("delivered_bytes"), len(result.links)
+    ([1000000], 2)
+    """
+    chosen = scenario.of(source, schedulers, settings, keys)
+    with _progress.bar(progress, "runs") as update:
+        inner = _anabranch.run(
+            chosen._document,
+            chosen._contenders,
+            run=run,
+            jobs=threads(jobs, chosen),
+            every_path=every_path,
+            progress=update,
+        )
+    return Run(inner)
