@@ -169,7 +169,8 @@ impl Receiver {
 
     /// Returns the number of bytes received, in order or not; a FIN in order counts as one.
     pub fn total(&self) -> u64 {
-        self.nxt + self.out_of_order.total()
+        let holds_fin = self.fin != NO_FIN && self.out_of_order.containing(self.fin).is_some();
+        self.nxt + self.out_of_order.total() - u64::from(holds_fin)
     }
 
     /// Returns the number of missing pieces of `range`, and the first of them.
@@ -253,6 +254,9 @@ impl Receiver {
             return Arrival { advanced: false, duplicate: true };
         }
         if space.start > self.nxt {
+            // The octet of a FIN is held, and selectively acknowledged, like a byte (RFC 2018 section 3: blocks
+            // are of sequence space; Linux queues the segment of a FIN like any other).
+            let space = DataRange::new(space.start, space.end + u64::from(fin && space.end == limit));
             if self.out_of_order.is_full(space, MAX_PIECES) {
                 self.due = AckDue::Now;
                 return Arrival { advanced: false, duplicate: true };
@@ -260,7 +264,10 @@ impl Receiver {
             let mut new = 0;
             self.out_of_order.insert(space, |part| {
                 new += part.len();
-                fresh(part);
+                let payload = DataRange::new(part.start, part.end.min(limit));
+                if !payload.is_empty() {
+                    fresh(payload);
+                }
             });
             if new == 0 && !space.is_empty() {
                 self.dsack = space;
@@ -747,5 +754,40 @@ mod tests {
         assert_eq!(again, Arrival { advanced: false, duplicate: true });
         assert_eq!((receiver.due(), receiver.has_blocks()), (AckDue::Now, false));
         assert!(receiver.finished());
+    }
+
+    #[test]
+    fn a_fin_after_a_hole_occupies_one_octet_of_a_block_and_none_of_the_stream() {
+        let mut receiver = receiver();
+        let block = |start: u64, end: u64| (Seq(u32::MAX).add(start), Seq(u32::MAX).add(end));
+        let fin = |receiver: &mut Receiver, start, end| {
+            let mut fresh = Vec::new();
+            let range = DataRange::new(start, end);
+            let arrival = receiver.arrive(Time::ZERO, range, true, false, |part| fresh.push(part));
+            (arrival, fresh)
+        };
+        // Alone, without payload.
+        let (arrival, fresh) = fin(&mut receiver, 201, 201);
+        assert_eq!(arrival, Arrival { advanced: false, duplicate: false });
+        assert!(fresh.is_empty());
+        assert_eq!((receiver.nxt(), receiver.finished(), receiver.total()), (1, false, 1));
+        assert_eq!(receiver.blocks(4).as_slice(), [block(201, 202)]);
+        receiver.on_ack_sent();
+        // The same again is a duplicate; with payload before it, the payload alone is new.
+        let (arrival, fresh) = fin(&mut receiver, 201, 201);
+        assert!(arrival.duplicate && fresh.is_empty());
+        assert_eq!(receiver.blocks(4).as_slice(), [block(201, 202), block(201, 202)]);
+        receiver.on_ack_sent();
+        let (arrival, fresh) = fin(&mut receiver, 151, 201);
+        assert!(!arrival.duplicate);
+        assert_eq!(fresh, [DataRange::new(151, 201)]);
+        assert_eq!(receiver.blocks(4).as_slice(), [block(151, 202)]);
+        assert_eq!(receiver.total(), 51);
+        // Nothing after the FIN is accepted, and its octet is no byte of the stream.
+        assert_eq!(arrive(&mut receiver, 101, 250), [DataRange::new(101, 151)]);
+        assert_eq!(receiver.blocks(4).as_slice(), [block(101, 202)]);
+        assert_eq!(arrive(&mut receiver, 1, 101), [DataRange::new(1, 101)]);
+        assert_eq!((receiver.nxt(), receiver.total()), (202, 202));
+        assert!(receiver.finished() && !receiver.has_blocks());
     }
 }

@@ -351,6 +351,30 @@ fn one_sacked_segment_waits_for_the_reordering_window() {
     assert_eq!(counters(&s).recoveries, 1);
 }
 
+// The octet of a FIN is selectively acknowledged like a byte: it shows that the end of the stream was lost, so
+// that the sender does not wait for its timeout, and the FIN is not repeated.
+#[test]
+fn a_selectively_acknowledged_fin_repairs_the_end_of_the_stream() {
+    let mut s = Script::client(rack());
+    s.inject(ack(0, 1));
+    s.write(3000);
+    s.expect_data(0, 1, 3);
+    s.close();
+    s.expect(seg(0).flags(FA).seq(3001));
+    s.advance(10);
+    s.inject(ack(0, 2001).sack(&[(3001, 3002)]));
+    s.advance_us(2499);
+    s.expect_nothing();
+    s.advance_us(1);
+    s.expect(data(0, 2001, 1000));
+    assert_eq!((counters(&s).recoveries, counters(&s).timeouts), (1, 0));
+    s.advance(10);
+    s.inject(ack(0, 3002));
+    assert!(s.events.contains(&anabranch_stack::event::Event::AllAcked));
+    s.advance(5000);
+    s.expect_nothing();
+}
+
 // RFC 8985 section 6.2, step 3: a segment that arrives late without a retransmission was reordered: from then
 // on three are not enough to skip the window.
 #[test]

@@ -336,7 +336,7 @@ fn a_plain_tcp_goes_on_after_the_peers_fin() {
 fn a_fin_waits_for_the_data_before_it() {
     let mut s = Script::server(plain());
     s.inject(data(0, 101, 100).flags(FA));
-    s.expect(ack(0, 1));
+    s.expect(ack(0, 1).sack(&[(101, 202)]));
     assert!(!s.events.contains(&Event::PeerClosed));
     s.inject(data(0, 1, 100));
     s.expect(ack(0, 202));
@@ -344,6 +344,23 @@ fn a_fin_waits_for_the_data_before_it() {
     s.inject(data(0, 202, 100));
     s.sent();
     assert_eq!(s.stats().received, 200);
+}
+
+// RFC 2018 section 3: a FIN is selectively acknowledged without payload too, and with what arrives before it.
+#[test]
+fn a_fin_after_a_hole_is_selectively_acknowledged() {
+    let mut s = Script::server(plain());
+    s.inject(seg(0).flags(FA).seq(301).ack(1));
+    s.expect(ack(0, 1).sack(&[(301, 302)]));
+    s.inject(data(0, 101, 100));
+    s.expect(ack(0, 1).sack(&[(101, 201), (301, 302)]));
+    s.inject(data(0, 201, 100));
+    s.expect(ack(0, 1).sack(&[(101, 302)]));
+    assert!(!s.events.contains(&Event::PeerClosed));
+    s.inject(data(0, 1, 100));
+    s.expect(ack(0, 302));
+    assert!(s.events.contains(&Event::PeerClosed));
+    assert_eq!(s.stats().received, 300);
 }
 
 // RFC 6298, RFC 9293 section 3.10.4: a lost FIN is retransmitted.
