@@ -4,8 +4,8 @@
 mod common;
 
 use anabranch_link::{
-    Aqm, Codel, CrossTraffic, DropReason, Effect, FqCodel, Label, Link, LinkConfig, Polled, Pushed,
-    QueueLimit, Red, TokenBucket,
+    Aqm, Change, Codel, CrossTraffic, DropReason, Effect, FqCodel, Label, Link, LinkConfig, Polled, Pushed,
+    QueueLimit, Red, Step, TokenBucket, WhenDown,
 };
 use anabranch_units::{Duration, Rate, Time};
 use common::MS;
@@ -181,6 +181,33 @@ fn a_sparse_flow_overtakes_a_bulk_flow_and_two_bulk_flows_share_equally() {
     );
 }
 
+/// Two flows that send by turns, each just after its queue has become empty, do not starve a bulk flow: an empty queue is
+/// an old one before it may be a new one again (RFC 8290 section 4.2).
+#[test]
+fn flows_that_return_at_the_right_time_do_not_starve_others() {
+    let mut fq = link(|config| {
+        config.aqm = Aqm::FqCodel(FqCodel::default());
+        config.queue = QueueLimit::Packets(10_000);
+    });
+    for n in 0..300 {
+        let _ = fq.push_as(Time::ZERO, 1000 + n, FULL, flow(1));
+    }
+    let mut sent = [0; 2];
+    for turn in 0..200 {
+        // Before each departure there is a packet of a flow that was not the last.
+        let now = Time::ZERO + Duration(SLOT.0 * turn + SLOT.0 / 2);
+        while let Some(polled) = fq.poll(now) {
+            let Polled::Arrived(arrival) = polled else { continue };
+            sent[usize::from(arrival.packet < 1000)] += 1;
+        }
+        // Once the queue of the bulk flow is an old one.
+        if turn > 5 {
+            let _ = fq.push_as(now, 0, FULL, flow(2 + turn % 2));
+        }
+    }
+    assert!(sent[0] > 50 && sent[1] > 50, "{sent:?}");
+}
+
 #[test]
 fn a_full_fq_codel_drops_from_the_longest_queue() {
     let mut fq = link(|config| {
@@ -238,6 +265,26 @@ fn a_shaper_passes_the_burst_at_the_rate_of_the_link_and_the_rest_at_its_own() {
         let slow = Time::ZERO + base + SLOT + Duration(6 * MS * n.saturating_sub(20));
         assert_eq!(*at, fast.max(slow), "packet {n}");
     }
+}
+
+/// The second packet needs 6 ms of tokens; at 2 ms the rate doubles, and from 3 to 4 ms the link is down.
+#[test]
+fn a_packet_that_waits_for_tokens_goes_on_waiting_when_the_link_changes() {
+    let mut shaped = link(|config| {
+        config.shaper = Some(TokenBucket { rate: Rate::from_mbps(2), burst: 1500 });
+        config.when_down = WhenDown::Keep;
+        let step = |at, change| Step { at: Time::from_millis(at), change };
+        let (up, down) = (step(4, Change::Up), step(3, Change::Down));
+        config.timeline = vec![step(2, Change::Rate(Rate::from_mbps(20))), down, up];
+    });
+    for n in 0..2 {
+        assert_eq!(shaped.push(Time::ZERO, n, FULL), Pushed::Queued);
+    }
+    let mut arrivals = Vec::new();
+    while let Some(at) = shaped.next_event().armed() {
+        arrivals.extend(std::iter::from_fn(|| shaped.poll(at)).map(|_| at));
+    }
+    assert_eq!(arrivals, [Time(11_200_000), Time(16_600_000)]);
 }
 
 /// 60 % of the link for one second.
@@ -316,7 +363,7 @@ proptest! {
         let bucket = TokenBucket { rate, burst };
         let mut config = LinkConfig { policer: None, shaper: None, jitter: None, reordering: None, duplicate: 0.0, ..config };
         *(if shaped { &mut config.shaper } else { &mut config.policer }) = Some(bucket);
-        (config.timeline, config.redraws, config.aqm) = (Vec::new(), Vec::new(), Aqm::DropTail);
+        config.aqm = Aqm::DropTail;
         let arrivals = common::arrivals(&common::run(&config, 1, &offers));
         let size = |packet: u32| u64::from(offers[packet as usize - 1].1);
         for (first, &(_, from)) in arrivals.iter().enumerate() {

@@ -184,8 +184,9 @@ fn redraw() -> impl Strategy<Value = Redraw> {
     })
 }
 
-/// Returns links as [`any_link`] does, with queue management, token buckets, cross traffic and redraws.
+/// Returns links as [`any_link`] or [`simple_link`] do, with queue management, token buckets, cross traffic and redraws.
 pub fn managed_link() -> impl Strategy<Value = LinkConfig> {
+    let base = prop_oneof![2 => any_link(), 1 => simple_link()];
     let more = (
         aqm(),
         prop::option::weighted(0.3, bucket()),
@@ -193,7 +194,7 @@ pub fn managed_link() -> impl Strategy<Value = LinkConfig> {
         prop::collection::vec(cross_traffic(), 0..3),
         prop::collection::vec(redraw(), 0..3),
     );
-    (any_link(), more).prop_map(|(config, (aqm, policer, shaper, cross_traffic, redraws))| LinkConfig {
+    (base, more).prop_map(|(config, (aqm, policer, shaper, cross_traffic, redraws))| LinkConfig {
         aqm,
         policer,
         shaper,
