@@ -223,7 +223,10 @@ class Reference(unittest.TestCase):
         checked = 0
         for (further, command, _), keys in zip(tables, documented):
             if further:
-                self.assertEqual(keys, flatten(json.loads(self.output(command))) - usual, command)
+                found = flatten(json.loads(self.output(command))) - usual
+                # An empty list has no keys of its own.
+                found = {key for key in found if not any(other.startswith(f"{key}[]") for other in usual)}
+                self.assertEqual(keys, found, command)
                 checked += 1
         self.assertGreaterEqual(checked, 2)
 
