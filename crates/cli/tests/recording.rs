@@ -79,12 +79,14 @@ fn the_tables_agree_with_the_results_which_are_those_without_a_recording() {
         let of_run = plain.as_array().unwrap().iter().filter(|flow| flow["scheduler"] == scheduler);
         let (events, subflows) = (table("events"), table("subflows"));
         for (row, flow) in table("flows").iter().zip(of_run) {
-            let id = &row["flow"];
+            let (id, direction) = (&row["flow"], &row["direction"]);
+            assert_eq!(direction, "down");
             assert_eq!(number(row, "fct_ns") as f64 / 1e9, flow["fct_s"].as_f64().unwrap());
             assert_eq!(number(row, "data_segments"), flow["data_segments"].as_u64().unwrap());
             let of = |event: &str| {
-                let same =
-                    |row: &&Row| &row["flow"] == id && row["direction"] == "up" && row["event"] == event;
+                let same = |row: &&Row| {
+                    &row["flow"] == id && &row["direction"] == direction && row["event"] == event
+                };
                 events.iter().filter(same).collect::<Vec<_>>()
             };
             let bytes = |rows: &[&Row]| {
@@ -106,9 +108,8 @@ fn the_tables_agree_with_the_results_which_are_those_without_a_recording() {
             assert!(of("lost").len() as u64 <= lost && (lost == 0) == of("lost").is_empty());
             let last = of("received").iter().map(|row| number(row, "t_ns")).max().unwrap();
             assert_eq!(last, number(row, "start_ns") + number(row, "fct_ns"));
-            let xpl =
-                std::fs::read_to_string(directory.join(format!("flow-{}.up.xpl", number(row, "flow") + 1)));
-            let xpl = xpl.unwrap();
+            let name = format!("flow-{}.{direction}.xpl", number(row, "flow") + 1);
+            let xpl = std::fs::read_to_string(directory.join(name)).unwrap();
             assert_eq!(xpl.matches("uarrow").count() as u64, number(row, "data_segments"));
             assert!(xpl.starts_with("timeval unsigned\ntitle\n") && xpl.ends_with("\ngo\n"));
         }
@@ -117,7 +118,7 @@ fn the_tables_agree_with_the_results_which_are_those_without_a_recording() {
         assert!(windows.iter().any(|row| row["subflow"] == "1" && number(row, "cwnd_bytes") > 14_000));
         // There is loss, so that there is a threshold.
         assert!(windows.iter().any(|row| !row["ssthresh_bytes"].is_empty()));
-        assert!(table("queues").iter().any(|row| row["link"] == "wifi.up" && number(row, "max_bytes") > 0));
+        assert!(table("queues").iter().any(|row| row["link"] == "wifi.down" && number(row, "max_bytes") > 0));
     }
 }
 

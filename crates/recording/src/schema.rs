@@ -195,7 +195,7 @@ pub const TABLES: [TableSchema; 6] = [
     },
     TableSchema {
         name: "decisions",
-        about: "The decisions of the scheduler. It is not called while a connection has one subflow. Repeated waits \
+        about: "The decisions of the scheduler. It is not called while a connection has one subflow, unless it chooses subflows itself. Repeated waits \
                 for the same reason are one row.",
         columns: &[
             T_NS,

@@ -81,7 +81,7 @@ pub struct Column {
     pub name: String,
     /// The type of its values.
     pub kind: Kind,
-    /// True if Parquet stores the differences of successive whole numbers ([`Column::dense`]).
+    /// True in tables of many rows ([`Column::dense`]).
     pub dense: bool,
     /// True if every row has a value ([`Column::required`]).
     pub required: bool,
@@ -93,8 +93,8 @@ impl Column {
         Column { name: name.into(), kind, dense: false, required: false }
     }
 
-    /// Returns the column for whole numbers that are near those of the row before, such as times: Parquet
-    /// stores the differences, and no dictionary. Has no effect on other types and formats.
+    /// Returns the column for a table of many rows, such as a time series, which takes less time: Parquet stores the
+    /// differences of successive whole numbers instead of a dictionary, and no statistics of other types.
     #[must_use]
     pub fn dense(self) -> Column {
         Column { dense: true, ..self }

@@ -111,8 +111,12 @@ impl<W: Write + Send> ParquetTable<W> {
         let mut properties = WriterProperties::builder()
             .set_created_by("anabranch".to_owned())
             .set_compression(Compression::SNAPPY);
-        for column in columns.iter().filter(|column| column.dense && column.kind == Kind::Integer) {
+        for column in columns.iter().filter(|column| column.dense) {
             let path = ColumnPath::from(column.name.as_str());
+            if column.kind != Kind::Integer {
+                properties = properties.set_column_statistics_enabled(path, EnabledStatistics::None);
+                continue;
+            }
             properties = properties
                 .set_column_dictionary_enabled(path.clone(), false)
                 .set_column_encoding(path.clone(), Encoding::DELTA_BINARY_PACKED)
