@@ -30,6 +30,8 @@ pub(crate) struct Recorder<'a> {
     links: Vec<LinkSeries>,
     /// By host, then by the connection's place.
     connections: Vec<Vec<Option<Connection>>>,
+    /// Data that has arrived with the segment that opens a connection, before its flow is known.
+    early: Vec<(Time, Scope, SubflowId, DataRange)>,
     interval: Duration,
     /// Called with success or failure at the end.
     done: Box<dyn FnOnce(bool) + 'a>,
@@ -116,6 +118,7 @@ impl<'a> Recorder<'a> {
             directions: run.flows.iter().map(|flow| flow.direction).collect(),
             links: links.collect(),
             connections: run.network.hosts().iter().map(|_| Vec::new()).collect(),
+            early: Vec::new(),
             interval,
             done,
         }
@@ -133,13 +136,25 @@ impl<'a> Recorder<'a> {
         if let Some(mut ended) = ended {
             ended.finish(&mut self.tables);
         }
+        for (time, of, subflow, range) in core::mem::take(&mut self.early) {
+            if of == scope {
+                self.on_stack(time, scope, &StackEvent::Arrived { subflow, range });
+            }
+        }
     }
 
     #[inline]
     fn on_stack(&mut self, now: Time, scope: Scope, event: &StackEvent<'_>) {
         let place = scope.connection.place();
         let known = self.connections[scope.host.index()].get_mut(place).and_then(Option::as_mut);
-        let Some(connection) = known.filter(|known| known.id == scope.connection) else { return };
+        let Some(connection) = known.filter(|known| known.id == scope.connection) else {
+            if let StackEvent::Arrived { subflow, range } = *event {
+                // The flow is known at the same time, if at all.
+                self.early.retain(|early| early.0 == now);
+                self.early.push((now, scope, subflow, range));
+            }
+            return;
+        };
         let (flow, end) = (connection.flow, connection.end);
         let mut data =
             Data { tables: &mut self.tables, xpl: self.xpl.as_mut(), now, flow, direction: sent_by(end) };

@@ -15,6 +15,8 @@ pub struct ColumnSchema {
     pub name: &'static str,
     /// Its type.
     pub kind: Kind,
+    /// True if every row has a value.
+    pub required: bool,
     /// Its meaning.
     pub about: &'static str,
 }
@@ -34,28 +36,39 @@ impl TableSchema {
     /// Returns the columns for a writer.
     pub(crate) fn columns(&self) -> Vec<Column> {
         // Whole numbers of one event are near those of the event before.
-        self.columns.iter().map(|column| Column::new(column.name, column.kind).dense()).collect()
+        let column = |column: &ColumnSchema| Column {
+            required: column.required,
+            ..Column::new(column.name, column.kind).dense()
+        };
+        self.columns.iter().map(column).collect()
     }
 }
 
 const fn integer(name: &'static str, about: &'static str) -> ColumnSchema {
-    ColumnSchema { name, kind: Kind::Integer, about }
+    ColumnSchema { name, kind: Kind::Integer, required: false, about }
 }
 
 const fn text(name: &'static str, about: &'static str) -> ColumnSchema {
-    ColumnSchema { name, kind: Kind::Text, about }
+    ColumnSchema { name, kind: Kind::Text, required: false, about }
 }
 
 const fn number(name: &'static str, about: &'static str) -> ColumnSchema {
-    ColumnSchema { name, kind: Kind::Number, about }
+    ColumnSchema { name, kind: Kind::Number, required: false, about }
 }
 
-const T_NS: ColumnSchema = integer("t_ns", "time since the start of the run");
-const FLOW: ColumnSchema = integer("flow", "the flow, from 0: a row of `flows`");
-const SUBFLOW: ColumnSchema =
-    integer("subflow", "the subflow of that flow, from 0; an ended one may give its number to another");
+/// Returns the column without missing values.
+const fn always(column: ColumnSchema) -> ColumnSchema {
+    ColumnSchema { required: true, ..column }
+}
+
+const T_NS: ColumnSchema = always(integer("t_ns", "time since the start of the run"));
+const FLOW: ColumnSchema = always(integer("flow", "the flow, from 0: a row of `flows`"));
+const SUBFLOW: ColumnSchema = always(integer(
+    "subflow",
+    "the subflow of that flow, from 0; an ended one may give its number to another",
+));
 const DIRECTION: ColumnSchema =
-    text("direction", "the stream: `up` is sent by the client of the flow, `down` by its server");
+    always(text("direction", "the stream: `up` is sent by the client of the flow, `down` by its server"));
 
 /// The position of each table in [`TABLES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,12 +150,12 @@ pub const TABLES: [TableSchema; 6] = [
             FLOW,
             DIRECTION,
             SUBFLOW,
-            integer("cwnd_bytes", "congestion window"),
+            always(integer("cwnd_bytes", "congestion window")),
             integer("ssthresh_bytes", "slow-start threshold; missing while it is infinite"),
-            integer("inflight_bytes", "bytes in flight by the sender's estimate"),
+            always(integer("inflight_bytes", "bytes in flight by the sender's estimate")),
             integer("srtt_us", "smoothed RTT"),
             integer("pacing_bps", "pacing rate; missing without pacing"),
-            integer("peer_window_bytes", "the peer's receive window after its data acknowledgement"),
+            always(integer("peer_window_bytes", "the peer's receive window after its data acknowledgement")),
         ],
     },
     TableSchema {
@@ -151,11 +164,14 @@ pub const TABLES: [TableSchema; 6] = [
                 interval between rows, the last two columns cover the packets since the row before.",
         columns: &[
             T_NS,
-            text("link", "the link, such as `wifi.up`"),
-            integer("queue_bytes", "bytes in the queue, the packet in service included"),
-            integer("queue_packets", "packets in the queue, the one in service included"),
-            integer("max_bytes", "the maximum of `queue_bytes` since the row before"),
-            integer("dropped_packets", "packets dropped by the link since the row before, for any reason"),
+            always(text("link", "the link, such as `wifi.up`")),
+            always(integer("queue_bytes", "bytes in the queue, the packet in service included")),
+            always(integer("queue_packets", "packets in the queue, the one in service included")),
+            always(integer("max_bytes", "the maximum of `queue_bytes` since the row before")),
+            always(integer(
+                "dropped_packets",
+                "packets dropped by the link since the row before, for any reason",
+            )),
         ],
     },
     TableSchema {
@@ -166,11 +182,11 @@ pub const TABLES: [TableSchema; 6] = [
             FLOW,
             DIRECTION,
             SUBFLOW,
-            text(
+            always(text(
                 "event",
                 "`sent` for the first time, `retransmitted`, `reinjected` (another subflow has carried it), `probe`; \
                  `received` (the first copy); `lost`, `undone` (the losses of the subflow were none); `data_acked`",
-            ),
+            )),
             integer("from_bytes", "the first offset of the data"),
             integer("to_bytes", "the offset after the data; for `data_acked` the DATA_ACK"),
             integer("window_edge_bytes", "the right edge of the peer's window, for `data_acked`"),
@@ -179,21 +195,21 @@ pub const TABLES: [TableSchema; 6] = [
     },
     TableSchema {
         name: "decisions",
-        about: "The decisions of the scheduler. It is not called while a connection has one subflow. Repeated waits \
+        about: "The decisions of the scheduler. It is not called while a connection has one subflow, unless it chooses subflows itself. Repeated waits \
                 for the same reason are one row.",
         columns: &[
             T_NS,
             FLOW,
             DIRECTION,
-            text("decision", "`assign`, `recall` or `wait`"),
+            always(text("decision", "`assign`, `recall` or `wait`")),
             integer("subflow", "the subflow of the data"),
             text("kind", "for `assign`: `new`, `copy` or `reinject`"),
             integer("from_bytes", "the first offset of the data"),
             integer("to_bytes", "the offset after the data"),
-            text(
+            always(text(
                 "rule",
                 "the reason, such as `lowest_rtt`; its page in docs/schedulers describes the scores",
-            ),
+            )),
             number("score", "the score of the chosen subflow in the rule's measure, if it has one"),
             number("other_score", "the best score of the other candidates"),
             integer("until_ns", "for `wait`: the time at which to ask again, if there is one"),
@@ -217,7 +233,8 @@ pub fn markdown() -> String {
                 Kind::Number => "number",
                 Kind::Flag => "flag",
             };
-            let _ = writeln!(page, "| `{}` | {kind} | {} |", column.name, column.about);
+            let null = if column.required { "" } else { " or null" };
+            let _ = writeln!(page, "| `{}` | {kind}{null} | {} |", column.name, column.about);
         }
         page.push('\n');
     }

@@ -81,21 +81,29 @@ pub struct Column {
     pub name: String,
     /// The type of its values.
     pub kind: Kind,
-    /// True if Parquet stores the differences of successive whole numbers ([`Column::dense`]).
+    /// True in tables of many rows ([`Column::dense`]).
     pub dense: bool,
+    /// True if every row has a value ([`Column::required`]).
+    pub required: bool,
 }
 
 impl Column {
     /// Returns a column of this name and type.
     pub fn new(name: impl Into<String>, kind: Kind) -> Column {
-        Column { name: name.into(), kind, dense: false }
+        Column { name: name.into(), kind, dense: false, required: false }
     }
 
-    /// Returns the column for whole numbers that are near those of the row before, such as times: Parquet
-    /// stores the differences, and no dictionary. Has no effect on other types and formats.
+    /// Returns the column for a table of many rows, such as a time series, which takes less time: Parquet stores the
+    /// differences of successive whole numbers instead of a dictionary, and no statistics of other types.
     #[must_use]
     pub fn dense(self) -> Column {
         Column { dense: true, ..self }
+    }
+
+    /// Returns the column for values of which none is missing, which Parquet stores in less time.
+    #[must_use]
+    pub fn required(self) -> Column {
+        Column { required: true, ..self }
     }
 }
 
@@ -117,9 +125,10 @@ pub enum Cell<'a> {
 }
 
 impl Cell<'_> {
-    fn fits(&self, kind: Kind) -> bool {
+    fn fits(&self, Column { kind, required, .. }: &Column) -> bool {
+        let kind = *kind;
         match self {
-            Cell::Missing => true,
+            Cell::Missing => !required,
             Cell::Text(_) | Cell::Name(_) => kind == Kind::Text,
             Cell::Integer(_) => kind == Kind::Integer,
             Cell::Number(_) => kind == Kind::Number,
@@ -184,10 +193,9 @@ impl<W: Write + Send> Table<W> {
         if cells.len() != self.columns.len() {
             return Err(invalid(format!("{} cells for {} columns", cells.len(), self.columns.len())));
         }
-        if let Some((column, _)) =
-            self.columns.iter().zip(cells).find(|(column, cell)| !cell.fits(column.kind))
-        {
-            return Err(invalid(format!("a value of column `{}` has another type", column.name)));
+        if let Some((column, _)) = self.columns.iter().zip(cells).find(|(column, cell)| !cell.fits(column)) {
+            let fault = if column.required { "is missing or has another type" } else { "has another type" };
+            return Err(invalid(format!("a value of column `{}` {fault}", column.name)));
         }
         match &mut self.writer {
             Writer::Parquet(table) => table.row(cells),

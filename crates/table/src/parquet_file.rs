@@ -22,6 +22,7 @@ pub(crate) struct ParquetTable<W: Write + Send> {
 /// of 1).
 struct Values {
     present: Vec<i16>,
+    required: bool,
     values: Typed,
 }
 
@@ -33,14 +34,14 @@ enum Typed {
 }
 
 impl Values {
-    fn new(kind: Kind) -> Values {
-        let values = match kind {
+    fn new(column: &Column) -> Values {
+        let values = match column.kind {
             Kind::Text => Typed::Text(Vec::new()),
             Kind::Integer => Typed::Integer(Vec::new()),
             Kind::Number => Typed::Number(Vec::new()),
             Kind::Flag => Typed::Flag(Vec::new()),
         };
-        Values { present: Vec::new(), values }
+        Values { present: Vec::new(), required: column.required, values }
     }
 
     fn push(&mut self, cell: Cell<'_>) {
@@ -55,7 +56,9 @@ impl Values {
             // The types were checked before, so the value is missing.
             _ => return self.present.push(0),
         }
-        self.present.push(1);
+        if !self.required {
+            self.present.push(1);
+        }
     }
 
     /// Writes the values as the next column of `group`, and clears them.
@@ -66,20 +69,21 @@ impl Values {
         fn write<T: DataType, W: Write + Send>(
             group: &mut SerializedRowGroupWriter<'_, W>,
             values: &mut Vec<T::T>,
-            present: &[i16],
+            present: Option<&[i16]>,
         ) -> Result<(), ParquetError> {
             if let Some(mut column) = group.next_column()? {
-                column.typed::<T>().write_batch(values, Some(present), None)?;
+                column.typed::<T>().write_batch(values, present, None)?;
                 column.close()?;
             }
             values.clear();
             Ok(())
         }
+        let present = (!self.required).then_some(self.present.as_slice());
         match &mut self.values {
-            Typed::Text(values) => write::<ByteArrayType, W>(group, values, &self.present),
-            Typed::Integer(values) => write::<Int64Type, W>(group, values, &self.present),
-            Typed::Number(values) => write::<DoubleType, W>(group, values, &self.present),
-            Typed::Flag(values) => write::<BoolType, W>(group, values, &self.present),
+            Typed::Text(values) => write::<ByteArrayType, W>(group, values, present),
+            Typed::Integer(values) => write::<Int64Type, W>(group, values, present),
+            Typed::Number(values) => write::<DoubleType, W>(group, values, present),
+            Typed::Flag(values) => write::<BoolType, W>(group, values, present),
         }?;
         self.present.clear();
         Ok(())
@@ -96,7 +100,7 @@ impl<W: Write + Send> ParquetTable<W> {
                 Kind::Flag => Physical::BOOLEAN,
             };
             Type::primitive_type_builder(&column.name, physical)
-                .with_repetition(Repetition::OPTIONAL)
+                .with_repetition(if column.required { Repetition::REQUIRED } else { Repetition::OPTIONAL })
                 .with_logical_type((column.kind == Kind::Text).then_some(LogicalType::String))
                 .build()
                 .map(Arc::new)
@@ -107,8 +111,12 @@ impl<W: Write + Send> ParquetTable<W> {
         let mut properties = WriterProperties::builder()
             .set_created_by("anabranch".to_owned())
             .set_compression(Compression::SNAPPY);
-        for column in columns.iter().filter(|column| column.dense && column.kind == Kind::Integer) {
+        for column in columns.iter().filter(|column| column.dense) {
             let path = ColumnPath::from(column.name.as_str());
+            if column.kind != Kind::Integer {
+                properties = properties.set_column_statistics_enabled(path, EnabledStatistics::None);
+                continue;
+            }
             properties = properties
                 .set_column_dictionary_enabled(path.clone(), false)
                 .set_column_encoding(path.clone(), Encoding::DELTA_BINARY_PACKED)
@@ -116,7 +124,7 @@ impl<W: Write + Send> ParquetTable<W> {
         }
         let writer =
             SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties.build())).map_err(failed)?;
-        let columns = columns.iter().map(|column| Values::new(column.kind)).collect();
+        let columns = columns.iter().map(Values::new).collect();
         Ok(ParquetTable { writer, columns, rows: 0 })
     }
 

@@ -1,6 +1,6 @@
 //! The bookkeeping of a segment that is sent: counters, congestion control, pacing, the observer.
 
-use anabranch_units::{Rate, Time};
+use anabranch_units::Time;
 
 use super::Connection;
 use super::transmit::Poll;
@@ -37,11 +37,6 @@ impl Connection {
         let Connection { subflows, congestion, .. } = self;
         let id = subflows[at].id();
         subflows[at].ends_train(now, len, || congestion.pacing_rate(id))
-    }
-
-    pub(super) fn pacing_rate(&self, at: usize) -> Rate {
-        let subflow = &self.subflows[at];
-        self.congestion.pacing_rate(subflow.id()).unwrap_or_else(|| subflow.default_pacing_rate())
     }
 
     /// Updates the state after a segment without data.

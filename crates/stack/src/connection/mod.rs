@@ -64,7 +64,7 @@ mod wanted;
 
 use std::sync::Arc;
 
-use anabranch_units::{Duration, Time};
+use anabranch_units::{Duration, Rate, Time};
 
 use crate::config::{Checksums, SimConfig};
 use crate::congestion::{AnyCongestion, CongestionControl};
@@ -268,6 +268,12 @@ impl Connection {
     fn refresh_window(&mut self, at: usize) {
         let subflow = &mut self.subflows[at];
         subflow.set_windows(self.congestion.window(subflow.id()));
+    }
+
+    /// Returns the pacing rate of the subflow at `at`.
+    fn pacing_rate(&self, at: usize) -> Rate {
+        let subflow = &self.subflows[at];
+        self.congestion.pacing_rate(subflow.id()).unwrap_or_else(|| subflow.default_pacing_rate())
     }
 
     /// Reports to the observer the windows of every subflow whose congestion window or threshold differs from

@@ -1,0 +1,221 @@
+//! `run --record`: tables that agree with the results, and that are complete or marked as partial.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+type Row = BTreeMap<String, String>;
+
+const PATHS: [&str; 4] = ["--path", "20Mbit/s,20ms,loss=1%,name=wifi", "--path", "10Mbit/s,60ms,name=lte"];
+/// A run that takes minutes.
+const LONG: [&str; 9] = [
+    "--path",
+    "10Gbit/s,10ms",
+    "--size",
+    "bulk",
+    "--set",
+    "traffic.duration=1000s",
+    "--scheduler",
+    "min_rtt",
+    "--record",
+];
+
+fn command(arguments: &[&str], directory: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+    command.arg("run").args(arguments).current_dir(directory);
+    command
+}
+
+fn run(arguments: &[&str], directory: &Path) -> Output {
+    command(arguments, directory).output().unwrap()
+}
+
+fn succeed(arguments: &[&str], directory: &Path) -> Vec<u8> {
+    let output = run(arguments, directory);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output.stdout
+}
+
+fn state(directory: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(directory.join("run.json")).unwrap()).unwrap()
+}
+
+fn rows(path: &Path) -> Vec<Row> {
+    csv::Reader::from_path(path).unwrap().deserialize().collect::<Result<_, _>>().unwrap()
+}
+
+/// Returns the names of the files in a directory.
+fn files(directory: &Path) -> Vec<String> {
+    let name = |entry: std::io::Result<std::fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
+    let mut names: Vec<String> = std::fs::read_dir(directory).unwrap().map(name).collect();
+    names.sort();
+    names
+}
+
+fn number(row: &Row, column: &str) -> u64 {
+    row[column].parse().unwrap_or_else(|_| panic!("{column} of {row:?}"))
+}
+
+#[test]
+fn the_tables_agree_with_the_results_which_are_those_without_a_recording() {
+    let place = tempfile::tempdir().unwrap();
+    let place = place.path();
+    let mut arguments = PATHS.to_vec();
+    arguments.extend(["--size", "300KB", "--flows", "2", "--schedulers", "min_rtt,redundant", "--json"]);
+    let flows = |bytes: Vec<u8>| serde_json::from_slice::<Value>(&bytes).unwrap()["flows"].clone();
+    let plain = flows(succeed(&arguments, place));
+    arguments.extend(["--record", "dir", "--record-format", "csv", "--record-every", "0", "--xpl"]);
+    assert_eq!(flows(succeed(&arguments, place)), plain);
+    let state = state(&place.join("dir"));
+    assert_eq!((&state["complete"], &state["reason"]), (&Value::Bool(true), &Value::Null));
+    assert_eq!(state["runs"].as_array().unwrap().len(), 2);
+    for run in state["runs"].as_array().unwrap() {
+        let scheduler = run["scheduler"].as_str().unwrap();
+        let directory = place.join("dir").join(run["directory"].as_str().unwrap());
+        let table = |name: &str| rows(&directory.join(format!("{name}.csv")));
+        let of_run = plain.as_array().unwrap().iter().filter(|flow| flow["scheduler"] == scheduler);
+        let (events, subflows) = (table("events"), table("subflows"));
+        for (row, flow) in table("flows").iter().zip(of_run) {
+            let (id, direction) = (&row["flow"], &row["direction"]);
+            assert_eq!(direction, "down");
+            assert_eq!(number(row, "fct_ns") as f64 / 1e9, flow["fct_s"].as_f64().unwrap());
+            assert_eq!(number(row, "data_segments"), flow["data_segments"].as_u64().unwrap());
+            let of = |event: &str| {
+                let same = |row: &&Row| {
+                    &row["flow"] == id && &row["direction"] == direction && row["event"] == event
+                };
+                events.iter().filter(same).collect::<Vec<_>>()
+            };
+            let bytes = |rows: &[&Row]| {
+                rows.iter().map(|row| number(row, "to_bytes") - number(row, "from_bytes")).sum()
+            };
+            // Each byte of the stream arrives once, is sent once, and is acknowledged once.
+            for event in ["sent", "received", "data_acked"] {
+                let sum: u64 = bytes(&of(event));
+                assert_eq!(sum, 300_000, "{event} of flow {id} of {scheduler}");
+            }
+            let segments: usize =
+                ["sent", "retransmitted", "reinjected", "probe"].map(|event| of(event).len()).iter().sum();
+            assert_eq!(segments as u64, number(row, "data_segments"));
+            let lost: u64 = subflows
+                .iter()
+                .filter(|row| &row["flow"] == id)
+                .map(|row| number(row, "segments_lost"))
+                .sum();
+            assert!(of("lost").len() as u64 <= lost && (lost == 0) == of("lost").is_empty());
+            let last = of("received").iter().map(|row| number(row, "t_ns")).max().unwrap();
+            assert_eq!(last, number(row, "start_ns") + number(row, "fct_ns"));
+            let name = format!("flow-{}.{direction}.xpl", number(row, "flow") + 1);
+            let xpl = std::fs::read_to_string(directory.join(name)).unwrap();
+            assert_eq!(xpl.matches("uarrow").count() as u64, number(row, "data_segments"));
+            assert!(xpl.starts_with("timeval unsigned\ntitle\n") && xpl.ends_with("\ngo\n"));
+        }
+        assert!(table("decisions").iter().any(|row| row["decision"] == "assign"));
+        let windows = table("windows");
+        assert!(windows.iter().any(|row| row["subflow"] == "1" && number(row, "cwnd_bytes") > 14_000));
+        // There is loss, so that there is a threshold.
+        assert!(windows.iter().any(|row| !row["ssthresh_bytes"].is_empty()));
+        assert!(table("queues").iter().any(|row| row["link"] == "wifi.down" && number(row, "max_bytes") > 0));
+    }
+}
+
+#[test]
+fn an_interval_thins_the_series_and_not_the_events() {
+    let place = tempfile::tempdir().unwrap();
+    let place = place.path();
+    let count = |name: &str, every: &str, table: &str| {
+        let mut arguments = PATHS.to_vec();
+        arguments.extend(["--size", "300KB", "--scheduler", "min_rtt", "--record", name]);
+        arguments.extend(["--record-format", "csv", "--record-every", every]);
+        if !place.join(name).exists() {
+            succeed(&arguments, place);
+        }
+        rows(&place.join(name).join("min_rtt").join(format!("{table}.csv"))).len()
+    };
+    assert_eq!(count("all", "0", "events"), count("few", "20ms", "events"));
+    assert!(count("all", "0", "windows") > 2 * count("few", "20ms", "windows"));
+    assert!(count("all", "0", "queues") > 2 * count("few", "20ms", "queues"));
+}
+
+#[test]
+fn a_directory_with_files_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    std::fs::write(place.path().join("mine"), "mine").unwrap();
+    let output = run(&["figure8", "--record", "."], place.path());
+    assert_eq!(output.status.code(), Some(1));
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(error.contains("it is not empty; choose another directory"), "{error}");
+    assert_eq!(files(place.path()), ["mine"]);
+}
+
+#[test]
+fn a_full_disk_is_an_error_and_the_recording_is_partial() {
+    let place = tempfile::tempdir().unwrap();
+    let place = place.path();
+    // A limit on the size of files, as a full disk: 512 blocks of 512 or 1024 bytes.
+    let script = "trap '' XFSZ; ulimit -f 512; exec \"$0\" run \"$@\"";
+    let mut sh = Command::new("sh");
+    sh.args(["-c", script, env!("CARGO_BIN_EXE_anabranch")]).args(LONG).arg("dir");
+    let output = sh.args(["--record-format", "csv"]).current_dir(place).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("cannot write dir/min_rtt/events.csv: File too large"), "{error}");
+    let state = state(&place.join("dir"));
+    assert_eq!(state["complete"], false);
+    assert!(state["reason"].as_str().unwrap().contains("File too large"), "{state}");
+    assert_eq!(state["runs"][0]["complete"], false);
+    // No table that is not whole has its name.
+    assert_eq!(files(&place.join("dir/min_rtt")), Vec::<String>::new());
+}
+
+/// Starts a long run in `dir`, and calls `end` with its process after it has written something.
+#[cfg(unix)]
+fn interrupted(place: &Path, signal: &str) -> Option<i32> {
+    let mut child =
+        command(&LONG, place).arg("dir").stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    let begun = Instant::now();
+    let written = || {
+        let entries = std::fs::read_dir(place.join("dir/min_rtt")).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.metadata().ok()).any(|metadata| metadata.len() > 100_000)
+    };
+    while !written() {
+        assert!(begun.elapsed() < Duration::from_secs(240), "nothing is written");
+        assert!(child.try_wait().unwrap().is_none());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let status = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+    assert!(status.success());
+    child.wait().unwrap().code()
+}
+
+#[cfg(unix)]
+#[test]
+fn a_killed_run_leaves_no_table_that_looks_whole() {
+    let place = tempfile::tempdir().unwrap();
+    assert_eq!(interrupted(place.path(), "-KILL"), None);
+    let state = state(&place.path().join("dir"));
+    assert_eq!((&state["complete"], &state["ended_unix_s"]), (&Value::Bool(false), &Value::Null));
+    let left = files(&place.path().join("dir/min_rtt"));
+    assert!(left.iter().all(|name| name.ends_with(".partial")), "{left:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn after_an_interrupt_the_tables_are_whole_and_the_recording_is_partial() {
+    let place = tempfile::tempdir().unwrap();
+    assert_eq!(interrupted(place.path(), "-INT"), Some(130));
+    let state = state(&place.path().join("dir"));
+    assert_eq!(
+        (&state["complete"], &state["reason"]),
+        (&Value::Bool(false), &"stopped before the end".into())
+    );
+    let tables = files(&place.path().join("dir/min_rtt"));
+    assert_eq!(tables.len(), 6, "{tables:?}");
+    for table in tables {
+        let bytes = std::fs::read(place.path().join("dir/min_rtt").join(&table)).unwrap();
+        assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"), "{table}");
+    }
+}
