@@ -12,7 +12,7 @@ use anabranch_stack::seq::DataRange;
 use anabranch_units::Time;
 
 use super::cause::Cause;
-use super::story::{Hop, Service, Story, Transmission};
+use super::story::{Hop, Service, Steps, Story, Transmission};
 
 /// The end of a flow that sends a stream: its request, or its data.
 type Sender = (FlowId, End);
@@ -44,6 +44,8 @@ pub(crate) struct Notes {
     /// By link: the packets inside, oldest first.
     inside: Vec<HashMap<Key, VecDeque<Id>>>,
     services: Vec<Vec<Service>>,
+    /// By flow: its data that has arrived in order.
+    progress: Vec<Steps>,
 }
 
 /// A stream while it is recorded.
@@ -69,8 +71,7 @@ impl Notes {
         self.streams.push(Stream { sender: (flow, end), story, sent: 0, assigned: Vec::new() });
     }
 
-    /// Returns the streams of a flow's client and server, without the services of links, which
-    /// [`services`](Self::services) returns.
+    /// Returns the stories of the flows.
     pub fn into_stories(mut self) -> Stories {
         for services in &mut self.services {
             services.sort_by_key(|service| service.departed);
@@ -83,12 +84,15 @@ impl Notes {
             }
         }
         let services = Arc::new(self.services);
-        let mut stories: Vec<[Option<Story>; 2]> = Vec::new();
-        stories.resize_with(self.flows.len(), || [None, None]);
+        let mut stories: Vec<FlowStory> = Vec::new();
+        stories.resize_with(self.flows.len(), FlowStory::default);
         for mut stream in self.streams {
             stream.story.services = services.clone();
             let (flow, end) = stream.sender;
-            stories[flow.index()][end as usize] = Some(stream.story);
+            stories[flow.index()].streams[end as usize] = Some(stream.story);
+        }
+        for (story, progress) in stories.iter_mut().zip(self.progress) {
+            story.progress = progress;
         }
         Stories(stories)
     }
@@ -145,6 +149,7 @@ impl Notes {
                     story.connected = story.connected.min(now);
                 }
             }
+            FlowEvent::Progress { delivered } => at(&mut self.progress, flow.index()).push(now, *delivered),
             FlowEvent::Write { end, offered, written } => {
                 if let Some(story) = self.story(flow, *end) {
                     story.offered.push(now, *offered);
@@ -172,7 +177,15 @@ impl Notes {
             }
             LinkEvent::Leave { segment, departed, .. } => {
                 let key = key(segment);
-                let id = at(&mut self.inside, link).get_mut(&key).and_then(VecDeque::pop_front);
+                // A copy made by the link brings the segment as well as the original does, and one that comes after it
+                // is not a later transmission.
+                let entered = |id: &Id| {
+                    let hops = &self.streams[id.stream].story.transmissions[id.number].hops;
+                    hops.iter().rfind(|hop| hop.link == link).is_some_and(|hop| hop.entered <= *departed)
+                };
+                let inside = at(&mut self.inside, link).get_mut(&key);
+                let id =
+                    inside.filter(|inside| inside.front().is_some_and(entered)).and_then(VecDeque::pop_front);
                 let carries = id.map(|id| (id.stream as u32, id.number as u32));
                 at(&mut self.services, link).push(Service { departed: *departed, carries });
                 self.at_hand = id.map(|id| (key, id));
@@ -263,5 +276,14 @@ impl Recorder for Notes {
     }
 }
 
-/// The streams of each flow of a run: that of the client, and that of the server.
-pub(crate) struct Stories(pub Vec<[Option<Story>; 2]>);
+/// The story of one flow.
+#[derive(Debug, Default)]
+pub(crate) struct FlowStory {
+    /// The stream of the client, and that of the server.
+    pub streams: [Option<Story>; 2],
+    /// The data of the flow that has arrived in order.
+    pub progress: Steps,
+}
+
+/// The stories of the flows of a run.
+pub(crate) struct Stories(pub Vec<FlowStory>);

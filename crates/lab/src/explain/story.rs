@@ -194,6 +194,20 @@ impl Story {
         found
     }
 
+    /// Marks segments as dropped that arrived and were not accepted, such as data before the handshake was complete: the
+    /// stream grew in order as in `actual`, and would have grown sooner with them.
+    pub fn reject_unaccepted(&mut self, actual: &Steps) {
+        loop {
+            let waits = Waits::new(self, &self.deliveries());
+            let early = waits.progress.0.iter().find(|(at, bytes)| actual.at(*at).0 < *bytes);
+            let Some((at, _)) = early else { return };
+            let Some((number, _)) = waits.carrier(actual.at(*at).0) else { return };
+            let transmission = &mut self.transmissions[number];
+            let Some(arrived) = transmission.arrived() else { return };
+            transmission.dropped = Some((arrived, false));
+        }
+    }
+
     /// Returns why `transmission` was not sent at `now`, and the time until which the reason holds.
     pub fn reason(&self, transmission: &Transmission, now: Time) -> (Cause, Time) {
         let byte = transmission.data.start;
@@ -303,7 +317,6 @@ impl Story {
     }
 
     /// Adds the time of `times` bytes that were first sent by `first` and delivered by `last`.
-    #[expect(clippy::too_many_arguments, reason = "one byte's story")]
     fn byte(
         &self,
         parts: &mut Parts,
