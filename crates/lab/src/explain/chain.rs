@@ -16,7 +16,7 @@
 use anabranch_units::{Duration, Time};
 
 use super::cause::{Cause, Parts};
-use super::story::{Hop, Service, Story, Waits};
+use super::story::{Hop, Service, Story, Transmission, Waits};
 
 /// A part of the chain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -238,7 +238,9 @@ impl Walk<'_> {
             ))
         });
         let idle = idle.min_by_key(|(idle, passed, _)| (Some(passed.link) != slowest, *idle));
-        let previous = (0..number).rev().find(|earlier| !story.transmissions[*earlier].again);
+        // A copy made by a link has a greater number than later transmissions.
+        let is_previous = |earlier: &Transmission| !earlier.again && earlier.sent <= one.sent;
+        let previous = (0..number).rev().find(|earlier| is_previous(&story.transmissions[*earlier]));
         if let Some((idle, &Passed { link, entered, charges }, earlier)) = idle {
             let since = Time(one.sent.0.saturating_sub(idle.0));
             if previous.is_none_or(|previous| story.transmissions[previous].sent <= since) {

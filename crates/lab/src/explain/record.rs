@@ -31,6 +31,15 @@ struct Id {
     number: usize,
 }
 
+/// The packets with one key inside a link.
+#[derive(Clone, Debug, Default)]
+struct Inside {
+    /// Those that have not left, oldest first, without copies that the link has made.
+    waiting: VecDeque<Id>,
+    /// The one that entered last.
+    latest: Option<Id>,
+}
+
 /// A recorder of what the stories of flows need.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Notes {
@@ -42,7 +51,7 @@ pub(crate) struct Notes {
     /// The packet that was just sent or has just left a link, and enters the next one.
     at_hand: Option<(Key, Id)>,
     /// By link: the packets inside, oldest first.
-    inside: Vec<HashMap<Key, VecDeque<Id>>>,
+    inside: Vec<HashMap<Key, Inside>>,
     services: Vec<Vec<Service>>,
     /// By flow: its data that has arrived in order.
     progress: Vec<Steps>,
@@ -173,19 +182,28 @@ impl Notes {
                 let Some((_, id)) = self.at_hand.take().filter(|at_hand| at_hand.0 == key) else { return };
                 let hop = Hop { link, entered: now, departed: None, left: None };
                 self.streams[id.stream].story.transmissions[id.number].hops.push(hop);
-                at(&mut self.inside, link).entry(key).or_default().push_back(id);
+                let inside = at(&mut self.inside, link).entry(key).or_default();
+                inside.waiting.push_back(id);
+                inside.latest = Some(id);
             }
             LinkEvent::Leave { segment, departed, .. } => {
                 let key = key(segment);
                 // A copy made by the link brings the segment as well as the original does, and one that comes after it
                 // is not a later transmission.
-                let entered = |id: &Id| {
-                    let hops = &self.streams[id.stream].story.transmissions[id.number].hops;
+                let streams = &mut self.streams;
+                let entered = |streams: &[Stream], id: &Id| {
+                    let hops = &streams[id.stream].story.transmissions[id.number].hops;
                     hops.iter().rfind(|hop| hop.link == link).is_some_and(|hop| hop.entered <= *departed)
                 };
-                let inside = at(&mut self.inside, link).get_mut(&key);
-                let id =
-                    inside.filter(|inside| inside.front().is_some_and(entered)).and_then(VecDeque::pop_front);
+                let id = at(&mut self.inside, link).get_mut(&key).and_then(|inside| {
+                    match inside.waiting.front().is_some_and(|id| entered(streams, id)) {
+                        true => inside.waiting.pop_front(),
+                        false => {
+                            let original = inside.latest.filter(|id| entered(streams, id))?;
+                            Some(copy(streams, original, link))
+                        }
+                    }
+                });
                 let carries = id.map(|id| (id.stream as u32, id.number as u32));
                 at(&mut self.services, link).push(Service { departed: *departed, carries });
                 self.at_hand = id.map(|id| (key, id));
@@ -203,7 +221,9 @@ impl Notes {
                         self.at_hand.take().filter(|at_hand| at_hand.0 == key).map(|at_hand| at_hand.1)
                     }
                     // The newest one has just been offered, and is not admitted.
-                    _ => at(&mut self.inside, link).get_mut(&key).and_then(VecDeque::pop_back),
+                    _ => {
+                        at(&mut self.inside, link).get_mut(&key).and_then(|inside| inside.waiting.pop_back())
+                    }
                 };
                 if let Some(id) = id {
                     let transmission = &mut self.streams[id.stream].story.transmissions[id.number];
@@ -245,6 +265,17 @@ impl Stream {
         self.story.transmissions.push(transmission);
         self.story.transmissions.len() - 1
     }
+}
+
+/// Adds a transmission for a copy that `link` has made of the transmission `id`.
+fn copy(streams: &mut [Stream], id: Id, link: usize) -> Id {
+    let transmissions = &mut streams[id.stream].story.transmissions;
+    let mut copy = transmissions[id.number].clone();
+    let end = copy.hops.iter().position(|hop| hop.link == link).map_or(copy.hops.len(), |hop| hop + 1);
+    copy.hops.truncate(end);
+    copy.dropped = None;
+    transmissions.push(copy);
+    Id { number: transmissions.len() - 1, ..id }
 }
 
 /// Returns the element at `index` of a list that grows up to it.

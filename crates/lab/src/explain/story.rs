@@ -147,7 +147,7 @@ pub(crate) struct Story {
     pub offered: Steps,
     /// The bytes that the send buffer has accepted so far.
     pub written: Steps,
-    /// The segments with data, in the order of sending.
+    /// The segments with data, in the order of sending, and the copies made by links.
     pub transmissions: Vec<Transmission>,
     /// What limits the connection.
     pub limits: Log,
