@@ -4,8 +4,8 @@ use anabranch_units::Duration;
 
 use super::cause::{Cause, Parts};
 use super::chain::{Charge, chain};
-use super::record::Stories;
-use super::story::{Story, Waits};
+use super::record::{FlowStory, Stories};
+use super::story::{Steps, Story, Waits};
 use crate::scenario::Direction;
 
 /// Where the time of one flow went.
@@ -26,7 +26,7 @@ pub(crate) struct Account {
 impl Account {
     /// Returns the account of the flow with the position `flow` of the run; none if no byte was delivered.
     pub fn new(stories: &mut Stories, flow: usize, direction: Direction) -> Option<Account> {
-        let [client, server] = stories.0.get_mut(flow)?;
+        let FlowStory { streams: [client, server], progress } = stories.0.get_mut(flow)?;
         let (data, request) = match direction {
             Direction::Upload => (client.as_mut()?, None),
             Direction::Download => (server.as_mut()?, Some(client.as_mut()?)),
@@ -36,10 +36,15 @@ impl Account {
             // The server's part of the time begins with its answer.
             data.start = data.offered.reached(0)?;
         }
+        data.reject_unaccepted(progress);
         let waits = Waits::new(data, &data.deliveries());
         let last = waits.delivered_bytes().checked_sub(1)?;
         let (mut charges, end) = chain(data, last, &waits)?;
         if let Some(request) = request {
+            // The server answers as soon as it has the whole request.
+            let mut arrival = Steps::default();
+            arrival.push(data.start, u64::MAX);
+            request.reject_unaccepted(&arrival);
             let waits = Waits::new(request, &request.deliveries());
             let last = waits.delivered_bytes().checked_sub(1)?;
             let (before, answered) = chain(request, last, &waits)?;

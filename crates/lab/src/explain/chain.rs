@@ -16,7 +16,7 @@
 use anabranch_units::{Duration, Time};
 
 use super::cause::{Cause, Parts};
-use super::story::{Hop, Service, Story, Waits};
+use super::story::{Hop, Service, Story, Transmission, Waits};
 
 /// A part of the chain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,6 +55,8 @@ struct Walk<'a> {
     story: &'a Story,
     charges: Vec<Charge>,
     now: Time,
+    /// The time at which the walk came to the present transmission.
+    since: Time,
     passed: Vec<Passed>,
 }
 
@@ -64,7 +66,7 @@ pub(crate) fn chain(story: &Story, byte: u64, waits: &Waits) -> Option<(Vec<Char
     let (number, _) = waits.carrier(byte)?;
     let arrived = story.transmissions[number].arrived()?;
     let end = waits.delivered(byte);
-    let mut walk = Walk { story, charges: Vec::new(), now: end, passed: Vec::new() };
+    let mut walk = Walk { story, charges: Vec::new(), now: end, since: end, passed: Vec::new() };
     let mut blocked = Vec::new();
     waits.each(byte, arrived, end, |cause, span, carrier| {
         let one = &story.transmissions[carrier];
@@ -140,8 +142,16 @@ impl Walk<'_> {
     }
 
     fn run(&mut self, mut point: Point) {
+        let mut visited = None;
         while let Some(next) = self.step(point) {
             point = next;
+            let (Point::Arrived { number, .. }
+            | Point::InService { number, .. }
+            | Point::Dropped { number, .. }
+            | Point::Sent { number }) = point;
+            if visited != Some(number) {
+                (visited, self.since) = (Some(number), self.now);
+            }
         }
     }
 
@@ -220,10 +230,17 @@ impl Walk<'_> {
             let place =
                 story.services.get(passed.link)?.partition_point(|one| one.departed <= passed.entered);
             let (earlier, service) = self.own_before(passed.link, place)?;
-            Some((passed.entered.since(service.departed), passed, earlier))
+            // Every transmission is met at an earlier time than the one before, so that the walk ends.
+            (service.departed < self.since).then_some((
+                passed.entered.since(service.departed),
+                passed,
+                earlier,
+            ))
         });
         let idle = idle.min_by_key(|(idle, passed, _)| (Some(passed.link) != slowest, *idle));
-        let previous = (0..number).rev().find(|earlier| !story.transmissions[*earlier].again);
+        // A copy made by a link has a greater number than later transmissions.
+        let is_previous = |earlier: &Transmission| !earlier.again && earlier.sent <= one.sent;
+        let previous = (0..number).rev().find(|earlier| is_previous(&story.transmissions[*earlier]));
         if let Some((idle, &Passed { link, entered, charges }, earlier)) = idle {
             let since = Time(one.sent.0.saturating_sub(idle.0));
             if previous.is_none_or(|previous| story.transmissions[previous].sent <= since) {

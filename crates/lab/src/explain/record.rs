@@ -12,7 +12,7 @@ use anabranch_stack::seq::DataRange;
 use anabranch_units::Time;
 
 use super::cause::Cause;
-use super::story::{Hop, Service, Story, Transmission};
+use super::story::{Hop, Service, Steps, Story, Transmission};
 
 /// The end of a flow that sends a stream: its request, or its data.
 type Sender = (FlowId, End);
@@ -31,6 +31,15 @@ struct Id {
     number: usize,
 }
 
+/// The packets with one key inside a link.
+#[derive(Clone, Debug, Default)]
+struct Inside {
+    /// Those that have not left, oldest first, without copies that the link has made.
+    waiting: VecDeque<Id>,
+    /// The one that entered last.
+    latest: Option<Id>,
+}
+
 /// A recorder of what the stories of flows need.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Notes {
@@ -42,8 +51,10 @@ pub(crate) struct Notes {
     /// The packet that was just sent or has just left a link, and enters the next one.
     at_hand: Option<(Key, Id)>,
     /// By link: the packets inside, oldest first.
-    inside: Vec<HashMap<Key, VecDeque<Id>>>,
+    inside: Vec<HashMap<Key, Inside>>,
     services: Vec<Vec<Service>>,
+    /// By flow: its data that has arrived in order.
+    progress: Vec<Steps>,
 }
 
 /// A stream while it is recorded.
@@ -69,8 +80,7 @@ impl Notes {
         self.streams.push(Stream { sender: (flow, end), story, sent: 0, assigned: Vec::new() });
     }
 
-    /// Returns the streams of a flow's client and server, without the services of links, which
-    /// [`services`](Self::services) returns.
+    /// Returns the stories of the flows.
     pub fn into_stories(mut self) -> Stories {
         for services in &mut self.services {
             services.sort_by_key(|service| service.departed);
@@ -83,12 +93,15 @@ impl Notes {
             }
         }
         let services = Arc::new(self.services);
-        let mut stories: Vec<[Option<Story>; 2]> = Vec::new();
-        stories.resize_with(self.flows.len(), || [None, None]);
+        let mut stories: Vec<FlowStory> = Vec::new();
+        stories.resize_with(self.flows.len(), FlowStory::default);
         for mut stream in self.streams {
             stream.story.services = services.clone();
             let (flow, end) = stream.sender;
-            stories[flow.index()][end as usize] = Some(stream.story);
+            stories[flow.index()].streams[end as usize] = Some(stream.story);
+        }
+        for (story, progress) in stories.iter_mut().zip(self.progress) {
+            story.progress = progress;
         }
         Stories(stories)
     }
@@ -145,6 +158,7 @@ impl Notes {
                     story.connected = story.connected.min(now);
                 }
             }
+            FlowEvent::Progress { delivered } => at(&mut self.progress, flow.index()).push(now, *delivered),
             FlowEvent::Write { end, offered, written } => {
                 if let Some(story) = self.story(flow, *end) {
                     story.offered.push(now, *offered);
@@ -168,11 +182,28 @@ impl Notes {
                 let Some((_, id)) = self.at_hand.take().filter(|at_hand| at_hand.0 == key) else { return };
                 let hop = Hop { link, entered: now, departed: None, left: None };
                 self.streams[id.stream].story.transmissions[id.number].hops.push(hop);
-                at(&mut self.inside, link).entry(key).or_default().push_back(id);
+                let inside = at(&mut self.inside, link).entry(key).or_default();
+                inside.waiting.push_back(id);
+                inside.latest = Some(id);
             }
             LinkEvent::Leave { segment, departed, .. } => {
                 let key = key(segment);
-                let id = at(&mut self.inside, link).get_mut(&key).and_then(VecDeque::pop_front);
+                // A copy made by the link brings the segment as well as the original does, and one that comes after it
+                // is not a later transmission.
+                let streams = &mut self.streams;
+                let entered = |streams: &[Stream], id: &Id| {
+                    let hops = &streams[id.stream].story.transmissions[id.number].hops;
+                    hops.iter().rfind(|hop| hop.link == link).is_some_and(|hop| hop.entered <= *departed)
+                };
+                let id = at(&mut self.inside, link).get_mut(&key).and_then(|inside| {
+                    match inside.waiting.front().is_some_and(|id| entered(streams, id)) {
+                        true => inside.waiting.pop_front(),
+                        false => {
+                            let original = inside.latest.filter(|id| entered(streams, id))?;
+                            Some(copy(streams, original, link))
+                        }
+                    }
+                });
                 let carries = id.map(|id| (id.stream as u32, id.number as u32));
                 at(&mut self.services, link).push(Service { departed: *departed, carries });
                 self.at_hand = id.map(|id| (key, id));
@@ -190,7 +221,9 @@ impl Notes {
                         self.at_hand.take().filter(|at_hand| at_hand.0 == key).map(|at_hand| at_hand.1)
                     }
                     // The newest one has just been offered, and is not admitted.
-                    _ => at(&mut self.inside, link).get_mut(&key).and_then(VecDeque::pop_back),
+                    _ => {
+                        at(&mut self.inside, link).get_mut(&key).and_then(|inside| inside.waiting.pop_back())
+                    }
                 };
                 if let Some(id) = id {
                     let transmission = &mut self.streams[id.stream].story.transmissions[id.number];
@@ -234,6 +267,17 @@ impl Stream {
     }
 }
 
+/// Adds a transmission for a copy that `link` has made of the transmission `id`.
+fn copy(streams: &mut [Stream], id: Id, link: usize) -> Id {
+    let transmissions = &mut streams[id.stream].story.transmissions;
+    let mut copy = transmissions[id.number].clone();
+    let end = copy.hops.iter().position(|hop| hop.link == link).map_or(copy.hops.len(), |hop| hop + 1);
+    copy.hops.truncate(end);
+    copy.dropped = None;
+    transmissions.push(copy);
+    Id { number: transmissions.len() - 1, ..id }
+}
+
 /// Returns the element at `index` of a list that grows up to it.
 fn at<T: Default>(list: &mut Vec<T>, index: usize) -> &mut T {
     if list.len() <= index {
@@ -263,5 +307,14 @@ impl Recorder for Notes {
     }
 }
 
-/// The streams of each flow of a run: that of the client, and that of the server.
-pub(crate) struct Stories(pub Vec<[Option<Story>; 2]>);
+/// The story of one flow.
+#[derive(Debug, Default)]
+pub(crate) struct FlowStory {
+    /// The stream of the client, and that of the server.
+    pub streams: [Option<Story>; 2],
+    /// The data of the flow that has arrived in order.
+    pub progress: Steps,
+}
+
+/// The stories of the flows of a run.
+pub(crate) struct Stories(pub Vec<FlowStory>);

@@ -147,7 +147,7 @@ pub(crate) struct Story {
     pub offered: Steps,
     /// The bytes that the send buffer has accepted so far.
     pub written: Steps,
-    /// The segments with data, in the order of sending.
+    /// The segments with data, in the order of sending, and the copies made by links.
     pub transmissions: Vec<Transmission>,
     /// What limits the connection.
     pub limits: Log,
@@ -192,6 +192,20 @@ impl Story {
             }
         }
         found
+    }
+
+    /// Marks segments as dropped that arrived and were not accepted, such as data before the handshake was complete: the
+    /// stream grew in order as in `actual`, and would have grown sooner with them.
+    pub fn reject_unaccepted(&mut self, actual: &Steps) {
+        loop {
+            let waits = Waits::new(self, &self.deliveries());
+            let early = waits.progress.0.iter().find(|(at, bytes)| actual.at(*at).0 < *bytes);
+            let Some((at, _)) = early else { return };
+            let Some((number, _)) = waits.carrier(actual.at(*at).0) else { return };
+            let transmission = &mut self.transmissions[number];
+            let Some(arrived) = transmission.arrived() else { return };
+            transmission.dropped = Some((arrived, false));
+        }
     }
 
     /// Returns why `transmission` was not sent at `now`, and the time until which the reason holds.
@@ -303,7 +317,6 @@ impl Story {
     }
 
     /// Adds the time of `times` bytes that were first sent by `first` and delivered by `last`.
-    #[expect(clippy::too_many_arguments, reason = "one byte's story")]
     fn byte(
         &self,
         parts: &mut Parts,

@@ -54,6 +54,20 @@ fn assert_largest(text: &str, cause: Cause, expected: f64) {
 }
 
 #[test]
+fn a_copy_that_arrives_late_is_not_its_retransmission() {
+    // A retransmission is under way while a copy of its original, which was held back, arrives.
+    let text = "path = [{ rate = '83351 kbit/s', rtt = '29 ms', queue = '300 packets', jitter = '3 ms' },
+                        { rate = '4412 kbit/s', rtt = '19 ms', drop = [2, 7, 8, 30] },
+                        { rate = '26826 kbit/s', rtt = '1 ms', reorder = { probability = 0.05, extra = '5 ms' }, duplicate = 0.02 }]
+                traffic = { size = '249 KB', direction = 'upload', background = { path = 1, flows = 1 } }
+                schedulers = ['weighted_round_robin']
+                congestion = 'newreno'
+                connection = { pacing = true }";
+    let (result, accounts) = run(text, 698);
+    assert_eq!(Some(accounts[0].as_ref().unwrap().total), result.flows[0].report.fct);
+}
+
+#[test]
 fn a_long_way_is_propagation() {
     // The round trip grows after the request has arrived: 10 ms for it, 300 ms for the answer.
     assert_largest(
