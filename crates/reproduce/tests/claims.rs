@@ -51,6 +51,16 @@ fn a_claim_without_checks_says_why_and_a_claim_with_checks_has_a_reason_for_its_
     }
 }
 
+#[test]
+fn every_variant_belongs_to_a_claim() {
+    for paper in papers() {
+        for variant in &paper.variants {
+            let used = paper.claims.iter().any(|claim| claim.variants.contains(&variant.name));
+            assert!(used, "{}: {}", paper.id, variant.name);
+        }
+    }
+}
+
 /// Every condition, contender and measure of every check and variant exists.
 #[test]
 fn every_check_can_be_measured() {
