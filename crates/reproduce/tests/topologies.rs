@@ -63,7 +63,9 @@ fn the_testbed_of_figure_26_has_two_paths_and_a_later_join() {
     let testbed = scenario("dmptcp/testbed");
     for condition in &testbed.conditions {
         assert!(are_disjoint(condition) && rtts_ms(condition).len() == 2);
-        assert!(condition.configs.iter().all(|config| !config.simultaneous && config.initial_window == 10));
+        assert!(
+            condition.configs.iter().all(|config| !config.only.simultaneous && config.initial_window == 10)
+        );
     }
 }
 
