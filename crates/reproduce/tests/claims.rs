@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use anabranch_lab::scenario::Document;
 use anabranch_lab::scenario::library::PAPERS;
 use anabranch_reproduce::claims::{Kind, Paper};
 use anabranch_reproduce::measure::{Source, Unit, Wanted, Work};
@@ -77,7 +78,11 @@ fn every_check_can_be_measured() {
                     };
                     let conditions = check.conditions.iter().chain(&check.to_in).cloned();
                     let mut conditions: Vec<String> = conditions.collect();
-                    if conditions.is_empty() {
+                    if let (Some(name), true) = (&check.scenario, check.conditions.is_empty()) {
+                        let scenario = Document::open(&format!("{}/{name}", paper.id)).unwrap();
+                        let all = scenario.scenario().unwrap().conditions.into_iter();
+                        conditions.extend(all.map(|condition| condition.name));
+                    } else if conditions.is_empty() {
                         conditions.push(String::new());
                     }
                     for condition in conditions {
