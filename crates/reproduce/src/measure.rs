@@ -18,8 +18,9 @@ use crate::metric::{Metric, Quantity};
 use crate::observe::{BIN, Flow, Mean, OnPath, Watch};
 use crate::{model, window};
 
-/// A benefit below this is a loss against the best single path: a hundredth, as in a comparison's verdict.
-const PRACTICALLY: f64 = 0.01;
+/// A benefit below the negative of this is a loss against the best single path: the options of Multipath TCP
+/// take 1.4 to 2 % of the goodput even where it uses that path alone.
+const PRACTICALLY: f64 = 0.03;
 
 /// A measurement could not be made.
 #[derive(Debug)]
@@ -354,10 +355,6 @@ fn simulate(
         let own = values.entry(name.clone()).or_default();
         for (metric, number) in wanted.metrics.iter().zip(numbers) {
             own.entry(metric.to_string()).or_default().push(number);
-        }
-        // The single paths, to which a benefit is relative.
-        if wanted.metrics.iter().any(|metric| is_relative(*metric)) && !own.contains_key("goodput") {
-            own.entry("goodput".to_owned()).or_default();
         }
     }
     Ok(())

@@ -14,9 +14,9 @@ use anabranch_units::Time;
 /// The span of a bin of received data, in seconds.
 pub(crate) const BIN: f64 = 0.1;
 
-/// Segments that are sent within this number of seconds of each other belong to one burst: the time of two
-/// segments of 1500 bytes at 30 Mbit/s, as in the experiments on bursts.
-const BURST: f64 = 0.8e-3;
+/// Segments that are sent within this number of seconds of each other belong to one burst: half of the time that
+/// the link needs for one at 30 Mbit/s, as in the experiments on bursts. Paced segments are further apart.
+const BURST: f64 = 0.2e-3;
 
 /// A sum and the number of its values.
 #[derive(Clone, Copy, Debug, Default)]

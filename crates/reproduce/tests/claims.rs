@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use anabranch_lab::scenario::Document;
 use anabranch_lab::scenario::library::PAPERS;
 use anabranch_reproduce::claims::{Kind, Paper};
 use anabranch_reproduce::measure::{Source, Unit, Wanted, Work};
@@ -51,6 +52,16 @@ fn a_claim_without_checks_says_why_and_a_claim_with_checks_has_a_reason_for_its_
     }
 }
 
+#[test]
+fn every_variant_belongs_to_a_claim() {
+    for paper in papers() {
+        for variant in &paper.variants {
+            let used = paper.claims.iter().any(|claim| claim.variants.contains(&variant.name));
+            assert!(used, "{}: {}", paper.id, variant.name);
+        }
+    }
+}
+
 /// Every condition, contender and measure of every check and variant exists.
 #[test]
 fn every_check_can_be_measured() {
@@ -67,7 +78,11 @@ fn every_check_can_be_measured() {
                     };
                     let conditions = check.conditions.iter().chain(&check.to_in).cloned();
                     let mut conditions: Vec<String> = conditions.collect();
-                    if conditions.is_empty() {
+                    if let (Some(name), true) = (&check.scenario, check.conditions.is_empty()) {
+                        let scenario = Document::open(&format!("{}/{name}", paper.id)).unwrap();
+                        let all = scenario.scenario().unwrap().conditions.into_iter();
+                        conditions.extend(all.map(|condition| condition.name));
+                    } else if conditions.is_empty() {
                         conditions.push(String::new());
                     }
                     for condition in conditions {
