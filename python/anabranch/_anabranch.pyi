@@ -4,6 +4,33 @@ from typing import Self, final
 
 from anabranch.scheduler import Scheduler
 
+__all__ = [
+    "VERSION",
+    "Advice",
+    "Assign",
+    "Comparison",
+    "Contender",
+    "Document",
+    "Event",
+    "Pending",
+    "Plan",
+    "Recall",
+    "Run",
+    "Subflow",
+    "Summary",
+    "Sweep",
+    "Table",
+    "View",
+    "Wait",
+    "advise",
+    "builtin_scenarios",
+    "command",
+    "compare",
+    "model",
+    "run",
+    "select",
+]
+
 VERSION: str
 
 def command(words: Sequence[str | os.PathLike[str]]) -> int: ...
@@ -121,7 +148,7 @@ class Plan:
         text: str,
         directory: str,
         document: Document | None = None,
-        settings: Sequence[str] = (),
+        settings: Sequence[str] = ...,
         runs: int | None = None,
     ) -> Self: ...
     def __len__(self) -> int: ...

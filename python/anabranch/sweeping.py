@@ -216,6 +216,11 @@ def sweep(
             else:
                 from anabranch import cluster
 
-                cluster.run(plan, inner, client, update)
+                try:
+                    cluster.run(plan, inner, client, update)
+                except BaseException:
+                    # Records that the sweep is partial.
+                    inner.finish()
+                    raise
         table, summary, text = inner.finish()
     return Sweep(plan, table, summary, text)

@@ -40,6 +40,10 @@ impl Table {
         self.batches.iter().map(RecordBatch::num_rows).sum()
     }
 
+    fn __repr__(&self) -> String {
+        format!("<Table of {} rows: {}>", self.__len__(), self.columns().join(", "))
+    }
+
     /// The names of the columns.
     #[getter]
     fn columns(&self) -> Vec<String> {

@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""The costs of the Python package, on one thread: `venv/bin/python tools/python_costs.py`.
+
+Prints the CPU time of a decision in Python, that of `compare()` against the command, and the time in which a million
+rows reach polars. Needs the package and polars.
+"""
+
+import os
+import resource
+import subprocess
+import sys
+import time
+
+import anabranch
+import polars
+from anabranch import Assign, Path, Scenario, Scheduler, Wait
+
+PATHS = [Path("200 Mbit/s", "20 ms"), Path("100 Mbit/s", "45 ms")]
+RUNS = "200"
+
+
+class Fastest(Scheduler):
+    """minRTT, with a list and a key function."""
+
+    decisions = 0
+
+    def decide(self, view):
+        Fastest.decisions += 1
+        free = [s for s in view.subflows if s.may_carry() and s.room() > 0]
+        best = min(free, key=lambda s: s.srtt_s or 1e9, default=None)
+        data = view.next_new(best.room()) if best else None
+        return Assign(best, data) if data else Wait()
+
+
+class First(Scheduler):
+    """The first subflow with space."""
+
+    decisions = 0
+
+    def decide(self, view):
+        First.decisions += 1
+        for subflow in view.subflows:
+            room = subflow.room()
+            if room and subflow.may_carry():
+                data = view.next_new(room)
+                return Assign(subflow, data) if data else Wait()
+        return Wait()
+
+
+def least(work, times=5):
+    """The least CPU time of some repetitions, in seconds."""
+    measured = []
+    for _ in range(times):
+        begun = time.process_time()
+        work()
+        measured.append(time.process_time() - begun)
+    return min(measured)
+
+
+def transfer(scheduler):
+    scenario = Scenario(PATHS, schedulers=[scheduler], size="60 MB", runs=1)
+    return least(lambda: anabranch.compare(scenario, other_starts=False, jobs=1))
+
+
+def children(code):
+    """The least CPU time of a process of Python, in seconds."""
+
+    def spent():
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return usage.ru_utime + usage.ru_stime
+
+    measured = []
+    for _ in range(5):
+        begun = spent()
+        subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+        measured.append(spent() - begun)
+    return min(measured)
+
+
+def main():
+    base = transfer("min_rtt")
+    for scheduler in (Fastest, First):
+        scheduler.decisions = 0
+        took = transfer(scheduler)
+        decisions = scheduler.decisions / 5
+        cost = (took - base) / decisions * 1e6
+        print(f"{scheduler.__doc__} {decisions:.0f} decisions, {cost:.2f} us each beyond those of min_rtt in Rust")
+    words = ["anabranch", "compare", "phone", "--runs", RUNS, "--jobs", "1", "--json", "-o", os.devnull]
+    command = children(f"from anabranch import _anabranch as a; raise SystemExit(a.command({words}))")
+    own = children(f"import anabranch; anabranch.compare('phone', runs={RUNS}, jobs=1)")
+    print(f"compare('phone', runs={RUNS}): {own:.2f} s, the command {command:.2f} s: {100 * (own / command - 1):+.1f} %")
+    many = anabranch.compare([Path("1 Gbit/s", "1 ms")], size="1 KB", flows=5000, runs=2, schedulers=["tcp"])
+    table = anabranch.Table.concat([many.samples] * 100)
+    begun = time.perf_counter()
+    frame = polars.DataFrame(table)
+    print(f"{frame.height} rows of {frame.width} columns reach polars in {1e3 * (time.perf_counter() - begun):.0f} ms")
+
+
+if __name__ == "__main__":
+    main()
