@@ -129,3 +129,35 @@ fn a_full_disk_is_an_error_of_the_system() {
         assert!(error.to_string().ends_with("(os error 28)"), "{} of {rows} rows: {error}", format.name());
     }
 }
+
+#[test]
+fn columns_of_many_rows_and_without_missing_values_hold_every_value() {
+    let columns = [
+        Column::new("t_ns", Kind::Integer).dense().required(),
+        Column::new("edge_bytes", Kind::Integer).dense(),
+        Column::new("event", Kind::Text).dense().required(),
+        Column::new("score", Kind::Number).dense(),
+    ];
+    let value = |row: usize| (row as i64 * 1_234_567) % (1 << 40) - 99;
+    let name = |row: usize| ["sent", "received", "lost"][row % 3];
+    let rows = ROWS_PER_GROUP + 10;
+    let mut table = Table::new(Vec::new(), Format::Parquet, &columns).unwrap();
+    for row in 0..rows {
+        let edge = if row % 2 == 0 { Cell::Missing } else { Cell::Integer(-value(row)) };
+        let score = if row % 5 == 0 { Cell::Number(row as f64) } else { Cell::Missing };
+        table.row(&[Cell::Integer(value(row)), edge, Cell::Name(name(row)), score]).unwrap();
+    }
+    let reader = SerializedFileReader::new(bytes::Bytes::from(table.finish().unwrap())).unwrap();
+    for (row, record) in reader.get_row_iter(None).unwrap().enumerate() {
+        let record = record.unwrap();
+        let fields: Vec<&Field> = record.get_column_iter().map(|(_, field)| field).collect();
+        let edge = if row % 2 == 0 { Field::Null } else { Field::Long(-value(row)) };
+        let score = if row % 5 == 0 { Field::Double(row as f64) } else { Field::Null };
+        let wanted = [Field::Long(value(row)), edge, Field::Str(name(row).to_owned()), score];
+        assert_eq!(fields, wanted.iter().collect::<Vec<_>>(), "row {row}");
+    }
+
+    let mut table = Table::new(Vec::new(), Format::Csv, &columns).unwrap();
+    let error = table.row(&[Cell::Missing, Cell::Missing, Cell::Name("sent"), Cell::Missing]).unwrap_err();
+    assert_eq!(error.to_string(), "a value of column `t_ns` is missing or has another type");
+}
