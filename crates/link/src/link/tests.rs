@@ -151,7 +151,8 @@ fn down_drops_what_is_offered_and_what_waits_and_spares_what_propagates() {
     let dropped =
         |packet| Polled::Dropped(Dropped { at: at(15), reason: DropReason::Down, wire_bytes: 10, packet });
     let arrived = |packet, micros| {
-        Polled::Arrived(Arrival { at: at(micros), wire_bytes: 10, effects: Effects::NONE, packet })
+        let departed = at(micros - 100);
+        Polled::Arrived(Arrival { at: at(micros), departed, wire_bytes: 10, effects: Effects::NONE, packet })
     };
     assert_eq!(outputs(&mut link), [dropped(2), dropped(3), arrived(1, 110), arrived(5, 160)]);
     assert_eq!(link.counters().dropped_down.packets, 3);
