@@ -2,7 +2,7 @@
 """The costs of the Python package, on one thread: `venv/bin/python tools/python_costs.py`.
 
 Prints the CPU time of a decision in Python, that of `compare()` against the command, and the time in which a million
-rows reach polars. Needs the package and polars.
+rows reach polars, and the cost of a cluster. Needs the package, polars and distributed.
 """
 
 import os
@@ -13,7 +13,7 @@ import time
 
 import anabranch
 import polars
-from anabranch import Assign, Path, Scenario, Scheduler, Wait
+from anabranch import Assign, Path, Plan, Range, Scenario, Scheduler, Wait
 
 PATHS = [Path("200 Mbit/s", "20 ms"), Path("100 Mbit/s", "45 ms")]
 RUNS = "200"
@@ -77,6 +77,24 @@ def children(code):
     return min(measured)
 
 
+def cluster():
+    """Prints the time of a sweep of short points on one thread, and on one worker of Dask."""
+    from distributed import Client, LocalCluster
+
+    short = Scenario([Path("100 Mbit/s", "1 ms")], size="2 KB", schedulers=["tcp"], runs=1)
+    plan = Plan(short, vary={"path.1.rtt": Range("1 ms", "2 ms", steps=400)})
+    begun = time.perf_counter()
+    anabranch.sweep(plan, jobs=1)
+    thread = time.perf_counter() - begun
+    options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
+    with LocalCluster(**options) as local, Client(local) as client:
+        client.submit(len, "a").result()
+        begun = time.perf_counter()
+        anabranch.sweep(plan, client=client)
+        worker = time.perf_counter() - begun
+    print(f"{len(plan)} short points: {1e3 * thread:.0f} ms on a thread, {1e3 * worker:.0f} ms on a worker, in 8 units")
+
+
 def main():
     base = transfer("min_rtt")
     for scheduler in (Fastest, First):
@@ -98,3 +116,4 @@ def main():
 
 if __name__ == "__main__":
     main()
+    cluster()

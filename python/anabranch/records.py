@@ -54,6 +54,12 @@ class Row:
     lower_bound_s: float | None
     vs_lower_bound: float | None
     by_run: dict[str, Any]
+    traffic: str | None = None
+    """The class of traffic, its kind and its transport, in a scenario with classes."""
+    kind: str | None = None
+    transport: str | None = None
+    video: dict[str, Any] | None = None
+    datagrams: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +102,8 @@ def record(kind: type[Record], data: dict[str, Any]) -> Record:
     """Return ``data`` of the command's JSON as a record."""
     values: dict[str, Any] = {}
     for field in dataclasses.fields(kind):
+        if field.name not in data and field.default is not dataclasses.MISSING:
+            continue
         value = data[field.name]
         if value is not None and field.name in _INNER:
             inner = _INNER[field.name]
