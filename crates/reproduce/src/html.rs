@@ -61,10 +61,10 @@ pub fn report(results: &Recorded) -> String {
 }
 
 fn claim(html: &mut String, finding: &Finding) {
-    let _ = write!(
+    let _ = writeln!(
         html,
         "<details id=\"{id}\"><summary><b>{id}</b> <span class=\"status {class}\">{status}</span> {claim} \
-         <span class=\"dim\">{figure}</span></summary>\n",
+         <span class=\"dim\">{figure}</span></summary>",
         id = finding.id,
         class = finding.status.name(),
         status = finding.status.name().replace('_', " "),

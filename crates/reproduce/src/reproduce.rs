@@ -20,7 +20,7 @@ const BOOTSTRAP_SEED: u64 = 1;
 #[derive(Debug)]
 pub enum ReproduceError {
     /// A measurement of this claim failed.
-    Measure(String, MeasureError),
+    Measure(String, Box<MeasureError>),
     /// The journal could not be written.
     Journal(JournalError),
     /// It was cancelled.
@@ -321,7 +321,7 @@ fn pass<'a>(
     for at in which {
         let (paper, claim) = claims[*at];
         let comparisons = comparisons(paper, claim, variant(*at), options)
-            .map_err(|error| ReproduceError::Measure(claim.id.clone(), error))?;
+            .map_err(|error| ReproduceError::Measure(claim.id.clone(), Box::new(error)))?;
         needs.add(claim, &comparisons);
         planned.push(comparisons);
     }
@@ -341,7 +341,9 @@ fn pass<'a>(
     for (at, comparisons) in which.iter().zip(planned) {
         let checked: Result<Vec<Checked>, MeasureError> =
             comparisons.iter().map(|comparisons| checked(comparisons, &find)).collect();
-        all.push(checked.map_err(|error| ReproduceError::Measure(claims[*at].1.id.clone(), error))?);
+        all.push(
+            checked.map_err(|error| ReproduceError::Measure(claims[*at].1.id.clone(), Box::new(error)))?,
+        );
     }
     Ok(all)
 }
@@ -355,7 +357,7 @@ fn measured(
 ) -> Result<String, ReproduceError> {
     let failed = |error: MeasureError| match error {
         MeasureError::Run(RunError::Cancelled) => ReproduceError::Cancelled,
-        error => ReproduceError::Measure(String::new(), error),
+        error => ReproduceError::Measure(String::new(), Box::new(error)),
     };
     let key = Work::new(unit, wanted).map_err(failed)?.key;
     let missing = match journal.get(&key) {
