@@ -336,20 +336,30 @@ fn ctrl_c_leaves_the_file_that_was_there() {
     assert_eq!(std::fs::read(path.join("x.csv")).unwrap(), b"before");
 }
 
-/// The table of columns on the page equals that of the file.
+/// The table of columns on the page equals that of files, with and without classes of traffic.
 #[test]
 fn every_column_is_on_the_page() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path();
-    std::fs::write(path.join("x.toml"), SCENARIO.replace("0.4 s", "60 s")).unwrap();
-    assert!(run(&["compare", "x.toml", "--samples", "x.csv"], path).status.success());
-    let header = csv::Reader::from_path(path.join("x.csv")).unwrap().headers().unwrap().clone();
-    let columns: Vec<&str> = header.iter().collect();
     let page = include_str!("../../../docs/results.md");
     let table = page.split("<!-- columns -->").nth(1).unwrap().split("\n\n").next().unwrap();
-    let mut documented: Vec<&str> =
-        table.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+    let cells = table.lines().filter_map(|line| line.strip_prefix("| ")?.split(" |").next());
+    let names = |cell: &'static str| cell.split('`').skip(1).step_by(2);
+    let mut documented: Vec<&str> = cells.flat_map(names).collect();
     assert_eq!(documented.pop(), Some("bytes_path_NAME"));
-    documented.extend(["bytes_path_wifi", "bytes_path_lte"]);
-    assert_eq!(columns, documented);
+    let plain = documented.iter().position(|name| *name == "traffic").expect("the columns of classes");
+
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    std::fs::write(path.join("plain.toml"), SCENARIO.replace("0.4 s", "60 s")).unwrap();
+    let classes = "path = [{ rate = '8 Mbit/s', rtt = '20 ms', name = 'wifi' }, \
+                   { rate = '8 Mbit/s', rtt = '30 ms', name = 'lte' }]\n\
+                   [[traffic]]\nname = 'web'\nkind = 'transfer'\nsize = '10 KB'\n";
+    std::fs::write(path.join("classes.toml"), classes).unwrap();
+    for (name, expected) in [("plain", &documented[..plain]), ("classes", &documented[..])] {
+        let (scenario, samples) = (format!("{name}.toml"), format!("{name}.csv"));
+        let output = run(&["run", &scenario, "--samples", &samples], path);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let header = csv::Reader::from_path(path.join(&samples)).unwrap().headers().unwrap().clone();
+        let columns: Vec<&str> = header.iter().collect();
+        assert_eq!(columns, [expected, &["bytes_path_wifi", "bytes_path_lte"]].concat(), "{name}");
+    }
 }

@@ -122,10 +122,10 @@ impl Recorder for Watch {
             What::Flow { flow: FlowId(0), event: FlowEvent::Start { client } } => self.client = Some(client),
             What::Flow { flow: FlowId(0), event: FlowEvent::Accept { server } } => self.server = Some(server),
             What::Stack { scope, event } => match *event {
-                StackEvent::Sent { segment, data, .. } => {
-                    if Some(scope) == self.client && segment.payload_len > 0 {
-                        self.sent.insert((segment.source, segment.seq.0), (now, data));
-                    }
+                StackEvent::Sent { segment, data, .. }
+                    if Some(scope) == self.client && segment.payload_len > 0 =>
+                {
+                    self.sent.insert((segment.source, segment.seq.0), (now, data));
                 }
                 StackEvent::Received { subflow, segment } => self.on_received(now, scope, subflow, segment),
                 StackEvent::Decision(decision) => self.on_decision(now, scope, decision),
