@@ -223,14 +223,9 @@ fn table(rows: &[&Row], bytes: bool, width: usize) -> String {
 /// The explanation of a contender in words, with the other changes.
 fn sentence(row: &Row) -> String {
     let mut text = row.sentence.clone();
-    let best = row.changes.iter().position(|change| change.helps == Some(true));
-    let others: Vec<&Change> = row
-        .changes
-        .iter()
-        .enumerate()
-        .filter(|(at, _)| Some(*at) != best)
-        .map(|(_, change)| change)
-        .collect();
+    let best = row.advised();
+    let others: Vec<&Change> =
+        row.changes.iter().filter(|change| best.is_none_or(|best| best.what != change.what)).collect();
     if best.is_some() && !others.is_empty() {
         let one = |change: &&Change| {
             let effect = signed_percent(change.effect_pct.mean);

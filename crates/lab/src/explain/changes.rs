@@ -19,6 +19,8 @@ pub(crate) struct Candidate {
     pub path: Option<usize>,
     /// The scenario with the change.
     pub scenario: Scenario,
+    /// True for a setting of the hosts, false for a change of the network or its traffic.
+    pub is_setting: bool,
 }
 
 /// The schedulers that are tried: the simplest, the kernel's, and two that wait.
@@ -125,6 +127,8 @@ impl Base<'_> {
         condition.configs = vec![condition.configs[self.contender].clone()];
         let mut contender = self.scenario.contenders[self.contender].clone();
         change(&mut condition, &mut contender.transport);
+        let (before, after) = (self.experiment(), &condition.experiment);
+        let is_setting = before.graph == after.graph && before.traffic == after.traffic;
         let scenario = Scenario {
             reference: None,
             other_starts: false,
@@ -132,7 +136,7 @@ impl Base<'_> {
             conditions: vec![condition],
             ..self.scenario.clone()
         };
-        self.found.push(Candidate { what, path: self.tcp_path, scenario });
+        self.found.push(Candidate { what, path: self.tcp_path, scenario, is_setting });
     }
 
     /// Returns the links of a path in the direction of the data, and those of its acknowledgements.

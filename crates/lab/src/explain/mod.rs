@@ -193,12 +193,14 @@ fn effects(
         let flows = after.iter().flatten();
         let times: Vec<f64> = flows.clone().map(|flow| flow.time.as_secs_f64()).collect();
         let complete = flows.clone().all(|flow| is_complete(flow, bulk));
-        found.push((candidate.what, times, complete));
+        found.push((candidate.what, candidate.is_setting, times, complete));
     }
     let changes = found.into_iter().zip(difference::family(&series, scenario.seed));
-    let change = |((what, times, complete), effect): ((String, Vec<f64>, bool), Option<_>)| {
-        Some(Change::new(what, &times, complete, effect?, bulk, scenario.min_effect))
-    };
+    let change =
+        |((what, is_setting, times, complete), effect): ((String, bool, Vec<f64>, bool), Option<_>)| {
+            let change = Change::new(what, &times, complete, effect?, bulk, scenario.min_effect);
+            Some(Change { setting: is_setting, ..change })
+        };
     Ok(changes.filter_map(change).collect())
 }
 

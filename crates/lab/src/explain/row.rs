@@ -209,6 +209,8 @@ pub struct Change {
     pub effect_pct: Difference,
     /// True if it helps: the interval excludes zero, and the effect is not practically none. None if the runs cannot tell.
     pub helps: Option<bool>,
+    /// True for a setting of the hosts, false for a change of the network or its traffic.
+    pub setting: bool,
 }
 
 impl Change {
@@ -228,7 +230,7 @@ impl Change {
             Some(Reading::Equal) => Some(false),
             Some(Reading::Undecided) | None => None,
         };
-        Change { what, mean_s, effect_pct, helps }
+        Change { what, mean_s, effect_pct, helps, setting: true }
     }
 }
 
@@ -266,7 +268,7 @@ pub struct Row {
     pub excess: Option<Excess>,
     /// The changes that were run, the best first.
     pub changes: Vec<Change>,
-    /// The largest cause, the excess and the best change, in words.
+    /// The largest cause, the excess and the [advised](Row::advised) change, in words.
     pub sentence: String,
 }
 
@@ -348,7 +350,13 @@ impl Row {
         row
     }
 
-    /// The largest cause and the best change, in words.
+    /// Returns the change that the sentence names: the best setting that helps; if none does, the best other change.
+    pub fn advised(&self) -> Option<&Change> {
+        let helping = || self.changes.iter().filter(|change| change.helps == Some(true));
+        helping().find(|change| change.setting).or_else(|| helping().next())
+    }
+
+    /// The largest cause and the advised change, in words.
     fn words(&self, bulk: bool) -> String {
         let (Some(largest), Some(mean)) = (&self.largest, self.mean_s) else {
             return format!("{}: nothing was delivered, so there is nothing to explain.", self.scheduler);
@@ -370,7 +378,7 @@ impl Row {
                 phrase(excess.cause, excess.path.as_deref())
             );
         }
-        let tail = match self.changes.iter().find(|change| change.helps == Some(true)) {
+        let tail = match self.advised() {
             Some(best) => {
                 let Difference { mean, ci95 } = best.effect_pct;
                 let interval = ci95.map_or(String::new(), |Interval(low, high)| {
