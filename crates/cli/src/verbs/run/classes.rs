@@ -33,13 +33,11 @@ fn words(of: &ClassResult) -> Option<String> {
     let mut times: Vec<f64> = parts.iter().filter_map(|part| part.time_s).collect();
     times.sort_by(f64::total_cmp);
     let what = if of.kind == "requests" { "responses" } else { "bursts" };
-    Some(format!(
-        "{}/{} {what}, mean {} ms, p95 {} ms",
-        times.len(),
-        parts.len(),
-        millis(anabranch_lab::stats::mean(&times)),
-        millis(anabranch_lab::stats::percentile(&times, 95.0)),
-    ))
+    // Few requests have no 95th percentile.
+    let p95 = anabranch_lab::stats::percentile(&times, 95.0)
+        .map_or(String::new(), |p95| format!(", p95 {} ms", millis(Some(p95))));
+    let mean = millis(anabranch_lab::stats::mean(&times));
+    Some(format!("{}/{} {what}, mean {mean} ms{p95}", times.len(), parts.len()))
 }
 
 /// Returns the table of a condition's flows, with what they are.
