@@ -163,11 +163,14 @@ pub(super) fn from_option(text: &str, source: usize) -> Result<Node, Problem> {
             Some((key, value)) => (key.trim(), value, start + part.len() - value.len()),
             None if index == 0 && presets::find(part).is_some() => ("preset", part, start),
             None if index == 0 => {
-                let is_name = part.starts_with(|first: char| first.is_ascii_alphabetic());
-                let names = presets::ALL.iter().map(|preset| preset.name);
-                if let Some(near) = did_you_mean(part, names).filter(|_| is_name) {
-                    return Err(Problem::at(&span, format!("`{part}` is neither a rate nor a preset"))
-                        .help(format!("did you mean `{near}`?")));
+                if part.starts_with(|first: char| first.is_ascii_alphabetic()) {
+                    let names: Vec<&str> = presets::ALL.iter().map(|preset| preset.name).collect();
+                    let help = match did_you_mean(part, names.iter().copied()) {
+                        Some(near) => format!("did you mean `{near}`?"),
+                        None => format!("the presets are {}", crate::reader::list(&names)),
+                    };
+                    let fault = format!("`{part}` is neither a rate nor a preset");
+                    return Err(Problem::at(&span, fault).help(help));
                 }
                 ("rate", part, start)
             }
