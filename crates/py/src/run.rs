@@ -28,8 +28,12 @@ fn counters(link: &LinkCounters) -> Vec<(&'static str, u64)> {
         ("dropped_listed", link.dropped_listed),
         ("dropped_down", link.dropped_down),
         ("dropped_too_large", link.dropped_too_large),
+        ("dropped_aqm", link.dropped_aqm),
+        ("dropped_policer", link.dropped_policer),
         ("duplicated", link.duplicated),
         ("reordered", link.reordered),
+        ("cross_packets", link.cross_packets),
+        ("cross_dropped", link.cross_dropped),
     ];
     all.extend(link.effects.iter().map(|(name, packets)| (*name, *packets)));
     all.extend([("max_queue_packets", link.max_queue_packets), ("max_queue_bytes", link.max_queue_bytes)]);
