@@ -163,7 +163,9 @@ pub(super) fn from_option(text: &str, source: usize) -> Result<Node, Problem> {
             Some((key, value)) => (key.trim(), value, start + part.len() - value.len()),
             None if index == 0 && presets::find(part).is_some() => ("preset", part, start),
             None if index == 0 => {
-                if part.starts_with(|first: char| first.is_ascii_alphabetic()) {
+                // `NaN` and `inf` are refused as numbers.
+                let is_word = part.starts_with(|first: char| first.is_ascii_alphabetic());
+                if is_word && part.parse::<f64>().is_err() {
                     let names: Vec<&str> = presets::ALL.iter().map(|preset| preset.name).collect();
                     let help = match did_you_mean(part, names.iter().copied()) {
                         Some(near) => format!("did you mean `{near}`?"),
