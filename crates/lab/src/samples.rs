@@ -332,7 +332,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What a row describes: a flow, or one of its requests or bursts.
+/// The subject of a row: a flow, or one of its requests or bursts.
 struct Part {
     /// The number of the request or burst, from 1.
     number: Option<u64>,

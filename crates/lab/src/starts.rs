@@ -88,7 +88,7 @@ impl Plan {
         paths.sort_by_key(|path| estimates[*path]);
         paths.truncate(MOST_PATHS);
         paths.sort_unstable();
-        // What matters differs from class to class.
+        // The important measure differs from class to class.
         let has_classes = !condition.experiment.classes.is_empty();
         if has_classes || !scenario.other_starts || contenders.is_empty() || paths.is_empty() {
             return None;

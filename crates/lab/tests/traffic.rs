@@ -80,7 +80,7 @@ fn compared(scenario: &Scenario) -> Comparison {
     compare_each(scenario, &options, &mut |_, _| Ok(())).unwrap()
 }
 
-/// What a class draws: the starts of its flows, and the sizes of its transfers and responses.
+/// The draws of a class: the starts of its flows, and the sizes of its transfers and responses.
 fn draws(flows: &[FlowResult], group: usize) -> Vec<(u64, Option<u64>, Vec<u64>)> {
     let own = flows.iter().filter(|flow| flow.group == group);
     own.map(|flow| {

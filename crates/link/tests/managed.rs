@@ -1,6 +1,6 @@
 //! Links with queue management, token buckets and cross traffic, against what is known about them.
 
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the other tests use the rest")]
 mod common;
 
 use anabranch_link::{
@@ -350,7 +350,7 @@ proptest! {
         prop_assert_eq!(common::run(&config, 1, &offers), common::run(&managed, 1, &offers));
     }
 
-    /// Whatever arrives has passed the bucket: in any span, the burst and the rate (and one packet, whose length may exceed
+    /// All arrivals have passed the bucket: in any span, the burst and the rate (and one packet, whose length may exceed
     /// the burst).
     #[test]
     fn a_token_bucket_bounds_every_span(

@@ -1,6 +1,6 @@
 //! Properties of every link, whatever its configuration and load.
 
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the other tests use the rest")]
 mod common;
 
 use anabranch_link::{Capacity, DropReason, Link, LinkConfig, QueueLimit, Trace};

@@ -1,7 +1,7 @@
 //! Compares the link with the simplest possible models: one serves bit by bit, nanosecond by nanosecond, the
 //! other steps through every millisecond of a trace.
 
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the other tests use the rest")]
 mod common;
 
 use std::collections::VecDeque;

@@ -1,4 +1,4 @@
-//! What a scheduler in Python sees: copies of the stack's view, converted as they are read.
+//! The view of a scheduler in Python: copies of the stack's view, converted as they are read.
 
 use anabranch_stack::event::{SubflowId, SubflowSet};
 use anabranch_stack::scheduler::{self, RecoveryState, SchedulerEvent, SubflowView};

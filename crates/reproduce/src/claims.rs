@@ -26,7 +26,7 @@ pub struct Paper {
     pub id: String,
     /// Its authors, title and place of publication.
     pub title: String,
-    /// What holds for all of its claims.
+    /// Remarks that hold for all of its claims.
     #[serde(default)]
     pub notes: String,
     /// Changes that claims may name as variants.
@@ -43,7 +43,7 @@ pub struct Paper {
 pub struct Variant {
     /// Its name.
     pub name: String,
-    /// What is different, in a sentence.
+    /// The difference, in a sentence.
     pub what: String,
     /// The values of the scenario that it sets, as `--set` does.
     pub set: Vec<String>,
@@ -93,7 +93,7 @@ pub struct Claim {
     /// The reason that it cannot be checked, or for the tolerance.
     #[serde(default)]
     pub reason: String,
-    /// What a reader of the paper would want to know about the result.
+    /// The finding: the result in a sentence for a reader of the paper.
     #[serde(default)]
     pub finding: String,
     /// The test that checks it, as `crates/...rs::name`.

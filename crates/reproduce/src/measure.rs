@@ -175,7 +175,7 @@ impl Wanted {
     }
 }
 
-/// What a unit simulates.
+/// The runs of a unit.
 pub struct Work {
     /// A hash of the scenarios, the seed and the number of runs.
     pub key: String,

@@ -38,7 +38,7 @@ impl Mean {
     }
 }
 
-/// What was observed on one path of a flow, by the client's address.
+/// The observations on one path of a flow, by the client's address.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OnPath {
     /// Bytes by bin of the time of their first arrival.
@@ -80,7 +80,7 @@ struct Early {
     arrived: Time,
 }
 
-/// What was observed of a flow.
+/// The observations of a flow.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flow {
     /// The first transmission of each segment, by its source and number.

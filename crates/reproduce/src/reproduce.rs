@@ -102,7 +102,7 @@ pub struct Checked {
 pub struct Tried {
     /// Its name.
     pub name: String,
-    /// What is different.
+    /// The difference.
     pub what: String,
     /// The status of the claim with it.
     pub status: Status,
@@ -131,7 +131,7 @@ pub struct Finding {
     pub numbers: String,
     /// The reason for the tolerance.
     pub reason: String,
-    /// What a reader of the paper would want to know.
+    /// The finding, for a reader of the paper.
     pub finding: String,
     /// The checks of the plain result.
     pub checks: Vec<Checked>,

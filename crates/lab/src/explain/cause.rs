@@ -5,7 +5,7 @@ use core::ops::{AddAssign, Index};
 use anabranch_units::Duration;
 use serde::Serialize;
 
-/// What the time of a flow was spent on. Every nanosecond has exactly one cause.
+/// A cause of a flow's time. Every nanosecond has exactly one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {

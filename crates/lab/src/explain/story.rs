@@ -1,4 +1,4 @@
-//! What happened to one stream of bytes: the events from which its time is explained.
+//! The story of one stream of bytes: the events from which its time is explained.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -149,7 +149,7 @@ pub(crate) struct Story {
     pub written: Steps,
     /// The segments with data, in the order of sending, and the copies made by links.
     pub transmissions: Vec<Transmission>,
-    /// What limits the connection.
+    /// The limit of the connection.
     pub limits: Log,
     /// By subflow: why assigned data was not sent.
     pub holds: Vec<Log>,

@@ -162,7 +162,7 @@ pub struct Finding {
     pub(crate) condition: String,
     /// The name of the class of traffic.
     pub(crate) class: Option<String>,
-    /// What is counted, in the plural.
+    /// The noun for the counted things, in the plural.
     pub(crate) unit: &'static str,
     pub(crate) measure: Measure,
     pub(crate) runs: u32,

@@ -18,7 +18,7 @@ use crate::tree::{Node, Value};
 pub struct TrafficClass {
     /// Its name, from which its random streams are derived.
     pub name: String,
-    /// What its flows do.
+    /// The behaviour of its flows.
     pub kind: Kind,
     /// The positions of the pairs of hosts among which its flows alternate.
     pub pairs: Vec<usize>,
@@ -56,7 +56,7 @@ impl Via {
     }
 }
 
-/// What the flows of a class do.
+/// The behaviour of the flows of a class.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
     /// Transfers of a size each, or as much as fits in `duration`.

@@ -12,7 +12,7 @@ use super::sides;
 pub struct Preset {
     /// Its name.
     pub name: &'static str,
-    /// What it is, in a few words.
+    /// A description in a few words.
     pub what: &'static str,
     /// The values, each with the place where it was published; see [`Figure`].
     pub figures: &'static [Figure],

@@ -142,7 +142,7 @@ pub(super) fn cross_traffic(node: &Node) -> Result<Vec<CrossTraffic>, Problem> {
     tables(node).iter().map(read).collect()
 }
 
-/// What a redraw may change: the key of the delay, and its part of it that one direction has.
+/// A quantity that a redraw may change: the key of the delay, and its part of it that one direction has.
 pub(super) struct Redrawable<'a> {
     /// `rtt` for a path, `delay` for a link.
     pub key: &'static str,
