@@ -5,10 +5,10 @@ use serde::Serialize;
 
 use super::measured::{self, Measured};
 use super::verdict::{self, Finding, Measure};
-use super::{ByRun, Difference, Entrant, Row, Summary, difference, row, summarise};
+use super::{ByRun, Entrant, Row, Summary, difference, row, summarise};
 use crate::run::FlowResult;
 use crate::scenario::{Condition, Kind, Scenario, TrafficClass, Via};
-use crate::stats::{self, Part};
+use crate::stats;
 
 /// The results of the videos of a class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -63,23 +63,10 @@ pub(super) fn rows(scenario: &Scenario, condition: &Condition, entrants: &[Entra
         let flows = flows(&all, group);
         let measure = measured::measures(&class.kind)[0];
         let values = measured::of_class(&flows, measure);
-        let against = |of: &dyn Fn(&Entrant<'_>) -> bool| -> Vec<Option<Difference>> {
-            let Some(reference) = reference else { return vec![None; entrants.len()] };
-            let series: Vec<Vec<Part>> = values
-                .iter()
-                .zip(entrants)
-                .map(|(runs, entrant)| match of(entrant) {
-                    true => difference::pairs(runs, &values[reference]),
-                    false => vec![Part::default(); runs.len()],
-                })
-                .collect();
-            difference::family(&series, scenario.seed)
-        };
-        let listed = against(&|entrant| entrant.listed);
-        let others = against(&|entrant| !entrant.listed);
+        let differences = difference::against(&values, entrants, reference, scenario.seed);
         for (at, entrant) in entrants.iter().enumerate() {
             let mut row = class_row(condition, class, &flows[at], &values[at], scenario.seed);
-            row.vs_reference_pct = if entrant.listed { listed[at] } else { others[at] };
+            row.vs_reference_pct = differences[at];
             row.scheduler.clone_from(&entrant.name);
             row.congestion = match class.via {
                 Via::Contender => condition.configs[entrant.contender].congestion.name().to_owned(),

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::Entrant;
 use super::measured::Measured;
 use crate::stats::{self, Interval, Part, Pooled};
 
@@ -89,6 +90,31 @@ pub(crate) fn family(series: &[Vec<Part>], seed: u64) -> Vec<Option<Difference>>
         (count > 0.0).then(|| Difference::of_ratio(sum / count, interval))
     };
     series.iter().zip(intervals).map(difference).collect()
+}
+
+/// Returns the difference of each entrant's values from those of the entrant `reference`. The listed entrants are one
+/// family, and the others another one, in which the listed ones are empty.
+pub(crate) fn against(
+    values: &[Vec<Vec<Measured>>],
+    entrants: &[Entrant<'_>],
+    reference: Option<usize>,
+    seed: u64,
+) -> Vec<Option<Difference>> {
+    let Some(reference) = reference else { return vec![None; entrants.len()] };
+    let of = |listed: bool| {
+        let series: Vec<Vec<Part>> = values
+            .iter()
+            .zip(entrants)
+            .map(|(runs, entrant)| match entrant.listed == listed {
+                true => pairs(runs, &values[reference]),
+                false => vec![Part::default(); runs.len()],
+            })
+            .collect();
+        family(&series, seed)
+    };
+    let (listed, others) = (of(true), of(false));
+    let own = |(at, entrant): (usize, &Entrant<'_>)| if entrant.listed { listed[at] } else { others[at] };
+    entrants.iter().enumerate().map(own).collect()
 }
 
 /// Returns the differences of 95th percentiles from that of `reference`, as one family.

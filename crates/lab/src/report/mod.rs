@@ -190,24 +190,10 @@ pub(crate) fn rows(scenario: &Scenario, condition: &Condition, entrants: &[Entra
     for class in classes {
         let flows: Vec<_> = entrants.iter().map(|entrant| entrant.flows(*class)).collect();
         let values: Vec<_> = flows.iter().map(|runs| measured::of_flows(runs, bulk)).collect();
-        let against = |of: &dyn Fn(&Entrant<'_>) -> bool| -> Vec<Option<Difference>> {
-            let Some(reference) = reference else { return vec![None; entrants.len()] };
-            // The contenders are one family, in which entries of others are empty.
-            let series: Vec<Vec<Part>> = values
-                .iter()
-                .zip(entrants)
-                .map(|(runs, entrant)| match of(entrant) {
-                    true => difference::pairs(runs, &values[reference]),
-                    false => vec![Part::default(); runs.len()],
-                })
-                .collect();
-            difference::family(&series, scenario.seed)
-        };
-        let listed = against(&|entrant| entrant.listed);
-        let others = against(&|entrant| !entrant.listed);
+        let differences = difference::against(&values, entrants, reference, scenario.seed);
         for (at, entrant) in entrants.iter().enumerate() {
             let mut row = row(condition, &flows[at], bulk, scenario.seed);
-            row.vs_reference_pct = if entrant.listed { listed[at] } else { others[at] };
+            row.vs_reference_pct = differences[at];
             let (name, config) = match class {
                 Class::Contender => (entrant.name.clone(), condition.configs[entrant.contender].clone()),
                 Class::Beside | Class::Other => (beside_name(&entrant.name), condition.beside_config()),
