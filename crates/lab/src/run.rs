@@ -14,7 +14,6 @@ use anabranch_units::{Bytes, Duration, RandomStream, Rate, Time};
 
 use crate::capture::{Capture, CaptureError, Settings, Viewpoint};
 use crate::compare::{Job, Options, Purpose};
-use crate::explain::Notes;
 use crate::lower_bound::{Limits, LowerBound};
 use crate::network;
 use crate::recording::{Beginning, Dynamic, Recording};
@@ -255,22 +254,12 @@ impl<'a> Prepared<'a> {
         cancelled: &AtomicBool,
         recorder: R,
     ) -> Result<(RunResult, R), RunError> {
-        self.keep(self.task(job), cancelled, recorder)
-    }
-
-    /// Simulates a run with a recorder that nothing breaks.
-    fn keep<R: Recorder>(
-        &self,
-        task: Task,
-        cancelled: &AtomicBool,
-        recorder: R,
-    ) -> Result<(RunResult, R), RunError> {
         let mut kept = None;
         let keep = |recorder, _: &RunReport, _| {
             kept = Some(recorder);
             Ok(())
         };
-        let result = self.record(task, cancelled, |_, _| Ok(recorder), |_| false, keep)?;
+        let result = self.record(self.task(job), cancelled, |_, _| Ok(recorder), |_| false, keep)?;
         Ok((result, kept.expect("a run that ends gives its recorder back")))
     }
 
@@ -306,17 +295,6 @@ impl<'a> Prepared<'a> {
         };
         let broken = |recorder: &Dynamic<'_>| recorder.0.is_broken();
         self.record(task, cancelled, make, broken, |recorder, report, whole| recorder.0.end(report, whole))
-    }
-
-    /// Simulates a run as [`Prepared::run`] does, of a plain TCP on the path of `job`, and records what explains it.
-    pub(crate) fn run_noted(
-        &self,
-        job: &Job,
-        cancelled: &AtomicBool,
-    ) -> Result<(RunResult, Notes), RunError> {
-        let seed = self.scenario.run_seed(job.run);
-        let task = Task { contender: job.contender, path: job.path, seed, beside_alone: false };
-        self.keep(task, cancelled, Notes::default())
     }
 
     /// Simulates a run as [`Prepared::run`] does, and writes a capture of its packets to `out`. `fail`

@@ -327,7 +327,6 @@ impl<R: Recorder> Fabric<R> {
             true => self.pool.label(ticket.packet),
             false => ticket.label(),
         };
-        let link = &mut self.links[index as usize];
         let turn = link.next_event();
         match link.push_as(now, ticket, wire_bytes, label) {
             Pushed::Queued => {

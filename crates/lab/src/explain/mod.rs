@@ -36,7 +36,7 @@ use crate::source::ScenarioError;
 pub use cause::{Cause, Parts};
 pub use row::{Change, Excess, Largest, PathPart, Row, TimePart};
 
-pub(crate) use record::Notes;
+use record::Notes;
 
 /// The version of the keys of `anabranch explain --json`.
 pub const SCHEMA: u32 = 1;
@@ -243,7 +243,8 @@ fn noted_runs(
     let one = |job: &Job| -> Result<(RunResult, Tally), RunError> {
         let condition = &scenario.conditions[job.condition];
         let experiment = &condition.experiment;
-        let (mut result, notes) = prepared[job.condition].run_noted(job, options.cancelled)?;
+        let (mut result, notes) =
+            prepared[job.condition].run_with(job, options.cancelled, Notes::default())?;
         let mut stories = notes.into_stories();
         let mut tally = Tally::new(experiment.paths().len());
         for (at, flow) in result.flows.iter().enumerate() {

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::account::Account;
 use super::cause::{Cause, Parts};
+use super::record::Notes;
 use super::{Options, explain};
 use crate::compare::Job;
 use crate::run::{Prepared, RunResult};
@@ -21,7 +22,7 @@ fn run(text: &str, run: u32) -> (RunResult, Vec<Option<Account>>) {
     let scenario = scenario(text);
     let prepared = Prepared::for_comparison(&scenario, 0).unwrap();
     let job = Job { run, ..Job::default() };
-    let (result, notes) = prepared.run_noted(&job, &AtomicBool::new(false)).unwrap();
+    let (result, notes) = prepared.run_with(&job, &AtomicBool::new(false), Notes::default()).unwrap();
     let mut stories = notes.into_stories();
     let direction = scenario.conditions[0].experiment.traffic.direction;
     let accounts = (0..result.flows.len()).map(|flow| Account::new(&mut stories, flow, direction)).collect();
