@@ -298,6 +298,10 @@ pub struct ConnectionConfig {
     /// True to send segments at the congestion control's pacing rate, or if it sets none, at a multiple of
     /// the window per round trip (2 in slow start, 1.2 afterwards).
     pub pacing: bool,
+    /// True if the short end of the data queued on a subflow waits while another segment of less than the MSS
+    /// is unacknowledged there: Nagle's algorithm (RFC 9293 section 3.7.4) in Minshall's form, as in Linux. The
+    /// end of a plain TCP's stream does not wait.
+    pub nagle: bool,
     /// Retransmission timeouts.
     pub rto: RtoConfig,
     /// The number of SYNs with MP_CAPABLE before the next one is plain.
@@ -352,8 +356,8 @@ pub struct ConnectionConfig {
 
 impl ConnectionConfig {
     /// Returns the defaults of this library: a sender and receiver as in Linux, but with the CUBIC of RFC
-    /// 9438 and 1400 bytes per segment. [`Profile::Linux`] also has the kernel's own CUBIC and segments that
-    /// fill the MTU.
+    /// 9438, 1400 bytes per segment and no Nagle algorithm. [`Profile::Linux`] has the kernel's own CUBIC,
+    /// segments that fill the MTU, and Nagle's algorithm.
     pub fn linux() -> ConnectionConfig {
         ConnectionConfig {
             mptcp: true,
@@ -372,6 +376,7 @@ impl ConnectionConfig {
             limited_transmit: true,
             idle_restart: true,
             pacing: false,
+            nagle: false,
             rto: RtoConfig {
                 initial: Duration::from_secs(1),
                 min: Duration::from_millis(200),
@@ -419,7 +424,11 @@ impl ConnectionConfig {
 
     /// Returns the settings of [`Profile::Linux`].
     pub(crate) fn kernel() -> ConnectionConfig {
-        let linux = ConnectionConfig { congestion: CongestionKind::CubicLinux, ..ConnectionConfig::linux() };
+        let linux = ConnectionConfig {
+            congestion: CongestionKind::CubicLinux,
+            nagle: true,
+            ..ConnectionConfig::linux()
+        };
         ConnectionConfig { mss: linux.full_segment(false), ..linux }
     }
 

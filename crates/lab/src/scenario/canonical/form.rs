@@ -174,6 +174,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     ("mptcp-syns", "3", "3"),
     ("mss", "1420", "1400"),
     ("mtu", "1500", "1500"),
+    ("nagle", "false", "false"),
     ("opportunistic", "off", "off"),
     ("pacing", "false", "false"),
     ("path-manager", "full_mesh", "full_mesh"),
