@@ -302,6 +302,9 @@ pub struct ConnectionConfig {
     /// is unacknowledged there: Nagle's algorithm (RFC 9293 section 3.7.4) in Minshall's form, as in Linux. The
     /// end of a plain TCP's stream does not wait.
     pub nagle: bool,
+    /// True if the scheduler `linux` assigns new data up to the edge of the peer's window, inside a segment, as
+    /// in Linux; needs `send_buffers`. Without `nagle`, the short segments are sent at once.
+    pub fill_window: bool,
     /// Retransmission timeouts.
     pub rto: RtoConfig,
     /// The number of SYNs with MP_CAPABLE before the next one is plain.
@@ -356,8 +359,8 @@ pub struct ConnectionConfig {
 
 impl ConnectionConfig {
     /// Returns the defaults of this library: a sender and receiver as in Linux, but with the CUBIC of RFC
-    /// 9438, 1400 bytes per segment and no Nagle algorithm. [`Profile::Linux`] has the kernel's own CUBIC,
-    /// segments that fill the MTU, and Nagle's algorithm.
+    /// 9438, 1400 bytes per segment, and without `nagle` and `fill_window`. [`Profile::Linux`] has the kernel's own
+    /// CUBIC, segments that fill the MTU, and those.
     pub fn linux() -> ConnectionConfig {
         ConnectionConfig {
             mptcp: true,
@@ -377,6 +380,7 @@ impl ConnectionConfig {
             idle_restart: true,
             pacing: false,
             nagle: false,
+            fill_window: false,
             rto: RtoConfig {
                 initial: Duration::from_secs(1),
                 min: Duration::from_millis(200),
@@ -427,6 +431,7 @@ impl ConnectionConfig {
         let linux = ConnectionConfig {
             congestion: CongestionKind::CubicLinux,
             nagle: true,
+            fill_window: true,
             ..ConnectionConfig::linux()
         };
         ConnectionConfig { mss: linux.full_segment(false), ..linux }

@@ -96,6 +96,7 @@ const KNOBS: &[(&str, How)] = &[
             Ok(())
         }),
     ),
+    ("fill-window", Refused("the kernel always assigns data up to the edge of the window")),
     ("lisa", Refused("the kernel does not have it")),
     ("rto.initial", Refused("the kernel uses 1 s")),
     (
@@ -355,6 +356,7 @@ mod tests {
         ("idle-restart", "false"),
         ("pacing", "true"),
         ("nagle", "false"),
+        ("fill-window", "false"),
         ("lisa", "true"),
         ("rto.initial", "2 s"),
         ("rto.min", "50 ms"),

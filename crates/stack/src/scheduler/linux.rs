@@ -182,14 +182,21 @@ impl Linux {
         Some(Decision::Assign { subflow: subflow.id, range, kind: AssignKind::Reinject, why })
     }
 
-    /// Returns the decision for `subflow`, whose linger time is `linger`.
-    fn burst(&mut self, chunk: Chunk, subflow: &SubflowView, linger: f64, other: f64) -> Option<Decision> {
+    /// Returns the decision for `subflow`, whose linger time is `linger`. It `fills` the connection's window up
+    /// to its edge, as `mptcp_sendmsg_frag` does.
+    fn burst(
+        &mut self,
+        chunk: Chunk,
+        fills: bool,
+        subflow: &SubflowView,
+        (linger, other): (f64, f64),
+    ) -> Option<Decision> {
         let range = if !has_buffer(subflow) {
             chunk.queue_on(subflow, self.burst_left)?
         } else {
             // The kernel assigns whole pieces, and then checks whether the burst is complete.
             let start = chunk.range.start;
-            chunk.piece_on(subflow, end_of_piece(start) - start)?
+            chunk.piece_on(subflow, end_of_piece(start) - start, fills)?
         };
         self.burst_left = self.burst_left.saturating_sub(range.len());
         let least = if has_buffer(subflow) { 1 } else { subflow.mss };
@@ -250,7 +257,7 @@ impl Scheduler for Linux {
         if let Some(last) = self.last.and_then(|last| view.subflow(last))
             && self.is_active(last)
             && self.has_memory(last)
-            && let Some(decision) = self.burst(chunk, last, f64::NAN, f64::NAN)
+            && let Some(decision) = self.burst(chunk, view.fills_window, last, (f64::NAN, f64::NAN))
         {
             return decision;
         }
@@ -267,10 +274,11 @@ impl Scheduler for Linux {
         let held = memory(subflow) as f64;
         let room = view.window_end.saturating_sub(view.data_nxt);
         let burst = SEND_BURST.min(if room == 0 { SEND_BURST } else { room });
-        self.burst_left = burst.max(subflow.mss);
+        self.burst_left = if view.fills_window { burst } else { burst.max(subflow.mss) };
         self.last = Some(subflow.id);
         let rate = self.rate(subflow);
-        let Some(decision) = self.burst(chunk, subflow, linger, other.unwrap_or(f64::NAN)) else {
+        let scores = (linger, other.unwrap_or(f64::NAN));
+        let Some(decision) = self.burst(chunk, view.fills_window, subflow, scores) else {
             self.last = None;
             return pick::wait(Rule::NoRoom);
         };
@@ -325,6 +333,20 @@ mod tests {
         assert_eq!(decide(&mut scheduler, &subflows, &[]), None);
         // More data is a new burst, for the subflow that is idle.
         assert_eq!(decide(&mut scheduler, &subflows, &[DataRange::new(5000, 9000)]), Some((1, 5000, 9000)));
+    }
+
+    #[test]
+    fn a_window_is_filled_up_to_its_edge_if_that_is_wanted() {
+        let subflows = subflows();
+        let data = [DataRange::new(0, 10_000)];
+        for (fills_window, end) in [(false, 2000), (true, 2500)] {
+            let fresh = View::fresh(Time::from_secs(1), &subflows, &data);
+            let view = View { window_end: 2500, fills_window, ..fresh };
+            assert_eq!(assigned(&Linux::new(LinuxOptions::DEFAULT).decide(&view)), Some((0, 0, end)));
+        }
+        let narrow = subflows.map(|subflow| SubflowView { window_room: 700, ..subflow });
+        let view = View { fills_window: true, ..View::fresh(Time::from_secs(1), &narrow, &data) };
+        assert_eq!(assigned(&Linux::new(LinuxOptions::DEFAULT).decide(&view)), Some((0, 0, 700)));
     }
 
     #[test]

@@ -163,6 +163,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     ("close-timeout", "60000000000 ns", "60000000000 ns"),
     ("dsn-width", "wide", "wide"),
     ("ecn", "false", "false"),
+    ("fill-window", "false", "false"),
     ("idle-restart", "true", "true"),
     ("initial-ssthresh", "none", "none"),
     ("initial-window", "10", "1"),
