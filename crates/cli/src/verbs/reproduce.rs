@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use anabranch_lab::whole_file;
 use anabranch_reproduce::claims::{Claim, Paper};
+use anabranch_reproduce::figure::Drawn;
 use anabranch_reproduce::journal::Journal;
 use anabranch_reproduce::recorded::{self, Recorded};
-use anabranch_reproduce::reproduce::{self, Checked, Finding, Options, ReproduceError, score};
+use anabranch_reproduce::reproduce::{self, Checked, Finding, Options, ReproduceError, Results, score};
 use anabranch_reproduce::{Status, html, library};
 use serde::Serialize;
 
@@ -17,12 +18,18 @@ use crate::table::{Align, Table};
 use crate::terminal::{self, BAD, GOOD, WARNING, paint};
 use crate::{interrupt, output, provenance};
 
+#[cfg(feature = "network")]
+mod emulated;
+
 /// Judges the claims of published papers by simulation
 #[derive(clap::Args)]
 #[command(long_about = LONG)]
 pub struct Args {
     /// The paper: dmptcp, cp, stms or coupled; all of them unless given
     paper: Option<String>,
+    /// Judge the paper in DIR (claims.toml, figures.toml and scenarios) instead of the built-in ones
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["paper", "list"])]
+    from: Option<PathBuf>,
     /// Only claims on this figure, such as 14a
     #[arg(long, value_name = "ID")]
     figure: Option<String>,
@@ -56,6 +63,9 @@ pub struct Args {
     /// The seed of all scenarios
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    #[cfg(feature = "network")]
+    #[command(flatten)]
+    emulated: emulated::Emulated,
     #[command(flatten)]
     jobs: Jobs,
 }
@@ -96,12 +106,23 @@ impl<'a> From<&'a Finding> for Row<'a> {
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let failed = |error: &dyn core::fmt::Display| Failure::Failed(error.to_string());
-    let papers = library::papers().map_err(|error| failed(&error))?;
+    let papers = match &args.from {
+        Some(directory) => library::open(directory).map(|paper| vec![paper]),
+        None => library::papers(),
+    };
+    let papers = papers.map_err(|error| failed(&error))?;
     let selected = |paper: &Paper, claim: &Claim| is_selected(args, paper, claim);
     check(args, &papers)?;
-    let before = recorded::recorded().map_err(|error| failed(&error))?;
+    #[cfg(feature = "network")]
+    if args.emulated.emulated {
+        return emulated::run(args, &papers, &selected);
+    }
+    let before = match args.from {
+        Some(_) => Recorded::default(),
+        None => recorded::recorded().map_err(|error| failed(&error))?,
+    };
     let chosen = args.figure.is_some() || args.table.is_some() || !args.claim.is_empty();
-    if args.list || !(chosen || args.quick || args.full) {
+    if args.list || !(chosen || args.quick || args.full || args.from.is_some()) {
         let recorded = match (&args.out, args.list) {
             (Some(directory), true) => read(&directory.join("results.json"))?,
             _ => before,
@@ -133,12 +154,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         seed: args.seed,
         jobs: args.jobs.jobs,
         cancelled,
-        progress: &|done, total| progress.update(done, total),
+        figures: args.out.is_some() && !args.quick,
+        expected: &before.findings,
+        progress: &|now| progress.update_part(now.done, now.total, now.work / (now.work + now.left).max(1.0)),
     };
     let wanted = |paper: &Paper, claim: &Claim| selected(paper, claim) && (!args.quick || claim.quick);
     let result = reproduce::reproduce(&papers, &wanted, &mut journal, &options);
     progress.finish();
-    let findings = result.map_err(|error| match error {
+    let Results { findings, figures } = result.map_err(|error| match error {
         ReproduceError::Cancelled => {
             if let Some(directory) = &args.out {
                 output::remark(format_args!("the same command goes on from {}", directory.display()));
@@ -148,12 +171,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         error => failed(&error),
     })?;
     if let Some(directory) = &args.out {
-        let mut all = findings.clone();
-        all.extend(others(directory, args.seed, &findings)?);
-        write(
-            directory,
-            &Recorded { build, seed: args.seed, findings: listed(&papers, &|_, _| true, &all) },
-        )?;
+        let others = others(directory, args.seed, &findings)?;
+        let all = [findings.clone(), others.findings].concat();
+        let figures = ordered(&papers, [figures, others.figures].concat());
+        let findings = listed(&papers, &|_, _| true, &all);
+        write(directory, &papers, &Recorded { build, seed: args.seed, findings, figures })?;
     }
     show(args, &papers, &findings)?;
     if args.quick { changed(&findings, &before.findings) } else { Ok(()) }
@@ -355,14 +377,29 @@ fn build() -> String {
 }
 
 /// Returns the results in `directory` of claims that are not among `findings`, with the same seed.
-fn others(directory: &Path, seed: Option<u64>, findings: &[Finding]) -> Result<Vec<Finding>, Failure> {
+fn others(directory: &Path, seed: Option<u64>, findings: &[Finding]) -> Result<Recorded, Failure> {
     let path = directory.join("results.json");
     if !path.exists() {
-        return Ok(Vec::new());
+        return Ok(Recorded::default());
     }
-    let before = read(&path)?;
-    let is_other = |other: &Finding| before.seed == seed && findings.iter().all(|now| now.id != other.id);
-    Ok(before.findings.into_iter().filter(is_other).collect())
+    let mut before = read(&path)?;
+    let is_other = |id: &str| before.seed == seed && findings.iter().all(|now| now.id != id);
+    before.findings.retain(|other| is_other(&other.id));
+    before.figures.retain(|other| is_other(&other.claim));
+    Ok(before)
+}
+
+/// Sorts figures in the order of the papers; those that are no longer there are dropped.
+fn ordered(papers: &[Paper], figures: Vec<Drawn>) -> Vec<Drawn> {
+    let mut left = figures;
+    let mut sorted = Vec::with_capacity(left.len());
+    for figure in papers.iter().flat_map(|paper| &paper.figures) {
+        let same = |drawn: &Drawn| drawn.claim == figure.claim && drawn.panel == figure.panel;
+        if let Some(at) = left.iter().position(same) {
+            sorted.push(left.remove(at));
+        }
+    }
+    sorted
 }
 
 fn read(path: &Path) -> Result<Recorded, Failure> {
@@ -371,16 +408,15 @@ fn read(path: &Path) -> Result<Recorded, Failure> {
     serde_json::from_str(&text).map_err(|error| failed(&error))
 }
 
-fn write(directory: &Path, results: &Recorded) -> Result<(), Failure> {
+fn write(directory: &Path, papers: &[Paper], results: &Recorded) -> Result<(), Failure> {
     let put = |name: &str, text: String| {
         let path = directory.join(name);
         whole_file::write(&path, text)
             .map_err(|error| Failure::Failed(format!("cannot write {}: {error}", path.display())))
     };
-    let json = serde_json::to_string_pretty(results)
-        .map_err(|error| Failure::Failed(format!("cannot write JSON: {error}")))?;
-    put("results.json", json + "\n")?;
-    put("report.html", html::report(results))?;
+    let json = results.to_json().map_err(|error| Failure::Failed(format!("cannot write JSON: {error}")))?;
+    put("results.json", json)?;
+    put("report.html", html::report(papers, results))?;
     output::remark(format_args!("results and report.html in {}", directory.display()));
     Ok(())
 }
