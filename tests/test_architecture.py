@@ -24,7 +24,7 @@ PURE_MAY_USE = {"hmac", "libm", "prefetch-index", "rand_core", "rand_pcg", "rust
 REAL = ["device", "net", "middlebox", "interop"]
 
 # The libraries that have `pub` items in private modules still.
-MAY_HAVE_UNREACHABLE_PUB = {"cli", "emulate", "lab", "stack", "validate"}
+MAY_HAVE_UNREACHABLE_PUB = {"cli", "emulate", "lab", "validate"}
 
 
 def metadata():

@@ -121,7 +121,7 @@ pub(crate) enum Phase {
 // a packet is the number of cache lines it touches.
 #[derive(Clone)]
 #[repr(C)]
-pub struct Connection {
+pub(crate) struct Connection {
     // Used for every segment.
     pub(crate) subflows: Vec<Subflow>,
     /// Shared by connections of the same configuration.
@@ -239,7 +239,7 @@ impl Connection {
     }
 
     /// Returns its subflows that have not ended.
-    pub fn live_subflows(&self) -> impl Iterator<Item = &Subflow> {
+    pub(crate) fn live_subflows(&self) -> impl Iterator<Item = &Subflow> {
         self.subflows.iter().filter(|subflow| !subflow.is_closed())
     }
 

@@ -7,21 +7,21 @@
 //! congestion marks, held payload, mappings.
 
 pub(crate) mod acknowledge;
-pub mod ecn;
+pub(crate) mod ecn;
 mod fast;
-pub mod growth;
+pub(crate) mod growth;
 mod header;
 pub(crate) mod held;
 pub(crate) mod mappings;
-pub mod path_mtu;
-pub mod rate;
+pub(crate) mod path_mtu;
+pub(crate) mod rate;
 pub(crate) mod receive;
-pub mod recovery;
-pub mod recv;
-pub mod rtt;
-pub mod scoreboard;
+pub(crate) mod recovery;
+pub(crate) mod recv;
+pub(crate) mod rtt;
+pub(crate) mod scoreboard;
 pub(crate) mod send;
-pub mod send_buffer;
+pub(crate) mod send_buffer;
 mod signals;
 mod state;
 pub(crate) mod timers;
@@ -51,11 +51,11 @@ use signals::Signals;
 use window_held::WindowHeld;
 
 pub(crate) use state::Ending;
-pub use state::{Handshake, ResetCause, TcpState};
+pub(crate) use state::{Handshake, ResetCause, TcpState};
 
 /// A part of the stream in a subflow's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Queued {
+pub(crate) struct Queued {
     /// The part.
     pub range: DataRange,
     /// Whether another subflow has carried it.
@@ -63,7 +63,7 @@ pub struct Queued {
 }
 
 /// The parameters of a new subflow.
-pub struct SubflowBirth {
+pub(crate) struct SubflowBirth {
     /// Its local address.
     pub local: Address,
     /// Its remote address.
@@ -85,7 +85,7 @@ pub struct SubflowBirth {
 // a packet is the number of cache lines it touches.
 #[derive(Clone, Debug)]
 #[repr(C)]
-pub struct Subflow {
+pub(crate) struct Subflow {
     // Used for every segment.
     state: TcpState,
     id: SubflowId,
@@ -188,7 +188,7 @@ pub struct Subflow {
 
 impl Subflow {
     /// Returns a subflow before its handshake.
-    pub fn new(id: SubflowId, now: Time, birth: &SubflowBirth, config: &ConnectionConfig) -> Subflow {
+    pub(crate) fn new(id: SubflowId, now: Time, birth: &SubflowBirth, config: &ConnectionConfig) -> Subflow {
         let SubflowBirth { local, remote, path, iss, initiator, join, nonce } = *birth;
         Subflow {
             id,
@@ -269,7 +269,7 @@ impl Subflow {
     }
 
     #[inline]
-    pub fn id(&self) -> SubflowId {
+    pub(crate) fn id(&self) -> SubflowId {
         self.id
     }
 
@@ -425,13 +425,13 @@ impl Subflow {
     }
 
     /// Returns the sender's estimate of bytes in the network.
-    pub fn in_flight(&self) -> u64 {
+    pub(crate) fn in_flight(&self) -> u64 {
         self.board.in_flight().saturating_sub(self.recovery.credit())
     }
 
     /// True if a poll may find something to send.
     #[inline]
-    pub fn wants_to_send(&self) -> bool {
+    pub(crate) fn wants_to_send(&self) -> bool {
         (self.recv.due() == AckDue::Now
             || self.has_data_to_send()
             || self.handshake.send
@@ -443,7 +443,7 @@ impl Subflow {
 
     /// True if there is sequence space to send, for the first time or again, provided the windows admit it.
     #[inline]
-    pub fn has_data_to_send(&self) -> bool {
+    pub(crate) fn has_data_to_send(&self) -> bool {
         !self.queue.is_empty()
             || self.board.lost_segments() > 0
             || self.tail_probe_wanted
@@ -451,12 +451,12 @@ impl Subflow {
     }
 
     /// Returns the offset of an acknowledgement number.
-    pub fn ack_offset(&self, segment: &Segment) -> i64 {
+    pub(crate) fn ack_offset(&self, segment: &Segment) -> i64 {
         offset_near(self.iss, self.board.una(), segment.ack)
     }
 
     /// Returns the offset of the start of a received segment.
-    pub fn seq_offset(&self, segment: &Segment) -> i64 {
+    pub(crate) fn seq_offset(&self, segment: &Segment) -> i64 {
         offset_near(self.recv.irs, self.recv.nxt(), segment.seq)
     }
 
@@ -465,24 +465,24 @@ impl Subflow {
     /// first; RFC 8684 sections 3.4 and 3.5). The limit is the last acknowledgement sent: a segment reordered
     /// since is accepted, as in Linux.
     #[inline]
-    pub fn is_old(&self, segment: &Segment, offset: i64) -> bool {
+    pub(crate) fn is_old(&self, segment: &Segment, offset: i64) -> bool {
         offset + (segment.seq_len() as i64) < self.recv.last_ack_sent() as i64
     }
 
     /// Returns the right edge given by the peer's window field, relative to an acknowledged offset.
-    pub fn scaled_window(&self, segment: &Segment) -> u64 {
+    pub(crate) fn scaled_window(&self, segment: &Segment) -> u64 {
         let shift = if segment.flags.has(Flags::SYN) { 0 } else { self.send_scale };
         u64::from(segment.window) << shift
     }
 
     /// True if the subflow has potentially failed: a timeout has occurred and nothing was received since.
-    pub fn potentially_failed(&self) -> bool {
+    pub(crate) fn potentially_failed(&self) -> bool {
         self.recovery.timeouts() > 0
     }
 
     /// Returns a scheduler's view; `pacing_rate` is that of the congestion control, if it has one.
     #[inline]
-    pub fn view(&self, pacing_rate: Option<Rate>) -> SubflowView {
+    pub(crate) fn view(&self, pacing_rate: Option<Rate>) -> SubflowView {
         SubflowView {
             id: self.id,
             usable: self.is_usable(),
@@ -515,7 +515,7 @@ impl Subflow {
     }
 
     /// Returns its counters and addresses.
-    pub fn stats(&self) -> SubflowStats {
+    pub(crate) fn stats(&self) -> SubflowStats {
         SubflowStats {
             id: self.id,
             local: self.local,

@@ -152,7 +152,7 @@ impl Subflow {
     }
 
     #[inline]
-    pub fn recv(&self) -> &Receiver {
+    pub(crate) fn recv(&self) -> &Receiver {
         &self.recv
     }
 

@@ -17,7 +17,7 @@ const MAX_PIECES: usize = 16_384;
 const SILENCE: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub enum AckDue {
+pub(crate) enum AckDue {
     /// The empty list.
     #[default]
     Nothing,
@@ -29,7 +29,7 @@ pub enum AckDue {
 
 /// The receiving half. Offsets count from the peer's SYN, which is 0.
 #[derive(Clone, Debug)]
-pub struct Receiver {
+pub(crate) struct Receiver {
     /// The peer's initial sequence number.
     pub irs: Seq,
     nxt: u64,
@@ -81,7 +81,7 @@ impl Rules {
 
 /// The effect of received payload on the subflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arrival {
+pub(crate) struct Arrival {
     /// True if the bytes advanced the cumulative acknowledgement.
     pub advanced: bool,
     /// True if nothing was new.
@@ -90,7 +90,7 @@ pub struct Arrival {
 
 impl Receiver {
     /// Returns a receiver that has received the peer's SYN with number `irs`, and has this receive buffer.
-    pub fn new(irs: Seq, config: AckConfig, buffer: ReceiveBuffer) -> Receiver {
+    pub(crate) fn new(irs: Seq, config: AckConfig, buffer: ReceiveBuffer) -> Receiver {
         Receiver {
             irs,
             nxt: 1,
@@ -116,7 +116,7 @@ impl Receiver {
     /// two consecutive segments (as Linux estimates its `rcv_mss`). Two of `mss` or more are several segments
     /// joined by offload, each of which counts (RFC 9293 section 3.8.6.3): they are acknowledged at once.
     #[inline]
-    pub fn measure(&mut self, now: Time, payload_len: u32, mss: u32) -> bool {
+    pub(crate) fn measure(&mut self, now: Time, payload_len: u32, mss: u32) -> bool {
         if self.config.growth {
             self.grow(now, payload_len, mss);
         }
@@ -151,30 +151,30 @@ impl Receiver {
     /// with [`AckConfig::push`] it is acknowledged at once, as the sender may wait for that
     /// (`tcp_cleanup_rbuf`).
     #[inline]
-    pub fn on_pushed(&mut self) {
+    pub(crate) fn on_pushed(&mut self) {
         if self.config.push && self.due == AckDue::Later {
             self.due = AckDue::Now;
         }
     }
 
     /// Returns the next offset expected.
-    pub fn nxt(&self) -> u64 {
+    pub(crate) fn nxt(&self) -> u64 {
         self.nxt
     }
 
     /// Returns the offset of the last acknowledgement.
-    pub fn last_ack_sent(&self) -> u64 {
+    pub(crate) fn last_ack_sent(&self) -> u64 {
         self.last_ack_sent
     }
 
     /// Returns the number of bytes received, in order or not; a FIN in order counts as one.
-    pub fn total(&self) -> u64 {
+    pub(crate) fn total(&self) -> u64 {
         let holds_fin = self.fin != NO_FIN && self.out_of_order.containing(self.fin).is_some();
         self.nxt + self.out_of_order.total() - u64::from(holds_fin)
     }
 
     /// Returns the number of missing pieces of `range`, and the first of them.
-    pub fn gaps(&self, range: DataRange) -> (u32, DataRange) {
+    pub(crate) fn gaps(&self, range: DataRange) -> (u32, DataRange) {
         let (mut count, mut first) = (0, DataRange::default());
         let mut cursor = range.start.max(self.nxt);
         let mut note = |gap: DataRange| {
@@ -199,24 +199,24 @@ impl Receiver {
         (count, first)
     }
 
-    pub fn ack(&self) -> Seq {
+    pub(crate) fn ack(&self) -> Seq {
         self.irs.add(self.nxt)
     }
 
     /// True if the peer's FIN has been reached in order.
-    pub fn finished(&self) -> bool {
+    pub(crate) fn finished(&self) -> bool {
         self.nxt > self.fin
     }
 
     /// True if nothing is held after a hole, and no end is known.
     #[inline]
-    pub fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         self.out_of_order.is_empty() && self.fin == NO_FIN
     }
 
     /// Receives the next `len` bytes, if [`Receiver::is_complete`]: a cheaper [`Receiver::arrive`].
     #[inline]
-    pub fn take_expected(&mut self, now: Time, len: u64, full_sized: bool) {
+    pub(crate) fn take_expected(&mut self, now: Time, len: u64, full_sized: bool) {
         debug_assert!(self.is_complete());
         self.nxt += len;
         if !self.dsack.is_empty() {
@@ -227,7 +227,7 @@ impl Receiver {
     }
 
     /// Receives the payload `range` (and a FIN after it); calls `fresh` with each new part.
-    pub fn arrive(
+    pub(crate) fn arrive(
         &mut self,
         now: Time,
         range: DataRange,
@@ -338,34 +338,34 @@ impl Receiver {
     }
 
     /// Requests an acknowledgement at once.
-    pub fn want_ack(&mut self) {
+    pub(crate) fn want_ack(&mut self) {
         self.due = AckDue::Now;
     }
 
     /// Cancels an acknowledgement that is due; the next one covers its segments.
-    pub fn cancel_ack(&mut self) {
+    pub(crate) fn cancel_ack(&mut self) {
         self.due = AckDue::Nothing;
         self.ack_at = Time::NEVER;
     }
 
-    pub fn due(&self) -> AckDue {
+    pub(crate) fn due(&self) -> AckDue {
         self.due
     }
 
     /// Returns the time of a delayed acknowledgement.
-    pub fn ack_at(&self) -> Time {
+    pub(crate) fn ack_at(&self) -> Time {
         if self.due == AckDue::Later { self.ack_at } else { Time::NEVER }
     }
 
     /// Handles the time of a delayed acknowledgement.
-    pub fn on_timer(&mut self, now: Time) {
+    pub(crate) fn on_timer(&mut self, now: Time) {
         if self.due == AckDue::Later && self.ack_at <= now {
             self.due = AckDue::Now;
         }
     }
 
     /// Records that an acknowledgement was sent, with or without data.
-    pub fn on_ack_sent(&mut self) {
+    pub(crate) fn on_ack_sent(&mut self) {
         self.last_ack_sent = self.nxt;
         // A duplicate is reported by the next acknowledgement or not at all (RFC 2883 section 4).
         self.dsack = DataRange::default();
@@ -378,18 +378,18 @@ impl Receiver {
     }
 
     /// True if there is anything to report in SACK blocks.
-    pub fn has_blocks(&self) -> bool {
+    pub(crate) fn has_blocks(&self) -> bool {
         !self.dsack.is_empty() || !self.out_of_order.is_empty()
     }
 
     /// True if more than one hole is open, and no duplicate shows that an acknowledgement was lost.
-    pub fn has_several_holes(&self) -> bool {
+    pub(crate) fn has_several_holes(&self) -> bool {
         self.dsack.is_empty() && self.out_of_order.as_slice().len() > 1
     }
 
     /// Returns the SACK blocks of the next acknowledgement, at most `room` of them: a duplicate first (RFC
     /// 2883), then the block of the latest arrival, then the others by age (RFC 2018 section 4).
-    pub fn blocks(&mut self, room: u32) -> SackBlocks {
+    pub(crate) fn blocks(&mut self, room: u32) -> SackBlocks {
         let mut blocks = SackBlocks::EMPTY;
         let room = room.min(4) as usize;
         if room == 0 {

@@ -39,18 +39,18 @@ pub(crate) fn new_record(seq: u64, now: Time) -> Sent {
 impl Subflow {
     /// Returns the bytes in its queue: assigned to it and not sent yet.
     #[inline]
-    pub fn queued(&self) -> u64 {
+    pub(crate) fn queued(&self) -> u64 {
         self.queued
     }
 
     /// Returns the queue: parts of the stream in the order of transmission.
     #[inline]
-    pub fn queue(&self) -> impl Iterator<Item = &Queued> {
+    pub(crate) fn queue(&self) -> impl Iterator<Item = &Queued> {
         self.queue.iter()
     }
 
     #[inline]
-    pub fn is_queue_empty(&self) -> bool {
+    pub(crate) fn is_queue_empty(&self) -> bool {
         self.queue.is_empty()
     }
 

@@ -8,7 +8,7 @@ use crate::segment::ResetReason;
 
 /// The states of RFC 9293 section 3.3.2, and the one that RFC 8684 adds for joins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TcpState {
+pub(crate) enum TcpState {
     SynSent,
     /// A SYN was received and answered.
     SynReceived,
@@ -34,7 +34,7 @@ pub enum TcpState {
 
 /// The reason for a local reset of a subflow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ResetCause {
+pub(crate) enum ResetCause {
     /// The connection is aborted: sends MP_FASTCLOSE.
     Abort,
     /// Only the subflow ends: sends MP_TCPRST (RFC 8684 section 3.6).
@@ -48,7 +48,7 @@ pub enum ResetCause {
 
 /// The progress of the three-way or four-way handshake.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Handshake {
+pub(crate) struct Handshake {
     /// True for a join, false for the first subflow.
     pub join: bool,
     pub local_nonce: u32,
@@ -77,30 +77,30 @@ pub(crate) enum Ending {
 
 impl Subflow {
     #[inline]
-    pub fn state(&self) -> TcpState {
+    pub(crate) fn state(&self) -> TcpState {
         self.state
     }
 
     /// True if it has ended.
-    pub fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.state == TcpState::Closed
     }
 
     /// True if it has neither ended nor is about to be reset.
     #[inline]
-    pub fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         !matches!(self.state, TcpState::Closed | TcpState::TimeWait) && self.reset.is_none()
     }
 
     /// True if data may be assigned to it.
-    pub fn is_usable(&self) -> bool {
+    pub(crate) fn is_usable(&self) -> bool {
         matches!(self.state, TcpState::Established | TcpState::CloseWait)
             && !self.fin_wanted
             && self.reset.is_none()
     }
 
     /// True if it can still exchange segments of the connection.
-    pub fn is_synchronised(&self) -> bool {
+    pub(crate) fn is_synchronised(&self) -> bool {
         !matches!(
             self.state,
             TcpState::SynSent | TcpState::SynReceived | TcpState::TimeWait | TcpState::Closed
@@ -108,7 +108,7 @@ impl Subflow {
     }
 
     /// True if the local FIN was sent and acknowledged.
-    pub fn fin_acked(&self) -> bool {
+    pub(crate) fn fin_acked(&self) -> bool {
         self.fin_sent && self.board.is_empty()
     }
 
