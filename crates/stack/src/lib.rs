@@ -23,6 +23,7 @@ pub mod selection;
 pub mod seq;
 pub mod stats;
 mod subflow;
+mod timer_table;
 pub mod timestamp;
 pub mod transfer_model;
 

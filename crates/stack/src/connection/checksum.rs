@@ -61,7 +61,7 @@ impl Connection {
             return;
         }
         let claim = self.claim_of(at, segment);
-        let held = self.subflows[at].hold();
+        let held = self.subflows[at].held_mut().get_or_insert_default();
         let sum = if gap == range {
             Some(segment.payload_sum)
         } else {
@@ -73,7 +73,7 @@ impl Connection {
         let full = waits && (held.bytes() + gap.len() > room || held.pieces.len() >= MAX_PIECES);
         let Some(sum) = sum.filter(|_| gaps == 1 && !full) else {
             // It cannot be used in this form: it will be retransmitted from the acknowledgement on.
-            self.subflows[at].want_ack();
+            self.subflows[at].recv_mut().want_ack();
             incoming.discard(self.id, whole_payload);
             return;
         };
@@ -111,7 +111,7 @@ impl Connection {
             // After a hole: its sum may be needed when a segment that fills the hole covers more than the
             // hole.
             let piece = Piece { range, sum: segment.payload_sum, done: true, bare: false };
-            subflow.hold().insert(piece);
+            subflow.held_mut().get_or_insert_default().insert(piece);
         }
         let end = claim.data + range.len() as i64;
         let stream = DataRange::new(claim.data.max(0) as u64, end.max(0) as u64);

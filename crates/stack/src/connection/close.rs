@@ -6,7 +6,7 @@ use super::data_timer::DATA_TIMER_FLOOR;
 use super::timer_table::Timer;
 use super::{Connection, Mode, Phase};
 use crate::event::{CloseReason, SubflowId, SubflowSet};
-use crate::subflow::{ResetCause, Subflow, TcpState};
+use crate::subflow::{ResetCause, TcpState};
 
 /// The end of the local stream at the data level: the DATA_FINs due, and the notification of the application.
 #[derive(Clone, Copy, Debug, Default)]
@@ -83,11 +83,11 @@ impl Connection {
             return;
         }
         for at in 0..self.subflows.len() {
-            match self.subflows[at].state() {
+            match self.subflows[at].state().tcp() {
                 TcpState::Closed => {}
                 // Nothing has been received from the peer, so no reset is sent.
                 TcpState::SynSent => self.close_subflow(now, at),
-                _ => self.subflows[at].request_reset(ResetCause::Abort),
+                _ => self.subflows[at].state_mut().request_reset(ResetCause::Abort),
             }
         }
         self.end(reason);
@@ -110,12 +110,12 @@ impl Connection {
             if !self.send.fin_sent {
                 self.send.fin_sent = true;
                 for subflow in &mut self.subflows {
-                    subflow.request_fin();
+                    subflow.state_mut().request_fin();
                 }
             }
             return;
         }
-        if !self.send.fin_sent && self.subflows.iter().all(|subflow| subflow.is_queue_empty()) {
+        if !self.send.fin_sent && self.subflows.iter().all(|subflow| subflow.queue().is_empty()) {
             // No data is left that could carry it (RFC 8684 section 3.3.3).
             if let Some(at) = self.best_subflow() {
                 self.closing.fin_wanted_on = SubflowSet::one(self.subflows[at].id());
@@ -140,7 +140,7 @@ impl Connection {
         }
         // It must arrive, and it is unknown which path works: sent on all of them (as in Linux).
         self.closing.withdraw_fins();
-        for subflow in self.subflows.iter().filter(|subflow| subflow.is_usable()) {
+        for subflow in self.subflows.iter().filter(|subflow| subflow.state().is_usable()) {
             self.closing.fin_wanted_on = self.closing.fin_wanted_on.with(subflow.id());
         }
         self.closing.keys_before_fin = true;
@@ -176,7 +176,7 @@ impl Connection {
             self.close_subflows();
         }
         // One open subflow suffices, and usually it is this one.
-        if !self.subflows[at].is_open() {
+        if !self.subflows[at].state().is_open() {
             self.check_ended(now);
         }
     }
@@ -187,12 +187,12 @@ impl Connection {
             for subflow in &mut self.subflows {
                 // RFC 8684 section 3.3.3. Linux also waits for both DATA_FINs, so that a half-closed
                 // connection can still receive the other direction.
-                if !subflow.is_closed() && !subflow.fin_requested() {
-                    match subflow.state() {
+                if !subflow.state().is_closed() && !subflow.state().fin_requested() {
+                    match subflow.state().tcp() {
                         TcpState::SynSent | TcpState::SynReceived | TcpState::PreEstablished => {
-                            subflow.request_reset(ResetCause::Gone);
+                            subflow.state_mut().request_reset(ResetCause::Gone);
                         }
-                        _ => subflow.request_fin(),
+                        _ => subflow.state_mut().request_fin(),
                     }
                 }
             }
@@ -204,7 +204,7 @@ impl Connection {
     #[cold]
     pub(super) fn on_orphan_timer(&mut self, now: Time) {
         self.timers.disarm(Timer::Orphan);
-        let sends = self.subflows.iter().any(Subflow::is_usable);
+        let sends = self.subflows.iter().any(|subflow| subflow.state().is_usable());
         if self.mode == Mode::Plain || (sends && self.recv.finished()) {
             return;
         }
@@ -216,8 +216,8 @@ impl Connection {
         }
         self.end(CloseReason::NoSubflow);
         for subflow in &mut self.subflows {
-            if subflow.state() == TcpState::CloseWait {
-                subflow.request_fin();
+            if subflow.state().tcp() == TcpState::CloseWait {
+                subflow.state_mut().request_fin();
             }
         }
     }

@@ -39,11 +39,11 @@ impl Connection {
 
     /// True if no other subflow can carry data.
     fn is_alone(&self, at: usize) -> bool {
-        !self.subflows[at].is_join()
-            && !self.subflows[at].is_resetting()
-            && !self.subflows[at].fin_sent()
+        !self.subflows[at].handshake().is_join()
+            && !self.subflows[at].state().is_resetting()
+            && !self.subflows[at].state().fin_sent()
             && self.live_subflows().all(|other| {
-                let opening = matches!(other.state(), TcpState::SynSent | TcpState::SynReceived);
+                let opening = matches!(other.state().tcp(), TcpState::SynSent | TcpState::SynReceived);
                 other.id().index() == at || opening
             })
     }
@@ -71,7 +71,7 @@ impl Connection {
         }
         // Data in the subflow's queue can be assigned again.
         let mut waiting = self.send.unassigned.first().map_or(self.send.written, |range| range.start);
-        if let Some(first) = self.subflows[at].queue().map(|queued| queued.range.start).min() {
+        if let Some(first) = self.subflows[at].queue().iter().map(|queued| queued.range.start).min() {
             waiting = waiting.min(first);
         }
         waiting + 1 == self.subflows[at].board().nxt()
@@ -92,7 +92,7 @@ impl Connection {
         self.become_plain(now, at);
         if tell {
             let dsn = Dsn(self.remote_dsn.0.wrapping_add(self.recv.nxt()));
-            self.subflows[at].signal(MptcpOption::Fail(dsn));
+            self.subflows[at].signals_mut().push(MptcpOption::Fail(dsn));
         }
     }
 
@@ -105,18 +105,18 @@ impl Connection {
         // Joins in progress are abandoned (section 3.7: only one subflow may remain).
         self.paths.forget();
         for other in (0..self.subflows.len()).filter(|&other| other != at) {
-            match self.subflows[other].state() {
+            match self.subflows[other].state().tcp() {
                 TcpState::Closed => {}
                 TcpState::SynSent => self.fail_handshake(now, other, CloseReason::Refused),
-                _ => self.subflows[other].request_reset(ResetCause::Because(ResetReason::Unspecified)),
+                _ => self.subflows[other]
+                    .state_mut()
+                    .request_reset(ResetCause::Because(ResetReason::Unspecified)),
             }
         }
         // Queued data is assigned to the subflow again, in order.
         let Connection { subflows, send, .. } = self;
-        subflows[at].empty_queue(|_| true, |queued| send.take_back(queued.range));
-        self.subflows[at].clear_signals();
-        self.subflows[at].clear_mappings();
-        self.subflows[at].cancel_withdrawal();
+        subflows[at].queue_mut().empty(|_| true, |queued| send.take_back(queued.range));
+        self.subflows[at].leave_mptcp();
         self.timers.disarm(Timer::Data);
         self.timers.disarm(Timer::Fin);
         self.closing.withdraw_fins();
@@ -132,7 +132,7 @@ impl Connection {
         self.on_data_ack(now, acked, window);
         if let Some(end) = fin {
             self.recv.set_fin(end.max(0) as u64);
-            self.subflows[at].withdraw_fin();
+            self.subflows[at].state_mut().withdraw_fin();
             self.after_remote_fin();
         }
         self.wanted.schedule();
@@ -146,7 +146,7 @@ impl Connection {
         let data = self.mapped_offset(mapping);
         let alone = self.phase == Phase::Open && self.is_alone(at) && self.sends_in_order(at);
         if !alone || ssn < 1 || data < 0 {
-            self.subflows[at].request_reset(ResetCause::Because(ResetReason::Middlebox));
+            self.subflows[at].state_mut().request_reset(ResetCause::Because(ResetReason::Middlebox));
             return STOP;
         }
         self.fallback.set_received(ssn, data);
@@ -189,7 +189,7 @@ impl Connection {
             self.fall_back(now, at, false);
             return NEXT;
         }
-        self.subflows[at].request_reset(ResetCause::Because(ResetReason::Middlebox));
+        self.subflows[at].state_mut().request_reset(ResetCause::Because(ResetReason::Middlebox));
         STOP
     }
 
@@ -197,7 +197,7 @@ impl Connection {
     /// too long: its signals of fallback were lost. Linux falls back like this during a connection.
     #[cold]
     pub(super) fn follow_silent_peer(&mut self, now: Time) -> bool {
-        let only = self.subflows.iter().position(|subflow| subflow.is_bare() && subflow.is_usable());
+        let only = self.subflows.iter().position(|subflow| subflow.is_bare() && subflow.state().is_usable());
         let Some(at) = only else { return false };
         if self.may_fall_back(at) {
             self.fall_back(now, at, true);
@@ -206,7 +206,7 @@ impl Connection {
         let head = self.send.outstanding.as_slice().first();
         if head.is_some_and(|head| head.tried.has(self.subflows[at].id())) {
             // A peer that has fallen back would take retransmitted data for new data.
-            self.subflows[at].request_reset(ResetCause::Because(ResetReason::Middlebox));
+            self.subflows[at].state_mut().request_reset(ResetCause::Because(ResetReason::Middlebox));
         }
         false
     }
@@ -219,9 +219,9 @@ impl Connection {
             let resend_at = now + self.max_rto();
             let deadline = now + self.config.rto.max.max(Duration::from_secs(1));
             self.fallback.begin_failing(data, resend_at, deadline);
-            self.subflows[at].want_ack();
+            self.subflows[at].recv_mut().want_ack();
         } else {
-            self.subflows[at].request_reset(ResetCause::Damage(data));
+            self.subflows[at].state_mut().request_reset(ResetCause::Damage(data));
         }
     }
 
@@ -235,7 +235,7 @@ impl Connection {
             return NEXT;
         }
         // Section 3.7: data in flight is not contiguous, so the subflow is closed.
-        self.subflows[at].request_reset(ResetCause::Damage(self.recv.nxt() as i64));
+        self.subflows[at].state_mut().request_reset(ResetCause::Damage(self.recv.nxt() as i64));
         STOP
     }
 
@@ -248,8 +248,10 @@ impl Connection {
         };
         let resend_at = now + self.max_rto();
         match self.fallback.on_fail_timer(now, resend_at) {
-            Some(FailTimeout::Resend) => self.subflows[at].want_ack(),
-            Some(FailTimeout::GiveUp(data)) => self.subflows[at].request_reset(ResetCause::Damage(data)),
+            Some(FailTimeout::Resend) => self.subflows[at].recv_mut().want_ack(),
+            Some(FailTimeout::GiveUp(data)) => {
+                self.subflows[at].state_mut().request_reset(ResetCause::Damage(data))
+            }
             None => {}
         }
     }

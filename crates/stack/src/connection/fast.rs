@@ -107,7 +107,7 @@ impl Connection {
         if !in_order {
             self.check_closing(now, at);
         }
-        Some(self.subflows[at].ack_at())
+        Some(self.subflows[at].recv().ack_at())
     }
 
     /// Does the work of [`Connection::process_payload`] for the payload of a segment that is the next one on

@@ -65,7 +65,7 @@ impl HeadRepair {
     /// without which a peer that verifies checksums does not accept it.
     pub(super) fn is_carried(&mut self, subflows: &mut [Subflow], una: u64, fast_paths: bool) -> bool {
         // Usually the subflow found last time: this is called after every acknowledgement.
-        let alive = |subflow: &Subflow| subflow.is_synchronised();
+        let alive = |subflow: &Subflow| subflow.state().is_synchronised();
         let last = usize::from(self.carrier);
         if fast_paths
             && let Some(subflow) = subflows.get_mut(last).filter(|subflow| alive(subflow))
@@ -114,7 +114,7 @@ impl HeadRepair {
         fast_paths: bool,
     ) -> HeadTimeout {
         // Without a subflow it stays pending; the next subflow finds it unassigned.
-        if !subflows.iter().any(|subflow| subflow.is_usable())
+        if !subflows.iter().any(|subflow| subflow.state().is_usable())
             || !send.is_head_given()
             || self.is_carried(subflows, send.una, fast_paths)
         {
@@ -127,7 +127,7 @@ impl HeadRepair {
         } else {
             // The peer has never acknowledged data, and may be falling back to TCP: it would take reinjected
             // data for new data. An old octet probes it harmlessly.
-            for subflow in subflows.iter_mut().filter(|subflow| subflow.is_usable()) {
+            for subflow in subflows.iter_mut().filter(|subflow| subflow.state().is_usable()) {
                 subflow.probe();
             }
         }
@@ -140,9 +140,9 @@ impl HeadRepair {
     fn reinject(&mut self, subflows: &[Subflow], send: &mut SendState, mss: u32) {
         let una = send.una;
         let mut end = una + u64::from(self.segments) * u64::from(mss);
-        for subflow in subflows.iter().filter(|subflow| subflow.is_synchronised()) {
+        for subflow in subflows.iter().filter(|subflow| subflow.state().is_synchronised()) {
             let sent = subflow.board().records().iter().map(Sent::range);
-            let waiting = subflow.queue().map(|queued| queued.range);
+            let waiting = subflow.queue().iter().map(|queued| queued.range);
             for start in sent.chain(waiting).map(|range| range.start).filter(|&start| start > una) {
                 end = end.min(start);
             }

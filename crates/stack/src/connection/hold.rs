@@ -41,13 +41,13 @@ impl Connection {
         if in_order && segment.options.are_bare() && self.follow_bare_payload(now, at, incoming.placed) {
             return Unmapped::IsStream;
         }
-        let held = self.subflows[at].hold();
+        let held = self.subflows[at].held_mut().get_or_insert_default();
         if held.bytes() + range.len() > self.recv.buffer().max(LEAST_ROOM) || held.pieces.len() >= MAX_PIECES
         {
             if in_order {
                 self.mapping_is_broken(now, at, ResetReason::Middlebox, incoming.placed);
             } else {
-                self.subflows[at].want_ack();
+                self.subflows[at].recv_mut().want_ack();
             }
             incoming.discard(self.id, range.len());
             return Unmapped::Taken;
@@ -88,7 +88,7 @@ impl Connection {
     /// Delivers held bytes that are now mapped, without checksums.
     #[cold]
     pub(super) fn release_mapped(&mut self, now: Time, at: usize, placed: &mut Vec<Placement>) {
-        let Some(mut held) = self.subflows[at].take_held() else { return };
+        let Some(mut held) = self.subflows[at].held_mut().take() else { return };
         let mut left = Vec::with_capacity(held.pieces.len());
         let mut advanced = false;
         for piece in held.pieces {
@@ -108,7 +108,7 @@ impl Connection {
         }
         held.pieces = left;
         if !held.pieces.is_empty() {
-            self.subflows[at].put_held(held);
+            *self.subflows[at].held_mut() = Some(held);
         }
         self.after_arrival(now, advanced);
         self.check_unmapped(now, at, placed);
@@ -117,7 +117,10 @@ impl Connection {
     /// Verifies every complete run of mappings, with checksums, and delivers it.
     pub(super) fn settle_claims(&mut self, now: Time, at: usize, placed: &mut Vec<Placement>) {
         let mut advanced = false;
-        while self.mode == Mode::Mptcp && !self.fallback.is_failing() && !self.subflows[at].is_resetting() {
+        while self.mode == Mode::Mptcp
+            && !self.fallback.is_failing()
+            && !self.subflows[at].state().is_resetting()
+        {
             let Some(held) = self.subflows[at].held_mut() else { break };
             let Some((first, last, right)) = held.complete_run() else { break };
             if !right {
@@ -156,7 +159,7 @@ impl Connection {
     /// Delivers all held bytes after fallback to TCP.
     #[cold]
     pub(super) fn release_all(&mut self, now: Time, at: usize, placed: &mut Vec<Placement>) {
-        let Some(held) = self.subflows[at].take_held() else { return };
+        let Some(held) = self.subflows[at].held_mut().take() else { return };
         let mut advanced = false;
         for piece in held.pieces.iter().filter(|piece| !piece.done) {
             let data = self.fallback.in_received_stream(piece.range.start as i64);
@@ -169,7 +172,8 @@ impl Connection {
 
     /// Gives up a subflow on which no mapping has arrived within a receive window of data (section 3.3.1).
     fn check_unmapped(&mut self, now: Time, at: usize, placed: &mut Vec<Placement>) {
-        if self.mode != Mode::Mptcp || self.fallback.is_failing() || self.subflows[at].is_resetting() {
+        if self.mode != Mode::Mptcp || self.fallback.is_failing() || self.subflows[at].state().is_resetting()
+        {
             return;
         }
         let Some(held) = self.subflows[at].held() else { return };
@@ -200,7 +204,7 @@ impl Connection {
             self.fall_back(now, at, true);
             self.release_all(now, at, placed);
         } else {
-            self.subflows[at].request_reset(ResetCause::Because(reason));
+            self.subflows[at].state_mut().request_reset(ResetCause::Because(reason));
         }
     }
 }

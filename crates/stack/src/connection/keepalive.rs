@@ -46,7 +46,7 @@ impl Connection {
             return;
         }
         self.keepalive_sent = now;
-        for subflow in self.subflows.iter_mut().filter(|subflow| subflow.is_synchronised()) {
+        for subflow in self.subflows.iter_mut().filter(|subflow| subflow.state().is_synchronised()) {
             subflow.probe();
         }
     }

@@ -41,7 +41,7 @@ impl Connection {
         let seq = self.subflows[at].board().nxt();
         self.make(now, at, Flags::RST.with(Flags::ACK), seq, DataLevel::Signal, out);
         // Section 3.1: after a damaged handshake no MPTCP option is sent any more.
-        let first = self.phase == Phase::Opening && !self.subflows[at].is_join();
+        let first = self.phase == Phase::Opening && !self.subflows[at].handshake().is_join();
         if self.mode != Mode::Mptcp || first {
             return;
         }
@@ -70,12 +70,12 @@ impl Connection {
         let wait = {
             let subflow = &self.subflows[at];
             // RFC 6298 section 2.1 for a SYN; a join's third ACK is answered within one round trip.
-            let attempts = subflow.handshake().attempts.min(16);
+            let attempts = subflow.handshake().attempts().min(16);
             subflow.rtt().rto(attempts)
         };
-        if self.subflows[at].state() == TcpState::SynSent
-            && self.subflows[at].handshake().attempts >= self.config.mptcp_syns
-            && !self.subflows[at].is_join()
+        if self.subflows[at].state().tcp() == TcpState::SynSent
+            && self.subflows[at].handshake().attempts() >= self.config.mptcp_syns
+            && !self.subflows[at].handshake().is_join()
             && !self.config.only.simultaneous
         {
             // RFC 8684 section 3.1: a middlebox may drop a SYN because of its option. Linux stops after the
@@ -84,7 +84,7 @@ impl Connection {
         }
         let scale = own_scale(self.config.receive_buffer.max().get());
         // The window of a SYN is not scaled.
-        let is_syn = self.subflows[at].state() != TcpState::PreEstablished;
+        let is_syn = self.subflows[at].state().tcp() != TcpState::PreEstablished;
         let shift = if is_syn { 0 } else { self.subflows[at].receive_scale() };
         let (window, _) = self.show_window(at, shift, false);
         let capable_flags = self.capable_flags();
@@ -92,21 +92,21 @@ impl Connection {
         let subflow = &mut self.subflows[at];
         subflow.on_handshake_sent(now, wait);
         let mut segment = subflow.handshake_segment(now, self.tick, window, scale, &self.config);
-        let nonces = (subflow.handshake().local_nonce, subflow.handshake().remote_nonce);
+        let nonces = subflow.handshake().nonces();
         let code = || keys.join_code(nonces.0, nonces.1);
         if !is_syn {
             segment.options.push(MptcpOption::Join(Join::Ack { hmac: crypto::leftmost_160(&code()) }));
             return segment;
         }
-        let answering = subflow.state() == TcpState::SynReceived;
-        if answering && subflow.is_join() {
+        let answering = subflow.state().tcp() == TcpState::SynReceived;
+        if answering && subflow.handshake().is_join() {
             self.fallback.note_answered();
         }
         if self.mode == Mode::Plain {
             return segment;
         }
-        let join = subflow.is_join() || self.config.only.simultaneous;
-        let (backup, address_id) = (subflow.asks_backup(), subflow.address_ids().0);
+        let join = subflow.handshake().is_join() || self.config.only.simultaneous;
+        let (backup, address_id) = (subflow.route().asks_backup(), subflow.route().ids().0);
         let option = match (join, answering) {
             (false, _) => MptcpOption::Capable(Capable {
                 version: 1,
@@ -285,14 +285,13 @@ impl Connection {
         let (window, lag) = self.show_window(at, self.subflows[at].receive_scale(), tells);
         let subflow = &mut self.subflows[at];
         subflow.write_header(now, self.tick, flags, seq, window, out);
-        let reports_blocks = subflow.has_blocks() && !matches!(level, DataLevel::Signal);
         if tells {
             out.options.dss = Some(self.signal_of(level, lag));
         } else if keys {
             let keys = self.both_keys(None);
             out.options.push(keys);
         }
-        if reports_blocks {
+        if !matches!(level, DataLevel::Signal) {
             self.subflows[at].write_blocks(out);
         }
     }

@@ -240,7 +240,7 @@ impl Connection {
 
     /// Returns its subflows that have not ended.
     pub(crate) fn live_subflows(&self) -> impl Iterator<Item = &Subflow> {
-        self.subflows.iter().filter(|subflow| !subflow.is_closed())
+        self.subflows.iter().filter(|subflow| !subflow.state().is_closed())
     }
 
     pub(crate) fn is_dead(&self) -> bool {
@@ -259,7 +259,7 @@ impl Connection {
     /// Returns the usable subflow with the lowest RTT.
     fn best_subflow(&self) -> Option<usize> {
         (0..self.subflows.len())
-            .filter(|&at| self.subflows[at].is_usable())
+            .filter(|&at| self.subflows[at].state().is_usable())
             .min_by_key(|&at| (self.subflows[at].potentially_failed(), self.subflows[at].rtt().srtt()))
     }
 
@@ -323,8 +323,8 @@ impl Connection {
     pub(crate) fn assert_consistent(&self) {
         for subflow in &self.subflows {
             assert!(subflow.board().is_consistent(), "scoreboard of {:?}", subflow.id());
-            let queued: u64 = subflow.queue().map(|queued| queued.range.len()).sum();
-            assert_eq!(queued, subflow.queued(), "queue of {:?}", subflow.id());
+            let queued: u64 = subflow.queue().iter().map(|queued| queued.range.len()).sum();
+            assert_eq!(queued, subflow.queue().bytes(), "queue of {:?}", subflow.id());
         }
         assert!(self.send.una <= self.send.nxt && self.send.nxt <= self.send.written);
         // Every written byte is acknowledged, assigned to a subflow, or unassigned.
@@ -347,7 +347,7 @@ impl Connection {
             && self.mode == Mode::Mptcp
             && self.keys.remote().is_some()
             && !self.config.only.simultaneous
-            && !self.subflows[at].is_join()
+            && !self.subflows[at].handshake().is_join()
     }
 
     /// Returns the maximum number of bytes that a subflow advertises.
@@ -367,7 +367,7 @@ impl Connection {
         let backoff = self.config.rto.backoff;
         self.subflows
             .iter()
-            .filter(|subflow| subflow.is_synchronised())
+            .filter(|subflow| subflow.state().is_synchronised())
             .map(|subflow| subflow.rtt().rto(if backoff { subflow.recovery().timeouts() } else { 0 }))
             .max()
             .unwrap_or(self.config.rto.initial)

@@ -25,8 +25,9 @@ impl Connection {
             Limit::Application | Limit::SendBuffer | Limit::NoSubflow => false,
             Limit::CongestionWindow | Limit::Scheduler => !self.timers.is_armed(Timer::Schedule),
         };
-        let idle = |subflow: &Subflow| subflow.board().is_empty() && subflow.is_queue_empty();
-        let blocked = shut && self.subflows.iter().all(|subflow| idle(subflow) || subflow.is_closed());
+        let idle = |subflow: &Subflow| subflow.board().is_empty() && subflow.queue().is_empty();
+        let blocked =
+            shut && self.subflows.iter().all(|subflow| idle(subflow) || subflow.state().is_closed());
         if !blocked {
             if self.timers.is_armed(Timer::Persist) {
                 self.progress_at = now;
@@ -50,7 +51,7 @@ impl Connection {
         self.persist.backoff = (self.persist.backoff + 1).min(10);
         let wait = Duration(self.max_rto().0 << self.persist.backoff).min(self.config.rto.max);
         self.timers.arm(Timer::Persist, now + wait);
-        for subflow in self.subflows.iter_mut().filter(|subflow| subflow.is_usable()) {
+        for subflow in self.subflows.iter_mut().filter(|subflow| subflow.state().is_usable()) {
             subflow.probe_if_shut();
         }
         if let Some(best) = self.best_subflow() {

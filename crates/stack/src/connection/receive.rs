@@ -48,7 +48,7 @@ impl Connection {
         self.check_acceptable(now, at, segment, placed)?;
         let una = self.subflows[at].board().una();
         self.process_ack(now, at, segment, observer)?;
-        if self.subflows[at].state() == TcpState::PreEstablished {
+        if self.subflows[at].state().tcp() == TcpState::PreEstablished {
             self.on_fourth_ack(now, at);
         }
         match self.mode {
@@ -74,7 +74,7 @@ impl Connection {
     /// Processes a segment in the states that have their own rules.
     #[inline(always)]
     fn process_by_state(&mut self, now: Time, at: usize, segment: &Segment) -> Step {
-        match self.subflows[at].state() {
+        match self.subflows[at].state().tcp() {
             TcpState::Closed => STOP,
             TcpState::SynSent => {
                 self.on_segment_in_syn_sent(now, at, segment);
@@ -82,7 +82,8 @@ impl Connection {
             }
             TcpState::SynReceived => self.on_segment_in_syn_received(now, at, segment),
             TcpState::TimeWait => {
-                if self.subflows[at].on_segment_in_time_wait(now, self.config.time_wait, segment) {
+                let time_wait = self.config.time_wait;
+                if self.subflows[at].on_segment_in_time_wait(now, time_wait, segment) == Ending::Done {
                     self.close_subflow(now, at);
                 }
                 STOP
@@ -100,27 +101,13 @@ impl Connection {
         segment: &Segment,
         placed: &mut Vec<Placement>,
     ) -> Step {
-        let subflow = &mut self.subflows[at];
-        let offset = subflow.seq_offset(segment);
-        let acceptance = subflow.judge_segment(now, self.tick, segment, offset);
-        if acceptance != Acceptance::Accepted {
-            self.on_unacceptable(now, at, segment, acceptance);
-            return STOP;
-        }
-        if subflow.is_old(segment, offset) {
-            if subflow.discard_old(now, segment) {
-                let len = segment.payload_len;
-                placed.push(Placement::Discard { connection: self.id, payload_offset: 0, len });
+        match self.subflows[at].accept(now, self.tick, segment) {
+            Acceptance::Accepted => NEXT,
+            refused => {
+                self.on_unacceptable(now, at, segment, refused, placed);
+                STOP
             }
-            self.withhold_ack(at, segment);
-            return STOP;
         }
-        subflow.on_received(now);
-        if !segment.flags.has(Flags::ACK) {
-            return STOP;
-        }
-        subflow.on_marks(segment);
-        NEXT
     }
 
     /// Cancels the acknowledgement of a segment whose data lies beyond a hole of the stream, if the simulator
@@ -132,7 +119,7 @@ impl Connection {
         }
         let mapping = segment.options.dss.as_ref().and_then(|dss| dss.mapping.as_ref());
         if mapping.is_some_and(|mapping| self.mapped_offset(mapping) >= self.recv.nxt() as i64) {
-            self.subflows[at].cancel_ack();
+            self.subflows[at].recv_mut().cancel_ack();
         }
     }
 
@@ -163,8 +150,21 @@ impl Connection {
 
     /// Answers a segment that is not acceptable.
     #[cold]
-    fn on_unacceptable(&mut self, now: Time, at: usize, segment: &Segment, refused: Acceptance) {
+    fn on_unacceptable(
+        &mut self,
+        now: Time,
+        at: usize,
+        segment: &Segment,
+        refused: Acceptance,
+        placed: &mut Vec<Placement>,
+    ) {
         match refused {
+            Acceptance::Old(len) => {
+                if len > 0 {
+                    placed.push(Placement::Discard { connection: self.id, payload_offset: 0, len });
+                }
+                self.withhold_ack(at, segment);
+            }
             Acceptance::Reset => self.on_reset(now, at, segment),
             Acceptance::Challenged => {
                 self.challenge(now, at);
@@ -213,7 +213,7 @@ impl Connection {
                 MptcpOption::AddAddress(add) => self.on_add_address(now, at, add),
                 MptcpOption::RemoveAddress(ids) => self.on_remove_address(now, ids),
                 MptcpOption::Priority { backup } => {
-                    self.subflows[at].on_backup_asked(*backup);
+                    self.subflows[at].route_mut().on_backup_asked(*backup);
                     self.wanted.schedule();
                 }
                 MptcpOption::FastClose(key) => {
@@ -231,7 +231,7 @@ impl Connection {
                 }
                 MptcpOption::Join(_) => {
                     // A repeated third ACK of a join: the fourth was lost (RFC 8684 section 3.2).
-                    self.subflows[at].want_ack();
+                    self.subflows[at].recv_mut().want_ack();
                 }
                 MptcpOption::Fail(_) => {
                     // After fallback, options are ignored (RFC 8684 section 3.7).
@@ -276,7 +276,7 @@ impl Connection {
             }
             if mapping.checksum.is_some() != self.checksummed {
                 // RFC 8684 section 3.3: a checksum without negotiation, or a missing one, ends the subflow.
-                self.subflows[at].request_reset(ResetCause::Because(ResetReason::MptcpError));
+                self.subflows[at].state_mut().request_reset(ResetCause::Because(ResetReason::MptcpError));
                 return STOP;
             }
             if mapping.len == 0 && segment.payload_len > 0 {
@@ -326,8 +326,8 @@ impl Connection {
         for other in 0..self.subflows.len() {
             if by_reset && other == at {
                 self.close_subflow(now, other);
-            } else if !self.subflows[other].is_closed() {
-                self.subflows[other].request_reset(ResetCause::Gone);
+            } else if !self.subflows[other].state().is_closed() {
+                self.subflows[other].state_mut().request_reset(ResetCause::Gone);
             }
         }
         self.end(CloseReason::Reset);
@@ -351,7 +351,7 @@ impl Connection {
     /// Handles the peer's FIN reached in order.
     #[cold]
     fn on_fin(&mut self, now: Time, at: usize) {
-        if self.subflows[at].on_fin() == Ending::TimeWait {
+        if self.subflows[at].state_mut().on_fin() == Ending::TimeWait {
             self.enter_time_wait(now, at);
         }
         if self.mode == Mode::Plain {
@@ -375,7 +375,7 @@ impl Connection {
         let offset = self.subflows[at].seq_offset(segment);
         if offset < 1 {
             // Not directly after the SYN.
-            self.subflows[at].want_ack();
+            self.subflows[at].recv_mut().want_ack();
             return;
         }
         let start = offset as u64;

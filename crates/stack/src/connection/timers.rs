@@ -14,7 +14,7 @@ use crate::observer::{Observer, StackEvent, report};
 use crate::scheduler::SchedulerEvent;
 use crate::segment::ResetReason;
 use crate::subflow::TcpState;
-use crate::subflow::timers::Expiry;
+use crate::subflow::timers::{Expiry, Patience, Timeout, WhichTimeout};
 
 impl Connection {
     /// Returns the time that a subflow waits for the peer's FIN. In plain TCP the wait is a half-closed
@@ -50,9 +50,9 @@ impl Connection {
                 due = due.min(self.paths.next_timer());
             }
         }
-        let context = self.timer_context();
+        let context = self.timer_context(now, || self.fin_wait());
         for subflow in &self.subflows {
-            due = due.min(subflow.next_timeout::<EXACT>(now, known, context, || self.fin_wait()));
+            due = due.min(subflow.next_timeout::<EXACT, _>(known, &context));
         }
         due
     }
@@ -99,47 +99,42 @@ impl Connection {
     }
 
     fn handle_subflow_timeout<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
-        let (context, retries) = (self.timer_context(), self.config.rto.syn_retries);
-        let waits_for_fin = self.subflows[at].state() == TcpState::FinWait2;
+        let waits_for_fin = self.subflows[at].state().tcp() == TcpState::FinWait2;
         let fin_wait = if waits_for_fin { self.fin_wait() } else { None };
-        match self.subflows[at].expire(now, context, retries, || fin_wait) {
+        let context = self.timer_context(now, || fin_wait);
+        let patience =
+            Patience { syn_retries: self.config.rto.syn_retries, timeouts: self.config.rto.max_timeouts };
+        let (id, connection) = (self.subflows[at].id(), self.id);
+        let lost = |range, reason| {
+            report(observer, now, connection, &StackEvent::Lost { subflow: id, range, reason });
+        };
+        match self.subflows[at].expire(&context, patience, lost) {
             Expiry::Nothing => {}
             Expiry::WaitOver => self.close_subflow(now, at),
             Expiry::HandshakeFailed => self.fail_handshake(now, at, CloseReason::TimedOut),
             Expiry::Withdrawn => self.kill_subflow(now, at, ResetReason::Unspecified),
-            Expiry::Reordering => self.on_reordering_timer(now, at, observer),
-            Expiry::Timeout => self.on_retransmission_timeout(now, at, observer),
+            Expiry::Reordered(event) => {
+                if let Some(event) = event {
+                    self.congestion.on_congestion(id, &event);
+                    self.refresh_window(at);
+                }
+                self.wanted.schedule();
+            }
+            Expiry::TimedOut(timeout) => self.after_timeout(now, at, timeout),
+            Expiry::GivenUp => {
+                // RFC 8684 section 3.3.6.
+                self.kill_subflow(now, at, ResetReason::BadPerformance);
+                self.check_ended(now);
+            }
         }
     }
 
+    /// Informs the congestion control and the scheduler of a subflow's timeout, and reinjects its data.
     #[cold]
-    fn on_reordering_timer<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
-        let (id, connection) = (self.subflows[at].id(), self.id);
-        let lost = |range, reason| {
-            report(observer, now, connection, &StackEvent::Lost { subflow: id, range, reason });
-        };
-        if let Some(event) = self.subflows[at].on_reordering_timer(now, lost) {
-            self.congestion.on_congestion(id, &event);
-            self.refresh_window(at);
-        }
-        self.wanted.schedule();
-    }
-
-    #[cold]
-    fn on_retransmission_timeout<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
-        let (id, connection) = (self.subflows[at].id(), self.id);
-        let subflow = &mut self.subflows[at];
-        if subflow.recovery().timeouts() >= self.config.rto.max_timeouts {
-            // RFC 8684 section 3.3.6.
-            self.kill_subflow(now, at, ResetReason::BadPerformance);
-            self.check_ended(now);
-            return;
-        }
-        let lost = |range, reason| {
-            report(observer, now, connection, &StackEvent::Lost { subflow: id, range, reason });
-        };
-        let (flight, first) = subflow.on_retransmission_timeout(now, lost);
-        self.congestion.on_rto(id, now, flight, !first);
+    fn after_timeout(&mut self, now: Time, at: usize, timeout: Timeout) {
+        let id = self.subflows[at].id();
+        let repeated = timeout.which == WhichTimeout::Repeated;
+        self.congestion.on_rto(id, now, timeout.flight_bytes, repeated);
         self.refresh_window(at);
         self.tell_scheduler(now, &SchedulerEvent::Timeout(id));
         self.reinject_after_timeout(at);

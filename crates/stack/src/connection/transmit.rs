@@ -11,6 +11,7 @@ use crate::observer::{Hold, Observer, SendKind, StackEvent, StackEvents, report}
 use crate::scheduler::{AssignKind, SchedulerEvent};
 use crate::segment::Segment;
 use crate::seq::DataRange;
+use crate::subflow::queue::{Dropped, Front};
 use crate::subflow::scoreboard::{Sent, SentMapping};
 use crate::subflow::send::{Repair, new_record};
 use crate::subflow::{Subflow, TcpState};
@@ -90,8 +91,8 @@ impl Connection {
     /// Reports why subflows do not send the data assigned to them.
     #[inline(never)]
     fn report_holds<O: Observer>(&self, now: Time, observer: &mut O) {
-        for subflow in self.subflows.iter().filter(|subflow| subflow.queued() > 0) {
-            let next = subflow.queued().min(u64::from(subflow.mss()));
+        for subflow in self.subflows.iter().filter(|subflow| subflow.queue().bytes() > 0) {
+            let next = subflow.queue().bytes().min(u64::from(subflow.mss()));
             let hold = if self.paces() && subflow.is_paced_out(now) {
                 Hold::Pacing
             } else if subflow.window() < next {
@@ -127,27 +128,27 @@ impl Connection {
     ) -> Option<Departure> {
         let now = poll.now;
         let subflow = &mut self.subflows[at];
-        if subflow.state() == TcpState::Closed {
+        if subflow.state().tcp() == TcpState::Closed {
             return None;
         }
-        if let Some(cause) = subflow.reset_due() {
+        if let Some(cause) = subflow.state().reset_due() {
             self.make_reset(now, at, cause, poll.out);
             self.set_closed(at);
             self.subflow_ended(now, at);
             self.check_ended(now);
             return self.leave(at, SendKind::Control, poll);
         }
-        if subflow.handshake_due() {
+        if subflow.handshake().is_due() {
             *poll.out = self.make_handshake(now, at);
             return self.leave(at, SendKind::Control, poll);
         }
-        if self.wanted.wants_third_ack() && !subflow.is_join() {
+        if self.wanted.wants_third_ack() && !subflow.handshake().is_join() {
             self.wanted.cancel_third_ack();
             self.make_ack(now, at, poll.out);
             return self.leave(at, SendKind::Control, poll);
         }
         let carries_data = !matches!(
-            subflow.state(),
+            subflow.state().tcp(),
             TcpState::SynSent | TcpState::SynReceived | TcpState::PreEstablished | TcpState::TimeWait
         );
         if subflow.has_data_to_send()
@@ -173,16 +174,16 @@ impl Connection {
             self.make_window_probe(now, at, before, poll.out);
             return self.leave(at, SendKind::Probe, poll);
         }
-        if self.closing.take_fin(id) && subflow.is_usable() && !self.send.fin_acked {
+        if self.closing.take_fin(id) && subflow.state().is_usable() && !self.send.fin_acked {
             self.make_data_fin(now, at, poll.out);
             return self.leave(at, SendKind::Control, poll);
         }
-        if subflow.is_ack_due() && subflow.state() == TcpState::PreEstablished {
+        if subflow.recv().is_ack_due() && subflow.state().tcp() == TcpState::PreEstablished {
             // Without its HMAC, an acknowledgement would not be a third one (RFC 8684 section 3.2).
             *poll.out = self.make_handshake(now, at);
             return self.leave(at, SendKind::Control, poll);
         }
-        if subflow.is_ack_due() && subflow.state() != TcpState::SynSent {
+        if subflow.recv().is_ack_due() && subflow.state().tcp() != TcpState::SynSent {
             self.make_ack(now, at, poll.out);
             return self.leave(at, SendKind::Control, poll);
         }
@@ -200,7 +201,7 @@ impl Connection {
         if self.paces() && subflow.is_paced_out(now) {
             return None;
         }
-        if subflow.is_probing() && subflow.is_queue_empty() {
+        if subflow.is_probing() && subflow.queue().is_empty() {
             self.feed_probe(now, at, poll.observer);
         }
         match self.subflows[at].next_retransmission(now) {
@@ -229,12 +230,11 @@ impl Connection {
         poll: &mut Poll<'_, S, O>,
     ) -> Option<Departure> {
         let now = poll.now;
-        let (queued, dropped) = self.subflows[at].next_queued(self.send.una);
-        // Dropped data frees space for other data.
-        if dropped {
+        let Front { part, dropped } = self.subflows[at].queue_mut().next(self.send.una);
+        if dropped == Dropped::Some {
             self.wanted.schedule();
         }
-        let queued = queued?;
+        let queued = part?;
         let cwnd = self.subflows[at].cwnd();
         if self.config.idle_restart && self.subflows[at].was_idle(now) {
             // RFC 5681 section 4.1.

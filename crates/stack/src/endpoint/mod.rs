@@ -386,9 +386,9 @@ impl<O: Observer> Endpoint<O> {
         }
         if connection.wanted.take_cleanup() {
             for subflow in &connection.subflows {
-                if entry.demuxed.has(subflow.id()) && subflow.is_closed() {
+                if entry.demuxed.has(subflow.id()) && subflow.state().is_closed() {
                     entry.demuxed = entry.demuxed.without(subflow.id());
-                    self.demux.remove(subflow.local(), subflow.remote());
+                    self.demux.remove(subflow.route().local(), subflow.route().remote());
                 }
             }
         }
@@ -420,7 +420,7 @@ impl<O: Observer> Endpoint<O> {
         let connection = &entry.connection;
         self.demux.release_token(connection.keys.local_token(), id);
         for subflow in connection.subflows.iter().filter(|subflow| entry.demuxed.has(subflow.id())) {
-            self.demux.remove(subflow.local(), subflow.remote());
+            self.demux.remove(subflow.route().local(), subflow.route().remote());
         }
     }
 }

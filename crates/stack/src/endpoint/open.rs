@@ -153,9 +153,9 @@ impl<O: Observer> Endpoint<O> {
             let Some(entry) = self.connections.get_mut(id) else { return };
             let Some(at) = entry.connection.add_subflow(now, birth) else { continue };
             let subflow = &mut entry.connection.subflows[at];
-            subflow.set_local_id(new.local_id);
-            subflow.set_remote_id(new.remote_id);
-            subflow.ask_backup(new.backup);
+            subflow.route_mut().set_local_id(new.local_id);
+            subflow.route_mut().set_remote_id(new.remote_id);
+            subflow.route_mut().ask_backup(new.backup);
             let to = (id, subflow.id());
             entry.note_demuxed(to.1);
             self.demux.add(local, new.remote, to);

@@ -209,7 +209,7 @@ impl Subflow {
         mtu: u32,
         mut lost: impl FnMut(DataRange, LossReason),
     ) -> bool {
-        if !self.is_synchronised() || self.state == TcpState::PreEstablished {
+        if !self.state.is_synchronised() || self.state.tcp() == TcpState::PreEstablished {
             return false;
         }
         let offset = offset_near(self.iss, self.board.una(), seq);

@@ -348,8 +348,10 @@ impl Receiver {
         self.ack_at = Time::NEVER;
     }
 
-    pub(crate) fn due(&self) -> AckDue {
-        self.due
+    /// True if an acknowledgement is due at once.
+    #[inline]
+    pub(crate) fn is_ack_due(&self) -> bool {
+        self.due == AckDue::Now
     }
 
     /// Returns the time of a delayed acknowledgement.
@@ -463,9 +465,9 @@ mod tests {
         assert!(receiver.measure(Time::ZERO, 1220, 1400));
         assert!(!receiver.measure(Time::ZERO, 180, 1400));
         assert!(receiver.measure(Time::ZERO, 1400, 1400));
-        assert_eq!(receiver.due(), AckDue::Nothing);
+        assert_eq!(receiver.due, AckDue::Nothing);
         assert!(receiver.measure(Time::ZERO, 2800, 1400));
-        assert_eq!(receiver.due(), AckDue::Now, "two in one");
+        assert_eq!(receiver.due, AckDue::Now, "two in one");
         assert!(
             receiver.measure(Time::ZERO, 1400, 1400),
             "joined segments do not change the length of a full one"
@@ -476,16 +478,16 @@ mod tests {
     fn every_second_segment_is_acknowledged_and_a_lone_one_late() {
         let mut receiver = receiver();
         arrive(&mut receiver, 1, 101);
-        assert_eq!(receiver.due(), AckDue::Later);
+        assert_eq!(receiver.due, AckDue::Later);
         assert_eq!(receiver.ack_at(), Time::from_millis(40));
         arrive(&mut receiver, 101, 201);
-        assert_eq!(receiver.due(), AckDue::Now);
+        assert_eq!(receiver.due, AckDue::Now);
         receiver.on_ack_sent();
         arrive(&mut receiver, 201, 301);
         receiver.on_timer(Time::from_millis(39));
-        assert_eq!(receiver.due(), AckDue::Later);
+        assert_eq!(receiver.due, AckDue::Later);
         receiver.on_timer(Time::from_millis(40));
-        assert_eq!(receiver.due(), AckDue::Now);
+        assert_eq!(receiver.due, AckDue::Now);
         assert_eq!(receiver.ack(), Seq(300));
     }
 
@@ -497,7 +499,7 @@ mod tests {
     fn due_after(receiver: &mut Receiver, now: Time) -> AckDue {
         let full_sized = receiver.measure(now, 1448, 1448);
         receiver.take_expected(now, 1448, full_sized);
-        let due = receiver.due();
+        let due = receiver.due;
         if due == AckDue::Now {
             receiver.on_ack_sent();
         }
@@ -535,9 +537,9 @@ mod tests {
             let mut receiver = linux();
             receiver.config.push = push;
             while due_after(&mut receiver, Time::ZERO) == AckDue::Now {}
-            assert_eq!(receiver.due(), AckDue::Later);
+            assert_eq!(receiver.due, AckDue::Later);
             receiver.on_pushed();
-            assert_eq!(receiver.due() == AckDue::Now, push);
+            assert_eq!(receiver.due == AckDue::Now, push);
         }
     }
 
@@ -552,7 +554,7 @@ mod tests {
         assert_eq!(receiver.blocks(3).as_slice(), [block(501, 601), block(701, 801), block(301, 401)]);
         assert_eq!(receiver.blocks(1).as_slice(), [block(501, 601)]);
         assert_eq!(arrive(&mut receiver, 1, 351), [DataRange::new(1, 301)]);
-        assert_eq!(receiver.due(), AckDue::Now);
+        assert_eq!(receiver.due, AckDue::Now);
         assert_eq!(receiver.nxt(), 401);
     }
 
@@ -639,7 +641,7 @@ mod tests {
                     assert_eq!(said.as_slice()[0], duplicate);
                 }
                 receiver.on_ack_sent();
-                assert_eq!((receiver.due(), receiver.ack_at()), (AckDue::Nothing, Time::NEVER));
+                assert_eq!((receiver.due, receiver.ack_at()), (AckDue::Nothing, Time::NEVER));
                 assert_eq!(receiver.last_ack_sent(), nxt);
             }
         }
@@ -697,21 +699,21 @@ mod tests {
     fn holes_their_filling_and_overlaps_are_acknowledged_at_once() {
         let mut receiver = receiver();
         arrive(&mut receiver, 101, 201);
-        assert_eq!(receiver.due(), AckDue::Now);
+        assert_eq!(receiver.due, AckDue::Now);
         receiver.on_ack_sent();
         arrive(&mut receiver, 1, 51);
-        assert_eq!(receiver.due(), AckDue::Now);
+        assert_eq!(receiver.due, AckDue::Now);
         receiver.on_ack_sent();
         arrive(&mut receiver, 51, 101);
         receiver.on_ack_sent();
         arrive(&mut receiver, 201, 301);
-        assert_eq!(receiver.due(), AckDue::Later);
+        assert_eq!(receiver.due, AckDue::Later);
         receiver.on_ack_sent();
         arrive(&mut receiver, 251, 351);
-        assert_eq!(receiver.due(), AckDue::Now);
+        assert_eq!(receiver.due, AckDue::Now);
         receiver.on_ack_sent();
         receiver.want_ack();
-        assert_eq!((receiver.due(), receiver.ack_at()), (AckDue::Now, Time::NEVER));
+        assert_eq!((receiver.due, receiver.ack_at()), (AckDue::Now, Time::NEVER));
     }
 
     #[test]
@@ -748,11 +750,11 @@ mod tests {
             receiver.arrive(Time::ZERO, fin, true, false, |_| panic!("no payload")),
             Arrival { advanced: true, duplicate: false }
         );
-        assert_eq!((receiver.due(), receiver.nxt()), (AckDue::Now, 102));
+        assert_eq!((receiver.due, receiver.nxt()), (AckDue::Now, 102));
         receiver.on_ack_sent();
         let again = receiver.arrive(Time::ZERO, fin, true, false, |_| ());
         assert_eq!(again, Arrival { advanced: false, duplicate: true });
-        assert_eq!((receiver.due(), receiver.has_blocks()), (AckDue::Now, false));
+        assert_eq!((receiver.due, receiver.has_blocks()), (AckDue::Now, false));
         assert!(receiver.finished());
     }
 

@@ -78,7 +78,7 @@ impl Subflow {
             return false;
         }
         let mss = u64::from(self.mss);
-        if self.in_flight() + self.queued + mss > self.cwnd {
+        if self.in_flight() + self.queue.bytes() + mss > self.cwnd {
             return false;
         }
         let size = expanded(buffers, self.send_buffer, self.cwnd, mss);

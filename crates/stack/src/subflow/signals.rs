@@ -35,7 +35,7 @@ impl Default for Signals {
 
 impl Signals {
     /// Adds an option. A pending one is not repeated, and the last priority replaces earlier ones.
-    pub(super) fn push(&mut self, option: MptcpOption) {
+    pub(crate) fn push(&mut self, option: MptcpOption) {
         if matches!(option, MptcpOption::Priority { .. }) {
             self.waiting.retain(|waiting| !matches!(waiting, MptcpOption::Priority { .. }));
         }
@@ -44,7 +44,7 @@ impl Signals {
         }
     }
 
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.waiting.clear();
     }
 
@@ -59,13 +59,13 @@ impl Signals {
     }
 
     /// True if an option added now would be deferred.
-    pub(super) fn is_held_up(&self) -> bool {
+    pub(crate) fn is_held_up(&self) -> bool {
         self.resume_at.is_armed()
     }
 
     /// Moves the options that wait for the end of the row and may also be sent on another subflow: all about
     /// addresses.
-    pub(super) fn take_movable(&mut self, to: &mut Signals) {
+    pub(crate) fn take_movable(&mut self, to: &mut Signals) {
         if !self.is_held_up() {
             return;
         }
@@ -108,7 +108,7 @@ impl Signals {
         if self.waiting.is_empty() { Time::NEVER } else { self.resume_at }
     }
 
-    pub(super) fn on_timer(&mut self, now: Time) {
+    pub(crate) fn on_timer(&mut self, now: Time) {
         if self.resume_at <= now {
             self.in_row = 0;
             self.resume_at = Time::NEVER;
