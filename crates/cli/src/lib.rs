@@ -5,6 +5,8 @@
 //! Exit codes: 0 for success, 1 for a failure, 2 for an error in the options or the scenario, 130 after
 //! Ctrl-C; `emulate` returns those of the program it runs.
 
+#![warn(unreachable_pub)]
+
 mod args;
 mod failure;
 mod fairness;

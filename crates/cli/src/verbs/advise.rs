@@ -13,7 +13,7 @@ use crate::{interrupt, output, provenance};
 /// Advises whether Multipath TCP pays, with what, and on which path to start
 #[derive(clap::Args)]
 #[command(long_about = LONG)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     experiment: Experiment,
     /// The condition of a scenario that has several
@@ -36,7 +36,7 @@ TCP on the best single path, in other runs with other seeds. Margins show how fa
 round-trip time, loss and the size may change, up to eight times, before the answer becomes another
 one; they are known within 9 %.";
 
-pub fn run(args: &Args) -> Result<(), Failure> {
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let cancelled = interrupt::watch();
     let document = args.experiment.document()?;
     crate::args::read(&document)?;
@@ -61,7 +61,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// The advice for people: the answer, the candidates, the margins, and what to do.
-pub fn text(advice: &Advice) -> String {
+pub(crate) fn text(advice: &Advice) -> String {
     let width = terminal::text_width();
     let mut text = wrap(&sentence(advice), width);
     text.push('\n');

@@ -15,7 +15,7 @@ use crate::{interrupt, output, provenance, terminal};
 /// Shows where the time of a flow went, and what would change it
 #[derive(clap::Args)]
 #[command(long_about = LONG)]
-pub struct Args {
+pub(crate) struct Args {
     /// A scenario file, or a name of `anabranch list scenarios`
     scenario: Option<String>,
     #[command(flatten)]
@@ -75,7 +75,7 @@ const LEAST_SHARE: f64 = 0.05;
 /// The width of the times beside a bar.
 const TIME_WIDTH: usize = 10;
 
-pub fn run(args: &Args) -> Result<(), Failure> {
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let cancelled = interrupt::watch();
     let scenario = args.changes.scenario(args.scenario.as_deref())?;
     anabranch_lab::explain::check(&scenario)?;

@@ -16,7 +16,7 @@ use input::Input;
 /// Writes results as one HTML file with figures, which needs no network
 #[derive(clap::Args)]
 #[command(long_about = LONG)]
-pub struct Args {
+pub(crate) struct Args {
     /// JSON of `anabranch compare --json`, then its --samples file if there is one; directories of `anabranch sweep`
     #[arg(required = true, value_name = "INPUT")]
     inputs: Vec<PathBuf>,
@@ -53,7 +53,7 @@ struct Data<'a> {
     inputs: &'a [Input],
 }
 
-pub fn run(args: &Args) -> Result<(), Failure> {
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let failed =
         |error: io::Error| Failure::Failed(format!("cannot write {}: {error}", args.output.display()));
     let whole = WholeFile::create(&args.output).map_err(failed)?;

@@ -20,7 +20,7 @@ use crate::{interrupt, output, provenance};
 /// Judges the claims of published papers by simulation
 #[derive(clap::Args)]
 #[command(long_about = LONG)]
-pub struct Args {
+pub(crate) struct Args {
     /// The paper: dmptcp, cp, stms or coupled; all of them unless given
     paper: Option<String>,
     /// Only claims on this figure, such as 14a
@@ -94,7 +94,7 @@ impl<'a> From<&'a Finding> for Row<'a> {
     }
 }
 
-pub fn run(args: &Args) -> Result<(), Failure> {
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let failed = |error: &dyn core::fmt::Display| Failure::Failed(error.to_string());
     let papers = library::papers().map_err(|error| failed(&error))?;
     let selected = |paper: &Paper, claim: &Claim| is_selected(args, paper, claim);

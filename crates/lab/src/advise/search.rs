@@ -45,7 +45,7 @@ pub(super) struct Found {
 }
 
 impl<'a> Setting<'a> {
-    pub fn new(document: &Document, options: &'a Options<'a>) -> Result<Setting<'a>, AdviceError> {
+    pub(super) fn new(document: &Document, options: &'a Options<'a>) -> Result<Setting<'a>, AdviceError> {
         let scenario = document.scenario()?;
         let names: Vec<&str> = scenario.conditions.iter().map(|condition| condition.name.as_str()).collect();
         let position = match options.condition {
@@ -80,22 +80,22 @@ impl<'a> Setting<'a> {
     }
 
     /// The condition without changes.
-    pub fn condition(&self) -> &Condition {
+    pub(super) fn condition(&self) -> &Condition {
         &self.scenario.conditions[self.position]
     }
 
     /// The name of a path in a sentence: `wifi`, or `path 1` where a name is a number.
-    pub fn path_name(&self, path: usize) -> String {
+    pub(super) fn path_name(&self, path: usize) -> String {
         self.condition().experiment.paths().get(path).map(|path| spoken(&path.name)).unwrap_or_default()
     }
 
     /// Reports that a step begins.
-    pub fn begin(&self, step: &str) {
+    pub(super) fn begin(&self, step: &str) {
         (self.options.progress)(step);
     }
 
     /// Compares TCP on the best single path with `candidates` that start on path `start`, after `changes`.
-    pub fn compare(
+    pub(super) fn compare(
         &self,
         candidates: &[Candidate],
         start: usize,
@@ -140,7 +140,7 @@ impl<'a> Setting<'a> {
     }
 
     /// Screens schedulers on every promising first path, and then congestion controls with the best one.
-    pub fn screen(&self) -> Result<Found, AdviceError> {
+    pub(super) fn screen(&self) -> Result<Found, AdviceError> {
         let plain = |scheduler: &&str| Candidate {
             name: (*scheduler).to_owned(),
             scheduler: (*scheduler).to_owned(),
@@ -216,7 +216,7 @@ impl<'a> Setting<'a> {
     }
 
     /// Judges the candidates; returns them with the best first.
-    pub fn judge(&self, found: &Found) -> Result<(Comparison, Vec<Candidate>), AdviceError> {
+    pub(super) fn judge(&self, found: &Found) -> Result<(Comparison, Vec<Candidate>), AdviceError> {
         let runs = self.scenario.runs.max(SCREENING_RUNS);
         self.begin(&format!("judging {} candidates in {runs} other runs", found.candidates.len()));
         let comparison = self.compare(&found.candidates, found.start, runs, JUDGEMENT_SEED, &[])?;
@@ -226,7 +226,7 @@ impl<'a> Setting<'a> {
     }
 
     /// Whether `best` is better than TCP on the best single path.
-    pub fn answer(&self, judgement: &Comparison, best: &Candidate) -> Answer {
+    pub(super) fn answer(&self, judgement: &Comparison, best: &Candidate) -> Answer {
         if !judgement.is_complete() {
             return Answer::Incomplete;
         }

@@ -81,7 +81,7 @@ impl Notes {
     }
 
     /// Returns the stories of the flows.
-    pub fn into_stories(mut self) -> Stories {
+    pub(super) fn into_stories(mut self) -> Stories {
         for services in &mut self.services {
             services.sort_by_key(|service| service.departed);
         }

@@ -15,14 +15,14 @@ use crate::failure::Failure;
 /// An input. A page that does not know a kind shows the others.
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Input {
+pub(super) enum Input {
     Comparison { file: String, comparison: Value, samples: Option<Box<Samples>> },
     Sweep(Box<Sweep>),
 }
 
 /// A sweep, with the values of its points.
 #[derive(Serialize)]
-pub struct Sweep {
+pub(super) struct Sweep {
     file: String,
     version: String,
     commit: Option<String>,
@@ -52,7 +52,7 @@ struct Point {
 }
 
 /// Reads the inputs in their order; samples become a part of the comparison before them.
-pub fn read(paths: &[PathBuf]) -> Result<Vec<Input>, Failure> {
+pub(super) fn read(paths: &[PathBuf]) -> Result<Vec<Input>, Failure> {
     let mut inputs = Vec::new();
     for path in paths {
         if path.is_dir() {

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 
 /// The flows of a samples file. `condition` and `scheduler` are places in the lists of names.
 #[derive(Default, Serialize)]
-pub struct Samples {
+pub(super) struct Samples {
     file: String,
     conditions: Vec<String>,
     schedulers: Vec<String>,
@@ -38,7 +38,7 @@ struct Row {
 
 impl Samples {
     /// Reads the samples in `path`, which must be those of `comparison` in the file `of`.
-    pub fn read(path: &Path, comparison: &Value, of: &str) -> Result<Samples, Failure> {
+    pub(super) fn read(path: &Path, comparison: &Value, of: &str) -> Result<Samples, Failure> {
         let mut samples = Samples { file: path.display().to_string(), ..Samples::default() };
         let failed = |why: String| Failure::Failed(format!("{}: {why}", path.display()));
         if Format::of(path) == Some(Format::Parquet) {
@@ -64,7 +64,7 @@ impl Samples {
     }
 
     /// The name of the file.
-    pub fn file(&self) -> &str {
+    pub(super) fn file(&self) -> &str {
         &self.file
     }
 
