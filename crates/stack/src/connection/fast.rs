@@ -19,6 +19,16 @@ use crate::seq::DataRange;
 /// Of these bits, a segment for the fast path has only ACK.
 const DECISIVE: Flags = Flags::FIN.with(Flags::SYN).with(Flags::RST).with(Flags::ACK);
 
+/// The departure found by [`Connection::fast_poll_subflows`].
+pub(super) enum FastPoll {
+    /// A pure acknowledgement, which moves no timer.
+    Ack(Departure),
+    /// A segment of new data.
+    Data(Departure),
+    /// None of these: nothing is changed.
+    Other,
+}
+
 impl Connection {
     /// Does the work of [`Connection::handle_segment`] for a segment that carries the next data of an
     /// established subflow to a side that has nothing in flight there, and nothing else that is new (header
@@ -189,34 +199,29 @@ impl Connection {
     }
 
     /// Returns the departure that [`Connection::poll_subflows`] finds, if that is a full segment of new data
-    /// or a pure acknowledgement. Otherwise returns `None` without any change.
+    /// or a pure acknowledgement.
     #[inline]
-    pub(super) fn fast_poll_subflows<S, O: Observer>(
-        &mut self,
-        poll: &mut Poll<'_, S, O>,
-    ) -> Option<Departure> {
+    pub(super) fn fast_poll_subflows<S, O: Observer>(&mut self, poll: &mut Poll<'_, S, O>) -> FastPoll {
         if !self.fast_paths || self.wanted.wants_third_ack() || self.send.closed || self.closing.wants_fin() {
-            return None;
+            return FastPoll::Other;
         }
         let before = self.rotation;
         for _ in 0..self.subflows.len() {
             let at = self.rotation.current(self.subflows.len());
             if self.subflows[at].wants_to_send() {
-                let departure = if self.subflows[at].has_data_to_send() {
-                    self.fast_send_new(at, poll)
+                let found = if self.subflows[at].has_data_to_send() {
+                    self.fast_send_new(at, poll).map(FastPoll::Data)
                 } else {
-                    self.fast_poll_subflow(at, poll)
+                    self.fast_poll_subflow(at, poll).map(FastPoll::Ack)
                 };
-                if departure.is_none() {
-                    break;
-                }
+                let Some(found) = found else { break };
                 self.rotation.on_sent(self.turns_of(poll.out));
-                return departure;
+                return found;
             }
             self.rotation.skip();
         }
         self.rotation = before;
-        None
+        FastPoll::Other
     }
 
     /// Returns the acknowledgement that `Connection::poll_subflow` finds to be due on a subflow that has no data and no
@@ -253,7 +258,6 @@ impl Connection {
         }
         let sent = DataRange::new(start, start + len);
         self.tell_scheduler(now, &SchedulerEvent::Sent { subflow: id, range: sent });
-        self.wanted.timers();
         self.leave_data(at, SendKind::New, start, poll)
     }
 }

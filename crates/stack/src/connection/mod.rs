@@ -86,6 +86,7 @@ use head_repair::HeadRepair;
 use keys::Keys;
 pub(crate) use negotiate::{find_capable, find_join, is_acceptable_offer, own_scale};
 use opportunistic::Opportunistic;
+pub(crate) use paths::Opening;
 use paths::PathsState;
 use persist::Persist;
 pub(crate) use recv_state::RecvState;
@@ -95,6 +96,7 @@ pub(crate) use rotation::TURN;
 use scheduling::Scheduling;
 use send_state::SendState;
 use timer_table::TimerTable;
+pub(crate) use transmit::{Polled, Timers};
 use wanted::Wanted;
 
 /// Whether option 30 is used.
@@ -232,7 +234,7 @@ impl Connection {
             persist: Persist::default(),
             closing: Closing::default(),
             progress_at: now,
-            wanted: Wanted::NEW,
+            wanted: Wanted::NOTHING,
             fast_paths: birth.fast_paths,
             config,
         }

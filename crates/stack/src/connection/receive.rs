@@ -23,7 +23,6 @@ impl Connection {
         placed: &mut Vec<Placement>,
         observer: &mut O,
     ) {
-        self.wanted.timers();
         report(observer, now, self.id, &StackEvent::Received { subflow: id, segment });
         let before = (self.send.una, self.send.window_end);
         let _ = self.process_segment(now, id.index(), segment, placed, observer);

@@ -17,7 +17,6 @@ impl Connection {
     /// Asks the scheduler until it waits.
     pub(super) fn schedule<O: Observer>(&mut self, now: Time, observer: &mut O) {
         self.wanted.on_schedule();
-        self.wanted.timers();
         self.send.forget_news();
         self.timers.disarm(Timer::Schedule);
         if self.phase != Phase::Open {

@@ -2,6 +2,7 @@
 
 use anabranch_units::{Duration, Time};
 
+use super::fast::FastPoll;
 use super::timer_table::Timer;
 use super::{Connection, Mode};
 use crate::checksum::PayloadSums;
@@ -34,6 +35,19 @@ pub(super) struct Poll<'a, S, O> {
     pub observer: &'a mut O,
 }
 
+/// Whether a timer may be due earlier than before a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Timers {
+    Unmoved,
+    Moved,
+}
+
+/// The answer to a poll.
+pub(crate) struct Polled {
+    pub departure: Option<Departure>,
+    pub timers: Timers,
+}
+
 impl Connection {
     /// True if a poll may find something to send. False for a receiver whose acknowledgement is delayed,
     /// which is every second segment.
@@ -59,19 +73,24 @@ impl Connection {
         sums: &S,
         burst: u32,
         observer: &mut O,
-    ) -> Option<Departure> {
+    ) -> Polled {
         let mut poll = Poll { now, out, sums, burst, observer };
+        let mut timers = Timers::Unmoved;
         if self.wants_schedule() {
             self.schedule(now, poll.observer);
+            timers = Timers::Moved;
         }
         let ending = self.send.closed && !self.send.fin_sent;
         if ending {
             self.progress_close(now);
         }
-        if let Some(departure) = self.fast_poll_subflows(&mut poll) {
-            return Some(departure);
+        match self.fast_poll_subflows(&mut poll) {
+            FastPoll::Ack(departure) => return Polled { departure: Some(departure), timers },
+            FastPoll::Data(departure) => {
+                return Polled { departure: Some(departure), timers: Timers::Moved };
+            }
+            FastPoll::Other => {}
         }
-        self.wanted.timers();
         let mut next = self.poll_subflows(&mut poll);
         if next.is_none() && self.wants_schedule() {
             self.schedule(now, poll.observer);
@@ -85,7 +104,7 @@ impl Connection {
         if next.is_none() && O::EVENTS.has(StackEvents::HELD) {
             self.report_holds(now, poll.observer);
         }
-        next
+        Polled { departure: next, timers: Timers::Moved }
     }
 
     /// Reports why subflows do not send the data assigned to them.
