@@ -26,6 +26,7 @@ mod application;
 mod challenge;
 mod checksum;
 mod close;
+mod context;
 mod data_timer;
 mod deliver;
 mod depart;
@@ -83,6 +84,7 @@ use close::Closing;
 use events::EventQueue;
 use fallback_state::Fallback;
 use head_repair::HeadRepair;
+use keepalive::Keepalive;
 use keys::Keys;
 pub(crate) use negotiate::{find_capable, find_join, is_acceptable_offer, own_scale};
 use opportunistic::Opportunistic;
@@ -161,7 +163,6 @@ pub(crate) struct Connection {
     // Timers of the data level.
     timers: TimerTable,
     head_repair: HeadRepair,
-    progress_at: Time,
     persist: Persist,
 
     // Changed by most segments.
@@ -172,8 +173,7 @@ pub(crate) struct Connection {
 
     // The rest.
     challenges: Challenges,
-    /// The time of the last probe of a silent peer.
-    keepalive_sent: Time,
+    keepalive: Keepalive,
     past: Vec<SubflowStats>,
     opportunistic: Opportunistic,
 }
@@ -212,7 +212,7 @@ impl Connection {
             tick: birth.tick,
             fallback: Fallback::default(),
             challenges: Challenges::default(),
-            keepalive_sent: Time::ZERO,
+            keepalive: Keepalive::NEW,
             peer_wide: false,
             subflows: Vec::with_capacity(1),
             past: Vec::new(),
@@ -231,9 +231,8 @@ impl Connection {
             stats: ConnectionStats::default(),
             timers: TimerTable::IDLE,
             head_repair: HeadRepair::default(),
-            persist: Persist::default(),
+            persist: Persist::new(now),
             closing: Closing::default(),
-            progress_at: now,
             wanted: Wanted::NOTHING,
             fast_paths: birth.fast_paths,
             config,
@@ -256,13 +255,6 @@ impl Connection {
         self.config.send_buffers.is_some()
             && self.mode == Mode::Mptcp
             && matches!(self.config.scheduler, SchedulerKind::Linux(_))
-    }
-
-    /// Returns the usable subflow with the lowest RTT.
-    fn best_subflow(&self) -> Option<usize> {
-        (0..self.subflows.len())
-            .filter(|&at| self.subflows[at].state().is_usable())
-            .min_by_key(|&at| (self.subflows[at].potentially_failed(), self.subflows[at].rtt().srtt()))
     }
 
     /// Copies the window of a subflow from the congestion control, after any call to it.
@@ -366,17 +358,7 @@ impl Connection {
 
     /// Returns the maximum retransmission timeout of the usable subflows.
     fn max_rto(&self) -> Duration {
-        let backoff = self.config.rto.backoff;
-        self.subflows
-            .iter()
-            .filter(|subflow| subflow.state().is_synchronised())
-            .map(|subflow| subflow.rtt().rto(if backoff { subflow.recovery().timeouts() } else { 0 }))
-            .max()
-            .unwrap_or(self.config.rto.initial)
-    }
-
-    fn heard_at(&self) -> Time {
-        self.subflows.iter().map(|subflow| subflow.last_received()).max().unwrap_or(Time::ZERO)
+        context::max_rto(&self.subflows, &self.config)
     }
 
     fn waiting_for_progress(&self) -> bool {

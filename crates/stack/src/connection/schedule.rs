@@ -2,6 +2,7 @@
 
 use anabranch_units::Time;
 
+use super::context::Context;
 use super::scheduling::view_of;
 use super::timer_table::Timer;
 use super::{Connection, Mode, Phase};
@@ -47,7 +48,9 @@ impl Connection {
         if self.scheduling.note_limit(limit) {
             report(observer, now, self.id, &StackEvent::Limit(limit));
         }
-        self.arm_persist(now);
+        let limit_now = self.scheduling.limit();
+        let Connection { persist, subflows, timers, config, .. } = self;
+        persist.arm(limit_now, &mut Context { now, config, subflows, timers });
         if limit == Limit::Application {
             for subflow in &mut self.subflows {
                 subflow.on_app_limited();

@@ -6,6 +6,8 @@
 
 use anabranch_units::{Duration, Time};
 
+use super::context::{Context, heard_at};
+use super::keepalive::{SilenceTimeout, Waits};
 use super::timer_table::Timer;
 use super::{Connection, Mode, Phase};
 use crate::congestion::CongestionControl;
@@ -40,11 +42,11 @@ impl Connection {
     fn next_due<const EXACT: bool>(&self, now: Time, known: Time) -> Time {
         let mut due = self.timers.next().min(self.fallback.fail_timer()).min(self.paths.open_at());
         if self.send.fin_acked || self.config.keepalive.is_some() {
-            due = due.min(self.keepalive_due());
+            due = due.min(self.silence_due());
         }
         if self.phase == Phase::Open {
             if self.waiting_for_progress() {
-                due = due.min(self.patience_ends());
+                due = due.min(self.patience_due());
             }
             if self.confirmed {
                 due = due.min(self.paths.next_timer());
@@ -55,6 +57,27 @@ impl Connection {
             due = due.min(subflow.next_timeout::<EXACT, _>(known, &context));
         }
         due
+    }
+
+    /// Returns what this side waits for, for the judgement of the peer's silence.
+    fn waits(&self) -> Waits {
+        if self.phase != Phase::Open || self.waiting_for_progress() {
+            Waits::ForOther
+        } else if self.send.fin_acked && !self.recv.finished() {
+            Waits::ForRest
+        } else {
+            Waits::Idle
+        }
+    }
+
+    /// Returns the time at which the silent peer is probed or given up.
+    fn silence_due(&self) -> Time {
+        self.keepalive.due(self.waits(), heard_at(&self.subflows), &self.config, self.max_rto())
+    }
+
+    /// Returns the time at which the wait for progress ends.
+    fn patience_due(&self) -> Time {
+        self.persist.patience_ends(heard_at(&self.subflows), self.config.user_timeout, &self.timers)
     }
 
     /// Processes all timers that have expired.
@@ -75,17 +98,25 @@ impl Connection {
             }
             self.arm_data_timer(now);
         }
-        if (self.send.fin_acked || self.config.keepalive.is_some()) && self.keepalive_due() <= now {
-            self.on_keepalive(now);
+        if (self.send.fin_acked || self.config.keepalive.is_some()) && self.silence_due() <= now {
+            let waits = self.waits();
+            let Connection { keepalive, subflows, timers, config, .. } = self;
+            let mut context = Context { now, config, subflows, timers };
+            if keepalive.on_timer(waits, &mut context) == SilenceTimeout::GiveUp {
+                self.abort(now, CloseReason::TimedOut);
+            }
         }
         if self.fallback.fail_timer() <= now {
             self.on_fail_timer(now);
         }
         if self.timers.has_expired(Timer::Persist, now) {
-            self.on_persist_timer(now);
+            let Connection { persist, subflows, timers, config, .. } = self;
+            persist.on_timer(&mut Context { now, config, subflows, timers });
         }
         if self.timers.has_expired(Timer::Fin, now) {
-            self.on_fin_timer(now);
+            let keys = (0..self.subflows.len()).find(|&at| self.keys_pending(at));
+            let Connection { closing, send, subflows, timers, config, .. } = self;
+            closing.on_timer(send, keys, &mut Context { now, config, subflows, timers });
         }
         if self.confirmed && self.paths.next_timer() <= now {
             self.send_announcements(now);
@@ -93,7 +124,7 @@ impl Connection {
         if self.timers.has_expired(Timer::Orphan, now) {
             self.on_orphan_timer(now);
         }
-        if self.phase == Phase::Open && self.waiting_for_progress() && self.patience_ends() <= now {
+        if self.phase == Phase::Open && self.waiting_for_progress() && self.patience_due() <= now {
             self.abort(now, CloseReason::TimedOut);
         }
     }

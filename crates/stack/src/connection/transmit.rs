@@ -2,6 +2,7 @@
 
 use anabranch_units::{Duration, Time};
 
+use super::context::Context;
 use super::fast::FastPoll;
 use super::timer_table::Timer;
 use super::{Connection, Mode};
@@ -292,7 +293,8 @@ impl Connection {
         let data_fin =
             self.mode == Mode::Mptcp && self.send.closed && range.end == self.send.written && first.is_none();
         if data_fin {
-            self.note_fin_sent(now);
+            let Connection { closing, send, subflows, timers, config, .. } = self;
+            closing.note_fin_sent(send, &mut Context { now, config, subflows, timers });
         }
         let mut mapping = first.unwrap_or(SentMapping { back: 0, len: len as u16, data_fin, checksum: 0 });
         if self.checksummed {

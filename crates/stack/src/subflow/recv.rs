@@ -723,21 +723,21 @@ mod tests {
             let range = DataRange::new(1 + start * 10, 11 + start * 10);
             small.arrive(Time::from_millis(start), range, false, false, |_| ());
         }
-        assert_eq!((small.due(), small.ack_at()), (AckDue::Later, Time::from_millis(40)));
+        assert_eq!((small.due, small.ack_at()), (AckDue::Later, Time::from_millis(40)));
         let mut config = ConnectionConfig::linux().ack;
         config.quick = 2;
         let mut quick = Receiver::new(Seq(u32::MAX), config, BUFFER);
         for due in [AckDue::Now, AckDue::Now, AckDue::Later] {
             let next = quick.nxt();
             arrive(&mut quick, next, next + 10);
-            assert_eq!(quick.due(), due);
+            assert_eq!(quick.due, due);
             quick.on_ack_sent();
         }
         config.quick = 0;
         config.every = 1;
         let mut each = Receiver::new(Seq(u32::MAX), config, BUFFER);
         each.arrive(Time::ZERO, DataRange::new(1, 11), false, false, |_| ());
-        assert_eq!(each.due(), AckDue::Now);
+        assert_eq!(each.due, AckDue::Now);
     }
 
     #[test]
