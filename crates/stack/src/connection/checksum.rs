@@ -3,6 +3,7 @@
 use anabranch_units::Time;
 
 use super::Connection;
+use super::fallback::Followed;
 use super::payload::Incoming;
 use super::step::{NEXT, STOP, Step};
 use crate::checksum::{self, add, is_zero};
@@ -90,7 +91,7 @@ impl Connection {
             }
         } else if segment.options.are_bare()
             && self.subflows[at].seq_offset(segment) <= self.subflows[at].recv().nxt() as i64
-            && self.follow_bare_payload(now, at, incoming.placed)
+            && self.follow_bare_payload(now, at, incoming.placed) == Followed::FellBack
         {
             self.process_part(incoming, range);
             return;
@@ -131,7 +132,9 @@ impl Connection {
         if claim.data_fin {
             self.on_data_fin(at, end);
         }
-        self.after_arrival(now, advanced);
+        if advanced {
+            self.after_arrival(now);
+        }
         self.settle_claims(now, at, placed);
     }
 }

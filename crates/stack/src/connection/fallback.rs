@@ -20,6 +20,22 @@ use crate::seq::Dsn;
 use crate::subflow::mappings::mapped_start;
 use crate::subflow::{ResetCause, TcpState};
 
+/// The signal of a fallback to the peer, besides the infinite mapping.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Notice {
+    /// None: the peer has fallen back, or sees the cause.
+    None,
+    /// An MP_FAIL: the peer may not see the cause.
+    MpFail,
+}
+
+/// Whether this side has fallen back with its peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Followed {
+    FellBack,
+    No,
+}
+
 impl Connection {
     /// True if the subflow at `at` is the only one there has been, and the stream is in order on it in both
     /// directions: then it can continue as TCP.
@@ -77,10 +93,9 @@ impl Connection {
         waiting + 1 == self.subflows[at].board().nxt()
     }
 
-    /// Falls back to TCP on the only subflow, if [`Connection::may_fall_back`] allows it. With `tell`, also
-    /// sends MP_FAIL to the peer, which may not see the cause.
+    /// Falls back to TCP on the only subflow, if [`Connection::may_fall_back`] allows it.
     #[cold]
-    pub(super) fn fall_back(&mut self, now: Time, at: usize, tell: bool) {
+    pub(super) fn fall_back(&mut self, now: Time, at: usize, notice: Notice) {
         let ssn = self.fallback.in_sent_subflow(self.send.una as i64) as u32;
         let mapping = Mapping {
             dsn: MappedDsn::Wide(self.local_dsn.add(self.send.una)),
@@ -90,7 +105,7 @@ impl Connection {
         };
         self.fallback.begin_infinite(mapping);
         self.become_plain(now, at);
-        if tell {
+        if notice == Notice::MpFail {
             let dsn = Dsn(self.remote_dsn.0.wrapping_add(self.recv.nxt()));
             self.subflows[at].signals_mut().push(MptcpOption::Fail(dsn));
         }
@@ -186,7 +201,7 @@ impl Connection {
         // Section 3.7: data is acknowledged although no data acknowledgement was ever received. Section 3.1:
         // nor has any DSS shown that the listener has the keys, and it answers without options.
         if self.may_fall_back(at) {
-            self.fall_back(now, at, false);
+            self.fall_back(now, at, Notice::None);
             return NEXT;
         }
         self.subflows[at].state_mut().request_reset(ResetCause::Because(ResetReason::Middlebox));
@@ -196,19 +211,19 @@ impl Connection {
     /// Falls back with a peer that no longer sends data acknowledgements although the data level has waited
     /// too long: its signals of fallback were lost. Linux falls back like this during a connection.
     #[cold]
-    pub(super) fn follow_silent_peer(&mut self, now: Time) -> bool {
+    pub(super) fn follow_silent_peer(&mut self, now: Time) -> Followed {
         let only = self.subflows.iter().position(|subflow| subflow.is_bare() && subflow.state().is_usable());
-        let Some(at) = only else { return false };
+        let Some(at) = only else { return Followed::No };
         if self.may_fall_back(at) {
-            self.fall_back(now, at, true);
-            return true;
+            self.fall_back(now, at, Notice::MpFail);
+            return Followed::FellBack;
         }
         let head = self.send.outstanding.as_slice().first();
         if head.is_some_and(|head| head.tried.has(self.subflows[at].id())) {
             // A peer that has fallen back would take retransmitted data for new data.
             self.subflows[at].state_mut().request_reset(ResetCause::Because(ResetReason::Middlebox));
         }
-        false
+        Followed::No
     }
 
     /// Handles damage in the payload mapped from `data` on (section 3.7).
@@ -231,7 +246,7 @@ impl Connection {
         self.stats.fails_received += 1;
         let answered = self.fallback.is_failing();
         if self.may_follow(at) {
-            self.fall_back(now, at, !answered);
+            self.fall_back(now, at, if answered { Notice::None } else { Notice::MpFail });
             return NEXT;
         }
         // Section 3.7: data in flight is not contiguous, so the subflow is closed.

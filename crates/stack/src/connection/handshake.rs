@@ -3,6 +3,7 @@
 
 use anabranch_units::Time;
 
+use super::make::Edge;
 use super::negotiate::{ThirdAck, find_capable, find_join, is_acceptable, third_ack};
 use super::step::{NEXT, STOP, Step};
 use super::timer_table::Timer;
@@ -47,7 +48,7 @@ impl Connection {
     /// received.
     #[cold]
     pub(crate) fn resume_syn_received(&mut self, at: usize) {
-        self.show_window(at, 0, false);
+        self.show_window(at, 0, Edge::OfSubflow);
         // This subflow has sent it 0 times, so there is no RTT sample, as if it was sent twice.
         self.subflows[at].handshake_mut().skip();
     }

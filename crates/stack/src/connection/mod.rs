@@ -75,7 +75,7 @@ use crate::scheduler::SchedulerKind;
 use crate::segment::Key;
 use crate::seq::Dsn;
 use crate::stats::{ConnectionStats, SubflowStats};
-use crate::subflow::Subflow;
+use crate::subflow::{FastPaths, Subflow};
 use crate::timestamp::TimestampTick;
 
 use advertised::Advertised;
@@ -145,8 +145,8 @@ pub(crate) struct Connection {
     tick: TimestampTick,
     /// True if the peer sends 64-bit DSNs, so that local data ACKs must have 64 bits (section 3.3.2).
     peer_wide: bool,
-    /// True if the functions of `fast.rs`, and of `subflow/fast.rs`, are used.
-    fast_paths: bool,
+    /// Whether the functions of `fast.rs`, and of `subflow/fast.rs`, are used.
+    fast_paths: FastPaths,
     scheduling: Scheduling,
     fallback: Fallback,
 
@@ -188,7 +188,7 @@ pub(crate) struct Birth {
     pub local_dsn: Dsn,
     pub addresses: Vec<crate::path_manager::HostAddress>,
     pub tick: TimestampTick,
-    pub fast_paths: bool,
+    pub fast_paths: FastPaths,
 }
 
 impl Connection {

@@ -90,9 +90,10 @@ impl Connection {
     /// Ends a subflow, once: its data is reinjected on others, and congestion control, scheduler, path
     /// manager and application are notified.
     pub(super) fn subflow_ended(&mut self, now: Time, at: usize) {
-        if !self.subflows[at].note_end(now) {
+        if self.subflows[at].has_ended() {
             return;
         }
+        self.subflows[at].note_end(now);
         let was_up = self.subflows[at].was_established();
         let id = self.subflows[at].id();
         self.recover_from_dead(at);

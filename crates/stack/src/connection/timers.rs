@@ -7,6 +7,7 @@
 use anabranch_units::{Duration, Time};
 
 use super::context::{Context, heard_at};
+use super::fallback::Followed;
 use super::keepalive::{SilenceTimeout, Waits};
 use super::timer_table::Timer;
 use super::{Connection, Mode, Phase};
@@ -15,8 +16,8 @@ use crate::event::CloseReason;
 use crate::observer::{Observer, StackEvent, report};
 use crate::scheduler::SchedulerEvent;
 use crate::segment::ResetReason;
-use crate::subflow::TcpState;
 use crate::subflow::timers::{Expiry, Patience, Timeout, WhichTimeout};
+use crate::subflow::{FastPaths, TcpState};
 
 impl Connection {
     /// Returns the time that a subflow waits for the peer's FIN. In plain TCP the wait is a half-closed
@@ -29,7 +30,10 @@ impl Connection {
     /// when the endpoint calls it anyway, any time from then on.
     #[inline]
     pub(crate) fn next_timeout(&self, now: Time, known: Time) -> Time {
-        if self.fast_paths { self.next_due::<false>(now, known) } else { self.exact_timeout(now) }
+        match self.fast_paths {
+            FastPaths::On => self.next_due::<false>(now, known),
+            FastPaths::Off => self.exact_timeout(now),
+        }
     }
 
     /// Returns the time at which [`Connection::handle_timeout`] is due next, without any fast path: the
@@ -89,7 +93,7 @@ impl Connection {
             self.timers.disarm(Timer::Schedule);
             self.wanted.schedule();
         }
-        if self.timers.has_expired(Timer::Data, now) && !self.follow_silent_peer(now) {
+        if self.timers.has_expired(Timer::Data, now) && self.follow_silent_peer(now) == Followed::No {
             self.scheduling.on_data_timeout();
             if self.models_buffers() {
                 self.reinject_piece();

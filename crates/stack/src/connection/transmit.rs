@@ -15,7 +15,7 @@ use crate::segment::Segment;
 use crate::seq::DataRange;
 use crate::subflow::queue::{Dropped, Front};
 use crate::subflow::scoreboard::{Sent, SentMapping};
-use crate::subflow::send::{Repair, new_record};
+use crate::subflow::send::{Repair, Train, new_record};
 use crate::subflow::{Subflow, TcpState};
 
 /// The maximum duration of data sent at once, at the pacing rate, as in Linux.
@@ -298,19 +298,19 @@ impl Connection {
         }
         let mut mapping = first.unwrap_or(SentMapping { back: 0, len: len as u16, data_fin, checksum: 0 });
         if self.checksummed {
-            mapping.checksum = self.checksum_of(range, seq, data_fin, poll.sums);
+            mapping.checksum = self.checksum_of(range, seq, &mapping, poll.sums);
         }
         let record = Sent { len: len as u32, data: range.start, mapping, ..new_record(seq, now) };
-        let ends = if segments == 1 {
+        let train = if segments == 1 {
             self.subflows[at].record_sent(now, record);
-            let ends = self.ends_train(now, at, len);
+            let train = self.train_after(now, at, len);
             self.after_data(now, at, len);
-            ends
+            train
         } else {
             self.record_burst(now, at, &record);
-            self.config.ack.push
+            if self.config.ack.push { Train::Ends } else { Train::GoesOn }
         };
-        self.make_new_data(now, at, &record, ends, poll.out);
+        self.make_new_data(now, at, &record, train, poll.out);
         if !self.timers.is_armed(Timer::Data) {
             self.arm_data_timer(now);
         }

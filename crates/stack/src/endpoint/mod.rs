@@ -23,6 +23,7 @@ use crate::observer::{Observer, StackEvent, StackEvents};
 use crate::segment::{Address, Flags, Key, PathId, Segment};
 use crate::seq::Seq;
 use crate::stats::EndpointCounters;
+use crate::subflow::FastPaths;
 use cookie::Cookies;
 use demux::Demux;
 use half_open::HalfOpen;
@@ -59,7 +60,7 @@ pub struct Endpoint<O = ()> {
     /// True if an opening connection has its turn.
     opening_now: bool,
     send_buffers_grow: bool,
-    fast_paths: bool,
+    fast_paths: FastPaths,
     observer: O,
     demux: Demux,
 
@@ -111,7 +112,7 @@ impl<O: Observer> Endpoint<O> {
             isn_secret: None,
             burst_limit: 0,
             send_buffers_grow: true,
-            fast_paths: true,
+            fast_paths: FastPaths::On,
         }
     }
 
@@ -127,7 +128,7 @@ impl<O: Observer> Endpoint<O> {
     /// with the slow paths.
     #[doc(hidden)]
     pub fn set_fast_paths(&mut self, on: bool) {
-        self.fast_paths = on;
+        self.fast_paths = if on { FastPaths::On } else { FastPaths::Off };
     }
 
     /// Returns the observer.
