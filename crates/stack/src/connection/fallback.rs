@@ -18,7 +18,7 @@ use crate::event::CloseReason;
 use crate::segment::{Dss, MappedDsn, Mapping, MptcpOption, ResetReason, Segment};
 use crate::seq::Dsn;
 use crate::subflow::mappings::mapped_start;
-use crate::subflow::{ResetCause, TcpState};
+use crate::subflow::{ResetCause, Subflow, TcpState};
 
 /// The signal of a fallback to the peer, besides the infinite mapping.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,26 +48,25 @@ impl Connection {
         self.mode == Mode::Mptcp
             && self.phase == Phase::Open
             && !self.config.only.simultaneous
-            && self.is_alone(at)
-            && self.receives_in_order(at)
-            && self.sends_in_order(at)
+            && self.is_alone(&self.subflows[at])
+            && self.receives_in_order(&self.subflows[at])
+            && self.sends_in_order(&self.subflows[at])
     }
 
     /// True if no other subflow can carry data.
-    fn is_alone(&self, at: usize) -> bool {
-        !self.subflows[at].handshake().is_join()
-            && !self.subflows[at].state().is_resetting()
-            && !self.subflows[at].state().fin_sent()
+    fn is_alone(&self, subflow: &Subflow) -> bool {
+        !subflow.handshake().is_join()
+            && !subflow.state().is_resetting()
+            && !subflow.state().fin_sent()
             && self.live_subflows().all(|other| {
                 let opening = matches!(other.state().tcp(), TcpState::SynSent | TcpState::SynReceived);
-                other.id().index() == at || opening
+                other.id() == subflow.id() || opening
             })
     }
 
     /// True if every byte that has arrived on the subflow was received once, held or in the stream, and no
     /// held byte is at a place that the stream has passed by another mapping.
-    fn receives_in_order(&self, at: usize) -> bool {
-        let subflow = &self.subflows[at];
+    fn receives_in_order(&self, subflow: &Subflow) -> bool {
         let first_held = subflow.held().and_then(|held| held.start());
         if first_held.is_some_and(|start| start <= self.recv.nxt()) {
             return false;
@@ -78,19 +77,19 @@ impl Connection {
     }
 
     /// True if everything sent on the subflow was sent once and in the order of the stream.
-    fn sends_in_order(&self, at: usize) -> bool {
+    fn sends_in_order(&self, subflow: &Subflow) -> bool {
         if self.fallback.was_joined()
-            || self.subflows[at].counters().bytes_reinjected > 0
+            || subflow.counters().bytes_reinjected > 0
             || !self.send.reinject.is_empty()
         {
             return false;
         }
         // Data in the subflow's queue can be assigned again.
         let mut waiting = self.send.unassigned.first().map_or(self.send.written, |range| range.start);
-        if let Some(first) = self.subflows[at].queue().iter().map(|queued| queued.range.start).min() {
+        if let Some(first) = subflow.queue().iter().map(|queued| queued.range.start).min() {
             waiting = waiting.min(first);
         }
-        waiting + 1 == self.subflows[at].board().nxt()
+        waiting + 1 == subflow.board().nxt()
     }
 
     /// Falls back to TCP on the only subflow, if [`Connection::may_fall_back`] allows it.
@@ -159,7 +158,9 @@ impl Connection {
     pub(super) fn on_infinite_mapping(&mut self, now: Time, at: usize, mapping: &Mapping, near: u64) -> Step {
         let ssn = mapped_start(mapping, near);
         let data = self.mapped_offset(mapping);
-        let alone = self.phase == Phase::Open && self.is_alone(at) && self.sends_in_order(at);
+        let alone = self.phase == Phase::Open
+            && self.is_alone(&self.subflows[at])
+            && self.sends_in_order(&self.subflows[at]);
         if !alone || ssn < 1 || data < 0 {
             self.subflows[at].state_mut().request_reset(ResetCause::Because(ResetReason::Middlebox));
             return STOP;
