@@ -192,9 +192,9 @@ def main():
     # The names before and after the record of what is wanted next.
     pattern = r"schedule_wanted \|?= (?!false)|wanted\.schedule\(\)|self\.news = true"
     print("the scheduler is wanted: set {} times in {} files".format(*count(pattern, files)))
-    pattern = r"timers_moved \|?= (?!false)|wanted\.timers\(\)"
+    pattern = r"timers_moved \|?= (?!false)|wanted\.timers\(\)|Timers::Moved(?!\)? =>)"
     print("the timers have moved: set {} times in {} files".format(*count(pattern, files)))
-    print("TcpState is assigned: {} times in {} files".format(*count(r"\.state = (?:TcpState|match)", files)))
+    print("TcpState is assigned: {} times in {} files".format(*count(r"\.(?:state|tcp) = (?:TcpState|match)", files)))
     upward = count(r"crate::connection|super::super::connection", subflow)
     print("imports of connection/ in subflow/: {} in {} files".format(*upward))
     circle = largest_cycle(connection)

@@ -135,8 +135,8 @@ impl Connection {
         let carried_by =
             self.send.outstanding.as_slice().first().map_or(SubflowSet::EMPTY, |head| head.tried);
         if self.send.acknowledge(una) {
-            self.progress_at = now;
-            self.stop_persist();
+            self.persist.on_progress(now);
+            self.persist.stop(&mut self.timers);
             self.stats.data_acked = una;
             self.stats.last_data_ack = now;
             self.repair_further();

@@ -23,7 +23,7 @@ impl Connection {
         let accepted = n.min(room);
         if accepted > 0 {
             if self.send.buffered() == 0 {
-                self.progress_at = now;
+                self.persist.on_progress(now);
             }
             self.send.write(accepted);
             self.stats.written += accepted;

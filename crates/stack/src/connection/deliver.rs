@@ -3,6 +3,7 @@
 use anabranch_units::{Duration, Time};
 
 use super::Connection;
+use super::events::ReadNotice;
 use crate::event::Placement;
 use crate::segment::Segment;
 use crate::seq::DataRange;
@@ -29,26 +30,27 @@ impl Connection {
             let len = stream.len() as u32;
             placed.push(Placement::Discard { connection: *connection, payload_offset: 0, len });
         }
-        self.after_arrival(now, advanced);
+        if advanced {
+            self.after_arrival(now);
+        }
     }
 
-    /// Notifies the application of data in order, if the stream has `advanced`, and lets the receive buffer grow.
+    /// Notifies the application of new data in order, and lets the receive buffer grow.
     #[inline]
-    pub(super) fn after_arrival(&mut self, now: Time, advanced: bool) {
-        if advanced {
-            self.stats.last_in_order = now;
-            self.stats.received = self.recv.nxt();
-            if self.config.only.consume_at_once {
-                self.recv.consume(u64::MAX);
-            }
-            if self.recv.autotuned_up_to().is_some() {
-                self.autotune(now);
-            }
-            if self.recv.nxt() >= self.config.only.readable_from.get() {
-                self.events.push_readable(!self.config.only.consume_at_once);
-            }
-            self.after_remote_fin();
+    pub(super) fn after_arrival(&mut self, now: Time) {
+        self.stats.last_in_order = now;
+        self.stats.received = self.recv.nxt();
+        let at_once = self.config.only.consume_at_once;
+        if at_once {
+            self.recv.consume(u64::MAX);
         }
+        if self.recv.autotuned_up_to().is_some() {
+            self.autotune(now);
+        }
+        if self.recv.nxt() >= self.config.only.readable_from.get() {
+            self.events.push_readable(if at_once { ReadNotice::Always } else { ReadNotice::OncePerRead });
+        }
+        self.after_remote_fin();
     }
 
     pub(super) fn autotune(&mut self, now: Time) {

@@ -8,6 +8,7 @@
 
 use anabranch_units::Time;
 
+use super::fallback::{Followed, Notice};
 use super::payload::Incoming;
 use super::{Connection, Mode};
 use crate::event::Placement;
@@ -38,7 +39,10 @@ impl Connection {
     pub(super) fn hold_unmapped(&mut self, incoming: &mut Incoming<'_>, range: DataRange) -> Unmapped {
         let Incoming { now, at, segment, .. } = *incoming;
         let in_order = range.start <= self.subflows[at].recv().nxt();
-        if in_order && segment.options.are_bare() && self.follow_bare_payload(now, at, incoming.placed) {
+        if in_order
+            && segment.options.are_bare()
+            && self.follow_bare_payload(now, at, incoming.placed) == Followed::FellBack
+        {
             return Unmapped::IsStream;
         }
         let held = self.subflows[at].held_mut().get_or_insert_default();
@@ -60,16 +64,21 @@ impl Connection {
     }
 
     /// Falls back with a peer whose next payload has no MPTCP option: it has fallen back to TCP, or a
-    /// middlebox has begun to remove options. Returns true if this side falls back too, which it does, as
-    /// Linux, while the only subflow is the stream.
-    pub(super) fn follow_bare_payload(&mut self, now: Time, at: usize, placed: &mut Vec<Placement>) -> bool {
-        let follows = self.may_fall_back(at);
-        if follows {
-            let told = self.subflows[at].has_seen_dss();
-            self.fall_back(now, at, told);
-            self.release_all(now, at, placed);
+    /// middlebox has begun to remove options. This side falls back too, as Linux, while the only subflow is
+    /// the stream.
+    pub(super) fn follow_bare_payload(
+        &mut self,
+        now: Time,
+        at: usize,
+        placed: &mut Vec<Placement>,
+    ) -> Followed {
+        if !self.may_fall_back(at) {
+            return Followed::No;
         }
-        follows
+        let notice = if self.subflows[at].has_seen_dss() { Notice::MpFail } else { Notice::None };
+        self.fall_back(now, at, notice);
+        self.release_all(now, at, placed);
+        Followed::FellBack
     }
 
     /// Passes the new part of a segment to the subflow, and to the driver, which stores its bytes.
@@ -110,7 +119,9 @@ impl Connection {
         if !held.pieces.is_empty() {
             *self.subflows[at].held_mut() = Some(held);
         }
-        self.after_arrival(now, advanced);
+        if advanced {
+            self.after_arrival(now);
+        }
         self.check_unmapped(now, at, placed);
     }
 
@@ -152,7 +163,9 @@ impl Connection {
             }
         }
         self.subflows[at].prune_held();
-        self.after_arrival(now, advanced);
+        if advanced {
+            self.after_arrival(now);
+        }
         self.check_unmapped(now, at, placed);
     }
 
@@ -167,7 +180,9 @@ impl Connection {
             self.recv.extend_edge((data + piece.range.len() as i64).max(0) as u64);
             advanced |= self.release(at, piece.range, data, placed);
         }
-        self.after_arrival(now, advanced);
+        if advanced {
+            self.after_arrival(now);
+        }
     }
 
     /// Gives up a subflow on which no mapping has arrived within a receive window of data (section 3.3.1).
@@ -182,7 +197,7 @@ impl Connection {
         // Payload without options that arrived early is now processed as it would have been in order. If it
         // were acknowledged in addition to data acknowledgements, the peer would retransmit it, and it would
         // be taken for new data.
-        if piece.bare && first < reached && self.follow_bare_payload(now, at, placed) {
+        if piece.bare && first < reached && self.follow_bare_payload(now, at, placed) == Followed::FellBack {
             return;
         }
         if reached > first + self.holding_room() {
@@ -201,7 +216,7 @@ impl Connection {
         placed: &mut Vec<Placement>,
     ) {
         if self.may_fall_back(at) {
-            self.fall_back(now, at, true);
+            self.fall_back(now, at, Notice::MpFail);
             self.release_all(now, at, placed);
         } else {
             self.subflows[at].state_mut().request_reset(ResetCause::Because(reason));

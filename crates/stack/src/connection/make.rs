@@ -14,6 +14,7 @@ use crate::segment::{
 };
 use crate::seq::DataRange;
 use crate::subflow::scoreboard::{Sent, SentMapping};
+use crate::subflow::send::Train;
 use crate::subflow::{ResetCause, TcpState};
 
 /// The content of a segment at the data level.
@@ -27,6 +28,15 @@ enum DataLevel {
     None,
     /// Nothing, and no SACK blocks: the segment is sent for another option.
     Signal,
+}
+
+/// The edge that a window field gives, from the acknowledgement of the same level on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Edge {
+    /// That of the subflow: the segment has no data acknowledgement.
+    OfSubflow,
+    /// That of the stream: the segment has a data acknowledgement.
+    OfStream,
 }
 
 impl DataLevel {
@@ -86,7 +96,7 @@ impl Connection {
         // The window of a SYN is not scaled.
         let is_syn = self.subflows[at].state().tcp() != TcpState::PreEstablished;
         let shift = if is_syn { 0 } else { self.subflows[at].receive_scale() };
-        let (window, _) = self.show_window(at, shift, false);
+        let (window, _) = self.show_window(at, shift, Edge::OfSubflow);
         let capable_flags = self.capable_flags();
         let keys = self.keys;
         let subflow = &mut self.subflows[at];
@@ -188,7 +198,7 @@ impl Connection {
         }
     }
 
-    /// Makes the data segment of a record sent for the first time on its subflow; with PSH if it `ends` a
+    /// Makes the data segment of a record sent for the first time on its subflow; with PSH if it ends its
     /// train.
     #[inline]
     pub(super) fn make_new_data(
@@ -196,11 +206,11 @@ impl Connection {
         now: Time,
         at: usize,
         record: &Sent,
-        ends: bool,
+        train: Train,
         out: &mut Segment,
     ) {
         self.make_data(now, at, record, out);
-        if ends {
+        if train == Train::Ends {
             out.flags = out.flags.with(Flags::PSH);
         }
         self.subflows[at].mark_new_data(out);
@@ -269,8 +279,8 @@ impl Connection {
         let seq = self.subflows[at].board().nxt();
         // Section 3.3.3: without payload, subflow sequence number 0 and length 1.
         let end = DataRange::new(self.send.written, self.send.written);
-        let checksum = self.checksum_of(end, 0, true, &());
-        let mapping = SentMapping { back: 0, len: 0, data_fin: true, checksum };
+        let mut mapping = SentMapping { back: 0, len: 0, data_fin: true, checksum: 0 };
+        mapping.checksum = self.checksum_of(end, 0, &mapping, &());
         let level = DataLevel::Map { data: self.send.written, ssn: 0, mapping };
         self.make(now, at, Flags::ACK, seq, level, out);
     }
@@ -282,7 +292,8 @@ impl Connection {
         let keys = matches!(level, DataLevel::Ack) && self.keys_pending(at);
         let tells =
             self.mode == Mode::Mptcp && self.keys.remote().is_some() && level.says_something() && !keys;
-        let (window, lag) = self.show_window(at, self.subflows[at].receive_scale(), tells);
+        let edge = if tells { Edge::OfStream } else { Edge::OfSubflow };
+        let (window, lag) = self.show_window(at, self.subflows[at].receive_scale(), edge);
         let subflow = &mut self.subflows[at];
         subflow.write_header(now, self.tick, flags, seq, window, out);
         if tells {
@@ -297,11 +308,11 @@ impl Connection {
     }
 
     /// Returns the window field, shifted by `scale`, of a segment sent now, and the number of bytes by which
-    /// its data acknowledgement lags behind the received data, if it `tells` one.
+    /// its data acknowledgement lags behind the received data.
     #[inline]
-    pub(super) fn show_window(&mut self, at: usize, scale: u8, tells: bool) -> (u16, u64) {
+    pub(super) fn show_window(&mut self, at: usize, scale: u8, edge: Edge) -> (u16, u64) {
         let field = self.recv.offer(scale, self.offered(at));
-        if !tells {
+        if edge == Edge::OfSubflow {
             let shown = u64::from(field) << scale;
             self.subflows[at].show_window_alone(shown.max(self.advertised.window()));
             return (field, 0);
@@ -347,17 +358,17 @@ impl Connection {
         Dss { data_ack, mapping, data_fin }
     }
 
-    /// Returns the checksum of a new mapping of `range` of the local stream to the subflow's offset `ssn`.
+    /// Returns the checksum of a new `mapping` of `range` of the local stream to the subflow's offset `ssn`.
     #[cold]
     pub(super) fn checksum_of<S: PayloadSums>(
         &self,
         range: DataRange,
         ssn: u64,
-        data_fin: bool,
+        mapping: &SentMapping,
         sums: &S,
     ) -> u16 {
         let payload = if range.is_empty() { 0 } else { sums.sum(self.id, range) };
-        let len = range.len() + u64::from(data_fin);
+        let len = range.len() + u64::from(mapping.data_fin);
         checksum::of_mapping(self.local_dsn.add(range.start), ssn as u32, len as u16, payload)
     }
 }

@@ -4,7 +4,7 @@ use core::net::IpAddr;
 
 use anabranch_units::{Duration, Time};
 
-use super::{Connection, Mode, Phase};
+use super::{Connection, Mode, Phase, Timers};
 use crate::crypto;
 use crate::path_manager::{
     AnyPathManager, HostAddress, PathCommand, PathEvent, PathManager, PathManagerKind,
@@ -28,6 +28,16 @@ pub(crate) struct NewSubflow {
     pub backup: bool,
     /// The time at which it is opened, once that is decided.
     pub at: Time,
+}
+
+/// When the new subflows of a connection are opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Opening {
+    /// There are none.
+    Nothing,
+    /// After a delay, which is a timer of the connection.
+    Later(Timers),
+    Now,
 }
 
 /// An announcement that has not been echoed.
@@ -163,14 +173,14 @@ impl PathsState {
         self.manager.on_event(&PathEvent::Removed { id });
     }
 
-    /// Sets the opening time of new subflows that have none. Returns true if there was one.
-    fn set_opening(&mut self, at: Time) -> bool {
-        let mut found = false;
+    /// Sets the opening time of new subflows that have none.
+    fn set_opening(&mut self, at: Time) -> Timers {
+        let mut timers = Timers::Unmoved;
         for new in self.new_subflows.iter_mut().filter(|new| !new.at.is_armed()) {
             new.at = at;
-            found = true;
+            timers = Timers::Moved;
         }
-        found
+        timers
     }
 
     /// Returns and removes the subflows to be opened by the endpoint.
@@ -262,22 +272,24 @@ impl Connection {
         self.admits_join() && (sends || !self.recv.finished())
     }
 
-    /// True if the new subflows are to be opened now: at once, or after `join_delay` since they were first
+    /// Returns when the new subflows are to be opened: at once, or after `join_delay` since they were first
     /// requested. Those without use by then are dropped.
-    pub(crate) fn is_time_to_open(&mut self, now: Time) -> bool {
-        if self.paths.new_subflows.is_empty() || self.config.join_delay.is_zero() {
-            return !self.paths.new_subflows.is_empty();
+    pub(crate) fn opening(&mut self, now: Time) -> Opening {
+        if self.paths.new_subflows.is_empty() {
+            return Opening::Nothing;
         }
-        if self.paths.set_opening(now + self.config.join_delay) {
-            self.wanted.timers();
+        if self.config.join_delay.is_zero() {
+            return Opening::Now;
         }
+        let timers = self.paths.set_opening(now + self.config.join_delay);
         if self.paths.open_at() > now {
-            return false;
+            return Opening::Later(timers);
         }
         if !self.has_use_for_subflows() {
             self.paths.new_subflows.clear();
+            return Opening::Nothing;
         }
-        !self.paths.new_subflows.is_empty()
+        Opening::Now
     }
 
     /// Requests a subflow; returns true if it can be opened.

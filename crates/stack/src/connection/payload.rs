@@ -110,7 +110,9 @@ impl Connection {
             let (payload_offset, len) = (before as u32, range.len() as u32);
             placed.push(Placement::Discard { connection: *id, payload_offset, len });
         }
-        self.after_arrival(now, advanced);
+        if advanced {
+            self.after_arrival(now);
+        }
         if next && segment.flags.has(Flags::PSH) {
             self.on_pushed(at);
         }

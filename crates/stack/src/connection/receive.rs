@@ -2,6 +2,8 @@
 
 use anabranch_units::Time;
 
+use super::fallback::Notice;
+use super::fast::FastPath;
 use super::payload::Incoming;
 use super::step::{NEXT, STOP, Step};
 use super::{Connection, Mode};
@@ -11,6 +13,15 @@ use crate::segment::{DataAck, Dss, Flags, MappedDsn, MptcpOption, ResetReason, S
 use crate::seq::{DataRange, Seq};
 use crate::subflow::receive::Acceptance;
 use crate::subflow::{Ending, ResetCause, TcpState};
+
+/// The segment by which the peer has aborted the connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum AbortedBy {
+    /// One with MP_FASTCLOSE, whose subflow this side resets.
+    Option,
+    /// A reset with MP_FASTCLOSE.
+    Reset,
+}
 
 impl Connection {
     /// Handles a segment received for the subflow `id`.
@@ -23,7 +34,6 @@ impl Connection {
         placed: &mut Vec<Placement>,
         observer: &mut O,
     ) {
-        self.wanted.timers();
         report(observer, now, self.id, &StackEvent::Received { subflow: id, segment });
         let before = (self.send.una, self.send.window_end);
         let _ = self.process_segment(now, id.index(), segment, placed, observer);
@@ -55,12 +65,13 @@ impl Connection {
             Mode::Mptcp => self.process_mptcp(now, at, segment, una, placed)?,
             Mode::Plain => self.process_plain_ack(now, at, segment),
         }
-        let fin = segment.flags.has(Flags::FIN);
         if segment.payload_len > 0 {
             self.sample_arrival(now, at, segment);
         }
-        if (segment.payload_len > 0 || fin) && !self.fast_process_payload(now, at, segment, placed) {
-            self.process_payload(now, at, segment, fin, placed);
+        if (segment.payload_len > 0 || segment.flags.has(Flags::FIN))
+            && self.fast_process_payload(now, at, segment, placed) == FastPath::NotTaken
+        {
+            self.process_payload(now, at, segment, placed);
             self.withhold_ack(at, segment);
         }
         // The FIN may have arrived before the data preceding it.
@@ -218,7 +229,7 @@ impl Connection {
                 }
                 MptcpOption::FastClose(key) => {
                     if *key == self.keys.local() {
-                        self.on_fast_close(now, at, false);
+                        self.on_fast_close(now, at, AbortedBy::Option);
                         return STOP;
                     }
                 }
@@ -307,7 +318,7 @@ impl Connection {
                 .flatten()
                 .any(|option| matches!(option, MptcpOption::FastClose(key) if *key == self.keys.local()));
             if fast_close {
-                self.on_fast_close(now, at, true);
+                self.on_fast_close(now, at, AbortedBy::Reset);
                 return;
             }
             self.hear_reset(at, segment);
@@ -322,9 +333,9 @@ impl Connection {
 
     /// Handles an abort of the connection by the peer (RFC 8684 section 3.5).
     #[cold]
-    fn on_fast_close(&mut self, now: Time, at: usize, by_reset: bool) {
+    fn on_fast_close(&mut self, now: Time, at: usize, by: AbortedBy) {
         for other in 0..self.subflows.len() {
-            if by_reset && other == at {
+            if by == AbortedBy::Reset && other == at {
                 self.close_subflow(now, other);
             } else if !self.subflows[other].state().is_closed() {
                 self.subflows[other].state_mut().request_reset(ResetCause::Gone);
@@ -342,7 +353,7 @@ impl Connection {
             && !self.send.fin_acked
             && self.may_fall_back(at)
         {
-            self.fall_back(now, at, false);
+            self.fall_back(now, at, Notice::None);
             self.release_all(now, at, placed);
         }
         self.on_fin(now, at);
@@ -369,7 +380,6 @@ impl Connection {
         now: Time,
         at: usize,
         segment: &Segment,
-        fin: bool,
         placed: &mut Vec<Placement>,
     ) {
         let offset = self.subflows[at].seq_offset(segment);
@@ -383,6 +393,7 @@ impl Connection {
         if segment.payload_len > 0 {
             self.subflows[at].count_data_segment();
         }
+        let fin = segment.flags.has(Flags::FIN);
         let mut incoming = Incoming { now, at, segment, fin, placed };
         if self.checksummed {
             self.receive_checked(&mut incoming, range);

@@ -2,6 +2,8 @@
 
 use anabranch_units::Time;
 
+use super::context::Context;
+use super::opportunistic::Full;
 use super::scheduling::view_of;
 use super::timer_table::Timer;
 use super::{Connection, Mode, Phase};
@@ -17,7 +19,6 @@ impl Connection {
     /// Asks the scheduler until it waits.
     pub(super) fn schedule<O: Observer>(&mut self, now: Time, observer: &mut O) {
         self.wanted.on_schedule();
-        self.wanted.timers();
         self.send.forget_news();
         self.timers.disarm(Timer::Schedule);
         if self.phase != Phase::Open {
@@ -43,12 +44,15 @@ impl Connection {
             self.expand_buffers();
         }
         if self.opportunistic.is_on() && (limit == Limit::ReceiveWindow || self.send.blocked) {
-            self.try_opportunistic(now, limit == Limit::ReceiveWindow, observer);
+            let full = if limit == Limit::ReceiveWindow { Full::ReceiveWindow } else { Full::SendBuffer };
+            self.try_opportunistic(now, full, observer);
         }
         if self.scheduling.note_limit(limit) {
             report(observer, now, self.id, &StackEvent::Limit(limit));
         }
-        self.arm_persist(now);
+        let limit_now = self.scheduling.limit();
+        let Connection { persist, subflows, timers, config, .. } = self;
+        persist.arm(limit_now, &mut Context { now, config, subflows, timers });
         if limit == Limit::Application {
             for subflow in &mut self.subflows {
                 subflow.on_app_limited();
@@ -224,7 +228,7 @@ impl Connection {
 
     /// Lets a fast subflow with free window help while the windows block.
     #[inline(never)]
-    fn try_opportunistic<O: Observer>(&mut self, now: Time, mandatory: bool, observer: &mut O) {
+    fn try_opportunistic<O: Observer>(&mut self, now: Time, full: Full, observer: &mut O) {
         let fastest = (0..self.subflows.len())
             .filter(|&at| {
                 let subflow = &self.subflows[at];
@@ -233,7 +237,7 @@ impl Connection {
             })
             .min_by_key(|&at| self.subflows[at].rtt().srtt());
         let Some(fast) = fastest else { return };
-        if let Some(range) = self.help_out(now, fast, mandatory) {
+        if let Some(range) = self.help_out(now, fast, full) {
             self.assign(now, fast, range, AssignKind::Reinject, observer);
         }
     }

@@ -12,7 +12,7 @@ use anabranch_units::Time;
 use super::{Connection, Mode};
 use crate::event::CloseReason;
 use crate::segment::{Flags, Segment};
-use crate::subflow::TcpState;
+use crate::subflow::{Subflow, TcpState};
 
 impl Connection {
     /// True if the segment is a SYN that has crossed with the local one, on the subflow at `at` in SYN-SENT.
@@ -21,8 +21,7 @@ impl Connection {
     }
 
     /// True if a join has crossed with a SYN of the peer.
-    pub(super) fn is_crossing_join(&self, at: usize, segment: &Segment) -> bool {
-        let subflow = &self.subflows[at];
+    pub(super) fn is_crossing_join(&self, subflow: &Subflow, segment: &Segment) -> bool {
         subflow.state().tcp() == TcpState::SynSent
             && subflow.handshake().is_join()
             && !self.config.only.simultaneous
@@ -44,8 +43,7 @@ impl Connection {
     }
 
     /// True if the SYN/ACK of a peer whose SYN has crossed with the local one completes the handshake.
-    pub(super) fn completes_crossing(&self, at: usize, segment: &Segment) -> bool {
-        let subflow = &self.subflows[at];
+    pub(super) fn completes_crossing(&self, subflow: &Subflow, segment: &Segment) -> bool {
         self.initiator
             && !subflow.handshake().is_join()
             && segment.flags.has(Flags::ACK)

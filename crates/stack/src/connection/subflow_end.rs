@@ -90,17 +90,19 @@ impl Connection {
     /// Ends a subflow, once: its data is reinjected on others, and congestion control, scheduler, path
     /// manager and application are notified.
     pub(super) fn subflow_ended(&mut self, now: Time, at: usize) {
-        if !self.subflows[at].note_end(now) {
+        let subflow = &mut self.subflows[at];
+        if subflow.has_ended() {
             return;
         }
-        let was_up = self.subflows[at].was_established();
-        let id = self.subflows[at].id();
+        subflow.note_end(now);
         self.recover_from_dead(at);
-        self.subflows[at].abandon();
-        let mut stats = self.subflows[at].stats();
+        let subflow = &mut self.subflows[at];
+        subflow.abandon();
+        let (id, was_up, reset) = (subflow.id(), subflow.was_established(), subflow.peer_reset());
+        let (local, remote) = (subflow.route().local(), subflow.route().remote());
+        let mut stats = subflow.stats();
         stats.ended = Some(now);
         self.past.push(stats);
-        let (local, remote) = (self.subflows[at].route().local(), self.subflows[at].route().remote());
         self.send.outstanding.forget(id);
         self.send.reinject.forget(id);
         if was_up {
@@ -111,7 +113,6 @@ impl Connection {
                 self.events.push(Event::SubflowDown(id));
             }
         }
-        let reset = self.subflows[at].peer_reset();
         self.subflows[at].held_mut().take();
         self.paths.notify(&PathEvent::SubflowClosed { id, local, remote, reset });
         self.reopen_half_closed();

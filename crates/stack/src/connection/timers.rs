@@ -6,6 +6,9 @@
 
 use anabranch_units::{Duration, Time};
 
+use super::context::{Context, heard_at};
+use super::fallback::Followed;
+use super::keepalive::{SilenceTimeout, Waits};
 use super::timer_table::Timer;
 use super::{Connection, Mode, Phase};
 use crate::congestion::CongestionControl;
@@ -13,8 +16,8 @@ use crate::event::CloseReason;
 use crate::observer::{Observer, StackEvent, report};
 use crate::scheduler::SchedulerEvent;
 use crate::segment::ResetReason;
-use crate::subflow::TcpState;
 use crate::subflow::timers::{Expiry, Patience, Timeout, WhichTimeout};
+use crate::subflow::{FastPaths, TcpState};
 
 impl Connection {
     /// Returns the time that a subflow waits for the peer's FIN. In plain TCP the wait is a half-closed
@@ -27,7 +30,10 @@ impl Connection {
     /// when the endpoint calls it anyway, any time from then on.
     #[inline]
     pub(crate) fn next_timeout(&self, now: Time, known: Time) -> Time {
-        if self.fast_paths { self.next_due::<false>(now, known) } else { self.exact_timeout(now) }
+        match self.fast_paths {
+            FastPaths::On => self.next_due::<false>(now, known),
+            FastPaths::Off => self.exact_timeout(now),
+        }
     }
 
     /// Returns the time at which [`Connection::handle_timeout`] is due next, without any fast path: the
@@ -40,11 +46,11 @@ impl Connection {
     fn next_due<const EXACT: bool>(&self, now: Time, known: Time) -> Time {
         let mut due = self.timers.next().min(self.fallback.fail_timer()).min(self.paths.open_at());
         if self.send.fin_acked || self.config.keepalive.is_some() {
-            due = due.min(self.keepalive_due());
+            due = due.min(self.silence_due());
         }
         if self.phase == Phase::Open {
             if self.waiting_for_progress() {
-                due = due.min(self.patience_ends());
+                due = due.min(self.patience_due());
             }
             if self.confirmed {
                 due = due.min(self.paths.next_timer());
@@ -57,6 +63,27 @@ impl Connection {
         due
     }
 
+    /// Returns what this side waits for, for the judgement of the peer's silence.
+    fn waits(&self) -> Waits {
+        if self.phase != Phase::Open || self.waiting_for_progress() {
+            Waits::ForOther
+        } else if self.send.fin_acked && !self.recv.finished() {
+            Waits::ForRest
+        } else {
+            Waits::Idle
+        }
+    }
+
+    /// Returns the time at which the silent peer is probed or given up.
+    fn silence_due(&self) -> Time {
+        self.keepalive.due(self.waits(), heard_at(&self.subflows), &self.config, self.max_rto())
+    }
+
+    /// Returns the time at which the wait for progress ends.
+    fn patience_due(&self) -> Time {
+        self.persist.patience_ends(heard_at(&self.subflows), self.config.user_timeout, &self.timers)
+    }
+
     /// Processes all timers that have expired.
     pub(crate) fn handle_timeout<O: Observer>(&mut self, now: Time, observer: &mut O) {
         for at in 0..self.subflows.len() {
@@ -66,7 +93,7 @@ impl Connection {
             self.timers.disarm(Timer::Schedule);
             self.wanted.schedule();
         }
-        if self.timers.has_expired(Timer::Data, now) && !self.follow_silent_peer(now) {
+        if self.timers.has_expired(Timer::Data, now) && self.follow_silent_peer(now) == Followed::No {
             self.scheduling.on_data_timeout();
             if self.models_buffers() {
                 self.reinject_piece();
@@ -75,17 +102,25 @@ impl Connection {
             }
             self.arm_data_timer(now);
         }
-        if (self.send.fin_acked || self.config.keepalive.is_some()) && self.keepalive_due() <= now {
-            self.on_keepalive(now);
+        if (self.send.fin_acked || self.config.keepalive.is_some()) && self.silence_due() <= now {
+            let waits = self.waits();
+            let Connection { keepalive, subflows, timers, config, .. } = self;
+            let mut context = Context { now, config, subflows, timers };
+            if keepalive.on_timer(waits, &mut context) == SilenceTimeout::GiveUp {
+                self.abort(now, CloseReason::TimedOut);
+            }
         }
         if self.fallback.fail_timer() <= now {
             self.on_fail_timer(now);
         }
         if self.timers.has_expired(Timer::Persist, now) {
-            self.on_persist_timer(now);
+            let Connection { persist, subflows, timers, config, .. } = self;
+            persist.on_timer(&mut Context { now, config, subflows, timers });
         }
         if self.timers.has_expired(Timer::Fin, now) {
-            self.on_fin_timer(now);
+            let keys = (0..self.subflows.len()).find(|&at| self.keys_pending(at));
+            let Connection { closing, send, subflows, timers, config, .. } = self;
+            closing.on_timer(send, keys, &mut Context { now, config, subflows, timers });
         }
         if self.confirmed && self.paths.next_timer() <= now {
             self.send_announcements(now);
@@ -93,7 +128,7 @@ impl Connection {
         if self.timers.has_expired(Timer::Orphan, now) {
             self.on_orphan_timer(now);
         }
-        if self.phase == Phase::Open && self.waiting_for_progress() && self.patience_ends() <= now {
+        if self.phase == Phase::Open && self.waiting_for_progress() && self.patience_due() <= now {
             self.abort(now, CloseReason::TimedOut);
         }
     }

@@ -2,6 +2,8 @@
 
 use anabranch_units::{Duration, Time};
 
+use super::context::Context;
+use super::fast::FastPoll;
 use super::timer_table::Timer;
 use super::{Connection, Mode};
 use crate::checksum::PayloadSums;
@@ -13,7 +15,7 @@ use crate::segment::Segment;
 use crate::seq::DataRange;
 use crate::subflow::queue::{Dropped, Front};
 use crate::subflow::scoreboard::{Sent, SentMapping};
-use crate::subflow::send::{Repair, new_record};
+use crate::subflow::send::{Repair, Train, new_record};
 use crate::subflow::{Subflow, TcpState};
 
 /// The maximum duration of data sent at once, at the pacing rate, as in Linux.
@@ -32,6 +34,19 @@ pub(super) struct Poll<'a, S, O> {
     /// The maximum payload of a departure of several segments, in bytes.
     pub burst: u32,
     pub observer: &'a mut O,
+}
+
+/// Whether a timer may be due earlier than before a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Timers {
+    Unmoved,
+    Moved,
+}
+
+/// The answer to a poll.
+pub(crate) struct Polled {
+    pub departure: Option<Departure>,
+    pub timers: Timers,
 }
 
 impl Connection {
@@ -59,19 +74,24 @@ impl Connection {
         sums: &S,
         burst: u32,
         observer: &mut O,
-    ) -> Option<Departure> {
+    ) -> Polled {
         let mut poll = Poll { now, out, sums, burst, observer };
+        let mut timers = Timers::Unmoved;
         if self.wants_schedule() {
             self.schedule(now, poll.observer);
+            timers = Timers::Moved;
         }
         let ending = self.send.closed && !self.send.fin_sent;
         if ending {
             self.progress_close(now);
         }
-        if let Some(departure) = self.fast_poll_subflows(&mut poll) {
-            return Some(departure);
+        match self.fast_poll_subflows(&mut poll) {
+            FastPoll::Ack(departure) => return Polled { departure: Some(departure), timers },
+            FastPoll::Data(departure) => {
+                return Polled { departure: Some(departure), timers: Timers::Moved };
+            }
+            FastPoll::Other => {}
         }
-        self.wanted.timers();
         let mut next = self.poll_subflows(&mut poll);
         if next.is_none() && self.wants_schedule() {
             self.schedule(now, poll.observer);
@@ -85,7 +105,7 @@ impl Connection {
         if next.is_none() && O::EVENTS.has(StackEvents::HELD) {
             self.report_holds(now, poll.observer);
         }
-        next
+        Polled { departure: next, timers: Timers::Moved }
     }
 
     /// Reports why subflows do not send the data assigned to them.
@@ -273,23 +293,24 @@ impl Connection {
         let data_fin =
             self.mode == Mode::Mptcp && self.send.closed && range.end == self.send.written && first.is_none();
         if data_fin {
-            self.note_fin_sent(now);
+            let Connection { closing, send, subflows, timers, config, .. } = self;
+            closing.note_fin_sent(send, &mut Context { now, config, subflows, timers });
         }
         let mut mapping = first.unwrap_or(SentMapping { back: 0, len: len as u16, data_fin, checksum: 0 });
         if self.checksummed {
-            mapping.checksum = self.checksum_of(range, seq, data_fin, poll.sums);
+            mapping.checksum = self.checksum_of(range, seq, &mapping, poll.sums);
         }
         let record = Sent { len: len as u32, data: range.start, mapping, ..new_record(seq, now) };
-        let ends = if segments == 1 {
+        let train = if segments == 1 {
             self.subflows[at].record_sent(now, record);
-            let ends = self.ends_train(now, at, len);
+            let train = self.train_after(now, at, len);
             self.after_data(now, at, len);
-            ends
+            train
         } else {
             self.record_burst(now, at, &record);
-            self.config.ack.push
+            if self.config.ack.push { Train::Ends } else { Train::GoesOn }
         };
-        self.make_new_data(now, at, &record, ends, poll.out);
+        self.make_new_data(now, at, &record, train, poll.out);
         if !self.timers.is_armed(Timer::Data) {
             self.arm_data_timer(now);
         }

@@ -14,7 +14,7 @@ use crate::observer::Observer;
 use crate::path_manager::HostAddress;
 use crate::segment::{Address, Key, PathId};
 use crate::seq::{Dsn, Seq};
-use crate::subflow::SubflowBirth;
+use crate::subflow::{FastPaths, SubflowBirth};
 
 /// The reason why a connection could not be opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -296,7 +296,7 @@ impl<O: Observer> Endpoint<O> {
                 .collect(),
             tick: self.config.timestamp_tick,
             // They acknowledge without a look at the stream.
-            fast_paths: self.fast_paths && !config.only.withhold_acks,
+            fast_paths: if config.only.withhold_acks { FastPaths::Off } else { self.fast_paths },
         };
         let config = match &self.shared {
             Some(shared) if **shared == config => Arc::clone(shared),

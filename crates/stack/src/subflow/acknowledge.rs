@@ -3,8 +3,8 @@
 
 use anabranch_units::{Duration, Time};
 
-use super::Subflow;
 use super::recovery::{Recovery, Verdict};
+use super::{FastPaths, Subflow};
 use crate::congestion::{Ack, CongestionControl, CongestionEvent};
 use crate::observer::LossReason;
 use crate::scheduler::RecoveryState;
@@ -51,7 +51,7 @@ pub(crate) enum AckOutcome {
 
 impl Subflow {
     /// Processes the acknowledgement number, window and SACK blocks of a segment (RFC 9293 section 3.10.7.4,
-    /// fifth). `lost` receives the data that is now marked lost. With `fast`, the common case uses
+    /// fifth). `lost` receives the data that is now marked lost. With fast paths, the common case uses
     /// [`super::fast`].
     #[inline]
     pub(crate) fn acknowledge(
@@ -59,7 +59,7 @@ impl Subflow {
         now: Time,
         tick: TimestampTick,
         segment: &Segment,
-        fast: bool,
+        fast_paths: FastPaths,
         lost: impl FnMut(DataRange, LossReason),
     ) -> AckOutcome {
         let ack = self.ack_offset(segment);
@@ -83,7 +83,7 @@ impl Subflow {
         if self.board.is_empty() && !reports_duplicates {
             return if window_moved { AckOutcome::WindowGrown } else { AckOutcome::Idle };
         }
-        let mut acked = if fast && self.is_expected_ack(segment, ack) {
+        let mut acked = if fast_paths == FastPaths::On && self.is_expected_ack(segment, ack) {
             self.fast_apply_ack(now, tick, segment, ack, lost)
         } else {
             self.apply_ack(now, tick, segment, ack, window_moved, lost)

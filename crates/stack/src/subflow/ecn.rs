@@ -49,7 +49,7 @@ impl EcnState {
 
     /// Processes a received segment of the subflow.
     #[inline]
-    pub(crate) fn on_received(&mut self, segment: &Segment) {
+    pub(super) fn on_received(&mut self, segment: &Segment) {
         if self.agreed {
             // Section 6.1.3: a segment that signals a reduction may be marked itself.
             if segment.flags.has(Flags::CWR) {
@@ -63,14 +63,14 @@ impl EcnState {
 
     /// True if a segment to be sent must echo a mark.
     #[inline]
-    pub(crate) fn echoes(&self) -> bool {
+    pub(super) fn echoes(&self) -> bool {
         self.echo
     }
 
     /// Marks a segment of new data to be sent. Retransmissions, pure acknowledgements and probes of a closed
     /// window are not marked (sections 6.1.4 to 6.1.6).
     #[inline]
-    pub(crate) fn on_new_data(&mut self, segment: &mut Segment) {
+    pub(super) fn on_new_data(&mut self, segment: &mut Segment) {
         if self.agreed {
             segment.ecn = Ecn::Ect0;
             if core::mem::take(&mut self.say_reduced) {
@@ -81,25 +81,25 @@ impl EcnState {
 
     /// True if the next new data signals that the window was reduced.
     #[inline]
-    pub(crate) fn has_to_say(&self) -> bool {
+    pub(super) fn has_to_say(&self) -> bool {
         self.say_reduced
     }
 
     /// True if an acknowledgement that has advanced to `una` echoes a mark.
     #[inline]
-    pub(crate) fn is_told(&self, segment: &Segment) -> bool {
+    pub(super) fn is_told(&self, segment: &Segment) -> bool {
         self.agreed && segment.flags.has(Flags::ECE)
     }
 
     /// True if data acknowledged up to `una` was in flight at the last reduction: one window of data is
     /// reduced once.
     #[inline]
-    pub(crate) fn has_reduced(&self, una: u64) -> bool {
+    pub(super) fn has_reduced(&self, una: u64) -> bool {
         una < self.reduced_at
     }
 
     /// Records a reduction, for a mark or for a loss; `nxt` is the next offset to be sent.
-    pub(crate) fn on_reduced(&mut self, nxt: u64) {
+    pub(super) fn on_reduced(&mut self, nxt: u64) {
         if self.agreed {
             self.say_reduced = true;
             self.reduced_at = nxt;

@@ -14,6 +14,13 @@ use crate::segment::Segment;
 use crate::seq::DataRange;
 use crate::timestamp::TimestampTick;
 
+/// Whether the fast paths are used. Without them the results are the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum FastPaths {
+    On,
+    Off,
+}
+
 impl Subflow {
     /// True if a segment acknowledges whole segments that were sent once, up to `ack`, and reports nothing
     /// else, on a subflow where nothing is lost, missing or suspected.

@@ -43,7 +43,7 @@ pub(crate) struct Growth {
 
 impl Growth {
     /// Returns the initial state with this buffer.
-    pub(crate) fn new(policy: ReceiveBuffer) -> Growth {
+    pub(super) fn new(policy: ReceiveBuffer) -> Growth {
         let buffer = match policy {
             ReceiveBuffer::Fixed(size) => size.get(),
             ReceiveBuffer::Auto { initial, .. } => initial.get() / 64 * 39,
@@ -55,7 +55,7 @@ impl Growth {
 
     /// Processes a segment of `len` bytes. Returns true if it has increased the threshold.
     #[inline]
-    pub(crate) fn on_data(&mut self, len: u32, mss: u32) -> bool {
+    pub(super) fn on_data(&mut self, len: u32, mss: u32) -> bool {
         let rises = self.threshold < self.buffer && len >= LEAST_LEN;
         if rises {
             self.threshold = self.threshold.saturating_add(2 * len.max(mss)).min(self.buffer);

@@ -147,7 +147,7 @@ impl Held {
     }
 
     /// Discards everything before `nxt` that was verified.
-    pub(crate) fn prune(&mut self, nxt: u64) {
+    pub(super) fn prune(&mut self, nxt: u64) {
         self.pieces.retain(|piece| !piece.done || piece.range.end > nxt);
         let pieces = &self.pieces;
         self.claims.retain(|claim| {

@@ -54,6 +54,7 @@ use scoreboard::Scoreboard;
 use signals::Signals;
 use window_held::WindowHeld;
 
+pub(crate) use fast::FastPaths;
 use handshake::Handshake;
 pub(crate) use state::Ending;
 use state::Lifecycle;

@@ -90,7 +90,7 @@ pub(crate) struct Arrival {
 
 impl Receiver {
     /// Returns a receiver that has received the peer's SYN with number `irs`, and has this receive buffer.
-    pub(crate) fn new(irs: Seq, config: AckConfig, buffer: ReceiveBuffer) -> Receiver {
+    pub(super) fn new(irs: Seq, config: AckConfig, buffer: ReceiveBuffer) -> Receiver {
         Receiver {
             irs,
             nxt: 1,
@@ -116,7 +116,7 @@ impl Receiver {
     /// two consecutive segments (as Linux estimates its `rcv_mss`). Two of `mss` or more are several segments
     /// joined by offload, each of which counts (RFC 9293 section 3.8.6.3): they are acknowledged at once.
     #[inline]
-    pub(crate) fn measure(&mut self, now: Time, payload_len: u32, mss: u32) -> bool {
+    pub(super) fn measure(&mut self, now: Time, payload_len: u32, mss: u32) -> bool {
         if self.config.growth {
             self.grow(now, payload_len, mss);
         }
@@ -163,7 +163,7 @@ impl Receiver {
     }
 
     /// Returns the offset of the last acknowledgement.
-    pub(crate) fn last_ack_sent(&self) -> u64 {
+    pub(super) fn last_ack_sent(&self) -> u64 {
         self.last_ack_sent
     }
 
@@ -216,7 +216,7 @@ impl Receiver {
 
     /// Receives the next `len` bytes, if [`Receiver::is_complete`]: a cheaper [`Receiver::arrive`].
     #[inline]
-    pub(crate) fn take_expected(&mut self, now: Time, len: u64, full_sized: bool) {
+    pub(super) fn take_expected(&mut self, now: Time, len: u64, full_sized: bool) {
         debug_assert!(self.is_complete());
         self.nxt += len;
         if !self.dsack.is_empty() {
@@ -227,7 +227,7 @@ impl Receiver {
     }
 
     /// Receives the payload `range` (and a FIN after it); calls `fresh` with each new part.
-    pub(crate) fn arrive(
+    pub(super) fn arrive(
         &mut self,
         now: Time,
         range: DataRange,
@@ -360,7 +360,7 @@ impl Receiver {
     }
 
     /// Handles the time of a delayed acknowledgement.
-    pub(crate) fn on_timer(&mut self, now: Time) {
+    pub(super) fn on_timer(&mut self, now: Time) {
         if self.due == AckDue::Later && self.ack_at <= now {
             self.due = AckDue::Now;
         }
@@ -380,7 +380,7 @@ impl Receiver {
     }
 
     /// True if there is anything to report in SACK blocks.
-    pub(crate) fn has_blocks(&self) -> bool {
+    pub(super) fn has_blocks(&self) -> bool {
         !self.dsack.is_empty() || !self.out_of_order.is_empty()
     }
 
@@ -391,7 +391,7 @@ impl Receiver {
 
     /// Returns the SACK blocks of the next acknowledgement, at most `room` of them: a duplicate first (RFC
     /// 2883), then the block of the latest arrival, then the others by age (RFC 2018 section 4).
-    pub(crate) fn blocks(&mut self, room: u32) -> SackBlocks {
+    pub(super) fn blocks(&mut self, room: u32) -> SackBlocks {
         let mut blocks = SackBlocks::EMPTY;
         let room = room.min(4) as usize;
         if room == 0 {
@@ -723,21 +723,21 @@ mod tests {
             let range = DataRange::new(1 + start * 10, 11 + start * 10);
             small.arrive(Time::from_millis(start), range, false, false, |_| ());
         }
-        assert_eq!((small.due(), small.ack_at()), (AckDue::Later, Time::from_millis(40)));
+        assert_eq!((small.due, small.ack_at()), (AckDue::Later, Time::from_millis(40)));
         let mut config = ConnectionConfig::linux().ack;
         config.quick = 2;
         let mut quick = Receiver::new(Seq(u32::MAX), config, BUFFER);
         for due in [AckDue::Now, AckDue::Now, AckDue::Later] {
             let next = quick.nxt();
             arrive(&mut quick, next, next + 10);
-            assert_eq!(quick.due(), due);
+            assert_eq!(quick.due, due);
             quick.on_ack_sent();
         }
         config.quick = 0;
         config.every = 1;
         let mut each = Receiver::new(Seq(u32::MAX), config, BUFFER);
         each.arrive(Time::ZERO, DataRange::new(1, 11), false, false, |_| ());
-        assert_eq!(each.due(), AckDue::Now);
+        assert_eq!(each.due, AckDue::Now);
     }
 
     #[test]

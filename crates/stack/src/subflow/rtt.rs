@@ -23,7 +23,7 @@ pub(crate) struct RttEstimator {
 
 impl RttEstimator {
     /// Returns an estimator without a sample.
-    pub(crate) fn new(config: &RtoConfig) -> RttEstimator {
+    pub(super) fn new(config: &RtoConfig) -> RttEstimator {
         RttEstimator {
             srtt: Duration::ZERO,
             rttvar: Duration::ZERO,
@@ -40,7 +40,7 @@ impl RttEstimator {
         }
     }
 
-    pub(crate) fn sample(&mut self, rtt: Duration) {
+    pub(super) fn sample(&mut self, rtt: Duration) {
         let rtt = rtt.max(Duration::from_nanos(1));
         self.last = rtt;
         self.min = self.min.min(rtt);
@@ -73,27 +73,27 @@ impl RttEstimator {
     }
 
     /// Returns the variation.
-    pub(crate) fn rttvar(&self) -> Duration {
+    pub(super) fn rttvar(&self) -> Duration {
         self.rttvar
     }
 
     /// Returns the minimum sample; `None` before the first.
-    pub(crate) fn min(&self) -> Option<Duration> {
+    pub(super) fn min(&self) -> Option<Duration> {
         self.sampled.then_some(self.min)
     }
 
     /// Returns the minimum of the smoothed RTT; `None` before the first sample.
-    pub(crate) fn srtt_min(&self) -> Option<Duration> {
+    pub(super) fn srtt_min(&self) -> Option<Duration> {
         self.sampled.then_some(self.srtt_min)
     }
 
     /// Returns the maximum of the smoothed RTT; `None` before the first sample.
-    pub(crate) fn srtt_max(&self) -> Option<Duration> {
+    pub(super) fn srtt_max(&self) -> Option<Duration> {
         self.sampled.then_some(self.srtt_max)
     }
 
     /// Returns the last sample.
-    pub(crate) fn last(&self) -> Duration {
+    pub(super) fn last(&self) -> Duration {
         self.last
     }
 

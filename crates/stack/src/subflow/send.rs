@@ -18,6 +18,14 @@ pub(crate) enum Repair {
     Send(Sent),
 }
 
+/// Whether segments sent together continue after one of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Train {
+    GoesOn,
+    /// The segment is the last one, which has PSH.
+    Ends,
+}
+
 /// Returns the record of a segment that begins at `seq` and is sent now for the first time.
 #[inline]
 pub(crate) fn new_record(seq: u64, now: Time) -> Sent {
@@ -145,30 +153,30 @@ impl Subflow {
         self.board.push(record);
     }
 
-    /// True if a new segment of `len` bytes, which is already recorded, ends a train of at least two sent
-    /// together, like one packet of Linux's segmentation offload: the number that the pacing rate sends in a
+    /// Returns whether a new segment of `len` bytes, which is already recorded, ends a train of at least two
+    /// sent together, like one packet of Linux's segmentation offload: the number that the pacing rate sends in a
     /// millisecond, at least two (`tcp_tso_autosize`). The last one has PSH, so that the receiver answers it.
     #[inline]
-    pub(crate) fn ends_train(
+    pub(crate) fn train_after(
         &mut self,
         now: Time,
         len: u64,
         pacing_rate: impl FnOnce() -> Option<Rate>,
-    ) -> bool {
+    ) -> Train {
         let goes_on = self.last_sent == now;
         self.train = if goes_on { self.train.saturating_add(1) } else { 1 };
         if self.train < 2 {
-            return false;
+            return Train::GoesOn;
         }
         let mss = u64::from(self.mss);
         let more = self.queue.bytes() > 0 && len == mss && self.in_flight() + mss <= self.cwnd;
         let sent = (u64::from(self.train) + 1) * mss;
         let rate = || pacing_rate().unwrap_or_else(|| self.default_pacing_rate());
         if more && sent <= rate().bytes_in(TRAIN) {
-            return false;
+            return Train::GoesOn;
         }
         self.train = 0;
-        true
+        Train::Ends
     }
 
     fn retransmit(&mut self, now: Time, index: usize) -> Sent {

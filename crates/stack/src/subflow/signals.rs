@@ -44,7 +44,7 @@ impl Signals {
         }
     }
 
-    pub(crate) fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.waiting.clear();
     }
 

@@ -225,11 +225,9 @@ impl Subflow {
         self.timers.arm(Timer::TimeWait, until);
     }
 
-    /// Records the time of its end. Returns false if that is already known.
-    pub(crate) fn note_end(&mut self, now: Time) -> bool {
-        let first = self.ended.is_none();
-        self.ended.get_or_insert(now);
-        first
+    /// Records the time of its end.
+    pub(crate) fn note_end(&mut self, now: Time) {
+        self.ended = Some(now);
     }
 
     /// True if everything is complete and its statistics are final.
