@@ -65,7 +65,7 @@ def _digest(part: object) -> str:
     if not isinstance(part, type):
         try:
             source += pickle.dumps(vars(part))
-        except Exception:  # noqa: BLE001
+        except Exception:
             source += repr(sorted(vars(part))).encode()
     return hashlib.sha256(source).hexdigest()[:16] if source else ""
 

@@ -75,7 +75,8 @@ def grid(result: Sweep, x: str, y: str, scheduler: str | None, condition: str | 
         if own == scheduler and there == condition and isinstance(number, (int, float)):
             cells[at_x, at_y].append(float(number))
     return Grid(
-        *columns,
+        columns[0],
+        columns[1],
         _ordered({at_x for at_x, _ in cells}),
         _ordered({at_y for _, at_y in cells}),
         {at: sum(numbers) / len(numbers) for at, numbers in cells.items()},
@@ -99,6 +100,9 @@ def _ordered(values: set[object]) -> list[object]:
 def short(value: object) -> str:
     """Return a value for an axis."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+_SEGMENTS = {"sent", "retransmitted", "reinjected", "probe"}
 
 
 class Segment(NamedTuple):
@@ -149,8 +153,8 @@ class Stream:
             raise ValueError(message)
         self.run, self.flow, self.direction = run, flow, direction
         name = run.flows.column("name")[flows.index(flow)]
-        parts = (run.condition, run.scheduler, str(name) if len(flows) > 1 else "", direction if direction != own else "")
-        self.title = ", ".join(filter(None, parts))
+        parts = [run.condition, run.scheduler, str(name) if len(flows) > 1 else ""]
+        self.title = ", ".join(filter(None, [*parts, direction if direction != own else ""]))
         self._paths = self._names()
 
     def _names(self) -> dict[object, str]:
@@ -185,9 +189,8 @@ class Stream:
                 acked.append((t_ns / 1e9, end))
                 if isinstance(edge, int):
                     edges.append((t_ns / 1e9, edge))
-            elif event in {"sent", "retransmitted", "reinjected", "probe"} and isinstance(start, int):
-                if isinstance(end, int):
-                    segments.append(Segment(t_ns / 1e9, start, end, self.label(subflow), str(event)))
+            elif event in _SEGMENTS and isinstance(start, int) and isinstance(end, int):
+                segments.append(Segment(t_ns / 1e9, start, end, self.label(subflow), str(event)))
         subflows = list(dict.fromkeys(segment.subflow for segment in segments))
         return Sequence(self.title, sorted(subflows), segments, acked, edges)
 

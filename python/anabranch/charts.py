@@ -5,7 +5,7 @@ They are those of :mod:`anabranch.plot`: ``result.plot(backend="altair").cdf()``
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from anabranch import _plotting
 from anabranch._plotting import choose
@@ -21,11 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ComparisonCharts", "ExplanationCharts", "RecordingCharts", "ReproductionCharts", "SweepCharts"]
 
-Result = TypeVar("Result")
 
-
-class _Charts(Generic[Result]):
-    def __init__(self, result: Result) -> None:
+class _Charts:
+    def __init__(self, result: Any) -> None:
         self._result = result
 
 
@@ -35,10 +33,12 @@ def _values(rows: list[dict[str, Any]]) -> alt.InlineData:
     return alt.InlineData(values=rows)
 
 
-class ComparisonCharts(_Charts["Comparison"]):
+class ComparisonCharts(_Charts):
     """The charts of a comparison."""
 
-    def completion_times(self, *, condition: str | None = None) -> alt.LayerChart:
+    _result: Comparison
+
+    def completion_times(self, *, condition: str | None = None) -> alt.LayerChart | alt.FacetChart:
         """Return the mean completion time of each contender with its 95 % interval, and its flows as ticks.
 
         >>> import anabranch
@@ -82,7 +82,7 @@ class ComparisonCharts(_Charts["Comparison"]):
             for scheduler, pairs in found.items()
             for time, share in zip(*pairs, strict=True)
         ]
-        return (
+        chart: alt.Chart = (
             alt.Chart(_values(rows), title=condition)
             .mark_line(interpolate="step-after")
             .encode(
@@ -91,10 +91,13 @@ class ComparisonCharts(_Charts["Comparison"]):
                 color=alt.Color("scheduler:N", sort=list(found), title=None),
             )
         )
+        return chart
 
 
-class SweepCharts(_Charts["Sweep"]):
+class SweepCharts(_Charts):
     """The charts of a sweep."""
+
+    _result: Sweep
 
     def heatmap(
         self,
@@ -116,7 +119,7 @@ class SweepCharts(_Charts["Sweep"]):
         signed = value.startswith("vs_reference")
         scale = alt.Scale(scheme="redblue", domain=[-grid.most, grid.most], reverse=True) if signed else alt.Scale()
         xs, ys = ([_plotting.short(one) for one in values] for values in (grid.xs, grid.ys))
-        return (
+        chart: alt.Chart = (
             alt.Chart(_values(rows), title=grid.title)
             .mark_rect()
             .encode(
@@ -125,10 +128,13 @@ class SweepCharts(_Charts["Sweep"]):
                 color=alt.Color("value:Q", scale=scale, title=value),
             )
         )
+        return chart
 
 
-class ExplanationCharts(_Charts["Explanation"]):
+class ExplanationCharts(_Charts):
     """The charts of an explanation."""
+
+    _result: Explanation
 
     def parts(self, *, condition: str | None = None) -> alt.Chart:
         """Return the time of each contender as a bar of its causes."""
@@ -148,7 +154,7 @@ class ExplanationCharts(_Charts["Explanation"]):
         ]
         causes = [cause for cause in order if any(row["cause"] == cause for row in rows)]
         title = "time of a byte, ms" if result.of_bytes else "time of a flow, ms"
-        return (
+        chart: alt.Chart = (
             alt.Chart(_values(rows), title=condition)
             .mark_bar()
             .encode(
@@ -160,12 +166,15 @@ class ExplanationCharts(_Charts["Explanation"]):
                 order="order:Q",
             )
         )
+        return chart
 
 
-class ReproductionCharts(_Charts["Reproduction"]):
+class ReproductionCharts(_Charts):
     """The charts of a reproduction."""
 
-    def checks(self) -> alt.LayerChart:
+    _result: Reproduction
+
+    def checks(self) -> alt.LayerChart | alt.FacetChart:
         """Return the judged ratio, difference or mean of each check with its 95 % interval."""
         import altair as alt
 
@@ -188,8 +197,10 @@ class ReproductionCharts(_Charts["Reproduction"]):
         return alt.layer(bars, points)
 
 
-class RecordingCharts(_Charts["Recording"]):
+class RecordingCharts(_Charts):
     """The charts of a recording. A long one has many rows: Altair draws some ten thousand of them well."""
+
+    _result: Recording
 
     def time_sequence(
         self,
@@ -198,14 +209,20 @@ class RecordingCharts(_Charts["Recording"]):
         condition: str | None = None,
         flow: int = 0,
         direction: str | None = None,
-    ) -> alt.LayerChart:
+    ) -> alt.LayerChart | alt.FacetChart:
         """Return the data-level time-sequence graph of a flow, over all its subflows."""
         import altair as alt
 
         stream = _plotting.Stream(self._result.run(scheduler, condition), flow, direction)
         found = stream.sequence()
         rows = [
-            {"t": one.t_s, "low": one.from_bytes / 1e6, "high": one.to_bytes / 1e6, "subflow": one.subflow, "event": one.event}
+            {
+                "t": one.t_s,
+                "low": one.from_bytes / 1e6,
+                "high": one.to_bytes / 1e6,
+                "subflow": one.subflow,
+                "event": one.event,
+            }
             for one in found.segments
         ]
         acked = [{"t": time, "mb": offset / 1e6} for time, offset in found.acked]
@@ -216,9 +233,9 @@ class RecordingCharts(_Charts["Recording"]):
         return alt.layer(
             segments.encode(x=alt.X("t:Q", title="time, s"), y=y, y2="high:Q", color=color),
             repeated.encode(x="t:Q", y="high:Q", shape=alt.Shape("event:N", title=None)),
-            alt.Chart(_values(acked)).mark_line(interpolate="step-after", color="gray", strokeWidth=0.8).encode(
-                x="t:Q", y="mb:Q"
-            ),
+            alt.Chart(_values(acked))
+            .mark_line(interpolate="step-after", color="gray", strokeWidth=0.8)
+            .encode(x="t:Q", y="mb:Q"),
             title=found.title,
         )
 
@@ -239,7 +256,7 @@ class RecordingCharts(_Charts["Recording"]):
             for own in stream.windows()
             for time, cwnd in zip(own.t_s, own.cwnd, strict=True)
         ]
-        return (
+        chart: alt.Chart = (
             alt.Chart(_values(rows), title=stream.title)
             .mark_line(interpolate="step-after")
             .encode(
@@ -248,3 +265,4 @@ class RecordingCharts(_Charts["Recording"]):
                 color=alt.Color("subflow:N", title=None),
             )
         )
+        return chart

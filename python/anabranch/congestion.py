@@ -35,8 +35,8 @@ class WindowRule:
     """The base class of window rules in Python; its methods are those of ``WindowRule`` in Rust.
 
     Each connection has its own object: a class is called without arguments, an object is copied
-    (:func:`copy.deepcopy`). Methods that a class does not define have the defaults of Rust and cost nothing. ``windows``
-    are those of all subflows, ``id`` is the subflow, and ``windows`` is valid until the method returns.
+    (:func:`copy.deepcopy`). Methods that a class does not define have the defaults of Rust and cost nothing.
+    ``windows`` are those of all subflows, ``id`` is the subflow, and ``windows`` is valid until the method returns.
     """
 
     name: ClassVar[str] = ""
@@ -62,9 +62,9 @@ class WindowRule:
         return 0.0
 
     def decrease(self, windows: Windows, id: int, flight: float, reason: str) -> float:  # noqa: A002, ARG002
-        """Return the window to which a ``loss``, a congestion ``mark`` or a ``timeout`` reduces, with ``flight`` in flight.
+        """Return the window after a reduction, with ``flight`` segments in flight.
 
-        It becomes the threshold, too. By default it is half of the flight in whole segments (RFC 5681 equation 4).
+        ``reason`` is ``loss``, ``mark`` (of congestion) or ``timeout``. The window becomes the threshold, too. By default it is half of the flight in whole segments (RFC 5681 equation 4).
         """
         return float(math.floor(flight / 2))
 
@@ -83,8 +83,8 @@ class WindowRule:
     def on_change(self, windows: Windows, id: int, now_s: float, change: str, idle_s: float | None) -> None:  # noqa: A002
         """Handle a change of a window by something else; ``windows`` has the new state.
 
-        ``change`` is ``up``, ``down``, ``slow_start``, ``not_limited``, ``reduced``, ``recovered``, ``timeout``, ``undone``,
-        ``undone_late``, ``resumed`` (after ``idle_s`` without data in flight), ``restarted`` or ``penalised``.
+        ``change`` is ``up``, ``down``, ``slow_start``, ``not_limited``, ``reduced``, ``recovered``, ``timeout``,
+        ``undone``, ``undone_late``, ``resumed`` (after ``idle_s`` without data in flight), ``restarted`` or ``penalised``.
         """
 
 

@@ -99,7 +99,7 @@ class Explanation:
             bar = ""
             for part in self.parts(row):
                 width = 100 * part.mean_s / longest
-                if width >= 0.05:  # noqa: PLR2004
+                if width >= 0.05:
                     seen.add(part.cause)
                     title = f"{part.cause}: {1e3 * part.mean_s:.3g} ms, {part.share_pct:.0f} %"
                     style = f"display:inline-block;height:1.2em;width:{width:.2f}%;background:{COLORS[part.cause]}"
@@ -109,9 +109,8 @@ class Explanation:
                 f"<tr><th style='text-align:left'>{html.escape(name)}</th><td>{mean}</td>"
                 f"<td style='width:60%;text-align:left;white-space:nowrap'>{bar}</td></tr>"
             )
-        legend = " ".join(
-            f"<span style='color:{color}'>&#9632;</span>&nbsp;{cause}" for cause, color in COLORS.items() if cause in seen
-        )
+        shown = ((cause, color) for cause, color in COLORS.items() if cause in seen)
+        legend = " ".join(f"<span style='color:{color}'>&#9632;</span>&nbsp;{cause}" for cause, color in shown)
         sentences = "".join(f"<li>{html.escape(row.sentence)}</li>" for row in self.rows)
         return f"<div><table style='width:100%'>{''.join(lines)}</table><p>{legend}</p><ul>{sentences}</ul></div>"
 

@@ -1,17 +1,19 @@
 """Plots of results; each method returns the axes of matplotlib on which it has drawn.
 
-Called with ``backend="altair"`` the plots of a result are those of :mod:`anabranch.charts`, which return charts of Altair:
-``result.plot(backend="altair").cdf()``.
+Called with ``backend="altair"`` the plots of a result are those of :mod:`anabranch.charts`, which return charts of
+Altair: ``result.plot(backend="altair").cdf()``.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from anabranch import _plotting, charts
 from anabranch._plotting import choose
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from matplotlib.axes import Axes
 
     from anabranch.comparison import Comparison
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ComparisonPlots", "ExplanationPlots", "RecordingPlots", "ReproductionPlots", "SweepPlots"]
 
-Result = TypeVar("Result")
 Charts = TypeVar("Charts")
 
 
@@ -34,12 +35,12 @@ def _axes(axes: Axes | None) -> Axes:
     return plt.subplots()[1]
 
 
-class _Plots(Generic[Result, Charts]):
+class _Plots(Generic[Charts]):
     """The plots of a result."""
 
-    _charts: type[Charts]
+    _charts: Callable[[Any], Charts]
 
-    def __init__(self, result: Result) -> None:
+    def __init__(self, result: Any) -> None:
         self._result = result
 
     def __call__(self, *, backend: Literal["altair"]) -> Charts:
@@ -47,13 +48,14 @@ class _Plots(Generic[Result, Charts]):
         if backend != "altair":
             message = f"there is no backend {backend!r}; there is altair, and matplotlib without a call"
             raise ValueError(message)
-        return self._charts(self._result)  # type: ignore[call-arg]
+        return self._charts(self._result)
 
 
-class ComparisonPlots(_Plots["Comparison", charts.ComparisonCharts]):
+class ComparisonPlots(_Plots[charts.ComparisonCharts]):
     """The plots of a comparison."""
 
     _charts = charts.ComparisonCharts
+    _result: Comparison
 
     def completion_times(self, *, condition: str | None = None, axes: Axes | None = None) -> Axes:
         """Draw the mean completion time of each contender with its 95 % interval, and its flows as dots.
@@ -105,10 +107,11 @@ class ComparisonPlots(_Plots["Comparison", charts.ComparisonCharts]):
         return drawn
 
 
-class SweepPlots(_Plots["Sweep", charts.SweepCharts]):
+class SweepPlots(_Plots[charts.SweepCharts]):
     """The plots of a sweep."""
 
     _charts = charts.SweepCharts
+    _result: Sweep
 
     def heatmap(
         self,
@@ -147,10 +150,11 @@ class SweepPlots(_Plots["Sweep", charts.SweepCharts]):
         return drawn
 
 
-class ExplanationPlots(_Plots["Explanation", charts.ExplanationCharts]):
+class ExplanationPlots(_Plots[charts.ExplanationCharts]):
     """The plots of an explanation."""
 
     _charts = charts.ExplanationCharts
+    _result: Explanation
 
     def parts(self, *, condition: str | None = None, axes: Axes | None = None) -> Axes:
         """Draw the time of each contender as a bar of its causes.
@@ -182,10 +186,11 @@ class ExplanationPlots(_Plots["Explanation", charts.ExplanationCharts]):
         return drawn
 
 
-class ReproductionPlots(_Plots["Reproduction", charts.ReproductionCharts]):
+class ReproductionPlots(_Plots[charts.ReproductionCharts]):
     """The plots of a reproduction."""
 
     _charts = charts.ReproductionCharts
+    _result: Reproduction
 
     def checks(self, *, axes: Axes | None = None) -> Axes:
         """Draw the judged ratio, difference or mean of each check with its 95 % interval, in the colour of its verdict.
@@ -215,10 +220,14 @@ class ReproductionPlots(_Plots["Reproduction", charts.ReproductionCharts]):
         return drawn
 
 
-class RecordingPlots(_Plots["Recording", charts.RecordingCharts]):
+_MARKS = (("retransmitted", ".", "red"), ("reinjected", "x", "black"), ("probe", "^", "gray"))
+
+
+class RecordingPlots(_Plots[charts.RecordingCharts]):
     """The plots of a recording."""
 
     _charts = charts.RecordingCharts
+    _result: Recording
 
     def time_sequence(
         self,
@@ -232,11 +241,11 @@ class RecordingPlots(_Plots["Recording", charts.RecordingCharts]):
         """Draw the data-level time-sequence graph of a flow, over all its subflows.
 
         A segment is a vertical line in the colour of its subflow; a retransmission has a red dot, a reinjection a black
-        cross. The lower staircase is the DATA_ACK, the upper one the right edge of the peer's window, where it is in the
-        picture. ``scheduler`` and ``condition`` choose a run, ``direction`` is that of the flow's data unless given.
+        cross. The lower staircase is the DATA_ACK, the upper one the right edge of the peer's window, if it is near. ``scheduler`` and ``condition`` choose a run, ``direction`` is that of the flow's data unless given.
 
         >>> import anabranch
-        >>> paths = [anabranch.Path("20 Mbit/s", "20 ms", name="wifi"), anabranch.Path("10 Mbit/s", "40 ms", name="lte")]
+        >>> from anabranch import Path
+        >>> paths = [Path("20 Mbit/s", "20 ms", name="wifi"), Path("10 Mbit/s", "40 ms", name="lte")]
         >>> result = anabranch.run(paths, size="200 KB", schedulers=["min_rtt"], record=True)
         >>> axes = result.plot.time_sequence()
         >>> [text.get_text() for text in axes.get_legend().get_texts()]
@@ -250,7 +259,7 @@ class RecordingPlots(_Plots["Recording", charts.RecordingCharts]):
             own = [segment for segment in segments if segment.subflow == subflow]
             low, high = ([getattr(one, key) / megabyte for one in own] for key in ("from_bytes", "to_bytes"))
             drawn.vlines([one.t_s for one in own], low, high, color=f"C{number}", label=subflow, linewidth=1.5)
-        for event, style, color in (("retransmitted", ".", "red"), ("reinjected", "x", "black"), ("probe", "^", "gray")):
+        for event, style, color in _MARKS:
             marked = [segment for segment in segments if segment.event == event]
             if marked:
                 places = [one.to_bytes / megabyte for one in marked]

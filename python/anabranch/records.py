@@ -247,7 +247,7 @@ Record = TypeVar("Record")
 
 def record(kind: type[Record], data: dict[str, Any]) -> Record:
     """Return ``data`` of the command's JSON as a record."""
-    hints = _hints(kind)
+    hints = _hints(kind)  # type: ignore[arg-type]
     return kind(**{name: _value(hint, data[name]) for name, hint in hints.items() if name in data})
 
 

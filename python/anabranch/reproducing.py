@@ -14,7 +14,7 @@ from anabranch.exceptions import ScenarioError
 from anabranch.records import Finding, record
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from anabranch._progress import Progress
     from anabranch.plot import ReproductionPlots
@@ -81,9 +81,9 @@ class Reproduction:
         return f"<table><tr>{head}</tr>{rows}</table>"
 
 
-def _contradict(options: dict[str, object], *pairs: tuple[str, str]) -> None:
+def _contradict(options: Mapping[str, object], *pairs: tuple[str, str]) -> None:
     for one, other in pairs:
-        if options[one] not in {None, False} and options[other] not in {None, False}:
+        if options[one] not in (None, False) and options[other] not in (None, False):
             message = f"`{one}` and `{other}` contradict each other; give one of them"
             raise ScenarioError(message)
 
@@ -109,8 +109,8 @@ def reproduce(
 
     ``paper`` is ``dmptcp``, ``cp``, ``stms`` or ``coupled``, ``figure`` and ``table`` are its own, such as ``14a``, and
     ``claim`` is one or several such as ``D18``. Without any of them, ``quick`` or ``full`` the recorded verdicts are
-    returned. ``quick`` judges the claims that are most likely to change with the stack, with fewer runs; ``full`` all of
-    them. ``plain`` tries no variants. ``out`` is the directory of the journal and the results, in which an interrupted
+    returned. ``quick`` judges the claims that are most likely to change with the stack, with fewer runs; ``full``
+    all of them. ``plain`` tries no variants. ``out`` is the directory of the journal and the results, in which an interrupted
     reproduction continues. docs/claims.md describes claims.
 
     >>> import anabranch
@@ -119,8 +119,8 @@ def reproduce(
     >>> anabranch.reproduce(list=True).finding("D18").figure
     'Figure 14a'
     """
-    options: dict[str, object] = {"figure": figure, "table": table, "quick": quick, "full": full, "list": list, "seed": seed}
-    _contradict(options, ("figure", "table"), ("quick", "full"), ("list", "quick"), ("list", "full"), ("list", "seed"))
+    given = {"figure": figure, "table": table, "quick": quick, "full": full, "list": list, "seed": seed}
+    _contradict(given, ("figure", "table"), ("quick", "full"), ("list", "quick"), ("list", "full"), ("list", "seed"))
     if any_build and out is None:
         message = "`any_build` is about the measurements in a directory; give `out`"
         raise ScenarioError(message)

@@ -90,9 +90,9 @@ def run(
 ) -> Run:
     """Simulate each contender once, as ``anabranch run`` does.
 
-    With a number ``run`` it is that run of a comparison, with its seed, phases and losses. ``record`` keeps the events of
-    the runs as tables (:attr:`Run.recording`), in a new directory or, if it is true, in a temporary one that is removed
-    with the result; ``record_format``, ``record_every`` and ``xpl`` are options of the command.
+    With a number ``run`` it is that run of a comparison, with its seed, phases and losses. ``record`` keeps the events
+    of the runs as tables (:attr:`Run.recording`), in a new directory or, if it is true, in a temporary one that is
+    removed with the result; ``record_format``, ``record_every`` and ``xpl`` are options of the command.
 
     >>> import anabranch
     >>> result = anabranch.run([anabranch.Path("8 Mbit/s", "20 ms")], size="1 MB", schedulers=["tcp"])
@@ -101,7 +101,7 @@ def run(
     """
     chosen = scenario.of(source, schedulers, settings, keys)
     temporary = _recording.temporary() if record is True else None
-    directory = temporary.name if temporary is not None else os.fspath(record) if record else None
+    directory = os.fspath(record) if not isinstance(record, bool) else temporary.name if temporary is not None else None
     with _progress.bar(progress, "runs") as update:
         inner = _anabranch.run(
             chosen._document,

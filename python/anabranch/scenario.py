@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from anabranch import _anabranch, _contenders, _toml, network
-from anabranch._contenders import Contenders
 from anabranch.congestion import WindowRule
 from anabranch.exceptions import ScenarioError
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Scenario", "builtin_scenarios"]
 
+Contenders: TypeAlias = _contenders.Contenders
 Source: TypeAlias = "str | os.PathLike[str] | Mapping[str, Value] | Iterable[network.Path] | network.Graph"
 
 
@@ -116,7 +116,8 @@ class Scenario:
             if isinstance(rule, WindowRule) or (isinstance(rule, type) and issubclass(rule, WindowRule)):
                 message = "a window rule in Python belongs to a contender"
                 help_ = f'write `schedulers=[{{"scheduler": "min_rtt", "{key}": ...}}]`'
-                raise ScenarioError(f"{message}; {help_}", message, help=help_)
+                text = f"{message}; {help_}"
+                raise ScenarioError(text, message, help=help_)
             if isinstance(value, Mapping):
                 changes.extend(("set", _toml.assignment(f"{key}.{inner}", v)) for inner, v in value.items())
             else:
