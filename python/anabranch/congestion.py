@@ -64,7 +64,8 @@ class WindowRule:
     def decrease(self, windows: Windows, id: int, flight: float, reason: str) -> float:  # noqa: A002, ARG002
         """Return the window after a reduction, with ``flight`` segments in flight.
 
-        ``reason`` is ``loss``, ``mark`` (of congestion) or ``timeout``. The window becomes the threshold, too. By default it is half of the flight in whole segments (RFC 5681 equation 4).
+        ``reason`` is ``loss``, ``mark`` (of congestion) or ``timeout``. The window becomes the threshold, too. By
+        default it is half of the flight in whole segments (RFC 5681 equation 4).
         """
         return float(math.floor(flight / 2))
 
@@ -84,7 +85,8 @@ class WindowRule:
         """Handle a change of a window by something else; ``windows`` has the new state.
 
         ``change`` is ``up``, ``down``, ``slow_start``, ``not_limited``, ``reduced``, ``recovered``, ``timeout``,
-        ``undone``, ``undone_late``, ``resumed`` (after ``idle_s`` without data in flight), ``restarted`` or ``penalised``.
+        ``undone``, ``undone_late``, ``resumed`` (after ``idle_s`` without data in flight), ``restarted`` or
+        ``penalised``.
         """
 
 

@@ -241,7 +241,8 @@ class RecordingPlots(_Plots[charts.RecordingCharts]):
         """Draw the data-level time-sequence graph of a flow, over all its subflows.
 
         A segment is a vertical line in the colour of its subflow; a retransmission has a red dot, a reinjection a black
-        cross. The lower staircase is the DATA_ACK, the upper one the right edge of the peer's window, if it is near. ``scheduler`` and ``condition`` choose a run, ``direction`` is that of the flow's data unless given.
+        cross. The lower staircase is the DATA_ACK, the upper one the right edge of the peer's window, if it is near.
+        ``scheduler`` and ``condition`` choose a run, ``direction`` is that of the flow's data unless given.
 
         >>> import anabranch
         >>> from anabranch import Path

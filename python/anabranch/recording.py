@@ -6,7 +6,9 @@ import html
 import json
 import os
 import pathlib
+import shutil
 import tempfile
+import weakref
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -23,15 +25,27 @@ TABLES = ("flows", "subflows", "windows", "queues", "events", "decisions")
 """The tables of a run; docs/recording.md describes their columns."""
 
 
+class Temporary:
+    """A new directory, which is removed with the last object that keeps this one."""
+
+    def __init__(self) -> None:
+        self._path = tempfile.mkdtemp(prefix="anabranch-recording-")
+        weakref.finalize(self, shutil.rmtree, self._path, ignore_errors=True)
+
+    def __fspath__(self) -> str:
+        return self._path
+
+
 class RecordedRun:
     """The tables of one run: a contender under a condition.
 
     Each table is read when it is first used, and kept.
     """
 
-    def __init__(self, directory: pathlib.Path, data: dict[str, Any]) -> None:
+    def __init__(self, directory: pathlib.Path, data: dict[str, Any], keep: Temporary | None) -> None:
         self.directory: pathlib.Path = directory
         """Its directory."""
+        self._keep = keep
         self.data: dict[str, Any] = data
         """Its entry in ``run.json``."""
 
@@ -116,10 +130,10 @@ class Recording:
     True
     """
 
-    def __init__(self, directory: str | os.PathLike[str]) -> None:
+    def __init__(self, directory: str | os.PathLike[str] | Temporary) -> None:
+        keep = directory if isinstance(directory, Temporary) else None
         self.directory: pathlib.Path = pathlib.Path(directory)
         """The directory."""
-        self._temporary: tempfile.TemporaryDirectory[str] | None = None
         file = self.directory / "run.json"
         try:
             data = json.loads(file.read_text(encoding="utf-8"))
@@ -134,7 +148,9 @@ class Recording:
             raise RunError(message)
         self.data: dict[str, Any] = data
         """``run.json``."""
-        self.runs: list[RecordedRun] = [RecordedRun(self.directory / one["directory"], one) for one in data["runs"]]
+        self.runs: list[RecordedRun] = [
+            RecordedRun(self.directory / one["directory"], one, keep) for one in data["runs"]
+        ]
         """The runs."""
 
     @property
@@ -171,15 +187,3 @@ class Recording:
         )
         head = "".join(f"<th>{name}</th>" for name in ("condition", "scheduler", "paths", "seed", ""))
         return f"<div>{html.escape(repr(self))}<table><tr>{head}</tr>{rows}</table></div>"
-
-
-def temporary() -> tempfile.TemporaryDirectory[str]:
-    """Return a new directory, which is removed with the recording that keeps it."""
-    return tempfile.TemporaryDirectory(prefix="anabranch-recording-", ignore_cleanup_errors=True)
-
-
-def opened(directory: str | os.PathLike[str], keep: tempfile.TemporaryDirectory[str] | None) -> Recording:
-    """Return the recording in ``directory``, which keeps a temporary one."""
-    recording = Recording(directory)
-    recording._temporary = keep
-    return recording

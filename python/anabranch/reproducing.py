@@ -110,8 +110,8 @@ def reproduce(
     ``paper`` is ``dmptcp``, ``cp``, ``stms`` or ``coupled``, ``figure`` and ``table`` are its own, such as ``14a``, and
     ``claim`` is one or several such as ``D18``. Without any of them, ``quick`` or ``full`` the recorded verdicts are
     returned. ``quick`` judges the claims that are most likely to change with the stack, with fewer runs; ``full``
-    all of them. ``plain`` tries no variants. ``out`` is the directory of the journal and the results, in which an interrupted
-    reproduction continues. docs/claims.md describes claims.
+    all of them. ``plain`` tries no variants. ``out`` is the directory of the journal and the results, in which an
+    interrupted reproduction continues. docs/claims.md describes claims.
 
     >>> import anabranch
     >>> anabranch.reproduce("dmptcp", claim="D18").data[0]["status"] in {"holds", "variant", "fails", "undecided"}

@@ -100,8 +100,7 @@ def run(
     ([1000000], 2)
     """
     chosen = scenario.of(source, schedulers, settings, keys)
-    temporary = _recording.temporary() if record is True else None
-    directory = os.fspath(record) if not isinstance(record, bool) else temporary.name if temporary is not None else None
+    directory = (_recording.Temporary() if record else None) if isinstance(record, bool) else record
     with _progress.bar(progress, "runs") as update:
         inner = _anabranch.run(
             chosen._document,
@@ -109,7 +108,7 @@ def run(
             run=run,
             jobs=threads(jobs, chosen),
             every_path=every_path,
-            record=None if directory is None else (directory, record_format, record_every, xpl),
+            record=None if directory is None else (os.fspath(directory), record_format, record_every, xpl),
             progress=update,
         )
-    return Run(inner, None if directory is None else _recording.opened(directory, temporary))
+    return Run(inner, None if directory is None else _recording.Recording(directory))

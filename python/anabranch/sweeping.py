@@ -51,9 +51,9 @@ Varied: TypeAlias = "Mapping[str, Sequence[Value] | Range]"
 class Plan:
     """A scenario, and the values that its keys take.
 
-    ``source`` is a file of a plan, or a scenario with ``vary``, whose contenders may be in Python. ``design`` is ``grid``
-    (the default), ``random``, ``latin-hypercube`` or ``sobol``; all but a grid take a number of ``points``. Other keys of
-    a plan, such as ``stop``, are keywords.
+    ``source`` is a file of a plan, or a scenario with ``vary``, whose contenders may be in Python. ``design`` is
+    ``grid`` (the default), ``random``, ``latin-hypercube`` or ``sobol``; all but a grid take a number of ``points``.
+    Other keys of a plan, such as ``stop``, are keywords.
 
     >>> plan = Plan("wifi-lte", vary={"path.lte.rate": Range("5 Mbit/s", "20 Mbit/s", steps=3, log=True)}, runs=3)
     >>> len(plan), plan.dimensions
@@ -196,8 +196,8 @@ def sweep(
     ``source``, ``vary``, ``settings``, ``runs`` and other keys are those of :class:`Plan`. An interrupted sweep
     continues in the directory ``output``, which may be a URL of fsspec such as ``s3://bucket/results``; its files are
     those of the command. With a ``client`` of Dask the points are simulated on its workers. ``jobs`` is the number of
-    threads: by default one for each core, and one with a scheduler in Python. The table has the same bytes for any number
-    of threads, workers and interruptions.
+    threads: by default one for each core, and one with a scheduler in Python. The table has the same bytes for any
+    number of threads, workers and interruptions.
 
     >>> import anabranch
     >>> paths = [anabranch.Path("10 Mbit/s", "20 ms"), anabranch.Path("10 Mbit/s", "30 ms")]
