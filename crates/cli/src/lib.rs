@@ -29,7 +29,12 @@ use std::process::ExitCode;
 
 use clap::{FromArgMatches, Parser};
 
+pub use crate::args::Jobs;
 pub use crate::failure::Failure;
+pub use crate::verbs::explain::check_flow as check_explained_flow;
+pub use crate::verbs::reproduce::{
+    Judged, Request as ReproduceRequest, Row as ReproducedRow, Watch as ReproduceWatch, judge as reproduce,
+};
 pub use crate::verbs::sweep::directory::{
     Columns as SweepColumns, Directory as SweepDirectory, RESULT_COLUMNS, cells as result_cells,
 };

@@ -100,7 +100,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-fn check_flow(flow: Option<usize>, scenario: &Scenario) -> Result<(), Failure> {
+/// Reports a flow that no run has.
+pub fn check_flow(flow: Option<usize>, scenario: &Scenario) -> Result<(), Failure> {
     let flows = |condition: &anabranch_lab::scenario::Condition| condition.experiment.traffic.flows;
     let most = scenario.conditions.iter().map(flows).max().unwrap_or(0);
     match flow {
@@ -113,7 +114,7 @@ fn check_flow(flow: Option<usize>, scenario: &Scenario) -> Result<(), Failure> {
 }
 
 /// The explanation for people: bars, a table and sentences for each condition.
-fn text(scenario: &Scenario, explanation: &Explanation, bytes: bool) -> String {
+pub fn text(scenario: &Scenario, explanation: &Explanation, bytes: bool) -> String {
     let mut text = String::new();
     for condition in &scenario.conditions {
         let rows: Vec<&Row> = explanation.rows.iter().filter(|row| row.condition == condition.name).collect();
