@@ -15,6 +15,7 @@ pub mod generate;
 pub mod get;
 pub mod list;
 pub mod model;
+pub mod plot;
 pub mod report;
 pub mod reproduce;
 pub mod run;
