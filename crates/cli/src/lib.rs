@@ -64,6 +64,7 @@ enum Verb {
     Run(verbs::run::Args),
     Sweep(verbs::sweep::Args),
     Report(verbs::report::Args),
+    Plot(verbs::plot::Args),
     Reproduce(verbs::reproduce::Args),
     Check(verbs::check::Args),
     List(verbs::list::Args),
@@ -101,7 +102,7 @@ impl Verb {
             // It has a directory for them.
             Verb::Sweep(_) | Verb::Generate(_) | Verb::Reproduce(_) => None,
             // It is always a file.
-            Verb::Report(_) => None,
+            Verb::Report(_) | Verb::Plot(_) => None,
             #[cfg(all(target_os = "linux", feature = "network"))]
             Verb::Tun(args) => args.destination(),
             #[cfg(all(target_os = "linux", feature = "network"))]
@@ -121,6 +122,7 @@ impl Verb {
             Verb::Run(args) => verbs::run::run(args),
             Verb::Sweep(args) => verbs::sweep::run(args),
             Verb::Report(args) => verbs::report::run(args),
+            Verb::Plot(args) => verbs::plot::run(args),
             Verb::Reproduce(args) => verbs::reproduce::run(args),
             Verb::Check(args) => verbs::check::run(args),
             Verb::List(args) => verbs::list::run(args),

@@ -1,4 +1,4 @@
-//! Tables of results: typed columns, rows written one after another, as Parquet, CSV or JSON lines.
+//! Tables of results: typed columns, rows written one after another, as Parquet, CSV or JSON lines, and read again.
 //!
 //! Memory does not grow with the number of rows: CSV and JSON lines are written immediately, Parquet in
 //! groups of [`ROWS_PER_GROUP`] rows. The same rows give the same bytes. A value may be missing: null in
@@ -17,12 +17,14 @@
 #![warn(unreachable_pub)]
 
 mod parquet_file;
+mod read;
 mod text;
 
 use std::io::{self, Write};
 use std::path::Path;
 
 use parquet_file::ParquetTable;
+pub use read::{ReadError, read};
 use text::{CsvTable, NdjsonTable};
 
 /// The rows of a row group of Parquet, which are kept in memory until the group is written.

@@ -15,6 +15,7 @@ pub(crate) mod generate;
 pub(crate) mod get;
 pub(crate) mod list;
 pub(crate) mod model;
+pub(crate) mod plot;
 pub(crate) mod report;
 pub(crate) mod reproduce;
 pub(crate) mod run;
