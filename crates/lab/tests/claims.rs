@@ -22,7 +22,7 @@ fn compared(scenario: &Scenario, jobs: usize) -> Comparison {
     let cancelled = AtomicBool::new(false);
     compare(
         scenario,
-        &Options { jobs, cancelled: &cancelled, progress: &|_, _| {}, captures: None, every_path: false },
+        &Options::new(jobs, &cancelled, &|_, _| {}),
     )
     .unwrap()
 }

@@ -316,7 +316,7 @@ fn simulate(
     values: &mut Values,
 ) -> Result<(), MeasureError> {
     let options =
-        Options { jobs: threads, cancelled, progress: &|_, _| (), captures: None, every_path: false };
+        Options::new(threads, cancelled, &|_, _| ());
     let threads = match threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         n => n,
