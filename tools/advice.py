@@ -90,8 +90,8 @@ def judge(advice, comparison):
                 against.append(f"{name} is {100 * (ratio - 1):.1f} % better")
         for other in comparison["conditions"][0]["other_starts"]:
             for change in other["changes"]:
-                effect = change["change_pct"] if "change_pct" in change else change["effect_pct"]
-                if change["scheduler"] != best:
+                effect = change["difference_pct"]
+                if change["scheduler"] != best or effect is None or effect["ci95"] is None:
                     continue
                 low = min(sign * end for end in effect["ci95"])
                 if sign * effect["mean"] > 100 * TOLERANCE and low > 0:

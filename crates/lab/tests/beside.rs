@@ -30,8 +30,7 @@ fn beside(lines: &str) -> anabranch_lab::report::Row {
     );
     let scenario = Document::parse("test", &text, ".").unwrap().scenario().unwrap();
     let cancelled = AtomicBool::new(false);
-    let options =
-        Options::new(1, &cancelled, &|_, _| {});
+    let options = Options::new(1, &cancelled, &|_, _| {});
     compare(&scenario, &options).unwrap().rows[1].clone()
 }
 

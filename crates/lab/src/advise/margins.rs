@@ -210,3 +210,52 @@ impl Quantity {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_the_first_value_with_the_other_answer_within_nine_percent() {
+        for (edge, factor, widest) in [(300.0, 2.0, 800.0), (30.0, 0.5, 12.5)] {
+            let pays = |value: f64| Ok((value - 100.0).abs() < (edge - 100.0_f64).abs());
+            let found = limit(100.0, factor, widest, true, &pays).unwrap().unwrap();
+            assert!(!pays(found).unwrap());
+            assert!((found / edge).ln().abs() < 1.09_f64.ln(), "{found} for {edge}");
+        }
+        assert_eq!(limit(100.0, 2.0, 800.0, true, &|_| Ok(true)).unwrap(), None);
+        // The last value is tried.
+        assert!(limit(100.0, 2.0, 800.0, true, &|value| Ok(value < 750.0)).unwrap().is_some());
+    }
+
+    #[test]
+    fn losses_are_tried_from_none_to_five_percent_and_below_the_present_one() {
+        let loss = |value| Range { quantity: Quantity::Loss, path: Some(0), value, back: 1.0 };
+        let below = |most: f64| move |value: f64| Ok(value < most);
+        assert_eq!(loss(0.0).limits(true, &below(0.0001)).unwrap(), (None, Some(LEAST_LOSS)));
+        let above = loss(0.0).limits(true, &below(0.03)).unwrap().1.unwrap();
+        assert!((0.03..0.033).contains(&above), "{above}");
+        let (now_below, now_above) = loss(0.04).limits(false, &below(0.03)).unwrap();
+        assert!((0.027..0.03).contains(&now_below.unwrap()) && now_above.is_none());
+    }
+
+    #[test]
+    fn both_directions_of_an_asymmetric_path_change_in_proportion() {
+        let dsl = Range { quantity: Quantity::Rate, path: Some(1), value: 12e6, back: 1.0 / 12.0 };
+        let text = dsl.assignment(24e6);
+        assert_eq!(text, "path.2.rate={ data = \"24000000 bit/s\", acks = \"2000000 bit/s\" }");
+        let mut document = crate::scenario::Document::bare();
+        document.set_paths(&["10Mbit/s,20ms".to_owned(), "dsl".to_owned()]).unwrap();
+        document.set_from("test", &text).unwrap();
+        let experiment = &document.scenario().unwrap().conditions[0].experiment;
+        let path = &experiment.paths()[1];
+        assert_eq!(
+            experiment.own_link(path).config.capacity,
+            Capacity::Rate(anabranch_units::Rate(24_000_000))
+        );
+        assert_eq!(
+            experiment.own_ack_link(path).config.capacity,
+            Capacity::Rate(anabranch_units::Rate(2_000_000))
+        );
+    }
+}

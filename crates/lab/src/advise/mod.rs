@@ -152,9 +152,9 @@ pub fn advise(document: &Document, options: &Options<'_>) -> Result<Advice, Advi
         judgement.rows.iter().find(|row| row.scheduler == "tcp").and_then(|row| row.path.as_ref());
     let single_path = single_path.map(|name| search::spoken(name));
     // The candidates are in their order, the best first.
-    let kernel = candidates.iter().find(|candidate| {
-        candidate.for_kernel() && setting.answer(&judgement, candidate) == Answer::Pays
-    });
+    let kernel = candidates
+        .iter()
+        .find(|candidate| candidate.for_kernel() && setting.answer(&judgement, candidate) == Answer::Pays);
     let reasons = setting.reasons(&found, &judgement, &candidates)?;
     let margins = match options.margins {
         true => margins::margins(&setting, &found, &best, answer)?,

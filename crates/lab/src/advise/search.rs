@@ -161,9 +161,11 @@ impl<'a> Setting<'a> {
             format!("{{ scheduler = \"{scheduler}\", name = \"{name}\"{congestion} }}")
         };
         let mut contenders = vec![one("tcp", "tcp", plan.single_congestion)];
-        contenders.extend(plan.candidates.iter().map(|candidate| {
-            one(&candidate.name, &candidate.scheduler, candidate.congestion.as_deref())
-        }));
+        contenders.extend(
+            plan.candidates
+                .iter()
+                .map(|candidate| one(&candidate.name, &candidate.scheduler, candidate.congestion.as_deref())),
+        );
         document.set_from("advise", &format!("schedulers = [{}]", contenders.join(", ")))?;
         for change in changes {
             document.set_from("advise", change)?;
@@ -235,7 +237,11 @@ impl<'a> Setting<'a> {
 
     /// Returns the congestion control with which TCP on a single path is better than in `comparison`, which has that of the
     /// scenario, by more than the least difference that counts.
-    fn single_congestion(&self, comparison: &Comparison, start: usize) -> Result<Option<String>, AdviceError> {
+    fn single_congestion(
+        &self,
+        comparison: &Comparison,
+        start: usize,
+    ) -> Result<Option<String>, AdviceError> {
         if self.condition().base.congestion.name() == SINGLE_PATH_CONGESTION {
             return Ok(None);
         }
