@@ -7,8 +7,9 @@ use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as Phy
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
-use parquet::schema::types::{ColumnPath, Type};
+use parquet::schema::types::{ColumnDescPtr, ColumnPath, Type};
 
+use crate::dictionary::Names;
 use crate::{Cell, Column, Kind, ROWS_PER_GROUP};
 
 /// A table in Parquet. The library writes to memory, whose bytes go to `out` after each row group: so its code is
@@ -30,6 +31,7 @@ struct Values {
 
 enum Typed {
     Text(Vec<ByteArray>),
+    Names(Names),
     Integer(Vec<i64>),
     Number(Vec<f64>),
     Flag(Vec<bool>),
@@ -38,6 +40,7 @@ enum Typed {
 impl Values {
     fn new(column: &Column) -> Values {
         let values = match column.kind {
+            Kind::Text if column.dense => Typed::Names(Names::default()),
             Kind::Text => Typed::Text(Vec::new()),
             Kind::Integer => Typed::Integer(Vec::new()),
             Kind::Number => Typed::Number(Vec::new()),
@@ -46,25 +49,51 @@ impl Values {
         Values { present: Vec::new(), required: column.required, values }
     }
 
-    fn push(&mut self, cell: Cell<'_>) {
+    /// Adds a value. False if it does not fit, and was not added.
+    #[inline]
+    fn push(&mut self, cell: Cell<'_>) -> bool {
         match (&mut self.values, cell) {
+            (Typed::Integer(values), Cell::Integer(number)) => values.push(number),
+            (Typed::Names(values), Cell::Name(name)) => values.push_name(name),
+            (Typed::Names(values), Cell::Text(text)) => values.push(text),
             (Typed::Text(values), Cell::Text(text)) => values.push(text.into()),
             (Typed::Text(values), Cell::Name(name)) => {
                 values.push(bytes::Bytes::from_static(name.as_bytes()).into());
             }
-            (Typed::Integer(values), Cell::Integer(number)) => values.push(number),
             (Typed::Number(values), Cell::Number(number)) => values.push(number),
             (Typed::Flag(values), Cell::Flag(flag)) => values.push(flag),
-            // The types were checked before, so the value is missing.
-            _ => return self.present.push(0),
+            (_, Cell::Missing) if !self.required => {
+                self.present.push(0);
+                return true;
+            }
+            _ => return false,
         }
         if !self.required {
             self.present.push(1);
         }
+        true
+    }
+
+    /// Removes the last value.
+    fn pop(&mut self) {
+        if !self.required && self.present.pop() == Some(0) {
+            return;
+        }
+        match &mut self.values {
+            Typed::Text(values) => drop(values.pop()),
+            Typed::Names(values) => values.pop(),
+            Typed::Integer(values) => drop(values.pop()),
+            Typed::Number(values) => drop(values.pop()),
+            Typed::Flag(values) => drop(values.pop()),
+        }
     }
 
     /// Writes the values as the next column of `group`, and clears them.
-    fn write(&mut self, group: &mut SerializedRowGroupWriter<'_, Vec<u8>>) -> parquet::errors::Result<()> {
+    fn write(
+        &mut self,
+        group: &mut SerializedRowGroupWriter<'_, Vec<u8>>,
+        description: ColumnDescPtr,
+    ) -> parquet::errors::Result<()> {
         fn write<T: DataType>(
             group: &mut SerializedRowGroupWriter<'_, Vec<u8>>,
             values: &mut Vec<T::T>,
@@ -80,6 +109,10 @@ impl Values {
         let present = (!self.required).then_some(self.present.as_slice());
         match &mut self.values {
             Typed::Text(values) => write::<ByteArrayType>(group, values, present),
+            Typed::Names(values) => {
+                let (bytes, close) = values.chunk(description, present)?;
+                group.append_column(&bytes, close)
+            }
             Typed::Integer(values) => write::<Int64Type>(group, values, present),
             Typed::Number(values) => write::<DoubleType>(group, values, present),
             Typed::Flag(values) => write::<BoolType>(group, values, present),
@@ -131,19 +164,27 @@ impl<W: Write> ParquetTable<W> {
         Ok(table)
     }
 
-    pub(crate) fn row(&mut self, cells: &[Cell<'_>]) -> io::Result<()> {
-        for (column, cell) in self.columns.iter_mut().zip(cells) {
-            column.push(*cell);
+    /// Adds a row. False if a cell does not fit; then nothing is added.
+    pub(crate) fn row(&mut self, cells: &[Cell<'_>]) -> io::Result<bool> {
+        for (place, (column, cell)) in self.columns.iter_mut().zip(cells).enumerate() {
+            if !column.push(*cell) {
+                self.columns[..place].iter_mut().for_each(Values::pop);
+                return Ok(false);
+            }
         }
         self.rows += 1;
-        if self.rows == ROWS_PER_GROUP { self.write_group() } else { Ok(()) }
+        if self.rows == ROWS_PER_GROUP {
+            self.write_group()?;
+        }
+        Ok(true)
     }
 
     fn write_group(&mut self) -> io::Result<()> {
         self.rows = 0;
+        let descriptions = self.writer.schema_descr().columns().to_vec();
         let mut group = self.writer.next_row_group().map_err(io::Error::other)?;
-        for column in &mut self.columns {
-            column.write(&mut group).map_err(io::Error::other)?;
+        for (column, description) in self.columns.iter_mut().zip(descriptions) {
+            column.write(&mut group, description).map_err(io::Error::other)?;
         }
         group.close().map_err(io::Error::other)?;
         self.hand_over()
