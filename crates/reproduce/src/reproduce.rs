@@ -79,6 +79,13 @@ pub struct Progress {
     pub left: f64,
 }
 
+impl Progress {
+    /// Returns the part of the work that is done, from 0 to 1.
+    pub fn part(&self) -> f64 {
+        self.work / (self.work + self.left).max(1.0)
+    }
+}
+
 /// The results of a reproduction.
 #[derive(Clone, Debug, Default)]
 pub struct Results {

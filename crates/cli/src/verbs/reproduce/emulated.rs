@@ -13,7 +13,7 @@ use anabranch_validate::real::{Pair, Transfer};
 use anabranch_validate::results::Trouble;
 use serde::Serialize;
 
-use super::{Args, colored};
+use super::{Request, check as check_choice, colored, is_selected, papers};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::table::wrap_behind;
@@ -21,10 +21,10 @@ use crate::{interrupt, output, terminal};
 
 /// The options of a reproduction in real time.
 #[derive(clap::Args)]
-pub struct Emulated {
+pub(super) struct Emulated {
     /// Judge the chosen claims by emulated runs too, in real time with anabranch at both ends; needs root
     #[arg(long, requires = "claim", conflicts_with_all = ["quick", "full", "list", "out", "plain", "figure", "table"])]
-    pub emulated: bool,
+    pub(super) emulated: bool,
     /// The number of runs of each contender for --emulated
     #[arg(long, value_name = "N", default_value_t = 5, requires = "emulated", value_parser = clap::value_parser!(u32).range(2..=1000))]
     emulated_runs: u32,
@@ -59,11 +59,9 @@ struct Row<'a> {
     emulated_checks: Vec<Checked>,
 }
 
-pub fn run(
-    args: &Args,
-    papers: &[Paper],
-    selected: &dyn Fn(&Paper, &Claim) -> bool,
-) -> Result<(), Failure> {
+pub(super) fn run(request: &Request, emulated: &Emulated, json: bool) -> Result<(), Failure> {
+    let papers = papers(request)?;
+    check_choice(request, &papers)?;
     if let Some(obstacle) = anabranch_emulate::obstacle() {
         return Err(Failure::Failed(format!("--emulated cannot emulate here: {obstacle}")));
     }
@@ -71,7 +69,7 @@ pub fn run(
     let options = Options {
         quick: false,
         variants: false,
-        seed: args.seed,
+        seed: request.seed,
         jobs: 1,
         cancelled,
         figures: false,
@@ -80,13 +78,13 @@ pub fn run(
     };
     let claims = papers.iter().flat_map(|paper| paper.claims.iter().map(move |claim| (paper, claim)));
     let mut rows = Vec::new();
-    for (paper, claim) in claims.filter(|(paper, claim)| selected(paper, claim)) {
+    for (paper, claim) in claims.filter(|(paper, claim)| is_selected(request, paper, claim)) {
         if claim.checks.is_empty() {
             return Err(Failure::Usage(format!("claim {} has no checks to be emulated", claim.id)));
         }
-        rows.push(row(paper, claim, args.emulated.emulated_runs, &options)?);
+        rows.push(row(paper, claim, emulated.emulated_runs, &options)?);
     }
-    match args.json {
+    match json {
         true => output::print_json(&rows),
         false => output::print(&rows.iter().map(text).collect::<Vec<_>>().join("\n")),
     }
