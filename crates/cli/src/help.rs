@@ -15,7 +15,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Look inside DMPTCP", &["model", "select"]),
     ("Real packets", &["serve", "get", "bench", "tun", "doctor"]),
     ("Emulate in real time", &["emulate", "validate"]),
-    ("Set up", &["generate"]),
+    ("Set up", &["schema", "generate"]),
 ];
 const HEADING: Style = Style::new().bold().underline();
 const NAME: Style = Style::new().bold();

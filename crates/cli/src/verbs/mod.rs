@@ -18,6 +18,7 @@ pub mod model;
 pub mod report;
 pub mod reproduce;
 pub mod run;
+pub mod schema;
 pub mod select;
 pub mod serve;
 pub mod sweep;

@@ -75,6 +75,12 @@ impl Connection {
         let data = DataRange::new(stream_offset, stream_offset + u64::from(poll.out.payload_len));
         let event = StackEvent::Sent { subflow: subflow.id(), segment: poll.out, kind, data };
         report(poll.observer, poll.now, self.id, &event);
-        Some(Departure { connection: Some(self.id), path: subflow.path(), stream_offset, segment_size: 0 })
+        Some(Departure {
+            connection: Some(self.id),
+            path: subflow.path(),
+            stream_offset,
+            segment_size: 0,
+            scattered: at == 0 && self.scatter.is_on() && poll.out.payload_len > 0,
+        })
     }
 }

@@ -59,6 +59,9 @@ impl Connection {
         burst: u32,
         observer: &mut O,
     ) -> Option<Departure> {
+        if self.scatter.is_undecided() {
+            self.decide_switch();
+        }
         let mut poll = Poll { now, out, sums, burst, observer };
         if self.wants_schedule() {
             self.schedule(now, poll.observer);

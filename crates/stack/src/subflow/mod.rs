@@ -304,6 +304,11 @@ impl Subflow {
         self.remote_id = id;
     }
 
+    /// Sets the number of duplicate acknowledgements that indicate a loss.
+    pub(crate) fn set_dup_thresh(&mut self, threshold: u32) {
+        self.recovery.set_dup_thresh(threshold);
+    }
+
     /// True if this side asks the peer to treat it as a backup.
     pub(crate) fn asks_backup(&self) -> bool {
         self.backup_asked
