@@ -35,11 +35,11 @@ pub(crate) struct Sides {
 
 impl Keys {
     /// A table without required keys.
-    pub const fn new(name: &'static str, rows: &'static [&'static [Row]]) -> Keys {
+    pub(crate) const fn new(name: &'static str, rows: &'static [&'static [Row]]) -> Keys {
         Keys { name, rows, required: &[], one_of: &[], kinds: None, sides: None }
     }
 
-    pub const fn requires(self, required: &'static [&'static str]) -> Keys {
+    pub(crate) const fn requires(self, required: &'static [&'static str]) -> Keys {
         Keys { required, ..self }
     }
 }

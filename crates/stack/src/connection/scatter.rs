@@ -84,7 +84,7 @@ impl Connection {
         }
         let held = self.scatter.is_undecided();
         self.scatter = Scatter::Switched;
-        self.subflows[0].ask_backup(true);
+        self.subflows[0].route_mut().ask_backup(true);
         if held {
             // The peer has decided.
             self.start_path_manager();
