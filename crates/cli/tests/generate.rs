@@ -16,7 +16,8 @@ fn verbs() -> Vec<String> {
     let (verbs, _) = help.split_once("Options:").unwrap();
     // A verb is indented by two columns, the rest of its description by more.
     let rows = verbs.lines().filter_map(|line| line.strip_prefix("  ")).filter(|row| !row.starts_with(' '));
-    let verbs: Vec<String> = rows.filter_map(|row| row.split_whitespace().next().map(str::to_owned)).collect();
+    let verbs: Vec<String> =
+        rows.filter_map(|row| row.split_whitespace().next().map(str::to_owned)).collect();
     assert!(verbs.len() > 12, "{help}");
     verbs
 }

@@ -199,7 +199,10 @@ fn the_directions_of_a_link_may_differ() {
     // Paths list the direction up first.
     assert_eq!((&paths[1], &paths[0]), (&graphs[0], &graphs[1]));
     assert_ne!(graphs[0], graphs[1]);
-    assert_eq!(scenario(&graph).conditions[0].experiment.rtt(0), scenario(&path).conditions[0].experiment.rtt(0));
+    assert_eq!(
+        scenario(&graph).conditions[0].experiment.rtt(0),
+        scenario(&path).conditions[0].experiment.rtt(0)
+    );
     let run = &runs(&scenario(&graph))[0];
     let of = |name: &str| run.links.iter().find(|link| link.name == name).unwrap().counters;
     assert!(of("x").delivered.bytes > 1_000_000 && of("x.back").delivered.bytes < 100_000);

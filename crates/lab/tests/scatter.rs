@@ -78,7 +78,10 @@ fn the_switch_is_at_the_volume_and_new_data_leaves_the_scattered_subflow() {
         let report = &run.flows[0].report;
         assert_eq!(report.delivered, 5_000_000);
         let total: u64 = sent.iter().sum();
-        assert!(total - 5_000_000 <= report.retransmitted_segments * 1448 + report.duplicate_bytes, "{sent:?}");
+        assert!(
+            total - 5_000_000 <= report.retransmitted_segments * 1448 + report.duplicate_bytes,
+            "{sent:?}"
+        );
     }
     // At most the volume: no switch.
     assert_eq!(subflows(&tree("size = '400 KB'", "scatter = { switch = 'volume', volume = 400_000 }")), 1);
@@ -138,6 +141,8 @@ fn a_rule_that_cannot_be_reached_is_an_error() {
         Document::built_in("x", text).unwrap().scenario().unwrap_err().to_string()
     };
     assert!(error("connection.scatter.switch = 'congestion'").contains("direction = \"upload\""));
-    assert!(error("connection = { path-manager = 'none', scatter.switch = 'volume' }").contains("n_diff_ports"));
+    assert!(
+        error("connection = { path-manager = 'none', scatter.switch = 'volume' }").contains("n_diff_ports")
+    );
     assert!(error("connection.scatter.swich = 'volume'").contains("scatter.switch"));
 }

@@ -1,7 +1,5 @@
 //! The JSON Schema of scenarios and plans, judged by an independent validator.
 
-#![expect(clippy::disallowed_methods, reason = "reads the documentation and the files of errors")]
-
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -115,7 +113,9 @@ fn is_of_form(error: &str) -> bool {
         || first.contains("has no unit")
         || first.contains("is not a unit of")
         || first.contains("counts bytes")
-        || (first.starts_with("this is ") && first.contains(", not ") && !first.starts_with("this is not TOML"))
+        || (first.starts_with("this is ")
+            && first.contains(", not ")
+            && !first.starts_with("this is not TOML"))
         || (first.starts_with("there is no ") && first.contains(" called "))
 }
 
@@ -195,7 +195,16 @@ fn every_key_that_the_reader_knows_is_in_the_schema() {
         let mut known = known_to_the_reader(&text);
         if pointer.contains("condition") {
             // The keys of a comparison as a whole are known, and refused there.
-            let fixed = ["description", "schedulers", "reference", "runs", "seed", "min-effect", "other-starts", "condition"];
+            let fixed = [
+                "description",
+                "schedulers",
+                "reference",
+                "runs",
+                "seed",
+                "min-effect",
+                "other-starts",
+                "condition",
+            ];
             known.retain(|key| !fixed.contains(&key.as_str()));
         }
         for key in known {
@@ -206,9 +215,12 @@ fn every_key_that_the_reader_knows_is_in_the_schema() {
         let place = knob.name.replacen('.', "/properties/", 1);
         assert!(schema.pointer(&format!("/$defs/connection/properties/{place}")).is_some(), "{}", knob.name);
     }
-    for (pointer, text) in [("/properties", "zzzz = 1"), ("/$defs/stop/properties", "vary.runs = [1]\nstop.zzzz = 1")] {
+    for (pointer, text) in
+        [("/properties", "zzzz = 1"), ("/$defs/stop/properties", "vary.runs = [1]\nstop.zzzz = 1")]
+    {
         let error = Plan::of_document("x", text, Document::open("phone").unwrap()).unwrap_err();
-        let Some(list) = error.help.as_deref().and_then(|help| help.strip_prefix("the keys here are ")) else {
+        let Some(list) = error.help.as_deref().and_then(|help| help.strip_prefix("the keys here are "))
+        else {
             continue;
         };
         for key in list.replace(" and ", ", ").split(", ") {

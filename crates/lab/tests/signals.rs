@@ -57,7 +57,8 @@ fn a_server_learns_it_by_the_withdrawal_of_the_address() {
              traffic = {{ size = '4 MB' }}"
         ))
     };
-    let (silent, noticed) = (run("{ at = '1 s', down = true }"), run("{ at = '1 s', down = true, notify-after = 0 }"));
+    let (silent, noticed) =
+        (run("{ at = '1 s', down = true }"), run("{ at = '1 s', down = true, notify-after = 0 }"));
     let ended = |flow: &FlowResult| flow.report.sender.subflows[0].ended;
     let (silent_end, end) = (ended(&silent), ended(&noticed).unwrap().as_secs_f64());
     assert!(end > 1.0 && end < 3.0, "{end}");
@@ -120,7 +121,8 @@ fn an_emulation_refuses_what_it_cannot_do() {
 
 #[test]
 fn a_notification_changes_the_hash() {
-    let hash = |changes: &str| scenario(&format!("path = [{{ preset = 'dsl', change = [{changes}] }}]")).hash();
+    let hash =
+        |changes: &str| scenario(&format!("path = [{{ preset = 'dsl', change = [{changes}] }}]")).hash();
     let (silent, noticed) = (hash(SILENT), hash(NOTICED));
     assert_ne!(silent, noticed);
     assert_ne!(noticed, hash(&NOTICED.replace("50 ms", "60 ms")));

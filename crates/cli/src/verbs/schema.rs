@@ -7,12 +7,12 @@ use crate::output;
 
 /// Prints the JSON Schema of scenarios or sweep plans, for editors
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The kind of file
     #[arg(value_enum, default_value_t)]
     of: Of,
     #[command(flatten)]
-    pub to: output::Destination,
+    pub(crate) to: output::Destination,
 }
 
 #[derive(Clone, Copy, Default, clap::ValueEnum)]
@@ -24,7 +24,7 @@ enum Of {
     Plan,
 }
 
-pub fn run(args: &Args) -> Result<(), Failure> {
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     output::print_json(&match args.of {
         Of::Scenario => schema::scenario(),
         Of::Plan => schema::plan(),

@@ -60,8 +60,7 @@ rows! {
         "reorder": Bool, "whether packets may overtake one another; default false";
     }
 }
-const JITTER: Keys =
-    Keys { one_of: &[&["max", "mean"]], ..Keys::new("jitter", &[JITTER_ROWS]) };
+const JITTER: Keys = Keys { one_of: &[&["max", "mean"]], ..Keys::new("jitter", &[JITTER_ROWS]) };
 
 rows! {
     REORDER_ROWS, REORDER_KEYS {
@@ -406,7 +405,8 @@ pub(super) fn change(
 /// Reads the notification of the host by a change at the time `at`.
 fn signal(change: &Table, at: Time) -> Result<Option<Signal>, Problem> {
     let Some(entry) = change.get("notify-after") else { return Ok(None) };
-    let is_set = |key: &str| matches!(change.get(key).map(|entry| &entry.node.value), Some(Value::Bool(true)));
+    let is_set =
+        |key: &str| matches!(change.get(key).map(|entry| &entry.node.value), Some(Value::Bool(true)));
     if !is_set("down") && !is_set("up") {
         return Err(Problem::at(&entry.key_span, "this change leaves the interface as it is")
             .help("`notify-after` belongs to `down = true` or `up = true`, for both directions"));

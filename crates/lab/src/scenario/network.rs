@@ -53,10 +53,8 @@ pub(crate) const LINK: Keys = Keys {
     sides: Some(LINK_SIDES),
     ..Keys::new("link", &[OWN_LINK_ROWS, link::ROWS]).requires(&["from", "to", "delay"])
 };
-const LINK_CHANGE: Keys = Keys {
-    sides: Some(LINK_SIDES),
-    ..Keys::new("link-change", &[link::LINK_CHANGE_ROWS]).requires(&["at"])
-};
+const LINK_CHANGE: Keys =
+    Keys { sides: Some(LINK_SIDES), ..Keys::new("link-change", &[link::LINK_CHANGE_ROWS]).requires(&["at"]) };
 const LINK_SIDES: Sides = Sides { pairs: &[sides::WAYS], whole: sides::LINK_WHOLE };
 
 rows! {
@@ -282,7 +280,17 @@ impl Network {
         let trace_stream = format!("trace.{of}.start");
         let phase_stream = None;
         let trace_start = TraceStart::Beginning;
-        self.graph.links.push(Link { name, from, to, config, rtt, trace_start, trace_stream, phase_stream, signals: Vec::new() });
+        self.graph.links.push(Link {
+            name,
+            from,
+            to,
+            config,
+            rtt,
+            trace_start,
+            trace_stream,
+            phase_stream,
+            signals: Vec::new(),
+        });
         self.back.push(None);
         self.backup.push(false);
         self.spans.push(span.clone());
@@ -386,9 +394,8 @@ impl Network {
             }
         };
         let (senders, receivers) = (names(from)?, names(to)?);
-        let pattern = pattern
-            .map(|node| Ok((node, node.choice("pattern", &traffic::PATTERNS)?)))
-            .transpose()?;
+        let pattern =
+            pattern.map(|node| Ok((node, node.choice("pattern", &traffic::PATTERNS)?))).transpose()?;
         let missing = |key: &str| {
             Problem::at(&first.span, format!("`{key}` is missing"))
                 .help(format!("name the hosts: `from` sends the data and `to` receives them; add for example `{key} = \"{}\"`",

@@ -289,9 +289,8 @@ fn merge(table: &mut Table, entry: Entry) -> Result<(), Problem> {
 /// Reads the experiment of one condition, and the configuration that its contenders start from.
 fn experiment(table: &Table, end: &Span, files: &Files<'_>) -> Result<(Experiment, Base), Problem> {
     let reader = Reader::new(table, end, "the scenario", KEYS)?;
-    let profile = reader.optional("profile", |node| {
-        Ok(Profile::ALL[node.choice("profile", &profiles())?])
-    })?;
+    let profile =
+        reader.optional("profile", |node| Ok(Profile::ALL[node.choice("profile", &profiles())?]))?;
     let profile = profile.unwrap_or_default();
     let several = reader.get("traffic").filter(|node| classes::is_classes(node));
     let table = reader.get("traffic").filter(|_| several.is_none());

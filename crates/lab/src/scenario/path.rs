@@ -40,8 +40,10 @@ pub(crate) const TABLE: Keys = Keys {
     ..Keys::new("path", &[OWN_ROWS, link::ROWS])
 };
 
-const SIDES: Sides =
-    Sides { pairs: &[[sides::SIDES[0], sides::SIDES[1]], [sides::SIDES[2], sides::SIDES[3]]], whole: sides::WHOLE };
+const SIDES: Sides = Sides {
+    pairs: &[[sides::SIDES[0], sides::SIDES[1]], [sides::SIDES[2], sides::SIDES[3]]],
+    whole: sides::WHOLE,
+};
 
 /// A `[[path.change]]`.
 pub(crate) const CHANGE: Keys =

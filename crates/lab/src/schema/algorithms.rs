@@ -117,7 +117,8 @@ pub(super) fn contender(own: Map<String, Value>) -> Value {
 
 /// Returns the form of `[scheduler]`: a table of parameters for each.
 pub(super) fn scheduler_defaults() -> Value {
-    let row = |name: &'static str| (name.replace('_', "-"), object(parameters(&specs::<SchedulerKind>(name))));
+    let row =
+        |name: &'static str| (name.replace('_', "-"), object(parameters(&specs::<SchedulerKind>(name))));
     object(SchedulerKind::names().into_iter().map(row).collect())
 }
 

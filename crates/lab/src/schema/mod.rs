@@ -191,7 +191,9 @@ impl Schema {
             Derived::SchedulerDefaults => {
                 self.defined("scheduler-parameters", |_| algorithms::scheduler_defaults())
             }
-            Derived::Congestion => self.defined("congestion", |_| algorithms::congestion(mode == Mode::Partial)),
+            Derived::Congestion => {
+                self.defined("congestion", |_| algorithms::congestion(mode == Mode::Partial))
+            }
             Derived::Connection => self.defined("connection", |_| object(algorithms::knobs())),
             Derived::Contender => self.defined("contender", |schema| {
                 let mut own = schema.rows(crate::scenario::contender::OWN_ROWS);
@@ -264,7 +266,8 @@ fn whole(low: i64, high: i64) -> Value {
 /// Returns the rules for the keys of each kind.
 fn kind_rules(kinds: &Kinds) -> Vec<Value> {
     let rule = |(name, own): (&'static str, &'static [&'static str])| {
-        let of_kind = json!({ "properties": { kinds.key: { "enum": spellings(name) } }, "required": [kinds.key] });
+        let of_kind =
+            json!({ "properties": { kinds.key: { "enum": spellings(name) } }, "required": [kinds.key] });
         let condition = match kinds.default {
             Some(default) if default == name => {
                 any_of(vec![of_kind, json!({ "not": { "required": [kinds.key] } })])

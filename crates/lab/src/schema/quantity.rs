@@ -9,7 +9,9 @@ const NUMBER: &str = r"\+?(\d[\d_]*\.?[\d_]*|\.\d[\d_]*)([eE][-+]?[\d_]+)?";
 
 /// Returns `text` for a regular expression.
 pub(super) fn escaped(text: &str) -> String {
-    text.chars().flat_map(|c| if matches!(c, '.' | '/' | '+' | '|') { vec!['\\', c] } else { vec![c] }).collect()
+    text.chars()
+        .flat_map(|c| if matches!(c, '.' | '/' | '+' | '|') { vec!['\\', c] } else { vec![c] })
+        .collect()
 }
 
 /// Returns an expression for `text` in which case does not matter.
@@ -57,9 +59,8 @@ pub(super) fn size() -> Value {
 }
 
 pub(super) fn queue() -> Value {
-    let units = units(
-        ["BDP"].into_iter().chain(PACKETS).chain(SPANS.iter().chain(SIZES).map(|(name, _)| *name)),
-    );
+    let units =
+        units(["BDP"].into_iter().chain(PACKETS).chain(SPANS.iter().chain(SIZES).map(|(name, _)| *name)));
     let text = json!({ "type": "string", "pattern": pattern(&units) });
     let none = json!({ "type": "string", "pattern": format!(r"^\s*{}\s*$", any_case("unlimited")) });
     json!({

@@ -95,8 +95,8 @@ use persist::Persist;
 pub(crate) use recv_state::RecvState;
 
 use rotation::Rotation;
-use scatter::Scatter;
 pub(crate) use rotation::TURN;
+use scatter::Scatter;
 use scheduling::Scheduling;
 use send_state::SendState;
 use timer_table::TimerTable;
