@@ -60,7 +60,7 @@ def client() -> Iterator[Any]:
     distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs="CRITICAL"
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0", silence_logs="CRITICAL"
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
@@ -116,24 +116,19 @@ def test_a_directory_of_other_code_is_not_continued(tmp_path: File) -> None:
     assert "test_cluster:" in (tmp_path / "plan.toml").read_text()
 
 
-def test_code_that_workers_do_not_have_is_an_error(client: Any, tmp_path: File, monkeypatch: Any) -> None:
-    (tmp_path / "only_here.py").write_text(
-        "from tests.test_cluster import First\nclass Mine(First):\n    name = 'mine'\n"
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    scenario = BASE.set(schedulers=["tcp", "only_here:Mine"])
-    with pytest.raises(anabranch.SchedulerError, match=r"the workers cannot import .*only_here:Mine.*upload_file"):
-        anabranch.sweep(scenario, vary=VARY, runs=1, client=client)
+def test_an_object_that_cannot_be_sent_is_an_error(client: Any, tmp_path: File) -> None:
+    class Logging(First):
+        def __init__(self) -> None:
+            self.log: Any = None
 
-    class Locked(First):
-        def __init__(self, file: Any) -> None:
-            self.file = file
+        def __deepcopy__(self, memo: Any) -> Logging:
+            return self
 
-    with (
-        (tmp_path / "log").open("w") as log,
-        pytest.raises((anabranch.SchedulerError, TypeError), match=r"cannot"),
-    ):
-        anabranch.sweep(BASE.set(schedulers=[Locked(log)]), vary=VARY, runs=1, client=client)
+    own = Logging()
+    own.log = (tmp_path / "log").open("w")
+    with pytest.raises(anabranch.SchedulerError, match="cannot be sent to workers"):
+        anabranch.sweep(BASE.set(schedulers=[own]), vary=VARY, runs=1, client=client)
+    own.log.close()
 
 
 def test_workers_may_come_and_go(plan: Plan, expected: bytes, tmp_path: File) -> None:
@@ -143,7 +138,7 @@ def test_workers_may_come_and_go(plan: Plan, expected: bytes, tmp_path: File) ->
     sizes: list[int] = []
     with (
         distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs="CRITICAL"
+            n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0", silence_logs="CRITICAL"
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
@@ -169,18 +164,19 @@ def test_a_straggler_is_split(client: Any, plan: Plan, expected: bytes, tmp_path
             try:
                 with open(marker, "x"):  # noqa: PTH123
                     pass
-                time.sleep(60)
+                while not os.path.exists(marker + ".over"):  # noqa: PTH110
+                    time.sleep(0.1)
             except FileExistsError:
                 pass
         return original(packed, digest, points)
 
     monkeypatch.setattr(cluster, "_simulate", simulate)
-    begun = time.monotonic()
-    anabranch.sweep(plan, client=client, output=tmp_path / "cluster")
-    assert time.monotonic() - begun < 45
+    try:
+        anabranch.sweep(plan, client=client, output=tmp_path / "cluster")
+    finally:
+        File(marker + ".over").touch()
     assert File(marker).exists()
     assert table(tmp_path / "cluster") == expected
-    client.restart()
 
 
 @contextlib.contextmanager
@@ -226,13 +222,17 @@ def test_workers_over_ssh_give_the_same_bytes(plan: Plan, expected: bytes, tmp_p
                 ["127.0.0.1", "127.0.0.1", "127.0.0.1"],
                 connect_options=options,
                 worker_options={"nthreads": 1},
-                scheduler_options={"port": 0, "dashboard": False},
+                scheduler_options={"port": 0, "dashboard_address": ":0"},
                 remote_python=sys.executable,
             ) as cluster,
             distributed.Client(cluster) as client,
         ):
             client.wait_for_workers(2, timeout=60)
             anabranch.sweep(plan, client=client, output=tmp_path / "results")
+            # They do not have the modules of these tests.
+            scenario = BASE.set(schedulers=["tcp", "tests.test_cluster:First"])
+            with pytest.raises(anabranch.SchedulerError, match=r"cannot import .*test_cluster:First.*upload_file"):
+                anabranch.sweep(scenario, vary=VARY, runs=1, client=client)
     assert table(tmp_path / "results") == expected
 
 
@@ -283,7 +283,7 @@ def test_a_sweep_into_an_object_store_has_the_same_bytes_and_continues(
     assert len(result.table) == 2 * len(plan)
     again = anabranch.sweep(plan, output=url)
     assert again.data["contenders"] == result.data["contenders"]
-    with pytest.raises(anabranch.SweepError, match="s3://sweeps/one.* do not belong to this sweep"):
+    with pytest.raises(anabranch.SweepError, match=r"s3://sweeps/one.* do not belong to this sweep"):
         anabranch.sweep(Plan(BASE, vary=VARY, runs=3), output=url)
     with pytest.raises(anabranch.SweepError, match="no-such-bucket"):
         anabranch.sweep(plan, output="s3://no-such-bucket/one")
