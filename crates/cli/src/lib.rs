@@ -5,6 +5,8 @@
 //! Exit codes: 0 for success, 1 for a failure, 2 for an error in the options or the scenario, 130 after
 //! Ctrl-C; `emulate` returns those of the program it runs.
 
+#![warn(unreachable_pub)]
+
 mod args;
 mod failure;
 mod fairness;
@@ -62,6 +64,7 @@ enum Verb {
     Run(verbs::run::Args),
     Sweep(verbs::sweep::Args),
     Report(verbs::report::Args),
+    Plot(verbs::plot::Args),
     Reproduce(verbs::reproduce::Args),
     Check(verbs::check::Args),
     List(verbs::list::Args),
@@ -99,7 +102,7 @@ impl Verb {
             // It has a directory for them.
             Verb::Sweep(_) | Verb::Generate(_) | Verb::Reproduce(_) => None,
             // It is always a file.
-            Verb::Report(_) => None,
+            Verb::Report(_) | Verb::Plot(_) => None,
             #[cfg(all(target_os = "linux", feature = "network"))]
             Verb::Tun(args) => args.destination(),
             #[cfg(all(target_os = "linux", feature = "network"))]
@@ -119,6 +122,7 @@ impl Verb {
             Verb::Run(args) => verbs::run::run(args),
             Verb::Sweep(args) => verbs::sweep::run(args),
             Verb::Report(args) => verbs::report::run(args),
+            Verb::Plot(args) => verbs::plot::run(args),
             Verb::Reproduce(args) => verbs::reproduce::run(args),
             Verb::Check(args) => verbs::check::run(args),
             Verb::List(args) => verbs::list::run(args),

@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// Reports progress: a bar on a terminal, occasional lines elsewhere.
-pub struct Progress {
+pub(crate) struct Progress {
     begun: Instant,
     /// The name of a unit of work.
     units: &'static str,
@@ -31,18 +31,18 @@ enum State {
 
 impl Progress {
     /// Returns the progress of work that begins now.
-    pub fn new() -> Progress {
+    pub(crate) fn new() -> Progress {
         Progress::of("runs")
     }
 
     /// The same for work that is counted in `units`.
-    pub fn of(units: &'static str) -> Progress {
+    pub(crate) fn of(units: &'static str) -> Progress {
         let state = if output::is_quiet() { State::Off } else { State::Silent };
         Progress { begun: Instant::now(), units, state: Mutex::new(state) }
     }
 
     /// Reports that `done` of `total` runs are complete.
-    pub fn update(&self, done: usize, total: usize) {
+    pub(crate) fn update(&self, done: usize, total: usize) {
         let Ok(mut state) = self.state.lock() else { return };
         if matches!(*state, State::Silent) {
             if self.begun.elapsed() < PATIENCE || done == total {
@@ -67,7 +67,7 @@ impl Progress {
     }
 
     /// Removes the bar, and returns the duration of the work.
-    pub fn finish(self) -> Duration {
+    pub(crate) fn finish(self) -> Duration {
         if let Ok(State::Bar(bar)) = self.state.into_inner() {
             bar.finish_and_clear();
         }

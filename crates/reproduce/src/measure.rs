@@ -315,8 +315,7 @@ fn simulate(
     cancelled: &AtomicBool,
     values: &mut Values,
 ) -> Result<(), MeasureError> {
-    let options =
-        Options { jobs: threads, cancelled, progress: &|_, _| (), captures: None, every_path: false };
+    let options = Options::new(threads, cancelled, &|_, _| ());
     let threads = match threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         n => n,

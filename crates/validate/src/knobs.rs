@@ -219,7 +219,7 @@ fn options(config: &ConnectionConfig) -> u32 {
 }
 
 /// Returns the payload of a full segment of the kernel with the MTU of `config`, over IPv6 or IPv4.
-pub fn full_segment(config: &ConnectionConfig, ipv6: bool) -> u32 {
+pub(crate) fn full_segment(config: &ConnectionConfig, ipv6: bool) -> u32 {
     config.mtu.min(MTU).saturating_sub(HEADERS[usize::from(ipv6)] + options(config))
 }
 
@@ -304,7 +304,7 @@ fn subflow_send_buffer(config: &ConnectionConfig, kernel: &mut KernelSettings) -
 ///
 /// # Errors
 /// The knob that cannot be applied, and the reason.
-pub fn settings(config: &SimConfig, default: &SimConfig) -> Result<KernelSettings, String> {
+pub(crate) fn settings(config: &SimConfig, default: &SimConfig) -> Result<KernelSettings, String> {
     let mut kernel = KernelSettings::default();
     for knob in ALL.iter() {
         let value = knob.value(config);

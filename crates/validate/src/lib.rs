@@ -6,6 +6,7 @@
 //! [`compare`] computes the differences and their uncertainty, and [`record`] compares them with the recorded
 //! ones.
 #![cfg(target_os = "linux")]
+#![warn(unreachable_pub)]
 
 mod anabranch;
 mod background;

@@ -21,7 +21,7 @@ use crate::{interrupt, output, provenance};
 /// Judges the claims of published papers by simulation
 #[derive(clap::Args)]
 #[command(long_about = LONG)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     request: Request,
     /// Print the verdicts as JSON
@@ -123,7 +123,7 @@ pub struct Judged {
     pub changed: Option<String>,
 }
 
-pub fn run(args: &Args) -> Result<(), Failure> {
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let Args { request, json } = args;
     let progress = Progress::of("measurements");
     let watch = Watch {

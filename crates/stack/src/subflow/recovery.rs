@@ -36,7 +36,7 @@ struct Probe {
 
 /// The recovery of one subflow.
 #[derive(Clone, Debug)]
-pub struct Recovery {
+pub(crate) struct Recovery {
     detection: LossDetection,
     undo_enabled: bool,
     limited_transmit: bool,
@@ -89,7 +89,7 @@ struct Rack {
 
 /// The meaning of an expiration of the retransmission timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum RetransmitTimer {
+pub(crate) enum RetransmitTimer {
     /// A timeout (RFC 6298).
     Timeout,
     /// A tail loss probe (RFC 8985 section 7).
@@ -100,7 +100,7 @@ pub enum RetransmitTimer {
 
 /// The effect of an acknowledgement on recovery.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Verdict {
+pub(crate) struct Verdict {
     /// True if fast recovery was entered, so that a reduction is due.
     pub entered: bool,
     /// True if recovery (of either kind) has ended.
@@ -113,7 +113,7 @@ pub struct Verdict {
 
 impl Recovery {
     /// Returns the recovery of a subflow whose first data octet is `first`.
-    pub fn new(config: &ConnectionConfig, sack: bool, first: u64) -> Recovery {
+    pub(super) fn new(config: &ConnectionConfig, sack: bool, first: u64) -> Recovery {
         // RACK needs SACK; without it, duplicate acknowledgements are used.
         let detection = if sack { config.loss_detection } else { LossDetection::DuplicateAcks };
         Recovery {
@@ -148,12 +148,12 @@ impl Recovery {
         }
     }
 
-    pub fn state(&self) -> RecoveryState {
+    pub(crate) fn state(&self) -> RecoveryState {
         self.state
     }
 
     /// Returns the number of consecutive timeouts.
-    pub fn timeouts(&self) -> u32 {
+    pub(crate) fn timeouts(&self) -> u32 {
         self.timeouts
     }
 
@@ -161,19 +161,19 @@ impl Recovery {
     ///
     /// RFC 6582 section 3.2 step 3: NewReno, which repairs one loss per round trip, restarts it only for the
     /// first partial acknowledgement, so that a timeout ends a recovery of many losses ("impatient").
-    pub fn restarts_timer(&self) -> bool {
+    pub(super) fn restarts_timer(&self) -> bool {
         self.detection != LossDetection::DuplicateAcks
             || self.state != RecoveryState::Recovery
             || self.partial <= 1
     }
 
     /// Returns the bytes that have left the network according to duplicate acknowledgements.
-    pub fn credit(&self) -> u64 {
+    pub(super) fn credit(&self) -> u64 {
         self.credit
     }
 
     /// Handles the retransmission of the segment of `board` that begins at `seq`.
-    pub fn on_retransmit(&mut self, now: Time, board: &Scoreboard, seq: u64) {
+    pub(super) fn on_retransmit(&mut self, now: Time, board: &Scoreboard, seq: u64) {
         if self.detection == LossDetection::RackTlp {
             self.rack.resent.push_back((now, seq));
         }
@@ -200,7 +200,7 @@ impl Recovery {
     /// `original` is true if the acknowledgement's timestamp shows that it answers an earlier transmission of
     /// the segment; see [`Recovery::answers_original`].
     #[inline]
-    pub fn on_delivered(&mut self, now: Time, record: &Sent, min_rtt: Duration, original: bool) {
+    pub(super) fn on_delivered(&mut self, now: Time, record: &Sent, min_rtt: Duration, original: bool) {
         if self.detection != LossDetection::RackTlp {
             return;
         }
@@ -225,7 +225,7 @@ impl Recovery {
 
     /// Handles a segment that was sent once, if [`Recovery::is_quiet`].
     #[inline]
-    pub fn on_delivered_once(&mut self, now: Time, record: &Sent) {
+    pub(super) fn on_delivered_once(&mut self, now: Time, record: &Sent) {
         let end = record.end();
         if end > self.rack.fack {
             self.rack.fack = end;
@@ -250,13 +250,13 @@ impl Recovery {
     // after a lost flight, echoes the last segment in order, which is always older. Linux compares no echo
     // here.
     #[inline]
-    pub fn answers_original(record: &Sent, una: u64, echo_before: impl Fn(Time) -> bool) -> bool {
+    pub(super) fn answers_original(record: &Sent, una: u64, echo_before: impl Fn(Time) -> bool) -> bool {
         record.retransmitted() && record.seq == una && echo_before(record.sent)
     }
 
     /// True if RACK is used, and nothing is being repaired, probed or waited for.
     #[inline]
-    pub fn is_quiet(&self) -> bool {
+    pub(super) fn is_quiet(&self) -> bool {
         self.state == RecoveryState::Open
             && self.detection == LossDetection::RackTlp
             && self.probe.is_none()
@@ -265,13 +265,13 @@ impl Recovery {
 
     /// Handles progress of the cumulative acknowledgement.
     #[inline]
-    pub fn on_progress(&mut self) {
+    pub(super) fn on_progress(&mut self) {
         self.timeouts = 0;
     }
 
     /// Handles a reported duplicate that ends at `end` (RFC 2883). Returns true if every retransmission of
     /// the last reduction is now known to be unnecessary.
-    pub fn on_dsack(&mut self, board: &Scoreboard, end: u64) -> bool {
+    pub(super) fn on_dsack(&mut self, board: &Scoreboard, end: u64) -> bool {
         // RFC 8985 section 6.2 step 4: the window grows once per round trip with a DSACK.
         if self.rack.dsack_round.is_none_or(|round| board.una() >= round) {
             self.rack.dsack_round = Some(board.nxt());
@@ -297,7 +297,7 @@ impl Recovery {
     }
 
     /// Handles a round-trip measurement.
-    pub fn on_rtt_sample(&mut self) {
+    pub(super) fn on_rtt_sample(&mut self) {
         self.probe_allowed = true;
     }
 
@@ -306,7 +306,7 @@ impl Recovery {
     /// `echo_before` returns whether its timestamp is older than a given time. `lost` is called for each
     /// segment that is now marked lost.
     #[allow(clippy::too_many_arguments)]
-    pub fn on_ack(
+    pub(super) fn on_ack(
         &mut self,
         now: Time,
         board: &mut Scoreboard,
@@ -463,7 +463,7 @@ impl Recovery {
 
     /// Ends a recovery whose cause is no sign of congestion (RFC 4821 section 7.6.2): lost data is
     /// retransmitted at once.
-    pub fn excuse(&mut self) {
+    pub(super) fn excuse(&mut self) {
         self.leave();
         self.undo = None;
         self.force = true;
@@ -490,7 +490,7 @@ impl Recovery {
     /// by RFC 8985 or wait for the end of its reordering window. First transmissions are sent in the order of
     /// the records, so checking the first one suffices.
     #[inline]
-    pub fn none_overtaken(&self, board: &Scoreboard) -> bool {
+    pub(super) fn none_overtaken(&self, board: &Scoreboard) -> bool {
         self.rack.resent.is_empty()
             && board.records().front().is_none_or(|first| {
                 !first.retransmitted() && (first.sent, first.end()) >= (self.rack.sent, self.rack.end)
@@ -561,7 +561,7 @@ impl Recovery {
     }
 
     /// Handles the reordering timer: marks segments lost and starts a recovery if required.
-    pub fn on_reordering_timer(
+    pub(super) fn on_reordering_timer(
         &mut self,
         now: Time,
         board: &mut Scoreboard,
@@ -578,7 +578,7 @@ impl Recovery {
 
     /// Handles an expiration of the retransmission timer: everything in flight is marked lost. Returns true
     /// if this is the first timeout for this data.
-    pub fn on_timeout(&mut self, board: &mut Scoreboard, mut lost: impl FnMut(&Sent)) -> bool {
+    pub(super) fn on_timeout(&mut self, board: &mut Scoreboard, mut lost: impl FnMut(&Sent)) -> bool {
         // RFC 5681 equation 4 lowers the threshold once for the same data. (After all of that is
         // acknowledged, the state is no longer `Loss`.)
         let first = self.state != RecoveryState::Loss;
@@ -623,14 +623,14 @@ impl Recovery {
     }
 
     /// Records the transmission of a tail loss probe.
-    pub fn on_probe(&mut self, end: u64, retransmission: bool) {
+    pub(super) fn on_probe(&mut self, end: u64, retransmission: bool) {
         self.probe = Some(Probe { end, retransmission });
         self.probe_allowed = false;
     }
 
     /// Returns a cheap lower bound on the time of [`Recovery::timer`].
     #[inline]
-    pub fn timer_not_before(&self, base: Time, board: &Scoreboard, rtt: &RttEstimator) -> Time {
+    pub(super) fn timer_not_before(&self, base: Time, board: &Scoreboard, rtt: &RttEstimator) -> Time {
         let timeout = rtt.rto(0);
         match (self.detection, rtt.srtt()) {
             (LossDetection::DuplicateAcks, _) => base + timeout,
@@ -645,7 +645,7 @@ impl Recovery {
     /// from then or from `last_new`, the last transmission of new data.
     #[allow(clippy::too_many_arguments)]
     #[inline]
-    pub fn timer(
+    pub(super) fn timer(
         &self,
         base: Time,
         last_new: Time,
