@@ -211,10 +211,15 @@ def sshd(directory: File) -> Iterator[tuple[int, File]]:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_workers_over_ssh_give_the_same_bytes(plan: Plan, expected: bytes, tmp_path: File) -> None:
+def test_workers_over_ssh_give_the_same_bytes(
+    plan: Plan, expected: bytes, tmp_path: File, monkeypatch: pytest.MonkeyPatch
+) -> None:
     distributed = pytest.importorskip("distributed")
     pytest.importorskip("asyncssh")
     tmp_path.chmod(0o700)
+    code = "from tests.test_cluster import First\nclass Mine(First):\n    name = 'mine'\n"
+    (tmp_path / "only_here.py").write_text(code)
+    monkeypatch.syspath_prepend(str(tmp_path))
     with sshd(tmp_path) as (port, key):
         options = {"port": port, "known_hosts": None, "client_keys": [str(key)], "username": getpass.getuser()}
         with (
@@ -229,9 +234,8 @@ def test_workers_over_ssh_give_the_same_bytes(plan: Plan, expected: bytes, tmp_p
         ):
             client.wait_for_workers(2, timeout=60)
             anabranch.sweep(plan, client=client, output=tmp_path / "results")
-            # They do not have the modules of these tests.
-            scenario = BASE.set(schedulers=["tcp", "tests.test_cluster:First"])
-            with pytest.raises(anabranch.SchedulerError, match=r"cannot import .*test_cluster:First.*upload_file"):
+            scenario = BASE.set(schedulers=["tcp", "only_here:Mine"])
+            with pytest.raises(anabranch.SchedulerError, match=r"cannot import .*only_here:Mine.*upload_file"):
                 anabranch.sweep(scenario, vary=VARY, runs=1, client=client)
     assert table(tmp_path / "results") == expected
 
