@@ -408,9 +408,9 @@ impl Svg<'_> {
                 }
             }
             Mark::Segments { bars, stroke: of, slot } => {
-                let path = segments(bars, *slot, frame, x, y);
+                let (path, dense) = segments(bars, *slot, frame, x, y);
                 if !path.is_empty() {
-                    let stroke = stroke(of);
+                    let stroke = stroke(&Stroke { width: if dense { SLOT } else { of.width }, ..of.clone() });
                     let _ = writeln!(self.out, "<path d=\"{path}\" fill=\"none\" {stroke}/>");
                 }
             }
@@ -537,18 +537,21 @@ fn polyline(points: &[(f64, f64)], step: bool) -> String {
 }
 
 /// The distance between lines that a print resolves.
-const FINE: f64 = 0.5;
+const FINE: f64 = 0.25;
+/// The width of the lines of a subflow where those of several are side by side: an eye tells their colours apart.
+const SLOT: f64 = 1.2;
 
-/// Returns the path of vertical lines. Lines within a cell of a fine grid are one.
+/// Returns the path of vertical lines, and whether they are side by side with those of others. Lines within a cell of a
+/// fine grid are one.
 fn segments(
     bars: &[(f64, f64, f64)],
     slot: (usize, usize),
     frame: Frame,
     x: &dyn Fn(f64) -> f64,
     y: &dyn Fn(f64) -> f64,
-) -> String {
-    let dense = slot.1 > 0 && bars.len() as f64 > frame.width / FINE / 2.0;
-    let cell = if dense { FINE * slot.1 as f64 } else { FINE / 2.0 };
+) -> (String, bool) {
+    let dense = slot.1 > 0 && bars.len() as f64 > frame.width / SLOT / 2.0;
+    let cell = if dense { SLOT * slot.1 as f64 } else { FINE };
     let mut open: Vec<(f64, f64, f64)> = Vec::new();
     let mut done: Vec<(f64, f64, f64)> = Vec::new();
     let mut column = f64::NEG_INFINITY;
@@ -562,10 +565,10 @@ fn segments(
             done.append(&mut open);
             column = here;
         }
-        let place = if dense { here * cell + FINE * (slot.0 as f64 + 0.5) } else { place };
+        let place = if dense { here * cell + SLOT * (slot.0 as f64 + 0.5) } else { place };
         let (mut top, mut bottom) = (y(*high), y(*low));
-        if bottom - top < 0.8 {
-            (top, bottom) = ((top + bottom) / 2.0 - 0.4, (top + bottom) / 2.0 + 0.4);
+        if bottom - top < 1.2 {
+            (top, bottom) = ((top + bottom) / 2.0 - 0.6, (top + bottom) / 2.0 + 0.6);
         }
         if bottom < frame.top - 1.0 || top > frame.top + frame.height + 1.0 {
             continue;
@@ -580,7 +583,7 @@ fn segments(
     for (place, top, bottom) in done {
         let _ = write!(path, "M{} {}V{}", pt(place), pt(top), pt(bottom));
     }
-    path
+    (path, dense)
 }
 
 /// True if white text is easier to read on a colour.

@@ -59,6 +59,7 @@ pub(crate) fn reproduce_claims(
     let names = paper.is_some() || list;
     let request = ReproduceRequest {
         paper,
+        from: None,
         figure,
         table,
         claim,
@@ -74,7 +75,7 @@ pub(crate) fn reproduce_claims(
     let control = Arc::new(Control::default());
     let judged = work(py, &control, progress.as_ref(), |cancelled, progress| {
         let watch =
-            ReproduceWatch { cancelled, progress: &|done, total| progress(done, total), remark: &|_| () };
+            ReproduceWatch { cancelled, progress: &|now| progress(now.done, now.total), remark: &|_| () };
         reproduce(&request, &watch)
     })?;
     let judged = judged.map_err(|failure| match failure {

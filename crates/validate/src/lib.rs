@@ -20,6 +20,7 @@ pub mod measure;
 pub mod pcap;
 pub mod points;
 pub mod prediction;
+pub mod real;
 pub mod record;
 pub mod results;
 mod simulated;

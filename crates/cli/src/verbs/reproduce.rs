@@ -5,9 +5,10 @@ use std::sync::atomic::AtomicBool;
 
 use anabranch_lab::whole_file;
 use anabranch_reproduce::claims::{Claim, Paper};
+use anabranch_reproduce::figure::Drawn;
 use anabranch_reproduce::journal::Journal;
 use anabranch_reproduce::recorded::{self, Recorded};
-use anabranch_reproduce::reproduce::{self, Checked, Finding, Options, ReproduceError, score};
+use anabranch_reproduce::reproduce::{self, Checked, Finding, Options, ReproduceError, Results, score};
 use anabranch_reproduce::{Status, html, library};
 use serde::Serialize;
 
@@ -18,12 +19,18 @@ use crate::table::{Align, Table};
 use crate::terminal::{self, BAD, GOOD, WARNING, paint};
 use crate::{interrupt, output, provenance};
 
+#[cfg(feature = "network")]
+mod emulated;
+
 /// Judges the claims of published papers by simulation
 #[derive(clap::Args)]
 #[command(long_about = LONG)]
 pub(crate) struct Args {
     #[command(flatten)]
     request: Request,
+    #[cfg(feature = "network")]
+    #[command(flatten)]
+    emulated: emulated::Emulated,
     /// Print the verdicts as JSON
     #[arg(long)]
     json: bool,
@@ -34,6 +41,9 @@ pub(crate) struct Args {
 pub struct Request {
     /// The paper: dmptcp, cp, stms or coupled; all of them unless given
     pub paper: Option<String>,
+    /// Judge the paper in DIR (claims.toml, figures.toml and scenarios) instead of the built-in ones
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["paper", "list"])]
+    pub from: Option<PathBuf>,
     /// Only claims on this figure, such as 14a
     #[arg(long, value_name = "ID")]
     pub figure: Option<String>,
@@ -107,8 +117,8 @@ impl<'a> From<&'a Finding> for Row<'a> {
 pub struct Watch<'a> {
     /// Set to stop.
     pub cancelled: &'a AtomicBool,
-    /// Called with the number of measurements that are done, and of those known so far.
-    pub progress: &'a dyn Fn(usize, usize),
+    /// Called after each measurement.
+    pub progress: &'a dyn Fn(reproduce::Progress),
     /// Called with remarks on the directory.
     pub remark: &'a dyn Fn(core::fmt::Arguments<'_>),
 }
@@ -124,11 +134,15 @@ pub struct Judged {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let Args { request, json } = args;
+    let Args { request, json, .. } = args;
+    #[cfg(feature = "network")]
+    if args.emulated.emulated {
+        return emulated::run(request, &args.emulated, *json);
+    }
     let progress = Progress::of("measurements");
     let watch = Watch {
         cancelled: interrupt::watch(),
-        progress: &|done, total| progress.update(done, total),
+        progress: &|now| progress.update_part(now.done, now.total, now.part()),
         remark: &|words| output::remark(words),
     };
     let judged = judge(request, &watch);
@@ -144,12 +158,15 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 /// Judges the claims of `request`, or looks up their recorded verdicts.
 pub fn judge(request: &Request, watch: &Watch<'_>) -> Result<Judged, Failure> {
     let failed = |error: &dyn core::fmt::Display| Failure::Failed(error.to_string());
-    let papers = library::papers().map_err(|error| failed(&error))?;
+    let papers = papers(request)?;
     let selected = |paper: &Paper, claim: &Claim| is_selected(request, paper, claim);
     check(request, &papers)?;
-    let before = recorded::recorded().map_err(|error| failed(&error))?;
+    let before = match request.from {
+        Some(_) => Recorded::default(),
+        None => recorded::recorded().map_err(|error| failed(&error))?,
+    };
     let chosen = request.figure.is_some() || request.table.is_some() || !request.claim.is_empty();
-    if request.list || !(chosen || request.quick || request.full) {
+    if request.list || !(chosen || request.quick || request.full || request.from.is_some()) {
         let recorded = match (&request.out, request.list) {
             (Some(directory), true) => read(&directory.join("results.json"))?,
             _ => before,
@@ -179,11 +196,13 @@ pub fn judge(request: &Request, watch: &Watch<'_>) -> Result<Judged, Failure> {
         seed: request.seed,
         jobs: request.jobs.jobs,
         cancelled: watch.cancelled,
+        figures: request.out.is_some() && !request.quick,
+        expected: &before.findings,
         progress: watch.progress,
     };
     let wanted = |paper: &Paper, claim: &Claim| selected(paper, claim) && (!request.quick || claim.quick);
     let result = reproduce::reproduce(&papers, &wanted, &mut journal, &options);
-    let findings = result.map_err(|error| match error {
+    let Results { findings, figures } = result.map_err(|error| match error {
         ReproduceError::Cancelled => {
             if let Some(directory) = &request.out {
                 (watch.remark)(format_args!("the same command goes on from {}", directory.display()));
@@ -193,14 +212,24 @@ pub fn judge(request: &Request, watch: &Watch<'_>) -> Result<Judged, Failure> {
         error => failed(&error),
     })?;
     if let Some(directory) = &request.out {
-        let mut all = findings.clone();
-        all.extend(others(directory, request.seed, &findings)?);
+        let others = others(directory, request.seed, &findings)?;
+        let all = [findings.clone(), others.findings].concat();
+        let figures = ordered(&papers, [figures, others.figures].concat());
         let all = listed(&papers, &|_, _| true, &all);
-        write(directory, &Recorded { build, seed: request.seed, findings: all })?;
+        write(directory, &papers, &Recorded { build, seed: request.seed, findings: all, figures })?;
         (watch.remark)(format_args!("results and report.html in {}", directory.display()));
     }
     let changed = if request.quick { changed(&findings, &before.findings) } else { None };
     Ok(Judged { papers, findings, changed })
+}
+
+/// Reads the built-in papers, or that of `--from`.
+fn papers(request: &Request) -> Result<Vec<Paper>, Failure> {
+    let papers = match &request.from {
+        Some(directory) => library::open(directory).map(|paper| vec![paper]),
+        None => library::papers(),
+    };
+    papers.map_err(|error| Failure::Failed(error.to_string()))
 }
 
 /// Reports a choice that no claim fits.
@@ -393,14 +422,28 @@ fn build() -> String {
 }
 
 /// Returns the results in `directory` of claims that are not among `findings`, with the same seed.
-fn others(directory: &Path, seed: Option<u64>, findings: &[Finding]) -> Result<Vec<Finding>, Failure> {
+fn others(directory: &Path, seed: Option<u64>, findings: &[Finding]) -> Result<Recorded, Failure> {
     let path = directory.join("results.json");
     if !path.exists() {
-        return Ok(Vec::new());
+        return Ok(Recorded::default());
     }
-    let before = read(&path)?;
-    let is_other = |other: &Finding| before.seed == seed && findings.iter().all(|now| now.id != other.id);
-    Ok(before.findings.into_iter().filter(is_other).collect())
+    let mut before = read(&path)?;
+    let is_other = |id: &str| before.seed == seed && findings.iter().all(|now| now.id != id);
+    before.findings.retain(|other| is_other(&other.id));
+    before.figures.retain(|other| is_other(&other.claim));
+    Ok(before)
+}
+
+/// Sorts figures in the order of the papers; those that are no longer there are dropped.
+fn ordered(papers: &[Paper], mut figures: Vec<Drawn>) -> Vec<Drawn> {
+    let mut sorted = Vec::with_capacity(figures.len());
+    for figure in papers.iter().flat_map(|paper| &paper.figures) {
+        let same = |drawn: &Drawn| drawn.claim == figure.claim && drawn.panel == figure.panel;
+        if let Some(at) = figures.iter().position(same) {
+            sorted.push(figures.remove(at));
+        }
+    }
+    sorted
 }
 
 fn read(path: &Path) -> Result<Recorded, Failure> {
@@ -409,16 +452,15 @@ fn read(path: &Path) -> Result<Recorded, Failure> {
     serde_json::from_str(&text).map_err(|error| failed(&error))
 }
 
-fn write(directory: &Path, results: &Recorded) -> Result<(), Failure> {
+fn write(directory: &Path, papers: &[Paper], results: &Recorded) -> Result<(), Failure> {
     let put = |name: &str, text: String| {
         let path = directory.join(name);
         whole_file::write(&path, text)
             .map_err(|error| Failure::Failed(format!("cannot write {}: {error}", path.display())))
     };
-    let json = serde_json::to_string_pretty(results)
-        .map_err(|error| Failure::Failed(format!("cannot write JSON: {error}")))?;
-    put("results.json", json + "\n")?;
-    put("report.html", html::report(results))
+    let json = results.to_json().map_err(|error| Failure::Failed(format!("cannot write JSON: {error}")))?;
+    put("results.json", json)?;
+    put("report.html", html::report(papers, results))
 }
 
 #[cfg(test)]
