@@ -149,6 +149,7 @@ def test_a_plot_has_a_line_for_each_judgement(judged: anabranch.Reproduction) ->
         ({"quick": True, "full": True}, "contradict"),
         ({"figure": "1", "table": "1"}, "contradict"),
         ({"list": True, "seed": 3}, "contradict"),
+        ({"from_": "."}, "contradict"),
         ({"any_build": True}, "give `out`"),
         ({"claim": "D999"}, "no claim `D999`"),
         ({"figure": "99"}, "no claim fits"),

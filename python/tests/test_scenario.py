@@ -211,7 +211,7 @@ def test_a_random_text_is_a_scenario_or_an_error(text: str) -> None:
 def test_a_random_plan_is_a_plan_or_an_error(vary: dict[str, Any], design: Any) -> None:
     for keys in ({}, {"design": design}, {"stop": design}):
         try:
-            assert len(anabranch.Plan(TWO, vary=vary, **keys)) > 0  # type: ignore[arg-type]
+            assert len(anabranch.Plan(TWO, vary=vary, **keys)) > 0
         except ScenarioError as error:
             assert str(error)
 
