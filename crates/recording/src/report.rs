@@ -92,13 +92,7 @@ impl Report {
                 inputs.push(Input::read(path, details)?);
             }
         }
-        Ok(Report {
-            report: VERSION,
-            version: env!("CARGO_PKG_VERSION"),
-            commit: None,
-            command: Vec::new(),
-            inputs,
-        })
+        Ok(Report { report: VERSION, version: env!("CARGO_PKG_VERSION"), commit: None, command: Vec::new(), inputs })
     }
 }
 
