@@ -15,6 +15,8 @@ const place = mkdtempSync(join(tmpdir(), "anabranch-report-"));
 const anabranch = (...words) => execFileSync(command, ["-q", ...words], { cwd: place, encoding: "utf8", maxBuffer: 1 << 28 });
 const file = (name) => join(place, name);
 
+const EVENTS = 1_000_000;
+
 const HOSTILE = [
   "</script><script>window.broken = 1</script>",
   "<img src=x onerror='window.broken = 1'>",
@@ -66,8 +68,6 @@ function pack(values) {
   }
   return Buffer.from(bytes).toString("base64");
 }
-
-const EVENTS = 1_000_000;
 
 /** The page with a million segments in the first run's first flow, of two subflows by turns, over 600 s. */
 function million(page) {
