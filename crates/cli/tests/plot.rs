@@ -155,7 +155,9 @@ fn an_interrupted_recording_is_marked_in_the_figure() {
     let place = tempfile::tempdir().unwrap();
     record(place.path(), "r", &[]);
     let state = read(place.path(), "r/run.json");
-    let state = state.replacen("\"complete\": true", "\"complete\": false", 1).replace("\"reason\": null", "\"reason\": \"Ctrl-C\"");
+    let state = state
+        .replacen("\"complete\": true", "\"complete\": false", 1)
+        .replace("\"reason\": null", "\"reason\": \"Ctrl-C\"");
     std::fs::write(place.path().join("r/run.json"), state).unwrap();
     success(place.path(), &["plot", "r", "--figure", "cwnd", "-o", "f.svg"]);
     assert!(read(place.path(), "f.svg").contains("Partial: this recording was interrupted (Ctrl-C)."));
@@ -172,20 +174,45 @@ fn faults_are_named_with_their_place_and_the_mend() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path();
     record(directory, "r", &["--record-format", "csv"]);
-    refused(directory, &["r", "--figure", "causes", "-o", "f.svg"], "only of an explanation; it has sequence, cwnd");
+    refused(
+        directory,
+        &["r", "--figure", "causes", "-o", "f.svg"],
+        "only of an explanation; it has sequence, cwnd",
+    );
     refused(directory, &["r", "--figure", "cwnd", "-o", "f.jpg"], "must end in .svg, .png or .pdf");
     refused(directory, &["r", "--figure", "cwnd", "-o", "no/f.svg"], "cannot write no/f.svg");
-    refused(directory, &["r", "--figure", "cwnd", "--schedulers", "ecf", "-o", "f.svg"], "there are min_rtt, tcp");
-    refused(directory, &["r", "--figure", "cwnd", "--flow", "2", "-o", "f.svg"], "there is no flow 2; the runs have 1");
-    refused(directory, &["r", "--figure", "cwnd", "--x", "size", "-o", "f.svg"], "--x is for figures of a sweep");
-    refused(directory, &["r", "--figure", "cwnd", "--from", "2s", "--to", "1s", "-o", "f.svg"], "--from must be before");
+    refused(
+        directory,
+        &["r", "--figure", "cwnd", "--schedulers", "ecf", "-o", "f.svg"],
+        "there are min_rtt, tcp",
+    );
+    refused(
+        directory,
+        &["r", "--figure", "cwnd", "--flow", "2", "-o", "f.svg"],
+        "there is no flow 2; the runs have 1",
+    );
+    refused(
+        directory,
+        &["r", "--figure", "cwnd", "--x", "size", "-o", "f.svg"],
+        "--x is for figures of a sweep",
+    );
+    refused(
+        directory,
+        &["r", "--figure", "cwnd", "--from", "2s", "--to", "1s", "-o", "f.svg"],
+        "--from must be before",
+    );
     refused(directory, &["r", "--figure", "jain", "-o", "f.svg"], "nothing to show");
     refused(directory, &["nothing", "--figure", "cwnd", "-o", "f.svg"], "nothing: cannot read it");
-    refused(directory, &[".", "--figure", "cwnd", "-o", "f.svg"], "the directory of neither a sweep nor a recording");
+    refused(
+        directory,
+        &[".", "--figure", "cwnd", "-o", "f.svg"],
+        "the directory of neither a sweep nor a recording",
+    );
     std::fs::remove_file(directory.join("r/tcp/queues.csv")).unwrap();
     refused(directory, &["r", "--figure", "cwnd", "-o", "f.svg"], "r/tcp/queues.csv: cannot read it");
     let events = directory.join("r/min_rtt/events.csv");
-    let damaged = read(directory, "r/min_rtt/events.csv").replacen(",up,", ",up,x", 1).replacen("t_ns", "time", 1);
+    let damaged =
+        read(directory, "r/min_rtt/events.csv").replacen(",up,", ",up,x", 1).replacen("t_ns", "time", 1);
     std::fs::write(&events, damaged).unwrap();
     refused(directory, &["r", "--figure", "cwnd", "-o", "f.svg"], "it has no column `t_ns`");
     assert!(!directory.join("f.svg").exists());
