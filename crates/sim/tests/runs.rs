@@ -39,6 +39,24 @@ fn the_same_seed_gives_the_same_report_and_another_seed_another() {
 }
 
 #[test]
+fn a_client_writes_its_reaction_time_after_it_has_connected() {
+    for mptcp in [false, true] {
+        let fct = |reaction| {
+            let config = ConnectionConfig { mptcp, ..ConnectionConfig::linux() };
+            let (topology, flow) = two_paths(Some(Bytes(10_000)), config);
+            let flow = FlowSpec { reaction, ..flow };
+            Sim::new(topology.network, vec![flow], 1, ()).unwrap().run(Time::from_secs(60)).flows[0]
+                .fct
+                .unwrap()
+        };
+        // Without a reaction time, the data is also sent after the third ACK, which takes some time itself.
+        let (least, more) = (Duration::from_micros(500), Duration::from_micros(1000));
+        assert_eq!(fct(least + more), fct(least) + more, "{mptcp}");
+        assert!(fct(Duration::ZERO) < fct(least));
+    }
+}
+
+#[test]
 fn a_fork_continues_as_the_original_does() {
     let (topology, flow) = two_lossy_paths(MB, ConnectionConfig::linux());
     let flows = vec![flow.clone(), flow.starting(Time::from_millis(300))];

@@ -353,6 +353,9 @@ fn socket(point: &Point, here: SocketAddr) -> io::Result<Socket> {
         let idle = TcpKeepalive::new().with_time(Duration::from_nanos(idle.as_nanos()));
         socket.set_tcp_keepalive(&idle)?;
     }
+    if point.kernel.no_delay {
+        socket.set_tcp_nodelay(true)?;
+    }
     Ok(socket)
 }
 

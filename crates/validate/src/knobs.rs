@@ -40,6 +40,8 @@ pub struct KernelSettings {
     pub user_timeout: Option<Duration>,
     /// The idle time of `SO_KEEPALIVE`.
     pub keepalive: Option<Duration>,
+    /// True for `TCP_NODELAY`.
+    pub no_delay: bool,
 }
 
 impl KernelSettings {
@@ -87,6 +89,14 @@ const KNOBS: &[(&str, How)] = &[
         Applied(|config, kernel| kernel.switch("tcp_slow_start_after_idle", config.idle_restart)),
     ),
     ("pacing", Refused("the kernel paces by a queueing discipline, which the emulated devices do not have")),
+    (
+        "nagle",
+        Applied(|config, kernel| {
+            kernel.no_delay = !config.nagle;
+            Ok(())
+        }),
+    ),
+    ("fill-window", Refused("the kernel always assigns data up to the edge of the window")),
     ("lisa", Refused("the kernel does not have it")),
     ("rto.initial", Refused("the kernel uses 1 s")),
     (
@@ -331,6 +341,9 @@ mod tests {
     const OTHER: &[(&str, &str)] = &[
         ("simultaneous", "true"),
         ("withhold-acks", "true"),
+        ("scatter.switch", "volume"),
+        ("scatter.volume", "50000"),
+        ("scatter.dup-acks", "7"),
         ("mss", "1000"),
         ("mtu", "1400"),
         ("initial-window", "4"),
@@ -345,6 +358,8 @@ mod tests {
         ("ecn", "true"),
         ("idle-restart", "false"),
         ("pacing", "true"),
+        ("nagle", "false"),
+        ("fill-window", "false"),
         ("lisa", "true"),
         ("rto.initial", "2 s"),
         ("rto.min", "50 ms"),

@@ -1,6 +1,6 @@
 // The figures of recorded runs: what happened in them over time.
 
-import { type Any, base, xAxis, yAxis } from "./chart";
+import { type Any, base, nameWidth, rowAxes, rowGrid, xAxis, yAxis } from "./chart";
 import type { Input, RecordedRun, Stream } from "./data";
 import { type Cell, choice, el, tip } from "./dom";
 import type { Figure, Panel, Range, Scene } from "./figure";
@@ -17,7 +17,10 @@ const NS = 1e9;
 /** The kinds of data sent, as `sent.kind` numbers them, and how the figure shows each. */
 const KINDS = ["sent", "retransmitted", "reinjected", "probe"];
 /** With more than this many in view, retransmissions and reinjections have no symbols. */
-const MOST_MARKS = 1500;
+const MOST_MARKS = 150;
+
+/** The pixels of a subflow in a column. */
+const SLOT = 3;
 
 /** A run with its columns. */
 interface Run {
@@ -113,13 +116,19 @@ export class RecordingFigures {
     }).filter((panel) => panel !== null);
   }
 
+  /** The end of the time axis of a run: all runs of a condition have the same. */
+  private end(run: Run): number {
+    return Math.max(...this.recording.runs.filter((other) => other.condition === run.of.condition).map((other) => other.end_ns)) / NS;
+  }
+
   private get hasFlows(): boolean {
     return this.runs.some((run) => run.streams.length > 0);
   }
 
   /** The key of the subflows' colours. */
-  private key(scene: Scene, more: HTMLElement[] = []): HTMLElement {
-    const all = this.subflows.map((name, at) => el("span", {}, line(pathColour(at, scene.theme), subflowDash(at)), el("bdi", {}, name)));
+  private key(scene: Scene, more: HTMLElement[] = [], dashed = true): HTMLElement {
+    const all = this.subflows.map((name, at) =>
+      el("span", {}, line(pathColour(at, scene.theme), dashed ? subflowDash(at) : []), el("bdi", {}, name)));
     return el("div", { class: "key" }, ...all, ...more);
   }
 
@@ -156,16 +165,19 @@ export class RecordingFigures {
         el("span", {}, symbol("\u25c7", scene.theme.note), "reinjected"),
         el("span", {}, line(scene.theme.text, []), "DATA_ACK"),
         el("span", {}, line(scene.theme.dim, [5, 3]), "right edge of the window"),
-      ]),
+      ], false),
       table: () => this.sequenceTable(),
     };
   }
 
   private sequenceChart(run: Run, flow: Flow, scene: Scene, width: number, zoom: Range | null): { option: Any; points: number } {
-    const end = run.of.end_ns / NS;
-    const [from, to] = zoom ?? [0, end];
+    const [from, to] = zoom ?? [0, this.end(run)];
     const view: [number, number] = [from * NS, to * NS];
-    const columns = Math.max(100, width - 110);
+    // Where segments are denser than columns, those of each subflow have a place of their own in a column.
+    const rows = lastAtMost(flow.sent.t_ns.values, view[1]) - lastAtMost(flow.sent.t_ns.values, view[0]);
+    const slots = flow.of.subflows.length;
+    const dense = rows > (width - 110) / SLOT;
+    const columns = Math.max(100, Math.floor((width - 110) / (dense ? SLOT * slots : 1)));
     const { t_ns, from: low, to: high, subflow, kind } = flow.sent;
     const [t, lows, highs, subflows, kinds] = [t_ns.values, low.values, high.values, subflow.values, kind.values];
     const acks = flow.acks;
@@ -185,7 +197,7 @@ export class RecordingFigures {
     const series: Any[] = [];
     let points = 0;
     const stairs = (values: Float64Array, colour: string, dash: number[] | "solid", name: string) => {
-      const found = steps(acks.t_ns.values, values, view[0], view[1], columns);
+      const found = steps(acks.t_ns.values, values, view[0], view[1], Math.max(100, width - 110));
       points += found.length;
       series.push({ type: "line", name, step: "end", showSymbol: false, clip: true, silent: true, z: 3,
         lineStyle: { color: colour, width: 1.2, type: dash }, itemStyle: { color: colour }, data: found.map(([at, value]) => [at / NS, value]) });
@@ -202,7 +214,8 @@ export class RecordingFigures {
         const isNew = number === 0;
         const marked = !isNew && found.t.length <= MOST_MARKS;
         const stroke = name === "retransmitted" ? scene.theme.warn : name === "reinjected" ? scene.theme.note : colour;
-        series.push(segments(found, isNew ? colour : stroke, isNew ? 2 : 2.5, marked ? name : "", isNew ? 4 : 5));
+        series.push(segments(found, isNew ? colour : stroke, isNew ? (dense ? SLOT : 2) : 2.5, marked ? name : "", isNew ? 4 : 5,
+          dense && isNew ? { from: view[0], width: (view[1] - view[0]) / columns, at: (at + 0.5) / slots } : null));
       });
     });
     const margin = (top - bottom) * 0.04 || 1;
@@ -270,7 +283,7 @@ export class RecordingFigures {
             const shown = flow.of.subflows.flatMap((subflow, at) => keys.map(([key, thin]) => ({
               name: subflow.name, thin, hidden: this.isHidden(scene, run, subflow.name), place: this.subflows.indexOf(subflow.name),
               t: flow.subflows[at]?.get("t_ns") as Column, values: flow.subflows[at]?.get(key) as Column })));
-            const { option, points } = timeChart(shown.filter((each) => !each.hidden), run, scale, write, scene, width, zoom);
+            const { option, points } = timeChart(shown.filter((each) => !each.hidden), run, this.end(run), scale, write, scene, width, zoom);
             panel.points = points;
             return option;
           },
@@ -318,7 +331,7 @@ export class RecordingFigures {
           draw: (scene, width, zoom) => {
             const shown = scene.hidden.has(run.of.scheduler) ? [] : run.queues.map((queue) =>
               ({ name: queue.link, thin: false, place: links.indexOf(queue.link), t: queue.t_ns, values: queue.bytes }));
-            const { option, points } = timeChart(shown, run, 1, bytes, scene, width, zoom);
+            const { option, points } = timeChart(shown, run, this.end(run), 1, bytes, scene, width, zoom);
             panel.points = points;
             return option;
           },
@@ -476,22 +489,41 @@ export class RecordingFigures {
               data: distribution(ordered, 2000).map(([value, share]) => [value, (100 * share * ordered.length) / all.length]) };
           }),
         }))
-        : this.conditions.map((condition) => forest({
-          title: this.conditions.length > 1 ? condition : "",
-          axis: "completion time",
-          estimates: this.recording.runs.filter((run) => run.condition === condition).flatMap((run) => times(run)
-            .filter((value) => value !== null).map((value) => ({ contender: run.scheduler, label: run.scheduler, value, interval: null,
-              certain: true, lines: [["completion time", exactly(value)]] as [string, string][] }))),
-          write: seconds,
-          line: null,
-          band: 0,
-        }))),
+        : this.conditions.map((condition) => this.single(condition))),
       ...(several ? { key: (scene: Scene) => this.contenderKey(scene) } : {}),
       table: () => ({
         columns: ["condition", "contender", "flow", "outcome", "start s", "size B", "completion time s", "goodput bit/s"],
         rows: this.recording.runs.flatMap((run) => run.flows.map((flow): Cell[] => [run.condition, run.scheduler, flow.name, flow.outcome,
           flow.start_ns / NS, flow.size_bytes, flow.fct_ns === null ? null : flow.fct_ns / NS, flow.goodput_bps])),
       }),
+    };
+  }
+
+  /** The time of the one flow of each run, as bars that begin at zero. */
+  private single(condition: string): Panel {
+    const all = this.recording.runs.filter((run) => run.condition === condition);
+    const time = (run: RecordedRun) => run.flows.find((flow) => flow.own)?.fct_ns ?? null;
+    return {
+      title: this.conditions.length > 1 ? condition : "",
+      label: `Completion times ${condition}: ` + all.map((run) => `${run.scheduler} ${seconds((time(run) ?? NaN) / NS)}`).join(", "),
+      height: (scene) => 70 + 36 * Math.max(1, all.filter((run) => !scene.hidden.has(run.scheduler)).length),
+      draw: (scene, width, zoom) => {
+        const shown = all.filter((run) => !scene.hidden.has(run.scheduler));
+        const names = shown.map((run) => run.scheduler);
+        const labels = nameWidth(names, width);
+        return {
+          ...base(scene.theme),
+          grid: rowGrid(labels),
+          xAxis: xAxis(scene.theme, "completion time", zoom, seconds, zoom ? {} : { min: 0 }),
+          yAxis: [rowAxes(scene.theme, names, labels)[0]],
+          series: [{
+            type: "bar", clip: true, barWidth: 16,
+            data: shown.map((run) => ({ value: (time(run) ?? NaN) / NS, itemStyle: { color: scene.colour(run.scheduler) } })),
+            label: { show: true, position: "insideRight", color: scene.theme.page, formatter: (found: Any) => seconds(found.value) },
+            tooltip: { formatter: (found: Any) => tip(names[found.dataIndex] ?? "", [["completion time", exactly(found.value)]]) },
+          }],
+        };
+      },
     };
   }
 
@@ -558,7 +590,8 @@ function symbol(text: string, colour: string): HTMLElement {
 }
 
 /** Vertical lines as one path, with a mark at the top of each if `name` is a kind that has one. */
-function segments(found: { t: number[]; low: number[]; high: number[] }, colour: string, width: number, name: string, z: number): Any {
+function segments(found: { t: number[]; low: number[]; high: number[] }, colour: string, width: number, name: string, z: number,
+  slot: { from: number; width: number; at: number } | null): Any {
   return {
     type: "custom",
     clip: true,
@@ -574,10 +607,11 @@ function segments(found: { t: number[]; low: number[]; high: number[] }, colour:
       const parts: string[] = [];
       const marks: string[] = [];
       for (let at = 0; at < found.t.length; at += 1) {
-        const px = x(found.t[at] as number);
+        const time = found.t[at] as number;
+        const px = x(slot ? slot.from + (Math.floor((time - slot.from) / slot.width) + slot.at) * slot.width : time);
         let [from, to] = [y(found.low[at] as number), y(found.high[at] as number)];
         // A segment is visible, however long the view is.
-        if (from - to < 1.5) [from, to] = [(from + to) / 2 + 0.75, (from + to) / 2 - 0.75];
+        if (from - to < 2.4) [from, to] = [(from + to) / 2 + 1.2, (from + to) / 2 - 1.2];
         parts.push(`M${px.toFixed(1)} ${from.toFixed(1)}L${px.toFixed(1)} ${to.toFixed(1)}`);
         const my = (from + to) / 2;
         if (name === "retransmitted") marks.push(`M${px - 4} ${my - 4}L${px + 4} ${my + 4}M${px - 4} ${my + 4}L${px + 4} ${my - 4}`);
@@ -593,9 +627,9 @@ function segments(found: { t: number[]; low: number[]; high: number[] }, colour:
 interface Line { name: string; thin: boolean; place: number; t: Column; values: Column }
 
 /** Lines over the time of a run; `scale` turns values into those of the axis. */
-function timeChart(lines: Line[], run: Run, scale: number, write: (value: number) => string, scene: Scene, width: number, zoom: Range | null):
+function timeChart(lines: Line[], run: Run, end: number, scale: number, write: (value: number) => string, scene: Scene, width: number, zoom: Range | null):
 { option: Any; points: number } {
-  const [from, to] = zoom ?? [0, run.of.end_ns / NS];
+  const [from, to] = zoom ?? [0, end];
   let points = 0;
   const series = lines.map((each) => {
     const found = steps(each.t.values, each.values.values, from * NS, to * NS, Math.max(100, width - 110));

@@ -144,6 +144,8 @@ pub(crate) struct Subflow {
     pace_at: Time,
     max_in_flight: u64,
     usage_seq: u64,
+    /// The end of the last new segment of less than the MSS, as an offset.
+    short_end: u64,
     rtt: RttEstimator,
     rate: RateEstimator,
     recovery: Recovery,
@@ -207,6 +209,7 @@ impl Subflow {
             cwnd_limited: false,
             max_in_flight: 0,
             usage_seq: 0,
+            short_end: 0,
             // The first byte has offset 1: an acknowledgement of nothing starts no round trip.
             round_end: 2,
             round_sent: 0,
@@ -243,6 +246,11 @@ impl Subflow {
     #[inline]
     pub(crate) fn route(&self) -> &Route {
         &self.route
+    }
+
+    /// Sets the number of duplicate acknowledgements that indicate a loss.
+    pub(crate) fn set_dup_thresh(&mut self, threshold: u32) {
+        self.recovery.set_dup_thresh(threshold);
     }
 
     #[inline]
