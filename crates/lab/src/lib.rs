@@ -13,6 +13,8 @@
 //! # Ok::<(), anabranch_lab::ScenarioError>(())
 //! ```
 
+#![warn(unreachable_pub)]
+
 pub mod advise;
 pub mod baseline;
 pub mod capture;

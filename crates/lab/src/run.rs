@@ -119,6 +119,8 @@ pub struct Prepared<'a> {
     reversed: Vec<Limits>,
     /// The phases that every run draws.
     phases: Option<Phases>,
+    /// The least and the greatest time between a client's connection and its first write.
+    reaction: (Duration, Duration),
     /// The measured path of competing TCPs without a configured path.
     beside: Option<usize>,
 }
@@ -198,7 +200,23 @@ impl<'a> Prepared<'a> {
             false => Vec::new(),
         };
         let limits = of(limits, experiment);
-        Ok(Prepared { scenario, condition, topology, limits, reversed, phases, beside: None })
+        Ok(Prepared {
+            scenario,
+            condition,
+            topology,
+            limits,
+            reversed,
+            phases,
+            reaction: Default::default(),
+            beside: None,
+        })
+    }
+
+    /// Lets a client of a transfer write for the first time a random time after it has connected, between
+    /// `least` and `most`, as a program on a real host does.
+    #[must_use]
+    pub fn reacting(self, least: Duration, most: Duration) -> Prepared<'a> {
+        Prepared { reaction: (least, most), ..self }
     }
 
     /// Returns the path of the competing TCPs, if it was measured.
@@ -460,6 +478,8 @@ impl<'a> Prepared<'a> {
         let latest_join = self.phases.map_or(Duration::ZERO, |phases| phases.join_limit(self.shortest_rtt()));
         let mut phase = RandomStream::new(seed, "phase.start");
         let mut join_phase = RandomStream::new(seed, "phase.join");
+        let mut reactions = RandomStream::new(seed, "reaction");
+        let (least, most) = self.reaction;
         let mut add = |place: usize,
                        path: usize,
                        name: String,
@@ -473,6 +493,9 @@ impl<'a> Prepared<'a> {
             }
             if !latest_join.is_zero() {
                 spec.client_config.join_delay = Duration(join_phase.below(latest_join.0));
+            }
+            if most > least {
+                spec.reaction = least + Duration(reactions.below((most - least).0));
             }
             spec.hint = traffic.size_known;
             if traffic.direction == Direction::Download {

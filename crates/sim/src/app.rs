@@ -175,7 +175,10 @@ impl<R: Recorder> Sim<R> {
             Event::Connected => {
                 let start = self.specs[flow.index()].start;
                 self.flows[flow.index()].connected = Some(self.now.since(start));
-                self.write(flow, end);
+                match self.specs[flow.index()].reaction {
+                    Duration::ZERO => self.write(flow, end),
+                    reaction => self.wake_at(self.now + reaction, Wake::Write(flow)),
+                }
             }
             Event::Accepted => self.write(flow, end),
             Event::PeerClosed => {
@@ -202,6 +205,14 @@ impl<R: Recorder> Sim<R> {
         let server = Scope { host: HostId(host), connection: id };
         self.trace(What::Flow { flow, event: FlowEvent::Accept { server } });
         Some((flow, End::Server))
+    }
+
+    /// Processes a [`Wake::Write`].
+    #[cold]
+    pub(crate) fn on_reaction(&mut self, flow: FlowId) {
+        let host = self.specs[flow.index()].client;
+        self.write(flow, End::Client);
+        self.drain(host.0);
     }
 
     /// Writes as much remaining data as the send buffer permits.

@@ -296,7 +296,7 @@ impl<R: Recorder> Fabric<R> {
     fn enter(&mut self, now: Time, ticket: Ticket, wire_bytes: u32) {
         let index = self.hops[(ticket.hop & !MARKS) as usize];
         let link = &mut self.links[index as usize];
-        if R::WANTS.packets || !link.is_easy() {
+        if R::WANTS.of_links() || !link.is_easy() {
             self.enter_any(now, ticket, wire_bytes);
             return;
         }
@@ -314,9 +314,10 @@ impl<R: Recorder> Fabric<R> {
     #[inline(never)]
     fn enter_any(&mut self, now: Time, ticket: Ticket, wire_bytes: u32) {
         let index = self.hops[(ticket.hop & !MARKS) as usize];
-        if R::WANTS.packets {
-            self.trace_link(now, index, ticket.packet, |segment, queue| LinkEvent::Enter {
+        if R::WANTS.of_links() {
+            self.trace_link(now, index, ticket.packet, false, |segment, queue| LinkEvent::Enter {
                 segment,
+                packet: ticket.packet,
                 wire_bytes,
                 queue,
             });
@@ -385,10 +386,11 @@ impl<R: Recorder> Fabric<R> {
                             hop |= DAMAGED;
                         }
                     }
-                    if R::WANTS.packets {
+                    if R::WANTS.of_links() {
                         let (wire_bytes, departed) = (arrival.wire_bytes, arrival.departed);
-                        self.trace_link(now, index, packet, |segment, queue| LinkEvent::Leave {
+                        self.trace_link(now, index, packet, false, |segment, queue| LinkEvent::Leave {
                             segment,
+                            packet,
                             departed,
                             wire_bytes,
                             queue,
@@ -431,23 +433,31 @@ impl<R: Recorder> Fabric<R> {
         now: Time,
         index: u32,
         packet: u32,
+        dropped: bool,
         event: impl for<'a> FnOnce(&'a Segment, Queue) -> LinkEvent<'a>,
     ) {
         if let Some(recorder) = &mut self.recorder {
             let link = &mut self.links[index as usize];
             let queue = Queue { bytes: link.queue_bytes(now), packets: link.queue_packets(now) };
-            let segment = self.pool.get(packet);
-            let event = event(&segment, queue);
-            report(&mut **recorder, now, What::Link { link: LinkId(index), event });
+            if R::WANTS.packets {
+                let segment = self.pool.get(packet);
+                let event = event(&segment, queue);
+                report(&mut **recorder, now, What::Link { link: LinkId(index), event });
+            }
+            if R::WANTS.queues {
+                let event = LinkEvent::Queue { queue, dropped };
+                report(&mut **recorder, now, What::Link { link: LinkId(index), event });
+            }
         }
     }
 
-    /// Reports a dropped packet to the recorder, if it uses packets.
+    /// Reports a dropped packet to the recorder, if it uses packets or queues.
     #[inline]
     fn trace_drop(&mut self, now: Time, index: u32, packet: u32, wire_bytes: u32, reason: DropReason) {
-        if R::WANTS.packets {
-            self.trace_link(now, index, packet, |segment, queue| LinkEvent::Drop {
+        if R::WANTS.of_links() {
+            self.trace_link(now, index, packet, true, |segment, queue| LinkEvent::Drop {
                 segment,
+                packet,
                 wire_bytes,
                 reason,
                 queue,

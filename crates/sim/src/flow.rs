@@ -76,6 +76,8 @@ pub struct FlowSpec {
     pub size: Option<Bytes>,
     /// The applications at both ends.
     pub application: Application,
+    /// The time between the client's connection and its first write.
+    pub reaction: Duration,
     /// The time after its start at which a transfer without a size is broken off; its results are those at that time.
     pub stop: Option<Duration>,
     /// The direction of the data.
@@ -119,6 +121,7 @@ impl FlowSpec {
             server_address: server.1,
             size,
             application: Application::Transfer,
+            reaction: Duration::ZERO,
             stop: None,
             direction: Direction::Upload,
             request: FlowSpec::REQUEST,

@@ -89,6 +89,8 @@ pub(crate) enum Wake {
     Read(FlowId),
     /// An application continues.
     App(FlowId),
+    /// A client writes for the first time.
+    Write(FlowId),
     /// A transfer is broken off.
     Stop(FlowId),
     /// An address changes; the index in the network's list.
@@ -325,6 +327,7 @@ impl<R: Recorder> Sim<R> {
                 Wake::Start(flow) => self.start_flow(flow),
                 Wake::Read(flow) => self.read_again(flow),
                 Wake::App(flow) => self.on_app_due(flow),
+                Wake::Write(flow) => self.on_reaction(flow),
                 Wake::Stop(flow) => self.stop_flow(flow),
                 Wake::Address(index) => {
                     let change = self.network.address_changes()[index as usize];

@@ -298,6 +298,13 @@ pub struct ConnectionConfig {
     /// True to send segments at the congestion control's pacing rate, or if it sets none, at a multiple of
     /// the window per round trip (2 in slow start, 1.2 afterwards).
     pub pacing: bool,
+    /// True if the short end of the data queued on a subflow waits while another segment of less than the MSS
+    /// is unacknowledged there: Nagle's algorithm (RFC 9293 section 3.7.4) in Minshall's form, as in Linux. The
+    /// end of a plain TCP's stream does not wait.
+    pub nagle: bool,
+    /// True if the scheduler `linux` assigns new data up to the edge of the peer's window, inside a segment, as
+    /// in Linux; needs `send_buffers`. Without `nagle`, the short segments are sent at once.
+    pub fill_window: bool,
     /// Retransmission timeouts.
     pub rto: RtoConfig,
     /// The number of SYNs with MP_CAPABLE before the next one is plain.
@@ -352,8 +359,8 @@ pub struct ConnectionConfig {
 
 impl ConnectionConfig {
     /// Returns the defaults of this library: a sender and receiver as in Linux, but with the CUBIC of RFC
-    /// 9438 and 1400 bytes per segment. [`Profile::Linux`] also has the kernel's own CUBIC and segments that
-    /// fill the MTU.
+    /// 9438, 1400 bytes per segment, and without `nagle` and `fill_window`. [`Profile::Linux`] has the kernel's own
+    /// CUBIC, segments that fill the MTU, and those.
     pub fn linux() -> ConnectionConfig {
         ConnectionConfig {
             mptcp: true,
@@ -372,6 +379,8 @@ impl ConnectionConfig {
             limited_transmit: true,
             idle_restart: true,
             pacing: false,
+            nagle: false,
+            fill_window: false,
             rto: RtoConfig {
                 initial: Duration::from_secs(1),
                 min: Duration::from_millis(200),
@@ -419,7 +428,12 @@ impl ConnectionConfig {
 
     /// Returns the settings of [`Profile::Linux`].
     pub(crate) fn kernel() -> ConnectionConfig {
-        let linux = ConnectionConfig { congestion: CongestionKind::CubicLinux, ..ConnectionConfig::linux() };
+        let linux = ConnectionConfig {
+            congestion: CongestionKind::CubicLinux,
+            nagle: true,
+            fill_window: true,
+            ..ConnectionConfig::linux()
+        };
         ConnectionConfig { mss: linux.full_segment(false), ..linux }
     }
 

@@ -2,7 +2,7 @@
 
 mod harness;
 
-use anabranch_stack::config::{ConnectionConfig, SendBuffers};
+use anabranch_stack::config::{ConnectionConfig, Profile, SendBuffers, SimConfig};
 use anabranch_stack::scheduler::{LinuxOptions, SchedulerKind};
 use anabranch_units::{Bytes, Rate, Time};
 use harness::{Pair, Path, Side};
@@ -11,11 +11,13 @@ const SIZE: u64 = 3_000_000;
 /// The payload that the kernel keeps in one page of 32 KiB.
 const PIECE: u64 = 32_728;
 
+/// The kernel's settings: with the CUBIC of RFC 9438, whose slow start overflows the queues, more data is lost and
+/// waits on the slow path.
 fn config(buffers: Option<SendBuffers>) -> ConnectionConfig {
     ConnectionConfig {
         send_buffers: buffers,
         scheduler: SchedulerKind::Linux(LinuxOptions::DEFAULT),
-        ..ConnectionConfig::linux()
+        ..SimConfig::new(Profile::Linux).connection
     }
 }
 
@@ -45,9 +47,10 @@ fn a_program_with_a_large_buffer_ends_its_stream_before_a_second_subflow_can_joi
     assert_eq!(share_of_first(&large), 1.0);
     assert!(large.now > Time::from_secs(5), "{:?}", large.now);
     let auto = SendBuffers::Auto { initial: Bytes::from_kib(16), max: Bytes::from_kib(4 << 10) };
-    for buffers in [Some(auto), None] {
+    // The kernel, over the same paths: 0.18 to 0.20, and 1/6 would be the share of the rates.
+    for (buffers, most) in [(Some(auto), 0.22), (None, 0.35)] {
         let both = upload(buffers);
-        assert!(share_of_first(&both) < 0.35, "{buffers:?}: {}", share_of_first(&both));
+        assert!(share_of_first(&both) < most, "{buffers:?}: {}", share_of_first(&both));
         assert!(both.now < Time::from_secs(3), "{buffers:?}: {:?}", both.now);
     }
 }

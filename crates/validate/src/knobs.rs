@@ -40,6 +40,8 @@ pub struct KernelSettings {
     pub user_timeout: Option<Duration>,
     /// The idle time of `SO_KEEPALIVE`.
     pub keepalive: Option<Duration>,
+    /// True for `TCP_NODELAY`.
+    pub no_delay: bool,
 }
 
 impl KernelSettings {
@@ -87,6 +89,14 @@ const KNOBS: &[(&str, How)] = &[
         Applied(|config, kernel| kernel.switch("tcp_slow_start_after_idle", config.idle_restart)),
     ),
     ("pacing", Refused("the kernel paces by a queueing discipline, which the emulated devices do not have")),
+    (
+        "nagle",
+        Applied(|config, kernel| {
+            kernel.no_delay = !config.nagle;
+            Ok(())
+        }),
+    ),
+    ("fill-window", Refused("the kernel always assigns data up to the edge of the window")),
     ("lisa", Refused("the kernel does not have it")),
     ("rto.initial", Refused("the kernel uses 1 s")),
     (
@@ -219,7 +229,7 @@ fn options(config: &ConnectionConfig) -> u32 {
 }
 
 /// Returns the payload of a full segment of the kernel with the MTU of `config`, over IPv6 or IPv4.
-pub fn full_segment(config: &ConnectionConfig, ipv6: bool) -> u32 {
+pub(crate) fn full_segment(config: &ConnectionConfig, ipv6: bool) -> u32 {
     config.mtu.min(MTU).saturating_sub(HEADERS[usize::from(ipv6)] + options(config))
 }
 
@@ -304,7 +314,7 @@ fn subflow_send_buffer(config: &ConnectionConfig, kernel: &mut KernelSettings) -
 ///
 /// # Errors
 /// The knob that cannot be applied, and the reason.
-pub fn settings(config: &SimConfig, default: &SimConfig) -> Result<KernelSettings, String> {
+pub(crate) fn settings(config: &SimConfig, default: &SimConfig) -> Result<KernelSettings, String> {
     let mut kernel = KernelSettings::default();
     for knob in ALL.iter() {
         let value = knob.value(config);
@@ -345,6 +355,8 @@ mod tests {
         ("ecn", "true"),
         ("idle-restart", "false"),
         ("pacing", "true"),
+        ("nagle", "false"),
+        ("fill-window", "false"),
         ("lisa", "true"),
         ("rto.initial", "2 s"),
         ("rto.min", "50 ms"),

@@ -171,7 +171,7 @@ pub(super) struct Base {
 
 impl Base {
     /// Returns a plain TCP with these settings.
-    pub fn plain_tcp(&self) -> SimConfig {
+    pub(super) fn plain_tcp(&self) -> SimConfig {
         let mut config = plain_tcp(self.config.clone());
         if self.fills_mtu {
             config.mss = config.full_segment(self.ipv6);

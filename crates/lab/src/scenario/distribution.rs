@@ -11,7 +11,7 @@ use crate::source::Problem;
 use crate::tree::{Node, Value};
 
 /// The kinds of a distribution, with their parameters and what they are.
-pub const KINDS: &[(&str, &[&str], &str)] = &[
+pub(super) const KINDS: &[(&str, &[&str], &str)] = &[
     ("constant", &["value"], "always the same; `size = \"50 KB\"` is the short form"),
     ("uniform", &["min", "max"], "uniform between two values"),
     ("exponential", &["mean"], "exponential; gaps between starts are then a Poisson process"),

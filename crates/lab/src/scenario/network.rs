@@ -88,7 +88,7 @@ pub(super) struct Network {
 
 impl Network {
     /// Reads the network described by the keys `path`, `topology`, `node`, `link` and `route` of a scenario.
-    pub fn read(
+    pub(super) fn read(
         reader: &Reader<'_>,
         end: &Span,
         files: &Files<'_>,
@@ -289,7 +289,7 @@ impl Network {
     }
 
     /// Returns the paths by which results name them, once all pairs of the flows are known.
-    pub fn paths(&self) -> &[Path] {
+    pub(super) fn paths(&self) -> &[Path] {
         self.pairs.iter().rev().max_by_key(|pair| pair.paths.len()).map_or(&[], |pair| &pair.paths)
     }
 
@@ -324,7 +324,7 @@ impl Network {
 
     /// Reads the pairs of hosts that the keys `from`, `to` and `pattern` of `table` name: their positions.
     /// None if it has none of them.
-    pub fn named_pairs(&mut self, table: &Reader<'_>) -> Result<Option<Vec<usize>>, Problem> {
+    pub(super) fn named_pairs(&mut self, table: &Reader<'_>) -> Result<Option<Vec<usize>>, Problem> {
         let [from, to, pattern] = ["from", "to", "pattern"].map(|key| table.get(key));
         let Some(first) = from.or(to).or(pattern) else { return Ok(None) };
         if let Form::Paths { .. } = self.graph.form {
@@ -391,7 +391,7 @@ impl Network {
     }
 
     /// Returns the number of pairs of the flows: those that `traffic` names, or the default ones.
-    pub fn flow_pairs(&mut self, traffic: Option<&Reader<'_>>, end: &Span) -> Result<usize, Problem> {
+    pub(super) fn flow_pairs(&mut self, traffic: Option<&Reader<'_>>, end: &Span) -> Result<usize, Problem> {
         let named = match traffic {
             Some(table) => self.named_pairs(table)?,
             None => None,
@@ -404,7 +404,7 @@ impl Network {
 
     /// Returns the positions of the pairs of a class whose data flow in `direction`: those that it names, or the
     /// default ones.
-    pub fn class_pairs(
+    pub(super) fn class_pairs(
         &mut self,
         class: &Reader<'_>,
         direction: Direction,
@@ -428,7 +428,7 @@ impl Network {
     }
 
     /// Names the interfaces by numbers if there are several pairs, and returns the number of pairs.
-    pub fn number_paths(&mut self) -> usize {
+    pub(super) fn number_paths(&mut self) -> usize {
         if self.pairs.len() > 1 {
             // An interface has a different name on every host.
             for path in self.pairs.iter_mut().flat_map(|pair| pair.paths.iter_mut().enumerate()) {
@@ -522,7 +522,7 @@ impl Network {
     }
 
     /// Sets for each link the greatest round-trip time of the paths that cross it, for queues in BDP.
-    pub fn finish(mut self) -> (Graph, Vec<Pair>) {
+    pub(super) fn finish(mut self) -> (Graph, Vec<Pair>) {
         let mut greatest: Vec<Option<Duration>> = vec![None; self.graph.links.len()];
         for path in self.pairs.iter().flat_map(|pair| &pair.paths) {
             let rtt = self.graph.path_rtt(path);

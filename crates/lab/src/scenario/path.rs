@@ -39,7 +39,7 @@ pub(super) struct Described {
 
 impl Described {
     /// True if both directions have half of the round trip.
-    pub fn is_even(&self) -> bool {
+    pub(super) fn is_even(&self) -> bool {
         self.data.delay == self.acks.delay
     }
 }

@@ -1,6 +1,8 @@
 //! Plans: a scenario, and the values that its keys take.
 
+use core::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::Design;
 use crate::reader::{Reader, list};
@@ -28,6 +30,17 @@ pub struct Plan {
     runs: Option<u32>,
     stop: Option<Stop>,
     other_starts: bool,
+    amendment: Option<Amendment>,
+}
+
+/// A change of the scenario of every point that no key of a file expresses.
+#[derive(Clone)]
+struct Amendment(Arc<dyn Fn(&mut Scenario) + Send + Sync>);
+
+impl fmt::Debug for Amendment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Amendment")
+    }
 }
 
 /// The points of a plan, without its scenario.
@@ -169,7 +182,7 @@ impl Plan {
         let runs = reader.optional("runs", |node| node.integer(1, u32::MAX.into()))?.map(|runs| runs as u32);
         let other_starts = reader.optional("other-starts", Node::boolean)?.unwrap_or(false);
         let stop = reader.optional("stop", stop)?;
-        Ok(Plan { name, text: text.to_owned(), document, space, runs, stop, other_starts })
+        Ok(Plan { name, text: text.to_owned(), document, space, runs, stop, other_starts, amendment: None })
     }
 
     /// Returns the text of the plan.
@@ -210,6 +223,12 @@ impl Plan {
         self.runs = Some(runs);
     }
 
+    /// Changes the scenario of every point by `amend`, for contenders that are not built in. The text and the identity of
+    /// the plan stay the same.
+    pub fn set_amendment(&mut self, amend: impl Fn(&mut Scenario) + Send + Sync + 'static) {
+        self.amendment = Some(Amendment(Arc::new(amend)));
+    }
+
     /// Returns point number `number`.
     ///
     /// # Panics
@@ -235,6 +254,9 @@ impl Plan {
         }
         let mut scenario = document.scenario()?;
         scenario.other_starts &= self.other_starts;
+        if let Some(Amendment(amend)) = &self.amendment {
+            amend(&mut scenario);
+        }
         Ok(scenario)
     }
 }

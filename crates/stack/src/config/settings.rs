@@ -34,6 +34,8 @@ impl Options for ConnectionConfig {
         parameter!(ConnectionConfig, "ecn", "explicit congestion notification", bool, ecn),
         parameter!(ConnectionConfig, "idle-restart", "initial window again after an idle time", bool, idle_restart),
         parameter!(ConnectionConfig, "pacing", "pacing", bool, pacing),
+        parameter!(ConnectionConfig, "nagle", "the short end of the data waits while a short segment is unacknowledged", bool, nagle),
+        parameter!(ConnectionConfig, "fill-window", "scheduler linux assigns data up to the window's edge, inside a segment", bool, fill_window),
         parameter!(ConnectionConfig, "lisa", "slow start of joining subflows linked to the others'", bool, lisa),
         parameter!(ConnectionConfig, "rto.initial", "timeout before there is an RTT sample", time Duration::ZERO, LONGEST, rto.initial),
         parameter!(ConnectionConfig, "rto.min", "least timeout", time Duration::ZERO, LONGEST, rto.min),

@@ -143,6 +143,7 @@ fn view<'a>(
         send_buffer_full: send.blocked,
         written: send.written,
         data_timeouts,
+        fills_window: config.fill_window,
         coupled: config.congestion.is_coupled(),
         congestion: Some(congestion),
     }

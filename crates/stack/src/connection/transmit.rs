@@ -283,6 +283,19 @@ impl Connection {
             let room = (cwnd - in_flight).min(window).min(u64::from(poll.burst.min(MAX_BURST)));
             len = self.burst_len(at, queued.range.len(), room);
         }
+        if self.config.nagle && !len.is_multiple_of(whole) && mtu_probe.is_none() {
+            // A FIN is sent with the last data of a plain TCP.
+            let ends = self.mode == Mode::Plain && self.send.closed && queued.range.end == self.send.written;
+            if !ends && !probing {
+                len = self.subflows[at].without_short_end(len);
+            }
+            if len == 0 {
+                return None;
+            }
+            if !len.is_multiple_of(whole) {
+                self.subflows[at].note_short_end(seq + len);
+            }
+        }
         let segments = if len > whole && mtu_probe.is_none() { len.div_ceil(whole) } else { 1 };
         let range = DataRange::new(queued.range.start, queued.range.start + len);
         let again = queued.kind != AssignKind::New;

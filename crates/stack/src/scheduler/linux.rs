@@ -182,17 +182,25 @@ impl Linux {
         Some(Decision::Assign { subflow: subflow.id, range, kind: AssignKind::Reinject, why })
     }
 
-    /// Returns the decision for `subflow`, whose linger time is `linger`.
-    fn burst(&mut self, chunk: Chunk, subflow: &SubflowView, linger: f64, other: f64) -> Option<Decision> {
+    /// Returns the decision for `subflow`, whose linger time is `linger`. It `fills` the connection's window up
+    /// to its edge, as `mptcp_sendmsg_frag` does.
+    fn burst(
+        &mut self,
+        chunk: Chunk,
+        fills: bool,
+        subflow: &SubflowView,
+        (linger, other): (f64, f64),
+    ) -> Option<Decision> {
         let range = if !has_buffer(subflow) {
             chunk.queue_on(subflow, self.burst_left)?
         } else {
             // The kernel assigns whole pieces, and then checks whether the burst is complete.
             let start = chunk.range.start;
-            chunk.piece_on(subflow, end_of_piece(start) - start)?
+            chunk.piece_on(subflow, end_of_piece(start) - start, fills)?
         };
         self.burst_left = self.burst_left.saturating_sub(range.len());
-        if self.burst_left < subflow.mss {
+        let least = if has_buffer(subflow) { 1 } else { subflow.mss };
+        if self.burst_left < least {
             self.last = None;
         }
         Some(pick::assign_new(subflow, range, Why::scored(Rule::Linger, linger, other)))
@@ -240,12 +248,16 @@ impl Scheduler for Linux {
         let chunk = match Chunk::unassigned(view) {
             Ok(chunk) => chunk,
             Err(Rule::NothingToSend) if !view.reinject.is_empty() => return pick::wait(Rule::NoRoom),
-            Err(rule) => return pick::wait(rule),
+            Err(rule) => {
+                // The kernel pushes until the data or the window ends, and then selects again.
+                self.last = None;
+                return pick::wait(rule);
+            }
         };
         if let Some(last) = self.last.and_then(|last| view.subflow(last))
             && self.is_active(last)
             && self.has_memory(last)
-            && let Some(decision) = self.burst(chunk, last, f64::NAN, f64::NAN)
+            && let Some(decision) = self.burst(chunk, view.fills_window, last, (f64::NAN, f64::NAN))
         {
             return decision;
         }
@@ -262,10 +274,11 @@ impl Scheduler for Linux {
         let held = memory(subflow) as f64;
         let room = view.window_end.saturating_sub(view.data_nxt);
         let burst = SEND_BURST.min(if room == 0 { SEND_BURST } else { room });
-        self.burst_left = burst.max(subflow.mss);
+        self.burst_left = if view.fills_window { burst } else { burst.max(subflow.mss) };
         self.last = Some(subflow.id);
         let rate = self.rate(subflow);
-        let Some(decision) = self.burst(chunk, subflow, linger, other.unwrap_or(f64::NAN)) else {
+        let scores = (linger, other.unwrap_or(f64::NAN));
+        let Some(decision) = self.burst(chunk, view.fills_window, subflow, scores) else {
             self.last = None;
             return pick::wait(Rule::NoRoom);
         };
@@ -282,5 +295,76 @@ impl Scheduler for Linux {
     /// As in the kernel: data in the first subflow's buffer stays there when others join.
     fn decides_alone(&self) -> bool {
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seq::DataRange;
+
+    const MSS: u64 = 1000;
+
+    /// Two subflows with the kernel's send buffers, of which the second has a larger RTT.
+    fn subflows() -> [SubflowView; 2] {
+        [(0, 10), (1, 40)].map(|(id, rtt)| SubflowView {
+            send_buffer: 1 << 20,
+            window_room: 1 << 20,
+            ..SubflowView::idle(SubflowId(id), Duration::from_millis(rtt), 20, MSS)
+        })
+    }
+
+    fn assigned(decision: &Decision) -> Option<(u8, u64, u64)> {
+        match decision {
+            Decision::Assign { subflow, range, .. } => Some((subflow.0, range.start, range.end)),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_burst_ends_with_the_data() {
+        let mut scheduler = Linux::new(LinuxOptions::DEFAULT);
+        let mut subflows = subflows();
+        let decide = |scheduler: &mut Linux, subflows: &[SubflowView], data: &[DataRange]| {
+            assigned(&scheduler.decide(&View::fresh(Time::from_secs(1), subflows, data)))
+        };
+        assert_eq!(decide(&mut scheduler, &subflows, &[DataRange::new(0, 5000)]), Some((0, 0, 5000)));
+        subflows[0].queued = 5000;
+        assert_eq!(decide(&mut scheduler, &subflows, &[]), None);
+        // More data is a new burst, for the subflow that is idle.
+        assert_eq!(decide(&mut scheduler, &subflows, &[DataRange::new(5000, 9000)]), Some((1, 5000, 9000)));
+    }
+
+    #[test]
+    fn a_window_is_filled_up_to_its_edge_if_that_is_wanted() {
+        let subflows = subflows();
+        let data = [DataRange::new(0, 10_000)];
+        for (fills_window, end) in [(false, 2000), (true, 2500)] {
+            let fresh = View::fresh(Time::from_secs(1), &subflows, &data);
+            let view = View { window_end: 2500, fills_window, ..fresh };
+            assert_eq!(assigned(&Linux::new(LinuxOptions::DEFAULT).decide(&view)), Some((0, 0, end)));
+        }
+        let narrow = subflows.map(|subflow| SubflowView { window_room: 700, ..subflow });
+        let view = View { fills_window: true, ..View::fresh(Time::from_secs(1), &narrow, &data) };
+        assert_eq!(assigned(&Linux::new(LinuxOptions::DEFAULT).decide(&view)), Some((0, 0, 700)));
+    }
+
+    #[test]
+    fn a_burst_with_a_byte_left_goes_on_with_a_whole_piece() {
+        let mut scheduler = Linux::new(LinuxOptions::DEFAULT);
+        let subflows = subflows();
+        let start = 2 * 32_728 - (SEND_BURST - 32_728) + 1;
+        let mut at = start;
+        let mut ends = Vec::new();
+        for _ in 0..3 {
+            let data = [DataRange::new(at, 1 << 20)];
+            let view = View::fresh(Time::from_secs(1), &subflows, &data);
+            let Some((0, _, end)) = assigned(&scheduler.decide(&view)) else { panic!("{at}") };
+            assert_eq!(end % 32_728, 0);
+            ends.push(end - start);
+            at = end;
+        }
+        assert_eq!(ends[1], SEND_BURST - 1);
+        assert_eq!(scheduler.last, None);
     }
 }

@@ -218,6 +218,8 @@ pub struct View<'a> {
     pub written: u64,
     /// Number of expirations of the data-level retransmission timer.
     pub data_timeouts: u64,
+    /// True if new data may be assigned up to `window_end` inside a segment: `fill-window`.
+    pub fills_window: bool,
     /// True if the congestion windows of the subflows are coupled.
     pub coupled: bool,
     /// The congestion control, for schedulers that predict the growth of a window; `None` in the views of
@@ -245,6 +247,7 @@ impl<'a> View<'a> {
             send_buffer_full: false,
             written: unassigned.last().map_or(0, |range| range.end),
             data_timeouts: 0,
+            fills_window: false,
             coupled: false,
             congestion: None,
         }
@@ -351,7 +354,7 @@ pub enum Rule {
     FasterToWait,
     /// The slow subflow pauses. Scores: the bytes that would arrive out of order, and the buffer for them.
     NoBuffer,
-    /// A packet that probes a paused subflow.
+    /// A packet that probes a paused subflow. Scores: its guard time in seconds, and the number of its pauses.
     PathProbe,
     /// The RTT of the subflow exceeds the configured limit.
     TooSlow,

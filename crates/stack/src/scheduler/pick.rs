@@ -125,10 +125,15 @@ impl Chunk {
     }
 
     /// Returns a prefix of at most `limit` bytes, within the receive window of `subflow`, that may end inside
-    /// a segment: the rest is queued after it, on this subflow or on another.
+    /// a segment: the rest is queued after it, on this subflow or on another. If it `fills` the window, also
+    /// where the window ends.
     #[inline]
-    pub(super) fn piece_on(&self, subflow: &SubflowView, limit: u64) -> Option<DataRange> {
+    pub(super) fn piece_on(&self, subflow: &SubflowView, limit: u64, fills: bool) -> Option<DataRange> {
         let len = self.range.len().min(limit);
+        if fills {
+            let len = len.min(subflow.window_room);
+            return (len > 0).then_some(DataRange::new(self.range.start, self.range.start + len));
+        }
         if len <= subflow.window_room && !(self.cut && len == self.range.len()) {
             return Some(DataRange::new(self.range.start, self.range.start + len));
         }

@@ -146,6 +146,8 @@ pub(crate) struct Subflow {
     pace_at: Time,
     max_in_flight: u64,
     usage_seq: u64,
+    /// The end of the last new segment of less than the MSS, as an offset.
+    short_end: u64,
     rtt: RttEstimator,
     rate: RateEstimator,
     recovery: Recovery,
@@ -209,6 +211,7 @@ impl Subflow {
             cwnd_limited: false,
             max_in_flight: 0,
             usage_seq: 0,
+            short_end: 0,
             // The first byte has offset 1: an acknowledgement of nothing starts no round trip.
             round_end: 2,
             round_sent: 0,

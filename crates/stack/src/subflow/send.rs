@@ -143,6 +143,21 @@ impl Subflow {
         self.counters.bytes_sent += len;
     }
 
+    /// Returns the number of the `len` bytes at the front of the queue that may be sent now: a short segment at
+    /// the end of the queue waits while another one is unacknowledged (`tcp_nagle_check` and
+    /// `tcp_minshall_check` in net/ipv4/tcp_output.c of Linux).
+    #[inline]
+    pub(crate) fn without_short_end(&self, len: u64) -> u64 {
+        let waits = len == self.queued && self.short_end > self.board.una();
+        if waits { len - len % u64::from(self.mss) } else { len }
+    }
+
+    /// Records that new data is sent up to the offset `end`, the last segment being a short one.
+    #[inline]
+    pub(crate) fn note_short_end(&mut self, end: u64) {
+        self.short_end = end;
+    }
+
     /// Records a segment that is sent for the first time.
     #[inline(always)]
     pub(crate) fn record_sent(&mut self, now: Time, mut record: Sent) {

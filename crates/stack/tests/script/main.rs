@@ -16,6 +16,7 @@ mod half_close;
 mod handshake;
 mod hold;
 mod join;
+mod nagle;
 mod pacing;
 mod path_mtu;
 mod placed;
