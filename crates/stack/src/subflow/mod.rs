@@ -1,6 +1,6 @@
 //! A subflow: one TCP (RFC 9293) that carries a part of a connection's stream.
 //!
-//! Its fields are private. Steps of the protocol are one call each, with an answer: `receive.rs` accepts a
+//! Its fields are private. Reception is one call for each step, with an answer: `receive.rs` accepts a
 //! received segment, `acknowledge.rs` processes its acknowledgement, `timers.rs` the expired timers, whose
 //! deadlines are in `timer_table.rs`; `send.rs` transmits, `header.rs` writes headers and signals. `fast.rs` has
 //! the fast paths of these.
