@@ -13,9 +13,10 @@
 //!    every segment, `depart.rs` updates the state after a transmission.
 //! 4. The ends: `close.rs` (the local stream, and the application's request), `keepalive.rs`,
 //!    `subflow_end.rs`, `end.rs` (the connection).
-//! 5. The parts: `data_timer.rs`, `reinject.rs`, `opportunistic.rs`, `paths.rs`, `persist.rs`, `deliver.rs`,
-//!    `send_space.rs`, `negotiate.rs`, `challenge.rs`.
-//! 6. The state: this file, with the common predicates; `context.rs`, what a step lends to a part; `send_state.rs` and `recv_state.rs`, the halves of
+//! 5. The parts: `data_timer.rs`, `reinject.rs`, `opportunistic.rs`, `scatter.rs`, `paths.rs`, `persist.rs`,
+//!    `deliver.rs`, `send_space.rs`, `negotiate.rs`, `challenge.rs`.
+//! 6. The state: this file, with the common predicates; `context.rs`, the state that a step lends to a part;
+//!    `send_state.rs` and `recv_state.rs`, the halves of
 //!    the data level; `fallback_state.rs`, `head_repair.rs`, `scheduling.rs`, `keys.rs`, `advertised.rs`,
 //!    `events.rs`, `rotation.rs` and `timer_table.rs`; and `wanted.rs`, the work left for the next poll. Each
 //!    of these structs owns its fields.
@@ -51,6 +52,7 @@ mod receive;
 mod recv_state;
 mod reinject;
 mod rotation;
+mod scatter;
 mod schedule;
 mod scheduling;
 mod send_space;
@@ -95,6 +97,7 @@ pub(crate) use recv_state::RecvState;
 
 use rotation::Rotation;
 pub(crate) use rotation::TURN;
+use scatter::Scatter;
 use scheduling::Scheduling;
 use send_state::SendState;
 use timer_table::TimerTable;
@@ -147,6 +150,7 @@ pub(crate) struct Connection {
     peer_wide: bool,
     /// Whether the functions of `fast.rs`, and of `subflow/fast.rs`, are used.
     fast_paths: FastPaths,
+    scatter: Scatter,
     scheduling: Scheduling,
     fallback: Fallback,
 
@@ -226,6 +230,7 @@ impl Connection {
             send: SendState::default(),
             recv,
             advertised: Advertised::default(),
+            scatter: Scatter::new(config.only.scatter_switch, birth.mode),
             rotation: Rotation::default(),
             events: EventQueue::default(),
             stats: ConnectionStats::default(),
