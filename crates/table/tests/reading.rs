@@ -46,12 +46,12 @@ impl Own {
 }
 
 fn cells(row: usize) -> [Own; 4] {
-    let kept = |at: usize, own: Own| if (row + at) % 3 == 0 { Own::Missing } else { own };
+    let kept = |at: usize, own: Own| if (row + at).is_multiple_of(3) { Own::Missing } else { own };
     [
         kept(0, Own::Text(format!("flow, \"{row}\""))),
         Own::Integer(-(row as i64)),
         kept(2, Own::Number(row as f64 / 3.0)),
-        kept(3, Own::Flag(row % 2 == 0)),
+        kept(3, Own::Flag(row.is_multiple_of(2))),
     ]
 }
 

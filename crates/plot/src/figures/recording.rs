@@ -5,7 +5,7 @@ use anabranch_recording::view::{Column, RunView, Stream, View};
 use super::{Contenders, conditions, distribution};
 use crate::chart::{Axis, Chart, Key, Mark, Panel, Sample, Stroke, Symbol, Unit};
 use crate::style::{self, DIM, NOTE, TEXT, WARN};
-use crate::{PlotError, Selection};
+use crate::{PlotError, Selection, ticks};
 
 const NS: f64 = 1e9;
 
@@ -358,6 +358,9 @@ impl All<'_> {
     }
 
     fn completion(&self) -> Chart {
+        if self.runs.iter().all(|run| run.flows.iter().filter(|flow| flow.own).count() < 2) {
+            return self.single();
+        }
         let curve = |run: &RunView| -> Vec<(f64, f64)> {
             let own = || run.flows.iter().filter(|flow| flow.own);
             let mut times: Vec<f64> =
@@ -374,6 +377,24 @@ impl All<'_> {
             |_| Axis::new("Flows", Unit::Percent, (0.0, 100.0)),
             curve,
         )
+    }
+
+    /// The completion times of runs with one flow each.
+    fn single(&self) -> Chart {
+        let time = |run: &RunView| Some(run.flows.iter().find(|flow| flow.own)?.fct_ns? as f64 / NS);
+        let x = Axis::up_to("Completion time", Unit::Seconds, self.runs.iter().filter_map(|run| time(run)));
+        let (one, unit) = ticks::multiple(&x);
+        let panels = self.rows(&x, |row, run| {
+            let time = time(run)?;
+            Some(vec![self.bar(row, run, time, format!("{} {unit}", rounded(time / one)))])
+        });
+        Chart { panels, keys: Vec::new(), warning: None }
+    }
+
+    /// Returns the bar of a run in its row.
+    fn bar(&self, row: usize, run: &RunView, value: f64, text: String) -> Mark {
+        let fill = self.contenders.style(&run.scheduler).map_or(TEXT, |style| style.colour).to_owned();
+        Mark::Rect { x: (0.0, value), y: (row as f64 - 0.28, row as f64 + 0.28), fill, edge: None, text }
     }
 
     /// Returns a panel for each condition with a row for each contender.
@@ -417,13 +438,17 @@ impl All<'_> {
     fn jain(&self) -> Chart {
         let x = Axis::new("Jain's index of the flows' goodput", Unit::None, (0.0, 1.0));
         let panels = self.rows(&x, |row, run| {
-            let (jain, style) = (run.jain?, self.contenders.style(&run.scheduler)?);
-            let bar = (row as f64 - 0.28, row as f64 + 0.28);
-            let text = format!("{jain:.3}");
-            Some(vec![Mark::Rect { x: (0.0, jain), y: bar, fill: style.colour.to_owned(), edge: None, text }])
+            let jain = run.jain?;
+            Some(vec![self.bar(row, run, jain, format!("{jain:.3}"))])
         });
         Chart { panels, keys: Vec::new(), warning: None }
     }
+}
+
+/// Returns a number with four digits.
+fn rounded(value: f64) -> String {
+    let whole = value.abs().max(1e-9).log10().floor() as i32 + 1;
+    format!("{value:.*}", usize::try_from(4 - whole).unwrap_or_default())
 }
 
 const EDGE: Stroke = Stroke { colour: DIM, width: 0.6, dash: &[2.5, 1.5] };
