@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use anabranch_cli::{check_explained_flow, texts};
+use anabranch_lab::compare::Options;
 use anabranch_lab::explain as lab;
-use anabranch_lab::explain::{Options, TimePart};
+use anabranch_lab::explain::{Explicable, Question, TimePart};
 use anabranch_table::{Cell, Column, Kind};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
@@ -83,7 +84,7 @@ pub(crate) fn explain(
 ) -> PyResult<Explanation> {
     let control = Arc::new(Control::default());
     let scenario = document.get().scenario(py, &contenders, &control)?;
-    lab::check(&scenario).map_err(|error| errors::scenario(py, &error))?;
+    let explicable = Explicable::new(&scenario).map_err(|error| errors::scenario(py, &error))?;
     if flow == Some(0) {
         return Err(PyIndexError::new_err("there is no flow 0: flows are counted from 1"));
     }
@@ -92,7 +93,7 @@ pub(crate) fn explain(
         failure => errors::failure(py, failure),
     })?;
     let result = work(py, &control, progress.as_ref(), |cancelled, progress| {
-        lab::explain(&scenario, &Options { jobs, cancelled, progress, flow, changes })
+        lab::explain(explicable, Question { flow, changes }, &Options::new(jobs, cancelled, progress))
     })?;
     let explanation = result.map_err(|error| errors::run(py, &error))?;
     Ok(Explanation {
