@@ -202,6 +202,7 @@ impl Connection {
         if config.ack.growth {
             // The maximum that a SYN can advertise.
             recv.begin_with(u64::from(u16::MAX));
+            recv.begin_with(config.first_window(birth.initiator));
         }
         Connection {
             id: birth.id,
