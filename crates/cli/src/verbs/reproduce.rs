@@ -301,7 +301,7 @@ fn listed(papers: &[Paper], selected: &dyn Fn(&Paper, &Claim) -> bool, recorded:
 }
 
 /// Returns the verdicts as text, with a line for each claim if `names` or if there are few.
-pub fn text(papers: &[Paper], findings: &[Finding], names: bool) -> String {
+pub(crate) fn text(papers: &[Paper], findings: &[Finding], names: bool) -> String {
     match findings {
         [finding] => details(finding),
         _ => {
