@@ -79,6 +79,7 @@ def explain(
 def reproduce_claims(
     paper: str | None,
     *,
+    from_: str | os.PathLike[str] | None,
     figure: str | None,
     table: str | None,
     claim: Sequence[str],

@@ -158,15 +158,26 @@ class Stream:
         self._paths = self._names()
 
     def _names(self) -> dict[object, str]:
-        """Return the name of the path of each subflow."""
+        """Return the name of the path of each subflow: that of the interface of the client."""
+        run, subflows = self.run, self.run.subflows
+        # In a network of other form interfaces are no paths.
+        if not {f"{path}.{self.direction}" for path in run.paths} <= {str(link) for link in run.queues.column("link")}:
+            return {}
         end = "client" if self.direction == "up" else "server"
-        subflows = self.run.subflows
+        interfaces: dict[tuple[object, object], object] = {}
+        own: list[tuple[object, tuple[object, object]]] = []
+        columns = (subflows.column(name) for name in ("flow", "end", "subflow", "local", "remote", "interface"))
+        for flow, at, subflow, local, remote, interface in zip(*columns, strict=True):
+            if flow == self.flow and at == "client":
+                interfaces[local, remote] = interface
+            if flow == self.flow and at == end:
+                own.append((subflow, (local, remote) if end == "client" else (remote, local)))
         names: dict[object, str] = {}
-        columns = (subflows.column(name) for name in ("flow", "end", "subflow", "interface"))
-        for flow, at, subflow, interface in zip(*columns, strict=True):
-            if flow == self.flow and at == end and isinstance(interface, int) and interface < len(self.run.paths):
+        for subflow, addresses in own:
+            at = interfaces.get(addresses)
+            if isinstance(at, int) and at < len(run.paths):
                 # An ended subflow may give its number to another.
-                names.setdefault(subflow, self.run.paths[interface])
+                names.setdefault(subflow, run.paths[at])
         return names
 
     def label(self, subflow: object) -> str:

@@ -72,9 +72,10 @@ class Units:
         one = self.expected_s(1)
         if one is None:
             return [self._rest.pop(0 if len(self._rest) % 2 == 0 else -1)]
-        # A quarter of the share of each thread, so that units become smaller towards the end.
+        # A quarter of the share of each thread, so that units become smaller towards the end, down to a tenth.
         share = len(self._rest) // (4 * max(1, threads))
-        size = max(1, min(_MOST_POINTS, share, int(UNIT_S / max(one, 1e-9))))
+        whole = UNIT_S / max(one, 1e-9)
+        size = max(1, min(_MOST_POINTS, max(share, int(whole / 10)), int(whole), len(self._rest)))
         step = max(1, len(self._rest) // size)
         unit = self._rest[::step][:size]
         chosen = set(unit)
@@ -107,8 +108,14 @@ def run(
         tasks[task] = (unit, time.monotonic())
         task.add_done_callback(ended.put)
 
+    known, looked = 0, -_LOOK_S
+
     def fill() -> None:
-        threads = max(1, sum(client.nthreads().values()))
+        nonlocal known, looked
+        if time.monotonic() - looked >= _LOOK_S:
+            # A call to the scheduler, which costs as much as a unit.
+            known, looked = sum(client.nthreads().values()), time.monotonic()
+        threads = max(1, known)
         while units and len(tasks) < _AHEAD * threads:
             submit(units.next(threads))
         if not units and len(tasks) < threads:

@@ -24,18 +24,18 @@ __all__ = ["Explanation", "explain"]
 COLORS = {
     "handshake": "#56b4e9",
     "application": "#bbbbbb",
-    "send buffer": "#f0e442",
-    "receive window": "#cc79a7",
-    "congestion window": "#e69f00",
+    "send_buffer": "#f0e442",
+    "receive_window": "#cc79a7",
+    "congestion_window": "#e69f00",
     "pacing": "#999933",
     "scheduler": "#882255",
     "queueing": "#d55e00",
     "serialisation": "#0072b2",
     "propagation": "#009e73",
     "retransmission": "#aa0000",
-    "head-of-line": "#332288",
+    "head_of_line": "#332288",
 }
-"""The colour of each cause."""
+"""The colour of each cause; the names are those of ``anabranch explain --json``."""
 
 
 class Explanation:
@@ -101,7 +101,7 @@ class Explanation:
                 width = 100 * part.mean_s / longest
                 if width >= 0.05:
                     seen.add(part.cause)
-                    title = f"{part.cause}: {1e3 * part.mean_s:.3g} ms, {part.share_pct:.0f} %"
+                    title = f"{part.cause.replace('_', ' ')}: {1e3 * part.mean_s:.3g} ms, {part.share_pct:.0f} %"
                     style = f"display:inline-block;height:1.2em;width:{width:.2f}%;background:{COLORS[part.cause]}"
                     bar += f"<span title='{title}' style='{style}'></span>"
             mean = f"{1e3 * sum(part.mean_s for part in self.parts(row)):.4g} ms"
@@ -110,7 +110,9 @@ class Explanation:
                 f"<td style='width:60%;text-align:left;white-space:nowrap'>{bar}</td></tr>"
             )
         shown = ((cause, color) for cause, color in COLORS.items() if cause in seen)
-        legend = " ".join(f"<span style='color:{color}'>&#9632;</span>&nbsp;{cause}" for cause, color in shown)
+        legend = " ".join(
+            f"<span style='color:{color}'>&#9632;</span>&nbsp;{cause.replace('_', ' ')}" for cause, color in shown
+        )
         sentences = "".join(f"<li>{html.escape(row.sentence)}</li>" for row in self.rows)
         return f"<div><table style='width:100%'>{''.join(lines)}</table><p>{legend}</p><ul>{sentences}</ul></div>"
 
@@ -138,7 +140,7 @@ def explain(
     >>> paths = [anabranch.Path("50 Mbit/s", "20 ms"), anabranch.Path("20 Mbit/s", "80 ms")]
     >>> result = anabranch.explain(paths, size="1 MB", runs=2, schedulers=["tcp", "linux"], changes=False)
     >>> result.row("linux").excess.cause
-    'head-of-line'
+    'head_of_line'
     >>> row = result.row("tcp")
     >>> sum(part.sum_ns for part in row.parts) == row.total_ns
     True

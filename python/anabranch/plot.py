@@ -174,7 +174,7 @@ class ExplanationPlots(_Plots[charts.ExplanationCharts]):
         for cause, color in COLORS.items():
             widths = [1e3 * sum(part.mean_s for part in result.parts(row) if part.cause == cause) for row in rows]
             if any(widths):
-                drawn.barh(range(len(rows)), widths, left=ends, color=color, label=cause)
+                drawn.barh(range(len(rows)), widths, left=ends, color=color, label=cause.replace("_", " "))
             ends = [end + width for end, width in zip(ends, widths, strict=True)]
         drawn.set_yticks(range(len(rows)), [row.scheduler for row in rows])
         drawn.invert_yaxis()
@@ -241,7 +241,7 @@ class RecordingPlots(_Plots[charts.RecordingCharts]):
         """Draw the data-level time-sequence graph of a flow, over all its subflows.
 
         A segment is a vertical line in the colour of its subflow; a retransmission has a red dot, a reinjection a black
-        cross. The lower staircase is the DATA_ACK, the upper one the right edge of the peer's window, if it is near.
+        cross. The lower staircase is the DATA_ACK, the upper one the right edge of the peer's window.
         ``scheduler`` and ``condition`` choose a run, ``direction`` is that of the flow's data unless given.
 
         >>> import anabranch
@@ -250,7 +250,7 @@ class RecordingPlots(_Plots[charts.RecordingCharts]):
         >>> result = anabranch.run(paths, size="200 KB", schedulers=["min_rtt"], record=True)
         >>> axes = result.plot.time_sequence()
         >>> [text.get_text() for text in axes.get_legend().get_texts()]
-        ['subflow 0, wifi', 'subflow 1, lte', 'DATA_ACK']
+        ['subflow 0, wifi', 'subflow 1, lte', 'DATA_ACK', 'window edge']
         """
         stream = _plotting.Stream(self._result.run(scheduler, condition), flow, direction)
         title, subflows, segments, acked, edges = stream.sequence()
@@ -273,9 +273,8 @@ class RecordingPlots(_Plots[charts.RecordingCharts]):
         if edges and top:
             drawn.set_ylim(0, 1.1 * top)
             times, offsets = zip(*edges, strict=True)
-            if min(offsets) / megabyte < 1.1 * top:
-                places = [offset / megabyte for offset in offsets]
-                drawn.step(times, places, where="post", color="goldenrod", linewidth=0.8, label="window edge")
+            places = [offset / megabyte for offset in offsets]
+            drawn.step(times, places, where="post", color="goldenrod", linewidth=0.8, label="window edge")
         drawn.set_xlabel("time, s")
         drawn.set_ylabel("data sequence, MB")
         drawn.set_title(title)

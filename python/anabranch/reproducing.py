@@ -92,6 +92,7 @@ def reproduce(
     paper: str | None = None,
     /,
     *,
+    from_: str | os.PathLike[str] | None = None,
     figure: str | None = None,
     table: str | None = None,
     claim: str | Sequence[str] = (),
@@ -107,11 +108,12 @@ def reproduce(
 ) -> Reproduction:
     """Judge the claims of published papers by simulation, as ``anabranch reproduce`` does.
 
-    ``paper`` is ``dmptcp``, ``cp``, ``stms`` or ``coupled``, ``figure`` and ``table`` are its own, such as ``14a``, and
-    ``claim`` is one or several such as ``D18``. Without any of them, ``quick`` or ``full`` the recorded verdicts are
-    returned. ``quick`` judges the claims that are most likely to change with the stack, with fewer runs; ``full``
-    all of them. ``plain`` tries no variants. ``out`` is the directory of the journal and the results, in which an
-    interrupted reproduction continues. docs/claims.md describes claims.
+    ``paper`` is ``dmptcp``, ``cp``, ``stms`` or ``coupled``, ``figure`` and ``table`` are its own, such as ``14a``,
+    and ``claim`` is one or several such as ``D18``. Without any of them, ``quick`` or ``full`` the recorded verdicts
+    are returned. ``quick`` judges the claims that are most likely to change with the stack, with fewer runs; ``full``
+    all of them. ``from_`` is the directory of a paper that is not built in. ``plain`` tries no variants. ``out`` is
+    the directory of the journal and the results, in which an interrupted reproduction continues. docs/claims.md
+    describes claims.
 
     >>> import anabranch
     >>> anabranch.reproduce("dmptcp", claim="D18").data[0]["status"] in {"holds", "variant", "fails", "undecided"}
@@ -119,8 +121,26 @@ def reproduce(
     >>> anabranch.reproduce(list=True).finding("D18").figure
     'Figure 14a'
     """
-    given = {"figure": figure, "table": table, "quick": quick, "full": full, "list": list, "seed": seed}
-    _contradict(given, ("figure", "table"), ("quick", "full"), ("list", "quick"), ("list", "full"), ("list", "seed"))
+    given = {
+        "paper": paper,
+        "from_": from_,
+        "figure": figure,
+        "table": table,
+        "quick": quick,
+        "full": full,
+        "list": list,
+        "seed": seed,
+    }
+    _contradict(
+        given,
+        ("figure", "table"),
+        ("quick", "full"),
+        ("list", "quick"),
+        ("list", "full"),
+        ("list", "seed"),
+        ("from_", "paper"),
+        ("from_", "list"),
+    )
     if any_build and out is None:
         message = "`any_build` is about the measurements in a directory; give `out`"
         raise ScenarioError(message)
@@ -130,6 +150,7 @@ def reproduce(
     with _progress.bar(progress, "measurements") as update:
         inner = _anabranch.reproduce_claims(
             paper,
+            from_=None if from_ is None else str(pathlib.Path(from_)),
             figure=figure,
             table=table,
             claim=[claim] if isinstance(claim, str) else [*claim],

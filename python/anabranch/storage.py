@@ -26,6 +26,7 @@ __all__ = ["Local", "Remote", "opened"]
 
 _UNITS = "units"
 _JOURNAL = "journal.ndjson"
+_HEADER = "header.json"
 
 
 class Local:
@@ -61,9 +62,13 @@ class Remote(Local):
             self._files.invalidate_cache()
             for path in self._list(self._root):
                 name = path.rsplit("/", 1)[-1]
-                # The journal is made again from the units.
+                # The journal is made again from its first line, which identifies the sweep, and the units.
                 if name not in {_UNITS, _JOURNAL}:
                     (self._directory / name).write_bytes(self._files.cat_file(path))
+            self._stored = self._list(f"{self._root}/{_UNITS}")
+            if any(path.endswith(f"/{_HEADER}") for path in self._stored):
+                header = self._files.cat_file(f"{self._root}/{_UNITS}/{_HEADER}")
+                (self._directory / _JOURNAL).write_bytes(header)
 
     @contextlib.contextmanager
     def _errors(self, what: str) -> Iterator[None]:
@@ -87,8 +92,11 @@ class Remote(Local):
 
     def restore(self, sweep: _anabranch.Sweep) -> None:
         """Add the points of the stored units."""
+        if not self._stored:
+            with (self._directory / _JOURNAL).open("rb") as journal:
+                self._put(f"{_UNITS}/{_HEADER}", journal.readline())
         with self._errors("read"):
-            for path in self._list(f"{self._root}/{_UNITS}"):
+            for path in self._stored:
                 if path.endswith(".ndjson"):
                     for line in self._files.cat_file(path).decode().splitlines():
                         sweep.add(line)

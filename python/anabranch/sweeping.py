@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from anabranch import _anabranch, _progress, _toml, scenario, storage
 from anabranch._anabranch import Table
-from anabranch.exceptions import ScenarioError
+from anabranch.exceptions import ScenarioError, SweepError
 from anabranch.records import Standing, record
 
 if TYPE_CHECKING:
@@ -220,7 +220,10 @@ def sweep(
         message = f"{jobs} is no number of threads"
         raise ValueError(message)
     with storage.opened(output) as (directory, store):
-        inner = _anabranch.Sweep(plan._inner, directory, format)
+        try:
+            inner = _anabranch.Sweep(plan._inner, directory, format)
+        except SweepError as error:
+            raise SweepError(str(error).replace(directory, os.fspath(output or directory))) from None
         store.restore(inner)
         with _progress.bar(progress, "points") as update:
             try:

@@ -31,7 +31,7 @@ def flows(result: anabranch.Comparison, scheduler: str) -> pl.DataFrame:
 
 
 def test_newreno_in_python_is_newreno_in_rust() -> None:
-    schedulers = ["tcp", {"scheduler": "min_rtt", "name": "rust", "congestion": "newreno"}]
+    schedulers: list[Any] = ["tcp", {"scheduler": "min_rtt", "name": "rust", "congestion": "newreno"}]
     own = {"scheduler": "min_rtt", "name": "python", "congestion": Reno}
     result = anabranch.compare(PATHS, schedulers=[*schedulers, own], size="1 MB", runs=4)
     assert result.row("python").congestion == "own"
@@ -172,7 +172,7 @@ def test_mistakes_are_errors() -> None:
         Scenario(PATHS, schedulers=[Reno])  # type: ignore[list-item]
     with pytest.raises(anabranch.ScenarioError, match="belongs to a contender"):
         Scenario(PATHS, congestion=Reno)  # type: ignore[arg-type]
-    with pytest.raises(anabranch.ScenarioError, match="cannot|can be imported"):
+    with pytest.raises(anabranch.ScenarioError, match="no class that can be imported"):
         Scenario(PATHS, schedulers=["no_such_module:Rule"])
     with pytest.raises(anabranch.ScenarioError, match="neither a subclass"):
         Scenario(PATHS, schedulers=["pathlib:PurePath"])

@@ -15,6 +15,7 @@ import pytest
 
 import anabranch
 from anabranch import records
+from anabranch.explaining import COLORS
 
 mpl.use("Agg")
 
@@ -61,16 +62,22 @@ def test_the_records_of_an_explanation_have_every_key(explained: anabranch.Expla
 
 def test_the_parts_add_up_in_the_table_and_in_the_plot(explained: anabranch.Explanation) -> None:
     frame = pl.DataFrame(explained)
-    sums = dict(frame.group_by("scheduler").agg(pl.col("mean_s").sum()).iter_rows())
     for row in explained.rows:
-        assert sums[row.scheduler] == pytest.approx(row.mean_s)
+        own = frame.filter(pl.col("scheduler") == row.scheduler, pl.col("condition") == row.condition)
+        assert own["mean_s"].sum() == pytest.approx(row.mean_s)
         assert sum(part.sum_ns or 0 for part in row.parts) == row.total_ns
-    axes = explained.plot.parts()
-    ends = {round(bar.get_x() + bar.get_width(), 6) for bars in axes.containers for bar in bars}  # type: ignore[attr-defined]
-    assert all(any(end == pytest.approx(1e3 * (row.mean_s or 0)) for end in ends) for row in explained.rows)
+    condition = explained.rows[-1].condition
+    axes = explained.plot.parts(condition=condition)
+    ends = {round(bar.get_x() + bar.get_width(), 6) for bars in axes.containers for bar in bars}
+    assert all(
+        any(end == pytest.approx(1e3 * (row.mean_s or 0)) for end in ends)
+        for row in explained.rows
+        if row.condition == condition
+    )
     html = explained._repr_html_()
+    assert set(frame["cause"]) == set(COLORS)
     assert all(cause in html for cause in ("serialisation", "propagation"))
-    assert html.count("<tr>") == 2
+    assert html.count("<tr>") == len(explained.rows)
 
 
 def test_mistakes_in_an_explanation_are_errors() -> None:
@@ -142,6 +149,7 @@ def test_a_plot_has_a_line_for_each_judgement(judged: anabranch.Reproduction) ->
         ({"quick": True, "full": True}, "contradict"),
         ({"figure": "1", "table": "1"}, "contradict"),
         ({"list": True, "seed": 3}, "contradict"),
+        ({"from_": "."}, "contradict"),
         ({"any_build": True}, "give `out`"),
         ({"claim": "D999"}, "no claim `D999`"),
         ({"figure": "99"}, "no claim fits"),

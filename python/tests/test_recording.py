@@ -20,8 +20,8 @@ from anabranch.recording import TABLES
 mpl.use("Agg")
 
 PATHS = [
-    Path("20 Mbit/s", "20 ms", name="wifi"),
-    Path("10 Mbit/s", "40 ms", name="lte", loss="2%"),
+    Path("20 Mbit/s", "20 ms", name="wifi", loss="2%"),
+    Path("10 Mbit/s", "40 ms", name="lte", loss="4%"),
 ]
 
 
@@ -82,7 +82,7 @@ def test_a_time_sequence_graph_has_every_segment(result: anabranch.Run) -> None:
     assert [one.get_label() for one in drawn] == ["subflow 0, wifi", "subflow 1, lte"]
     for wrong in ({"flow": 7}, {"direction": "left"}):
         with pytest.raises(ValueError, match="there is no"):
-            result.plot.time_sequence(**wrong)  # type: ignore[arg-type]
+            result.plot.time_sequence(**wrong)
     plt.close("all")
 
 

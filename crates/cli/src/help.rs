@@ -11,11 +11,14 @@ use crate::terminal::{self, Color, paint};
 
 /// The verbs by their purpose, in the order of the help.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Simulate", &["compare", "advise", "explain", "run", "sweep", "report", "plot", "reproduce", "check", "list"]),
+    (
+        "Simulate",
+        &["compare", "advise", "explain", "run", "sweep", "report", "plot", "reproduce", "check", "list"],
+    ),
     ("Look inside DMPTCP", &["model", "select"]),
     ("Real packets", &["serve", "get", "bench", "tun", "doctor"]),
     ("Emulate in real time", &["emulate", "validate"]),
-    ("Set up", &["generate"]),
+    ("Set up", &["schema", "generate"]),
 ];
 const HEADING: Style = Style::new().bold().underline();
 const NAME: Style = Style::new().bold();

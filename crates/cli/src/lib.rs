@@ -70,6 +70,7 @@ enum Verb {
     List(verbs::list::Args),
     Model(verbs::model::Args),
     Select(verbs::select::Args),
+    Schema(verbs::schema::Args),
     Generate(verbs::generate::Args),
     Serve(verbs::serve::Args),
     Get(verbs::get::Args),
@@ -97,6 +98,7 @@ impl Verb {
             Verb::Model(args) => Some(&args.show.to),
             Verb::Select(args) => Some(&args.show.to),
             Verb::Bench(args) => Some(&args.to),
+            Verb::Schema(args) => Some(&args.to),
             // The result of `get` is the downloaded file.
             Verb::Serve(_) | Verb::Get(_) => None,
             // It has a directory for them.
@@ -128,6 +130,7 @@ impl Verb {
             Verb::List(args) => verbs::list::run(args),
             Verb::Model(args) => verbs::model::run(args),
             Verb::Select(args) => verbs::select::run(args),
+            Verb::Schema(args) => verbs::schema::run(args),
             Verb::Generate(args) => verbs::generate::run(args),
             Verb::Serve(args) => verbs::serve::run(args),
             Verb::Get(args) => verbs::get::run(args),

@@ -17,7 +17,7 @@ use crate::{output, provenance};
 pub(crate) struct Record {
     /// Records the runs in the new directory DIR: flows, subflows, windows, queues, events of the data and
     /// decisions of the scheduler as tables, and run.json (docs/recording.md)
-    #[arg(long, value_name = "DIR", conflicts_with = "pcap")]
+    #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
     /// The format of the tables: parquet, csv or ndjson
     #[arg(long, value_name = "FORMAT", default_value = "parquet", value_parser = format, requires = "record")]

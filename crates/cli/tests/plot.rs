@@ -26,7 +26,7 @@ fn record(directory: &Path, name: &str, more: &[&str]) {
         "--path",
         "20Mbit/s,20ms,name=wifi",
         "--path",
-        "10Mbit/s,40ms,name=lte,loss=1%",
+        "10Mbit/s,40ms,name=lte,loss=5%",
         "--size",
         "200KB",
         "--schedulers",
@@ -93,7 +93,8 @@ fn figures_of_comparisons_explanations_and_sweeps_name_their_contenders_and_unit
     let run = |verb: &str, more: &[&str]| success(directory, &[&[verb][..], &common, more].concat());
     run("compare", &["--samples", "c.csv", "--json", "-o", "c.json"]);
     run("explain", &["--json", "-o", "e.json"]);
-    run("sweep", &["--vary", "path.1.rate=5,20 Mbit/s", "--vary", "path.2.rtt=20ms,60ms", "-o", "s"]);
+    let vary = ["--vary", "path.1.rate=5Mbit/s,20Mbit/s", "--vary", "path.2.rtt=20ms,60ms"];
+    success(directory, &[&["sweep", "two-paths", "--runs", "2", "-o", "s"][..], &vary].concat());
     let cases: [(&[&str], &str, &[&str]); 9] = [
         (&["c.json"], "difference", &["min_rtt", "Completion time against tcp (%)"]),
         (&["c.json", "c.csv"], "completion", &["min_rtt", "Completion time (ms)"]),
@@ -125,7 +126,7 @@ fn a_selection_keeps_the_colour_of_a_contender_and_the_range_of_time() {
     };
     let one = plot(&["--schedulers", "min_rtt", "--from", "50ms", "--to", "100ms", "--width", "page"]);
     assert!(one.contains("#0072B2") && !texts(&one).contains(&"tcp"));
-    assert!(texts(&one).contains(&"60") && !texts(&one).contains(&"20"));
+    assert!(texts(&one).contains(&"60") && !texts(&one).contains(&"120"));
     assert!(one.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"515.5pt\""), "{}", &one[..90]);
     assert!(plot(&["--font", "Times", "--font-size", "9"]).contains("font-family=\"Times\" font-size=\"9\""));
 }
@@ -154,7 +155,9 @@ fn an_interrupted_recording_is_marked_in_the_figure() {
     let place = tempfile::tempdir().unwrap();
     record(place.path(), "r", &[]);
     let state = read(place.path(), "r/run.json");
-    let state = state.replacen("\"complete\": true", "\"complete\": false", 1).replace("\"reason\": null", "\"reason\": \"Ctrl-C\"");
+    let state = state
+        .replacen("\"complete\": true", "\"complete\": false", 1)
+        .replace("\"reason\": null", "\"reason\": \"Ctrl-C\"");
     std::fs::write(place.path().join("r/run.json"), state).unwrap();
     success(place.path(), &["plot", "r", "--figure", "cwnd", "-o", "f.svg"]);
     assert!(read(place.path(), "f.svg").contains("Partial: this recording was interrupted (Ctrl-C)."));
@@ -171,20 +174,45 @@ fn faults_are_named_with_their_place_and_the_mend() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path();
     record(directory, "r", &["--record-format", "csv"]);
-    refused(directory, &["r", "--figure", "causes", "-o", "f.svg"], "only of an explanation; it has sequence, cwnd");
+    refused(
+        directory,
+        &["r", "--figure", "causes", "-o", "f.svg"],
+        "only of an explanation; it has sequence, cwnd",
+    );
     refused(directory, &["r", "--figure", "cwnd", "-o", "f.jpg"], "must end in .svg, .png or .pdf");
     refused(directory, &["r", "--figure", "cwnd", "-o", "no/f.svg"], "cannot write no/f.svg");
-    refused(directory, &["r", "--figure", "cwnd", "--schedulers", "ecf", "-o", "f.svg"], "there are min_rtt, tcp");
-    refused(directory, &["r", "--figure", "cwnd", "--flow", "2", "-o", "f.svg"], "there is no flow 2; the runs have 1");
-    refused(directory, &["r", "--figure", "cwnd", "--x", "size", "-o", "f.svg"], "--x is for figures of a sweep");
-    refused(directory, &["r", "--figure", "cwnd", "--from", "2s", "--to", "1s", "-o", "f.svg"], "--from must be before");
+    refused(
+        directory,
+        &["r", "--figure", "cwnd", "--schedulers", "ecf", "-o", "f.svg"],
+        "there are min_rtt, tcp",
+    );
+    refused(
+        directory,
+        &["r", "--figure", "cwnd", "--flow", "2", "-o", "f.svg"],
+        "there is no flow 2; the runs have 1",
+    );
+    refused(
+        directory,
+        &["r", "--figure", "cwnd", "--x", "size", "-o", "f.svg"],
+        "--x is for figures of a sweep",
+    );
+    refused(
+        directory,
+        &["r", "--figure", "cwnd", "--from", "2s", "--to", "1s", "-o", "f.svg"],
+        "--from must be before",
+    );
     refused(directory, &["r", "--figure", "jain", "-o", "f.svg"], "nothing to show");
     refused(directory, &["nothing", "--figure", "cwnd", "-o", "f.svg"], "nothing: cannot read it");
-    refused(directory, &[".", "--figure", "cwnd", "-o", "f.svg"], "the directory of neither a sweep nor a recording");
+    refused(
+        directory,
+        &[".", "--figure", "cwnd", "-o", "f.svg"],
+        "the directory of neither a sweep nor a recording",
+    );
     std::fs::remove_file(directory.join("r/tcp/queues.csv")).unwrap();
     refused(directory, &["r", "--figure", "cwnd", "-o", "f.svg"], "r/tcp/queues.csv: cannot read it");
     let events = directory.join("r/min_rtt/events.csv");
-    let damaged = read(directory, "r/min_rtt/events.csv").replacen(",up,", ",up,x", 1).replacen("t_ns", "time", 1);
+    let damaged =
+        read(directory, "r/min_rtt/events.csv").replacen(",up,", ",up,x", 1).replacen("t_ns", "time", 1);
     std::fs::write(&events, damaged).unwrap();
     refused(directory, &["r", "--figure", "cwnd", "-o", "f.svg"], "it has no column `t_ns`");
     assert!(!directory.join("f.svg").exists());

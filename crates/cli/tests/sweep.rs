@@ -151,7 +151,8 @@ fn values_on_the_command_line_are_a_plan() {
     let text = success(sweep(place.path(), &words));
     assert!(text.contains("4 points, grid"), "{text}");
     let json = success(sweep(place.path(), &[&words[..], &["--json"]].concat()));
+    assert_eq!(json.matches("\"points\"").count(), 1, "{json}");
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(json["points"], 4);
+    assert_eq!((&json["points"], &json["points_done"]), (&4.into(), &4.into()));
     assert_eq!(json["contenders"][0]["scheduler"], "tcp");
 }

@@ -583,7 +583,7 @@ pub fn single_runs(
     single_runs_recorded(scenario, options, run, None)
 }
 
-/// Does the same as [`single_runs`], and records the events of the runs; they are not captured then.
+/// Does the same as [`single_runs`], and records the events of the runs.
 ///
 /// # Errors
 /// If a run cannot be made or recorded, or it was cancelled.
@@ -618,7 +618,7 @@ pub fn single_runs_recorded(
         Ok(())
     };
     let one = |job: &Job| match recording {
-        Some(recording) => prepared[job.condition].run_recorded(job, options.cancelled, recording),
+        Some(recording) => prepared[job.condition].run_recorded(job, options, recording),
         None => prepared[job.condition].run_job(job, options),
     };
     let mut results = simulate_by(&one, &jobs, options, &mut cost, &mut keep)?;

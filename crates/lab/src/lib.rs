@@ -31,6 +31,7 @@ pub mod report;
 pub mod run;
 pub mod samples;
 pub mod scenario;
+pub mod schema;
 mod source;
 pub mod starts;
 pub mod stats;

@@ -61,7 +61,7 @@ pub(crate) struct Entry {
 }
 
 /// Older names of keys with the present ones. They are accepted, with a warning, until the next version.
-const RENAMED: &[(&str, &str)] = &[("luck", "loss-draws")];
+pub(crate) const RENAMED: &[(&str, &str)] = &[("luck", "loss-draws")];
 
 /// Returns a key with `-` for `_`, and with its present name.
 pub(crate) fn present(key: &str) -> String {

@@ -108,7 +108,14 @@ pub(crate) enum Mark {
     /// `slot.1` series are drawn side by side, so that none hides another.
     Segments { bars: Vec<(f64, f64, f64)>, stroke: Stroke, slot: (usize, usize) },
     /// Symbols, hollow if `hollow` is true.
-    Points { points: Vec<(f64, f64)>, symbol: Symbol, colour: &'static str, size: f64, hollow: bool, opacity: f64 },
+    Points {
+        points: Vec<(f64, f64)>,
+        symbol: Symbol,
+        colour: &'static str,
+        size: f64,
+        hollow: bool,
+        opacity: f64,
+    },
     /// An interval between two points of the same x or y, with caps.
     Interval { from: (f64, f64), to: (f64, f64), stroke: Stroke },
     /// A rectangle, with a text in it.

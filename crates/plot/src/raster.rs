@@ -34,7 +34,10 @@ fn tree(svg: &str, families: &str) -> Result<Tree, RasterError> {
     };
     let any = fonts.faces().find_map(|face| face.families.first()).map(|(name, _)| name.clone());
     let family = names.iter().copied().find(is_there).map(str::to_owned).or(any).ok_or_else(|| {
-        RasterError("this machine has no fonts; install some (Debian: apt install fonts-dejavu-core), or write SVG".to_owned())
+        RasterError(
+            "this machine has no fonts; install some (Debian: apt install fonts-dejavu-core), or write SVG"
+                .to_owned(),
+        )
     })?;
     fonts.set_sans_serif_family(&family);
     fonts.set_serif_family(&family);

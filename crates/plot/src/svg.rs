@@ -83,7 +83,8 @@ fn pt(value: f64) -> String {
 
 fn stroke(of: &Stroke) -> String {
     let dash: Vec<String> = of.dash.iter().map(|part| pt(*part)).collect();
-    let dash = if dash.is_empty() { String::new() } else { format!(" stroke-dasharray=\"{}\"", dash.join(" ")) };
+    let dash =
+        if dash.is_empty() { String::new() } else { format!(" stroke-dasharray=\"{}\"", dash.join(" ")) };
     format!("stroke=\"{}\" stroke-width=\"{}\"{dash}", of.colour, pt(of.width))
 }
 
@@ -134,7 +135,8 @@ pub(crate) fn draw(chart: &Chart, page: &Page) -> String {
     // Panels beside each other where the page has space for them.
     let columns = if chart.panels.len() > 1 && page.width >= 380.0 { 2 } else { 1 };
     let width = (page.width - 2.0 * margin - gap * (columns - 1) as f64) / columns as f64;
-    let laid: Vec<Laid<'_>> = chart.panels.iter().map(|panel| svg.lay(panel, width, chart.panels.len())).collect();
+    let laid: Vec<Laid<'_>> =
+        chart.panels.iter().map(|panel| svg.lay(panel, width, chart.panels.len())).collect();
     for row in laid.chunks(columns) {
         let has_titles = row.iter().any(|laid| !laid.panel.title.is_empty());
         let above = size * if has_titles { 1.6 } else { 0.5 };
@@ -143,7 +145,12 @@ pub(crate) fn draw(chart: &Chart, page: &Page) -> String {
         for (at, one) in row.iter().enumerate() {
             let left = laid.iter().skip(at).step_by(columns).map(|laid| laid.left).fold(0.0, f64::max);
             let begin = margin + at as f64 * (width + gap);
-            let frame = Frame { left: begin + left, top: top + above, width: width - left - 0.8 * size, height: one.height };
+            let frame = Frame {
+                left: begin + left,
+                top: top + above,
+                width: width - left - 0.8 * size,
+                height: one.height,
+            };
             svg.panel(one, frame);
         }
         top += above + height + 2.9 * size;
@@ -184,7 +191,8 @@ impl Svg<'_> {
         let colour = if colour == TEXT { String::new() } else { format!(" fill=\"{colour}\"") };
         let more = if more.is_empty() { String::new() } else { format!(" {more}") };
         let text = escaped(text);
-        let _ = writeln!(self.out, "<text x=\"{}\" y=\"{}\"{anchor}{colour}{more}>{text}</text>", pt(x), pt(y));
+        let _ =
+            writeln!(self.out, "<text x=\"{}\" y=\"{}\"{anchor}{colour}{more}>{text}</text>", pt(x), pt(y));
     }
 
     fn line(&mut self, from: (f64, f64), to: (f64, f64), of: &Stroke) {
@@ -193,11 +201,20 @@ impl Svg<'_> {
         let _ = writeln!(self.out, "<path d=\"M{x1} {y1}L{x2} {y2}\" fill=\"none\" {stroke}/>");
     }
 
-    fn symbol(&mut self, symbol: Symbol, (x, y): (f64, f64), size: f64, colour: &str, hollow: bool, opacity: f64) {
+    fn symbol(
+        &mut self,
+        symbol: Symbol,
+        (x, y): (f64, f64),
+        size: f64,
+        colour: &str,
+        hollow: bool,
+        opacity: f64,
+    ) {
         let h = size / 2.0;
         let fill = if hollow { "#ffffff" } else { colour };
         let opacity = if opacity < 1.0 { format!(" opacity=\"{}\"", pt(opacity)) } else { String::new() };
-        let paint = format!("fill=\"{fill}\" stroke=\"{colour}\" stroke-width=\"{}\"{opacity}", pt(0.16 * size));
+        let paint =
+            format!("fill=\"{fill}\" stroke=\"{colour}\" stroke-width=\"{}\"{opacity}", pt(0.16 * size));
         let polygon = |points: &[(f64, f64)]| {
             let points: Vec<String> =
                 points.iter().map(|(dx, dy)| format!("{},{}", pt(x + dx * h), pt(y + dy * h))).collect();
@@ -245,7 +262,14 @@ impl Svg<'_> {
                 Sample::Line(stroke, symbol) => {
                     self.line((x, middle), (x + sample, middle), stroke);
                     if let Some(symbol) = symbol {
-                        self.symbol(*symbol, (x + sample / 2.0, middle), 0.65 * size, stroke.colour, false, 1.0);
+                        self.symbol(
+                            *symbol,
+                            (x + sample / 2.0, middle),
+                            0.65 * size,
+                            stroke.colour,
+                            false,
+                            1.0,
+                        );
                     }
                 }
                 Sample::Symbol(symbol, colour, hollow) => {
@@ -439,7 +463,13 @@ fn share(axis: &Axis, value: f64) -> f64 {
         _ => (value - low) / (high - low),
     };
     // Far outside is outside: paths with huge coordinates are drawn wrongly by some programs.
-    if place.is_finite() { place.clamp(-2.0, 3.0) } else if place == f64::INFINITY { 3.0 } else { f64::NAN }
+    if place.is_finite() {
+        place.clamp(-2.0, 3.0)
+    } else if place == f64::INFINITY {
+        3.0
+    } else {
+        f64::NAN
+    }
 }
 
 /// Keeps the first, the lowest, the highest and the last of the points in each part of width `cell`.
@@ -558,7 +588,9 @@ fn segments(
 
 /// True if white text is easier to read on a colour.
 fn is_dark(fill: &str) -> bool {
-    let part = |at: usize| fill.get(at..at + 2).and_then(|hex| u8::from_str_radix(hex, 16).ok()).map_or(255.0, f64::from);
+    let part = |at: usize| {
+        fill.get(at..at + 2).and_then(|hex| u8::from_str_radix(hex, 16).ok()).map_or(255.0, f64::from)
+    };
     0.299 * part(1) + 0.587 * part(3) + 0.114 * part(5) < 140.0
 }
 
@@ -568,7 +600,8 @@ mod tests {
 
     #[test]
     fn a_line_keeps_its_extremes_however_many_points_it_has() {
-        let points = (0..100_000).map(|at| (f64::from(at) / 1000.0, if at == 50_123 { 9.0 } else { f64::from(at % 3) }));
+        let points = (0..100_000)
+            .map(|at| (f64::from(at) / 1000.0, if at == 50_123 { 9.0 } else { f64::from(at % 3) }));
         let kept = thinned(points, 0.5);
         assert!(kept.len() <= 4 * 201, "{}", kept.len());
         assert!(kept.contains(&(50.123, 9.0)) && kept.contains(&(0.0, 0.0)) && kept.contains(&(99.999, 0.0)));

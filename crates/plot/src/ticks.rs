@@ -34,9 +34,7 @@ pub(crate) fn label(axis: &Axis) -> String {
 /// Returns the ticks of an axis, at most about `most`: the values and their texts.
 pub(crate) fn ticks(axis: &Axis, most: usize) -> Vec<(f64, String)> {
     match &axis.scale {
-        Scale::Names(names) => {
-            names.iter().enumerate().map(|(at, name)| (at as f64, name.clone())).collect()
-        }
+        Scale::Names(names) => names.iter().enumerate().map(|(at, name)| (at as f64, name.clone())).collect(),
         Scale::Linear => linear(axis, most),
         Scale::Logarithmic => logarithmic(axis, most),
     }
@@ -50,7 +48,8 @@ fn linear(axis: &Axis, most: usize) -> Vec<(f64, String)> {
         return Vec::new();
     }
     let power = 10f64.powf(least.log10().floor());
-    let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|factor| factor * power).find(|step| *step >= 0.999 * least);
+    let step =
+        [1.0, 2.0, 5.0, 10.0].into_iter().map(|factor| factor * power).find(|step| *step >= 0.999 * least);
     let step = step.unwrap_or(10.0 * power);
     let decimals = usize::try_from(-(step.log10() + 1e-9).floor() as i64).unwrap_or_default();
     let first = (low / step - 1e-9).ceil() as i64;
@@ -64,10 +63,12 @@ fn logarithmic(axis: &Axis, most: usize) -> Vec<(f64, String)> {
     let (low, high) = (axis.range.0 / one, axis.range.1 / one);
     let decades = (low.log10().floor() as i32)..=(high.log10().ceil() as i32);
     for factors in [&[1.0, 2.0, 3.0, 5.0, 7.0][..], &[1.0, 2.0, 5.0], &[1.0, 3.0], &[1.0]] {
-        let all = decades.clone().flat_map(|decade| factors.iter().map(move |factor| factor * 10f64.powi(decade)));
+        let all =
+            decades.clone().flat_map(|decade| factors.iter().map(move |factor| factor * 10f64.powi(decade)));
         let inside: Vec<f64> = all.filter(|value| (0.999 * low..=1.001 * high).contains(value)).collect();
         if inside.len() <= most.max(2) {
-            let decimals = |value: f64| usize::try_from(-(value.log10() + 1e-9).floor() as i64).unwrap_or_default();
+            let decimals =
+                |value: f64| usize::try_from(-(value.log10() + 1e-9).floor() as i64).unwrap_or_default();
             return inside.into_iter().map(|value| (value * one, number(value, decimals(value)))).collect();
         }
     }

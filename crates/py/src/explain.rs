@@ -55,10 +55,11 @@ fn parts(explanation: &lab::Explanation) -> PyResult<Table> {
     for row in &explanation.rows {
         let byte = |part: &TimePart| row.bytes.iter().find(|other| other.cause == part.cause);
         for part in &row.parts {
+            let cause = serde_json::to_value(part.cause).unwrap_or_default();
             rows.push([
                 Cell::Text(&row.condition),
                 Cell::Text(&row.scheduler),
-                Cell::Text(part.cause.name()),
+                Cell::from(cause.as_str()),
                 Cell::Number(part.mean_s),
                 Cell::Number(part.share_pct),
                 Cell::from(byte(part).map(|part| part.mean_s)),

@@ -38,11 +38,12 @@ impl Reproduction {
 
 /// Judges claims, or looks up their recorded verdicts.
 #[pyfunction]
-#[pyo3(signature = (paper, *, figure, table, claim, quick, full, plain, out, any_build, list, seed, jobs, progress))]
+#[pyo3(signature = (paper, *, from_, figure, table, claim, quick, full, plain, out, any_build, list, seed, jobs, progress))]
 #[expect(clippy::too_many_arguments, reason = "these are the options of the command")]
 pub(crate) fn reproduce_claims(
     py: Python<'_>,
     paper: Option<String>,
+    from_: Option<std::path::PathBuf>,
     figure: Option<String>,
     table: Option<String>,
     claim: Vec<String>,
@@ -59,7 +60,7 @@ pub(crate) fn reproduce_claims(
     let names = paper.is_some() || list;
     let request = ReproduceRequest {
         paper,
-        from: None,
+        from: from_,
         figure,
         table,
         claim,

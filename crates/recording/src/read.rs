@@ -102,7 +102,8 @@ impl Recorded {
             )));
         }
         let format = Format::ALL.into_iter().find(|format| format.name() == stored.format);
-        let format = format.ok_or_else(|| failed(format!("it has tables in an unknown format, `{}`", stored.format)))?;
+        let format = format
+            .ok_or_else(|| failed(format!("it has tables in an unknown format, `{}`", stored.format)))?;
         Ok(Recorded { path: path.to_owned(), format, stored })
     }
 
@@ -130,7 +131,8 @@ impl Recorded {
         row: impl FnMut(&[Cell<'_>]),
     ) -> Result<(), ReadError> {
         let schema = &TABLES[table as usize];
-        let kind = |name: &str| schema.columns.iter().find(|column| column.name == name).map(|column| column.kind);
+        let kind =
+            |name: &str| schema.columns.iter().find(|column| column.name == name).map(|column| column.kind);
         let columns: Vec<(&str, Kind)> =
             columns.iter().map(|name| (*name, kind(name).unwrap_or(Kind::Integer))).collect();
         anabranch_table::read(&self.file(run, table), &columns, row)

@@ -92,7 +92,13 @@ impl Report {
                 inputs.push(Input::read(path, details)?);
             }
         }
-        Ok(Report { report: VERSION, version: env!("CARGO_PKG_VERSION"), commit: None, command: Vec::new(), inputs })
+        Ok(Report {
+            report: VERSION,
+            version: env!("CARGO_PKG_VERSION"),
+            commit: None,
+            command: Vec::new(),
+            inputs,
+        })
     }
 }
 

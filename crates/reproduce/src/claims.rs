@@ -237,7 +237,8 @@ impl Paper {
     /// # Errors
     /// If it is not valid; the error has the place and the remedy.
     pub fn parse(name: &str, text: &str) -> Result<Paper, ClaimsError> {
-        let mut paper: Paper = toml::from_str(text).map_err(|error| ClaimsError(format!("{name}: {error}")))?;
+        let mut paper: Paper =
+            toml::from_str(text).map_err(|error| ClaimsError(format!("{name}: {error}")))?;
         let mut ids: Vec<&str> = Vec::new();
         for claim in &paper.claims {
             if let Some(fault) = paper.fault(claim, &ids) {

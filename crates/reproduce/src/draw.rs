@@ -85,9 +85,7 @@ impl Axis {
             let many = self.high / self.low > 200.0;
             let parts: &[f64] = if many { &[1.0] } else { &[1.0, 2.0, 5.0] };
             let all = decades.flat_map(|decade| parts.iter().map(move |part| part * 10f64.powi(decade)));
-            return all
-                .filter(|tick| *tick >= self.low * 0.999 && *tick <= self.high * 1.001)
-                .collect();
+            return all.filter(|tick| *tick >= self.low * 0.999 && *tick <= self.high * 1.001).collect();
         }
         let step = step(self.high - self.low);
         let (first, last) = ((self.low / step).ceil() as i64, (self.high / step + 1e-9).floor() as i64);
@@ -228,11 +226,7 @@ fn lines(svg: &mut String, figure: &Drawn, y: &Axis) {
     for tick in ticks {
         let (place, text) = (x.place(tick), label(tick));
         let half = LETTER * text.len() as f64 / 2.0;
-        let _ = write!(
-            svg,
-            "<path class=\"axis\" d=\"M{place:.1},{:.1}v4\"/>",
-            HEIGHT - BOTTOM
-        );
+        let _ = write!(svg, "<path class=\"axis\" d=\"M{place:.1},{:.1}v4\"/>", HEIGHT - BOTTOM);
         if place - half > end + 3.0 {
             end = place + half;
             let _ = write!(
@@ -299,7 +293,9 @@ fn bars(svg: &mut String, figure: &Drawn, y: &Axis) {
             let left = LEFT + span * (dot.0 + 0.1) + width * number as f64;
             let (top, bottom) = (y.place(dot.1.max(zero)), y.place(dot.1.min(zero)));
             let look = match curve.printed {
-                true => format!("fill=\"none\" stroke=\"{color}\" stroke-width=\"1.5\" stroke-dasharray=\"3 2\""),
+                true => {
+                    format!("fill=\"none\" stroke=\"{color}\" stroke-width=\"1.5\" stroke-dasharray=\"3 2\"")
+                }
                 false => format!("fill=\"{color}\""),
             };
             let position = figure.categories.get(dot.0 as usize).map_or("", String::as_str);

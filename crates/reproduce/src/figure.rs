@@ -268,15 +268,17 @@ impl Figure {
                 dots: points(places),
             })
             .collect();
-        curves.extend(self.printed.iter().map(|printed| DrawnCurve {
-            name: printed.name.clone(),
-            printed: true,
-            dots: x
-                .iter()
-                .zip(&printed.values)
-                .filter(|(_, y)| y.is_finite())
-                .map(|(x, y)| Dot(*x, *y, None))
-                .collect(),
+        curves.extend(self.printed.iter().map(|printed| {
+            DrawnCurve {
+                name: printed.name.clone(),
+                printed: true,
+                dots: x
+                    .iter()
+                    .zip(&printed.values)
+                    .filter(|(_, y)| y.is_finite())
+                    .map(|(x, y)| Dot(*x, *y, None))
+                    .collect(),
+            }
         }));
         Drawn {
             claim: self.claim.clone(),

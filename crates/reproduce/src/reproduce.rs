@@ -509,11 +509,8 @@ fn pass<'a>(
             let missing = || MeasureError::Missing("a measurement is missing".to_owned());
             find(&unit).ok_or_else(missing)?.get(&place.contender, place.metric)
         };
-        let values: Result<Vec<Vec<&[f64]>>, MeasureError> = figure
-            .curves
-            .iter()
-            .map(|curve| figure.places(curve).iter().map(runs).collect())
-            .collect();
+        let values: Result<Vec<Vec<&[f64]>>, MeasureError> =
+            figure.curves.iter().map(|curve| figure.places(curve).iter().map(runs).collect()).collect();
         drawn.push(figure.drawn(&values.map_err(failed)?));
     }
     Ok((all, drawn))

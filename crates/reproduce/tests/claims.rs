@@ -182,7 +182,9 @@ fn every_scenario_file_is_built_in_and_used() {
     for paper in library::names() {
         for entry in std::fs::read_dir(root().join("scenarios").join(paper)).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
-            if let Some(name) = name.strip_suffix(".toml").filter(|name| !["claims", "figures"].contains(name)) {
+            if let Some(name) =
+                name.strip_suffix(".toml").filter(|name| !["claims", "figures"].contains(name))
+            {
                 let name = name.strip_suffix(".plan").unwrap_or(name);
                 files.insert(format!("{paper}/{name}"));
             }

@@ -13,7 +13,7 @@ use crate::scheduler::SchedulerKind;
 use crate::segment::{PathId, Segment};
 use crate::timestamp::TimestampTick;
 
-pub use sim_only::{SequenceOrigin, SimConfig, SimOnly};
+pub use sim_only::{ScatterSwitch, ScatterVolume, SequenceOrigin, SimConfig, SimOnly};
 
 /// The configuration of an endpoint (a host).
 #[derive(Clone, Debug)]

@@ -174,11 +174,7 @@ impl Group {
     }
 }
 
-fn csv_rows(
-    file: File,
-    columns: &[(&str, Kind)],
-    row: &mut impl FnMut(&[Cell<'_>]),
-) -> Result<(), String> {
+fn csv_rows(file: File, columns: &[(&str, Kind)], row: &mut impl FnMut(&[Cell<'_>])) -> Result<(), String> {
     let mut reader = csv::Reader::from_reader(BufReader::new(file));
     let header = reader.headers().map_err(|error| error.to_string())?;
     let place = |name: &str| header.iter().position(|other| other == name);

@@ -46,12 +46,12 @@ impl Own {
 }
 
 fn cells(row: usize) -> [Own; 4] {
-    let kept = |at: usize, own: Own| if (row + at) % 3 == 0 { Own::Missing } else { own };
+    let kept = |at: usize, own: Own| if (row + at).is_multiple_of(3) { Own::Missing } else { own };
     [
         kept(0, Own::Text(format!("flow, \"{row}\""))),
         Own::Integer(-(row as i64)),
         kept(2, Own::Number(row as f64 / 3.0)),
-        kept(3, Own::Flag(row % 2 == 0)),
+        kept(3, Own::Flag(row.is_multiple_of(2))),
     ]
 }
 
@@ -72,7 +72,10 @@ fn every_value_is_read_as_it_was_written_over_several_groups() {
         // Some columns, in another order.
         let mut first = None;
         let some = [("best", Kind::Flag), ("n", Kind::Integer)];
-        read(&path, &some, |row| first = first.or(Some((row[0] == Cell::Missing, row[1] == Cell::Integer(0))))).unwrap();
+        read(&path, &some, |row| {
+            first = first.or(Some((row[0] == Cell::Missing, row[1] == Cell::Integer(0))))
+        })
+        .unwrap();
         assert_eq!(first, Some((true, true)));
     }
 }
@@ -80,7 +83,8 @@ fn every_value_is_read_as_it_was_written_over_several_groups() {
 #[test]
 fn a_fault_is_named_with_the_file_and_its_place() {
     let directory = tempfile::tempdir().unwrap();
-    let fault = |path: &PathBuf, columns: &[(&str, Kind)]| read(path, columns, |_| {}).unwrap_err().to_string();
+    let fault =
+        |path: &PathBuf, columns: &[(&str, Kind)]| read(path, columns, |_| {}).unwrap_err().to_string();
     for format in Format::ALL {
         let path = table(&directory, format, 3);
         let name = path.display().to_string();

@@ -341,6 +341,9 @@ mod tests {
     const OTHER: &[(&str, &str)] = &[
         ("simultaneous", "true"),
         ("withhold-acks", "true"),
+        ("scatter.switch", "volume"),
+        ("scatter.volume", "50000"),
+        ("scatter.dup-acks", "7"),
         ("mss", "1000"),
         ("mtu", "1400"),
         ("initial-window", "4"),

@@ -126,8 +126,9 @@ export class RecordingFigures {
   }
 
   /** The key of the subflows' colours. */
-  private key(scene: Scene, more: HTMLElement[] = []): HTMLElement {
-    const all = this.subflows.map((name, at) => el("span", {}, line(pathColour(at, scene.theme), subflowDash(at)), el("bdi", {}, name)));
+  private key(scene: Scene, more: HTMLElement[] = [], dashed = true): HTMLElement {
+    const all = this.subflows.map((name, at) =>
+      el("span", {}, line(pathColour(at, scene.theme), dashed ? subflowDash(at) : []), el("bdi", {}, name)));
     return el("div", { class: "key" }, ...all, ...more);
   }
 
@@ -164,7 +165,7 @@ export class RecordingFigures {
         el("span", {}, symbol("\u25c7", scene.theme.note), "reinjected"),
         el("span", {}, line(scene.theme.text, []), "DATA_ACK"),
         el("span", {}, line(scene.theme.dim, [5, 3]), "right edge of the window"),
-      ]),
+      ], false),
       table: () => this.sequenceTable(),
     };
   }
@@ -196,7 +197,7 @@ export class RecordingFigures {
     const series: Any[] = [];
     let points = 0;
     const stairs = (values: Float64Array, colour: string, dash: number[] | "solid", name: string) => {
-      const found = steps(acks.t_ns.values, values, view[0], view[1], columns);
+      const found = steps(acks.t_ns.values, values, view[0], view[1], Math.max(100, width - 110));
       points += found.length;
       series.push({ type: "line", name, step: "end", showSymbol: false, clip: true, silent: true, z: 3,
         lineStyle: { color: colour, width: 1.2, type: dash }, itemStyle: { color: colour }, data: found.map(([at, value]) => [at / NS, value]) });

@@ -19,6 +19,7 @@ pub(crate) mod plot;
 pub(crate) mod report;
 pub(crate) mod reproduce;
 pub(crate) mod run;
+pub(crate) mod schema;
 pub(crate) mod select;
 pub(crate) mod serve;
 pub(crate) mod sweep;

@@ -145,7 +145,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let details = Details { flows: flow.map(|flow| vec![flow]), most_flows: 1, most_events: MOST_EVENTS };
     let mut inputs = Report::read(&args.inputs, &details)?.inputs;
     let (Some(input), true) = (inputs.pop(), inputs.is_empty()) else {
-        return Err(Failure::Usage("a figure is made from one result; give one INPUT, or one with its samples".to_owned()));
+        return Err(Failure::Usage(
+            "a figure is made from one result; give one INPUT, or one with its samples".to_owned(),
+        ));
     };
     if args.list {
         return list(Some(&input));
@@ -160,16 +162,23 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         x: args.x.clone(),
         y: args.y.clone(),
     };
-    let mut page = Page { width: args.width, panel_height: args.panel_height, font_size: args.font_size, ..Page::default() };
+    let mut page = Page {
+        width: args.width,
+        panel_height: args.panel_height,
+        font_size: args.font_size,
+        ..Page::default()
+    };
     if let Some(font) = &args.font {
         page.font.clone_from(font);
     }
-    let svg = anabranch_plot::draw(&input, name, &selection, &page).map_err(|error| Failure::Failed(error.to_string()))?;
+    let svg = anabranch_plot::draw(&input, name, &selection, &page)
+        .map_err(|error| Failure::Failed(error.to_string()))?;
     let bytes = match format {
         Format::Svg => svg.into_bytes(),
         other => converted(&svg, &page.font, other, args.dpi)?,
     };
-    whole_file::write(path, bytes).map_err(|error| Failure::Failed(format!("cannot write {}: {error}", path.display())))?;
+    whole_file::write(path, bytes)
+        .map_err(|error| Failure::Failed(format!("cannot write {}: {error}", path.display())))?;
     output::remark(format_args!("figure in {}", path.display()));
     Ok(())
 }
@@ -185,7 +194,11 @@ fn check(args: &Args, input: &Input) -> Result<(), Failure> {
         ("--y", args.y.is_some(), Kind::Sweep),
     ];
     if let Some((option, _, of)) = given.into_iter().find(|(_, given, of)| *given && *of != kind) {
-        return Err(Failure::Usage(format!("{option} is for figures of {}, and this is {}", of.words(), kind.words())));
+        return Err(Failure::Usage(format!(
+            "{option} is for figures of {}, and this is {}",
+            of.words(),
+            kind.words()
+        )));
     }
     match (args.from.unwrap_or_default(), args.to) {
         (from, Some(to)) if from >= to => Err(Failure::Usage("--from must be before --to".to_owned())),
@@ -219,13 +232,19 @@ fn list(input: Option<&Input>) -> Result<(), Failure> {
         (Kind::Sweep, "DIR of anabranch sweep"),
     ];
     let mut text = String::new();
-    for (kind, from) in kinds.into_iter().filter(|(kind, _)| input.is_none_or(|input| Kind::of(input) == *kind)) {
+    for (kind, from) in
+        kinds.into_iter().filter(|(kind, _)| input.is_none_or(|input| Kind::of(input) == *kind))
+    {
         if !text.is_empty() {
             text.push('\n');
         }
         text.push_str(&format!("{from}\n"));
         for figure in FIGURES.iter().filter(|figure| figure.kind == kind) {
-            text.push_str(&wrap_behind(&format!("  {:<11} ", figure.name), figure.about, terminal::text_width()));
+            text.push_str(&wrap_behind(
+                &format!("  {:<11} ", figure.name),
+                figure.about,
+                terminal::text_width(),
+            ));
         }
     }
     output::print(&text)

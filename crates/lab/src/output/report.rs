@@ -107,9 +107,10 @@ impl Printed {
         let file = path.display().to_string();
         let failed = |why: String| InputError(format!("{file}: {why}"));
         let help = "give the output of `anabranch compare --json` or `anabranch explain --json`";
-        let text = std::fs::read_to_string(path).map_err(|error| failed(format!("cannot read it: {error}")))?;
-        let value: Value =
-            serde_json::from_str(&text).map_err(|error| failed(format!("it is not JSON: {error}; {help}")))?;
+        let text =
+            std::fs::read_to_string(path).map_err(|error| failed(format!("cannot read it: {error}")))?;
+        let value: Value = serde_json::from_str(&text)
+            .map_err(|error| failed(format!("it is not JSON: {error}; {help}")))?;
         let schema = value.get("schema").and_then(Value::as_u64);
         let has = |keys: &[&str]| keys.iter().all(|key| value.get(*key).is_some_and(Value::is_array));
         let explains = |row: &Value| row.get("parts").is_some_and(Value::is_array);
@@ -120,7 +121,8 @@ impl Printed {
         if schema.is_none() || !(is_comparison || is_explanation) {
             return Err(failed(format!("it is neither a comparison nor an explanation; {help}")));
         }
-        let (reads, verb) = if is_comparison { (compare::SCHEMA, "comparison") } else { (explain::SCHEMA, "explanation") };
+        let (reads, verb) =
+            if is_comparison { (compare::SCHEMA, "comparison") } else { (explain::SCHEMA, "explanation") };
         if schema != Some(reads.into()) {
             return Err(failed(format!(
                 "its schema is {}, and this version of anabranch reads {reads}; run the {verb} again",
@@ -192,7 +194,8 @@ impl ShownSweep {
             logarithmic: dimension.values.is_logarithmic(),
         });
         let dimensions = dimensions.collect();
-        let results = results.into_iter().map(|result| Point { values: values(&space, result.point), result });
+        let results =
+            results.into_iter().map(|result| Point { values: values(&space, result.point), result });
         Ok(ShownSweep {
             results: results.collect(),
             file,

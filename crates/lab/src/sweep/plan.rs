@@ -7,13 +7,51 @@ use std::sync::Arc;
 use super::Design;
 use crate::reader::{Reader, list};
 use crate::scenario::{Document, Scenario, library};
+use crate::schema::shape::{Keys, rows};
 use crate::source::{Problem, ScenarioError, Source, Span};
 use crate::tree::{Node, Table, Value};
 
-const KEYS: &[&str] =
-    &["scenario", "description", "design", "points", "seed", "runs", "set", "vary", "stop", "other-starts"];
-const STOP_KEYS: &[&str] = &["half-width", "most-runs"];
-const RANGE_KEYS: &[&str] = &["from", "to", "steps", "scale"];
+rows! {
+    ROWS, KEYS {
+        "scenario": Text, "a built-in scenario, or a file relative to the plan";
+        "description": Text, "the purpose";
+        "design": Named(designs), "the choice of points; default `grid`";
+        "points": Whole(1, MOST_POINTS as i64), "number of points; not of a grid";
+        "seed": Whole(0, i64::MAX), "seed of the points; default 1";
+        "runs": Whole(1, u32::MAX as i64), "runs of each contender at each point; default the scenario's";
+        "set": Derived(Derived::Settings), "values of all points, by the keys of the scenario";
+        "vary": Derived(Derived::Varied), "the keys that vary, each with a list or a range";
+        "stop": Table(&STOP), "repeats a point until its intervals are narrow";
+        "other-starts": Bool, "whether starts on other paths are measured; default false";
+    }
+}
+/// A plan; its scenario may be given apart from it.
+pub(crate) const TABLE: Keys = Keys::new("plan", &[ROWS]).requires(&["vary"]);
+
+rows! {
+    STOP_ROWS, STOP_KEYS {
+        "half-width": Probability, "half width of the 95 % intervals of the differences, relative";
+        "most-runs": Whole(2, u32::MAX as i64), "greatest number of runs; default 1000";
+    }
+}
+const STOP: Keys = Keys::new("stop", &[STOP_ROWS]).requires(&["half-width"]);
+
+rows! {
+    RANGE_ROWS, RANGE_KEYS {
+        "from": AnyOf(&[Number, Text]), "the least value: a number, with its unit in quotes";
+        "to": AnyOf(&[Number, Text]), "the greatest value, in the same unit";
+        "steps": Whole(2, MOST_POINTS as i64), "number of values in a grid";
+        "scale": Choice(&SCALES), "whether equal steps are equal differences or equal factors; default `linear`";
+    }
+}
+pub(crate) const RANGE: Keys = Keys::new("range", &[RANGE_ROWS]).requires(&["from", "to"]);
+
+const SCALES: [&str; 2] = ["linear", "log"];
+
+fn designs() -> Vec<&'static str> {
+    Design::ALL.map(Design::name).to_vec()
+}
+
 /// More points than this are a mistake.
 const MOST_POINTS: usize = 10_000_000;
 const DEFAULT_MOST_RUNS: u32 = 1000;
@@ -276,8 +314,7 @@ impl Space {
     }
 
     fn read(reader: &Reader<'_>, text: &str) -> Result<Space, Problem> {
-        let names = Design::ALL.map(Design::name);
-        let design = reader.optional("design", |node| node.choice("design", &names))?.unwrap_or(0);
+        let design = reader.optional("design", |node| node.choice("design", &designs()))?.unwrap_or(0);
         let design = Design::ALL[design];
         let seed = reader.optional("seed", |node| node.integer(0, i64::MAX))?.unwrap_or(1) as u64;
         let vary =
@@ -583,8 +620,7 @@ fn range(node: &Node, design: Design) -> Result<Values, Problem> {
     if from > to {
         return Err(Problem::at(&node.span, "`from` is greater than `to`"));
     }
-    let scales = ["linear", "log"];
-    let logarithmic = reader.optional("scale", |node| node.choice("scale", &scales))? == Some(1);
+    let logarithmic = reader.optional("scale", |node| node.choice("scale", &SCALES))? == Some(1);
     if logarithmic && from <= 0.0 {
         return Err(Problem::at(&node.span, "a logarithmic range begins above 0"));
     }

@@ -71,7 +71,8 @@ pub(super) fn chart(shown: &ShownComparison, name: &str, selection: &Selection) 
     let result: Comparison = Comparison::deserialize(&shown.comparison)
         .map_err(|error| PlotError::new(format!("{}: it is no whole comparison: {error}", shown.file)))?;
     let contenders = Contenders::new(result.rows.iter().map(|row| row.scheduler.as_str()), selection)?;
-    let conditions = conditions(result.conditions.iter().map(|condition| condition.name.as_str()), selection)?;
+    let conditions =
+        conditions(result.conditions.iter().map(|condition| condition.name.as_str()), selection)?;
     let all = All { shown, result, contenders, conditions };
     Ok(match name {
         "difference" => all.difference()?,
@@ -124,15 +125,29 @@ impl All<'_> {
         self.result.rows.iter().all(|row| row.fct_s.mean.is_none())
     }
 
-    fn forest(&self, title: String, x: &str, unit: Unit, rule: Option<(f64, f64)>, rows: &[Forest<'_>]) -> Option<Panel> {
-        let ends = rows.iter().flat_map(|row| [Some(row.mean), row.ci95.map(|ci| ci.0), row.ci95.map(|ci| ci.1)]);
+    fn forest(
+        &self,
+        title: String,
+        x: &str,
+        unit: Unit,
+        rule: Option<(f64, f64)>,
+        rows: &[Forest<'_>],
+    ) -> Option<Panel> {
+        let ends =
+            rows.iter().flat_map(|row| [Some(row.mean), row.ci95.map(|ci| ci.0), row.ci95.map(|ci| ci.1)]);
         let band = rule.iter().flat_map(|(at, band)| [Some(at - band), Some(at + band)]);
         let x = Axis::around(x, unit, ends.chain(band).flatten());
         let mut marks = Vec::new();
         if let Some((at, band)) = rule {
             let whole = (-0.5, rows.len() as f64 - 0.5);
             let fill = "#e9edf1".to_owned();
-            marks.push(Mark::Rect { x: (at - band, at + band), y: whole, fill, edge: None, text: String::new() });
+            marks.push(Mark::Rect {
+                x: (at - band, at + band),
+                y: whole,
+                fill,
+                edge: None,
+                text: String::new(),
+            });
             marks.push(Mark::VerticalRule(at));
         }
         for (at, row) in rows.iter().enumerate() {
@@ -144,7 +159,14 @@ impl All<'_> {
             }
             let (symbol, colour) = (style.symbol, style.colour);
             let points = vec![(row.mean, place)];
-            marks.push(Mark::Points { points, symbol, colour, size: 5.0, hollow: !row.certain, opacity: 1.0 });
+            marks.push(Mark::Points {
+                points,
+                symbol,
+                colour,
+                size: 5.0,
+                hollow: !row.certain,
+                opacity: 1.0,
+            });
         }
         let y = Axis::names(rows.iter().map(|row| row.label.clone()).collect());
         (!rows.is_empty()).then_some(Panel { title, x, y, marks })
@@ -166,7 +188,13 @@ impl All<'_> {
                 Some(Forest { label, scheduler, mean: estimate.mean?, ci95: estimate.ci95, certain })
             });
             let x = format!("{measure} against {reference}");
-            self.forest(self.title(condition), &x, Unit::Percent, Some((0.0, band)), &rows.collect::<Vec<_>>())
+            self.forest(
+                self.title(condition),
+                &x,
+                Unit::Percent,
+                Some((0.0, band)),
+                &rows.collect::<Vec<_>>(),
+            )
         });
         Ok(Chart { panels: panels.collect(), ..Chart::default() })
     }
@@ -176,9 +204,21 @@ impl All<'_> {
             let rows = self.rows(condition);
             let rows = rows.iter().filter_map(|row| {
                 let (label, scheduler) = (label(row), row.scheduler.as_str());
-                Some(Forest { label, scheduler, mean: row.goodput_bps?, ci95: row.goodput_ci95_bps, certain: true })
+                Some(Forest {
+                    label,
+                    scheduler,
+                    mean: row.goodput_bps?,
+                    ci95: row.goodput_ci95_bps,
+                    certain: true,
+                })
             });
-            self.forest(self.title(condition), "Goodput of a flow, mean", Unit::BitsPerSecond, None, &rows.collect::<Vec<_>>())
+            self.forest(
+                self.title(condition),
+                "Goodput of a flow, mean",
+                Unit::BitsPerSecond,
+                None,
+                &rows.collect::<Vec<_>>(),
+            )
         });
         Chart { panels: panels.collect(), ..Chart::default() }
     }
@@ -208,7 +248,8 @@ impl All<'_> {
     }
 
     fn time_axis(&self, condition: &str) -> Axis {
-        let of = if self.shown.samples.is_some() { "Completion time" } else { "Completion time, mean of a run" };
+        let of =
+            if self.shown.samples.is_some() { "Completion time" } else { "Completion time, mean of a run" };
         Axis::up_to(of, Unit::Seconds, self.rows(condition).iter().flat_map(|row| self.times(row).0))
     }
 
@@ -226,7 +267,10 @@ impl All<'_> {
                 // Half of the range without values is a waste of a column.
                 let times = rows.iter().flat_map(|row| self.times(row).0);
                 let x = match limits(times.clone()) {
-                    Some((low, high)) if low > 0.5 * high => Axis { range: Axis::around("", Unit::Seconds, times).range, ..self.time_axis(condition) },
+                    Some((low, high)) if low > 0.5 * high => Axis {
+                        range: Axis::around("", Unit::Seconds, times).range,
+                        ..self.time_axis(condition)
+                    },
                     _ => self.time_axis(condition),
                 };
                 panels.push(Panel { title: self.title(condition), x, y, marks });
@@ -242,10 +286,18 @@ impl All<'_> {
         let colour = style.colour;
         if times.len() <= MOST_POINTS {
             let spread = |place: usize| (place as f64 * 0.618_033_988_75).fract() - 0.5;
-            let points = times.iter().enumerate().map(|(place, time)| (*time, at + 0.3 + 0.2 * spread(place)));
+            let points =
+                times.iter().enumerate().map(|(place, time)| (*time, at + 0.3 + 0.2 * spread(place)));
             let opacity = if times.len() > 200 { 0.4 } else { 0.65 };
             let points = points.collect();
-            marks.push(Mark::Points { points, symbol: style.symbol, colour, size: 1.6, hollow: false, opacity });
+            marks.push(Mark::Points {
+                points,
+                symbol: style.symbol,
+                colour,
+                size: 1.6,
+                hollow: false,
+                opacity,
+            });
         }
         let quantile = |share: f64| {
             let place = share * (times.len() - 1) as f64;
@@ -260,12 +312,22 @@ impl All<'_> {
         let middle = (top + bottom) / 2.0;
         let thin = Stroke::solid(colour, 0.7);
         for (from, to) in [(low, q1), (q3, high)] {
-            marks.push(Mark::Line { points: vec![(from, middle), (to, middle)], stroke: thin.clone(), step: false });
+            marks.push(Mark::Line {
+                points: vec![(from, middle), (to, middle)],
+                stroke: thin.clone(),
+                step: false,
+            });
         }
         let fill = "#ffffff".to_owned();
         marks.push(Mark::Rect { x: (q1, q3), y: (top, bottom), fill, edge: Some(thin), text: String::new() });
         let bar = (median, median);
-        marks.push(Mark::Rect { x: bar, y: (top, bottom), fill: colour.to_owned(), edge: Some(Stroke::solid(colour, 1.2)), text: String::new() });
+        marks.push(Mark::Rect {
+            x: bar,
+            y: (top, bottom),
+            fill: colour.to_owned(),
+            edge: Some(Stroke::solid(colour, 1.2)),
+            text: String::new(),
+        });
         let place = at - 0.32;
         if let Some((low, high)) = row.fct_s.ci95 {
             let stroke = Stroke::solid(colour, 0.9);
@@ -273,7 +335,14 @@ impl All<'_> {
         }
         if let Some(mean) = row.fct_s.mean {
             let points = vec![(mean, place)];
-            marks.push(Mark::Points { points, symbol: style.symbol, colour, size: 4.0, hollow: false, opacity: 1.0 });
+            marks.push(Mark::Points {
+                points,
+                symbol: style.symbol,
+                colour,
+                size: 4.0,
+                hollow: false,
+                opacity: 1.0,
+            });
         }
     }
 
@@ -301,7 +370,9 @@ impl All<'_> {
 
     /// One run has no distribution of its means.
     fn few(&self) -> Option<String> {
-        let few = self.shown.samples.is_none() && self.result.runs > 1 && self.result.rows.iter().any(|row| row.n as u64 > self.result.runs);
+        let few = self.shown.samples.is_none()
+            && self.result.runs > 1
+            && self.result.rows.iter().any(|row| row.n as u64 > self.result.runs);
         few.then(|| "Each step is the mean of a run; with the file of --samples, it is a flow.".to_owned())
     }
 
@@ -314,7 +385,9 @@ impl All<'_> {
         }
         let x = Axis::new("Share of the bytes", Unit::Percent, (0.0, 100.0));
         let mut panels = Vec::new();
-        for condition in self.result.conditions.iter().filter(|condition| self.conditions.contains(&condition.name)) {
+        for condition in
+            self.result.conditions.iter().filter(|condition| self.conditions.contains(&condition.name))
+        {
             let rows = self.rows(&condition.name);
             let mut marks = Vec::new();
             for (at, row) in rows.iter().enumerate() {

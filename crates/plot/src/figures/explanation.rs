@@ -45,10 +45,15 @@ pub(super) fn chart(shown: &ShownExplanation, selection: &Selection) -> Result<C
             for (cause, _) in row.parts.iter().enumerate().filter(|(_, part)| part.mean_s > 0.0) {
                 used[cause.min(15)] = true;
             }
-            marks.extend(stack(at, row.parts.iter().enumerate().map(|(at, part)| (style::cause(at), part.mean_s))));
+            marks.extend(stack(
+                at,
+                row.parts.iter().enumerate().map(|(at, part)| (style::cause(at), part.mean_s)),
+            ));
         }
         let x = Axis::up_to("Mean time of a flow", Unit::Seconds, shown.iter().filter_map(|row| row.mean_s));
-        let label = |row: &&Row| row.path.as_ref().map_or(row.scheduler.clone(), |path| format!("{} ({path})", row.scheduler));
+        let label = |row: &&Row| {
+            row.path.as_ref().map_or(row.scheduler.clone(), |path| format!("{} ({path})", row.scheduler))
+        };
         let y = Axis::names(shown.iter().map(label).collect());
         let title = if conditions.len() > 1 { condition.clone() } else { String::new() };
         if !shown.is_empty() {

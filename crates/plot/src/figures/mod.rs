@@ -96,7 +96,8 @@ pub(crate) fn chart(input: &Input, name: &str, selection: &Selection) -> Result<
         };
         let others: Vec<&str> =
             FIGURES.iter().filter(|figure| figure.name == name).map(|figure| figure.kind.words()).collect();
-        let other = if others.is_empty() { String::new() } else { format!(", only of {}", others.join(" and ")) };
+        let other =
+            if others.is_empty() { String::new() } else { format!(", only of {}", others.join(" and ")) };
         return Err(PlotError::new(format!(
             "there is no figure `{name}` of {}{other}; it has {}",
             kind.words(),
@@ -183,7 +184,11 @@ pub(crate) fn conditions<'a>(
         Some(wanted) if names.contains(wanted) => Ok(vec![wanted.clone()]),
         Some(wanted) => {
             let all = names.iter().filter(|name| !name.is_empty()).cloned().collect::<Vec<_>>().join(", ");
-            let all = if all.is_empty() { "there is only one, without a name".to_owned() } else { format!("there are {all}") };
+            let all = if all.is_empty() {
+                "there is only one, without a name".to_owned()
+            } else {
+                format!("there are {all}")
+            };
             Err(PlotError::new(format!("there is no condition `{wanted}`; {all}")))
         }
     }
@@ -192,6 +197,7 @@ pub(crate) fn conditions<'a>(
 /// Returns the steps of the distribution of `ordered` times among `all` flows, in percent.
 pub(crate) fn distribution(ordered: &[f64], all: usize) -> Vec<(f64, f64)> {
     let first = ordered.first().map(|first| (*first, 0.0));
-    let steps = ordered.iter().enumerate().map(|(at, value)| (*value, 100.0 * (at + 1) as f64 / all.max(1) as f64));
+    let steps =
+        ordered.iter().enumerate().map(|(at, value)| (*value, 100.0 * (at + 1) as f64 / all.max(1) as f64));
     first.into_iter().chain(steps).collect()
 }

@@ -5,7 +5,7 @@ use anabranch_recording::view::{Column, RunView, Stream, View};
 use super::{Contenders, conditions, distribution};
 use crate::chart::{Axis, Chart, Key, Mark, Panel, Sample, Stroke, Symbol, Unit};
 use crate::style::{self, DIM, NOTE, TEXT, WARN};
-use crate::{PlotError, Selection};
+use crate::{PlotError, Selection, ticks};
 
 const NS: f64 = 1e9;
 
@@ -97,7 +97,9 @@ impl All<'_> {
     /// Returns the names of all subflows, whose places are their colours.
     fn subflows(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
-        for subflow in self.runs.iter().flat_map(|run| run.streams.iter().take(1)).flat_map(|stream| &stream.subflows) {
+        for subflow in
+            self.runs.iter().flat_map(|run| run.streams.iter().take(1)).flat_map(|stream| &stream.subflows)
+        {
             if !names.contains(&subflow.name.as_str()) {
                 names.push(&subflow.name);
             }
@@ -110,7 +112,9 @@ impl All<'_> {
         let (mut retransmitted, mut reinjected) = (false, false);
         let mut panels = Vec::new();
         for run in &self.runs {
-            let Some(stream) = run.streams.first().filter(|stream| !stream.sent.t_ns.is_empty()) else { continue };
+            let Some(stream) = run.streams.first().filter(|stream| !stream.sent.t_ns.is_empty()) else {
+                continue;
+            };
             panels.push(self.sequence_of(run, stream, &names));
             let has = |kind| stream.sent.kind.0.contains(&kind);
             retransmitted |= has(1);
@@ -154,9 +158,13 @@ impl All<'_> {
         // New data below, the rare events above all.
         for kind in 0..4 {
             for (place, subflow) in stream.subflows.iter().enumerate() {
-                let own = rows.iter().filter(|row| sent.kind.0[**row] == kind && sent.subflow.0[**row] == place as i64);
+                let own = rows
+                    .iter()
+                    .filter(|row| sent.kind.0[**row] == kind && sent.subflow.0[**row] == place as i64);
                 let bars: Vec<(f64, f64, f64)> = own
-                    .map(|row| (sent.t_ns.0[*row] as f64 / NS, sent.from.0[*row] as f64, sent.to.0[*row] as f64))
+                    .map(|row| {
+                        (sent.t_ns.0[*row] as f64 / NS, sent.from.0[*row] as f64, sent.to.0[*row] as f64)
+                    })
                     .collect();
                 if bars.is_empty() {
                     continue;
@@ -192,8 +200,10 @@ impl All<'_> {
             let series = of(run);
             let time = self.time(&run.condition);
             let range = ((time.range.0 * NS) as i64, (time.range.1 * NS) as i64);
-            let marks: Vec<Mark> =
-                series.into_iter().map(|each| line(each.t_ns, each.values, each.stroke, range, scale)).collect();
+            let marks: Vec<Mark> = series
+                .into_iter()
+                .map(|each| line(each.t_ns, each.values, each.stroke, range, scale))
+                .collect();
             let values = marks.iter().flat_map(|mark| match mark {
                 Mark::Line { points, .. } => points.iter().map(|point| point.1).collect(),
                 _ => Vec::new(),
@@ -228,7 +238,11 @@ impl All<'_> {
 
     fn subflow_keys(&self) -> Vec<Key> {
         let names = self.subflows();
-        names.iter().enumerate().map(|(at, name)| key(name, Sample::Line(style::path_stroke(at, 1.4), None))).collect()
+        names
+            .iter()
+            .enumerate()
+            .map(|(at, name)| key(name, Sample::Line(style::path_stroke(at, 1.4), None)))
+            .collect()
     }
 
     fn windows(&self) -> Chart {
@@ -269,7 +283,8 @@ impl All<'_> {
             series.collect()
         });
         let keys = links.iter().enumerate();
-        let keys = keys.map(|(at, link)| key(link, Sample::Line(style::path_stroke(at, 1.2), None))).collect();
+        let keys =
+            keys.map(|(at, link)| key(link, Sample::Line(style::path_stroke(at, 1.2), None))).collect();
         Chart { panels, keys, warning: None }
     }
 
@@ -282,7 +297,8 @@ impl All<'_> {
     ) -> Chart {
         let mut panels = Vec::new();
         for condition in &self.conditions {
-            let runs: Vec<&RunView> = self.runs.iter().copied().filter(|run| run.condition == *condition).collect();
+            let runs: Vec<&RunView> =
+                self.runs.iter().copied().filter(|run| run.condition == *condition).collect();
             let curves: Vec<Vec<(f64, f64)>> = runs.iter().map(|run| curve(run)).collect();
             if curves.iter().all(Vec::is_empty) {
                 continue;
@@ -303,12 +319,19 @@ impl All<'_> {
         };
         self.curves(
             |runs, _| {
-                let most = runs.iter().filter_map(|run| run.reordering.steps.last()).map(|(delay, _)| *delay as f64 / NS);
+                let most = runs
+                    .iter()
+                    .filter_map(|run| run.reordering.steps.last())
+                    .map(|(delay, _)| *delay as f64 / NS);
                 // Without any reordering there is still an axis.
                 Axis::up_to("Out-of-order delay", Unit::Seconds, most.chain([1e-3]))
             },
             |curves| {
-                let least = curves.iter().filter_map(|curve| curve.first()).map(|first| first.1).fold(100.0, f64::min);
+                let least = curves
+                    .iter()
+                    .filter_map(|curve| curve.first())
+                    .map(|first| first.1)
+                    .fold(100.0, f64::min);
                 let low = (10.0 * ((least - 5.0) / 10.0).floor()).max(0.0);
                 Axis::new("Segments", Unit::Percent, (low, 100.0))
             },
@@ -327,15 +350,21 @@ impl All<'_> {
         };
         self.curves(
             |_, condition| self.time(condition),
-            |curves| Axis::up_to("Goodput", Unit::BitsPerSecond, curves.iter().flatten().map(|point| point.1)),
+            |curves| {
+                Axis::up_to("Goodput", Unit::BitsPerSecond, curves.iter().flatten().map(|point| point.1))
+            },
             curve,
         )
     }
 
     fn completion(&self) -> Chart {
+        if self.runs.iter().all(|run| run.flows.iter().filter(|flow| flow.own).count() < 2) {
+            return self.single();
+        }
         let curve = |run: &RunView| -> Vec<(f64, f64)> {
             let own = || run.flows.iter().filter(|flow| flow.own);
-            let mut times: Vec<f64> = own().filter_map(|flow| flow.fct_ns).map(|fct| fct as f64 / NS).collect();
+            let mut times: Vec<f64> =
+                own().filter_map(|flow| flow.fct_ns).map(|fct| fct as f64 / NS).collect();
             times.sort_by(f64::total_cmp);
             distribution(&times, own().count())
         };
@@ -348,6 +377,24 @@ impl All<'_> {
             |_| Axis::new("Flows", Unit::Percent, (0.0, 100.0)),
             curve,
         )
+    }
+
+    /// The completion times of runs with one flow each.
+    fn single(&self) -> Chart {
+        let time = |run: &RunView| Some(run.flows.iter().find(|flow| flow.own)?.fct_ns? as f64 / NS);
+        let x = Axis::up_to("Completion time", Unit::Seconds, self.runs.iter().filter_map(|run| time(run)));
+        let (one, unit) = ticks::multiple(&x);
+        let panels = self.rows(&x, |row, run| {
+            let time = time(run)?;
+            Some(vec![self.bar(row, run, time, format!("{} {unit}", rounded(time / one)))])
+        });
+        Chart { panels, keys: Vec::new(), warning: None }
+    }
+
+    /// Returns the bar of a run in its row.
+    fn bar(&self, row: usize, run: &RunView, value: f64, text: String) -> Mark {
+        let fill = self.contenders.style(&run.scheduler).map_or(TEXT, |style| style.colour).to_owned();
+        Mark::Rect { x: (0.0, value), y: (row as f64 - 0.28, row as f64 + 0.28), fill, edge: None, text }
     }
 
     /// Returns a panel for each condition with a row for each contender.
@@ -391,13 +438,17 @@ impl All<'_> {
     fn jain(&self) -> Chart {
         let x = Axis::new("Jain's index of the flows' goodput", Unit::None, (0.0, 1.0));
         let panels = self.rows(&x, |row, run| {
-            let (jain, style) = (run.jain?, self.contenders.style(&run.scheduler)?);
-            let bar = (row as f64 - 0.28, row as f64 + 0.28);
-            let text = format!("{jain:.3}");
-            Some(vec![Mark::Rect { x: (0.0, jain), y: bar, fill: style.colour.to_owned(), edge: None, text }])
+            let jain = run.jain?;
+            Some(vec![self.bar(row, run, jain, format!("{jain:.3}"))])
         });
         Chart { panels, keys: Vec::new(), warning: None }
     }
+}
+
+/// Returns a number with four digits.
+fn rounded(value: f64) -> String {
+    let whole = value.abs().max(1e-9).log10().floor() as i32 + 1;
+    format!("{value:.*}", usize::try_from(4 - whole).unwrap_or_default())
 }
 
 const EDGE: Stroke = Stroke { colour: DIM, width: 0.6, dash: &[2.5, 1.5] };
@@ -406,8 +457,13 @@ const MOST_SYMBOLS: usize = 60;
 
 /// Returns the names of paths as a legend of areas.
 pub(super) fn path_keys(names: &[&str]) -> Vec<Key> {
-    let text = |name: &str| if name.chars().all(|c| c.is_ascii_digit()) { format!("path {name}") } else { name.to_owned() };
-    let key = |(at, name): (usize, &&str)| Key { text: text(name), sample: Sample::Area(style::path(at).to_owned()) };
+    let text = |name: &str| {
+        if name.chars().all(|c| c.is_ascii_digit()) { format!("path {name}") } else { name.to_owned() }
+    };
+    let key = |(at, name): (usize, &&str)| Key {
+        text: text(name),
+        sample: Sample::Area(style::path(at).to_owned()),
+    };
     names.iter().enumerate().map(key).collect()
 }
 

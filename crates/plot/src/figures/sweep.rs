@@ -15,10 +15,13 @@ pub(super) fn chart(sweep: &ShownSweep, name: &str, selection: &Selection) -> Re
     let conditions = conditions(rows().map(|row| row.condition.as_str()), selection)?;
     let key = |wanted: &Option<String>, other: usize| match wanted {
         None => Ok(other),
-        Some(wanted) => sweep.dimensions.iter().position(|dimension| dimension.name == *wanted).ok_or_else(|| {
-            let names: Vec<&str> = sweep.dimensions.iter().map(|dimension| dimension.name.as_str()).collect();
-            PlotError::new(format!("the sweep has no key `{wanted}`; it has {}", names.join(", ")))
-        }),
+        Some(wanted) => {
+            sweep.dimensions.iter().position(|dimension| dimension.name == *wanted).ok_or_else(|| {
+                let names: Vec<&str> =
+                    sweep.dimensions.iter().map(|dimension| dimension.name.as_str()).collect();
+                PlotError::new(format!("the sweep has no key `{wanted}`; it has {}", names.join(", ")))
+            })
+        }
     };
     let x = key(&selection.x, 0)?;
     let y = key(&selection.y, usize::from(x == 0))?;
@@ -69,7 +72,11 @@ impl All<'_> {
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ")
     }
 
-    fn rows<'a>(&'a self, condition: &'a str, scheduler: &'a str) -> impl Iterator<Item = (&'a [Value], &'a PointRow)> {
+    fn rows<'a>(
+        &'a self,
+        condition: &'a str,
+        scheduler: &'a str,
+    ) -> impl Iterator<Item = (&'a [Value], &'a PointRow)> {
         self.sweep.results.iter().filter_map(move |point| {
             let own = |row: &&PointRow| row.condition == condition && row.scheduler == scheduler;
             Some((point.values.as_slice(), point.result.rows.iter().find(own)?))
@@ -98,7 +105,9 @@ impl All<'_> {
     /// Returns the place of a value on the axis of its key.
     fn place(&self, axis: &Axis, key: usize, value: &Value) -> f64 {
         match &axis.scale {
-            Scale::Names(_) => values(self.sweep, key).iter().position(|other| other == value).unwrap_or_default() as f64,
+            Scale::Names(_) => {
+                values(self.sweep, key).iter().position(|other| other == value).unwrap_or_default() as f64
+            }
             _ => value.as_f64().unwrap_or(f64::NAN),
         }
     }
@@ -123,7 +132,8 @@ impl All<'_> {
         let mut panels = Vec::new();
         for condition in &self.conditions {
             for scheduler in &self.contenders.names {
-                let compared: Vec<_> = self.rows(condition, scheduler).filter(|(_, row)| row.reading.is_some()).collect();
+                let compared: Vec<_> =
+                    self.rows(condition, scheduler).filter(|(_, row)| row.reading.is_some()).collect();
                 if compared.is_empty() {
                     continue;
                 }
@@ -146,15 +156,28 @@ impl All<'_> {
                         };
                         let points = vec![(across, along)];
                         let symbol = crate::chart::Symbol::Circle;
-                        marks.push(Mark::Points { points, symbol, colour, size: 4.0, hollow: !certain, opacity: 1.0 });
+                        marks.push(Mark::Points {
+                            points,
+                            symbol,
+                            colour,
+                            size: 4.0,
+                            hollow: !certain,
+                            opacity: 1.0,
+                        });
                     }
                 }
-                panels.push(Panel { title: self.title(condition, scheduler), x: x.clone(), y: y.clone(), marks });
+                panels.push(Panel {
+                    title: self.title(condition, scheduler),
+                    x: x.clone(),
+                    y: y.clone(),
+                    marks,
+                });
             }
         }
         let area = |text: &str, fill: String| Key { text: text.to_owned(), sample: Sample::Area(fill) };
-        let dot = |text: &str, colour, hollow| {
-            Key { text: text.to_owned(), sample: Sample::Symbol(crate::chart::Symbol::Circle, colour, hollow) }
+        let dot = |text: &str, colour, hollow| Key {
+            text: text.to_owned(),
+            sample: Sample::Symbol(crate::chart::Symbol::Circle, colour, hollow),
         };
         let keys = if grid {
             vec![
@@ -163,13 +186,22 @@ impl All<'_> {
                 area("undecided (?)", "#ffffff".to_owned()),
             ]
         } else {
-            vec![dot("better", "#005c9e", false), dot("worse", "#c44e00", false), dot("equal or undecided", DIM, true)]
+            vec![
+                dot("better", "#005c9e", false),
+                dot("worse", "#c44e00", false),
+                dot("equal or undecided", DIM, true),
+            ]
         };
         Ok(Chart { panels, keys, warning: None })
     }
 
     fn lines(&self) -> Chart {
-        let has_times = self.sweep.results.iter().flat_map(|point| &point.result.rows).any(|row| row.fct_mean_s.is_some());
+        let has_times = self
+            .sweep
+            .results
+            .iter()
+            .flat_map(|point| &point.result.rows)
+            .any(|row| row.fct_mean_s.is_some());
         let (label, unit) = if has_times {
             ("Completion time, mean", Unit::Seconds)
         } else {
@@ -181,7 +213,8 @@ impl All<'_> {
         };
         let x = self.axis(self.x, false);
         // A panel for each value of the other key, if these are few.
-        let others: Vec<Option<Value>> = match self.sweep.dimensions.get(self.y).filter(|_| self.x != self.y) {
+        let others: Vec<Option<Value>> = match self.sweep.dimensions.get(self.y).filter(|_| self.x != self.y)
+        {
             Some(_) => {
                 let all = values(self.sweep, self.y);
                 if all.len() <= 4 { all.into_iter().map(Some).collect() } else { vec![None] }
@@ -195,9 +228,13 @@ impl All<'_> {
                 let mut seen = Vec::new();
                 for scheduler in &self.contenders.names {
                     let Some(style) = self.contenders.style(scheduler) else { continue };
-                    let own = self.rows(condition, scheduler).filter(|(at, _)| other.as_ref().is_none_or(|other| at[self.y] == *other));
+                    let own = self
+                        .rows(condition, scheduler)
+                        .filter(|(at, _)| other.as_ref().is_none_or(|other| at[self.y] == *other));
                     let mut points: Vec<(f64, f64, Option<(f64, f64)>)> = own
-                        .filter_map(|(at, row)| of(row).map(|(mean, ci)| (self.place(&x, self.x, &at[self.x]), mean, ci)))
+                        .filter_map(|(at, row)| {
+                            of(row).map(|(mean, ci)| (self.place(&x, self.x, &at[self.x]), mean, ci))
+                        })
                         .collect();
                     points.sort_by(|a, b| a.0.total_cmp(&b.0));
                     for (at, mean, ci) in &points {
@@ -208,20 +245,42 @@ impl All<'_> {
                             marks.push(Mark::Interval { from: (*at, *low), to: (*at, *high), stroke });
                         }
                     }
-                    let points: Vec<(f64, f64)> = points.into_iter().map(|(at, mean, _)| (at, mean)).collect();
+                    let points: Vec<(f64, f64)> =
+                        points.into_iter().map(|(at, mean, _)| (at, mean)).collect();
                     if self.sweep.design == "grid" && (other.is_some() || self.sweep.dimensions.len() == 1) {
-                        marks.push(Mark::Line { points: points.clone(), stroke: style.stroke(1.0), step: false });
+                        marks.push(Mark::Line {
+                            points: points.clone(),
+                            stroke: style.stroke(1.0),
+                            step: false,
+                        });
                     }
                     let (symbol, colour) = (style.symbol, style.colour);
-                    marks.push(Mark::Points { points, symbol, colour, size: 3.5, hollow: false, opacity: 1.0 });
+                    marks.push(Mark::Points {
+                        points,
+                        symbol,
+                        colour,
+                        size: 3.5,
+                        hollow: false,
+                        opacity: 1.0,
+                    });
                 }
                 let title = other.as_ref().map_or(String::new(), |other| {
                     let dimension = &self.sweep.dimensions[self.y];
-                    format!("{} = {} {}", dimension.name, text(other), dimension.unit.as_deref().unwrap_or_default())
+                    format!(
+                        "{} = {} {}",
+                        dimension.name,
+                        text(other),
+                        dimension.unit.as_deref().unwrap_or_default()
+                    )
                 });
                 let title = self.title(condition, title.trim_end());
                 if !seen.is_empty() {
-                    panels.push(Panel { title, x: x.clone(), y: Axis::up_to(label, unit.clone(), seen), marks });
+                    panels.push(Panel {
+                        title,
+                        x: x.clone(),
+                        y: Axis::up_to(label, unit.clone(), seen),
+                        marks,
+                    });
                 }
             }
         }

@@ -25,8 +25,7 @@ pub(super) struct Outline {
 impl Outline {
     pub(super) fn read(recorded: &Recorded, run: &StoredRun) -> Result<Outline, ReadError> {
         let mut flows = Vec::new();
-        let columns =
-            ["name", "direction", "start_ns", "size_bytes", "outcome", "fct_ns", "goodput_bps"];
+        let columns = ["name", "direction", "start_ns", "size_bytes", "outcome", "fct_ns", "goodput_bps"];
         recorded.rows(run, Name::Flows, &columns, |row| {
             let name = text(&row[0]).to_owned();
             flows.push(FlowView {
@@ -67,7 +66,10 @@ impl Outline {
         for flow in chosen.iter().filter(|flow| **flow < flows.len()) {
             let direction = flows[*flow].direction.clone();
             let (sent, acks) = (Sent::default(), Acks::default());
-            details.insert(*flow, Stream { flow: *flow, direction, subflows: Vec::new(), thinned_ns: 0, sent, acks });
+            details.insert(
+                *flow,
+                Stream { flow: *flow, direction, subflows: Vec::new(), thinned_ns: 0, sent, acks },
+            );
         }
         subflows(recorded, run, &flows, &mut details, &mut bytes_by_path)?;
         windows(recorded, run, &mut details)?;
@@ -97,7 +99,8 @@ impl Outline {
             }
         }
         let (queues, links) = queues(recorded, run)?;
-        let rates: Vec<f64> = flows.iter().filter_map(|flow| flow.goodput_bps).map(|bps| bps as f64).collect();
+        let rates: Vec<f64> =
+            flows.iter().filter_map(|flow| flow.goodput_bps).map(|bps| bps as f64).collect();
         Ok(RunView {
             condition: run.condition.clone(),
             scheduler: run.scheduler.clone(),
@@ -174,8 +177,7 @@ fn subflows(
     for stream in details.values_mut() {
         for at in 0..stream.subflows.len() {
             let subflow = &stream.subflows[at];
-            let alone =
-                |path| stream.subflows.iter().filter(|other| other.path == Some(path)).count() == 1;
+            let alone = |path| stream.subflows.iter().filter(|other| other.path == Some(path)).count() == 1;
             stream.subflows[at].name = match subflow.path {
                 Some(path) if alone(path) => path_name(&run.paths[path]),
                 _ => format!("subflow {}", subflow.id + 1),
@@ -241,7 +243,10 @@ fn queues(recorded: &Recorded, run: &StoredRun) -> Result<(Vec<QueueView>, usize
             Some(at) => &mut links[at],
             None => {
                 let empty = Column::default;
-                links.push((QueueView { link: link.to_owned(), t_ns: empty(), bytes: empty(), dropped: empty() }, 0.0));
+                links.push((
+                    QueueView { link: link.to_owned(), t_ns: empty(), bytes: empty(), dropped: empty() },
+                    0.0,
+                ));
                 let last = links.len() - 1;
                 &mut links[last]
             }

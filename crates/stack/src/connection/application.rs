@@ -93,9 +93,13 @@ impl Connection {
         all
     }
 
-    /// Handles the loss of a local address, resetting its subflows, or its return.
+    /// Handles the loss of a local address, resetting its subflows, or its return. A plain TCP, which has no other
+    /// address, goes on when the address is back, as on Linux.
     #[cold]
     pub(crate) fn set_address_up(&mut self, now: Time, ip: IpAddr, up: bool) {
+        if self.mode == Mode::Plain {
+            return;
+        }
         if up {
             self.paths.notify(&PathEvent::LocalUp(ip));
         } else {

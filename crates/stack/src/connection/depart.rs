@@ -82,6 +82,7 @@ impl Connection {
             path: subflow.route().path(),
             stream_offset,
             segment_size: 0,
+            scattered: at == 0 && self.scatter.is_on() && poll.out.payload_len > 0,
         })
     }
 }

@@ -29,6 +29,11 @@ impl Connection {
         let id = SubflowId(at as u8);
         let mut subflow = Subflow::new(id, now, &birth, &self.config);
         subflow.route_mut().set_local_id(self.paths.local_id(birth.local.ip));
+        if let (true, false, Some(threshold)) =
+            (self.scatter.is_on(), birth.join, self.config.only.scatter_dup_acks)
+        {
+            subflow.set_dup_thresh(threshold);
+        }
         if at == self.subflows.len() {
             self.subflows.push(subflow);
         } else {
@@ -312,6 +317,7 @@ impl Connection {
         }
         self.events.push(Event::SubflowUp(id));
         self.tell_scheduler(now, &SchedulerEvent::SubflowUp(id));
+        self.on_scatter_join(at);
         self.paths.notify(&PathEvent::SubflowEstablished { id, local, remote });
         self.wanted.schedule();
         self.timers.disarm(Timer::Orphan);

@@ -13,8 +13,8 @@
 //!    every segment, `depart.rs` updates the state after a transmission.
 //! 4. The ends: `close.rs` (the local stream, and the application's request), `keepalive.rs`,
 //!    `subflow_end.rs`, `end.rs` (the connection).
-//! 5. The parts: `data_timer.rs`, `reinject.rs`, `opportunistic.rs`, `paths.rs`, `persist.rs`, `deliver.rs`,
-//!    `send_space.rs`, `negotiate.rs`, `challenge.rs`.
+//! 5. The parts: `data_timer.rs`, `reinject.rs`, `opportunistic.rs`, `scatter.rs`, `paths.rs`, `persist.rs`,
+//!    `deliver.rs`, `send_space.rs`, `negotiate.rs`, `challenge.rs`.
 //! 6. The state: this file, with the common predicates; `send_state.rs` and `recv_state.rs`, the halves of
 //!    the data level; `fallback_state.rs`, `head_repair.rs`, `scheduling.rs`, `keys.rs`, `advertised.rs`,
 //!    `events.rs`, `rotation.rs` and `timer_table.rs`; and `wanted.rs`, the work left for the next poll. Each
@@ -51,6 +51,7 @@ mod receive;
 mod recv_state;
 mod reinject;
 mod rotation;
+mod scatter;
 mod schedule;
 mod scheduling;
 mod send_space;
@@ -95,6 +96,7 @@ pub(crate) use recv_state::RecvState;
 
 use rotation::Rotation;
 pub(crate) use rotation::TURN;
+use scatter::Scatter;
 use scheduling::Scheduling;
 use send_state::SendState;
 use timer_table::TimerTable;
@@ -147,6 +149,7 @@ pub(crate) struct Connection {
     peer_wide: bool,
     /// Whether the functions of `fast.rs`, and of `subflow/fast.rs`, are used.
     fast_paths: FastPaths,
+    scatter: Scatter,
     scheduling: Scheduling,
     fallback: Fallback,
 
@@ -226,6 +229,7 @@ impl Connection {
             send: SendState::default(),
             recv,
             advertised: Advertised::default(),
+            scatter: Scatter::new(config.only.scatter_switch, birth.mode),
             rotation: Rotation::default(),
             events: EventQueue::default(),
             stats: ConnectionStats::default(),

@@ -216,6 +216,9 @@ impl Connection {
     /// Notifies the path manager, once, that joins may begin.
     #[cold]
     pub(crate) fn start_path_manager(&mut self) {
+        if self.scatter.holds() {
+            return;
+        }
         let Some(first) = self.subflows.first() else { return };
         let event = PathEvent::Established {
             initiator: self.initiator,

@@ -75,6 +75,9 @@ impl Connection {
         burst: u32,
         observer: &mut O,
     ) -> Polled {
+        if self.scatter.is_undecided() {
+            self.decide_switch();
+        }
         let mut poll = Poll { now, out, sums, burst, observer };
         let mut timers = Timers::Unmoved;
         if self.wants_schedule() {

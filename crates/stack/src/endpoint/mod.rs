@@ -249,7 +249,7 @@ impl<O: Observer> Endpoint<O> {
         let nobody = Address::new(IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED), 0);
         let mut segment = Segment::new(nobody, nobody, Seq(0), Flags::default());
         let departure = self.poll_transmit_into(now, &mut segment, &())?;
-        let Departure { connection, path, stream_offset, segment_size } = departure;
+        let Departure { connection, path, stream_offset, segment_size, .. } = departure;
         Some(Transmit { connection, path, segment, stream_offset, segment_size })
     }
 
@@ -303,7 +303,13 @@ impl<O: Observer> Endpoint<O> {
     fn next_reply(&mut self, segment: &mut Segment) -> Option<Departure> {
         let reply = self.replies.pop_front()?;
         *segment = reply.segment;
-        Some(Departure { connection: None, path: reply.path, stream_offset: 0, segment_size: 0 })
+        Some(Departure {
+            connection: None,
+            path: reply.path,
+            stream_offset: 0,
+            segment_size: 0,
+            scattered: false,
+        })
     }
 
     /// Returns the next connection to poll for a segment.

@@ -36,7 +36,9 @@ impl Subflow {
         }
         self.ecn.negotiate(segment, config.ecn);
         self.recv = Receiver::new(segment.seq, config.ack, config.receive_buffer);
+        let threshold = self.recovery.dup_thresh();
         self.recovery = Recovery::new(config, self.sack, 1);
+        self.recovery.set_dup_thresh(threshold);
     }
 
     /// True if an acknowledgement number acknowledges exactly the local SYN.

@@ -248,6 +248,11 @@ impl Subflow {
         &self.route
     }
 
+    /// Sets the number of duplicate acknowledgements that indicate a loss.
+    pub(crate) fn set_dup_thresh(&mut self, threshold: u32) {
+        self.recovery.set_dup_thresh(threshold);
+    }
+
     #[inline]
     pub(crate) fn route_mut(&mut self) -> &mut Route {
         &mut self.route

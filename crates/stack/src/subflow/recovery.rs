@@ -45,6 +45,8 @@ pub(crate) struct Recovery {
     recover: u64,
     /// True after the first reduction: `recover` is valid.
     recovered_once: bool,
+    /// The number of duplicate acknowledgements that indicate a loss.
+    dup_thresh: u32,
     duplicates: u32,
     /// NewReno: bytes that have left the network according to duplicate acknowledgements.
     credit: u64,
@@ -123,6 +125,7 @@ impl Recovery {
             state: RecoveryState::Open,
             recover: first,
             recovered_once: false,
+            dup_thresh: DUP_THRESH,
             duplicates: 0,
             credit: 0,
             partial: 0,
@@ -146,6 +149,16 @@ impl Recovery {
                 resent: VecDeque::new(),
             },
         }
+    }
+
+    /// Sets the number of duplicate acknowledgements that indicate a loss, in place of three. RACK uses it for the number
+    /// of selectively acknowledged segments after which it waits for no reordering (RFC 8985 section 6.2 step 4).
+    pub(crate) fn set_dup_thresh(&mut self, threshold: u32) {
+        self.dup_thresh = threshold;
+    }
+
+    pub(crate) fn dup_thresh(&self) -> u32 {
+        self.dup_thresh
     }
 
     pub(crate) fn state(&self) -> RecoveryState {
@@ -406,14 +419,14 @@ impl Recovery {
             RecoveryState::Open => {
                 // RFC 6582 section 3.2 step 1: data in flight at the last recovery starts no other.
                 let fresh = !self.recovered_once || board.una() > self.recover;
-                if self.duplicates >= DUP_THRESH && fresh {
+                if self.duplicates >= self.dup_thresh && fresh {
                     self.enter(board);
-                    self.credit = mss * u64::from(DUP_THRESH);
+                    self.credit = mss * u64::from(self.dup_thresh);
                     self.lose_first(board, lost);
                     self.force = true;
                     return true;
                 }
-                if self.limited_transmit && self.duplicates < DUP_THRESH {
+                if self.limited_transmit && self.duplicates < self.dup_thresh {
                     self.credit = mss * u64::from(self.duplicates);
                 }
                 false
@@ -472,7 +485,7 @@ impl Recovery {
     /// Returns the reordering window (RFC 8985 section 6.2 step 4).
     fn reordering_window(&self, board: &Scoreboard, rtt: &RttEstimator) -> Duration {
         let in_recovery = self.state != RecoveryState::Open;
-        if !self.rack.reordering_seen && (in_recovery || board.sacked_segments() >= DUP_THRESH) {
+        if !self.rack.reordering_seen && (in_recovery || board.sacked_segments() >= self.dup_thresh) {
             return Duration::ZERO;
         }
         let min_rtt = rtt.min().unwrap_or(Duration::ZERO);

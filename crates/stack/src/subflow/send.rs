@@ -148,7 +148,7 @@ impl Subflow {
     /// `tcp_minshall_check` in net/ipv4/tcp_output.c of Linux).
     #[inline]
     pub(crate) fn without_short_end(&self, len: u64) -> u64 {
-        let waits = len == self.queued && self.short_end > self.board.una();
+        let waits = len == self.queue.bytes() && self.short_end > self.board.una();
         if waits { len - len % u64::from(self.mss) } else { len }
     }
 

@@ -52,7 +52,8 @@ impl Samples {
     /// Returns the times of the flows of a contender under a condition.
     pub fn times(&self, condition: &str, scheduler: &str) -> Vec<Option<f64>> {
         let rows = self.condition.iter().zip(&self.scheduler).zip(&self.fct_s);
-        let own = rows.filter(|((c, s), _)| self.conditions[**c] == condition && self.schedulers[**s] == scheduler);
+        let own =
+            rows.filter(|((c, s), _)| self.conditions[**c] == condition && self.schedulers[**s] == scheduler);
         own.map(|(_, fct)| *fct).collect()
     }
 
