@@ -101,9 +101,13 @@ fn a_receiver_that_connects_switches_by_the_volume_too() {
 
 #[test]
 fn the_switch_at_congestion_waits_for_the_first_loss() {
-    // All of it fits into the queues.
-    let calm = tree("size = '1 MB'", "scatter.switch = 'congestion'");
-    assert_eq!((subflows(&calm), calm.flows[0].report.retransmitted_segments), (1, 0));
+    for (size, meets_loss) in [("60 KB", Some(false)), ("1 MB", None), ("5 MB", Some(true))] {
+        let run = tree(&format!("size = '{size}'"), "scatter.switch = 'congestion'");
+        let counters = run.flows[0].report.sender.subflows[0].counters;
+        let met = counters.recoveries + counters.timeouts > 0;
+        assert_eq!(subflows(&run) > 1, met, "{size}: {counters:?}");
+        assert!(meets_loss.is_none_or(|expected| expected == met), "{size}: {counters:?}");
+    }
     let text = "schedulers = ['min_rtt']
         topology = { kind = 'fat-tree', k = 4, rate = '100 Mbit/s', delay = '20 us', queue = '20 packets' }
         traffic = { from = 'h1', to = 'h16', direction = 'upload', size = '5 MB' }
