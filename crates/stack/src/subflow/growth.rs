@@ -54,7 +54,7 @@ impl Growth {
     }
 
     /// Limits the initial threshold to `most` bytes.
-    pub fn begin_with(&mut self, most: u64) {
+    pub(crate) fn begin_with(&mut self, most: u64) {
         self.threshold = self.threshold.min(u32::try_from(most).unwrap_or(u32::MAX));
     }
 
@@ -117,7 +117,7 @@ pub(crate) fn wanted_buffer(read: u64, before: u64) -> u64 {
 
 /// Returns the first window with a `buffer` for payload: whole segments of `mss` bytes, if it has space for more
 /// than one, in a field of 16 bits (`tcp_select_initial_window` in net/ipv4/tcp_output.c).
-pub const fn first_window(buffer: u64, mss: u64) -> u64 {
+pub(crate) const fn first_window(buffer: u64, mss: u64) -> u64 {
     let whole = if buffer > mss { buffer - buffer % mss } else { buffer };
     if whole < u16::MAX as u64 { whole } else { u16::MAX as u64 }
 }
