@@ -2,16 +2,23 @@
 
     python3 tools/structure.py              the working tree
     python3 tools/structure.py --at main    another commit
+    python3 tools/structure.py --surface    also the methods of a subflow and of its parts that connection/ calls
 
 The counts are a help for those who restructure the stack, and no gate; tests/test_architecture.py holds only that there
 is no call cycle. Tests are left out. A call is found by its
 name, and belongs to the one file that defines the name; names that several files define are not counted.
+
+A method of a subflow counts as used by connection/ if it is called there on a value whose name is that of a subflow
+(`self.subflows[at]`, `subflow`, `other`, ...) or if no other function of the stack has its name. A part of a subflow is
+a type of subflow/ that one of its methods returns by reference; a method of a part counts if it is called on such a
+method, or on a variable with its name.
 """
 
 import argparse
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -80,6 +87,42 @@ def methods(text, name):
     return found
 
 
+# The names that variables of the type Subflow have in connection/.
+SUBFLOW = r"(?:\bsubflows\[[^\]]*\]|\b(?:subflow|other|only|first|best|new|Subflow:))\s*[.:]\s*"
+
+
+def surface(connection, subflow, files):
+    """The methods of `Subflow` that connection/ calls, and those of the parts of a subflow that it reaches through them:
+    two dictionaries from a name to the files that call it."""
+
+    def callers(pattern):
+        found = {path: re.search(pattern, text) for path, text in connection.items()}
+        return [path for path, hit in found.items() if hit]
+
+    whole = "\n".join(subflow.values())
+    defined = Counter(name for text in files.values() for name in re.findall(r"\bfn (\w+)", text))
+    own = {name: path for path, text in subflow.items() for name, _ in methods(text, "Subflow")}
+    used, parts = {}, {}
+    for name in own:
+        paths = callers(SUBFLOW + name + r"\b")
+        if defined[name] == 1:
+            paths = callers(rf"[.:]\s*{name}\b(?=\(|::|\)|,)") or paths
+        if paths:
+            used[name] = paths
+    # A part is what a method returns by reference, and has methods of its own.
+    getter = r"fn (\w+)\(&(?:mut )?self\) -> (?:Option<)?&(?:mut )?(\w+)\b"
+    of_connection = re.findall(r"^ {4}(?:pub(?:\([^)]*\))? )?(\w+): ", connection["connection/mod.rs"], re.M)
+    for name, kind in re.findall(getter, whole):
+        if name not in used:
+            continue
+        for method in {method for text in subflow.values() for method, _ in methods(text, kind)}:
+            variable = "" if name in of_connection else rf"|(?<![\w.]){name}"
+            paths = callers(rf"(?:\.{name}\(\){variable})\s*\.\s*{method}\b")
+            if paths:
+                parts.setdefault(f"{kind}::{method}", paths)
+    return used, parts
+
+
 def impl_text(text, name):
     starts = re.finditer(rf"^impl(?:<[^>]*>)? {name}\b[^{{;]*\{{", text, re.M)
     return "".join(block(text, start.start())[0] for start in starts)
@@ -115,7 +158,9 @@ def largest_cycle(files):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--at", metavar="REVISION", help="a commit in place of the working tree")
-    files = sources(parser.parse_args().at)
+    parser.add_argument("--surface", action="store_true", help="the names of the methods of a subflow that connection/ calls")
+    options = parser.parse_args()
+    files = sources(options.at)
     connection = {path: text for path, text in files.items() if path.startswith("connection/")}
     subflow = {path: text for path, text in files.items() if path.startswith("subflow/")}
     if not connection or not subflow:
@@ -139,17 +184,26 @@ def main():
     print("uses of self.subflows[at] in connection/: {} in {} files".format(*count(r"self\.subflows\[", connection)))
     pattern = r"(?:self\.subflows\[\w+\]|\b(?:other_)?subflow)\.(?:\w+)(?!\w|\()"
     print("fields of a subflow named in connection/: {} times in {} files".format(*count(pattern, connection)))
+    used, parts = surface(connection, subflow, files)
+    print(
+        f"methods of a subflow called in connection/: {len(used)}, and {len(parts)} of its parts; "
+        f"by one file only: {sum(1 for paths in used.values() if len(paths) == 1)}"
+    )
     # The names before and after the record of what is wanted next.
     pattern = r"schedule_wanted \|?= (?!false)|wanted\.schedule\(\)|self\.news = true"
     print("the scheduler is wanted: set {} times in {} files".format(*count(pattern, files)))
-    pattern = r"timers_moved \|?= (?!false)|wanted\.timers\(\)"
+    pattern = r"timers_moved \|?= (?!false)|wanted\.timers\(\)|Timers::Moved(?!\)? =>)"
     print("the timers have moved: set {} times in {} files".format(*count(pattern, files)))
-    print("TcpState is assigned: {} times in {} files".format(*count(r"\.state = (?:TcpState|match)", files)))
+    print("TcpState is assigned: {} times in {} files".format(*count(r"\.(?:state|tcp) = (?:TcpState|match)", files)))
     upward = count(r"crate::connection|super::super::connection", subflow)
     print("imports of connection/ in subflow/: {} in {} files".format(*upward))
     circle = largest_cycle(connection)
     names = ", ".join(path.removeprefix("connection/").removesuffix(".rs") for path in circle) or "none"
     print(f"largest call cycle in connection/: {len(circle)} of {len(connection)} files ({names})")
+    for title, names in (("a subflow", used), ("its parts", parts)) if options.surface else ():
+        print(f"\nmethods of {title} called in connection/:")
+        for name, paths in sorted(names.items()):
+            print(f"    {name:<32} {', '.join(path.removeprefix('connection/').removesuffix('.rs') for path in paths)}")
 
 
 if __name__ == "__main__":

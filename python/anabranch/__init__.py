@@ -8,13 +8,17 @@
 docs/python.md is the guide.
 """
 
-from anabranch import _anabranch, scheduler, style
+from anabranch import _anabranch, congestion, scheduler, style
 from anabranch._anabranch import Table
 from anabranch.advice import Advice, advise
 from anabranch.comparison import Comparison, compare
+from anabranch.congestion import WindowRule
 from anabranch.dmptcp import ModelRound, PathChoice, model, select
 from anabranch.exceptions import AnabranchError, RunError, ScenarioError, SchedulerError, SweepError
+from anabranch.explaining import Explanation, explain
 from anabranch.network import Link, Node, Path, Route
+from anabranch.recording import Recording
+from anabranch.reproducing import Reproduction, reproduce
 from anabranch.running import Run, run
 from anabranch.scenario import Scenario, builtin_scenarios
 from anabranch.scheduler import Assign, Event, Recall, Scheduler, Subflow, View, Wait
@@ -28,6 +32,7 @@ __all__ = [
     "Assign",
     "Comparison",
     "Event",
+    "Explanation",
     "Link",
     "ModelRound",
     "Node",
@@ -36,6 +41,8 @@ __all__ = [
     "Plan",
     "Range",
     "Recall",
+    "Recording",
+    "Reproduction",
     "Route",
     "Run",
     "RunError",
@@ -49,11 +56,15 @@ __all__ = [
     "Table",
     "View",
     "Wait",
+    "WindowRule",
     "__version__",
     "advise",
     "builtin_scenarios",
     "compare",
+    "congestion",
+    "explain",
     "model",
+    "reproduce",
     "run",
     "scheduler",
     "select",

@@ -1,20 +1,26 @@
 import os
 from collections.abc import Callable, Sequence
-from typing import Self, final
+from typing import ClassVar, Self, final
 
+from anabranch.congestion import WindowRule
 from anabranch.scheduler import Scheduler
 
 __all__ = [
     "VERSION",
+    "Ack",
     "Advice",
     "Assign",
     "Comparison",
+    "Congestion",
     "Contender",
+    "Custom",
     "Document",
     "Event",
+    "Explanation",
     "Pending",
     "Plan",
     "Recall",
+    "Reproduction",
     "Run",
     "Subflow",
     "Summary",
@@ -22,11 +28,16 @@ __all__ = [
     "Table",
     "View",
     "Wait",
+    "Window",
+    "Windows",
     "advise",
     "builtin_scenarios",
     "command",
     "compare",
+    "explain",
     "model",
+    "read_parquet",
+    "reproduce_claims",
     "run",
     "select",
 ]
@@ -53,8 +64,36 @@ def run(
     run: int | None,
     jobs: int,
     every_path: bool,
+    record: tuple[str, str, str, bool] | None,
     progress: Callable[[int, int], object] | None,
 ) -> Run: ...
+def explain(
+    document: Document,
+    contenders: Sequence[Contender],
+    *,
+    flow: int | None,
+    changes: bool,
+    jobs: int,
+    progress: Callable[[int, int], object] | None,
+) -> Explanation: ...
+def reproduce_claims(
+    paper: str | None,
+    *,
+    from_: str | os.PathLike[str] | None,
+    figure: str | None,
+    table: str | None,
+    claim: Sequence[str],
+    quick: bool,
+    full: bool,
+    plain: bool,
+    out: str | os.PathLike[str] | None,
+    any_build: bool,
+    list: bool,
+    seed: int | None,
+    jobs: int,
+    progress: Callable[[int, int], object] | None,
+) -> Reproduction: ...
+def read_parquet(path: str | os.PathLike[str]) -> Table: ...
 def model(*, cwnd: int, ssthresh: int | None, loss: str, rounds: int, clip: bool) -> str: ...
 def select(
     paths: Sequence[tuple[str, str, int, int | None, bool, bool]], *, remaining: str | None, mss: int
@@ -103,6 +142,21 @@ class Summary:
 
 @final
 class Contender:
+    def __new__(cls, name: str, scheduler: Custom | None, congestion: Congestion | None) -> Self: ...
+
+@final
+class Congestion:
+    methods: ClassVar[list[str]]
+    def __new__(
+        cls,
+        name: str,
+        build: Callable[[], WindowRule],
+        methods: Sequence[str],
+        coupled: bool,
+    ) -> Self: ...
+
+@final
+class Custom:
     def __new__(
         cls,
         name: str,
@@ -135,6 +189,25 @@ class Run:
     def json(self) -> str: ...
 
 @final
+class Explanation:
+    @property
+    def text(self) -> str: ...
+    @property
+    def bytes_text(self) -> str: ...
+    @property
+    def table(self) -> Table: ...
+    def json(self) -> str: ...
+
+@final
+class Reproduction:
+    @property
+    def text(self) -> str: ...
+    @property
+    def changed(self) -> str | None: ...
+    def json(self) -> str: ...
+    def findings(self) -> str: ...
+
+@final
 class Advice:
     @property
     def text(self) -> str: ...
@@ -150,6 +223,7 @@ class Plan:
         document: Document | None = None,
         settings: Sequence[str] = ...,
         runs: int | None = None,
+        contenders: Sequence[Contender] = ...,
     ) -> Self: ...
     def __len__(self) -> int: ...
     @property
@@ -356,3 +430,78 @@ class Event:
     def segments(self) -> int | None: ...
     @property
     def carried_by(self) -> list[int]: ...
+
+@final
+class Window:
+    """The window of one subflow, in segments."""
+
+    def __new__(
+        cls,
+        segments: float,
+        ssthresh: float | None = None,
+        srtt_s: float = 0.0,
+        *,
+        mss: int = 1400,
+        recovering: bool = False,
+    ) -> Self: ...
+    @property
+    def segments(self) -> float: ...
+    @property
+    def ssthresh(self) -> float: ...
+    @property
+    def srtt_s(self) -> float: ...
+    @property
+    def mss(self) -> int: ...
+    @property
+    def recovering(self) -> bool: ...
+    @property
+    def in_slow_start(self) -> bool: ...
+
+@final
+class Windows:
+    """The windows of all subflows."""
+
+    def __new__(cls, windows: Sequence[Window]) -> Self: ...
+    def __getitem__(self, id: int, /) -> Window: ...
+    def __len__(self) -> int: ...
+    def items(self) -> list[tuple[int, Window]]: ...
+    def measured(self) -> list[tuple[int, float, float]]: ...
+
+@final
+class Ack:
+    """The congestion signals of one acknowledgement."""
+
+    @staticmethod
+    def of(now_s: float, bytes: int, segments: int, rtt_s: float) -> Ack: ...
+    @property
+    def now_s(self) -> float: ...
+    @property
+    def acked_bytes(self) -> int: ...
+    @property
+    def acked_segments(self) -> int: ...
+    @property
+    def lost_bytes(self) -> int: ...
+    @property
+    def rtt_s(self) -> float | None: ...
+    @property
+    def srtt_s(self) -> float: ...
+    @property
+    def min_rtt_s(self) -> float: ...
+    @property
+    def one_way_delay_us(self) -> int | None: ...
+    @property
+    def delivery_rate_bps(self) -> int | None: ...
+    @property
+    def app_limited(self) -> bool: ...
+    @property
+    def cwnd_limited(self) -> bool: ...
+    @property
+    def ce(self) -> bool: ...
+    @property
+    def inflight_bytes(self) -> int: ...
+    @property
+    def in_recovery(self) -> bool: ...
+    @property
+    def una_advanced(self) -> bool: ...
+    @property
+    def round_start(self) -> bool: ...

@@ -52,6 +52,12 @@ class Advice:
         return path
 
     @property
+    def reasons(self) -> list[dict[str, Any]]:
+        """For TCP and each candidate where its time went, from ``explain``; ``sentence`` says it in words."""
+        reasons: list[dict[str, Any]] = self.data["reasons"]
+        return reasons
+
+    @property
     def margins(self) -> list[dict[str, Any]]:
         """How far each quantity may change before the answer does."""
         margins: list[dict[str, Any]] = self.data["margins"]

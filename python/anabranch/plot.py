@@ -1,17 +1,30 @@
-"""Plots of results; each method returns the axes of matplotlib on which it has drawn."""
+"""Plots of results; each method returns the axes of matplotlib on which it has drawn.
+
+Called with ``backend="altair"`` the plots of a result are those of :mod:`anabranch.charts`, which return charts of
+Altair: ``result.plot(backend="altair").cdf()``.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+from anabranch import _plotting, charts
+from anabranch._plotting import choose
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from matplotlib.axes import Axes
 
     from anabranch.comparison import Comparison
+    from anabranch.explaining import Explanation
+    from anabranch.recording import Recording
+    from anabranch.reproducing import Reproduction
     from anabranch.sweeping import Sweep
 
-__all__ = ["ComparisonPlots", "SweepPlots"]
+__all__ = ["ComparisonPlots", "ExplanationPlots", "RecordingPlots", "ReproductionPlots", "SweepPlots"]
+
+Charts = TypeVar("Charts")
 
 
 def _axes(axes: Axes | None) -> Axes:
@@ -22,20 +35,27 @@ def _axes(axes: Axes | None) -> Axes:
     return plt.subplots()[1]
 
 
-def _choose(known: list[str], chosen: str | None, what: str) -> str:
-    if chosen is None:
-        return known[0]
-    if chosen not in known:
-        message = f"there is no {what} {chosen!r}; there are {', '.join(known)}"
-        raise ValueError(message)
-    return chosen
+class _Plots(Generic[Charts]):
+    """The plots of a result."""
+
+    _charts: Callable[[Any], Charts]
+
+    def __init__(self, result: Any) -> None:
+        self._result = result
+
+    def __call__(self, *, backend: Literal["altair"]) -> Charts:
+        """Return the same plots by another library: ``altair``."""
+        if backend != "altair":
+            message = f"there is no backend {backend!r}; there is altair, and matplotlib without a call"
+            raise ValueError(message)
+        return self._charts(self._result)
 
 
-class ComparisonPlots:
+class ComparisonPlots(_Plots[charts.ComparisonCharts]):
     """The plots of a comparison."""
 
-    def __init__(self, result: Comparison) -> None:
-        self._result = result
+    _charts = charts.ComparisonCharts
+    _result: Comparison
 
     def completion_times(self, *, condition: str | None = None, axes: Axes | None = None) -> Axes:
         """Draw the mean completion time of each contender with its 95 % interval, and its flows as dots.
@@ -46,13 +66,13 @@ class ComparisonPlots:
         >>> [label.get_text() for label in axes.get_yticklabels()]
         ['tcp', 'min_rtt']
         """
-        condition = _choose(self._result.scenario.conditions, condition, "condition")
+        condition = choose(self._result.scenario.conditions, condition, "condition")
         drawn = _axes(axes)
         rows = [row for row in self._result.rows if row.condition == condition]
-        times = self._times(condition)
+        times = _plotting.times(self._result, condition)
         for place, row in enumerate(rows):
             flows = times.get(row.scheduler, [])
-            drawn.plot([1e3 * time for time in flows], [place] * len(flows), "|", color="0.7", zorder=1)
+            drawn.plot(flows, [place] * len(flows), "|", color="0.7", zorder=1)
             if row.fct_s.mean is None:
                 continue
             mean = 1e3 * row.fct_s.mean
@@ -72,16 +92,10 @@ class ComparisonPlots:
 
         Flows that were not delivered are part of the whole, so that their curve ends below 1.
         """
-        condition = _choose(self._result.scenario.conditions, condition, "condition")
+        condition = choose(self._result.scenario.conditions, condition, "condition")
         drawn = _axes(axes)
-        counts: dict[str, int] = defaultdict(int)
-        samples = self._result.samples
-        for own, scheduler in zip(samples.column("condition"), samples.column("scheduler"), strict=True):
-            counts[str(scheduler)] += own == condition
-        for scheduler, times in self._times(condition).items():
-            ordered = sorted(times)
-            shares = [(number + 1) / counts[scheduler] for number in range(len(ordered))]
-            drawn.step([0, *(1e3 * time for time in ordered)], [0, *shares], where="post", label=scheduler)
+        for scheduler, (times, shares) in _plotting.distributions(self._result, condition).items():
+            drawn.step(times, shares, where="post", label=scheduler)
         drawn.set_xlim(left=0)
         drawn.set_ylim(0, 1.02)
         drawn.set_xlabel("completion time, ms")
@@ -92,21 +106,12 @@ class ComparisonPlots:
             drawn.set_title(condition)
         return drawn
 
-    def _times(self, condition: str) -> dict[str, list[float]]:
-        samples = self._result.samples
-        times: dict[str, list[float]] = defaultdict(list)
-        columns = (samples.column(name) for name in ("condition", "scheduler", "fct_s"))
-        for own, scheduler, time in zip(*columns, strict=True):
-            if own == condition and isinstance(time, float):
-                times[str(scheduler)].append(time)
-        return times
 
-
-class SweepPlots:
+class SweepPlots(_Plots[charts.SweepCharts]):
     """The plots of a sweep."""
 
-    def __init__(self, result: Sweep) -> None:
-        self._result = result
+    _charts = charts.SweepCharts
+    _result: Sweep
 
     def heatmap(
         self,
@@ -123,53 +128,185 @@ class SweepPlots:
         ``x`` and ``y`` are keys that vary, such as ``path.lte.rate``. ``scheduler`` is the last contender unless one is
         named. ``value`` is a column of numbers of :attr:`Sweep.table`; several points in a cell are averaged.
         """
-        table = self._result.table
-        columns = [self._column(x), self._column(y)]
-        schedulers = [str(name) for name in dict.fromkeys(table.column("scheduler"))]
-        conditions = [str(name) for name in dict.fromkeys(table.column("condition"))]
-        scheduler = _choose(schedulers[::-1], scheduler, "contender")
-        condition = _choose(conditions, condition, "condition")
-        cells: dict[tuple[object, object], list[float]] = defaultdict(list)
-        names = [*columns, "scheduler", "condition", value]
-        for at_x, at_y, own, there, number in zip(*map(table.column, names), strict=True):
-            if own == scheduler and there == condition and isinstance(number, (int, float)):
-                cells[at_x, at_y].append(float(number))
-        xs = _ordered({at_x for at_x, _ in cells})
-        ys = _ordered({at_y for _, at_y in cells})
-        means = {at: sum(numbers) / len(numbers) for at, numbers in cells.items()}
-        grid = [[means.get((at_x, at_y), float("nan")) for at_x in xs] for at_y in ys]
+        grid = _plotting.grid(self._result, x, y, scheduler, condition, value)
+        cells = [[grid.means.get((at_x, at_y), float("nan")) for at_x in grid.xs] for at_y in grid.ys]
         drawn = _axes(axes)
         signed = value.startswith("vs_reference")
-        most = max((abs(number) for number in means.values()), default=1.0) or 1.0
         image = drawn.imshow(
-            grid,
+            cells,
             origin="lower",
             aspect="auto",
             cmap="RdBu_r" if signed else "viridis",
-            vmin=-most if signed else None,
-            vmax=most if signed else None,
+            vmin=-grid.most if signed else None,
+            vmax=grid.most if signed else None,
         )
-        drawn.set_xticks(range(len(xs)), [_short(one) for one in xs])
-        drawn.set_yticks(range(len(ys)), [_short(one) for one in ys])
-        drawn.set_xlabel(columns[0])
-        drawn.set_ylabel(columns[1])
-        drawn.set_title(scheduler if not condition else f"{scheduler}, {condition}")
+        drawn.set_xticks(range(len(grid.xs)), [_plotting.short(one) for one in grid.xs])
+        drawn.set_yticks(range(len(grid.ys)), [_plotting.short(one) for one in grid.ys])
+        drawn.set_xlabel(grid.x)
+        drawn.set_ylabel(grid.y)
+        drawn.set_title(grid.title)
         if drawn.figure is not None:
             drawn.figure.colorbar(image, ax=drawn, label=value)
         return drawn
 
-    def _column(self, key: str) -> str:
-        known = self._result.plan.dimensions
-        for column in known:
-            if key == column or key in column.rsplit(" (", 1)[0].split(", "):
-                return column
-        message = f"{key!r} does not vary; there are {', '.join(known)}"
-        raise ValueError(message)
+
+class ExplanationPlots(_Plots[charts.ExplanationCharts]):
+    """The plots of an explanation."""
+
+    _charts = charts.ExplanationCharts
+    _result: Explanation
+
+    def parts(self, *, condition: str | None = None, axes: Axes | None = None) -> Axes:
+        """Draw the time of each contender as a bar of its causes.
+
+        >>> import anabranch
+        >>> result = anabranch.explain("wifi-lte", runs=1, schedulers=["tcp", "min_rtt"], changes=False)
+        >>> [label.get_text() for label in result.plot.parts().get_yticklabels()]
+        ['tcp', 'min_rtt']
+        """
+        from anabranch.explaining import COLORS
+
+        result = self._result
+        condition = choose(list(dict.fromkeys(row.condition for row in result.rows)), condition, "condition")
+        rows = [row for row in result.rows if row.condition == condition]
+        drawn = _axes(axes)
+        ends = [0.0] * len(rows)
+        for cause, color in COLORS.items():
+            widths = [1e3 * sum(part.mean_s for part in result.parts(row) if part.cause == cause) for row in rows]
+            if any(widths):
+                drawn.barh(range(len(rows)), widths, left=ends, color=color, label=cause.replace("_", " "))
+            ends = [end + width for end, width in zip(ends, widths, strict=True)]
+        drawn.set_yticks(range(len(rows)), [row.scheduler for row in rows])
+        drawn.invert_yaxis()
+        drawn.set_xlabel("time of a byte, ms" if result.of_bytes else "time of a flow, ms")
+        if drawn.containers:
+            drawn.legend(loc="upper left", bbox_to_anchor=(1, 1))
+        if condition:
+            drawn.set_title(condition)
+        return drawn
 
 
-def _ordered(values: set[object]) -> list[object]:
-    return sorted(values, key=lambda one: (isinstance(one, str), one))
+class ReproductionPlots(_Plots[charts.ReproductionCharts]):
+    """The plots of a reproduction."""
+
+    _charts = charts.ReproductionCharts
+    _result: Reproduction
+
+    def checks(self, *, axes: Axes | None = None) -> Axes:
+        """Draw the judged ratio, difference or mean of each check with its 95 % interval, in the colour of its verdict.
+
+        >>> import anabranch
+        >>> axes = anabranch.reproduce("dmptcp", claim="D18").plot.checks()
+        >>> len(axes.get_yticklabels()) > 2
+        True
+        """
+        from anabranch.reproducing import COLORS
+
+        lines = _plotting.judgements(self._result)
+        drawn = _axes(axes)
+        named = set()
+        for place, line in enumerate(lines):
+            error = [[line.value - line.low], [line.high - line.value]]
+            label = None if line.status in named else line.status
+            named.add(line.status)
+            color = COLORS.get(line.status, "gray")
+            drawn.errorbar([line.value], [place], xerr=error, fmt="o", color=color, capsize=2, label=label)
+        drawn.set_yticks(range(len(lines)), [line.name for line in lines])
+        drawn.invert_yaxis()
+        drawn.axvline(1, color="0.8", zorder=0)
+        drawn.set_xlabel("judged value")
+        if lines:
+            drawn.legend()
+        return drawn
 
 
-def _short(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+_MARKS = (("retransmitted", ".", "red"), ("reinjected", "x", "black"), ("probe", "^", "gray"))
+
+
+class RecordingPlots(_Plots[charts.RecordingCharts]):
+    """The plots of a recording."""
+
+    _charts = charts.RecordingCharts
+    _result: Recording
+
+    def time_sequence(
+        self,
+        *,
+        scheduler: str | None = None,
+        condition: str | None = None,
+        flow: int = 0,
+        direction: str | None = None,
+        axes: Axes | None = None,
+    ) -> Axes:
+        """Draw the data-level time-sequence graph of a flow, over all its subflows.
+
+        A segment is a vertical line in the colour of its subflow; a retransmission has a red dot, a reinjection a black
+        cross. The lower staircase is the DATA_ACK, the upper one the right edge of the peer's window.
+        ``scheduler`` and ``condition`` choose a run, ``direction`` is that of the flow's data unless given.
+
+        >>> import anabranch
+        >>> from anabranch import Path
+        >>> paths = [Path("20 Mbit/s", "20 ms", name="wifi"), Path("10 Mbit/s", "40 ms", name="lte")]
+        >>> result = anabranch.run(paths, size="200 KB", schedulers=["min_rtt"], record=True)
+        >>> axes = result.plot.time_sequence()
+        >>> [text.get_text() for text in axes.get_legend().get_texts()]
+        ['subflow 0, wifi', 'subflow 1, lte', 'DATA_ACK', 'window edge']
+        """
+        stream = _plotting.Stream(self._result.run(scheduler, condition), flow, direction)
+        title, subflows, segments, acked, edges = stream.sequence()
+        drawn = _axes(axes)
+        megabyte = 1e6
+        for number, subflow in enumerate(subflows):
+            own = [segment for segment in segments if segment.subflow == subflow]
+            low, high = ([getattr(one, key) / megabyte for one in own] for key in ("from_bytes", "to_bytes"))
+            drawn.vlines([one.t_s for one in own], low, high, color=f"C{number}", label=subflow, linewidth=1.5)
+        for event, style, color in _MARKS:
+            marked = [segment for segment in segments if segment.event == event]
+            if marked:
+                places = [one.to_bytes / megabyte for one in marked]
+                drawn.plot([one.t_s for one in marked], places, style, color=color, markersize=4, label=event)
+        if acked:
+            times, offsets = zip(*acked, strict=True)
+            places = [offset / megabyte for offset in offsets]
+            drawn.step(times, places, where="post", color="0.4", linewidth=0.8, label="DATA_ACK")
+        top = max((segment.to_bytes for segment in segments), default=0) / megabyte
+        if edges and top:
+            drawn.set_ylim(0, 1.1 * top)
+            times, offsets = zip(*edges, strict=True)
+            places = [offset / megabyte for offset in offsets]
+            drawn.step(times, places, where="post", color="goldenrod", linewidth=0.8, label="window edge")
+        drawn.set_xlabel("time, s")
+        drawn.set_ylabel("data sequence, MB")
+        drawn.set_title(title)
+        if segments:
+            drawn.legend()
+        return drawn
+
+    def windows(
+        self,
+        *,
+        scheduler: str | None = None,
+        condition: str | None = None,
+        flow: int = 0,
+        direction: str | None = None,
+        axes: Axes | None = None,
+    ) -> Axes:
+        """Draw the congestion window of each subflow over time, with the data in flight and the threshold.
+
+        The window is a solid line, the data in flight a thin one, the threshold dotted while it is finite.
+        """
+        stream = _plotting.Stream(self._result.run(scheduler, condition), flow, direction)
+        drawn = _axes(axes)
+        for number, own in enumerate(stream.windows()):
+            color = f"C{number}"
+            kilobytes = [[value / 1e3 for value in values] for values in (own.cwnd, own.inflight, own.ssthresh)]
+            drawn.step(own.t_s, kilobytes[0], where="post", color=color, label=own.subflow)
+            drawn.step(own.t_s, kilobytes[1], where="post", color=color, linewidth=0.5, alpha=0.5)
+            drawn.step(own.t_s, kilobytes[2], where="post", color=color, linestyle=":")
+        drawn.set_ylim(bottom=0)
+        drawn.set_xlabel("time, s")
+        drawn.set_ylabel("congestion window, KB")
+        drawn.set_title(stream.title)
+        if drawn.lines:
+            drawn.legend()
+        return drawn

@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from types import NoneType, UnionType
+from typing import Any, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
-__all__ = ["Difference", "Interval", "Row", "Standing", "Statistics", "Verdict"]
+__all__ = [
+    "Change",
+    "Checked",
+    "Difference",
+    "Excess",
+    "Explained",
+    "Finding",
+    "Interval",
+    "Largest",
+    "Line",
+    "PathPart",
+    "Row",
+    "Standing",
+    "Statistics",
+    "TimePart",
+    "Tried",
+    "Verdict",
+]
 
-Interval: TypeAlias = "tuple[float, float]"
+Interval: TypeAlias = tuple[float, float]
 """The ends of a 95 % interval."""
 
 
@@ -89,26 +108,163 @@ class Standing:
     greatest: tuple[float, int] | None
 
 
-Record = TypeVar("Record", Row, Verdict, Standing)
-_INNER: dict[str, type[Statistics | Difference]] = {
-    "fct_s": Statistics,
-    "acked_s": Statistics,
-    "vs_reference_pct": Difference,
-}
-_PAIRS = {"ci95", "goodput_ci95_bps", "least", "greatest"}
+@dataclass(frozen=True, kw_only=True)
+class PathPart:
+    """The part of a time that concerns one path, the mean over flows."""
+
+    path: str
+    mean_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimePart:
+    """The part of a time that has one cause."""
+
+    cause: str
+    mean_s: float
+    share_pct: float
+    sum_ns: int | None = None
+    """The sum over flows; ``None`` for the account of bytes."""
+    by_path: list[PathPart] = dataclasses.field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Largest:
+    """The largest cause, and the path that has most of it."""
+
+    cause: str
+    path: str | None
+    mean_s: float
+    share_pct: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Excess:
+    """The comparison with the fastest contender of the condition."""
+
+    than: str
+    total_s: float
+    cause: str
+    path: str | None
+    cause_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """A change that was run, and its effect on the mean completion time, for bulk on the goodput."""
+
+    what: str
+    mean_s: float | None
+    effect_pct: Difference
+    helps: bool | None
+    """``None`` if the runs cannot tell."""
+    setting: bool
+    """Whether it is a setting of the hosts, and not of the network or its traffic."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explained:
+    """Where the time of a contender's flows went in a condition."""
+
+    scheduler: str
+    congestion: str
+    condition: str
+    path: str | None
+    n: int
+    completed: int
+    explained: int
+    mean_s: float | None
+    total_ns: int
+    parts: list[TimePart]
+    """The parts of the time of a flow, one for each cause."""
+    byte_mean_s: float | None
+    bytes: list[TimePart]
+    """The parts of the time of a byte."""
+    largest: Largest | None
+    excess: Excess | None
+    changes: list[Change]
+    """The changes that were run, the best first."""
+    sentence: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """A judgement in numbers and words."""
+
+    condition: str
+    status: str
+    of: float | None
+    to: float | None
+    value: float | None
+    interval: Interval | None
+    runs: int
+    words: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    """A check of a claim with its judgements, one for each condition."""
+
+    source: str
+    required: str
+    names: tuple[str, str | None]
+    """The contender, and that with which it is compared."""
+    unit: str
+    lines: list[Line]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tried:
+    """The result of a claim with a variant."""
+
+    name: str
+    what: str
+    status: str
+    checks: list[Checked]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """The result of a claim."""
+
+    id: str
+    paper: str
+    figure: str
+    kind: str
+    claim: str
+    status: str
+    """``holds``, ``variant``, ``fails``, ``undecided``, ``not_checkable`` or ``not_run``."""
+    evidence: str
+    numbers: str
+    reason: str
+    finding: str
+    checks: list[Checked]
+    variants: list[Tried]
+
+
+Record = TypeVar("Record")
 
 
 def record(kind: type[Record], data: dict[str, Any]) -> Record:
     """Return ``data`` of the command's JSON as a record."""
-    values: dict[str, Any] = {}
-    for field in dataclasses.fields(kind):
-        if field.name not in data and field.default is not dataclasses.MISSING:
-            continue
-        value = data[field.name]
-        if value is not None and field.name in _INNER:
-            inner = _INNER[field.name]
-            value = inner(**{**value, "ci95": value["ci95"] and tuple(value["ci95"])})
-        elif value is not None and field.name in _PAIRS:
-            value = tuple(value)
-        values[field.name] = value
-    return kind(**values)
+    hints = _hints(kind)  # type: ignore[arg-type]
+    return kind(**{name: _value(hint, data[name]) for name, hint in hints.items() if name in data})
+
+
+@functools.cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _value(hint: Any, value: Any) -> Any:
+    if value is None:
+        return None
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        return record(hint, value)
+    if get_origin(hint) is list:
+        return [_value(get_args(hint)[0], one) for one in value]
+    if get_origin(hint) is tuple:
+        return tuple(value)
+    if get_origin(hint) in {Union, UnionType}:
+        return _value(next(one for one in get_args(hint) if one is not NoneType), value)
+    return value

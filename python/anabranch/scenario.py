@@ -5,23 +5,20 @@ from __future__ import annotations
 import html
 import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-from anabranch import _anabranch, _toml, network
-from anabranch import scheduler as _scheduler
+from anabranch import _anabranch, _contenders, _toml, network
+from anabranch.congestion import WindowRule
 from anabranch.exceptions import ScenarioError
-from anabranch.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from anabranch._toml import Value
 
 __all__ = ["Scenario", "builtin_scenarios"]
 
-Contenders: TypeAlias = "Sequence[str | Mapping[str, Value] | Scheduler | type[Scheduler]]"
+Contenders: TypeAlias = _contenders.Contenders
 Source: TypeAlias = "str | os.PathLike[str] | Mapping[str, Value] | Iterable[network.Path] | network.Graph"
-
-_STAND_IN = "min_rtt"
 
 
 class Scenario:
@@ -35,7 +32,8 @@ class Scenario:
     * a text: :meth:`from_toml`
 
     ``size``, ``flows`` and every key of a file may be given as a keyword. ``schedulers`` may have schedulers in Python
-    (:class:`Scheduler`).
+    (:class:`Scheduler`), also by the name of their class (``"module:Class"``), and mappings with a ``congestion`` in
+    Python (:class:`WindowRule`).
 
     >>> from anabranch import Path, Scenario
     >>> scenario = Scenario([Path("50 Mbit/s", "20 ms"), Path("10 Mbit/s", "60 ms")], size="300 KB", runs=5)
@@ -54,7 +52,7 @@ class Scenario:
     ) -> None:
         self._origin = _origin(source)
         self._changes: tuple[tuple[str, str], ...] = ()
-        self._custom: dict[str, Scheduler | type[Scheduler]] = {}
+        self._custom: dict[str, _contenders.Own] = {}
         self._change(schedulers, settings, keys)
 
     @classmethod
@@ -111,9 +109,15 @@ class Scenario:
         if "flows" in given:
             given["traffic.flows"] = given.pop("flows")
         if schedulers is not None:
-            entries, self._custom = _contenders(schedulers)
+            entries, self._custom = _contenders.read(schedulers)
             changes.append(("set", _toml.assignment("schedulers", entries)))
         for key, value in {**(settings or {}), **given}.items():
+            rule: object = value
+            if isinstance(rule, WindowRule) or (isinstance(rule, type) and issubclass(rule, WindowRule)):
+                message = "a window rule in Python belongs to a contender"
+                help_ = f'write `schedulers=[{{"scheduler": "min_rtt", "{key}": ...}}]`'
+                text = f"{message}; {help_}"
+                raise ScenarioError(text, message, help=help_)
             if isinstance(value, Mapping):
                 changes.extend(("set", _toml.assignment(f"{key}.{inner}", v)) for inner, v in value.items())
             else:
@@ -127,7 +131,7 @@ class Scenario:
         for kind, text in self._changes:
             document = document.with_size(text) if kind == "size" else document.with_settings([text])
         self._document = document
-        self._contenders = [_scheduler.contender(custom) for custom in self._custom.values()]
+        self._contenders = [own.made(name) for name, own in self._custom.items()]
         self._summary = document.summary(self._contenders)
         for warning in self._summary.warnings:
             warnings.warn(warning, stacklevel=4)
@@ -268,21 +272,3 @@ def _origin(source: Source) -> tuple[str, ...]:
         message = f"a {type(source).__name__} is no scenario; give a name, paths or a mapping"
         raise ScenarioError(message)
     return ("parse", "scenario", _toml.document(table), ".")
-
-
-def _contenders(schedulers: Contenders) -> tuple[list[Value], dict[str, Scheduler | type[Scheduler]]]:
-    if isinstance(schedulers, str):
-        schedulers = [name.strip() for name in schedulers.split(",")]
-    entries: list[Value] = []
-    custom: dict[str, Scheduler | type[Scheduler]] = {}
-    for entry in schedulers:
-        if isinstance(entry, Scheduler) or (isinstance(entry, type) and issubclass(entry, Scheduler)):
-            name = entry.name or (entry if isinstance(entry, type) else type(entry)).__name__
-            custom[name] = entry
-            entries.append({"scheduler": _STAND_IN, "name": name})
-        elif isinstance(entry, (str, Mapping)):
-            entries.append(entry)
-        else:
-            message = f"{entry!r} is no contender; give a name, a mapping or a subclass of `anabranch.Scheduler`"
-            raise ScenarioError(message)
-    return entries, custom

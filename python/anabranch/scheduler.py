@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
 
 from anabranch import _anabranch
 from anabranch._anabranch import Assign, Event, Pending, Recall, Subflow, View, Wait
@@ -64,25 +64,27 @@ class Scheduler(ABC):
         """Handle an event of :attr:`events`."""
 
 
-def contender(scheduler: Scheduler | type[Scheduler]) -> _anabranch.Contender:
-    """Return the contender that stands for ``scheduler`` in a scenario."""
-    build: Callable[[], Scheduler]
-    if isinstance(scheduler, type):
-        kind, build = scheduler, scheduler
-    else:
-        kind = type(scheduler)
-        # The caller may change its object later.
-        original = copy.deepcopy(scheduler)
+Made = TypeVar("Made")
 
-        def build() -> Scheduler:
-            return copy.deepcopy(original)
 
+def factory(given: Made | type[Made]) -> tuple[type[Made], Callable[[], Made]]:
+    """Return the class of an object, or a class itself, and a function that makes one for each connection."""
+    if isinstance(given, type):
+        return given, given
+    # The caller may change its object later.
+    original = copy.deepcopy(given)
+    return type(given), lambda: copy.deepcopy(original)
+
+
+def custom(scheduler: Scheduler | type[Scheduler]) -> _anabranch.Custom:
+    """Return ``scheduler`` for a contender."""
+    kind, build = factory(scheduler)
     if isinstance(kind.events, str):
         message = f"`events` of {kind.__name__} is a text; write a tuple, such as ({kind.events!r},)"
         raise SchedulerError(message)
     name = scheduler.name or kind.__name__
     try:
-        return _anabranch.Contender(name, build, list(kind.events), kind.revises_queues, kind.decides_alone)
+        return _anabranch.Custom(name, build, list(kind.events), kind.revises_queues, kind.decides_alone)
     except (TypeError, ValueError) as error:
         message = f"{kind.__name__}: {error}"
         raise SchedulerError(message) from error

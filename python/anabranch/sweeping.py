@@ -6,13 +6,12 @@ import html
 import json
 import os
 import pathlib
-import tempfile
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from anabranch import _anabranch, _progress, _toml, scenario
+from anabranch import _anabranch, _progress, _toml, scenario, storage
 from anabranch._anabranch import Table
-from anabranch.exceptions import ScenarioError
+from anabranch.exceptions import ScenarioError, SweepError
 from anabranch.records import Standing, record
 
 if TYPE_CHECKING:
@@ -52,9 +51,9 @@ Varied: TypeAlias = "Mapping[str, Sequence[Value] | Range]"
 class Plan:
     """A scenario, and the values that its keys take.
 
-    ``source`` is a file of a plan, or a scenario with ``vary``. ``design`` is ``grid`` (the default), ``random``,
-    ``latin-hypercube`` or ``sobol``; all but a grid take a number of ``points``. Other keys of a plan, such as
-    ``stop``, are keywords.
+    ``source`` is a file of a plan, or a scenario with ``vary``, whose contenders may be in Python. ``design`` is
+    ``grid`` (the default), ``random``, ``latin-hypercube`` or ``sobol``; all but a grid take a number of ``points``.
+    Other keys of a plan, such as ``stop``, are keywords.
 
     >>> plan = Plan("wifi-lte", vary={"path.lte.rate": Range("5 Mbit/s", "20 Mbit/s", steps=3, log=True)}, runs=3)
     >>> len(plan), plan.dimensions
@@ -92,17 +91,24 @@ class Plan:
             self._name, self._directory = str(file), str(file.parent)
         else:
             self._scenario = scenario.of(source)
-            if self._scenario._contenders:
-                message = "a sweep has no schedulers in Python; `compare` has"
-                raise ScenarioError(message)
             table = {key.replace("_", "-"): value for key, value in keys.items()}
-            self._text = _toml.document({**table, "vary": dict(vary)})
+            # A directory of other code is not continued.
+            origins = (f"# {name} is {own.origin()}\n" for name, own in self._scenario._custom.items())
+            self._text = "".join(origins) + _toml.document({**table, "vary": dict(vary)})
             self._name, self._directory = "plan", "."
         self._open()
 
     def _open(self) -> None:
         document = self._scenario._document if self._scenario is not None else None
-        self._inner = _anabranch.Plan(self._name, self._text, self._directory, document, self._settings, self._runs)
+        contenders = self._scenario._contenders if self._scenario is not None else []
+        self._inner = _anabranch.Plan(
+            self._name, self._text, self._directory, document, self._settings, self._runs, contenders
+        )
+
+    def _custom(self) -> list[object]:
+        """Return the schedulers and window rules in Python."""
+        own = self._scenario._custom.values() if self._scenario is not None else ()
+        return [part for one in own for part in (one.scheduler, one.congestion) if part is not None]
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in self.__dict__.items() if key != "_inner"}
@@ -180,7 +186,7 @@ def sweep(
     runs: int | None = None,
     output: str | os.PathLike[str] | None = None,
     format: str = "parquet",  # noqa: A002
-    jobs: int = 0,
+    jobs: int | None = None,
     client: Any = None,
     progress: Progress = None,
     **keys: Value,
@@ -188,8 +194,10 @@ def sweep(
     """Compare schedulers at every point of a space of conditions, as ``anabranch sweep`` does.
 
     ``source``, ``vary``, ``settings``, ``runs`` and other keys are those of :class:`Plan`. An interrupted sweep
-    continues in the directory ``output``; its files are those of the command. With a ``client`` of Dask the points are
-    simulated on its workers. The table has the same bytes for any number of threads, workers and interruptions.
+    continues in the directory ``output``, which may be a URL of fsspec such as ``s3://bucket/results``; its files are
+    those of the command. With a ``client`` of Dask the points are simulated on its workers. ``jobs`` is the number of
+    threads: by default one for each core, and one with a scheduler in Python. The table has the same bytes for any
+    number of threads, workers and interruptions.
 
     >>> import anabranch
     >>> paths = [anabranch.Path("10 Mbit/s", "20 ms"), anabranch.Path("10 Mbit/s", "30 ms")]
@@ -205,22 +213,33 @@ def sweep(
         plan = source
     else:
         plan = Plan(source, vary=vary, settings=settings, runs=runs, **keys)
+    if jobs is None:
+        # The interpreter runs one thread at a time.
+        jobs = 1 if plan._custom() else 0
     if jobs < 0:
         message = f"{jobs} is no number of threads"
         raise ValueError(message)
-    with tempfile.TemporaryDirectory(prefix="anabranch-") as temporary:
-        inner = _anabranch.Sweep(plan._inner, os.fspath(output if output is not None else temporary), format)
+    with storage.opened(output) as (directory, store):
+        try:
+            inner = _anabranch.Sweep(plan._inner, directory, format)
+        except SweepError as error:
+            raise SweepError(str(error).replace(directory, os.fspath(output or directory))) from None
+        store.restore(inner)
         with _progress.bar(progress, "points") as update:
-            if client is None:
-                inner.run(jobs, update)
-            else:
-                from anabranch import cluster
+            try:
+                if client is not None:
+                    from anabranch import cluster
 
-                try:
-                    cluster.run(plan, inner, client, update)
-                except BaseException:
-                    # Records that the sweep is partial.
-                    inner.finish()
-                    raise
+                    cluster.run(plan, inner, client, update, store)
+                elif isinstance(store, storage.Remote):
+                    store.run(plan, inner, jobs, update)
+                else:
+                    inner.run(jobs, update)
+            except BaseException:
+                # Records that the sweep is partial.
+                inner.finish()
+                store.save()
+                raise
         table, summary, text = inner.finish()
+        store.save()
     return Sweep(plan, table, summary, text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import matplotlib.pyplot as plt
 import nbclient
 import nbformat
 import pytest
+
+from tests.skipping import skipped
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
@@ -34,6 +37,10 @@ def test_the_code_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 @pytest.mark.filterwarnings("ignore")
 def test_a_notebook_runs(path: Path, tmp_path: Path) -> None:
+    for capture in path.parent.glob("*.pcap"):
+        shutil.copy(capture, tmp_path)
+    if "tshark" in path.read_text(encoding="utf-8") and shutil.which("tshark") is None:
+        skipped("there is no tshark (Debian: apt install tshark)")
     notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
     assert not any(cell.get("outputs") for cell in notebook.cells), "clear the outputs before a commit"
     os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")

@@ -9,7 +9,7 @@ from typing import Any
 
 import networkx as nx
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import anabranch
@@ -185,7 +185,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(KEYS, VALUES, max_size=6))
 @pytest.mark.filterwarnings("ignore")
 def test_a_random_dictionary_is_a_scenario_or_an_error(table: dict[str, Any]) -> None:
@@ -195,7 +195,7 @@ def test_a_random_dictionary_is_a_scenario_or_an_error(table: dict[str, Any]) ->
         assert str(error)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.text(max_size=60))
 @pytest.mark.filterwarnings("ignore")
 def test_a_random_text_is_a_scenario_or_an_error(text: str) -> None:
@@ -203,6 +203,47 @@ def test_a_random_text_is_a_scenario_or_an_error(text: str) -> None:
         Scenario.from_toml(text)
     except ScenarioError as error:
         assert str(error)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.dictionaries(st.sampled_from(["path.1.rate", "path.2.rtt", "loss", "", "a"]), VALUES, max_size=3), VALUES)
+@pytest.mark.filterwarnings("ignore")
+def test_a_random_plan_is_a_plan_or_an_error(vary: dict[str, Any], design: Any) -> None:
+    for keys in ({}, {"design": design}, {"stop": design}):
+        try:
+            assert len(anabranch.Plan(TWO, vary=vary, **keys)) > 0
+        except ScenarioError as error:
+            assert str(error)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(VALUES, max_size=3), st.dictionaries(KEYS | st.just("scheduler"), VALUES, max_size=4))
+@pytest.mark.filterwarnings("ignore")
+def test_random_contenders_are_a_scenario_or_an_error(contenders: Any, table: dict[str, Any]) -> None:
+    for schedulers in (contenders, [table], [{"scheduler": "min_rtt", **table}]):
+        try:
+            Scenario(TWO, schedulers=schedulers)
+        except ScenarioError as error:
+            assert str(error)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.integers(), st.integers(), st.text(max_size=6) | st.floats())
+def test_random_numbers_are_a_model_or_an_error(cwnd: int, rounds: int, loss: Any) -> None:
+    try:
+        assert anabranch.model(cwnd=cwnd, rounds=rounds, loss=loss)
+    except ScenarioError as error:
+        assert str(error)
+
+
+def test_a_directed_graph_and_parallel_edges_are_networks() -> None:
+    graph: Any = nx.MultiDiGraph()
+    for one, other in (("c", "s"), ("s", "c")):
+        graph.add_edge(one, other, rate="10 Mbit/s", delay="5 ms", name=f"fast-{one}")
+        graph.add_edge(one, other, rate="5 Mbit/s", delay="25 ms", name=f"slow-{one}")
+    scenario = Scenario(graph, traffic={"from": "s", "to": "c", "size": "100 KB"}, schedulers=["min_rtt"], runs=1)
+    assert len(scenario.paths) == 2
+    assert anabranch.compare(scenario).complete
 
 
 def test_the_built_in_scenarios_are_listed() -> None:

@@ -12,7 +12,7 @@ use crate::output;
 
 /// The experiment of a verb that simulates one, and the threads for it.
 #[derive(clap::Args)]
-pub struct Experiment {
+pub(crate) struct Experiment {
     /// A scenario file, or a name of `anabranch list scenarios`
     scenario: Option<String>,
     #[command(flatten)]
@@ -23,19 +23,19 @@ pub struct Experiment {
 
 impl Experiment {
     /// Returns the scenario with its overrides.
-    pub fn scenario(&self) -> Result<Scenario, Failure> {
+    pub(crate) fn scenario(&self) -> Result<Scenario, Failure> {
         self.changes.scenario(self.scenario.as_deref())
     }
 
     /// Returns the same scenario before it is read.
-    pub fn document(&self) -> Result<Document, Failure> {
+    pub(crate) fn document(&self) -> Result<Document, Failure> {
         self.changes.document(self.scenario.as_deref())
     }
 }
 
 /// The form and the destination of a result.
 #[derive(clap::Args)]
-pub struct Show {
+pub(crate) struct Show {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -45,7 +45,7 @@ pub struct Show {
 
 /// Overrides of a scenario.
 #[derive(clap::Args)]
-pub struct Changes {
+pub(crate) struct Changes {
     /// Paths that replace the scenario's.
     #[arg(
         long = "path",
@@ -85,7 +85,7 @@ pub struct Changes {
 
 /// Overrides that every verb with a scenario has.
 #[derive(clap::Args)]
-pub struct Common {
+pub(crate) struct Common {
     /// Sets a value of the scenario, such as traffic.direction=download, path.loss=1%,
     /// path.wifi.rtt=5ms, or a knob of the connection, such as rto.min=300ms
     #[arg(long = "set", value_name = "KEY=VALUE")]
@@ -100,7 +100,7 @@ pub struct Common {
 
 impl Common {
     /// Applies the overrides.
-    pub fn apply(&self, document: &mut Document) -> Result<(), Failure> {
+    pub(crate) fn apply(&self, document: &mut Document) -> Result<(), Failure> {
         if let Some(initial) = &self.initial {
             document.set_option("--initial", "initial", initial);
         }
@@ -117,12 +117,12 @@ impl Common {
 impl Changes {
     /// Returns the scenario `name` with these overrides. The default is the built-in one, or with paths an
     /// empty one.
-    pub fn scenario(&self, name: Option<&str>) -> Result<Scenario, Failure> {
+    pub(crate) fn scenario(&self, name: Option<&str>) -> Result<Scenario, Failure> {
         read(&self.document(name)?)
     }
 
     /// Returns the same scenario before it is read.
-    pub fn document(&self, name: Option<&str>) -> Result<Document, Failure> {
+    pub(crate) fn document(&self, name: Option<&str>) -> Result<Document, Failure> {
         let mut document = match name {
             Some(name) => Document::open(name)?,
             None if self.paths.is_empty() => Document::open(library::DEFAULT)?,
@@ -156,7 +156,7 @@ impl Changes {
 }
 
 /// Returns the scenario of `document`; prints warnings about values that are probably not intended.
-pub fn read(document: &Document) -> Result<Scenario, Failure> {
+pub(crate) fn read(document: &Document) -> Result<Scenario, Failure> {
     let scenario = document.scenario()?;
     scenario.warnings().iter().for_each(output::warn);
     Ok(scenario)
@@ -164,7 +164,7 @@ pub fn read(document: &Document) -> Result<Scenario, Failure> {
 
 /// The options for captures of simulated packets.
 #[derive(clap::Args)]
-pub struct Capture {
+pub(crate) struct Capture {
     /// Writes the packets of run 0 (or `--run`) to FILE for Wireshark (pcapng); with several schedulers
     /// or conditions to a file for each, such as FILE with `.min_rtt` before its extension
     #[arg(long, value_name = "FILE")]
@@ -188,13 +188,13 @@ enum Host {
 
 impl Capture {
     /// Creates the capture files of `scenario`, if requested.
-    pub fn open(&self, scenario: &Scenario) -> Result<Option<Captures>, Failure> {
+    pub(crate) fn open(&self, scenario: &Scenario) -> Result<Option<Captures>, Failure> {
         let Some((path, settings)) = self.settings() else { return Ok(None) };
         Ok(Some(Captures::create(path, scenario, settings)?))
     }
 
     /// Returns the name of the file and the settings, if requested.
-    pub fn settings(&self) -> Option<(&Path, Settings)> {
+    pub(crate) fn settings(&self) -> Option<(&Path, Settings)> {
         let path = self.pcap.as_deref()?;
         let viewpoint = match self.pcap_at {
             Host::Sender => Viewpoint::Sender,
@@ -205,7 +205,7 @@ impl Capture {
 }
 
 /// Renames complete captures, and prints their names.
-pub fn finish_captures(captures: Option<Captures>) -> Result<(), Failure> {
+pub(crate) fn finish_captures(captures: Option<Captures>) -> Result<(), Failure> {
     for path in captures.map(Captures::commit).transpose()?.unwrap_or_default() {
         output::remark(format_args!("captured {}", path.display()));
     }
@@ -221,7 +221,7 @@ pub struct Jobs {
 }
 
 /// Parses a duration as an option's value; `0` needs no unit.
-pub fn parse_span(text: &str) -> Result<std::time::Duration, String> {
+pub(crate) fn parse_span(text: &str) -> Result<std::time::Duration, String> {
     if text == "0" {
         return Ok(std::time::Duration::ZERO);
     }
@@ -230,12 +230,12 @@ pub fn parse_span(text: &str) -> Result<std::time::Duration, String> {
 }
 
 /// Parses a size in bytes as an option's value.
-pub fn parse_size(text: &str) -> Result<u64, String> {
+pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     anabranch_lab::units::parse_size(text).map(|size| size.0).map_err(|error| error.to_string())
 }
 
 /// Returns a parser of whole numbers in `range`, for an option's value.
-pub fn whole<T>(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync
+pub(crate) fn whole<T>(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync
 where
     T: TryFrom<u64> + Clone + Send + Sync + 'static,
 {
@@ -257,7 +257,7 @@ where
 
 /// Joins an option with a negative number after it (`--runs -3` becomes `--runs=-3`), because clap would
 /// interpret the number as an option. The parser of the value then reports the permitted range.
-pub fn join_negative_numbers(
+pub(crate) fn join_negative_numbers(
     command: &clap::Command,
     words: impl Iterator<Item = OsString>,
 ) -> Vec<OsString> {

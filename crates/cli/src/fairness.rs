@@ -9,7 +9,7 @@ use crate::table::{Align, Table, wrap};
 
 /// The parts of a comparison to show.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum View {
+pub(crate) enum View {
     /// The answer, and fairness with competing TCPs or several bulk flows
     Auto,
     /// Only the answer
@@ -19,7 +19,7 @@ pub enum View {
 }
 
 /// Returns the tables of fairness and the sentence; empty without results.
-pub fn text(comparison: &Comparison, width: usize) -> String {
+pub(crate) fn text(comparison: &Comparison, width: usize) -> String {
     let mut text = String::new();
     for (at, setting) in comparison.conditions.iter().enumerate() {
         let own: Vec<&Fairness> =

@@ -11,17 +11,20 @@ use crate::terminal::{self, Color, paint};
 
 /// The verbs by their purpose, in the order of the help.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Simulate", &["compare", "advise", "explain", "run", "sweep", "report", "reproduce", "check", "list"]),
+    (
+        "Simulate",
+        &["compare", "advise", "explain", "run", "sweep", "report", "plot", "reproduce", "check", "list"],
+    ),
     ("Look inside DMPTCP", &["model", "select"]),
     ("Real packets", &["serve", "get", "bench", "tun", "doctor"]),
     ("Emulate in real time", &["emulate", "validate"]),
-    ("Set up", &["generate"]),
+    ("Set up", &["schema", "generate"]),
 ];
 const HEADING: Style = Style::new().bold().underline();
 const NAME: Style = Style::new().bold();
 
 /// Returns the command for clap.
-pub fn command() -> clap::Command {
+pub(crate) fn command() -> clap::Command {
     let command = Cli::command();
     let groups = groups(&command, terminal::text_width());
     let options = paint(HEADING, "Options:");
@@ -52,7 +55,7 @@ fn groups(command: &clap::Command, width: usize) -> String {
 
 /// Returns the value of `--color` among `words`, for the help and the errors of clap, which are printed
 /// before the options are parsed.
-pub fn color(words: &[OsString]) -> Color {
+pub(crate) fn color(words: &[OsString]) -> Color {
     let mut words = words.iter().filter_map(|word| word.to_str()).take_while(|word| *word != "--");
     let mut color = Color::Auto;
     while let Some(word) = words.next() {

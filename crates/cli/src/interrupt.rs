@@ -6,7 +6,7 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// Installs the handler. The first Ctrl-C (or SIGTERM) sets the returned flag, so that the work stops
 /// cleanly; a second one ends the process immediately.
-pub fn watch() -> &'static AtomicBool {
+pub(crate) fn watch() -> &'static AtomicBool {
     // Without a handler, the system's default ends the process.
     let _ = ctrlc::set_handler(|| {
         if INTERRUPTED.swap(true, Ordering::Relaxed) {

@@ -5,6 +5,8 @@
 //! Exit codes: 0 for success, 1 for a failure, 2 for an error in the options or the scenario, 130 after
 //! Ctrl-C; `emulate` returns those of the program it runs.
 
+#![warn(unreachable_pub)]
+
 mod args;
 mod failure;
 mod fairness;
@@ -27,7 +29,12 @@ use std::process::ExitCode;
 
 use clap::{FromArgMatches, Parser};
 
+pub use crate::args::Jobs;
 pub use crate::failure::Failure;
+pub use crate::verbs::explain::check_flow as check_explained_flow;
+pub use crate::verbs::reproduce::{
+    Judged, Request as ReproduceRequest, Row as ReproducedRow, Watch as ReproduceWatch, judge as reproduce,
+};
 pub use crate::verbs::sweep::directory::{
     Columns as SweepColumns, Directory as SweepDirectory, RESULT_COLUMNS, cells as result_cells,
 };
@@ -57,11 +64,13 @@ enum Verb {
     Run(verbs::run::Args),
     Sweep(verbs::sweep::Args),
     Report(verbs::report::Args),
+    Plot(verbs::plot::Args),
     Reproduce(verbs::reproduce::Args),
     Check(verbs::check::Args),
     List(verbs::list::Args),
     Model(verbs::model::Args),
     Select(verbs::select::Args),
+    Schema(verbs::schema::Args),
     Generate(verbs::generate::Args),
     Serve(verbs::serve::Args),
     Get(verbs::get::Args),
@@ -89,12 +98,13 @@ impl Verb {
             Verb::Model(args) => Some(&args.show.to),
             Verb::Select(args) => Some(&args.show.to),
             Verb::Bench(args) => Some(&args.to),
+            Verb::Schema(args) => Some(&args.to),
             // The result of `get` is the downloaded file.
             Verb::Serve(_) | Verb::Get(_) => None,
             // It has a directory for them.
             Verb::Sweep(_) | Verb::Generate(_) | Verb::Reproduce(_) => None,
             // It is always a file.
-            Verb::Report(_) => None,
+            Verb::Report(_) | Verb::Plot(_) => None,
             #[cfg(all(target_os = "linux", feature = "network"))]
             Verb::Tun(args) => args.destination(),
             #[cfg(all(target_os = "linux", feature = "network"))]
@@ -114,11 +124,13 @@ impl Verb {
             Verb::Run(args) => verbs::run::run(args),
             Verb::Sweep(args) => verbs::sweep::run(args),
             Verb::Report(args) => verbs::report::run(args),
+            Verb::Plot(args) => verbs::plot::run(args),
             Verb::Reproduce(args) => verbs::reproduce::run(args),
             Verb::Check(args) => verbs::check::run(args),
             Verb::List(args) => verbs::list::run(args),
             Verb::Model(args) => verbs::model::run(args),
             Verb::Select(args) => verbs::select::run(args),
+            Verb::Schema(args) => verbs::schema::run(args),
             Verb::Generate(args) => verbs::generate::run(args),
             Verb::Serve(args) => verbs::serve::run(args),
             Verb::Get(args) => verbs::get::run(args),

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-pub use anabranch_lab::figures::{about, digits, signed_percent, size};
+pub(crate) use anabranch_lab::figures::{about, digits, signed_percent, size};
 #[cfg(all(target_os = "linux", feature = "network"))]
-pub use anabranch_lab::figures::{percent, rate, span};
+pub(crate) use anabranch_lab::figures::{percent, rate, span};
 use anabranch_lab::whole_file::WholeFile;
 use serde::Serialize;
 
@@ -19,7 +19,7 @@ use crate::terminal::{BAD, WARNING, paint};
 
 /// The options of every verb.
 #[derive(clap::Args, Clone, Copy, Debug)]
-pub struct Common {
+pub(crate) struct Common {
     /// Colour: auto (on a terminal, unless NO_COLOR is set or TERM is dumb), always or never
     #[arg(
         long,
@@ -38,7 +38,7 @@ pub struct Common {
 
 /// The destination of the result.
 #[derive(clap::Args, Clone, Debug, Default)]
-pub struct Destination {
+pub(crate) struct Destination {
     /// Write the result to FILE instead of standard output
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -64,7 +64,7 @@ impl Target {
 }
 
 /// Creates the file of `destination` before any work is done. `-` is standard output.
-pub fn open(destination: &Destination) -> Result<(), Failure> {
+pub(crate) fn open(destination: &Destination) -> Result<(), Failure> {
     let Some(path) = destination.output.as_deref().filter(|path| *path != Path::new("-")) else {
         return Ok(());
     };
@@ -76,29 +76,29 @@ pub fn open(destination: &Destination) -> Result<(), Failure> {
 }
 
 /// Removes the temporary file, as there is no result.
-pub fn abandon() {
+pub(crate) fn abandon() {
     if let Ok(mut file) = FILE.lock() {
         drop(file.take());
     }
 }
 
 /// True if results go to a file.
-pub fn is_to_file() -> bool {
+pub(crate) fn is_to_file() -> bool {
     FILE.lock().is_ok_and(|file| file.is_some())
 }
 
 /// Suppresses remarks and progress from now on.
-pub fn be_quiet() {
+pub(crate) fn be_quiet() {
     QUIET.store(true, Ordering::Relaxed);
 }
 
 /// True if there are no remarks and no progress.
-pub fn is_quiet() -> bool {
+pub(crate) fn is_quiet() -> bool {
     QUIET.load(Ordering::Relaxed)
 }
 
 /// Writes the whole result to standard output, or to the file of `--output`, which is then renamed.
-pub fn print(text: &str) -> Result<(), Failure> {
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
     print_part(text)?;
     let Some(Target { path, whole }) = FILE.lock().ok().and_then(|mut file| file.take()) else {
         return Ok(());
@@ -107,7 +107,7 @@ pub fn print(text: &str) -> Result<(), Failure> {
 }
 
 /// Writes a part of the result. The last part is written by [`print()`].
-pub fn print_part(text: &str) -> Result<(), Failure> {
+pub(crate) fn print_part(text: &str) -> Result<(), Failure> {
     if let Ok(Some(target)) = FILE.lock().as_deref() {
         let plain = anstream::adapter::strip_str(text).to_string();
         let written = target.whole.file().write_all(plain.as_bytes());
@@ -122,7 +122,7 @@ pub fn print_part(text: &str) -> Result<(), Failure> {
 }
 
 /// Writes `value` as JSON with a line break at its end.
-pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value)
         .map_err(|error| Failure::Failed(format!("cannot write JSON: {error}")))?;
     print(&format!("{text}\n"))
@@ -131,12 +131,12 @@ pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
 /// From now on, discards messages to standard error that are not read in time. A server must be able to end
 /// although its log is a full pipe.
 #[cfg(all(target_os = "linux", feature = "network"))]
-pub fn give_up_unread() {
+pub(crate) fn give_up_unread() {
     GIVE_UP.store(true, Ordering::Relaxed);
 }
 
 /// Writes `text` to standard error as it is. A missing reader is not a failure.
-pub fn print_error(text: &str) {
+pub(crate) fn print_error(text: &str) {
     if !GIVE_UP.load(Ordering::Relaxed) {
         return write_error(text);
     }
@@ -158,24 +158,24 @@ fn write_error(text: &str) {
 }
 
 /// Writes a remark to standard error, unless `--quiet` is given.
-pub fn remark(text: impl Display) {
+pub(crate) fn remark(text: impl Display) {
     if !is_quiet() {
         print_error(&format!("{text}\n"));
     }
 }
 
 /// Writes a warning to standard error.
-pub fn warn(text: impl Display) {
+pub(crate) fn warn(text: impl Display) {
     print_error(&format!("{} {text}\n", paint(WARNING, "warning:")));
 }
 
 /// Writes an error to standard error.
-pub fn error(text: impl Display) {
+pub(crate) fn error(text: impl Display) {
     print_error(&format!("{} {text}\n", paint(BAD, "error:")));
 }
 
 /// Returns the peak memory of this process, in bytes; none if the system does not report it.
-pub fn peak_rss_bytes() -> Option<u64> {
+pub(crate) fn peak_rss_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
     let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;

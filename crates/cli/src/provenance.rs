@@ -4,11 +4,11 @@ use std::ffi::OsString;
 use std::sync::OnceLock;
 
 /// The version of this program.
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Returns the commit from which this program was built, followed by `-dirty` if its sources were changed;
 /// none if it is unknown.
-pub fn commit() -> Option<&'static str> {
+pub(crate) fn commit() -> Option<&'static str> {
     Some(env!("ANABRANCH_BUILT_FROM")).filter(|commit| !commit.is_empty())
 }
 
@@ -16,12 +16,12 @@ pub fn commit() -> Option<&'static str> {
 static COMMAND: OnceLock<Vec<String>> = OnceLock::new();
 
 /// Records the command line, once.
-pub fn set_command(words: &[OsString]) {
+pub(crate) fn set_command(words: &[OsString]) {
     let arguments = words.iter().skip(1).map(|argument| argument.to_string_lossy().into_owned());
     let _ = COMMAND.set(core::iter::once("anabranch".to_owned()).chain(arguments).collect());
 }
 
 /// Returns the command line, with the plain name of the program; empty if there was none.
-pub fn command() -> Vec<String> {
+pub(crate) fn command() -> Vec<String> {
     COMMAND.get().cloned().unwrap_or_default()
 }

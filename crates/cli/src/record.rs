@@ -14,10 +14,10 @@ use crate::{output, provenance};
 
 /// The recording of the events of runs.
 #[derive(clap::Args)]
-pub struct Record {
+pub(crate) struct Record {
     /// Records the runs in the new directory DIR: flows, subflows, windows, queues, events of the data and
     /// decisions of the scheduler as tables, and run.json (docs/recording.md)
-    #[arg(long, value_name = "DIR", conflicts_with = "pcap")]
+    #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
     /// The format of the tables: parquet, csv or ndjson
     #[arg(long, value_name = "FORMAT", default_value = "parquet", value_parser = format, requires = "record")]
@@ -39,7 +39,11 @@ fn format(text: &str) -> Result<Format, String> {
 
 impl Record {
     /// Creates the directory, if requested.
-    pub fn open(&self, scenario: &Scenario, run: Option<u32>) -> Result<Option<RunDirectory>, Failure> {
+    pub(crate) fn open(
+        &self,
+        scenario: &Scenario,
+        run: Option<u32>,
+    ) -> Result<Option<RunDirectory>, Failure> {
         let Some(path) = &self.record else { return Ok(None) };
         let origin = Origin {
             version: provenance::VERSION,
@@ -56,7 +60,7 @@ impl Record {
 }
 
 /// Marks the directory as complete, or as partial after `failure`, and prints its name.
-pub fn finish(directory: Option<&RunDirectory>, failure: Option<&RunError>) -> Result<(), Failure> {
+pub(crate) fn finish(directory: Option<&RunDirectory>, failure: Option<&RunError>) -> Result<(), Failure> {
     let Some(directory) = directory else { return Ok(()) };
     match failure {
         None => {

@@ -4,7 +4,7 @@ use crate::terminal::columns;
 
 /// The alignment of a cell's text.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Align {
+pub(crate) enum Align {
     Left,
     Right,
     /// Numbers are aligned on their decimal points, and other text on the right.
@@ -23,7 +23,7 @@ struct Column {
 
 /// Columns and rows of text, which may be coloured.
 #[derive(Default)]
-pub struct Table {
+pub(crate) struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<String>>,
 }
@@ -35,35 +35,35 @@ const LEAST: usize = 10;
 
 impl Table {
     /// Returns a table without columns.
-    pub fn new() -> Table {
+    pub(crate) fn new() -> Table {
         Table::default()
     }
 
     /// Adds a column that is never omitted.
-    pub fn column(self, title: &str, align: Align) -> Table {
+    pub(crate) fn column(self, title: &str, align: Align) -> Table {
         self.optional(title, align, 0)
     }
 
     /// Adds a column that is omitted, those of the highest `rank` first, if the table is too wide.
-    pub fn optional(mut self, title: &str, align: Align, rank: u8) -> Table {
+    pub(crate) fn optional(mut self, title: &str, align: Align, rank: u8) -> Table {
         self.columns.push(Column { title: title.to_owned(), align, rank, wrapped: false });
         self
     }
 
     /// Adds a column of words, which are wrapped if the table is too wide.
-    pub fn wrapped(mut self, title: &str) -> Table {
+    pub(crate) fn wrapped(mut self, title: &str) -> Table {
         self.columns.push(Column { title: title.to_owned(), align: Align::Left, rank: 0, wrapped: true });
         self
     }
 
     /// Adds a row, which has a cell for every column.
-    pub fn row(&mut self, cells: Vec<String>) {
+    pub(crate) fn row(&mut self, cells: Vec<String>) {
         debug_assert_eq!(cells.len(), self.columns.len());
         self.rows.push(cells);
     }
 
     /// Returns the table, at most `width` columns of text wide if omitting columns and wrapping suffice.
-    pub fn render(&self, width: usize) -> String {
+    pub(crate) fn render(&self, width: usize) -> String {
         let mut rows = self.rows.clone();
         for (at, column) in self.columns.iter().enumerate() {
             if column.align == Align::Decimal {
@@ -182,13 +182,13 @@ fn cell_lines(cell: &str, width: usize) -> Vec<String> {
 }
 
 /// Wraps `text` into lines of at most `width` columns.
-pub fn wrap(text: &str, width: usize) -> String {
+pub(crate) fn wrap(text: &str, width: usize) -> String {
     wrap_behind("", text, width)
 }
 
 /// Wraps `text` into lines of at most `width` columns, the first of which begins with `head`, and the others
 /// with as much space. A number and its per cent sign stay together.
-pub fn wrap_behind(head: &str, text: &str, width: usize) -> String {
+pub(crate) fn wrap_behind(head: &str, text: &str, width: usize) -> String {
     let mut lines = head.to_owned();
     let indent = columns(head);
     let mut column = 0;

@@ -5,20 +5,20 @@ use std::io::{IsTerminal, stdout};
 use anstyle::{AnsiColor, Style};
 
 /// The width in a pipe and in a file, so that a script gets the same output everywhere.
-pub const PLAIN_WIDTH: usize = 100;
+pub(crate) const PLAIN_WIDTH: usize = 100;
 /// The least width of lines, for narrow terminals.
 const LEAST_WIDTH: usize = 40;
 
 /// Successes, and the best contender.
-pub const GOOD: Style = AnsiColor::Green.on_default().bold();
+pub(crate) const GOOD: Style = AnsiColor::Green.on_default().bold();
 /// Warnings.
-pub const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+pub(crate) const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 /// Failures.
-pub const BAD: Style = AnsiColor::Red.on_default().bold();
+pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
 
 /// The use of colour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
-pub enum Color {
+pub(crate) enum Color {
     // Doc comments here would double the length of every verb's help.
     #[default]
     Auto,
@@ -28,7 +28,7 @@ pub enum Color {
 
 impl Color {
     /// Applies this choice to all further output.
-    pub fn choose(self) {
+    pub(crate) fn choose(self) {
         let choice = match self {
             Color::Auto => anstream::ColorChoice::Auto,
             Color::Always => anstream::ColorChoice::Always,
@@ -38,7 +38,7 @@ impl Color {
     }
 
     /// Returns the same choice for the help and the errors of clap.
-    pub const fn for_clap(self) -> clap::ColorChoice {
+    pub(crate) const fn for_clap(self) -> clap::ColorChoice {
         match self {
             Color::Auto => clap::ColorChoice::Auto,
             Color::Always => clap::ColorChoice::Always,
@@ -48,12 +48,12 @@ impl Color {
 }
 
 /// Returns `text` in `style`. The codes are removed later if there is no colour.
-pub fn paint(style: Style, text: &str) -> String {
+pub(crate) fn paint(style: Style, text: &str) -> String {
     format!("{style}{text}{style:#}")
 }
 
 /// Returns the width of `text` in columns, without the codes of its colours.
-pub fn columns(text: &str) -> usize {
+pub(crate) fn columns(text: &str) -> usize {
     if !text.contains('\x1b') {
         return text.chars().count();
     }
@@ -61,23 +61,23 @@ pub fn columns(text: &str) -> usize {
 }
 
 /// True if the result is shown on a terminal.
-pub fn is_there() -> bool {
+pub(crate) fn is_there() -> bool {
     stdout().is_terminal() && !crate::output::is_to_file()
 }
 
 /// Returns the width of tables on standard output.
-pub fn width() -> usize {
+pub(crate) fn width() -> usize {
     of(if is_there() { terminal_size::terminal_size_of(stdout()) } else { None })
 }
 
 /// Returns the width of texts on standard output: longer lines than [`PLAIN_WIDTH`] are hard to read.
-pub fn text_width() -> usize {
+pub(crate) fn text_width() -> usize {
     width().min(PLAIN_WIDTH)
 }
 
 /// Returns the width of tables on standard error.
 #[cfg(all(target_os = "linux", feature = "network"))]
-pub fn error_width() -> usize {
+pub(crate) fn error_width() -> usize {
     use std::io::stderr;
     of(if stderr().is_terminal() { terminal_size::terminal_size_of(stderr()) } else { None })
 }

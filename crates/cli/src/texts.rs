@@ -2,9 +2,12 @@
 
 use anabranch_lab::advise::Advice;
 use anabranch_lab::compare::Comparison;
+use anabranch_lab::explain::Explanation;
 use anabranch_lab::output::Runs;
 use anabranch_lab::scenario::Scenario;
 use anabranch_lab::sweep::{Journal, Plan, Summary};
+use anabranch_reproduce::claims::Paper;
+use anabranch_reproduce::reproduce::Finding;
 
 use crate::verbs;
 use crate::{fairness, terminal};
@@ -36,4 +39,14 @@ pub fn advice(advice: &Advice) -> String {
 /// If the journal cannot be read.
 pub fn sweep(plan: &Plan, journal: &Journal, summary: &Summary) -> Result<String, crate::Failure> {
     verbs::sweep::text::text(plan, journal, summary, None).map(|text| plain(&text))
+}
+
+/// Returns the explanation of a scenario's flows, or of their bytes: bars, a table and sentences.
+pub fn explanation(scenario: &Scenario, explanation: &Explanation, bytes: bool) -> String {
+    plain(&verbs::explain::text(scenario, explanation, bytes))
+}
+
+/// Returns the verdicts on claims, with their names if `names`; everything about it, if there is only one.
+pub fn verdicts(papers: &[Paper], findings: &[Finding], names: bool) -> String {
+    plain(&verbs::reproduce::text(papers, findings, names))
 }

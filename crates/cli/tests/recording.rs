@@ -219,3 +219,24 @@ fn after_an_interrupt_the_tables_are_whole_and_the_recording_is_partial() {
         assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"), "{table}");
     }
 }
+
+/// Neither changes the other, nor the results.
+#[test]
+fn a_run_is_recorded_and_captured_at_once() {
+    let place = tempfile::tempdir().unwrap();
+    let words = |more: &[&'static str]| {
+        [&PATHS[..], &["--size", "200KB", "--scheduler", "min_rtt", "--json"], more].concat()
+    };
+    let results = |bytes: Vec<u8>| serde_json::from_slice::<Value>(&bytes).unwrap()["flows"].clone();
+    let record = ["--record", "both", "--record-format", "csv", "--pcap", "both.pcapng"];
+    let both = results(succeed(&words(&record), place.path()));
+    let recorded = results(succeed(&words(&["--record", "one", "--record-format", "csv"]), place.path()));
+    let captured = results(succeed(&words(&["--pcap", "one.pcapng"]), place.path()));
+    assert!(!both.is_null() && both == recorded && both == captured);
+    let read = |name: &str| std::fs::read(place.path().join(name)).unwrap();
+    assert!(read("one.pcapng").len() > 10_000 && read("both.pcapng") == read("one.pcapng"));
+    for table in files(&place.path().join("one")).iter().filter(|name| name.ends_with(".csv")) {
+        assert_eq!(read(&format!("both/{table}")), read(&format!("one/{table}")), "{table}");
+    }
+    assert_eq!(state(&place.path().join("both"))["status"], "complete");
+}

@@ -42,30 +42,45 @@ fn status(directory: &Path, name: &str) -> String {
 }
 
 #[test]
-fn a_sweep_that_was_killed_goes_on_and_ends_with_the_same_bytes() {
+fn a_sweep_interrupted_five_times_ends_with_the_same_bytes() {
+    const POINTS: usize = 120;
     let place = workplace();
     let path = place.path();
+    std::fs::write(path.join("plan.toml"), PLAN.replace("points = 12", &format!("points = {POINTS}")))
+        .unwrap();
     success(sweep(path, &["plan.toml", "-o", "whole", "--jobs", "1"]));
     let whole = std::fs::read(path.join("whole/results.parquet")).unwrap();
     assert_eq!((&whole[..4], &whole[whole.len() - 4..]), (&b"PAR1"[..], &b"PAR1"[..]));
     assert_eq!(status(path, "whole"), "complete");
 
-    let mut child = command(path, &["sweep", "plan.toml", "-o", "killed", "--jobs", "1"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    // The kill comes after any number of points; the result is the same.
-    let journal = path.join("killed/journal.ndjson");
-    while std::fs::read(&journal).map_or(0, |text| text.iter().filter(|byte| **byte == b'\n').count()) < 3
-        && child.try_wait().unwrap().is_none()
-    {
-        std::thread::yield_now();
+    let journal = path.join("broken/journal.ndjson");
+    let lines =
+        || std::fs::read(&journal).map_or(0, |text| text.iter().filter(|byte| **byte == b'\n').count());
+    // Each interruption comes some points after the one before, at any moment of their work. The address of a fresh
+    // allocation is random enough for that, and the result is the same for every moment.
+    let random = std::ptr::from_ref(&*Box::new(0_u8)).addr() >> 4;
+    for (number, signal) in ["-KILL", "-INT", "-KILL", "-INT", "-KILL"].into_iter().enumerate() {
+        let jobs = ["1", "2", "3"][number % 3];
+        let mut child = command(path, &["sweep", "plan.toml", "-o", "broken", "--jobs", jobs])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let until = lines() + 1 + (random >> number) % 5;
+        while lines() < until && child.try_wait().unwrap().is_none() {
+            std::thread::yield_now();
+        }
+        std::thread::sleep(std::time::Duration::from_micros((random >> number) as u64 % 2000));
+        let id = child.id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+        assert!(!child.wait().unwrap().success(), "interruption {number} came after the end");
+        assert!(!path.join("broken/results.parquet").exists(), "an interrupted sweep has no table");
+        let done = lines();
+        assert!((until - 1..POINTS).contains(&done), "{done} points before interruption {number}");
     }
-    child.kill().unwrap();
-    child.wait().unwrap();
-    success(sweep(path, &["plan.toml", "-o", "killed", "--jobs", "2"]));
-    assert_eq!(std::fs::read(path.join("killed/results.parquet")).unwrap(), whole);
+    success(sweep(path, &["plan.toml", "-o", "broken", "--jobs", "2"]));
+    assert_eq!(std::fs::read(path.join("broken/results.parquet")).unwrap(), whole);
+    assert_eq!(status(path, "broken"), "complete");
 }
 
 #[test]
@@ -136,7 +151,8 @@ fn values_on_the_command_line_are_a_plan() {
     let text = success(sweep(place.path(), &words));
     assert!(text.contains("4 points, grid"), "{text}");
     let json = success(sweep(place.path(), &[&words[..], &["--json"]].concat()));
+    assert_eq!(json.matches("\"points\"").count(), 1, "{json}");
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(json["points"], 4);
+    assert_eq!((&json["points"], &json["points_done"]), (&4.into(), &4.into()));
     assert_eq!(json["contenders"][0]["scheduler"], "tcp");
 }

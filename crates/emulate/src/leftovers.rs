@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::EmulateError;
 
 /// The environment variable that identifies the run of a command.
-pub const VARIABLE: &str = "ANABRANCH_EMULATION";
+pub(crate) const VARIABLE: &str = "ANABRANCH_EMULATION";
 
 /// The file name extension of a record.
 const EXTENSION: &str = "run";
@@ -35,7 +35,7 @@ struct Written {
 
 /// The record of this run, locked while this lives, and then removed.
 #[derive(Debug)]
-pub struct Record {
+pub(crate) struct Record {
     path: PathBuf,
     token: String,
     // Holds the lock.
@@ -44,7 +44,7 @@ pub struct Record {
 
 impl Record {
     /// Records that this process has these namespaces.
-    pub fn new(namespaces: &[u64]) -> Result<Record, EmulateError> {
+    pub(crate) fn new(namespaces: &[u64]) -> Result<Record, EmulateError> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let directory = directory()?;
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -68,7 +68,7 @@ impl Record {
     }
 
     /// Returns the value of [`VARIABLE`] for its commands.
-    pub fn token(&self) -> &str {
+    pub(crate) fn token(&self) -> &str {
         &self.token
     }
 }
@@ -160,7 +160,7 @@ fn clear_in(directory: &Path) -> Result<Vec<String>, EmulateError> {
 
 /// Kills the processes in these namespaces, all of them or those of the run `token`, until none is left, and
 /// returns their names. Without a token the namespaces must exist, as their numbers are reused.
-pub fn kill_members(namespaces: &[u64], token: Option<&str>) -> Vec<String> {
+pub(crate) fn kill_members(namespaces: &[u64], token: Option<&str>) -> Vec<String> {
     let deadline = Instant::now() + PATIENCE;
     let mut killed: Vec<String> = Vec::new();
     loop {

@@ -9,6 +9,7 @@
 //! time. A descriptor is a TUN device or one end of a [`PacketSocket`], the other end of which can be a
 //! device of a host of `anabranch-net`.
 #![cfg(target_os = "linux")]
+#![warn(unreachable_pub)]
 
 mod command;
 mod emulation;

@@ -22,7 +22,7 @@ pub fn set_realtime(priority: i32) -> io::Result<()> {
 }
 
 /// Kills the child of `command` when the thread that starts it ends, and therefore with this process.
-pub fn die_with_parent(command: &mut Command) {
+pub(crate) fn die_with_parent(command: &mut Command) {
     let parent = std::process::id();
     let prepare = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;

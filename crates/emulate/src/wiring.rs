@@ -96,7 +96,7 @@ const MOST_PORTS: usize = 1000;
 
 /// The reason that a wiring is invalid.
 #[derive(Clone, Debug, PartialEq)]
-pub enum WiringError {
+pub(crate) enum WiringError {
     /// A lane refers to a port or a link that does not exist, or has no link.
     Missing,
     /// Two lanes begin at the same port.

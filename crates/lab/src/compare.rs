@@ -35,6 +35,17 @@ pub struct Options<'a> {
     pub every_path: bool,
 }
 
+impl<'a> Options<'a> {
+    /// Returns the options of runs without captures, in which plain TCP has one row.
+    pub fn new(
+        jobs: usize,
+        cancelled: &'a AtomicBool,
+        progress: &'a (dyn Fn(usize, usize) + Sync),
+    ) -> Options<'a> {
+        Options { jobs, cancelled, progress, captures: None, every_path: false }
+    }
+}
+
 /// The results of a comparison. Serialised, they are the object that `compare --json` prints.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
@@ -154,22 +165,23 @@ impl Job {
 /// Receives the result of each run as soon as it and all before it are available, in the order of the runs.
 pub type Each<'a> = dyn FnMut(&Job, &RunResult) -> Result<(), RunError> + Send + 'a;
 
-/// The results of runs, each at the index of its job.
-struct Results<'a, 'b> {
-    results: Vec<Option<Result<RunResult, RunError>>>,
+/// The results of jobs, each at the index of its job.
+struct Results<'a, T> {
+    results: Vec<Option<Result<T, RunError>>>,
     /// The number of results passed to `each`.
     given: usize,
-    each: &'a mut Each<'b>,
+    each: &'a mut EachOf<'a, T>,
 }
 
-impl Results<'_, '_> {
+/// Receives the result of each job as soon as it and all before it are available, in the order of the jobs.
+type EachOf<'a, T> = dyn FnMut(&Job, &mut T) -> Result<(), RunError> + Send + 'a;
+
+impl<T> Results<'_, T> {
     /// Adds the result of the job at `place`. False if `each` has failed.
-    fn put(&mut self, jobs: &[Job], place: usize, result: Result<RunResult, RunError>) -> bool {
+    fn put(&mut self, jobs: &[Job], place: usize, result: Result<T, RunError>) -> bool {
         self.results[place] = Some(result);
         while let Some(Some(Ok(result))) = self.results.get_mut(self.given) {
-            let given = (self.each)(&jobs[self.given], result);
-            result.forget_details();
-            if let Err(error) = given {
+            if let Err(error) = (self.each)(&jobs[self.given], result) {
                 self.results[self.given] = Some(Err(error));
                 return false;
             }
@@ -198,20 +210,38 @@ fn simulate_by(
     cost: &mut Cost,
     each: &mut Each<'_>,
 ) -> Result<Vec<RunResult>, RunError> {
+    let mut forget = |job: &Job, result: &mut RunResult| {
+        let given = each(job, result);
+        result.forget_details();
+        given
+    };
+    let all = in_parallel(run, jobs, options, &mut forget)?;
+    all.iter().for_each(|result| cost.add(&result.performance));
+    Ok(all)
+}
+
+/// Does `work` for each of `jobs` on several threads; the results are in their order.
+pub(crate) fn in_parallel<T: Send>(
+    work: &(dyn Fn(&Job) -> Result<T, RunError> + Sync),
+    jobs: &[Job],
+    options: &Options<'_>,
+    each: &mut EachOf<'_, T>,
+) -> Result<Vec<T>, RunError> {
     let threads = match options.jobs {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         n => n,
     };
     let (next, done, failed) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
-    let results = Mutex::new(Results { results: vec![None; jobs.len()], given: 0, each });
-    let work = || {
+    let none = Vec::from_iter(jobs.iter().map(|_| None));
+    let results = Mutex::new(Results { results: none, given: 0, each });
+    let serve = || {
         loop {
             let place = next.fetch_add(1, Ordering::Relaxed);
             let Some(job) = jobs.get(place) else { return };
             if options.cancelled.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed) {
                 return;
             }
-            let result = run(job);
+            let result = work(job);
             if result.is_err() {
                 failed.store(true, Ordering::Relaxed);
             }
@@ -225,9 +255,9 @@ fn simulate_by(
     };
     std::thread::scope(|scope| {
         for _ in 1..threads.min(jobs.len()) {
-            scope.spawn(work);
+            scope.spawn(serve);
         }
-        work();
+        serve();
     });
     let results = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).results;
     let mut all = Vec::with_capacity(jobs.len());
@@ -241,7 +271,6 @@ fn simulate_by(
     if missing || options.cancelled.load(Ordering::Relaxed) {
         return Err(RunError::Cancelled);
     }
-    all.iter().for_each(|result| cost.add(&result.performance));
     Ok(all)
 }
 
@@ -554,7 +583,7 @@ pub fn single_runs(
     single_runs_recorded(scenario, options, run, None)
 }
 
-/// Does the same as [`single_runs`], and records the events of the runs; they are not captured then.
+/// Does the same as [`single_runs`], and records the events of the runs.
 ///
 /// # Errors
 /// If a run cannot be made or recorded, or it was cancelled.
@@ -589,7 +618,7 @@ pub fn single_runs_recorded(
         Ok(())
     };
     let one = |job: &Job| match recording {
-        Some(recording) => prepared[job.condition].run_recorded(job, options.cancelled, recording),
+        Some(recording) => prepared[job.condition].run_recorded(job, options, recording),
         None => prepared[job.condition].run_job(job, options),
     };
     let mut results = simulate_by(&one, &jobs, options, &mut cost, &mut keep)?;

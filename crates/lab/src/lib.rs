@@ -13,6 +13,8 @@
 //! # Ok::<(), anabranch_lab::ScenarioError>(())
 //! ```
 
+#![warn(unreachable_pub)]
+
 pub mod advise;
 pub mod baseline;
 pub mod capture;
@@ -29,6 +31,7 @@ pub mod report;
 pub mod run;
 pub mod samples;
 pub mod scenario;
+pub mod schema;
 mod source;
 pub mod starts;
 pub mod stats;

@@ -46,6 +46,13 @@ pub(crate) fn build(
             network.add_address(hosts[&pair.client], ip, path.backup)?;
             own.push(ip);
         }
+        for (number, path) in (0..).zip(&pair.paths) {
+            // The link by which packets leave the interface.
+            let first = directions(experiment, path).0.first().and_then(|route| route.first());
+            for signal in first.iter().flat_map(|&&link| &graph.links[link].signals) {
+                network.add_address_change(signal.at, hosts[&pair.client], PathId(number), signal.up)?;
+            }
+        }
         addresses.insert(pair.client, own);
     }
     let mut servers = 0;

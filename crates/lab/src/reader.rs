@@ -18,7 +18,7 @@ pub(crate) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     /// Returns a reader of the table, called `what` in errors, if all its keys are among `keys`.
-    pub fn new(
+    pub(crate) fn new(
         table: &'a Table,
         span: &'a Span,
         what: &'static str,
@@ -31,16 +31,16 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns a reader of `node`, which must be a table.
-    pub fn of(node: &'a Node, what: &'static str, keys: &[&str]) -> Result<Reader<'a>, Problem> {
+    pub(crate) fn of(node: &'a Node, what: &'static str, keys: &[&str]) -> Result<Reader<'a>, Problem> {
         Reader::new(node.table(what)?, &node.span, what, keys)
     }
 
-    pub fn get(&self, key: &str) -> Option<&'a Node> {
+    pub(crate) fn get(&self, key: &str) -> Option<&'a Node> {
         self.table.get(key).map(|entry| &entry.node)
     }
 
     /// Returns the value at `key`, converted by `read`, if it is present.
-    pub fn optional<T>(
+    pub(crate) fn optional<T>(
         &self,
         key: &str,
         read: impl Fn(&Node) -> Result<T, Problem>,
@@ -49,7 +49,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns the value at `key`, which must be present.
-    pub fn required<T>(
+    pub(crate) fn required<T>(
         &self,
         key: &str,
         example: &str,
@@ -89,21 +89,21 @@ impl Node {
         Problem::at(&self.span, format!("this is {}, not {expected}", self.value.kind()))
     }
 
-    pub fn table(&self, what: &str) -> Result<&Table, Problem> {
+    pub(crate) fn table(&self, what: &str) -> Result<&Table, Problem> {
         match &self.value {
             Value::Table(table) => Ok(table),
             _ => Err(self.wrong_kind(&format!("a table ({what})"))),
         }
     }
 
-    pub fn array(&self) -> Result<&[Node], Problem> {
+    pub(crate) fn array(&self) -> Result<&[Node], Problem> {
         match &self.value {
             Value::Array(items) => Ok(items),
             _ => Err(self.wrong_kind("a list").help("write `[...]`")),
         }
     }
 
-    pub fn string(&self) -> Result<&str, Problem> {
+    pub(crate) fn string(&self) -> Result<&str, Problem> {
         match &self.value {
             Value::String(text) => Ok(text),
             _ => Err(self.wrong_kind("a text in quotes")),
@@ -111,7 +111,7 @@ impl Node {
     }
 
     /// Reads a text; a number is taken literally, so that a name may be a number.
-    pub fn name(&self) -> Result<String, Problem> {
+    pub(crate) fn name(&self) -> Result<String, Problem> {
         match &self.value {
             Value::String(text) if !text.trim().is_empty() => Ok(text.trim().to_owned()),
             Value::String(_) => Err(Problem::at(&self.span, "a name is empty")),
@@ -120,7 +120,7 @@ impl Node {
         }
     }
 
-    pub fn boolean(&self) -> Result<bool, Problem> {
+    pub(crate) fn boolean(&self) -> Result<bool, Problem> {
         match &self.value {
             Value::Bool(value) => Ok(*value),
             Value::String(text) if text == "true" || text == "false" => Ok(text == "true"),
@@ -129,7 +129,7 @@ impl Node {
     }
 
     /// Reads a whole number from `low` to `high`.
-    pub fn integer(&self, low: i64, high: i64) -> Result<i64, Problem> {
+    pub(crate) fn integer(&self, low: i64, high: i64) -> Result<i64, Problem> {
         let out_of_range = |number: &str| {
             Problem::at(&self.span, format!("{number} is out of range"))
                 .help(format!("give a whole number {}", range(low, high)))
@@ -154,7 +154,7 @@ impl Node {
     }
 
     /// Reads a number, whole or not.
-    pub fn number(&self) -> Result<f64, Problem> {
+    pub(crate) fn number(&self) -> Result<f64, Problem> {
         match &self.value {
             Value::Integer(value) => Ok(*value as f64),
             Value::Float(value) if value.is_finite() => Ok(*value),
@@ -177,12 +177,12 @@ impl Node {
         read(&text).map_err(|error| Problem::at(&self.span, error.message).help(error.help))
     }
 
-    pub fn rate(&self) -> Result<Rate, Problem> {
+    pub(crate) fn rate(&self) -> Result<Rate, Problem> {
         self.quantity(units::parse_rate)
     }
 
     /// Reads a duration; 0 needs no unit.
-    pub fn span_of_time(&self) -> Result<Duration, Problem> {
+    pub(crate) fn span_of_time(&self) -> Result<Duration, Problem> {
         if matches!(self.value, Value::Integer(0)) {
             return Ok(Duration::ZERO);
         }
@@ -190,7 +190,7 @@ impl Node {
     }
 
     /// Reads a duration of at most a day, the limit of a link's delays.
-    pub fn delay(&self) -> Result<Duration, Problem> {
+    pub(crate) fn delay(&self) -> Result<Duration, Problem> {
         let span = self.span_of_time()?;
         if span > Duration::from_secs(86_400) {
             return Err(Problem::at(&self.span, format!("{span} is too long")).help("give at most a day"));
@@ -199,7 +199,7 @@ impl Node {
     }
 
     /// Reads a positive duration.
-    pub fn positive_time(&self) -> Result<Duration, Problem> {
+    pub(crate) fn positive_time(&self) -> Result<Duration, Problem> {
         let span = self.delay()?;
         if span.is_zero() {
             return Err(Problem::at(&self.span, "this time must not be 0").help("give for example `10 s`"));
@@ -207,12 +207,12 @@ impl Node {
         Ok(span)
     }
 
-    pub fn size(&self) -> Result<Bytes, Problem> {
+    pub(crate) fn size(&self) -> Result<Bytes, Problem> {
         self.quantity(units::parse_size)
     }
 
     /// Reads a positive size.
-    pub fn positive_size(&self) -> Result<Bytes, Problem> {
+    pub(crate) fn positive_size(&self) -> Result<Bytes, Problem> {
         let size = self.size()?;
         if size.0 == 0 {
             return Err(Problem::at(&self.span, "a size of 0 bytes is no flow").help("give at least `1 B`"));
@@ -220,20 +220,20 @@ impl Node {
         Ok(size)
     }
 
-    pub fn load(&self) -> Result<f64, Problem> {
+    pub(crate) fn load(&self) -> Result<f64, Problem> {
         self.quantity(units::parse_load)
     }
 
-    pub fn probability(&self) -> Result<f64, Problem> {
+    pub(crate) fn probability(&self) -> Result<f64, Problem> {
         self.quantity(units::parse_probability)
     }
 
-    pub fn queue(&self) -> Result<QueueLimit, Problem> {
+    pub(crate) fn queue(&self) -> Result<QueueLimit, Problem> {
         self.quantity(units::parse_queue)
     }
 
     /// Reads one of these names; returns its position.
-    pub fn choice(&self, what: &str, names: &[&str]) -> Result<usize, Problem> {
+    pub(crate) fn choice(&self, what: &str, names: &[&str]) -> Result<usize, Problem> {
         let text = self.string()?;
         names
             .iter()

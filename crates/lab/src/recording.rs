@@ -1,6 +1,7 @@
 //! Recordings of the events of simulated runs; the recorder is the caller's.
 
-use anabranch_sim::{FlowSpec, Network, Recorder, RunReport, Trace};
+use anabranch_sim::{FlowSpec, Network, Recorder, RunReport, Trace, Wants};
+use anabranch_stack::observer::StackEvents;
 
 use crate::compare::Job;
 use crate::run::RunError;
@@ -27,9 +28,23 @@ pub trait Recording: Sync {
     fn begin(&self, run: &Beginning<'_>) -> Result<Box<dyn RunRecorder + '_>, RunError>;
 }
 
+/// The events that recorders receive: no packets, and of the stack's events not the most frequent ones that no table has.
+pub const WANTS: Wants = Wants {
+    queues: true,
+    ..Wants::stack(
+        StackEvents::SENT
+            .and(StackEvents::ARRIVED)
+            .and(StackEvents::LOST)
+            .and(StackEvents::UNDONE)
+            .and(StackEvents::DATA_ACKED)
+            .and(StackEvents::DECISION)
+            .and(StackEvents::WINDOWS),
+    )
+};
+
 /// Records one run.
 pub trait RunRecorder {
-    /// Records an event.
+    /// Records an event, one of [`WANTS`].
     fn on_trace(&mut self, trace: &Trace<'_>);
 
     /// True if recording has failed, so that the run is stopped and [`RunRecorder::end`] returns the error.
@@ -46,6 +61,8 @@ pub trait RunRecorder {
 pub(crate) struct Dynamic<'a>(pub(crate) Box<dyn RunRecorder + 'a>);
 
 impl Recorder for Dynamic<'_> {
+    const WANTS: Wants = WANTS;
+
     fn on_trace(&mut self, trace: &Trace<'_>) {
         self.0.on_trace(trace);
     }

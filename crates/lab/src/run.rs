@@ -1,9 +1,11 @@
 //! One run: the network and the flows of a scenario, simulated for one contender.
 
 mod classes;
+mod scatter;
 
 use core::sync::atomic::{AtomicBool, Ordering};
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
 
 use anabranch_sim::topology::{Pair, Topology};
 use anabranch_sim::traffic::{Drawn, Starts, Traffic as Source};
@@ -12,7 +14,7 @@ use anabranch_sim::{EndReport, FlowReport, FlowSpec, Network, Performance, Recor
 use anabranch_stack::config::SimConfig;
 use anabranch_units::{Bytes, Duration, RandomStream, Rate, Time};
 
-use crate::capture::{Capture, CaptureError, Settings, Viewpoint};
+use crate::capture::{Capture, CaptureError, Captures, Settings, Viewpoint};
 use crate::compare::{Job, Options, Purpose};
 use crate::lower_bound::{Limits, LowerBound};
 use crate::network;
@@ -287,32 +289,50 @@ impl<'a> Prepared<'a> {
     /// If the run cannot be made or captured, or it was cancelled.
     pub fn run_job(&self, job: &Job, options: &Options<'_>) -> Result<RunResult, RunError> {
         let task = self.task(job);
-        let captures = options.captures.filter(|_| job.purpose == Purpose::Compare);
-        let wanted = captures.and_then(|captures| Some((captures, captures.writer(job)?)));
-        let Some((captures, out)) = wanted else {
+        let Some((captures, out)) = capture_of(job, options) else {
             return self.simulate(task, options.cancelled);
         };
-        let failed = |error: CaptureError| RunError::Capture(error.to_string());
-        let fail = |error| failed(captures.failure(job, error));
-        self.record_packets(task, options.cancelled, captures.settings(), out.map_err(failed)?, &fail)
+        let fail = |error| not_captured(captures.failure(job, error));
+        let out = out.map_err(not_captured)?;
+        self.record_packets(task, options.cancelled, captures.settings(), out, &fail)
     }
 
-    /// Simulates `job`, and records its events.
+    /// Simulates `job`, records its events, and captures its packets if requested.
     ///
     /// # Errors
-    /// If the run cannot be made or recorded, or `cancelled` is set. A cancelled run is recorded until then.
+    /// If the run cannot be made, recorded or captured, or it was cancelled. A cancelled run is recorded until then.
     pub fn run_recorded(
         &self,
         job: &Job,
-        cancelled: &AtomicBool,
+        options: &Options<'_>,
         recording: &dyn Recording,
     ) -> Result<RunResult, RunError> {
         let task = self.task(job);
-        let make = |network: &Network, flows: &[FlowSpec]| {
+        let begin = |network: &Network, flows: &[FlowSpec]| {
             recording.begin(&Beginning { job, seed: task.seed, network, flows }).map(Dynamic)
         };
         let broken = |recorder: &Dynamic<'_>| recorder.0.is_broken();
-        self.record(task, cancelled, make, broken, |recorder, report, whole| recorder.0.end(report, whole))
+        let Some((captures, out)) = capture_of(job, options) else {
+            let end = |recorder: Dynamic<'_>, report: &RunReport, whole| recorder.0.end(report, whole);
+            return self.record(task, options.cancelled, begin, broken, end);
+        };
+        let fail = |error| not_captured(captures.failure(job, error));
+        let out = out.map_err(not_captured)?;
+        let Settings { viewpoint, snap_len } = captures.settings();
+        let host = self.viewpoint(viewpoint);
+        let make = |network: &Network, flows: &[FlowSpec]| {
+            let capture = Capture::new(network, host, snap_len, out).map_err(fail)?;
+            Ok((begin(network, flows)?, capture))
+        };
+        let broken = |both: &(Dynamic<'_>, Capture<_>)| broken(&both.0) || both.1.error().is_some();
+        self.record(task, options.cancelled, make, broken, |(recorder, capture), report, whole| {
+            let captured = match whole {
+                true => capture.finish().map(drop).map_err(fail),
+                false => Ok(()),
+            };
+            recorder.0.end(report, whole && captured.is_ok())?;
+            captured
+        })
     }
 
     /// Simulates a run as [`Prepared::run`] does, and writes a capture of its packets to `out`. `fail`
@@ -334,6 +354,19 @@ impl<'a> Prepared<'a> {
         self.record_packets(task, cancelled, settings, out, fail)
     }
 
+    /// Returns the host at whose interfaces packets are captured.
+    fn viewpoint(&self, viewpoint: Viewpoint) -> anabranch_sim::HostId {
+        let pair = &self.topology.pairs[0];
+        match (viewpoint, self.condition.experiment.traffic.direction) {
+            (Viewpoint::Sender, Direction::Upload) | (Viewpoint::Receiver, Direction::Download) => {
+                pair.client
+            }
+            (Viewpoint::Sender, Direction::Download) | (Viewpoint::Receiver, Direction::Upload) => {
+                pair.server
+            }
+        }
+    }
+
     /// Simulates a run and captures its packets.
     fn record_packets(
         &self,
@@ -344,15 +377,7 @@ impl<'a> Prepared<'a> {
         fail: &dyn Fn(io::Error) -> RunError,
     ) -> Result<RunResult, RunError> {
         let Settings { viewpoint, snap_len } = settings;
-        let pair = &self.topology.pairs[0];
-        let host = match (viewpoint, self.condition.experiment.traffic.direction) {
-            (Viewpoint::Sender, Direction::Upload) | (Viewpoint::Receiver, Direction::Download) => {
-                pair.client
-            }
-            (Viewpoint::Sender, Direction::Download) | (Viewpoint::Receiver, Direction::Upload) => {
-                pair.server
-            }
-        };
+        let host = self.viewpoint(viewpoint);
         let make =
             |network: &Network, _: &[FlowSpec]| Capture::new(network, host, snap_len, out).map_err(fail);
         // A run whose capture has failed is stopped, and `finish` returns the error.
@@ -501,6 +526,7 @@ impl<'a> Prepared<'a> {
             if traffic.direction == Direction::Download {
                 spec = spec.download();
             }
+            scatter::adapt(&mut spec, experiment.pairs[place].paths[path].data.len());
             specs.push(spec);
             classes.push(class.map(|class| Owned { class, group: 0, pair: place, path }));
         };
@@ -575,6 +601,19 @@ impl<'a> Prepared<'a> {
         let fastest = (0..paths.len()).rev().max_by_key(rate).unwrap_or(0);
         Choice::Best { bounds, fastest }
     }
+}
+
+/// Returns the captures of the run of `job` and the file for them, if they are requested.
+fn capture_of<'a>(
+    job: &Job,
+    options: &Options<'a>,
+) -> Option<(&'a Captures, Result<BufWriter<File>, CaptureError>)> {
+    let captures = options.captures.filter(|_| job.purpose == Purpose::Compare)?;
+    Some((captures, captures.writer(job)?))
+}
+
+fn not_captured(error: CaptureError) -> RunError {
+    RunError::Capture(error.to_string())
 }
 
 /// The path choice of a plain TCP.

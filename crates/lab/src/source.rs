@@ -30,17 +30,17 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
-    pub fn at(span: &Span, message: impl Into<String>) -> Problem {
+    pub(crate) fn at(span: &Span, message: impl Into<String>) -> Problem {
         Problem { span: Some(span.clone()), message: message.into(), help: None }
     }
 
-    pub fn help(mut self, help: impl Into<String>) -> Problem {
+    pub(crate) fn help(mut self, help: impl Into<String>) -> Problem {
         self.help = Some(help.into());
         self
     }
 
     /// Returns the error with its line and column.
-    pub fn locate(self, sources: &[Source]) -> ScenarioError {
+    pub(crate) fn locate(self, sources: &[Source]) -> ScenarioError {
         let place =
             self.span.and_then(|span| sources.get(span.source).map(|source| Place::of(source, &span)));
         ScenarioError { message: self.message, help: self.help, place }

@@ -70,7 +70,7 @@ pub(crate) struct Plan {
 impl Plan {
     /// Returns the plan of the condition at `position`, whose multipath contenders have taken `hops`
     /// packet-hops in the comparison, and whose paths have these estimates.
-    pub fn new(
+    pub(crate) fn new(
         scenario: &Scenario,
         position: usize,
         hops: u64,
@@ -101,7 +101,7 @@ impl Plan {
     }
 
     /// Returns the runs: for each path, each contender and each run.
-    pub fn jobs(&self) -> impl Iterator<Item = Job> {
+    pub(crate) fn jobs(&self) -> impl Iterator<Item = Job> {
         let &Plan { condition, runs, .. } = self;
         let starts = self.paths.iter().flat_map(|path| self.contenders.iter().map(move |at| (*path, *at)));
         starts.flat_map(move |(path, contender)| {
@@ -112,7 +112,7 @@ impl Plan {
 
     /// Returns the effects of these starts. `results` are those of [`Plan::jobs`], and `compared` those of
     /// each contender of the scenario in the comparison.
-    pub fn changes(
+    pub(crate) fn changes(
         &self,
         scenario: &Scenario,
         results: &[RunResult],

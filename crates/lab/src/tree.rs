@@ -33,7 +33,7 @@ impl Value {
     }
 
     /// Returns its type, for an error.
-    pub fn kind(&self) -> &'static str {
+    pub(crate) fn kind(&self) -> &'static str {
         match self {
             Value::String(_) => "a text",
             Value::Integer(_) => "a whole number",
@@ -61,7 +61,7 @@ pub(crate) struct Entry {
 }
 
 /// Older names of keys with the present ones. They are accepted, with a warning, until the next version.
-const RENAMED: &[(&str, &str)] = &[("luck", "loss-draws")];
+pub(crate) const RENAMED: &[(&str, &str)] = &[("luck", "loss-draws")];
 
 /// Returns a key with `-` for `_`, and with its present name.
 pub(crate) fn present(key: &str) -> String {
@@ -81,7 +81,7 @@ const DEPTH: usize = 32;
 
 impl Table {
     /// Parses the document `text`, which is source number `source`.
-    pub fn parse(text: &str, source: usize) -> Result<Table, Problem> {
+    pub(crate) fn parse(text: &str, source: usize) -> Result<Table, Problem> {
         let document = DeTable::parse(text).map_err(|error| {
             let range = error.span().unwrap_or(0..0);
             // The parser's message may have several lines; the place is added separately.
@@ -91,21 +91,21 @@ impl Table {
         convert_table(document.get_ref(), source, 0)
     }
 
-    pub fn get(&self, key: &str) -> Option<&Entry> {
+    pub(crate) fn get(&self, key: &str) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.key == key)
     }
 
-    pub fn get_mut(&mut self, key: &str) -> Option<&mut Entry> {
+    pub(crate) fn get_mut(&mut self, key: &str) -> Option<&mut Entry> {
         self.entries.iter_mut().find(|entry| entry.key == key)
     }
 
-    pub fn remove(&mut self, key: &str) -> Option<Entry> {
+    pub(crate) fn remove(&mut self, key: &str) -> Option<Entry> {
         let at = self.entries.iter().position(|entry| entry.key == key)?;
         Some(self.entries.remove(at))
     }
 
     /// Calls `each` with the place of every key in this table and those inside of it.
-    pub fn each_key(&self, each: &mut impl FnMut(&Span)) {
+    pub(crate) fn each_key(&self, each: &mut impl FnMut(&Span)) {
         for entry in &self.entries {
             each(&entry.key_span);
             entry.node.value.each_key(each);
@@ -113,7 +113,7 @@ impl Table {
     }
 
     /// Replaces the entry with the same key by `entry`; tables are merged.
-    pub fn merge(&mut self, entry: Entry) {
+    pub(crate) fn merge(&mut self, entry: Entry) {
         match self.get_mut(&entry.key) {
             Some(old) => match (&mut old.node.value, entry.node.value) {
                 (Value::Table(old), Value::Table(new)) => new.entries.into_iter().for_each(|e| old.merge(e)),

@@ -24,7 +24,7 @@ impl fmt::Display for UnitError {
 
 impl std::error::Error for UnitError {}
 
-const RATES: &[(&str, f64)] = &[
+pub(crate) const RATES: &[(&str, f64)] = &[
     ("bit/s", 1.0),
     ("bps", 1.0),
     ("kbit/s", 1e3),
@@ -36,9 +36,9 @@ const RATES: &[(&str, f64)] = &[
     ("Tbit/s", 1e12),
     ("Tbps", 1e12),
 ];
-const SPANS: &[(&str, f64)] =
+pub(crate) const SPANS: &[(&str, f64)] =
     &[("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9), ("min", 60e9), ("h", 3600e9)];
-const SIZES: &[(&str, f64)] = &[
+pub(crate) const SIZES: &[(&str, f64)] = &[
     ("B", 1.0),
     ("bytes", 1.0),
     ("byte", 1.0),
@@ -50,6 +50,9 @@ const SIZES: &[(&str, f64)] = &[
     ("MiB", 1_048_576.0),
     ("GiB", 1_073_741_824.0),
 ];
+
+/// Units of a queue's length.
+pub(crate) const PACKETS: [&str; 4] = ["packet", "packets", "pkt", "pkts"];
 
 /// Splits `100 Mbit/s` into its number and its unit; none if it does not start with a number.
 fn split(text: &str) -> Option<(f64, &str)> {
@@ -172,7 +175,7 @@ pub fn parse_queue(text: &str) -> Result<QueueLimit, UnitError> {
     let queue = match lower.as_str() {
         "" => return Err(error(format!("`{text}` has no unit"))),
         "bdp" => QueueLimit::Bdp(number),
-        "packet" | "packets" | "pkt" | "pkts" => {
+        unit if PACKETS.contains(&unit) => {
             if number.fract() != 0.0 || !(0.0..=4e9).contains(&number) {
                 return Err(error(format!("`{text}` is not a whole number of packets")));
             }

@@ -122,14 +122,14 @@ mod leftovers {
 
     /// Locks a temporary file. False if it was removed. On a file system without locks temporary files are
     /// kept.
-    pub fn lock(file: &File) -> bool {
+    pub(super) fn lock(file: &File) -> bool {
         // Another process holds the lock only while it removes the file.
         let _ = flock(file, FlockOperation::LockExclusive);
         file.metadata().is_ok_and(|metadata| metadata.nlink() > 0)
     }
 
     /// Removes the temporary files in `directory` that no process has locked.
-    pub fn remove(directory: &Path) {
+    pub(super) fn remove(directory: &Path) {
         for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
             let name = entry.file_name();
             let ours = |name: &str| name.starts_with(PREFIX) && name.ends_with(SUFFIX);

@@ -3,6 +3,8 @@
 use core::sync::atomic::AtomicBool;
 
 use anabranch_lab::advise::{Advice, AdviceError, Answer, Options, Quantity, advise};
+use anabranch_lab::compare::{self, compare};
+use anabranch_lab::explain::Cause;
 use anabranch_lab::scenario::Document;
 
 fn document(paths: &[&str], size: &str) -> Document {
@@ -44,6 +46,74 @@ fn a_margin_separates_values_with_different_answers() {
     let short = advice(&document(&paths, &format!("{:.0}B", below / 2.0)), 0, false).unwrap();
     assert_ne!(short.answer, Answer::Pays);
     assert!(found.margins.iter().filter(|margin| margin.path.as_deref() == Some("path 2")).count() >= 3);
+    // A path without loss is tried with much more than eight times the least one.
+    let loss = found.margins.iter().find(|margin| margin.quantity == Quantity::Loss).unwrap();
+    assert_eq!((loss.value, loss.below), (0.0, None));
+}
+
+/// Returns the interval of the gain of the advised way to send in another comparison, in percent of TCP's completion time.
+fn gain(document: &Document, advice: &Advice, seed: &str) -> (f64, f64) {
+    let mut document = document.clone();
+    document.set_option("test", "schedulers", &format!("tcp,{}", advice.best.scheduler));
+    document.set_option("test", "reference", "tcp");
+    document.set_option("test", "runs", "100");
+    document.set_option("test", "seed", seed);
+    let start = advice.start.strip_prefix("path ").unwrap();
+    document.set_option("test", "initial", start);
+    let mut scenario = document.scenario().unwrap();
+    scenario.other_starts = false;
+    let never = AtomicBool::new(false);
+    let comparison = compare(&scenario, &compare::Options::new(0, &never, &|_, _| {})).unwrap();
+    let difference = comparison.rows[1].vs_reference_pct.unwrap().ci95.unwrap();
+    (-difference.1, -difference.0)
+}
+
+#[test]
+fn a_larger_comparison_with_another_seed_confirms_the_advice() {
+    // Of the situations in docs/advise.md, the cheapest ones.
+    let pays = document(&["20Mbit/s,30ms", "20Mbit/s,30ms"], "4MB");
+    let found = advice(&pays, 0, false).unwrap();
+    assert_eq!((found.answer, &found.best.congestion), (Answer::Pays, &None));
+    assert!(gain(&pays, &found, "2027").0 > 0.0);
+
+    for (paths, size) in
+        [(["50Mbit/s,20ms", "10Mbit/s,100ms"], "30KB"), (["20Mbit/s,10ms", "20Mbit/s,300ms"], "100KB")]
+    {
+        let document = document(&paths, size);
+        let found = advice(&document, 0, false).unwrap();
+        assert!(matches!(found.answer, Answer::Equal | Answer::Costs), "{:?}", found.answer);
+        // Less than the least effect that counts.
+        assert!(gain(&document, &found, "2027").0 < 1.0);
+    }
+}
+
+#[test]
+fn every_way_to_send_has_a_reason_whose_cause_is_known() {
+    // The window of a lossy path is small, and no other path can be.
+    let lossy = document(&["20Mbit/s,30ms,loss=3%", "20Mbit/s,30ms,loss=3%"], "4MB");
+    let found = advice(&lossy, 0, false).unwrap();
+    let names: Vec<&str> = found.reasons.iter().map(|reason| reason.scheduler.as_str()).collect();
+    let judged = found.candidates.iter().map(|candidate| candidate.name.as_str());
+    assert_eq!(names, core::iter::once("tcp").chain(judged).collect::<Vec<_>>());
+    let of = |name: &str| found.reasons.iter().find(|reason| reason.scheduler == name).unwrap();
+    let kernel = of("linux");
+    assert_eq!(kernel.largest.as_ref().unwrap().cause, Cause::CongestionWindow);
+    assert!(kernel.sentence.starts_with("linux: ") && kernel.sentence.contains("more than"));
+    assert!(of(&found.best.name).excess.is_none(), "{:?}", of(&found.best.name));
+}
+
+#[test]
+fn what_a_congestion_control_gains_on_one_path_is_no_gain_of_multipath() {
+    let lossy = document(&["20Mbit/s,30ms,loss=3%", "2Mbit/s,200ms,loss=3%"], "1MB");
+    let found = advice(&lossy, 0, false).unwrap();
+    assert_eq!(found.single_congestion.as_deref(), Some("bbr"));
+    let row = |name: &str| found.judgement.rows.iter().find(|row| row.scheduler == name);
+    assert_eq!(row("tcp").unwrap().congestion, "bbr");
+    assert!(row("linux with bbr").is_some());
+    // With CUBIC, TCP would take several times as long.
+    assert!(found.difference_pct.unwrap().mean > -25.0, "{:?}", found.difference_pct);
+    let command = "net.ipv4.tcp_congestion_control=bbr";
+    assert!(found.actions.iter().any(|action| action.contains(command)), "{:?}", found.actions);
 }
 
 #[test]

@@ -14,13 +14,7 @@ fn a_row_of_tcp_beside_names_its_own_congestion_control() {
         );
         let scenario = Document::parse("test", &text, ".").unwrap().scenario().unwrap();
         let cancelled = AtomicBool::new(false);
-        let options = Options {
-            jobs: 1,
-            cancelled: &cancelled,
-            progress: &|_, _| {},
-            captures: None,
-            every_path: false,
-        };
+        let options = Options::new(1, &cancelled, &|_, _| {});
         let rows = compare(&scenario, &options).unwrap().rows;
         let shows: Vec<_> = rows.iter().map(|row| (&*row.scheduler, &*row.congestion)).collect();
         assert_eq!(shows, [("min_rtt", "lia"), ("tcp beside min_rtt", shown)]);
@@ -36,8 +30,7 @@ fn beside(lines: &str) -> anabranch_lab::report::Row {
     );
     let scenario = Document::parse("test", &text, ".").unwrap().scenario().unwrap();
     let cancelled = AtomicBool::new(false);
-    let options =
-        Options { jobs: 1, cancelled: &cancelled, progress: &|_, _| {}, captures: None, every_path: false };
+    let options = Options::new(1, &cancelled, &|_, _| {});
     compare(&scenario, &options).unwrap().rows[1].clone()
 }
 

@@ -20,11 +20,7 @@ fn scenario(text: &str) -> Scenario {
 
 fn compared(scenario: &Scenario, jobs: usize) -> Comparison {
     let cancelled = AtomicBool::new(false);
-    compare(
-        scenario,
-        &Options { jobs, cancelled: &cancelled, progress: &|_, _| {}, captures: None, every_path: false },
-    )
-    .unwrap()
+    compare(scenario, &Options::new(jobs, &cancelled, &|_, _| {})).unwrap()
 }
 
 /// Returns the rows of `tcp`, `min_rtt` and `dmptcp` on paths of 100 Mbit/s with these round-trip times.

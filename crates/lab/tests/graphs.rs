@@ -170,3 +170,55 @@ fn corruption_uses_the_link_and_is_a_loss_to_the_receiver() {
         "{again} {lost}"
     );
 }
+
+/// A link of an asymmetric path gives what the path gives, and each direction its own counters.
+#[test]
+fn the_directions_of_a_link_may_differ() {
+    let rest = "schedulers = ['tcp']\ntraffic = { size = '1 MB', direction = 'download'";
+    let settings = |one: &str, other: &str| {
+        format!(
+            "rate = {{ {one} = '20 Mbit/s', {other} = '1 Mbit/s' }}, delay = {{ {one} = '10 ms', {other} = '30 ms' }}, \
+             queue = {{ {one} = '40 packets', {other} = '9 packets' }}, loss = {{ {one} = '1%', {other} = '2%' }}, \
+             aqm = {{ {one} = 'codel' }}, change = [{{ at = '200 ms', rate = {{ {one} = '5 Mbit/s' }} }}]"
+        )
+    };
+    let path = format!("path = [{{ name = 'x', {} }}]\n{rest} }}", settings("down", "up"));
+    let graph = format!(
+        "node = [{{ name = 'client' }}, {{ name = 'server' }}]
+         link = [{{ name = 'x', from = 'server', to = 'client', {} }}]\n{rest}, from = 'server', to = 'client' }}",
+        settings("forth", "back")
+    );
+    let links = |text: &str| {
+        let experiment = scenario(text).conditions[0].experiment.clone();
+        let mut links: Vec<_> = experiment.graph.links.into_iter().map(|link| link.config).collect();
+        // The BDP of a graph's link is that of the longest path.
+        links.iter_mut().for_each(|config| config.rtt = None);
+        links
+    };
+    let (paths, graphs) = (links(&path), links(&graph));
+    // Paths list the direction up first.
+    assert_eq!((&paths[1], &paths[0]), (&graphs[0], &graphs[1]));
+    assert_ne!(graphs[0], graphs[1]);
+    assert_eq!(
+        scenario(&graph).conditions[0].experiment.rtt(0),
+        scenario(&path).conditions[0].experiment.rtt(0)
+    );
+    let run = &runs(&scenario(&graph))[0];
+    let of = |name: &str| run.links.iter().find(|link| link.name == name).unwrap().counters;
+    assert!(of("x").delivered.bytes > 1_000_000 && of("x.back").delivered.bytes < 100_000);
+}
+
+#[test]
+fn a_direction_that_a_link_does_not_have_is_an_error() {
+    let error = |rest: &str| {
+        let text = format!(
+            "node = [{{ name = 'a' }}, {{ name = 'b' }}]\n\
+             link = [{{ from = 'a', to = 'b', rate = '9 Mbit/s', delay = '9 ms', {rest} }}]\ntraffic = {{ from = 'a', to = 'b' }}"
+        );
+        Document::built_in("test", text).unwrap().scenario().unwrap_err().to_string()
+    };
+    assert!(error("queue = { up = '1 BDP' }").contains("a link has no direction `up`"));
+    assert!(error("queue = { forth = '1 BDP', down = '1 BDP' }").contains("a link has no direction `down`"));
+    assert!(error("backup = { forth = true }").contains("one value for both directions"));
+    assert!(error("duplex = false, loss = { back = '1%' }").contains("none back"));
+}

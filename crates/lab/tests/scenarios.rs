@@ -333,8 +333,7 @@ fn a_cancelled_comparison_has_no_result() {
     };
     for jobs in [1, 3] {
         cancelled.store(false, Ordering::Relaxed);
-        let options =
-            Options { jobs, cancelled: &cancelled, progress: &progress, captures: None, every_path: false };
+        let options = Options::new(jobs, &cancelled, &progress);
         assert_eq!(compare(&read(TWO), &options), Err(RunError::Cancelled));
         assert!(told.load(Ordering::Relaxed) < 60);
     }

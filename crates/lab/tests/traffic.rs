@@ -75,8 +75,7 @@ fn flows(scenario: &Scenario) -> Vec<FlowResult> {
 
 fn compared(scenario: &Scenario) -> Comparison {
     let cancelled = AtomicBool::new(false);
-    let options =
-        Options { jobs: 2, cancelled: &cancelled, progress: &|_, _| {}, captures: None, every_path: false };
+    let options = Options::new(2, &cancelled, &|_, _| {});
     compare_each(scenario, &options, &mut |_, _| Ok(())).unwrap()
 }
 

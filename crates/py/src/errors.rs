@@ -41,6 +41,16 @@ pub(crate) fn run(py: Python<'_>, error: &RunError) -> PyErr {
     }
 }
 
+/// Options that contradict each other or name nothing that there is.
+pub(crate) fn usage(py: Python<'_>, message: &str) -> PyErr {
+    raised(py, "ScenarioError", (message,))
+}
+
+/// Work that failed for another reason, such as a file that cannot be written.
+pub(crate) fn failed(py: Python<'_>, message: &str) -> PyErr {
+    raised(py, "RunError", (message,))
+}
+
 /// A scheduler in Python that answers no decision.
 pub(crate) fn scheduler(py: Python<'_>, message: &str) -> PyErr {
     raised(py, "SchedulerError", (message,))

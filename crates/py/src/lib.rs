@@ -7,8 +7,12 @@
 
 mod advise;
 mod compare;
+mod congestion;
 mod dmptcp;
 mod errors;
+mod explain;
+mod recording;
+mod reproduce;
 mod run;
 mod scenario;
 mod scheduler;
@@ -36,13 +40,21 @@ mod _anabranch {
     #[pymodule_export]
     use super::compare::{Comparison, compare};
     #[pymodule_export]
+    use super::congestion::{AllWindows, Congestion, OneAck, OneWindow};
+    #[pymodule_export]
     use super::dmptcp::{model, select};
+    #[pymodule_export]
+    use super::explain::{Explanation, explain};
+    #[pymodule_export]
+    use super::recording::read_parquet;
+    #[pymodule_export]
+    use super::reproduce::{Reproduction, reproduce_claims};
     #[pymodule_export]
     use super::run::{Run, run};
     #[pymodule_export]
     use super::scenario::{Document, Summary, builtin_scenarios};
     #[pymodule_export]
-    use super::scheduler::{Assign, Contender, Recall, Wait};
+    use super::scheduler::{Assign, Contender, Custom, Recall, Wait};
     #[pymodule_export]
     use super::sweep::{Plan, Sweep};
     #[pymodule_export]

@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use anabranch_cli::texts;
-use anabranch_lab::compare::{Options, single_runs};
+use anabranch_lab::compare::{Options, single_runs_recorded};
 use anabranch_lab::output::{LinkCounters, Runs};
+use anabranch_lab::recording::Recording;
 use anabranch_table::{Cell, Column, Kind};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 
 use crate::compare::{Samples, json};
 use crate::errors;
+use crate::recording;
 use crate::scenario::{Contenders, Document};
 use crate::table::{Rows, Table};
 use crate::work::{Control, work};
@@ -81,9 +83,10 @@ impl Run {
     }
 }
 
-/// Simulates each contender once.
+/// Simulates each contender once, and records the runs if there are options for it.
 #[pyfunction]
-#[pyo3(signature = (document, contenders, *, run, jobs, every_path, progress))]
+#[pyo3(signature = (document, contenders, *, run, jobs, every_path, record, progress))]
+#[expect(clippy::too_many_arguments, reason = "these are the options of the command")]
 pub(crate) fn run(
     py: Python<'_>,
     document: &Bound<'_, Document>,
@@ -91,6 +94,7 @@ pub(crate) fn run(
     run: Option<u32>,
     jobs: usize,
     every_path: bool,
+    record: Option<recording::Options>,
     progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<Run> {
     let control = Arc::new(Control::default());
@@ -99,10 +103,21 @@ pub(crate) fn run(
         let last = scenario.runs - 1;
         return Err(PyIndexError::new_err(format!("there is no run {run}; the runs are 0 to {last}")));
     }
+    let directory =
+        record.as_ref().map(|options| recording::create(py, options, &scenario, run)).transpose()?;
+    let recorder = directory.as_ref().map(|directory| directory as &dyn Recording);
     let results = work(py, &control, progress.as_ref(), |cancelled, progress| {
-        single_runs(&scenario, &Options { jobs, cancelled, progress, captures: None, every_path }, run)
-    })?;
-    let (results, cost) = results.map_err(|error| errors::run(py, &error))?;
+        let options = Options { jobs, cancelled, progress, captures: None, every_path };
+        single_runs_recorded(&scenario, &options, run, recorder)
+    });
+    if let Some(directory) = &directory {
+        match &results {
+            Ok(Ok(_)) => directory.finish().map_err(|error| errors::failed(py, &error.to_string()))?,
+            Ok(Err(error)) => directory.give_up(&error.to_string()),
+            Err(error) => directory.give_up(&error.to_string()),
+        }
+    }
+    let (results, cost) = results?.map_err(|error| errors::run(py, &error))?;
     let mut flows = Samples::new(&scenario);
     for (job, result) in &results {
         flows.add(&scenario, job, result);

@@ -57,18 +57,28 @@ impl Document {
     ) -> PyResult<Scenario> {
         let mut scenario = self.document.scenario().map_err(|error| errors::scenario(py, &error))?;
         for contender in contenders {
-            let contender = contender.get();
-            let position = scenario.contenders.iter().position(|other| other.name == contender.name());
-            let Some(position) = position else {
-                return Err(PyValueError::new_err(format!("there is no contender `{}`", contender.name())));
-            };
-            let kind = contender.kind(py, control);
-            for condition in &mut scenario.conditions {
-                condition.configs[position].scheduler = kind.clone();
+            let name = contender.get().name();
+            if !install(py, contender.get(), control, &mut scenario) {
+                return Err(PyValueError::new_err(format!("there is no contender `{name}`")));
             }
         }
         Ok(scenario)
     }
+}
+
+/// Replaces the contender of the same name in `scenario`; false if there is none.
+pub(crate) fn install(
+    py: Python<'_>,
+    contender: &Contender,
+    control: &Arc<Control>,
+    scenario: &mut Scenario,
+) -> bool {
+    let position = scenario.contenders.iter().position(|other| other.name == contender.name());
+    let Some(position) = position else { return false };
+    for condition in &mut scenario.conditions {
+        contender.apply(py, control, &mut condition.configs[position]);
+    }
+    true
 }
 
 #[pymethods]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use anabranch_stack::config::ConnectionConfig;
 use anabranch_stack::event::SubflowId;
 use anabranch_stack::scheduler::{
     self, AssignKind, CustomScheduler, CustomSchedulerKind, Decision, EventKinds, Rule, SchedulerEvent,
@@ -13,6 +14,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
 
+use crate::congestion::Congestion;
 use crate::errors;
 use crate::view::{Event, Subflow, View};
 use crate::work::Control;
@@ -166,9 +168,41 @@ fn decision(answer: &Bound<'_, PyAny>) -> PyResult<Decision> {
     Err(errors::scheduler(answer.py(), &message))
 }
 
-/// A contender whose scheduler is in Python.
+/// A contender whose scheduler, window rule, or both are in Python.
 #[pyclass(frozen, module = "anabranch._anabranch")]
 pub(crate) struct Contender {
+    name: String,
+    scheduler: Option<Py<Custom>>,
+    congestion: Option<Py<Congestion>>,
+}
+
+#[pymethods]
+impl Contender {
+    #[new]
+    fn new(name: String, scheduler: Option<Py<Custom>>, congestion: Option<Py<Congestion>>) -> Contender {
+        Contender { name, scheduler, congestion }
+    }
+}
+
+impl Contender {
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Replaces the scheduler and the congestion control of `config`; exceptions stop the work of `control`.
+    pub(crate) fn apply(&self, py: Python<'_>, control: &Arc<Control>, config: &mut ConnectionConfig) {
+        if let Some(scheduler) = &self.scheduler {
+            config.scheduler = scheduler.get().kind(py, control);
+        }
+        if let Some(congestion) = &self.congestion {
+            config.congestion = congestion.get().kind(py, control);
+        }
+    }
+}
+
+/// A scheduler in Python.
+#[pyclass(frozen, module = "anabranch._anabranch")]
+pub(crate) struct Custom {
     name: String,
     /// Returns a new scheduler; one for each connection.
     build: Py<PyAny>,
@@ -184,7 +218,7 @@ struct Traits {
 }
 
 #[pymethods]
-impl Contender {
+impl Custom {
     #[new]
     fn new(
         name: String,
@@ -192,7 +226,7 @@ impl Contender {
         events: Vec<String>,
         revises_queues: bool,
         decides_alone: bool,
-    ) -> PyResult<Contender> {
+    ) -> PyResult<Custom> {
         let mut kinds = EventKinds::NONE;
         for event in events {
             let Some((_, kind)) = EVENTS.iter().find(|(name, _)| *name == event) else {
@@ -202,17 +236,13 @@ impl Contender {
             };
             kinds = kinds.and(*kind);
         }
-        Ok(Contender { name, build, traits: Traits { events: kinds, revises_queues, decides_alone } })
+        Ok(Custom { name, build, traits: Traits { events: kinds, revises_queues, decides_alone } })
     }
 }
 
-impl Contender {
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Returns its kind of scheduler, whose exceptions stop the work of `control`.
-    pub(crate) fn kind(&self, py: Python<'_>, control: &Arc<Control>) -> SchedulerKind {
+impl Custom {
+    /// Returns its kind, whose exceptions stop the work of `control`.
+    fn kind(&self, py: Python<'_>, control: &Arc<Control>) -> SchedulerKind {
         let (build, traits, control) = (self.build.clone_ref(py), self.traits, control.clone());
         let make = move || {
             let made = Python::attach(|py| Object::new(py, build.call0(py)?));

@@ -12,7 +12,8 @@ use pyo3::prelude::*;
 
 use crate::compare::json;
 use crate::errors;
-use crate::scenario::Document;
+use crate::scenario::{self, Contenders, Document};
+use crate::scheduler::Contender;
 use crate::table::{Rows, Table};
 use crate::work::{Control, work};
 
@@ -23,6 +24,32 @@ pub(crate) struct Plan {
     /// The settings and the number of runs that were given apart from the plan's text.
     settings: Vec<String>,
     runs: Option<u32>,
+    /// Contenders in Python.
+    contenders: Arc<[Py<Contender>]>,
+}
+
+/// Returns the plan with its contenders in Python, whose exceptions stop the work of `control`.
+fn amended(
+    plan: &Arc<sweep::Plan>,
+    contenders: &Arc<[Py<Contender>]>,
+    control: &Arc<Control>,
+) -> Arc<sweep::Plan> {
+    if contenders.is_empty() {
+        return plan.clone();
+    }
+    let (contenders, control) = (contenders.clone(), control.clone());
+    let mut plan = sweep::Plan::clone(plan);
+    plan.set_amendment(move |scenario| {
+        Python::attach(|py| {
+            for contender in contenders.iter() {
+                let name = contender.get().name();
+                if !scenario::install(py, contender.get(), &control, scenario) {
+                    control.stop(PyValueError::new_err(format!("there is no contender `{name}`")));
+                }
+            }
+        });
+    });
+    Arc::new(plan)
 }
 
 #[pymethods]
@@ -30,7 +57,8 @@ impl Plan {
     /// Reads the plan `text`, called `name` in errors. Its scenario is that of `document`, or else a built-in one or
     /// a file in `directory`.
     #[new]
-    #[pyo3(signature = (name, text, directory, document=None, settings=Vec::new(), runs=None))]
+    #[pyo3(signature = (name, text, directory, document=None, settings=Vec::new(), runs=None, contenders=Vec::new()))]
+    #[expect(clippy::too_many_arguments, reason = "these are the parts of a plan")]
     fn new(
         py: Python<'_>,
         name: &str,
@@ -39,6 +67,7 @@ impl Plan {
         document: Option<Bound<'_, Document>>,
         settings: Vec<String>,
         runs: Option<u32>,
+        contenders: Contenders<'_>,
     ) -> PyResult<Plan> {
         if runs == Some(0) {
             return Err(PyValueError::new_err("0 runs have no result; give at least 1"));
@@ -56,7 +85,8 @@ impl Plan {
             Ok(plan)
         });
         let plan = plan.map_err(|error| errors::scenario(py, &error))?;
-        Ok(Plan { plan: Arc::new(plan), settings, runs })
+        let contenders = contenders.into_iter().map(Bound::unbind).collect();
+        Ok(Plan { plan: Arc::new(plan), settings, runs, contenders })
     }
 
     fn __len__(&self) -> usize {
@@ -89,8 +119,9 @@ impl Plan {
             self.point(*number)?;
         }
         let control = Arc::new(Control::default());
+        let plan = amended(&self.plan, &self.contenders, &control);
         let simulate = |cancelled: &AtomicBool| {
-            points.iter().map(|number| simulate_point(&self.plan, *number, 1, cancelled)).collect()
+            points.iter().map(|number| simulate_point(&plan, *number, 1, cancelled)).collect()
         };
         let results: Result<Vec<PointResult>, _> =
             work(py, &control, None, |cancelled, _| simulate(cancelled))?;
@@ -102,6 +133,7 @@ impl Plan {
 #[pyclass(frozen, module = "anabranch._anabranch")]
 pub(crate) struct Sweep {
     plan: Arc<sweep::Plan>,
+    contenders: Arc<[Py<Contender>]>,
     directory: SweepDirectory,
     journal: Mutex<sweep::Journal>,
 }
@@ -121,13 +153,18 @@ impl Sweep {
             let names = Format::ALL.map(Format::name).join(", ");
             return Err(PyValueError::new_err(format!("`{format}` is not a format; there are {names}")));
         };
-        let Plan { plan, settings, runs } = plan.get();
+        let Plan { plan, settings, runs, contenders } = plan.get();
         let opened = SweepDirectory::open(Path::new(path), plan, format).and_then(|directory| {
             let journal = directory.journal(plan, settings, *runs)?;
             Ok((directory, journal))
         });
         let (directory, journal) = opened.map_err(|failure| errors::failure(py, failure))?;
-        Ok(Sweep { plan: plan.clone(), directory, journal: Mutex::new(journal) })
+        Ok(Sweep {
+            plan: plan.clone(),
+            contenders: contenders.clone(),
+            directory,
+            journal: Mutex::new(journal),
+        })
     }
 
     /// The points that are not done.
@@ -140,9 +177,10 @@ impl Sweep {
     /// Simulates the missing points on `jobs` threads.
     fn run(&self, py: Python<'_>, jobs: usize, progress: Option<Bound<'_, PyAny>>) -> PyResult<()> {
         let control = Arc::new(Control::default());
+        let plan = amended(&self.plan, &self.contenders, &control);
         let result = work(py, &control, progress.as_ref(), |cancelled, progress| {
             let options = Options { jobs, cancelled, progress, shard: Shard::default() };
-            sweep::sweep(&self.plan, &mut self.journal(), &options)
+            sweep::sweep(&plan, &mut self.journal(), &options)
         });
         let failed = !matches!(result, Ok(Ok(())));
         if failed {

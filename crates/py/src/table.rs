@@ -20,6 +20,12 @@ pub(crate) struct Table {
     batches: Vec<RecordBatch>,
 }
 
+impl Table {
+    pub(crate) fn new(schema: SchemaRef, batches: Vec<RecordBatch>) -> Table {
+        Table { schema, batches }
+    }
+}
+
 #[pymethods]
 impl Table {
     /// The stream of the Arrow PyCapsule interface. The schema is always the table's own.
@@ -121,6 +127,7 @@ impl Values {
     fn push(&mut self, cell: Cell<'_>) {
         match (self, cell) {
             (Values::Text(values), Cell::Text(text)) => values.append_value(text),
+            (Values::Text(values), Cell::Name(name)) => values.append_value(name),
             (Values::Integer(values), Cell::Integer(number)) => values.append_value(number),
             (Values::Number(values), Cell::Number(number)) => values.append_value(number),
             (Values::Flag(values), Cell::Flag(flag)) => values.append_value(flag),

@@ -3,16 +3,21 @@
 //! A [`RunDirectory`] is a [`Recording`](anabranch_lab::recording::Recording) for the runs of a scenario. Each
 //! run has a directory of its own with the tables of [`schema::TABLES`]; `run.json` says where they come from
 //! and whether they are complete. Rows are written as they come, so that memory does not grow with a run.
+//! A [`View`](view::View) is a run directory as figures need it.
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
 
 mod directory;
 mod names;
+mod read;
 mod recorder;
+pub mod report;
 pub mod schema;
 mod series;
 mod tables;
+pub mod view;
 mod xpl;
 
 pub use directory::{DirectoryError, Origin, RunDirectory, Settings};
+pub use read::{ReadError, Recorded, Stored, StoredRun};

@@ -198,11 +198,7 @@ impl<'a> Recorder<'a> {
     }
 
     fn on_link(&mut self, now: Time, index: usize, event: &LinkEvent<'_>) {
-        let (queue, dropped) = match *event {
-            LinkEvent::Enter { queue, .. } | LinkEvent::Leave { queue, .. } => (queue, false),
-            LinkEvent::Drop { queue, .. } => (queue, true),
-            LinkEvent::State { .. } => return,
-        };
+        let LinkEvent::Queue { queue, dropped } = *event else { return };
         let LinkSeries { name, series, max_bytes, dropped: drops } = &mut self.links[index];
         *max_bytes = queue.bytes.max(*max_bytes);
         *drops += u64::from(dropped);

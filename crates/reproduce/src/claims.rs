@@ -4,6 +4,7 @@ use core::fmt;
 
 use serde::Deserialize;
 
+use crate::figure::{Figure, Figures};
 use crate::metric::Metric;
 
 /// A file of claims could not be read.
@@ -35,6 +36,12 @@ pub struct Paper {
     /// The claims.
     #[serde(rename = "claim")]
     pub claims: Vec<Claim>,
+    /// The figures of its report, from a file of their own.
+    #[serde(skip)]
+    pub figures: Vec<Figure>,
+    /// The place of its scenarios: a built-in paper's name, or a directory that ends in `/`.
+    #[serde(skip)]
+    pub home: String,
 }
 
 /// A named change to the scenarios of a claim: something that the paper leaves open, or a quirk of its tools.
@@ -230,7 +237,8 @@ impl Paper {
     /// # Errors
     /// If it is not valid; the error has the place and the remedy.
     pub fn parse(name: &str, text: &str) -> Result<Paper, ClaimsError> {
-        let paper: Paper = toml::from_str(text).map_err(|error| ClaimsError(format!("{name}: {error}")))?;
+        let mut paper: Paper =
+            toml::from_str(text).map_err(|error| ClaimsError(format!("{name}: {error}")))?;
         let mut ids: Vec<&str> = Vec::new();
         for claim in &paper.claims {
             if let Some(fault) = paper.fault(claim, &ids) {
@@ -240,7 +248,27 @@ impl Paper {
             }
             ids.push(&claim.id);
         }
+        paper.home.clone_from(&paper.id);
         Ok(paper)
+    }
+
+    /// Reads the file of figures `text`, called `name` in errors.
+    ///
+    /// # Errors
+    /// If it is not valid; the error has the place and the remedy.
+    pub fn read_figures(&mut self, name: &str, text: &str) -> Result<(), ClaimsError> {
+        let read: Figures = toml::from_str(text).map_err(|error| ClaimsError(format!("{name}: {error}")))?;
+        for figure in &read.figures {
+            let fault = match self.claim(&figure.claim) {
+                None => Some(format!("{} has no such claim", self.id)),
+                Some(_) => figure.fault(),
+            };
+            if let Some(fault) = fault {
+                return Err(ClaimsError(format!("{name}: figure of claim {}: {fault}", figure.claim)));
+            }
+        }
+        self.figures = read.figures;
+        Ok(())
     }
 
     fn fault(&self, claim: &Claim, ids: &[&str]) -> Option<String> {

@@ -2,99 +2,173 @@
 
 use core::fmt::Write;
 
+use crate::claims::Paper;
+use crate::draw::{self, escape};
+use crate::figure::{self, Drawn};
 use crate::judge::Status;
-use crate::library;
 use crate::recorded::Recorded;
 use crate::reproduce::{Checked, Finding, score};
 
 const STYLE: &str = "
-:root { color-scheme: light dark; --good: #1a7f37; --bad: #cf222e; --open: #9a6700; --dim: #6e7781; }
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-table { border-collapse: collapse; } td, th { padding: .2rem .8rem .2rem 0; text-align: left; vertical-align: top; }
+:root { color-scheme: light dark; --good: #1a7f37; --bad: #cf222e; --open: #9a6700; --dim: #6e7781;
+  --paper: #fff; --line: #8883; }
+@media (prefers-color-scheme: dark) { :root { --good: #4ac26b; --bad: #ff7b72; --open: #d4a72c; --dim: #9198a1;
+  --paper: #121518; } }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem;
+  background: var(--paper); }
+h1 { margin-bottom: 0; } h2 { margin-top: 3rem; border-bottom: 2px solid var(--line); }
+table { border-collapse: collapse; margin: 1rem 0; }
+td, th { padding: .2rem .9rem .2rem 0; text-align: left; vertical-align: top; }
 td.n, th.n { text-align: right; }
 .holds { color: var(--good); } .fails { color: var(--bad); } .variant, .undecided { color: var(--open); }
 .not_checkable, .not_run, .dim { color: var(--dim); }
-details { border-top: 1px solid #8884; padding: .3rem 0; } summary { cursor: pointer; }
-summary b { display: inline-block; min-width: 3rem; } .status { display: inline-block; min-width: 7rem; font-weight: 600; }
-svg text { font-size: 11px; fill: currentColor; } .finding { border-left: 3px solid #8888; padding-left: .8rem; }
+.bar { display: flex; height: .8rem; width: 14rem; border-radius: 3px; overflow: hidden; margin-top: .35rem; }
+.bar i { background: currentColor; } .bar .variant { opacity: .75; } .bar .undecided { opacity: .4; }
+nav { display: flex; flex-wrap: wrap; gap: .3rem; margin: 1rem 0; }
+nav a { border: 1px solid currentColor; border-radius: 4px; padding: 0 .4rem; text-decoration: none;
+  font-size: 13px; min-width: 1.8rem; text-align: center; }
+article { border-top: 1px solid var(--line); padding: 1rem 0; }
+article h3 { margin: 0; font-size: 1rem; } article p { margin: .3rem 0; max-width: 50rem; }
+.finding { border-left: 3px solid var(--line); padding-left: .8rem; font-weight: 500; }
+.figures { display: grid; grid-template-columns: repeat(auto-fill, minmax(25rem, 1fr)); gap: 1rem; margin: .8rem 0; }
+figure { margin: 0; } figcaption { font-size: 13px; color: var(--dim); padding-left: 3.5rem; }
+svg { width: 100%; height: auto; } svg text { font-size: 11px; fill: currentColor; }
+svg .label { font-size: 12px; } .grid { stroke: var(--line); } .axis { stroke: currentColor; fill: none; opacity: .6; }
+.legend { display: flex; flex-wrap: wrap; gap: .1rem 1rem; padding-left: 3.5rem; font-size: 13px; }
+.legend i { display: inline-block; width: .8rem; height: .8rem; margin-right: .35rem; vertical-align: -1px;
+  box-sizing: border-box; border-radius: 2px; }
+details { margin: .4rem 0; font-size: 14px; } summary { cursor: pointer; color: var(--dim); }
+ul { margin: .1rem 0 .5rem; }
+@media print { details { display: none; } article { break-inside: avoid; } }
 ";
 
-/// Returns the report on `results`.
-pub fn report(results: &Recorded) -> String {
+/// Returns the report on `results` of `papers`.
+pub fn report(papers: &[Paper], results: &Recorded) -> String {
     let mut html = String::from(
-        "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\">\n<title>Papers, claim by claim</title>\n",
+        "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>Papers, claim by claim</title>\n",
     );
     let _ = write!(html, "<style>{STYLE}</style>\n<h1>Papers, claim by claim</h1>\n");
     let seed = results.seed.map_or("that of each scenario".to_owned(), |seed| seed.to_string());
     let _ = writeln!(html, "<p class=\"dim\">anabranch {}; seed: {seed}</p>", escape(&results.build));
-    let papers = library::papers().unwrap_or_default();
-    html += "<table><tr><th>Paper</th>";
+    html += "<p>A claim <b class=\"holds\">holds</b> if the 95 % interval of the paired runs lies in the range that was \
+             written down before; it holds as a <b class=\"variant\">variant</b> if it does so only with something that the \
+             paper leaves open, or with a quirk of its tools; it <b class=\"fails\">fails</b> if one interval lies outside, \
+             and is <b class=\"undecided\">undecided</b> if one reaches over the edge. Figures have the axes and curves of the \
+             papers, with values simulated here; dashed and hollow are numbers that the paper prints. Bars across a point \
+             are 95 % intervals.</p>\n";
+    html += "<table><tr><th>Paper</th><th></th>";
     for status in Status::ALL {
         let _ = write!(html, "<th class=\"n {}\">{}</th>", status.name(), status.name().replace('_', " "));
     }
     html += "</tr>\n";
     let mut row = |name: &str, counts: [usize; 6]| {
-        let _ = write!(html, "<tr><td>{}</td>", escape(name));
+        let _ = write!(html, "<tr><td>{name}</td><td>{}</td>", bar(counts));
         for count in counts {
             let _ = write!(html, "<td class=\"n\">{count}</td>");
         }
         html += "</tr>\n";
     };
-    for paper in &papers {
-        row(&paper.title, score(results.findings.iter().filter(|finding| finding.paper == paper.id)));
+    for paper in papers {
+        let name = format!("<a href=\"#{}\">{}</a>", paper.id, escape(&paper.title));
+        row(&name, score(results.findings.iter().filter(|finding| finding.paper == paper.id)));
     }
-    row("All", score(results.findings.iter()));
+    if papers.len() > 1 {
+        row("All", score(results.findings.iter()));
+    }
     html += "</table>\n";
-    for paper in &papers {
+    let figures = figure::by_claim(&results.figures);
+    for paper in papers {
         let own: Vec<&Finding> =
             results.findings.iter().filter(|finding| finding.paper == paper.id).collect();
         if own.is_empty() {
             continue;
         }
         let _ = writeln!(html, "<h2 id=\"{}\">{}</h2>", paper.id, escape(&paper.title));
-        let _ = writeln!(html, "<p>{}</p>", escape(&paper.notes));
+        let _ = writeln!(html, "<p>{}</p>\n<nav>", escape(&paper.notes));
+        for finding in &own {
+            let Finding { id, status, figure, .. } = finding;
+            let _ = writeln!(
+                html,
+                "<a href=\"#{id}\" class=\"{0}\" title=\"{1}: {0}\">{id}</a>",
+                status.name(),
+                escape(figure)
+            );
+        }
+        html += "</nav>\n";
         for finding in own {
-            claim(&mut html, finding);
+            claim(&mut html, finding, figures.get(finding.id.as_str()).map_or(&[], Vec::as_slice));
         }
     }
     html + "</html>\n"
 }
 
-fn claim(html: &mut String, finding: &Finding) {
+/// Returns a bar of the score.
+fn bar(counts: [usize; 6]) -> String {
+    let mut html = String::from("<div class=\"bar\">");
+    for (status, count) in Status::ALL.iter().zip(counts).filter(|(_, count)| *count > 0) {
+        let _ = write!(html, "<i class=\"{}\" style=\"flex:{count}\"></i>", status.name());
+    }
+    html + "</div>"
+}
+
+fn claim(html: &mut String, finding: &Finding, figures: &[&Drawn]) {
     let _ = writeln!(
         html,
-        "<details id=\"{id}\"><summary><b>{id}</b> <span class=\"status {class}\">{status}</span> {claim} \
-         <span class=\"dim\">{figure}</span></summary>",
+        "<article id=\"{id}\"><h3>{id} <span class=\"{class}\">{status}</span> \
+         <span class=\"dim\">{figure}</span></h3>\n<p>{claim}</p>",
         id = finding.id,
         class = finding.status.name(),
         status = finding.status.name().replace('_', " "),
         claim = escape(&finding.claim),
         figure = escape(&finding.figure),
     );
-    if !finding.finding.is_empty() {
-        let _ = writeln!(html, "<p class=\"finding\">{}</p>", escape(&finding.finding));
-    }
     if !finding.numbers.is_empty() {
         let _ = writeln!(html, "<p>The paper: {}</p>", escape(&finding.numbers));
     }
+    if !finding.finding.is_empty() {
+        let _ = writeln!(html, "<p class=\"finding\">{}</p>", escape(&finding.finding));
+    }
+    if !figures.is_empty() {
+        *html += "<div class=\"figures\">\n";
+        figures.iter().for_each(|figure| *html += &draw::figure(figure));
+        *html += "</div>\n";
+    }
     if finding.checks.is_empty() {
-        let _ = writeln!(html, "<p>{}</p>", escape(&finding.evidence));
-    } else if !finding.reason.is_empty() {
-        let _ = writeln!(html, "<p class=\"dim\">Tolerance: {}</p>", escape(&finding.reason));
+        let _ = writeln!(html, "<p class=\"dim\">{}</p>", escape(&finding.evidence));
+    } else {
+        let _ = writeln!(html, "<details><summary>{}</summary>", escape(&judged(finding)));
+        if !finding.reason.is_empty() {
+            let _ = writeln!(html, "<p class=\"dim\">Tolerance: {}</p>", escape(&finding.reason));
+        }
+        checks(html, &finding.checks);
+        for tried in &finding.variants {
+            let _ = writeln!(
+                html,
+                "<h4>With {}: <span class=\"{1}\">{1}</span></h4><p class=\"dim\">{2}</p>",
+                escape(&tried.name),
+                tried.status.name(),
+                escape(&tried.what)
+            );
+            checks(html, &tried.checks);
+        }
+        *html += "</details>\n";
     }
-    checks(html, &finding.checks);
-    for tried in &finding.variants {
-        let _ = writeln!(
-            html,
-            "<h4>Variant {}: {} <span class=\"{}\">{}</span></h4>",
-            escape(&tried.name),
-            escape(&tried.what),
-            tried.status.name(),
-            tried.status.name()
-        );
-        checks(html, &tried.checks);
+    *html += "</article>\n";
+}
+
+/// Returns the number of checks and the variants that were tried.
+fn judged(finding: &Finding) -> String {
+    let all = || finding.checks.iter().flat_map(|check| &check.lines);
+    let held = all().filter(|line| line.status == Status::Holds).count();
+    let mut text = format!("{held} of {} comparisons hold", all().count());
+    let tried = |tried: &crate::reproduce::Tried| format!("{} ({})", tried.name, tried.status.name());
+    if !finding.variants.is_empty() {
+        text += "; tried: ";
+        text += &finding.variants.iter().map(tried).collect::<Vec<_>>().join(", ");
     }
-    *html += "</details>\n";
+    text
 }
 
 fn checks(html: &mut String, checks: &[Checked]) {
@@ -114,71 +188,7 @@ fn checks(html: &mut String, checks: &[Checked]) {
             );
         }
         *html += "</ul>\n";
-        if check.lines.len() > 2 {
-            chart(html, check);
-        }
     }
-}
-
-const WIDTH: f64 = 560.0;
-const HEIGHT: f64 = 180.0;
-const LEFT: f64 = 60.0;
-
-/// Draws the values of both sides over the conditions.
-fn chart(html: &mut String, check: &Checked) {
-    let sides = |line: &crate::reproduce::Line| [line.of, line.to];
-    let most = check.lines.iter().flat_map(sides).flatten().fold(0.0, f64::max);
-    if most <= 0.0 {
-        return;
-    }
-    let x = |at: usize| LEFT + (WIDTH - LEFT - 110.0) * at as f64 / (check.lines.len() - 1) as f64;
-    let y = |value: f64| HEIGHT - 30.0 - (HEIGHT - 45.0) * value / most;
-    let _ = write!(html, "<svg width=\"{WIDTH}\" height=\"{HEIGHT}\" role=\"img\">");
-    let _ = write!(
-        html,
-        "<text x=\"{0}\" y=\"{1}\" text-anchor=\"end\">{2}</text><text x=\"{0}\" y=\"{3}\" text-anchor=\"end\">0</text>\
-         <path d=\"M{LEFT},{3}H{4}\" stroke=\"currentColor\" opacity=\".4\"/>",
-        LEFT - 6.0,
-        y(most) + 4.0,
-        escape(&format!("{} {}", crate::judge::number(most), check.unit)),
-        y(0.0),
-        WIDTH - 110.0
-    );
-    for (at, line) in check.lines.iter().enumerate() {
-        let _ = write!(
-            html,
-            "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
-            x(at),
-            HEIGHT - 12.0,
-            escape(&line.condition)
-        );
-    }
-    let names = [Some(check.names.0.clone()), check.names.1.clone()];
-    for (side, (name, color)) in names.into_iter().zip(["#0969da", "#bc4c00"]).enumerate() {
-        let Some(name) = name else { continue };
-        let points: Vec<(f64, f64)> = check
-            .lines
-            .iter()
-            .enumerate()
-            .filter_map(|(at, line)| sides(line)[side].map(|value| (x(at), y(value))))
-            .collect();
-        let path: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-        let Some((_, end)) = points.last() else { continue };
-        let _ = write!(
-            html,
-            "<polyline points=\"{}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"2\"/>\
-             <text x=\"{}\" y=\"{:.1}\" style=\"fill:{color}\">{}</text>",
-            path.join(" "),
-            WIDTH - 100.0,
-            end + 4.0 + 12.0 * side as f64,
-            escape(&name)
-        );
-    }
-    *html += "</svg>\n";
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]
@@ -187,14 +197,15 @@ mod tests {
 
     #[test]
     fn the_report_has_every_claim_and_escapes_its_words() {
-        let papers = library::papers().unwrap();
+        let papers = crate::library::papers().unwrap();
         let findings =
             papers.iter().flat_map(|paper| paper.claims.iter().map(|claim| Finding::of(paper, claim)));
         let mut findings: Vec<Finding> = findings.collect();
         findings[0].finding = "a < b & c".to_owned();
-        let html = report(&Recorded { build: "1".to_owned(), seed: None, findings: findings.clone() });
-        for finding in &findings {
-            assert!(html.contains(&format!("<details id=\"{}\">", finding.id)), "{}", finding.id);
+        let results = Recorded { build: "1".to_owned(), findings, ..Recorded::default() };
+        let html = report(&papers, &results);
+        for finding in &results.findings {
+            assert!(html.contains(&format!("<article id=\"{}\">", finding.id)), "{}", finding.id);
         }
         assert!(html.contains("a &lt; b &amp; c"));
         assert!(!html.contains("http"), "it needs nothing else");

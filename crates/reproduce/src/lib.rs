@@ -9,6 +9,8 @@
 #![warn(unreachable_pub)]
 
 pub mod claims;
+mod draw;
+pub mod figure;
 pub mod html;
 pub mod journal;
 pub mod judge;

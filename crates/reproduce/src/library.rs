@@ -1,11 +1,18 @@
 //! The built-in papers.
 
+use std::path::Path;
+
+use anabranch_lab::ScenarioError;
+use anabranch_lab::scenario::Document;
+use anabranch_lab::sweep::Plan;
+
 use crate::claims::{ClaimsError, Paper};
 
 /// A built-in file of claims.
 struct Embedded {
     paper: &'static str,
     claims: &'static str,
+    figures: &'static str,
     /// Plans by name.
     plans: &'static [(&'static str, &'static str)],
 }
@@ -15,6 +22,7 @@ macro_rules! embedded {
         &[$(Embedded {
             paper: $paper,
             claims: include_str!(concat!("../../../scenarios/", $paper, "/claims.toml")),
+            figures: include_str!(concat!("../../../scenarios/", $paper, "/figures.toml")),
             plans: $plans,
         }),*]
     };
@@ -32,18 +40,56 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     ALL.iter().map(|embedded| embedded.paper)
 }
 
-/// Reads the claims of all papers.
+/// Reads the claims and figures of all papers.
 ///
 /// # Errors
-/// If a file of claims is not valid.
+/// If a file is not valid.
 pub fn papers() -> Result<Vec<Paper>, ClaimsError> {
-    ALL.iter()
-        .map(|embedded| Paper::parse(&format!("scenarios/{}/claims.toml", embedded.paper), embedded.claims))
-        .collect()
+    let read = |embedded: &Embedded| {
+        let name = |file: &str| format!("scenarios/{}/{file}.toml", embedded.paper);
+        let mut paper = Paper::parse(&name("claims"), embedded.claims)?;
+        paper.read_figures(&name("figures"), embedded.figures)?;
+        Ok(paper)
+    };
+    ALL.iter().map(read).collect()
 }
 
-/// Returns the text of a plan of a paper.
-pub(crate) fn plan(paper: &str, name: &str) -> Option<&'static str> {
-    let embedded = ALL.iter().find(|embedded| embedded.paper == paper)?;
-    embedded.plans.iter().find(|(other, _)| *other == name).map(|(_, text)| *text)
+/// Reads the paper in a directory: `claims.toml`, and `figures.toml` if it is there.
+///
+/// # Errors
+/// If a file cannot be read, or is not valid.
+pub fn open(directory: &Path) -> Result<Paper, ClaimsError> {
+    let path = |file: &str| directory.join(file);
+    let read = |path: &Path| {
+        std::fs::read_to_string(path).map_err(|error| ClaimsError(format!("{}: {error}", path.display())))
+    };
+    let claims = path("claims.toml");
+    let mut paper = Paper::parse(&claims.display().to_string(), &read(&claims)?)?;
+    let figures = path("figures.toml");
+    if figures.exists() {
+        paper.read_figures(&figures.display().to_string(), &read(&figures)?)?;
+    }
+    paper.home = path("").display().to_string();
+    Ok(paper)
+}
+
+/// Opens a scenario of the paper at `home` (see [`Paper::home`]).
+pub(crate) fn scenario(home: &str, name: &str) -> Result<Document, ScenarioError> {
+    match home.ends_with('/') {
+        true => Document::open(&format!("{home}{name}.toml")),
+        false => Document::open(&format!("{home}/{name}")),
+    }
+}
+
+/// Opens a plan of the paper at `home`.
+pub(crate) fn plan(home: &str, name: &str) -> Result<Plan, ScenarioError> {
+    if home.ends_with('/') {
+        return Plan::open(Path::new(&format!("{home}{name}.plan.toml")));
+    }
+    let plans = ALL.iter().filter(|embedded| embedded.paper == home).flat_map(|embedded| embedded.plans);
+    let (_, text) = plans
+        .into_iter()
+        .find(|(other, _)| *other == name)
+        .ok_or_else(|| ScenarioError::new(format!("the paper `{home}` has no plan `{name}`")))?;
+    Plan::parse(format!("{home}/{name}.plan.toml"), *text, "")
 }

@@ -8,8 +8,7 @@ use std::sync::Mutex;
 use anabranch_lab::ScenarioError;
 use anabranch_lab::compare::{self, Job, Options};
 use anabranch_lab::run::{Class, FlowResult, Prepared, RunError, RunResult};
-use anabranch_lab::scenario::{Direction, Document, FlowSize, Scenario, sha256};
-use anabranch_lab::sweep::Plan;
+use anabranch_lab::scenario::{Condition, Direction, FlowSize, Scenario, sha256};
 use anabranch_units::Rate;
 use serde::{Deserialize, Serialize};
 
@@ -71,7 +70,7 @@ pub enum Source {
 /// The runs of one scenario under one condition.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unit {
-    /// The paper.
+    /// The place of the paper's scenarios: [`Paper::home`](crate::Paper::home).
     pub paper: String,
     /// The source of the runs.
     pub source: Source,
@@ -192,7 +191,7 @@ impl Work {
         let mut work = Work { key: String::new(), scenarios: Vec::new(), window: None };
         match &unit.source {
             Source::Scenario(name) => {
-                let mut document = Document::open(&format!("{}/{name}", unit.paper))?;
+                let mut document = library::scenario(&unit.paper, name)?;
                 for assignment in &unit.set {
                     document.set(assignment)?;
                 }
@@ -205,7 +204,7 @@ impl Work {
             }
             Source::Plan(name) => work.scenarios = points(unit, name)?,
             Source::Window(text) => {
-                let text = format!("{text} {}", unit.condition);
+                let text = format!("{text} {} {}", unit.condition, unit.set.join(" "));
                 work.window = Some(window::Setting::parse(&text).map_err(MeasureError::Missing)?);
                 work.key = sha256(format!("window {text}").as_bytes());
                 return Ok(work);
@@ -219,6 +218,16 @@ impl Work {
         }
         work.key = sha256(identity.as_bytes());
         Ok(work)
+    }
+
+    /// Returns the scenarios of the runs: one, those of the points of a plan, or none of a window simulation.
+    pub fn scenarios(&self) -> &[Scenario] {
+        &self.scenarios
+    }
+
+    /// Returns about how many packets the runs send, which is what they cost.
+    pub(crate) fn packets(&self) -> f64 {
+        self.scenarios.iter().map(packets).sum()
     }
 
     /// Simulates on `jobs` threads.
@@ -244,12 +253,37 @@ impl Work {
     }
 }
 
+/// Returns about how many packets the runs of a scenario send.
+fn packets(scenario: &Scenario) -> f64 {
+    const PACKET: f64 = 1500.0;
+    /// The mean of the Pareto distribution of web-like flows.
+    const WEB: f64 = 57_000.0;
+    let of = |condition: &Condition| {
+        let experiment = &condition.experiment;
+        let traffic = &experiment.traffic;
+        let rates = experiment.paths().iter().map(|path| experiment.own_link(path).mean_rate().as_bps_f64());
+        let rate: f64 = rates.sum::<f64>() / 8.0;
+        let size = match &traffic.size {
+            FlowSize::Bulk => return rate * traffic.duration.as_secs_f64() / PACKET,
+            FlowSize::Fixed(size) => size.0 as f64,
+            FlowSize::Web { .. } => WEB,
+            FlowSize::Drawn(sizes) => sizes.mean(),
+        };
+        let flows = traffic.flows + traffic.beside.as_ref().map_or(0, |beside| beside.flows);
+        let own = f64::from(flows) * size;
+        match traffic.background.iter().map(|background| background.flows).sum::<u32>() {
+            0 => own / PACKET,
+            // They fill the links while the contender's have their share of them.
+            others => own * f64::from(1 + others) / PACKET,
+        }
+    };
+    let each: f64 = scenario.conditions.iter().map(of).sum();
+    each * f64::from(scenario.runs) * scenario.contenders.len() as f64
+}
+
 /// Returns the scenarios of the points of a plan.
 fn points(unit: &Unit, name: &str) -> Result<Vec<Scenario>, MeasureError> {
-    let text = library::plan(&unit.paper, name).ok_or_else(|| {
-        MeasureError::Missing(format!("there is no plan `{name}` among those of the paper `{}`", unit.paper))
-    })?;
-    let mut plan = Plan::parse(format!("{}/{name}.plan.toml", unit.paper), text, "")?;
+    let mut plan = library::plan(&unit.paper, name)?;
     for assignment in &unit.set {
         plan.set(assignment)?;
     }
@@ -315,8 +349,7 @@ fn simulate(
     cancelled: &AtomicBool,
     values: &mut Values,
 ) -> Result<(), MeasureError> {
-    let options =
-        Options { jobs: threads, cancelled, progress: &|_, _| (), captures: None, every_path: false };
+    let options = Options::new(threads, cancelled, &|_, _| ());
     let threads = match threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         n => n,
@@ -576,12 +609,14 @@ fn observed(metric: Metric, result: &RunResult, watch: Option<&Watch>, class: Cl
         all.weight += mean.weight;
         all.most = all.most.max(mean.most);
     };
-    let mut srtts = [f64::NAN; 2];
+    let (mut srtts, mut pauses) = ([f64::NAN; 2], 0.0);
     for (flow, paths) in of_class(result, watch, class) {
         match metric.quantity {
             Quantity::Interval => add(&flow.interval),
             Quantity::Gap => add(&flow.gap(metric.span)),
             Quantity::Jump => add(&flow.jump),
+            Quantity::Guard => add(&flow.guard),
+            Quantity::Pauses => pauses += flow.pauses(),
             _ => {}
         }
         for (place, ip) in paths.iter().enumerate() {
@@ -609,6 +644,7 @@ fn observed(metric: Metric, result: &RunResult, watch: Option<&Watch>, class: Cl
         Quantity::WindowMost => all.most / mss,
         Quantity::Window | Quantity::Free | Quantity::Jump => all.get() / mss,
         Quantity::Gap | Quantity::Burst => all.get(),
+        Quantity::Pauses => pauses,
         _ => 1e3 * all.get(),
     }
 }

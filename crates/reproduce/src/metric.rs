@@ -34,6 +34,8 @@ pub(crate) enum Quantity {
     Gap,
     Burst,
     Jump,
+    Guard,
+    Pauses,
 }
 
 /// Names, units, and whether a recorder is needed.
@@ -65,6 +67,8 @@ const QUANTITIES: &[(Quantity, &str, &str, bool)] = &[
     (Quantity::Gap, "gap", "segments", true),
     (Quantity::Burst, "burst", "segments", true),
     (Quantity::Jump, "jump", "segments", true),
+    (Quantity::Guard, "guard", "ms", true),
+    (Quantity::Pauses, "pauses", "", true),
 ];
 
 /// A measure of a run: a quantity, possibly of one path, of a span of time, or of the competing TCPs:
@@ -115,6 +119,21 @@ impl Metric {
 
     fn row(self) -> &'static (Quantity, &'static str, &'static str, bool) {
         QUANTITIES.iter().find(|(quantity, ..)| *quantity == self.quantity).unwrap_or(&QUANTITIES[0])
+    }
+
+    /// Returns its name without path, span and `beside`.
+    pub fn name(self) -> &'static str {
+        self.row().1
+    }
+
+    /// Returns the position of its path; none for all paths.
+    pub fn path(self) -> Option<usize> {
+        self.path
+    }
+
+    /// True if it is of the whole run, and of the contender's own flows.
+    pub fn is_whole(self) -> bool {
+        !self.beside && self.span.is_none()
     }
 
     /// Returns its unit; empty for counts.

@@ -97,6 +97,10 @@ pub(crate) struct Flow {
     gaps: Vec<(f64, f64)>,
     /// Bytes that one delivery frees.
     pub(crate) jump: Mean,
+    /// Guard times in seconds of pauses after the first, which alone end with probes.
+    pub(crate) guard: Mean,
+    /// The number of pauses of each subflow.
+    pauses: BTreeMap<SubflowId, u32>,
 }
 
 impl Flow {
@@ -107,6 +111,11 @@ impl Flow {
         let seen = self.gaps.iter().filter(|(at, _)| from <= *at && *at < to);
         seen.for_each(|(_, gap)| mean.add(*gap, 1.0));
         mean
+    }
+
+    /// Returns the number of pauses of slow subflows.
+    pub(crate) fn pauses(&self) -> f64 {
+        self.pauses.values().copied().map(f64::from).sum()
     }
 
     fn arrived(&mut self, now: Time, path: IpAddr, sent: Time, data: DataRange) {
@@ -226,11 +235,21 @@ impl Watch {
     }
 
     fn on_decision(&mut self, now: Time, scope: Scope, decision: &Decision) {
-        if let Decision::Assign { why, .. } = decision
-            && why.rule == Rule::Gap
-            && let Some(flow) = self.sender(scope)
-        {
-            flow.gaps.push((now.since(Time::ZERO).as_secs_f64(), why.score));
+        let Decision::Assign { subflow, why, .. } = decision else { return };
+        match why.rule {
+            Rule::Gap => {
+                let Some(flow) = self.sender(scope) else { return };
+                flow.gaps.push((now.since(Time::ZERO).as_secs_f64(), why.score));
+            }
+            Rule::PathProbe => {
+                let Some(flow) = self.sender(scope) else { return };
+                let (seen, count) = (flow.pauses.entry(*subflow).or_default(), why.other as u32);
+                if count > *seen {
+                    *seen = count;
+                    flow.guard.add(why.score, 1.0);
+                }
+            }
+            _ => {}
         }
     }
 

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::figure::Drawn;
 use crate::reproduce::Finding;
 
 /// The results of a reproduction.
@@ -13,6 +14,28 @@ pub struct Recorded {
     pub seed: Option<u64>,
     /// The results.
     pub findings: Vec<Finding>,
+    /// The figures that were measured.
+    #[serde(default)]
+    pub figures: Vec<Drawn>,
+}
+
+impl Recorded {
+    /// Returns the results as JSON with a line for each claim and figure, so that a change shows which.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    pub fn to_json(&self) -> Result<String, serde_json::Error> {
+        let lines = |values: Vec<serde_json::Result<String>>| -> serde_json::Result<String> {
+            Ok(values.into_iter().collect::<serde_json::Result<Vec<_>>>()?.join(",\n"))
+        };
+        Ok(format!(
+            "{{\"build\": {}, \"seed\": {}, \"findings\": [\n{}\n], \"figures\": [\n{}\n]}}\n",
+            serde_json::to_string(&self.build)?,
+            serde_json::to_string(&self.seed)?,
+            lines(self.findings.iter().map(serde_json::to_string).collect())?,
+            lines(self.figures.iter().map(serde_json::to_string).collect())?,
+        ))
+    }
 }
 
 /// Returns the recorded results.

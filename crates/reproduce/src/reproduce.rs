@@ -5,12 +5,13 @@ use core::sync::atomic::AtomicBool;
 use std::collections::BTreeMap;
 
 use anabranch_lab::run::RunError;
-use anabranch_lab::scenario::Document;
 use serde::{Deserialize, Serialize};
 
 use crate::claims::{Check, Claim, Kind, Paper, Variant};
+use crate::figure::{Drawn, Figure};
 use crate::journal::{Journal, JournalError};
 use crate::judge::{self, Judgement, Sides, Status};
+use crate::library;
 use crate::measure::{MeasureError, Measurement, Source, Unit, Wanted, Work};
 
 /// The seed of the bootstrap.
@@ -57,8 +58,41 @@ pub struct Options<'a> {
     pub jobs: usize,
     /// Set to stop.
     pub cancelled: &'a AtomicBool,
-    /// Called with the number of measurements that are done and their total so far.
-    pub progress: &'a dyn Fn(usize, usize),
+    /// True if the figures of the claims are measured too.
+    pub figures: bool,
+    /// The verdicts of an earlier reproduction, by which variants are expected in the estimate of the rest.
+    pub expected: &'a [Finding],
+    /// Called after each measurement.
+    pub progress: &'a dyn Fn(Progress),
+}
+
+/// The progress of a reproduction.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Progress {
+    /// The number of measurements that are done.
+    pub done: usize,
+    /// The number that is expected in total; it changes if verdicts do.
+    pub total: usize,
+    /// The work that has been done, in estimated packets; none of it is that of the journal.
+    pub work: f64,
+    /// The work that is left.
+    pub left: f64,
+}
+
+impl Progress {
+    /// Returns the part of the work that is done, from 0 to 1.
+    pub fn part(&self) -> f64 {
+        self.work / (self.work + self.left).max(1.0)
+    }
+}
+
+/// The results of a reproduction.
+#[derive(Clone, Debug, Default)]
+pub struct Results {
+    /// The claims.
+    pub findings: Vec<Finding>,
+    /// Their figures.
+    pub figures: Vec<Drawn>,
 }
 
 /// A judgement in numbers and words.
@@ -202,7 +236,7 @@ fn comparisons(
         if conditions.is_empty() {
             conditions = match &source {
                 Source::Scenario(name) => {
-                    let scenario = Document::open(&format!("{}/{name}", paper.id))?.scenario()?;
+                    let scenario = library::scenario(&paper.home, name)?.scenario()?;
                     scenario.conditions.into_iter().map(|condition| condition.name).collect()
                 }
                 Source::Plan(_) | Source::Window(_) => vec![String::new()],
@@ -212,7 +246,7 @@ fn comparisons(
         set.extend(variant.iter().flat_map(|variant| variant.set.iter().cloned()));
         let runs = if options.quick { check.quick_runs.or(check.runs) } else { check.runs };
         let unit = |condition: &str| Unit {
-            paper: paper.id.clone(),
+            paper: paper.home.clone(),
             source: source.clone(),
             condition: condition.to_owned(),
             set: set.clone(),
@@ -248,9 +282,20 @@ impl Needs {
         }
     }
 
+    fn draw(&mut self, paper: &Paper, figure: &Figure, options: &Options<'_>) {
+        for place in figure.curves.iter().flat_map(|curve| figure.places(curve)) {
+            let unit = unit_of(paper, figure, &place, options);
+            self.want(&figure.claim, &unit, &place.contender, place.metric);
+        }
+    }
+
     fn one(&mut self, claim: &Claim, unit: &Unit, contender: &str, metric: crate::Metric) {
+        self.want(&claim.id, unit, contender, metric);
+    }
+
+    fn want(&mut self, claim: &str, unit: &Unit, contender: &str, metric: crate::Metric) {
         if !self.wanted.contains_key(unit) {
-            self.order.push((unit.clone(), claim.id.clone()));
+            self.order.push((unit.clone(), claim.to_owned()));
         }
         self.wanted.entry(unit.clone()).or_default().add(contender, metric);
     }
@@ -265,7 +310,7 @@ pub fn reproduce(
     selected: &dyn Fn(&Paper, &Claim) -> bool,
     journal: &mut Journal,
     options: &Options<'_>,
-) -> Result<Vec<Finding>, ReproduceError> {
+) -> Result<Results, ReproduceError> {
     let claims: Vec<(&Paper, &Claim)> = papers
         .iter()
         .flat_map(|paper| paper.claims.iter().map(move |claim| (paper, claim)))
@@ -273,8 +318,14 @@ pub fn reproduce(
         .collect();
     let mut findings: Vec<Finding> = claims.iter().map(|(paper, claim)| Finding::of(paper, claim)).collect();
     let simulated: Vec<usize> = (0..claims.len()).filter(|at| !claims[*at].1.checks.is_empty()).collect();
-    let mut done = 0;
-    let plain = pass(&claims, &simulated, &|_| None, journal, options, &mut done)?;
+    let figures: Vec<(&Paper, &Figure)> = claims
+        .iter()
+        .flat_map(|(paper, claim)| paper.figures.iter().map(move |figure| (*paper, *claim, figure)))
+        .filter(|(_, claim, figure)| options.figures && figure.claim == claim.id)
+        .map(|(paper, _, figure)| (paper, figure))
+        .collect();
+    let mut meter = Meter::new(&claims, &simulated, &figures, journal, options)?;
+    let (plain, drawn) = pass(&claims, &simulated, &|_| None, &figures, journal, options, &mut meter)?;
     for (at, checks) in simulated.iter().zip(plain) {
         findings[*at].status = status(&checks);
         findings[*at].checks = checks;
@@ -291,7 +342,7 @@ pub fn reproduce(
             .filter(|at| !matches!(findings[*at].status, Status::Holds | Status::Variant))
             .filter(|at| variant(*at).is_some())
             .collect();
-        let tried = pass(&claims, &open, &variant, journal, options, &mut done)?;
+        let (tried, _) = pass(&claims, &open, &variant, &[], journal, options, &mut meter)?;
         for (at, checks) in open.into_iter().zip(tried) {
             let Some(Variant { name, what, .. }) = variant(at) else { continue };
             let status = status(&checks);
@@ -304,18 +355,122 @@ pub fn reproduce(
     for at in simulated {
         findings[at].evidence = evidence(&findings[at]);
     }
-    Ok(findings)
+    Ok(Results { findings, figures: drawn })
 }
 
-/// Measures and judges the claims at the places `which`, each with its variant.
+/// Judges the checks of a claim by measurements that `measure` makes, without a journal and variants.
+///
+/// # Errors
+/// If a scenario is not valid, or it cannot be measured.
+pub fn judged_by(
+    paper: &Paper,
+    claim: &Claim,
+    options: &Options<'_>,
+    measure: &dyn Fn(&Unit, &Wanted) -> Result<Measurement, MeasureError>,
+) -> Result<Vec<Checked>, ReproduceError> {
+    let failed = |error| ReproduceError::Measure(claim.id.clone(), Box::new(error));
+    let comparisons = comparisons(paper, claim, None, options).map_err(failed)?;
+    let mut needs = Needs::default();
+    needs.add(claim, &comparisons);
+    let mut measured = BTreeMap::new();
+    for (unit, _) in &needs.order {
+        measured.insert(unit.clone(), measure(unit, &needs.wanted[unit]).map_err(failed)?);
+    }
+    let find = |unit: &Unit| measured.get(unit);
+    comparisons.iter().map(|own| checked(own, &find).map_err(failed)).collect()
+}
+
+/// Returns the unit of a place of a figure.
+fn unit_of(paper: &Paper, figure: &Figure, place: &crate::figure::Place, options: &Options<'_>) -> Unit {
+    let source = match (&figure.scenario, &figure.plan, &figure.window) {
+        (Some(name), _, _) => Source::Scenario(name.clone()),
+        (_, Some(name), _) => Source::Plan(name.clone()),
+        (_, _, text) => Source::Window(text.clone().unwrap_or_default()),
+    };
+    Unit {
+        paper: paper.home.clone(),
+        source,
+        condition: place.condition.clone(),
+        set: place.set.clone(),
+        runs: figure.runs,
+        seed: options.seed,
+    }
+}
+
+/// Estimates the work that is left.
+struct Meter {
+    progress: Progress,
+    /// The work of each unit that is not done.
+    expected: BTreeMap<Unit, f64>,
+}
+
+impl Meter {
+    /// Returns the meter of a reproduction in which verdicts are as in `options.expected`.
+    fn new(
+        claims: &[(&Paper, &Claim)],
+        simulated: &[usize],
+        figures: &[(&Paper, &Figure)],
+        journal: &Journal,
+        options: &Options<'_>,
+    ) -> Result<Meter, ReproduceError> {
+        let mut needs = Needs::default();
+        for (paper, figure) in figures {
+            needs.draw(paper, figure, options);
+        }
+        for at in simulated {
+            let (paper, claim) = claims[*at];
+            let failed = |error| ReproduceError::Measure(claim.id.clone(), Box::new(error));
+            needs.add(claim, &comparisons(paper, claim, None, options).map_err(failed)?);
+            let known = options.expected.iter().find(|finding| finding.id == claim.id);
+            let holds = known.is_some_and(|finding| finding.status == Status::Holds);
+            for name in claim.variants.iter().filter(|_| options.variants && !holds) {
+                needs.add(claim, &comparisons(paper, claim, paper.variant(name), options).map_err(failed)?);
+                let tried = known.iter().flat_map(|finding| &finding.variants);
+                if tried.filter(|tried| tried.name == *name).any(|tried| tried.status == Status::Holds) {
+                    break;
+                }
+            }
+        }
+        let mut meter = Meter { progress: Progress::default(), expected: BTreeMap::new() };
+        for (unit, claim) in &needs.order {
+            let failed = |error| ReproduceError::Measure(claim.clone(), Box::new(error));
+            let work = Work::new(unit, &needs.wanted[unit]).map_err(failed)?;
+            let known = journal.get(&work.key).map(|known| known.missing(&needs.wanted[unit]));
+            let missing = known.is_none_or(|missing| !missing.contenders.is_empty());
+            let packets = if missing { work.packets() } else { 0.0 };
+            meter.expected.insert(unit.clone(), packets);
+            meter.progress.left += packets;
+        }
+        meter.progress.total = meter.expected.len();
+        Ok(meter)
+    }
+
+    /// Notes that `unit` is measured.
+    fn done(&mut self, unit: &Unit) -> Progress {
+        let progress = &mut self.progress;
+        match self.expected.remove(unit) {
+            Some(packets) => {
+                progress.work += packets;
+                progress.left = (progress.left - packets).max(0.0);
+            }
+            // A verdict that differs from the expected one needs more.
+            None => progress.total += 1,
+        }
+        progress.done += 1;
+        *progress
+    }
+}
+
+/// Measures and judges the claims at the places `which`, each with its variant, and measures `figures`.
 fn pass<'a>(
     claims: &[(&'a Paper, &'a Claim)],
     which: &[usize],
     variant: &dyn Fn(usize) -> Option<&'a Variant>,
+    figures: &[(&Paper, &Figure)],
     journal: &mut Journal,
     options: &Options<'_>,
-    done: &mut usize,
-) -> Result<Vec<Vec<Checked>>, ReproduceError> {
+    meter: &mut Meter,
+) -> Result<(Vec<Vec<Checked>>, Vec<Drawn>), ReproduceError> {
     let mut needs = Needs::default();
     let mut planned = Vec::with_capacity(which.len());
     for at in which {
@@ -325,16 +480,17 @@ fn pass<'a>(
         needs.add(claim, &comparisons);
         planned.push(comparisons);
     }
+    for (paper, figure) in figures {
+        needs.draw(paper, figure, options);
+    }
     let mut keys = BTreeMap::new();
-    let total = *done + needs.order.len();
     for (unit, claim) in &needs.order {
         let key = measured(unit, &needs.wanted[unit], journal, options).map_err(|error| match error {
             ReproduceError::Measure(_, error) => ReproduceError::Measure(claim.clone(), error),
             error => error,
         })?;
         keys.insert(unit.clone(), key);
-        *done += 1;
-        (options.progress)(*done, total);
+        (options.progress)(meter.done(unit));
     }
     let find = |unit: &Unit| keys.get(unit).and_then(|key| journal.get(key));
     let mut all = Vec::with_capacity(which.len());
@@ -345,7 +501,19 @@ fn pass<'a>(
             checked.map_err(|error| ReproduceError::Measure(claims[*at].1.id.clone(), Box::new(error)))?,
         );
     }
-    Ok(all)
+    let mut drawn = Vec::with_capacity(figures.len());
+    for (paper, figure) in figures {
+        let failed = |error| ReproduceError::Measure(figure.claim.clone(), Box::new(error));
+        let runs = |place: &crate::figure::Place| {
+            let unit = unit_of(paper, figure, place, options);
+            let missing = || MeasureError::Missing("a measurement is missing".to_owned());
+            find(&unit).ok_or_else(missing)?.get(&place.contender, place.metric)
+        };
+        let values: Result<Vec<Vec<&[f64]>>, MeasureError> =
+            figure.curves.iter().map(|curve| figure.places(curve).iter().map(runs).collect()).collect();
+        drawn.push(figure.drawn(&values.map_err(failed)?));
+    }
+    Ok((all, drawn))
 }
 
 /// Measures a unit, unless the journal has it, and returns its key.
@@ -416,7 +584,8 @@ fn checked<'a>(
     })
 }
 
-fn status(checks: &[Checked]) -> Status {
+/// Returns the status of a claim with these checks.
+pub fn status(checks: &[Checked]) -> Status {
     Status::all(checks.iter().flat_map(|check| check.lines.iter().map(|line| line.status)))
 }
 

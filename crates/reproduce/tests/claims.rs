@@ -6,8 +6,10 @@ use std::path::Path;
 use anabranch_lab::scenario::Document;
 use anabranch_lab::scenario::library::PAPERS;
 use anabranch_reproduce::claims::{Kind, Paper};
+use anabranch_reproduce::journal::Journal;
 use anabranch_reproduce::measure::{Source, Unit, Wanted, Work};
-use anabranch_reproduce::{library, recorded};
+use anabranch_reproduce::reproduce::{Options, ReproduceError, reproduce};
+use anabranch_reproduce::{Status, library, recorded};
 
 fn papers() -> Vec<Paper> {
     library::papers().unwrap()
@@ -109,6 +111,64 @@ fn every_check_can_be_measured() {
     }
 }
 
+/// Claims without a figure in the report, with the reason.
+const NOT_DRAWN: [(&str, &str); 3] = [
+    ("D1", "the abstract"),
+    ("D25", "one subflow, of which there is nothing to draw"),
+    ("D44", "a number that is cited from another paper"),
+];
+
+#[test]
+fn every_simulated_figure_and_table_is_drawn() {
+    for paper in papers() {
+        for claim in paper.claims.iter().filter(|claim| claim.kind == Kind::Scenario) {
+            let drawn = paper.figures.iter().any(|figure| figure.claim == claim.id);
+            let excused = NOT_DRAWN.iter().any(|(id, _)| *id == claim.id);
+            let is_text = claim.figure.starts_with("Section") && !drawn;
+            assert!(drawn != (excused || is_text), "{} ({})", claim.id, claim.figure);
+        }
+    }
+}
+
+/// Every figure has panels with names of their own, and measures that exist.
+#[test]
+fn every_figure_can_be_measured() {
+    let cancelled = core::sync::atomic::AtomicBool::new(true);
+    let options = Options {
+        quick: false,
+        variants: false,
+        seed: None,
+        jobs: 1,
+        cancelled: &cancelled,
+        figures: true,
+        expected: &[],
+        progress: &|_| (),
+    };
+    for paper in papers() {
+        let mut panels = BTreeSet::new();
+        for figure in &paper.figures {
+            assert!(panels.insert((&figure.claim, &figure.panel)), "{} {}", figure.claim, figure.panel);
+        }
+    }
+    // All units are read before the first one is simulated, which is refused.
+    let result = reproduce(&papers(), &|_, _| true, &mut Journal::in_memory(), &options);
+    assert!(matches!(result, Err(ReproduceError::Cancelled)), "{:?}", result.err());
+}
+
+/// What the paper leaves open was tried for each claim that does not hold.
+#[test]
+fn every_claim_that_does_not_hold_has_variants_or_says_why_not() {
+    let recorded = recorded::recorded().unwrap();
+    for paper in papers() {
+        for claim in paper.claims.iter().filter(|claim| !claim.checks.is_empty()) {
+            let known = recorded.findings.iter().find(|finding| finding.id == claim.id).unwrap();
+            if known.status != Status::Holds && claim.variants.is_empty() {
+                assert!(claim.finding.contains("decision needs"), "{}", claim.id);
+            }
+        }
+    }
+}
+
 #[test]
 fn every_scenario_file_is_built_in_and_used() {
     let mut used: BTreeSet<String> = BTreeSet::new();
@@ -122,7 +182,9 @@ fn every_scenario_file_is_built_in_and_used() {
     for paper in library::names() {
         for entry in std::fs::read_dir(root().join("scenarios").join(paper)).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
-            if let Some(name) = name.strip_suffix(".toml").filter(|name| *name != "claims") {
+            if let Some(name) =
+                name.strip_suffix(".toml").filter(|name| !["claims", "figures"].contains(name))
+            {
                 let name = name.strip_suffix(".plan").unwrap_or(name);
                 files.insert(format!("{paper}/{name}"));
             }

@@ -107,6 +107,8 @@ pub(crate) struct Fabric<R> {
     choices: Vec<Vec<u32>>,
     /// The key of the hash that chooses among them.
     choice_key: u64,
+    /// The number of scattered packets, which distinguishes them in the hash.
+    scattered: u64,
     destinations: Vec<(u32, PathId)>,
     /// By host, then by interface.
     routes: Vec<Vec<Routes>>,
@@ -169,6 +171,7 @@ impl<R: Recorder> Fabric<R> {
             hops,
             choices,
             choice_key: RandomStream::new(seed, "network.equal-cost").next_u64(),
+            scattered: 0,
             destinations,
             routes,
             pool: Pool::default(),
@@ -234,7 +237,15 @@ impl<R: Recorder> Fabric<R> {
     /// Sends a packet of a host.
     #[inline]
     pub(crate) fn send(&mut self, now: Time, host: u32, path: PathId, segment: &Segment) {
-        self.send_any(now, host, path, segment, None);
+        self.send_any(now, host, path, segment, None, 0);
+    }
+
+    /// Sends a packet of a host over any of the routes of equal cost, as routers do if each packet has another source
+    /// port.
+    #[cold]
+    pub(crate) fn scatter(&mut self, now: Time, host: u32, path: PathId, segment: &Segment) {
+        self.scattered += 1;
+        self.send_any(now, host, path, segment, None, self.scattered);
     }
 
     /// Sends a packet of `wire_bytes`, whatever the length of the segment.
@@ -246,17 +257,25 @@ impl<R: Recorder> Fabric<R> {
         segment: &Segment,
         wire_bytes: u32,
     ) {
-        self.send_any(now, host, path, segment, Some(wire_bytes));
+        self.send_any(now, host, path, segment, Some(wire_bytes), 0);
     }
 
     #[inline(always)]
-    fn send_any(&mut self, now: Time, host: u32, path: PathId, segment: &Segment, wire: Option<u32>) {
+    fn send_any(
+        &mut self,
+        now: Time,
+        host: u32,
+        path: PathId,
+        segment: &Segment,
+        wire: Option<u32>,
+        salt: u64,
+    ) {
         if segment.payload_len > 0 {
             self.data_packets += 1;
         }
         match self.first_hop(host, path, segment.destination.ip) {
             Some(hop) => {
-                let hop = if hop & CHOICE == 0 { hop } else { self.choose(hop, segment) };
+                let hop = if hop & CHOICE == 0 { hop } else { self.choose(hop, segment, salt) };
                 let hop = if segment.payload_len > 0 { hop | DATA } else { hop };
                 let (packet, wire_bytes) = self.pool.insert(segment);
                 self.enter(now, Ticket { packet, hop }, wire.unwrap_or(wire_bytes));
@@ -284,9 +303,9 @@ impl<R: Recorder> Fabric<R> {
 
     /// Returns the first hop of a packet's route among those of equal cost.
     #[cold]
-    fn choose(&self, choice: u32, segment: &Segment) -> u32 {
+    fn choose(&self, choice: u32, segment: &Segment, salt: u64) -> u32 {
         let hops = &self.choices[(choice ^ CHOICE) as usize];
-        let hash = flow_hash(self.choice_key, segment);
+        let hash = flow_hash(self.choice_key ^ mix(salt), segment);
         hops[((u128::from(hash) * hops.len() as u128) >> 64) as usize]
     }
 
@@ -296,7 +315,7 @@ impl<R: Recorder> Fabric<R> {
     fn enter(&mut self, now: Time, ticket: Ticket, wire_bytes: u32) {
         let index = self.hops[(ticket.hop & !MARKS) as usize];
         let link = &mut self.links[index as usize];
-        if R::WANTS.packets || !link.is_easy() {
+        if R::WANTS.of_links() || !link.is_easy() {
             self.enter_any(now, ticket, wire_bytes);
             return;
         }
@@ -314,9 +333,10 @@ impl<R: Recorder> Fabric<R> {
     #[inline(never)]
     fn enter_any(&mut self, now: Time, ticket: Ticket, wire_bytes: u32) {
         let index = self.hops[(ticket.hop & !MARKS) as usize];
-        if R::WANTS.packets {
-            self.trace_link(now, index, ticket.packet, |segment, queue| LinkEvent::Enter {
+        if R::WANTS.of_links() {
+            self.trace_link(now, index, ticket.packet, false, |segment, queue| LinkEvent::Enter {
                 segment,
+                packet: ticket.packet,
                 wire_bytes,
                 queue,
             });
@@ -385,10 +405,11 @@ impl<R: Recorder> Fabric<R> {
                             hop |= DAMAGED;
                         }
                     }
-                    if R::WANTS.packets {
+                    if R::WANTS.of_links() {
                         let (wire_bytes, departed) = (arrival.wire_bytes, arrival.departed);
-                        self.trace_link(now, index, packet, |segment, queue| LinkEvent::Leave {
+                        self.trace_link(now, index, packet, false, |segment, queue| LinkEvent::Leave {
                             segment,
+                            packet,
                             departed,
                             wire_bytes,
                             queue,
@@ -431,23 +452,31 @@ impl<R: Recorder> Fabric<R> {
         now: Time,
         index: u32,
         packet: u32,
+        dropped: bool,
         event: impl for<'a> FnOnce(&'a Segment, Queue) -> LinkEvent<'a>,
     ) {
         if let Some(recorder) = &mut self.recorder {
             let link = &mut self.links[index as usize];
             let queue = Queue { bytes: link.queue_bytes(now), packets: link.queue_packets(now) };
-            let segment = self.pool.get(packet);
-            let event = event(&segment, queue);
-            report(&mut **recorder, now, What::Link { link: LinkId(index), event });
+            if R::WANTS.packets {
+                let segment = self.pool.get(packet);
+                let event = event(&segment, queue);
+                report(&mut **recorder, now, What::Link { link: LinkId(index), event });
+            }
+            if R::WANTS.queues {
+                let event = LinkEvent::Queue { queue, dropped };
+                report(&mut **recorder, now, What::Link { link: LinkId(index), event });
+            }
         }
     }
 
-    /// Reports a dropped packet to the recorder, if it uses packets.
+    /// Reports a dropped packet to the recorder, if it uses packets or queues.
     #[inline]
     fn trace_drop(&mut self, now: Time, index: u32, packet: u32, wire_bytes: u32, reason: DropReason) {
-        if R::WANTS.packets {
-            self.trace_link(now, index, packet, |segment, queue| LinkEvent::Drop {
+        if R::WANTS.of_links() {
+            self.trace_link(now, index, packet, true, |segment, queue| LinkEvent::Drop {
                 segment,
+                packet,
                 wire_bytes,
                 reason,
                 queue,
@@ -485,13 +514,17 @@ pub(crate) fn flow_hash(key: u64, segment: &Segment) -> u64 {
     let words = [source as u64, (source >> 64) as u64, destination as u64, (destination >> 64) as u64, ports];
     let mut hash = key;
     for word in words {
-        // The finaliser of SplitMix64.
-        hash ^= word;
-        hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        hash ^= hash >> 31;
+        hash = mix(hash ^ word);
     }
     hash
+}
+
+/// Returns the finaliser of SplitMix64; 0 for 0.
+fn mix(word: u64) -> u64 {
+    let mut hash = word;
+    hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    hash ^ (hash >> 31)
 }
 
 /// Returns about the time in nanoseconds between two packets on the fastest link.

@@ -39,6 +39,8 @@ pub enum LinkEvent<'a> {
     Enter {
         /// The packet.
         segment: &'a Segment,
+        /// Its number, which its copies share. Once all have left the network, another packet may have it.
+        packet: u32,
         /// Its length on the wire.
         wire_bytes: u32,
         /// The queue that it finds.
@@ -48,6 +50,8 @@ pub enum LinkEvent<'a> {
     Leave {
         /// The packet.
         segment: &'a Segment,
+        /// Its number, which its copies share. Once all have left the network, another packet may have it.
+        packet: u32,
         /// The time at which the link had transmitted it, before its propagation.
         departed: Time,
         /// Its length on the wire.
@@ -60,12 +64,21 @@ pub enum LinkEvent<'a> {
     Drop {
         /// The packet.
         segment: &'a Segment,
+        /// Its number, which its copies share. Once all have left the network, another packet may have it.
+        packet: u32,
         /// Its length on the wire.
         wire_bytes: u32,
         /// The reason.
         reason: DropReason,
         /// The queue without the packet.
         queue: Queue,
+    },
+    /// A packet has arrived, was dropped, or has crossed the link: its queue, for recorders that need no packets.
+    Queue {
+        /// The queue, as in the event of the packet.
+        queue: Queue,
+        /// True if the packet was dropped.
+        dropped: bool,
     },
     /// The link has gone down or come up.
     State {
@@ -176,15 +189,17 @@ pub struct Wants {
     pub stack: StackEvents,
     /// True for the packets on links, and the unroutable ones.
     pub packets: bool,
+    /// True for the queues of links.
+    pub queues: bool,
     /// True for the events of flows.
     pub flows: bool,
 }
 
 impl Wants {
-    /// Everything.
-    pub const ALL: Wants = Wants { stack: StackEvents::ALL, packets: true, flows: true };
+    /// Everything; queues are known from packets.
+    pub const ALL: Wants = Wants { stack: StackEvents::ALL, packets: true, queues: false, flows: true };
     /// Only the changes of links and addresses.
-    pub const NONE: Wants = Wants { stack: StackEvents::NONE, packets: false, flows: false };
+    pub const NONE: Wants = Wants { stack: StackEvents::NONE, packets: false, queues: false, flows: false };
     /// The events of flows.
     pub const FLOWS: Wants = Wants { flows: true, ..Wants::NONE };
 
@@ -198,6 +213,7 @@ impl Wants {
         Wants {
             stack: self.stack.and(other.stack),
             packets: self.packets || other.packets,
+            queues: self.queues || other.queues,
             flows: self.flows || other.flows,
         }
     }
@@ -208,6 +224,7 @@ impl Wants {
         match what {
             What::Stack { event, .. } => self.stack.has(event.kind()),
             What::Link { event: LinkEvent::State { .. }, .. } => true,
+            What::Link { event: LinkEvent::Queue { .. }, .. } => self.queues,
             What::Link { .. } | What::Host { event: HostEvent::Unroutable { .. }, .. } => self.packets,
             What::Flow { .. } => self.flows,
             What::Host { event: HostEvent::Address { .. }, .. } => true,
@@ -224,6 +241,13 @@ pub trait Recorder {
 
     /// Records an event.
     fn on_trace(&mut self, trace: &Trace<'_>);
+}
+
+impl Wants {
+    /// True if packets on links have events.
+    pub(crate) const fn of_links(self) -> bool {
+        self.packets || self.queues
+    }
 }
 
 /// Passes an event to a recorder that uses it.

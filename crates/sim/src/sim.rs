@@ -370,7 +370,10 @@ impl<R: Recorder> Sim<R> {
             while let Some(departure) =
                 lend(&mut self.fabric.recorder, stack, |stack| stack.poll_transmit_into(now, segment, &()))
             {
-                self.fabric.send(now, host, departure.path, segment);
+                match departure.scattered {
+                    false => self.fabric.send(now, host, departure.path, segment),
+                    true => self.fabric.scatter(now, host, departure.path, segment),
+                }
             }
             event = stack.poll_event();
             if event.is_none() {

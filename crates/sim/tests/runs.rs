@@ -5,8 +5,8 @@ mod common;
 use anabranch_link::{Change, Step};
 use anabranch_sim::topology::{self, ServerAddresses};
 use anabranch_sim::{
-    Direction, End, FlowError, FlowEvent, FlowId, FlowSpec, LinkEvent, LinkId, Outcome, Reading, Recorder,
-    Sim, SimError, Trace, Wants, What,
+    Direction, End, FlowError, FlowEvent, FlowId, FlowSpec, LinkEvent, LinkId, Outcome, Queue, Reading,
+    Recorder, Sim, SimError, Trace, Wants, What,
 };
 use anabranch_stack::config::{ConnectionConfig, Profile, ReceiveBuffer, SimConfig};
 use anabranch_stack::event::Event;
@@ -251,6 +251,39 @@ fn recorders_combine_and_each_gets_only_what_it_wants() {
     let mut sim = Sim::new(topology.network.clone(), vec![flow], 1, Count::<false>::default()).unwrap();
     sim.run(Time::from_secs(60));
     assert_eq!((sim.recorder().sent, sim.recorder().others), (0, lost.others));
+}
+
+/// The queues of links: from packets, or without them.
+#[derive(Clone, Default)]
+struct Queues<const PACKETS: bool>(Vec<(Time, LinkId, Queue, bool)>);
+
+impl<const PACKETS: bool> Recorder for Queues<PACKETS> {
+    const WANTS: Wants = Wants { packets: PACKETS, queues: !PACKETS, ..Wants::NONE };
+
+    fn on_trace(&mut self, trace: &Trace<'_>) {
+        let What::Link { link, event } = trace.what else { return };
+        let (queue, dropped) = match event {
+            LinkEvent::Enter { queue, .. } | LinkEvent::Leave { queue, .. } => (queue, false),
+            LinkEvent::Drop { queue, .. } => (queue, true),
+            LinkEvent::Queue { queue, dropped } => (queue, dropped),
+            LinkEvent::State { .. } => return,
+        };
+        assert_eq!(PACKETS, !matches!(event, LinkEvent::Queue { .. }));
+        self.0.push((trace.time, link, queue, dropped));
+    }
+}
+
+#[test]
+fn queues_are_the_same_with_and_without_packets() {
+    let (topology, flow) = two_lossy_paths(MB, ConnectionConfig::linux());
+    let mut both = Sim::new(topology.network.clone(), vec![flow.clone()], 1, Default::default()).unwrap();
+    both.run(Time::from_secs(60));
+    let (with, without): (Queues<true>, Queues<false>) = both.into_recorder();
+    assert!(with.0.len() > 1500 && with.0.iter().any(|event| event.3));
+    assert!(with.0 == without.0);
+    let mut alone = Sim::new(topology.network, vec![flow], 1, Queues::<false>::default()).unwrap();
+    alone.run(Time::from_secs(60));
+    assert!(alone.into_recorder().0 == with.0);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::segment::{PathId, Segment};
 use crate::subflow::growth::first_window;
 use crate::timestamp::TimestampTick;
 
-pub use sim_only::{SequenceOrigin, SimConfig, SimOnly};
+pub use sim_only::{ScatterSwitch, ScatterVolume, SequenceOrigin, SimConfig, SimOnly};
 
 /// The configuration of an endpoint (a host).
 #[derive(Clone, Debug)]

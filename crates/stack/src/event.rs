@@ -109,6 +109,8 @@ pub struct Departure {
     /// may have less; see [`Segment::pieces`]. 0 for a single segment, as always without
     /// [`Endpoint::set_burst_limit`](crate::endpoint::Endpoint::set_burst_limit).
     pub segment_size: u32,
+    /// True if packet scatter spreads the segment over routes of equal cost, in a simulated network.
+    pub scattered: bool,
 }
 
 /// The placement of a part of a received payload.

@@ -4,6 +4,8 @@
 //! payload bytes. Its inputs are events with their times; its outputs are segments to send and the time of
 //! the next wake-up. So the same code runs in a simulator and on a real network.
 
+#![warn(unreachable_pub)]
+
 pub mod checksum;
 pub mod config;
 pub mod congestion;
@@ -21,6 +23,7 @@ pub mod selection;
 pub mod seq;
 pub mod stats;
 mod subflow;
+mod timer_table;
 pub mod timestamp;
 pub mod transfer_model;
 

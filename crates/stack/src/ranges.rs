@@ -6,7 +6,7 @@ use crate::seq::DataRange;
 ///
 /// Additions near the end and removals near the start are cheap, which is how streams behave.
 #[derive(Clone, Debug, Default)]
-pub struct RangeSet {
+pub(crate) struct RangeSet {
     ranges: Vec<DataRange>,
     /// The number of ranges at the start that are already removed.
     head: usize,
@@ -14,49 +14,49 @@ pub struct RangeSet {
 
 impl RangeSet {
     /// Returns the empty set.
-    pub const fn new() -> RangeSet {
+    pub(crate) const fn new() -> RangeSet {
         RangeSet { ranges: Vec::new(), head: 0 }
     }
 
     /// Returns the ranges, ascending.
-    pub fn as_slice(&self) -> &[DataRange] {
+    pub(crate) fn as_slice(&self) -> &[DataRange] {
         &self.ranges[self.head..]
     }
 
     /// True if the set is empty.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.head == self.ranges.len()
     }
 
     /// Returns the number of offsets in the set.
-    pub fn total(&self) -> u64 {
+    pub(crate) fn total(&self) -> u64 {
         self.as_slice().iter().map(|range| range.len()).sum()
     }
 
     /// Returns the first range.
-    pub fn first(&self) -> Option<DataRange> {
+    pub(crate) fn first(&self) -> Option<DataRange> {
         self.as_slice().first().copied()
     }
 
     /// Returns the last range.
-    pub fn last(&self) -> Option<DataRange> {
+    pub(crate) fn last(&self) -> Option<DataRange> {
         self.as_slice().last().copied()
     }
 
     /// Returns the range that contains `offset`.
-    pub fn containing(&self, offset: u64) -> Option<DataRange> {
+    pub(crate) fn containing(&self, offset: u64) -> Option<DataRange> {
         let ranges = self.as_slice();
         let at = ranges.partition_point(|range| range.end <= offset);
         ranges.get(at).copied().filter(|range| range.start <= offset)
     }
 
     /// True if the set contains all of `range`.
-    pub fn covers(&self, range: DataRange) -> bool {
+    pub(crate) fn covers(&self, range: DataRange) -> bool {
         range.is_empty() || self.containing(range.start).is_some_and(|found| found.end >= range.end)
     }
 
     /// True if there are already `most` ranges, and `range` would be one more.
-    pub fn is_full(&self, range: DataRange, most: usize) -> bool {
+    pub(crate) fn is_full(&self, range: DataRange, most: usize) -> bool {
         let ranges = self.as_slice();
         if ranges.len() < most {
             return false;
@@ -66,7 +66,7 @@ impl RangeSet {
     }
 
     /// Adds `range`; calls `fresh` with each part that was not in the set before, ascending.
-    pub fn insert(&mut self, range: DataRange, mut fresh: impl FnMut(DataRange)) {
+    pub(crate) fn insert(&mut self, range: DataRange, mut fresh: impl FnMut(DataRange)) {
         if range.is_empty() {
             return;
         }
@@ -132,12 +132,12 @@ impl RangeSet {
     }
 
     /// Adds `range`.
-    pub fn add(&mut self, range: DataRange) {
+    pub(crate) fn add(&mut self, range: DataRange) {
         self.insert(range, |_| ());
     }
 
     /// Removes `range`; calls `gone` with each part that was in the set.
-    pub fn remove(&mut self, range: DataRange, mut gone: impl FnMut(DataRange)) {
+    pub(crate) fn remove(&mut self, range: DataRange, mut gone: impl FnMut(DataRange)) {
         if range.is_empty() {
             return;
         }
@@ -178,7 +178,7 @@ impl RangeSet {
     }
 
     /// Removes everything before `offset`.
-    pub fn remove_below(&mut self, offset: u64) {
+    pub(crate) fn remove_below(&mut self, offset: u64) {
         if self.first().is_none_or(|first| first.start >= offset) {
             return;
         }
@@ -189,7 +189,7 @@ impl RangeSet {
     }
 
     /// Removes and returns the first range if it starts at or before `offset`.
-    pub fn pop_reached(&mut self, offset: u64) -> Option<DataRange> {
+    pub(crate) fn pop_reached(&mut self, offset: u64) -> Option<DataRange> {
         let first = self.first().filter(|first| first.start <= offset)?;
         self.advance(1);
         Some(first)

@@ -1,4 +1,4 @@
-//! Tables of results: typed columns, rows written one after another, as Parquet, CSV or JSON lines.
+//! Tables of results: typed columns, rows written one after another, as Parquet, CSV or JSON lines, and read again.
 //!
 //! Memory does not grow with the number of rows: CSV and JSON lines are written immediately, Parquet in
 //! groups of [`ROWS_PER_GROUP`] rows. The same rows give the same bytes. A value may be missing: null in
@@ -16,13 +16,16 @@
 
 #![warn(unreachable_pub)]
 
+mod dictionary;
 mod parquet_file;
+mod read;
 mod text;
 
 use std::io::{self, Write};
 use std::path::Path;
 
 use parquet_file::ParquetTable;
+pub use read::{ReadError, read};
 use text::{CsvTable, NdjsonTable};
 
 /// The rows of a row group of Parquet, which are kept in memory until the group is written.
@@ -94,7 +97,8 @@ impl Column {
     }
 
     /// Returns the column for a table of many rows, such as a time series, which takes less time: Parquet stores the
-    /// differences of successive whole numbers instead of a dictionary, and no statistics of other types.
+    /// differences of successive whole numbers instead of a dictionary, texts always by a dictionary, and no statistics of
+    /// other types than whole numbers.
     #[must_use]
     pub fn dense(self) -> Column {
         Column { dense: true, ..self }
@@ -193,15 +197,29 @@ impl<W: Write + Send> Table<W> {
         if cells.len() != self.columns.len() {
             return Err(invalid(format!("{} cells for {} columns", cells.len(), self.columns.len())));
         }
-        if let Some((column, _)) = self.columns.iter().zip(cells).find(|(column, cell)| !cell.fits(column)) {
-            let fault = if column.required { "is missing or has another type" } else { "has another type" };
-            return Err(invalid(format!("a value of column `{}` {fault}", column.name)));
+        // Parquet finds cells of another type while it stores them.
+        if let Writer::Parquet(table) = &mut self.writer {
+            return match table.row(cells)? {
+                true => Ok(()),
+                false => self.check(cells),
+            };
         }
+        self.check(cells)?;
         match &mut self.writer {
-            Writer::Parquet(table) => table.row(cells),
+            Writer::Parquet(_) => Ok(()),
             Writer::Csv(table) => table.row(cells),
             Writer::Ndjson(table) => table.row(&self.columns, cells),
         }
+    }
+
+    /// Returns an error if a cell has another type than its column.
+    fn check(&self, cells: &[Cell<'_>]) -> io::Result<()> {
+        let Some((column, _)) = self.columns.iter().zip(cells).find(|(column, cell)| !cell.fits(column))
+        else {
+            return Ok(());
+        };
+        let fault = if column.required { "is missing or has another type" } else { "has another type" };
+        Err(invalid(format!("a value of column `{}` {fault}", column.name)))
     }
 
     /// Writes the remaining rows and returns the writer. An unfinished table is incomplete.

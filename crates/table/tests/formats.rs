@@ -161,3 +161,41 @@ fn columns_of_many_rows_and_without_missing_values_hold_every_value() {
     let error = table.row(&[Cell::Missing, Cell::Missing, Cell::Name("sent"), Cell::Missing]).unwrap_err();
     assert_eq!(error.to_string(), "a value of column `t_ns` is missing or has another type");
 }
+
+/// Texts of a dense column: runs, changes, missing ones, and more than the 256 that a byte could number.
+#[test]
+fn a_dense_column_of_texts_holds_every_value() {
+    let few = ["up", "down", "a longer one"];
+    let many: Vec<String> = (0..700).map(|number| format!("link {number}")).collect();
+    let columns = ["constant", "few", "many", "rare", "none"];
+    let columns = columns.map(|name| Column::new(name, Kind::Text).dense());
+    let cells = |row: usize| {
+        let rare = if row % 1000 == 7 { Cell::Name("rare") } else { Cell::Missing };
+        let few = few[if row % 100 < 50 { row % 3 } else { 1 }];
+        [Cell::Name("constant"), Cell::Name(few), Cell::Text(&many[row * row % 700]), rare, Cell::Missing]
+    };
+    for rows in [1, 7, 8, 9, 1000, ROWS_PER_GROUP + 3] {
+        let mut table = Table::new(Vec::new(), Format::Parquet, &columns).unwrap();
+        for row in 0..rows {
+            table.row(&cells(row)).unwrap();
+            // A row that is refused leaves nothing.
+            let wrong =
+                [Cell::Name("constant"), Cell::Missing, Cell::Integer(1), Cell::Missing, Cell::Missing];
+            assert!(row % 10 != 0 || table.row(&wrong).is_err());
+        }
+        let reader = SerializedFileReader::new(bytes::Bytes::from(table.finish().unwrap())).unwrap();
+        let mut count = 0;
+        for (row, record) in reader.get_row_iter(None).unwrap().enumerate() {
+            for ((name, field), cell) in record.unwrap().get_column_iter().zip(cells(row)) {
+                let expected = match cell {
+                    Cell::Name(text) => Field::Str(text.to_owned()),
+                    Cell::Text(text) => Field::Str(text.to_owned()),
+                    _ => Field::Null,
+                };
+                assert_eq!(*field, expected, "row {row} of {rows}, column {name}");
+            }
+            count += 1;
+        }
+        assert_eq!(count, rows);
+    }
+}

@@ -33,7 +33,7 @@ use crate::simulated;
 /// `anabranch-net`, over IPv4 and over IPv6.
 const HEADERS: [u32; 2] = [80, 100];
 /// Below the engine's priority, above that of other programs.
-pub const PRIORITY: i32 = 10;
+pub(crate) const PRIORITY: i32 = 10;
 /// The longest time to wait for the last acknowledgements.
 const DRAIN: Duration = Duration::from_secs(5);
 
@@ -87,7 +87,7 @@ impl Device for Bundle {
 ///
 /// # Errors
 /// Any [`Trouble`].
-pub fn run(
+pub(crate) fn run(
     point: &Point,
     run: u32,
     cancelled: &AtomicBool,

@@ -24,7 +24,7 @@ struct Cross {
 }
 
 /// The background flows, and the listening sockets of their servers.
-pub struct Background {
+pub(crate) struct Background {
     flows: Vec<Cross>,
     listeners: Vec<(Socket, usize)>,
 }
@@ -34,7 +34,7 @@ impl Background {
     ///
     /// # Errors
     /// If the system does not provide them.
-    pub fn open(point: &Point, emulation: &Emulation) -> Result<Background, Trouble> {
+    pub(crate) fn open(point: &Point, emulation: &Emulation) -> Result<Background, Trouble> {
         let mut all = Background { flows: Vec::new(), listeners: Vec::new() };
         let addresses = emulation.addresses();
         for (group, own) in point.experiment().traffic.background.iter().enumerate() {
@@ -58,7 +58,7 @@ impl Background {
     }
 
     /// Starts the flows, each at its time. They run until the run is over.
-    pub fn start<'scope>(self, scope: &'scope Scope<'scope, '_>, shared: &'scope Shared<'scope>) {
+    pub(crate) fn start<'scope>(self, scope: &'scope Scope<'scope, '_>, shared: &'scope Shared<'scope>) {
         let download = shared.point.is_download();
         for Cross { client, there, start } in self.flows {
             scope.spawn(move || {

@@ -20,11 +20,11 @@ use crate::sys::set_socket_option;
 use crate::tcp_info::{self, TcpInfo};
 
 /// The port on which the server listens.
-pub const PORT: u16 = 8684;
+pub(crate) const PORT: u16 = 8684;
 /// The number of bytes written and read at a time.
-pub const CHUNK: usize = 1 << 18;
+pub(crate) const CHUNK: usize = 1 << 18;
 /// The interval at which a waiting thread checks whether to stop.
-pub const LOOK: Duration = Duration::from_millis(100);
+pub(crate) const LOOK: Duration = Duration::from_millis(100);
 /// The interval at which the end of a run is checked.
 const STEP: Duration = Duration::from_millis(10);
 /// The longest time to wait for the last acknowledgements.
@@ -40,7 +40,7 @@ const SETTINGS: &[(&str, &str)] = &[
 ];
 
 /// The length of a download's request, as in the simulator.
-pub const REQUEST: usize = 100;
+pub(crate) const REQUEST: usize = 100;
 
 /// The state shared by both ends of all transfers of a run.
 pub(crate) struct Shared<'a> {
@@ -67,7 +67,7 @@ impl Shared<'_> {
     }
 
     /// True if nothing is left to be measured.
-    pub fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.left.load(Ordering::Relaxed) == 0
             || self.failed.load(Ordering::Relaxed)
             || self.cancelled.load(Ordering::Relaxed)
@@ -77,7 +77,7 @@ impl Shared<'_> {
     /// time limit: with `SO_SNDTIMEO` it would call again and again, and each call fills the last segment
     /// even if there is no space. (With BBR, a limit of 100 ms let 126 KB into a buffer that accepted 100 KB
     /// without.)
-    pub fn note_sender(&self, socket: &Socket) -> io::Result<()> {
+    pub(crate) fn note_sender(&self, socket: &Socket) -> io::Result<()> {
         socket.set_write_timeout(None)?;
         self.senders.lock().unwrap_or_else(PoisonError::into_inner).push(socket.try_clone()?);
         Ok(())
@@ -94,7 +94,7 @@ impl Shared<'_> {
     }
 
     /// Waits until `until`; false if the run ends before.
-    pub fn wait(&self, until: Instant) -> bool {
+    pub(crate) fn wait(&self, until: Instant) -> bool {
         loop {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() || self.is_done() {
@@ -147,7 +147,7 @@ enum Part {
 ///
 /// # Errors
 /// Any [`Trouble`].
-pub fn run(
+pub(crate) fn run(
     point: &Point,
     run: u32,
     cancelled: &AtomicBool,

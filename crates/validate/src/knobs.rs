@@ -230,7 +230,7 @@ fn options(config: &ConnectionConfig) -> u32 {
 }
 
 /// Returns the payload of a full segment of the kernel with the MTU of `config`, over IPv6 or IPv4.
-pub fn full_segment(config: &ConnectionConfig, ipv6: bool) -> u32 {
+pub(crate) fn full_segment(config: &ConnectionConfig, ipv6: bool) -> u32 {
     config.mtu.min(MTU).saturating_sub(HEADERS[usize::from(ipv6)] + options(config))
 }
 
@@ -315,7 +315,7 @@ fn subflow_send_buffer(config: &ConnectionConfig, kernel: &mut KernelSettings) -
 ///
 /// # Errors
 /// The knob that cannot be applied, and the reason.
-pub fn settings(config: &SimConfig, default: &SimConfig) -> Result<KernelSettings, String> {
+pub(crate) fn settings(config: &SimConfig, default: &SimConfig) -> Result<KernelSettings, String> {
     let mut kernel = KernelSettings::default();
     for knob in ALL.iter() {
         let value = knob.value(config);
@@ -342,6 +342,9 @@ mod tests {
     const OTHER: &[(&str, &str)] = &[
         ("simultaneous", "true"),
         ("withhold-acks", "true"),
+        ("scatter.switch", "volume"),
+        ("scatter.volume", "50000"),
+        ("scatter.dup-acks", "7"),
         ("mss", "1000"),
         ("mtu", "1400"),
         ("initial-window", "4"),

@@ -6,6 +6,7 @@
 //! [`compare`] computes the differences and their uncertainty, and [`record`] compares them with the recorded
 //! ones.
 #![cfg(target_os = "linux")]
+#![warn(unreachable_pub)]
 
 mod anabranch;
 mod background;
@@ -19,6 +20,7 @@ pub mod measure;
 pub mod pcap;
 pub mod points;
 pub mod prediction;
+pub mod real;
 pub mod record;
 pub mod results;
 mod simulated;

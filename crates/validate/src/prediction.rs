@@ -160,7 +160,12 @@ struct Values {
 
 /// Returns the scenario with one condition and one contender, whose path is `path` if it is a plain TCP
 /// without one.
-fn single(scenario: &Scenario, condition: usize, contender: usize, path: Option<usize>) -> Scenario {
+pub(crate) fn single(
+    scenario: &Scenario,
+    condition: usize,
+    contender: usize,
+    path: Option<usize>,
+) -> Scenario {
     let mut one = scenario.clone();
     let mut own: Contender = one.contenders.swap_remove(contender);
     if let Transport::Tcp { path: at @ None } = &mut own.transport {

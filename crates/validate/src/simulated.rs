@@ -21,7 +21,7 @@ const REACTION: (Duration, Duration) = (Duration::from_micros(100), Duration::fr
 ///
 /// # Errors
 /// If it cannot be simulated or captured, or was cancelled.
-pub fn run(
+pub(crate) fn run(
     point: &Point,
     run: u32,
     cancelled: &AtomicBool,
@@ -67,7 +67,7 @@ fn phases(choice: PhaseChoice) -> Option<Phases> {
 }
 
 /// Records the sender's RTTs and segment sizes of its subflows.
-pub fn note_subflows(measured: &mut Measured, point: &Point, subflows: &[SubflowStats]) {
+pub(crate) fn note_subflows(measured: &mut Measured, point: &Point, subflows: &[SubflowStats]) {
     let paths = point.experiment().paths().len();
     measured.srtt_s = vec![None; paths];
     measured.mss = vec![0; paths];

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
 /// Sets a socket option whose value is a number.
-pub fn set_socket_option(socket: impl AsFd, level: i32, name: i32, value: i32) -> io::Result<()> {
+pub(crate) fn set_socket_option(socket: impl AsFd, level: i32, name: i32, value: i32) -> io::Result<()> {
     let fd = socket.as_fd().as_raw_fd();
     let length = size_of::<i32>() as libc::socklen_t;
     // SAFETY: the kernel reads `length` bytes of the value, which has that length and lives through the call.
@@ -16,7 +16,12 @@ pub fn set_socket_option(socket: impl AsFd, level: i32, name: i32, value: i32) -
 
 /// Fills `buffer` with a socket option; some options read the buffer first. Returns the number of bytes that
 /// the kernel has written.
-pub fn socket_option(socket: impl AsFd, level: i32, name: i32, buffer: &mut [u8]) -> io::Result<usize> {
+pub(crate) fn socket_option(
+    socket: impl AsFd,
+    level: i32,
+    name: i32,
+    buffer: &mut [u8],
+) -> io::Result<usize> {
     let mut length = buffer.len() as libc::socklen_t;
     let fd = socket.as_fd().as_raw_fd();
     // SAFETY: the kernel writes at most `length` bytes to the buffer, which has that length and lives through

@@ -26,7 +26,7 @@ const NEEDED: usize = 242;
 
 /// The kernel's information on one TCP connection or subflow.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct TcpInfo {
+pub(crate) struct TcpInfo {
     /// The largest payload of a segment.
     pub snd_mss: u32,
     /// Segments sent and not acknowledged.
@@ -75,7 +75,7 @@ impl TcpInfo {
 ///
 /// # Errors
 /// If the kernel does not provide it.
-pub fn of_tcp(socket: &Socket) -> io::Result<TcpInfo> {
+pub(crate) fn of_tcp(socket: &Socket) -> io::Result<TcpInfo> {
     let mut bytes = [0; MOST];
     let length = socket_option(socket, libc::IPPROTO_TCP, TCP_INFO, &mut bytes)?;
     TcpInfo::parse(&bytes[..length.min(MOST)])
@@ -85,7 +85,7 @@ pub fn of_tcp(socket: &Socket) -> io::Result<TcpInfo> {
 ///
 /// # Errors
 /// If the kernel does not provide it, or the connection has fallen back to TCP.
-pub fn of_mptcp(socket: &Socket) -> io::Result<Vec<(IpAddr, IpAddr, TcpInfo)>> {
+pub(crate) fn of_mptcp(socket: &Socket) -> io::Result<Vec<(IpAddr, IpAddr, TcpInfo)>> {
     let infos = list(socket, MPTCP_TCPINFO, MOST)?;
     let addresses = list(socket, MPTCP_SUBFLOW_ADDRS, ADDRESSES)?;
     if infos.len() != addresses.len() {

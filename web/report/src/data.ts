@@ -110,7 +110,96 @@ export interface SweepPoint {
   rows: SweepRow[];
 }
 
+/** A column of whole numbers, packed: series.ts unpacks it. */
+export type Packed = string;
+
+export interface Subflow {
+  id: number;
+  name: string;
+  path: number | null;
+  t_ns: Packed;
+  cwnd_bytes: Packed;
+  ssthresh_bytes: Packed;
+  inflight_bytes: Packed;
+  srtt_us: Packed;
+}
+
+export interface Stream {
+  flow: number;
+  direction: string;
+  subflows: Subflow[];
+  thinned_ns: number;
+  sent: { t_ns: Packed; from: Packed; to: Packed; subflow: Packed; kind: Packed };
+  acks: { t_ns: Packed; ack: Packed; edge: Packed };
+}
+
+export interface RecordedFlow {
+  name: string;
+  own: boolean;
+  direction: string;
+  start_ns: number;
+  size_bytes: number | null;
+  outcome: string;
+  fct_ns: number | null;
+  goodput_bps: number | null;
+}
+
+export interface RecordedRun {
+  condition: string;
+  scheduler: string;
+  paths: string[];
+  complete: boolean;
+  end_ns: number;
+  flows: RecordedFlow[];
+  jain: number | null;
+  bytes_by_path: number[];
+  goodput: { bin_ns: number; bytes: number[] };
+  reordering: { segments: number; stuck: number; steps: [number, number][] };
+  queues: { link: string; t_ns: Packed; bytes: Packed; dropped: Packed }[];
+  links: number;
+  streams: Stream[];
+}
+
+export interface ExplainedRow {
+  scheduler: string;
+  condition: string;
+  path: string | null;
+  n: number;
+  completed: number;
+  mean_s: number | null;
+  parts: { cause: string; mean_s: number; share_pct: number }[];
+  changes: { what: string; effect_pct: Interval; helps: boolean | null }[];
+  sentence: string;
+}
+
+export interface Explanation {
+  version: string;
+  commit: string | null;
+  command: string[];
+  scenario_hash: string;
+  seed: number | string;
+  runs: number;
+  flow: number | null;
+  rows: ExplainedRow[];
+}
+
 export type Input =
+  | { kind: "explanation"; file: string; explanation: Explanation }
+  | {
+      kind: "recording";
+      file: string;
+      version: string;
+      commit: string | null;
+      command: string[];
+      complete: boolean;
+      reason: string | null;
+      scenario: string;
+      scenario_hash: string;
+      seed: number | string;
+      run: number | null;
+      runs: RecordedRun[];
+      lost: string[];
+    }
   | { kind: "comparison"; file: string; comparison: Comparison; samples: Samples | null }
   | {
       kind: "sweep";

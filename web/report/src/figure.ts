@@ -18,6 +18,8 @@ export type Range = [number, number];
 export interface Panel {
   title: string;
   label: string;
+  /** The number of points that the last drawing had, of a panel that thins out its data. */
+  points?: number;
   height(scene: Scene): number;
   draw(scene: Scene, width: number, zoom: Range | null): Any;
 }
@@ -74,6 +76,7 @@ class Chart {
     else if (resized) this.chart.resize();
     this.chart.setOption(this.panel.draw(this.scene, this.place.clientWidth, this.zoom), { notMerge: true });
     this.place.dataset.drawn = "true";
+    if (this.panel.points !== undefined) this.place.dataset.points = String(this.panel.points);
   }
 
   resize(): void {

@@ -3,16 +3,19 @@
 import { ComparisonFigures } from "./comparison";
 import type { Comparison, Input, Report } from "./data";
 import { button, el, name } from "./dom";
+import { explanationFigures } from "./explanation";
 import { Drawn, type Figure, type Scene } from "./figure";
-import { count, rate, seconds, shell } from "./format";
+import { count, list, rate, seconds, shell } from "./format";
+import { hiddenSubflow, RecordingFigures } from "./recording";
 import { SweepFigures } from "./sweep";
 import { type Choice, styles, themeOf } from "./theme";
 
 /** The version of the data that this page reads. */
-const VERSION = 1;
+const VERSION = 2;
 const CHOICES: Choice[] = ["auto", "light", "dark"];
 
 type Sweep = Extract<Input, { kind: "sweep" }>;
+type Recording = Extract<Input, { kind: "recording" }>;
 
 /** An input as the page shows it. */
 interface Section {
@@ -20,6 +23,8 @@ interface Section {
   verdict: string[];
   warnings: string[];
   contenders: string[];
+  /** The names of subflows that can be hidden. */
+  subflows?: string[];
   figures: Figure[];
   setting: [string, string][];
   command: string | null;
@@ -31,6 +36,10 @@ function section(input: Input, at: number): Section {
       return comparisonSection(input, at);
     case "sweep":
       return sweepSection(input, at);
+    case "explanation":
+      return explanationSection(input, at);
+    case "recording":
+      return recordingSection(input, at);
     default:
       return { title: (input as { file: string }).file, verdict: [], contenders: [], figures: [], setting: [], command: null,
         warnings: ["This page does not know this kind of result."] };
@@ -113,6 +122,62 @@ function sweepSection(sweep: Sweep, at: number): Section {
   };
 }
 
+function explanationSection({ file, explanation }: Extract<Input, { kind: "explanation" }>, at: number): Section {
+  const conditions = new Set(explanation.rows.map((row) => row.condition));
+  return {
+    title: "Explanation",
+    verdict: explanation.rows.map((row) => (conditions.size > 1 ? `${row.condition}: ${row.sentence}` : row.sentence)),
+    warnings: dirty(explanation.commit),
+    contenders: [...new Set(explanation.rows.map((row) => row.scheduler))],
+    figures: explanationFigures(explanation, `f${at + 1}`),
+    setting: [
+      ["file", file],
+      ...built(explanation.version, explanation.commit),
+      ["scenario (SHA-256)", explanation.scenario_hash],
+      ["seed", String(explanation.seed)],
+      ["runs of each contender", `${explanation.runs} under each condition`],
+      ["flow", explanation.flow === null ? "all" : String(explanation.flow)],
+    ],
+    command: shell(explanation.command),
+  };
+}
+
+function recordingSection(recording: Recording, at: number): Section {
+  const figures = new RecordingFigures(recording, `f${at + 1}`);
+  const warnings = dirty(recording.commit);
+  if (!recording.complete) {
+    const why = recording.reason ? `: ${recording.reason}` : "";
+    warnings.unshift(`Partial: this recording was interrupted${why}. Its figures end where its tables do.`);
+  }
+  if (recording.lost.length) warnings.unshift(`Without tables, so not shown: ${list(recording.lost)}.`);
+  const slowest = recording.runs.map((run) => {
+    const own = run.flows.filter((flow) => flow.own);
+    const times = own.map((flow) => flow.fct_ns).filter((time) => time !== null);
+    const done = own.filter((flow) => flow.outcome === "completed").length;
+    const mean = times.reduce((sum, time) => sum + time, 0) / times.length / 1e9;
+    const under = run.condition ? ` under ${run.condition}` : "";
+    const took = times.length ? ` in ${seconds(mean)}${times.length > 1 ? " on average" : ""}` : "";
+    return `${run.scheduler}${under}: ${count(done)} of ${count(own.length)} flows completed${took}.`;
+  });
+  return {
+    title: recording.scenario ? `Recorded runs of ${recording.scenario}` : "Recorded runs",
+    verdict: slowest.length ? slowest : ["There are no runs with tables."],
+    warnings,
+    contenders: figures.contenders,
+    subflows: figures.subflows,
+    figures: figures.figures(),
+    setting: [
+      ["directory", recording.file],
+      ...built(recording.version, recording.commit),
+      ["scenario (SHA-256)", recording.scenario_hash],
+      ["seed", String(recording.seed)],
+      ["run", recording.run === null ? "a single run" : `run ${recording.run} of a comparison`],
+      ["flows", list(recording.runs.map((run) => `${run.scheduler}${run.condition ? ` under ${run.condition}` : ""} ${count(run.flows.length)}`))],
+    ],
+    command: shell(recording.command),
+  };
+}
+
 class Page {
   private readonly scene: Scene;
   private readonly drawn: Drawn[] = [];
@@ -145,7 +210,8 @@ class Page {
     const title = el("h1", {}, "anabranch report");
     this.root.append(el("header", { class: "head" }, title, theme));
     for (const each of sections) this.root.append(verdict(each, sections.length > 1));
-    const legend = this.legend(contenders);
+    const subflows = [...new Set(sections.flatMap((section) => section.subflows ?? []))];
+    const legend = this.legend(contenders, subflows);
     if (contenders.length) this.root.append(legend);
     for (const each of sections) this.show(each);
     this.root.append(footer(this.report));
@@ -154,22 +220,24 @@ class Page {
     addEventListener("afterprint", () => this.print(false));
   }
 
-  private legend(contenders: string[]): HTMLElement {
+  private legend(contenders: string[], subflows: string[]): HTMLElement {
     const legend = el("div", { class: "legend", role: "group", "aria-label": "Contenders shown in the figures" });
+    const toggle = (text: string, hidden: string, mark: SVGElement | null) => {
+      const isShown = !this.scene.hidden.has(hidden);
+      const button = el("button", { type: "button", "aria-pressed": String(isShown), title: text }, mark, el("span", {}, text));
+      button.addEventListener("click", () => {
+        if (this.scene.hidden.has(hidden)) this.scene.hidden.delete(hidden);
+        else this.scene.hidden.add(hidden);
+        button.setAttribute("aria-pressed", String(!this.scene.hidden.has(hidden)));
+        for (const figure of this.drawn) figure.redraw(false);
+      });
+      return button;
+    };
     const fill = () => {
-      const all = el("span", { class: "dim" }, "Show:");
-      legend.replaceChildren(all, ...contenders.map((contender) => {
-        const isShown = !this.scene.hidden.has(contender);
-        const label = el("span", {}, contender);
-        const toggle = el("button", { type: "button", "aria-pressed": String(isShown), title: contender }, swatch(this.scene, contender), label);
-        toggle.addEventListener("click", () => {
-          if (this.scene.hidden.has(contender)) this.scene.hidden.delete(contender);
-          else this.scene.hidden.add(contender);
-          toggle.setAttribute("aria-pressed", String(!this.scene.hidden.has(contender)));
-          for (const figure of this.drawn) figure.redraw(false);
-        });
-        return toggle;
-      }));
+      const words = (text: string) => el("span", { class: "dim" }, text);
+      const all: HTMLElement[] = [words("Show:"), ...contenders.map((name) => toggle(name, name, swatch(this.scene, name)))];
+      if (subflows.length > 1) all.push(words("Subflows:"), ...subflows.map((name) => toggle(name, hiddenSubflow(name), null)));
+      legend.replaceChildren(...all);
     };
     fill();
     this.refill = fill;

@@ -8,10 +8,16 @@ export interface Theme {
   dim: string;
   line: string;
   soft: string;
+  /** Retransmissions. */
+  warn: string;
+  /** Reinjections. */
+  note: string;
 }
 
-const LIGHT: Theme = { dark: false, page: "#ffffff", text: "#16202b", dim: "#55616e", line: "#d5dae0", soft: "#eef1f4" };
-const DARK: Theme = { dark: true, page: "#171d24", text: "#e6ebf0", dim: "#a3afbb", line: "#37424e", soft: "#222b35" };
+const LIGHT: Theme = { dark: false, page: "#ffffff", text: "#16202b", dim: "#55616e", line: "#d5dae0", soft: "#eef1f4",
+  warn: "#d1290c", note: "#a0218f" };
+const DARK: Theme = { dark: true, page: "#171d24", text: "#e6ebf0", dim: "#a3afbb", line: "#37424e", soft: "#222b35",
+  warn: "#ff7a5c", note: "#f08ae0" };
 
 export type Choice = "auto" | "light" | "dark";
 
@@ -81,6 +87,31 @@ const PATHS: [string, string][] = [
 
 export function pathColour(at: number, theme: Theme): string {
   const pair = PATHS[at % PATHS.length] as [string, string];
+  return theme.dark ? pair[1] : pair[0];
+}
+
+/** Subflows and links are told apart by their dashes too. */
+export const subflowDash = (at: number): number[] => [[], [7, 3], [2, 2], [9, 3, 2, 3]][at % 4] as number[];
+
+/** The causes of an explanation, in its order: waits of hosts in blues and purples, the network in greens and yellows, losses and
+ * order in reds, each lighter or darker than its neighbours. */
+const CAUSES: [string, string][] = [
+  ["#7f7f7f", "#9a9a9a"], // handshake
+  ["#c7c7c7", "#5a5a5a"], // application
+  ["#aec7e8", "#7f9cc4"], // send buffer
+  ["#5f3c99", "#a987e0"], // receive window
+  ["#0072B2", "#4aa8e0"], // congestion window
+  ["#8fd0ff", "#bfe4ff"], // pacing
+  ["#1b2a6b", "#6f80d8"], // scheduler
+  ["#8A7A00", "#b8a93a"], // queueing
+  ["#009E73", "#2cc79a"], // serialisation
+  ["#b6e3a1", "#d3f0c6"], // propagation
+  ["#7a1f00", "#c4552d"], // retransmission
+  ["#E69F00", "#ffc14d"], // head-of-line
+];
+
+export function causeColour(at: number, theme: Theme): string {
+  const pair = CAUSES[Math.max(0, at) % CAUSES.length] as [string, string];
   return theme.dark ? pair[1] : pair[0];
 }
 

@@ -15,6 +15,8 @@ const place = mkdtempSync(join(tmpdir(), "anabranch-report-"));
 const anabranch = (...words) => execFileSync(command, ["-q", ...words], { cwd: place, encoding: "utf8", maxBuffer: 1 << 28 });
 const file = (name) => join(place, name);
 
+const EVENTS = 1_000_000;
+
 const HOSTILE = [
   "</script><script>window.broken = 1</script>",
   "<img src=x onerror='window.broken = 1'>",
@@ -34,6 +36,16 @@ before(async () => {
   const journal = readFileSync(file("grid/journal.ndjson"), "utf8").trimEnd().split("\n");
   writeFileSync(file("grid/journal.ndjson"), `${journal.slice(0, -2).join("\n")}\n`);
   anabranch("report", "grid", "-o", "partial.html");
+  const paths = ["--path", "20Mbit/s,20ms,name=wifi", "--path", "10Mbit/s,40ms,name=lte,loss=1%"];
+  anabranch("run", ...paths, "--size", "300KB", "--flows", "3", "--schedulers", "min_rtt,redundant", "--record", "runs");
+  anabranch("report", "runs", "-o", "recording.html");
+  const state = JSON.parse(readFileSync(file("runs/run.json"), "utf8"));
+  writeFileSync(file("runs/run.json"), JSON.stringify({ ...state, complete: false, reason: "interrupted" }));
+  rmSync(file("runs/redundant"), { recursive: true });
+  anabranch("report", "runs", "-o", "interrupted.html");
+  writeFileSync(file("million.html"), million(readFileSync(file("recording.html"), "utf8")));
+  writeFileSync(file("explained.json"), anabranch("explain", "phone", "--runs", "2", "--json"));
+  anabranch("report", "explained.json", "-o", "explanation.html");
   writeFileSync(file("hostile.json"), hostile(readFileSync(file("phone.json"), "utf8")));
   anabranch("report", "hostile.json", "-o", "hostile.html");
   browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
@@ -42,6 +54,37 @@ after(async () => {
   await browser?.close();
   rmSync(place, { recursive: true, force: true });
 });
+
+/** A column as the page unpacks it: differences as LEB128 in zigzag form, in base 64. */
+function pack(values) {
+  const bytes = [];
+  let last = 0;
+  for (const value of values) {
+    const difference = value - last;
+    last = value;
+    let rest = difference < 0 ? -2 * difference - 1 : 2 * difference;
+    for (; rest >= 128; rest = Math.floor(rest / 128)) bytes.push((rest % 128) | 128);
+    bytes.push(rest);
+  }
+  return Buffer.from(bytes).toString("base64");
+}
+
+/** The page with a million segments in the first run's first flow, of two subflows by turns, over 600 s. */
+function million(page) {
+  const [before, rest] = page.split('<script type="application/json" id="data">');
+  const end = rest.indexOf("</script>");
+  const data = JSON.parse(rest.slice(0, end));
+  const run = data.inputs[0].runs[0];
+  run.end_ns = 600e9;
+  const each = (value) => pack(Array.from({ length: EVENTS }, (_, at) => value(at)));
+  const [stream] = run.streams;
+  stream.sent = { t_ns: each((at) => at * 600_000), from: each((at) => at * 1400), to: each((at) => (at + 1) * 1400),
+    subflow: each((at) => at % 2), kind: each((at) => (at % 1000 ? 0 : 1)) };
+  stream.acks = { t_ns: each((at) => at * 600_000), ack: each((at) => Math.max(0, at - 50) * 1400), edge: each((at) => (at + 100) * 1400) };
+  run.streams = [stream];
+  data.inputs[0].runs = [run];
+  return `${before}<script type="application/json" id="data">${JSON.stringify(data)}${rest.slice(end)}`;
+}
 
 /** The comparison with other names of schedulers, conditions and paths. */
 function hostile(text) {
@@ -92,7 +135,7 @@ const ink = (chart) => chart.locator("canvas").first().evaluate((canvas) => {
 });
 const pixels = (chart) => chart.locator("canvas").first().evaluate((canvas) => canvas.toDataURL());
 
-for (const [name, figures] of [["comparison.html", 6], ["sweep.html", 2]]) {
+for (const [name, figures] of [["comparison.html", 6], ["sweep.html", 2], ["recording.html", 9], ["explanation.html", 1]]) {
   for (const colorScheme of ["light", "dark"]) {
     test(`${name} shows all its figures, ${colorScheme}`, async () => {
       const { page, charts, trouble, close } = await open(name, { colorScheme });
@@ -115,6 +158,85 @@ test("the legend takes a contender out of the figures and brings it back", async
   assert.notEqual(await pixels(charts[0]), before);
   await toggle.click();
   assert.equal(await pixels(charts[0]), before);
+  assert.deepEqual(trouble, []);
+  await close();
+});
+
+test("the legend takes a subflow and a contender out of the figures of a recording", async () => {
+  const { page, trouble, close } = await open("recording.html");
+  const chart = page.locator("#f1-sequence .chart").first();
+  const before = await pixels(chart);
+  for (const name of ["wifi", "min_rtt"]) {
+    const toggle = page.locator(`.legend button[title="${name}"]`);
+    await toggle.click();
+    assert.equal(await toggle.getAttribute("aria-pressed"), "false");
+    assert.notEqual(await pixels(chart), before, name);
+    await toggle.click();
+    assert.equal(await pixels(chart), before, name);
+  }
+  assert.deepEqual(trouble, []);
+  await close();
+});
+
+test("another flow of a recording is in all its figures", async () => {
+  const { page, trouble, close } = await open("recording.html");
+  const chart = page.locator("#f1-cwnd .chart").first();
+  const before = await pixels(chart);
+  const select = page.locator("#f1-sequence select");
+  assert.equal(await select.locator("option").count(), 3);
+  await select.selectOption({ index: 1 });
+  assert.equal(await page.locator("#f1-cwnd select").evaluate((element) => element.selectedIndex), 1);
+  await chart.scrollIntoViewIfNeeded();
+  await chart.and(page.locator("[data-drawn]")).waitFor();
+  assert.notEqual(await pixels(chart), before);
+  assert.deepEqual(trouble, []);
+  await close();
+});
+
+test("the table of the time-sequence graph has every event of the recording", async () => {
+  const { page, close } = await open("recording.html");
+  const names = await page.locator("#f1-sequence summary").click().then(() => page.locator("#f1-sequence th").allInnerTexts());
+  assert.deepEqual(names, ["condition", "contender", "t ns", "subflow", "event", "from byte", "to byte"]);
+  const events = await page.locator("#f1-sequence tbody tr td:nth-child(5)").allInnerTexts();
+  assert.ok(events.includes("sent") && events.includes("retransmitted"), [...new Set(events)].join());
+  await close();
+});
+
+test("a recording that was interrupted says so", async () => {
+  const { page, trouble, close } = await open("interrupted.html");
+  assert.equal(await page.locator(".warning", { hasText: "Partial: this recording was interrupted" }).count(), 1);
+  assert.equal(await page.locator(".warning", { hasText: "Without tables, so not shown: redundant" }).count(), 1);
+  assert.deepEqual(trouble, []);
+  await close();
+});
+
+test("a million events are drawn with points for the pixels in view alone, and zooming shows single ones", async () => {
+  const { page, trouble, close } = await open("million.html");
+  const chart = page.locator("#f1-sequence .chart").first();
+  await chart.scrollIntoViewIfNeeded();
+  const { width } = await chart.boundingBox();
+  const points = async () => Number(await chart.getAttribute("data-points"));
+  // Four points of each of two staircases, and a few lines of each subflow, in a column of pixels.
+  const most = 14 * width;
+  assert.ok((await points()) > width && (await points()) < most, `${await points()} points in ${width} pixels`);
+  const client = await page.context().newCDPSession(page);
+  await client.send("HeapProfiler.collectGarbage");
+  const { usedSize } = await client.send("Runtime.getHeapUsage");
+  assert.ok(usedSize < 200e6, `${usedSize} bytes`);
+  const whole = await pixels(chart);
+  for (let round = 0; round < 5; round += 1) {
+    const box = await chart.boundingBox();
+    await page.mouse.move(box.x + 400, box.y + 150);
+    await page.mouse.down();
+    await page.mouse.move(box.x + 450, box.y + 160, { steps: 3 });
+    await page.mouse.up();
+    assert.ok((await points()) < most, `${await points()} points after zoom ${round + 1}`);
+  }
+  const [low, high] = (await chart.getAttribute("data-zoom")).split(" ").map(Number);
+  // A segment each 0.6 ms, of which each is a line now.
+  const segments = (high - low) / 0.0006;
+  assert.ok(segments < 1000 && (await points()) > segments, `${await points()} points for ${segments} segments`);
+  assert.notEqual(await pixels(chart), whole);
   assert.deepEqual(trouble, []);
   await close();
 });

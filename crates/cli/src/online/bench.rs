@@ -15,13 +15,13 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWr
 use tokio::time::Instant;
 
 /// The number of bytes written at a time.
-pub const CHUNK: usize = 256 << 10;
+pub(crate) const CHUNK: usize = 256 << 10;
 const MAGIC: [u8; 4] = *b"ABRB";
 const VERSION: u8 = 1;
 
 /// The direction of the data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Mode {
+pub(crate) enum Mode {
     /// The client sends.
     Upload = 0,
     /// The server sends.
@@ -34,7 +34,7 @@ pub enum Mode {
 
 /// The limits of a sender, of which the first one reached counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limit {
+pub(crate) struct Limit {
     pub duration: Option<Duration>,
     pub bytes: Option<u64>,
 }
@@ -42,7 +42,7 @@ pub struct Limit {
 /// The first 32 bytes of each connection: "ABRB", version, mode, 2 bytes zero, then in network order the
 /// duration in microseconds, the size in bytes (0 is none, both), and 8 bytes zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Hello {
+pub(crate) struct Hello {
     pub mode: Mode,
     pub limit: Limit,
 }
@@ -82,7 +82,7 @@ impl Hello {
 /// The end of the server's direction: in network order the number of bytes that it has received, and the
 /// nanoseconds from the first to the last of them.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub struct Trailer {
+pub(crate) struct Trailer {
     pub bytes: u64,
     pub nanos: u64,
 }
@@ -105,7 +105,7 @@ impl Trailer {
 
 /// The progress so far, for reports at intervals.
 #[derive(Debug, Default)]
-pub struct Progress {
+pub(crate) struct Progress {
     pub sent: AtomicU64,
     pub received: AtomicU64,
 }
@@ -169,7 +169,7 @@ async fn receive(
 }
 
 /// Runs the server's side of one connection.
-pub async fn serve(
+pub(crate) async fn serve(
     mut read: impl AsyncBufRead + Unpin,
     mut write: impl AsyncWrite + Unpin,
     progress: &Progress,
@@ -200,7 +200,7 @@ pub async fn serve(
 
 /// The results of one connection of the client.
 #[derive(Clone, Debug, Default)]
-pub struct Done {
+pub(crate) struct Done {
     /// The data received by the server, according to its trailer.
     pub uploaded: Trailer,
     /// The data received here.
@@ -210,7 +210,7 @@ pub struct Done {
 }
 
 /// Runs the client's side of one connection.
-pub async fn drive(
+pub(crate) async fn drive(
     mut read: impl AsyncBufRead + Unpin,
     mut write: impl AsyncWrite + Unpin,
     hello: Hello,

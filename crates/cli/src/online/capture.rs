@@ -13,7 +13,7 @@ use crate::output;
 
 /// The options for captures.
 #[derive(clap::Args)]
-pub struct CaptureArgs {
+pub(crate) struct CaptureArgs {
     /// Writes the packets of this host to FILE for Wireshark (pcapng)
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
@@ -24,7 +24,7 @@ pub struct CaptureArgs {
 
 impl CaptureArgs {
     /// Creates the file of the capture and its writer, if requested.
-    pub fn open(&self) -> Result<Option<(CaptureFile, Capture)>, Failure> {
+    pub(crate) fn open(&self) -> Result<Option<(CaptureFile, Capture)>, Failure> {
         let Some(path) = &self.pcap else { return Ok(None) };
         let file = CaptureFile::create(path)?;
         let capture = Capture::new(Told { out: file.writer()?, path: path.clone() });
@@ -62,7 +62,7 @@ impl Write for Told {
 }
 
 /// Ends the capture of `host`, renames its file, and prints the name.
-pub async fn finish(host: &Host, file: CaptureFile) -> Result<(), Failure> {
+pub(crate) async fn finish(host: &Host, file: CaptureFile) -> Result<(), Failure> {
     let report = tokio::select! {
         report = host.end_capture() => report,
         // A pipe without a reader would block indefinitely.

@@ -24,7 +24,7 @@ const LINGER: Duration = Duration::from_secs(5);
 const MAX_LINGER: usize = 4 << 20;
 
 /// Answers the requests of one connection.
-pub async fn serve<S, A, F>(stream: S, answer: A)
+pub(crate) async fn serve<S, A, F>(stream: S, answer: A)
 where
     S: AsyncRead + AsyncWrite + Unpin,
     A: Fn(Parts) -> F,

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 /// The fallback of a connection to plain TCP.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Fallback {
+pub(crate) struct Fallback {
     /// The number of the connection, from 0.
     pub connection: usize,
     /// `handshake`, or `later` if it used Multipath TCP first.
@@ -17,7 +17,7 @@ pub struct Fallback {
 impl Fallback {
     /// Returns the fallback of a connection with these counters, if it does not use Multipath TCP. `accepted`
     /// is true at a server.
-    pub fn of(connection: usize, stats: &ConnectionStats, accepted: bool) -> Option<Fallback> {
+    pub(crate) fn of(connection: usize, stats: &ConnectionStats, accepted: bool) -> Option<Fallback> {
         if stats.mptcp {
             return None;
         }
@@ -48,7 +48,7 @@ impl Fallback {
     }
 
     /// Returns the fallback of a kernel socket in the handshake.
-    pub fn of_kernel(connection: usize) -> Fallback {
+    pub(crate) fn of_kernel(connection: usize) -> Fallback {
         Fallback {
             connection,
             when: "handshake",
@@ -58,7 +58,7 @@ impl Fallback {
     }
 
     /// Returns a predicate that describes it.
-    pub fn sentence(&self) -> String {
+    pub(crate) fn sentence(&self) -> String {
         match self.when {
             "handshake" => format!("plain TCP: {}", self.why),
             _ => format!("fell back to TCP: {}", self.why),
@@ -67,7 +67,7 @@ impl Fallback {
 }
 
 /// Warns of each connection that does not use Multipath TCP; once if many have the same cause.
-pub fn warn(fallbacks: &[Fallback], connections: usize) {
+pub(crate) fn warn(fallbacks: &[Fallback], connections: usize) {
     let mut seen: Vec<&str> = Vec::new();
     for fallback in fallbacks {
         if seen.contains(&fallback.why) {

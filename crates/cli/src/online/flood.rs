@@ -14,7 +14,7 @@ const EVERY: Duration = Duration::from_secs(1);
 const QUIET_LOOKS: u32 = 10;
 
 /// Watches the counters of `host`.
-pub async fn follow(host: Host, log: Log) -> Infallible {
+pub(crate) async fn follow(host: Host, log: Log) -> Infallible {
     let mut watch = Watch::default();
     loop {
         tokio::time::sleep(EVERY).await;

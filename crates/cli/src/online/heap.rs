@@ -11,7 +11,7 @@ const EVERY: Duration = Duration::from_secs(1);
 const WORTH: u64 = 8 << 20;
 
 /// Watches the memory of `host`.
-pub async fn follow(host: Host) -> Infallible {
+pub(crate) async fn follow(host: Host) -> Infallible {
     let mut peak = Peak::default();
     loop {
         tokio::time::sleep(EVERY).await;

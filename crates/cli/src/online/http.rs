@@ -6,7 +6,7 @@ use url::Url;
 use crate::failure::Failure;
 
 /// Parses a URL that can be downloaded.
-pub fn parse_url(text: &str) -> Result<Url, Failure> {
+pub(crate) fn parse_url(text: &str) -> Result<Url, Failure> {
     let with_scheme = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
     let url = Url::parse(&with_scheme).map_err(|error| Failure::Usage(format!("`{text}`: {error}")))?;
     match url.scheme() {
@@ -17,7 +17,7 @@ pub fn parse_url(text: &str) -> Result<Url, Failure> {
 }
 
 /// Returns the file name of this URL, which is its last part; none if that is not a name.
-pub fn file_name(url: &Url) -> Option<String> {
+pub(crate) fn file_name(url: &Url) -> Option<String> {
     let last = url.path_segments()?.next_back()?;
     let name = percent_encoding::percent_decode_str(last).decode_utf8().ok()?.into_owned();
     let bad = name.is_empty() || name == "." || name == ".." || name.contains(['/', '\0']);
@@ -26,7 +26,7 @@ pub fn file_name(url: &Url) -> Option<String> {
 
 /// Returns the validator that a request for the rest of a file has to contain, so that it is of the same
 /// version; none if the server does not support that.
-pub fn validator(headers: &HeaderMap) -> Option<HeaderValue> {
+pub(crate) fn validator(headers: &HeaderMap) -> Option<HeaderValue> {
     let ranges = headers.get(ACCEPT_RANGES).is_some_and(|value| value.as_bytes() == b"bytes");
     // RFC 9110 section 13.1.5: a weak entity tag is insufficient.
     let tag = headers.get(ETAG).filter(|tag| !tag.as_bytes().starts_with(b"W/"));
@@ -34,7 +34,7 @@ pub fn validator(headers: &HeaderMap) -> Option<HeaderValue> {
 }
 
 /// Returns the first byte of a partial response, and the length of the whole.
-pub fn content_range(headers: &HeaderMap) -> Option<(u64, Option<u64>)> {
+pub(crate) fn content_range(headers: &HeaderMap) -> Option<(u64, Option<u64>)> {
     let text = headers.get(CONTENT_RANGE)?.to_str().ok()?;
     let (range, whole) = text.strip_prefix("bytes ")?.split_once('/')?;
     let start = range.split_once('-')?.0.parse().ok()?;

@@ -23,7 +23,7 @@ const QUEUE: usize = 4096;
 /// Writes the log. A separate thread does it, so that a slow reader delays nothing: lines that find the queue
 /// full are dropped and counted.
 #[derive(Clone)]
-pub struct Log {
+pub(crate) struct Log {
     begun: Instant,
     quiet: bool,
     lines: SyncSender<Entry>,
@@ -38,7 +38,7 @@ enum Entry {
 
 impl Log {
     /// Returns a log on standard error. Times count from now.
-    pub fn new(quiet: bool) -> Log {
+    pub(crate) fn new(quiet: bool) -> Log {
         Log::to(quiet, std::io::stderr())
     }
 
@@ -66,14 +66,14 @@ impl Log {
     }
 
     /// Writes a line even if events of connections are not logged.
-    pub fn say(&self, text: &str) {
+    pub(crate) fn say(&self, text: &str) {
         if let Err(TrySendError::Full(_)) = self.lines.try_send(Entry::Line(format!("{text}\n"))) {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// Writes a line about a connection.
-    pub fn line(&self, number: u64, text: &str) {
+    pub(crate) fn line(&self, number: u64, text: &str) {
         if !self.quiet {
             let seconds = self.begun.elapsed().as_secs_f64();
             self.say(&format!("{seconds:9.3}  #{number:<4}  {text}"));
@@ -81,7 +81,7 @@ impl Log {
     }
 
     /// Writes a line about all connections.
-    pub fn general(&self, text: &str) {
+    pub(crate) fn general(&self, text: &str) {
         if !self.quiet {
             let seconds = self.begun.elapsed().as_secs_f64();
             self.say(&format!("{seconds:9.3}  {text}"));
@@ -89,7 +89,7 @@ impl Log {
     }
 
     /// Waits briefly until all lines are written.
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         let (done, written) = sync_channel(1);
         let deadline = std::time::Instant::now() + PATIENCE;
         let mut entry = Entry::End(done);
@@ -104,7 +104,7 @@ impl Log {
     }
 
     /// Logs `notices` until their end.
-    pub async fn follow(self, mut notices: UnboundedReceiver<Notice>) {
+    pub(crate) async fn follow(self, mut notices: UnboundedReceiver<Notice>) {
         while let Some(notice) = notices.recv().await {
             match notice {
                 Notice::Opened { number, local, remote, accepted, mptcp } => {
@@ -176,7 +176,7 @@ fn carried(subflow: &SubflowStats) -> String {
 }
 
 /// Returns the end of a connection in a word.
-pub fn reason(reason: CloseReason) -> &'static str {
+pub(crate) fn reason(reason: CloseReason) -> &'static str {
     match reason {
         CloseReason::Finished => "done",
         CloseReason::Aborted => "aborted here",

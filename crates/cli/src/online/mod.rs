@@ -1,15 +1,15 @@
 //! The common parts of the verbs that use real packets.
 
-pub mod bench;
-pub mod capture;
-pub mod conversation;
-pub mod fallback;
-pub mod files;
-pub mod flood;
-pub mod heap;
-pub mod http;
-pub mod log;
-pub mod table;
+pub(crate) mod bench;
+pub(crate) mod capture;
+pub(crate) mod conversation;
+pub(crate) mod fallback;
+pub(crate) mod files;
+pub(crate) mod flood;
+pub(crate) mod heap;
+pub(crate) mod http;
+pub(crate) mod log;
+pub(crate) mod table;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -31,7 +31,7 @@ use crate::output;
 
 /// The devices and addresses of a host, and the behaviour of its connections.
 #[derive(clap::Args)]
-pub struct HostArgs {
+pub(crate) struct HostArgs {
     /// A TUN device that exists and is up; may be given several times
     #[arg(long, value_name = "NAME")]
     pub tun: Vec<String>,
@@ -58,7 +58,7 @@ pub struct HostArgs {
 
 /// An address, and its device.
 #[derive(Clone, Debug)]
-pub struct OwnAddress {
+pub(crate) struct OwnAddress {
     ip: IpAddr,
     tun: Option<String>,
 }
@@ -95,7 +95,7 @@ fn short(error: anabranch_lab::ScenarioError) -> String {
 
 impl HostArgs {
     /// Returns the configuration of connections.
-    pub fn config(&self) -> ConnectionConfig {
+    pub(crate) fn config(&self) -> ConnectionConfig {
         ConnectionConfig {
             scheduler: self.scheduler.clone(),
             congestion: self.congestion.clone(),
@@ -104,7 +104,7 @@ impl HostArgs {
     }
 
     /// Starts the host, after `change`. Has to be called within a runtime.
-    pub fn start(&self, change: impl FnOnce(HostBuilder) -> HostBuilder) -> Result<Started, Failure> {
+    pub(crate) fn start(&self, change: impl FnOnce(HostBuilder) -> HostBuilder) -> Result<Started, Failure> {
         let mut builder = change(self.builder()?);
         let mut file = None;
         if let Some((wanted, capture)) = self.capture.open()? {
@@ -174,7 +174,7 @@ impl HostArgs {
 
 /// The time limit of a connection attempt.
 #[derive(clap::Args)]
-pub struct ConnectArgs {
+pub(crate) struct ConnectArgs {
     /// The time to wait for an answer when connecting
     #[arg(long, value_name = "SPAN", default_value = "10s", value_parser = crate::args::parse_span)]
     pub connect_timeout: Duration,
@@ -188,7 +188,7 @@ impl ConnectArgs {
     ///
     /// # Errors
     /// The failure, with the address.
-    pub async fn wait<T>(
+    pub(crate) async fn wait<T>(
         &self,
         to: impl std::fmt::Display,
         connecting: impl Future<Output = std::io::Result<T>>,
@@ -216,7 +216,7 @@ impl ConnectArgs {
 }
 
 /// Returns the first address of `name` with a family of which `host` has an address.
-pub async fn resolve(host: &Host, name: &str, port: Option<u16>) -> Result<SocketAddr, String> {
+pub(crate) async fn resolve(host: &Host, name: &str, port: Option<u16>) -> Result<SocketAddr, String> {
     let own = host.addresses();
     // A URL has brackets around an IPv6 address.
     let bare = name.trim_start_matches('[').trim_end_matches(']');
@@ -230,7 +230,7 @@ pub async fn resolve(host: &Host, name: &str, port: Option<u16>) -> Result<Socke
 }
 
 /// Runs `work` on one thread, until it is done or Ctrl-C is pressed.
-pub fn block_on<F: Future<Output = Result<(), Failure>>>(work: F) -> Result<(), Failure> {
+pub(crate) fn block_on<F: Future<Output = Result<(), Failure>>>(work: F) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Failed(format!("cannot start: {error}")))?;
     let result = runtime.block_on(work);
@@ -240,7 +240,7 @@ pub fn block_on<F: Future<Output = Result<(), Failure>>>(work: F) -> Result<(), 
 }
 
 /// Waits for Ctrl-C or SIGTERM.
-pub async fn interrupted() {
+pub(crate) async fn interrupted() {
     use tokio::signal::unix::{SignalKind, signal};
     match (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) {
         (Ok(mut interrupt), Ok(mut terminate)) => {
@@ -252,7 +252,7 @@ pub async fn interrupted() {
 }
 
 /// A started host, and its capture if requested.
-pub struct Started {
+pub(crate) struct Started {
     /// The host.
     pub host: Host,
     capture: Option<CaptureFile>,
@@ -260,13 +260,13 @@ pub struct Started {
 
 impl Started {
     /// Gives completed connections a moment for their last acknowledgements.
-    pub async fn settle(&self) {
+    pub(crate) async fn settle(&self) {
         let _ = tokio::time::timeout(std::time::Duration::from_secs(1), self.host.finished()).await;
     }
 
     /// Resets open connections, gives the resets a moment to be sent, and ends the capture. `result` is the
     /// result of the work.
-    pub async fn leave(self, result: Result<(), Failure>) -> Result<(), Failure> {
+    pub(crate) async fn leave(self, result: Result<(), Failure>) -> Result<(), Failure> {
         self.host.abort_all();
         let _ = tokio::time::timeout(std::time::Duration::from_millis(500), self.host.finished()).await;
         let captured = match self.capture {

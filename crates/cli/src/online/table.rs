@@ -8,7 +8,7 @@ use crate::table::{Align, Table};
 
 /// A subflow in JSON.
 #[derive(Clone, Debug, Serialize)]
-pub struct Subflow {
+pub(crate) struct Subflow {
     subflow: u8,
     local: String,
     remote: String,
@@ -43,7 +43,7 @@ impl From<&SubflowStats> for Subflow {
 
 impl Subflow {
     /// Returns its counters since `before`, with the present RTT and window.
-    pub fn since(now: &SubflowStats, before: Option<&SubflowStats>) -> Subflow {
+    pub(crate) fn since(now: &SubflowStats, before: Option<&SubflowStats>) -> Subflow {
         let mut part = Subflow::from(now);
         if let Some(before) = before {
             let before = Subflow::from(before);
@@ -56,7 +56,7 @@ impl Subflow {
     }
 
     /// Returns one line on its data in `seconds`.
-    pub fn line(&self, connection: usize, seconds: f64) -> String {
+    pub(crate) fn line(&self, connection: usize, seconds: f64) -> String {
         let rate = (self.sent_bytes + self.received_bytes) as f64 * 8.0 / seconds.max(1e-9);
         let mut line = format!(
             "{connection}.{}  {} - {}  sent {}, received {}, {}",
@@ -81,7 +81,7 @@ impl Subflow {
 }
 
 /// Returns a table of subflows, at most `width` wide.
-pub fn subflows(all: &[SubflowStats], width: usize) -> String {
+pub(crate) fn subflows(all: &[SubflowStats], width: usize) -> String {
     let mut table = Table::new()
         .column("subflow", Align::Right)
         .column("local", Align::Left)

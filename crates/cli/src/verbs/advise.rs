@@ -13,7 +13,7 @@ use crate::{interrupt, output, provenance};
 /// Advises whether Multipath TCP pays, with what, and on which path to start
 #[derive(clap::Args)]
 #[command(long_about = LONG)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     experiment: Experiment,
     /// The condition of a scenario that has several
@@ -32,11 +32,12 @@ congestion control, and on which path a connection should start.
 
 Seven schedulers on each promising first path, and four congestion controls with the best of them,
 are screened in 10 runs each. The best three and the kernel's own scheduler are then judged against
-TCP on the best single path, in other runs with other seeds. Margins show how far each rate,
-round-trip time, loss and the size may change, up to eight times, before the answer becomes another
-one; they are known within 9 %.";
+TCP on the best single path, with BBR if that is better, in other runs with other seeds. Each gets a
+reason: where its time went, as `explain` finds it. Margins show how far each rate, round-trip time,
+loss and the size may change, up to eight times, before the answer becomes another one; they are
+known within 9 %.";
 
-pub fn run(args: &Args) -> Result<(), Failure> {
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let cancelled = interrupt::watch();
     let document = args.experiment.document()?;
     crate::args::read(&document)?;
@@ -61,17 +62,21 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// The advice for people: the answer, the candidates, the margins, and what to do.
-pub fn text(advice: &Advice) -> String {
+pub(crate) fn text(advice: &Advice) -> String {
     let width = terminal::text_width();
     let mut text = wrap(&sentence(advice), width);
     text.push('\n');
     text.push_str(&candidates(advice));
+    text.push_str("\nWhere the time went:\n");
+    for reason in &advice.reasons {
+        text.push_str(&wrap_behind("  * ", &reason.sentence, width));
+    }
     let lines: Vec<String> = advice.margins.iter().filter_map(margin_line).collect();
     if !advice.margins.is_empty() {
         text.push('\n');
         let head = match lines.is_empty() {
             true => {
-                "The answer is the same for every rate, round-trip time, loss and size from an eighth to eight times."
+                "The answer is the same for every rate, round-trip time and size from an eighth to eight times, and for losses up to 5 %."
             }
             false => "The answer changes if",
         };
@@ -88,7 +93,7 @@ pub fn text(advice: &Advice) -> String {
 }
 
 fn sentence(advice: &Advice) -> String {
-    let single = advice.single_path.as_deref().unwrap_or("the best path");
+    let single = single(advice);
     let best = &advice.best.name;
     let measure = if advice.bulk { "goodput" } else { "mean completion time" };
     let figure = advice.difference_pct.map_or(String::new(), |difference| {
@@ -100,35 +105,43 @@ fn sentence(advice: &Advice) -> String {
     let start = &advice.start;
     match advice.answer {
         Answer::Pays => format!(
-            "{}: {best}, starting on {start}, changes the {measure} of TCP on {single} by {figure}.",
+            "{}: {best}, starting on {start}, changes the {measure} of TCP {single} by {figure}.",
             paint(GOOD, "Multipath TCP pays")
         ),
         Answer::Equal => format!(
-            "Multipath TCP and TCP on {single} are practically equal: the best candidate, {best} starting on {start}, changes the {measure} by {figure}."
+            "Multipath TCP and TCP {single} are practically equal: the best candidate, {best} starting on {start}, changes the {measure} by {figure}."
         ),
         Answer::Costs => format!(
-            "{}: the best candidate, {best} starting on {start}, changes the {measure} of TCP on {single} by {figure}.",
+            "{}: the best candidate, {best} starting on {start}, changes the {measure} of TCP {single} by {figure}.",
             paint(BAD, "Multipath TCP does not pay")
         ),
         Answer::Undecided => format!(
-            "These runs cannot tell whether Multipath TCP pays: the best candidate, {best} starting on {start}, changes the {measure} of TCP on {single} by {figure}."
+            "These runs cannot tell whether Multipath TCP pays: the best candidate, {best} starting on {start}, changes the {measure} of TCP {single} by {figure}."
         ),
         Answer::Incomplete => "Flows did not finish before the deadline, so there is no advice.".to_owned(),
     }
+}
+
+/// The single path of TCP, and its congestion control if that is not the scenario's.
+fn single(advice: &Advice) -> String {
+    let with = advice.single_congestion.as_ref().map_or(String::new(), |name| format!("with {name} "));
+    format!("{with}on {}", advice.single_path.as_deref().unwrap_or("the best path"))
 }
 
 /// TCP and the judged candidates, the best first.
 fn candidates(advice: &Advice) -> String {
     let mut table = Table::new()
         .column("way to send", Align::Left)
+        .column("congestion", Align::Left)
         .column(if advice.bulk { "Mbit/s" } else { "mean ms" }, Align::Decimal)
         .column("vs tcp, %", Align::Right)
-        .optional("x bound", Align::Decimal, 2)
+        .optional(if advice.bulk { "% of sum" } else { "x bound" }, Align::Decimal, 2)
         .optional("bytes by path, %", Align::Left, 1);
     let row = |name: &str| advice.judgement.rows.iter().find(|row| row.scheduler == name);
+    let sum = advice.judgement.conditions.first().map(|setting| setting.ideal_sum_bps);
     let mut rows: Vec<(String, &Row)> = Vec::new();
     if let Some(tcp) = row("tcp") {
-        rows.push((format!("tcp on {}", advice.single_path.as_deref().unwrap_or("the best path")), tcp));
+        rows.push((format!("tcp {}", single(advice)), tcp));
     }
     rows.extend(advice.candidates.iter().filter_map(|one| Some((one.name.clone(), row(&one.name)?))));
     for (name, row) in rows {
@@ -150,7 +163,12 @@ fn candidates(advice: &Advice) -> String {
         let shares: Vec<String> =
             row.bytes_by_path.iter().map(|bytes| format!("{:.0}", 100.0 * *bytes as f64 / total)).collect();
         let number = |value: Option<f64>| value.map_or("-".to_owned(), digits);
-        table.row(vec![name, number(value), difference, number(row.vs_lower_bound), shares.join("/")]);
+        let of_ideal = match advice.bulk {
+            true => row.goodput_bps.zip(sum).map(|(rate, sum)| 100.0 * rate / sum),
+            false => row.vs_lower_bound,
+        };
+        let congestion = row.congestion.clone();
+        table.row(vec![name, congestion, number(value), difference, number(of_ideal), shares.join("/")]);
     }
     table.render(terminal::width())
 }
@@ -164,7 +182,7 @@ fn margin_line(margin: &Margin) -> Option<String> {
         .filter_map(|(end, word)| Some(format!("is {word} {}", quantity(margin.quantity, (*end)?))))
         .collect();
     let now = match margin.quantity {
-        Quantity::Loss if margin.value < 0.0003 => "none".to_owned(),
+        Quantity::Loss if margin.value == 0.0 => "none".to_owned(),
         _ => quantity(margin.quantity, margin.value),
     };
     (!parts.is_empty())

@@ -12,7 +12,7 @@ use crate::{output, terminal};
 
 /// Checks a scenario without running it
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// A scenario file, or a name of `anabranch list scenarios`
     scenario: String,
     /// Show the canonical form, whose hash identifies the experiment
@@ -22,7 +22,7 @@ pub struct Args {
     pub show: Show,
 }
 
-pub fn run(args: &Args) -> Result<(), Failure> {
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let scenario = read(&Document::open(&args.scenario)?)?;
     for condition in 0..scenario.conditions.len() {
         Prepared::new(&scenario, condition)?;

@@ -1,6 +1,6 @@
 //! `anabranch compare`
 
-pub mod text;
+pub(crate) mod text;
 
 use anabranch_lab::compare::{Comparison, Options, compare_each};
 use anabranch_lab::scenario::Scenario;
@@ -18,7 +18,7 @@ use crate::{fairness, interrupt, output, provenance, terminal};
 /// edge of its reach.
 #[derive(clap::Args)]
 #[command(long_about = LONG)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     experiment: Experiment,
     #[command(flatten)]
@@ -58,7 +58,7 @@ path first, to measure the effect of starting there, unless --no-other-starts is
 
 The exit code is 1 if some flows did not end before the deadline, so that there is no winner.";
 
-pub fn run(args: &Args) -> Result<(), Failure> {
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let cancelled = interrupt::watch();
     let mut scenario = args.experiment.scenario()?;
     scenario.other_starts &= !args.no_other_starts;

@@ -14,7 +14,7 @@ use crate::{output, terminal};
 
 /// The options of a check.
 #[derive(clap::Args)]
-pub struct Confirm {
+pub(super) struct Confirm {
     /// Emulates the best contender and the reference for a few runs on this machine, and reports whether
     /// the prediction held; exit code 1 if it did not. Needs root
     #[arg(long)]
@@ -37,7 +37,7 @@ struct Output {
 
 impl Confirm {
     /// Checks that a check is possible, if requested: before the comparison, which may take long.
-    pub fn ready(&self, scenario: &Scenario) -> Result<(), Failure> {
+    pub(super) fn ready(&self, scenario: &Scenario) -> Result<(), Failure> {
         if !self.check {
             return Ok(());
         }
@@ -48,7 +48,7 @@ impl Confirm {
     }
 
     /// Checks the verdicts of `comparison`, and prints it with the result.
-    pub fn run(
+    pub(super) fn run(
         &self,
         scenario: &Scenario,
         comparison: Comparison,

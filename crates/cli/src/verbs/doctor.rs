@@ -15,7 +15,7 @@ use crate::{output, terminal};
 /// Checks whether this host is ready for real packets, and suggests remedies
 #[derive(clap::Args)]
 #[command(after_help = "The exit code is 1 if any check fails; warnings do not count. Nothing is changed.")]
-pub struct Args {
+pub(crate) struct Args {
     /// Also connect to this host with the kernel's Multipath TCP, to test whether option 30 passes; the
     /// default port is 80
     #[arg(long, value_name = "HOST[:PORT]")]
@@ -35,7 +35,7 @@ struct Output {
     checks: Vec<Check>,
 }
 
-pub fn run(args: &Args) -> Result<(), Failure> {
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let mut facts = Facts::read(&mut RealSystem, &args.state_dir);
     facts.probe = args.probe.as_ref().map(|target| probe(target, &mut RealSystem));
     let checks = judge(&facts);

@@ -26,7 +26,7 @@ use crate::{interrupt, output, terminal};
     sudo anabranch emulate wifi-lte --server-command 'iperf3 -s' -- mptcpize run iperf3 -c 10.1.1.1\n    \
     sudo anabranch emulate --path 50Mbit/s,20ms --path 10Mbit/s,60ms,loss=0.1% --interactive\n    \
     anabranch emulate --user-namespace --path 8Mbit/s,100ms -- ping -c 5 10.1.1.1")]
-pub struct Args {
+pub(crate) struct Args {
     /// A scenario file, or a name of `anabranch list scenarios`
     scenario: Option<String>,
     /// Paths that replace the scenario's
@@ -152,7 +152,7 @@ struct Output<'a> {
     report: &'a Report,
 }
 
-pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let scenario = scenario(args)?;
     let options = options(args, &scenario)?;
     let client = client(args)?;

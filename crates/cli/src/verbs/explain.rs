@@ -1,6 +1,7 @@
 //! `anabranch explain`
 
-use anabranch_lab::explain::{Cause, Change, Explanation, Options, Row, explain};
+use anabranch_lab::compare::Options;
+use anabranch_lab::explain::{Cause, Change, Explanation, Explicable, Question, Row, explain};
 use anabranch_lab::scenario::Scenario;
 use anstyle::{AnsiColor, Style};
 
@@ -15,7 +16,7 @@ use crate::{interrupt, output, provenance, terminal};
 /// Shows where the time of a flow went, and what would change it
 #[derive(clap::Args)]
 #[command(long_about = LONG)]
-pub struct Args {
+pub(crate) struct Args {
     /// A scenario file, or a name of `anabranch list scenarios`
     scenario: Option<String>,
     #[command(flatten)]
@@ -75,21 +76,15 @@ const LEAST_SHARE: f64 = 0.05;
 /// The width of the times beside a bar.
 const TIME_WIDTH: usize = 10;
 
-pub fn run(args: &Args) -> Result<(), Failure> {
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let cancelled = interrupt::watch();
     let scenario = args.changes.scenario(args.scenario.as_deref())?;
-    anabranch_lab::explain::check(&scenario)?;
+    let explicable = Explicable::new(&scenario)?;
     check_flow(args.flow, &scenario)?;
     let progress = Progress::new();
     let update = |done, total| progress.update(done, total);
-    let options = Options {
-        jobs: args.jobs.jobs,
-        cancelled,
-        progress: &update,
-        flow: args.flow,
-        changes: !args.no_changes,
-    };
-    let result = explain(&scenario, &options);
+    let question = Question { flow: args.flow, changes: !args.no_changes };
+    let result = explain(explicable, question, &Options::new(args.jobs.jobs, cancelled, &update));
     progress.finish();
     let mut explanation = result?;
     explanation.commit = provenance::commit();
@@ -100,7 +95,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-fn check_flow(flow: Option<usize>, scenario: &Scenario) -> Result<(), Failure> {
+/// Reports a flow that no run has.
+pub fn check_flow(flow: Option<usize>, scenario: &Scenario) -> Result<(), Failure> {
     let flows = |condition: &anabranch_lab::scenario::Condition| condition.experiment.traffic.flows;
     let most = scenario.conditions.iter().map(flows).max().unwrap_or(0);
     match flow {
@@ -113,7 +109,7 @@ fn check_flow(flow: Option<usize>, scenario: &Scenario) -> Result<(), Failure> {
 }
 
 /// The explanation for people: bars, a table and sentences for each condition.
-fn text(scenario: &Scenario, explanation: &Explanation, bytes: bool) -> String {
+pub(crate) fn text(scenario: &Scenario, explanation: &Explanation, bytes: bool) -> String {
     let mut text = String::new();
     for condition in &scenario.conditions {
         let rows: Vec<&Row> = explanation.rows.iter().filter(|row| row.condition == condition.name).collect();

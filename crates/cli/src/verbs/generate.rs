@@ -11,7 +11,7 @@ use crate::{help, output};
 
 /// Writes shell completions and man pages
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     what: What,
 }
@@ -30,7 +30,7 @@ enum What {
     },
 }
 
-pub fn run(args: &Args) -> Result<(), Failure> {
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     match &args.what {
         What::Completions { shell } => {
             let mut text = Vec::new();

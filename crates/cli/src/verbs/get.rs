@@ -7,7 +7,7 @@ use crate::failure::Failure;
 
 /// Downloads a file over HTTP, on a host in user space with a TUN device
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[cfg(all(target_os = "linux", feature = "network"))]
     #[command(flatten)]
     host: crate::online::HostArgs,
@@ -34,7 +34,7 @@ pub fn run(_: &Args) -> Result<(), Failure> {
 }
 
 #[cfg(all(target_os = "linux", feature = "network"))]
-pub use linux::run;
+pub(crate) use linux::run;
 
 #[cfg(all(target_os = "linux", feature = "network"))]
 mod linux {
@@ -63,7 +63,7 @@ mod linux {
 
     const MAX_REDIRECTS: u32 = 5;
 
-    pub fn run(args: &Args) -> Result<(), Failure> {
+    pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         let url = http::parse_url(&args.url)?;
         let to_stdout = args.output.as_deref() == Some(Path::new("-"));
         if to_stdout && args.json {

@@ -9,7 +9,7 @@ use crate::{output, terminal};
 
 /// Lists the available algorithms, scenarios and settings
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The list to show
     what: What,
     #[command(flatten)]
@@ -36,7 +36,7 @@ enum What {
     Distributions,
 }
 
-pub fn run(args: &Args) -> Result<(), Failure> {
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let items = match args.what {
         What::Schedulers => list::schedulers(),
         What::Congestion => list::congestion(),

@@ -1,27 +1,29 @@
 //! The verbs, one file each.
 
-pub mod advise;
-pub mod bench;
-pub mod check;
-pub mod compare;
+pub(crate) mod advise;
+pub(crate) mod bench;
+pub(crate) mod check;
+pub(crate) mod compare;
 #[cfg(all(target_os = "linux", feature = "network"))]
 mod confirm;
 #[cfg(all(target_os = "linux", feature = "network"))]
-pub mod doctor;
+pub(crate) mod doctor;
 #[cfg(all(target_os = "linux", feature = "network"))]
-pub mod emulate;
-pub mod explain;
-pub mod generate;
-pub mod get;
-pub mod list;
-pub mod model;
-pub mod report;
-pub mod reproduce;
-pub mod run;
-pub mod select;
-pub mod serve;
-pub mod sweep;
+pub(crate) mod emulate;
+pub(crate) mod explain;
+pub(crate) mod generate;
+pub(crate) mod get;
+pub(crate) mod list;
+pub(crate) mod model;
+pub(crate) mod plot;
+pub(crate) mod report;
+pub(crate) mod reproduce;
+pub(crate) mod run;
+pub(crate) mod schema;
+pub(crate) mod select;
+pub(crate) mod serve;
+pub(crate) mod sweep;
 #[cfg(all(target_os = "linux", feature = "network"))]
-pub mod tun;
+pub(crate) mod tun;
 #[cfg(all(target_os = "linux", feature = "network"))]
-pub mod validate;
+pub(crate) mod validate;

@@ -11,7 +11,7 @@ use crate::{output, terminal};
 
 /// Shows the predictions of DMPTCP's transfer model, round trip by round trip
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The congestion window at the start, in segments
     #[arg(long, value_name = "W", value_parser = whole::<u32>(1..=1_000_000))]
     cwnd: u32,
@@ -37,7 +37,7 @@ pub struct Args {
 /// The number of states of a round that are shown.
 const SHOWN: usize = 6;
 
-pub fn run(args: &Args) -> Result<(), Failure> {
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let options = ModelOptions { clip_at_ssthresh: args.clip, ..ModelOptions::default() };
     let start = PathState { cwnd: args.cwnd, ssthresh: args.ssthresh, loss: args.loss };
     let output = Model::new(options, start, args.rounds).map_err(|TooManyStates { most_rounds }| {

@@ -1,23 +1,21 @@
 //! `anabranch report`
 
-mod input;
-mod samples;
-
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
 use anabranch_lab::whole_file::WholeFile;
-use serde::Serialize;
+use anabranch_recording::report::{Report, ReportError};
+use anabranch_recording::view::Details;
 
 use crate::failure::Failure;
 use crate::{output, provenance};
-use input::Input;
 
 /// Writes results as one HTML file with figures, which needs no network
 #[derive(clap::Args)]
 #[command(long_about = LONG)]
-pub struct Args {
-    /// JSON of `anabranch compare --json`, then its --samples file if there is one; directories of `anabranch sweep`
+pub(crate) struct Args {
+    /// JSON of `anabranch compare --json`, then its --samples file if there is one; JSON of `anabranch explain --json`; directories
+    /// of `anabranch sweep` and `anabranch run --record`
     #[arg(required = true, value_name = "INPUT")]
     inputs: Vec<PathBuf>,
     /// The HTML file
@@ -28,42 +26,43 @@ pub struct Args {
 const LONG: &str = "\
 Writes results as one HTML file with figures, which needs no network.
 
-An input is the JSON of a comparison, the file of its samples, or the directory of a sweep:
+An input is the JSON of a comparison or an explanation, the file of a comparison's samples, or the directory of a
+sweep or of recorded runs:
 
     anabranch compare phone --runs 100 --samples phone.csv --json > phone.json
-    anabranch report phone.json phone.csv -o phone.html
+    anabranch run phone --record phone
+    anabranch report phone.json phone.csv phone -o phone.html
 
-A samples file belongs to the comparison before it, and adds the distribution over single flows. A sweep that is
-not complete is marked as partial.";
+A samples file belongs to the comparison before it, and adds the distribution over single flows. A sweep or
+a recording that is not complete is marked as partial.";
 
 /// The page, with its style and script: `npm run build` in web/report makes it.
 const PAGE: &str = include_str!("../../../../web/report/dist/report.html");
 /// Where the data go.
 const PLACE: &str = "%DATA%";
-/// The version of the data.
-const VERSION: u32 = 1;
+/// The number of events of data in the page at most, which is about 10 MB.
+const MOST_EVENTS: usize = 1_500_000;
+/// The number of flows of a recording in detail at most.
+const MOST_FLOWS: usize = 16;
 
-/// The data of the page.
-#[derive(Serialize)]
-struct Data<'a> {
-    report: u32,
-    version: &'static str,
-    commit: Option<&'static str>,
-    command: Vec<String>,
-    inputs: &'a [Input],
+impl From<ReportError> for Failure {
+    fn from(error: ReportError) -> Failure {
+        match error {
+            ReportError::Order(text) => Failure::Usage(text),
+            ReportError::Input(text) => Failure::Failed(text),
+        }
+    }
 }
 
-pub fn run(args: &Args) -> Result<(), Failure> {
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let failed =
         |error: io::Error| Failure::Failed(format!("cannot write {}: {error}", args.output.display()));
     let whole = WholeFile::create(&args.output).map_err(failed)?;
-    let inputs = input::read(&args.inputs)?;
-    let data = Data {
-        report: VERSION,
-        version: provenance::VERSION,
+    let details = Details { flows: None, most_flows: MOST_FLOWS, most_events: MOST_EVENTS };
+    let data = Report {
         commit: provenance::commit(),
         command: provenance::command(),
-        inputs: &inputs,
+        ..Report::read(&args.inputs, &details)?
     };
     let mut out = BufWriter::with_capacity(1 << 16, whole.file());
     write(&data, &mut out).and_then(|()| out.flush()).map_err(failed)?;
@@ -73,7 +72,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-fn write(data: &Data<'_>, out: &mut impl Write) -> io::Result<()> {
+fn write(data: &Report, out: &mut impl Write) -> io::Result<()> {
     let (before, after) = PAGE.split_once(PLACE).unwrap_or((PAGE, ""));
     out.write_all(before.as_bytes())?;
     serde_json::to_writer(Escaped(&mut *out), data)?;

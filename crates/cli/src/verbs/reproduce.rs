@@ -1,12 +1,14 @@
 //! `anabranch reproduce`
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use anabranch_lab::whole_file;
 use anabranch_reproduce::claims::{Claim, Paper};
+use anabranch_reproduce::figure::Drawn;
 use anabranch_reproduce::journal::Journal;
 use anabranch_reproduce::recorded::{self, Recorded};
-use anabranch_reproduce::reproduce::{self, Checked, Finding, Options, ReproduceError, score};
+use anabranch_reproduce::reproduce::{self, Checked, Finding, Options, ReproduceError, Results, score};
 use anabranch_reproduce::{Status, html, library};
 use serde::Serialize;
 
@@ -17,47 +19,64 @@ use crate::table::{Align, Table};
 use crate::terminal::{self, BAD, GOOD, WARNING, paint};
 use crate::{interrupt, output, provenance};
 
+#[cfg(feature = "network")]
+mod emulated;
+
 /// Judges the claims of published papers by simulation
 #[derive(clap::Args)]
 #[command(long_about = LONG)]
-pub struct Args {
-    /// The paper: dmptcp, cp, stms or coupled; all of them unless given
-    paper: Option<String>,
-    /// Only claims on this figure, such as 14a
-    #[arg(long, value_name = "ID")]
-    figure: Option<String>,
-    /// Only claims on this table
-    #[arg(long, value_name = "ID", conflicts_with = "figure")]
-    table: Option<String>,
-    /// Only this claim, such as D18
-    #[arg(long, value_name = "ID", value_delimiter = ',')]
-    claim: Vec<String>,
-    /// Fewer runs of the claims that are most likely to change with the stack; exit code 1 if a verdict changes
-    #[arg(long)]
-    quick: bool,
-    /// Every claim with all of its runs and variants
-    #[arg(long, conflicts_with = "quick")]
-    full: bool,
-    /// Try no variants of claims that do not hold
-    #[arg(long)]
-    plain: bool,
-    /// The directory of the journal, the results and the report; an interrupted reproduction continues there
-    #[arg(long, short = 'o', value_name = "DIR")]
-    out: Option<PathBuf>,
-    /// Use measurements in DIR that another build of this program has made
-    #[arg(long, requires = "out")]
-    any_build: bool,
-    /// Simulate nothing: show the verdicts in DIR, or those recorded with this version
-    #[arg(long, conflicts_with_all = ["quick", "full", "seed"])]
-    list: bool,
+pub(crate) struct Args {
+    #[command(flatten)]
+    request: Request,
+    #[cfg(feature = "network")]
+    #[command(flatten)]
+    emulated: emulated::Emulated,
     /// Print the verdicts as JSON
     #[arg(long)]
     json: bool,
+}
+
+/// The claims that are judged, and how.
+#[derive(clap::Args)]
+pub struct Request {
+    /// The paper: dmptcp, cp, stms or coupled; all of them unless given
+    pub paper: Option<String>,
+    /// Judge the paper in DIR (claims.toml, figures.toml and scenarios) instead of the built-in ones
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["paper", "list"])]
+    pub from: Option<PathBuf>,
+    /// Only claims on this figure, such as 14a
+    #[arg(long, value_name = "ID")]
+    pub figure: Option<String>,
+    /// Only claims on this table
+    #[arg(long, value_name = "ID", conflicts_with = "figure")]
+    pub table: Option<String>,
+    /// Only this claim, such as D18
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    pub claim: Vec<String>,
+    /// Fewer runs of the claims that are most likely to change with the stack; exit code 1 if a verdict changes
+    #[arg(long)]
+    pub quick: bool,
+    /// Every claim with all of its runs and variants
+    #[arg(long, conflicts_with = "quick")]
+    pub full: bool,
+    /// Try no variants of claims that do not hold
+    #[arg(long)]
+    pub plain: bool,
+    /// The directory of the journal, the results and the report; an interrupted reproduction continues there
+    #[arg(long, short = 'o', value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Use measurements in DIR that another build of this program has made
+    #[arg(long, requires = "out")]
+    pub any_build: bool,
+    /// Simulate nothing: show the verdicts in DIR, or those recorded with this version
+    #[arg(long, conflicts_with_all = ["quick", "full", "seed"])]
+    pub list: bool,
     /// The seed of all scenarios
     #[arg(long, value_name = "N")]
-    seed: Option<u64>,
+    pub seed: Option<u64>,
+    /// The number of threads
     #[command(flatten)]
-    jobs: Jobs,
+    pub jobs: Jobs,
 }
 
 const LONG: &str = "\
@@ -77,7 +96,7 @@ all values) and report.html.";
 
 /// A claim as `--json` prints it.
 #[derive(Serialize)]
-struct Row<'a> {
+pub struct Row<'a> {
     id: &'a str,
     paper: &'a str,
     figure: &'a str,
@@ -94,81 +113,135 @@ impl<'a> From<&'a Finding> for Row<'a> {
     }
 }
 
-pub fn run(args: &Args) -> Result<(), Failure> {
+/// The observer of a reproduction.
+pub struct Watch<'a> {
+    /// Set to stop.
+    pub cancelled: &'a AtomicBool,
+    /// Called after each measurement.
+    pub progress: &'a dyn Fn(reproduce::Progress),
+    /// Called with remarks on the directory.
+    pub remark: &'a dyn Fn(core::fmt::Arguments<'_>),
+}
+
+/// The verdicts.
+pub struct Judged {
+    /// All papers.
+    pub papers: Vec<Paper>,
+    /// The results of the chosen claims.
+    pub findings: Vec<Finding>,
+    /// The verdicts of a quick reproduction that differ from the recorded ones, in words.
+    pub changed: Option<String>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let Args { request, json, .. } = args;
+    #[cfg(feature = "network")]
+    if args.emulated.emulated {
+        return emulated::run(request, &args.emulated, *json);
+    }
+    let progress = Progress::of("measurements");
+    let watch = Watch {
+        cancelled: interrupt::watch(),
+        progress: &|now| progress.update_part(now.done, now.total, now.part()),
+        remark: &|words| output::remark(words),
+    };
+    let judged = judge(request, &watch);
+    progress.finish();
+    let Judged { papers, findings, changed } = judged?;
+    match json {
+        true => output::print_json(&findings.iter().map(Row::from).collect::<Vec<_>>())?,
+        false => output::print(&text(&papers, &findings, request.paper.is_some() || request.list))?,
+    }
+    changed.map_or(Ok(()), |changes| Err(Failure::Failed(changes)))
+}
+
+/// Judges the claims of `request`, or looks up their recorded verdicts.
+pub fn judge(request: &Request, watch: &Watch<'_>) -> Result<Judged, Failure> {
     let failed = |error: &dyn core::fmt::Display| Failure::Failed(error.to_string());
-    let papers = library::papers().map_err(|error| failed(&error))?;
-    let selected = |paper: &Paper, claim: &Claim| is_selected(args, paper, claim);
-    check(args, &papers)?;
-    let before = recorded::recorded().map_err(|error| failed(&error))?;
-    let chosen = args.figure.is_some() || args.table.is_some() || !args.claim.is_empty();
-    if args.list || !(chosen || args.quick || args.full) {
-        let recorded = match (&args.out, args.list) {
+    let papers = papers(request)?;
+    let selected = |paper: &Paper, claim: &Claim| is_selected(request, paper, claim);
+    check(request, &papers)?;
+    let before = match request.from {
+        Some(_) => Recorded::default(),
+        None => recorded::recorded().map_err(|error| failed(&error))?,
+    };
+    let chosen = request.figure.is_some() || request.table.is_some() || !request.claim.is_empty();
+    if request.list || !(chosen || request.quick || request.full || request.from.is_some()) {
+        let recorded = match (&request.out, request.list) {
             (Some(directory), true) => read(&directory.join("results.json"))?,
             _ => before,
         };
         let findings = listed(&papers, &selected, &recorded.findings);
-        return show(args, &papers, &findings);
+        return Ok(Judged { papers, findings, changed: None });
     }
-    let cancelled = interrupt::watch();
     let build = build();
-    let mut journal = match &args.out {
+    let mut journal = match &request.out {
         None => Journal::in_memory(),
         Some(directory) => {
             std::fs::create_dir_all(directory)
                 .map_err(|error| Failure::Failed(format!("cannot make {}: {error}", directory.display())))?;
-            Journal::open(&directory.join("journal.ndjson"), &build, args.any_build)
+            Journal::open(&directory.join("journal.ndjson"), &build, request.any_build)
                 .map_err(|error| failed(&error))?
         }
     };
     if journal.foreign() > 0 {
-        output::remark(format_args!(
+        (watch.remark)(format_args!(
             "{} measurements of another build are repeated; --any-build uses them",
             journal.foreign()
         ));
     }
-    let progress = Progress::of("measurements");
     let options = Options {
-        quick: args.quick,
-        variants: !(args.quick || args.plain),
-        seed: args.seed,
-        jobs: args.jobs.jobs,
-        cancelled,
-        progress: &|done, total| progress.update(done, total),
+        quick: request.quick,
+        variants: !(request.quick || request.plain),
+        seed: request.seed,
+        jobs: request.jobs.jobs,
+        cancelled: watch.cancelled,
+        figures: request.out.is_some() && !request.quick,
+        expected: &before.findings,
+        progress: watch.progress,
     };
-    let wanted = |paper: &Paper, claim: &Claim| selected(paper, claim) && (!args.quick || claim.quick);
+    let wanted = |paper: &Paper, claim: &Claim| selected(paper, claim) && (!request.quick || claim.quick);
     let result = reproduce::reproduce(&papers, &wanted, &mut journal, &options);
-    progress.finish();
-    let findings = result.map_err(|error| match error {
+    let Results { findings, figures } = result.map_err(|error| match error {
         ReproduceError::Cancelled => {
-            if let Some(directory) = &args.out {
-                output::remark(format_args!("the same command goes on from {}", directory.display()));
+            if let Some(directory) = &request.out {
+                (watch.remark)(format_args!("the same command goes on from {}", directory.display()));
             }
             Failure::Interrupted
         }
         error => failed(&error),
     })?;
-    if let Some(directory) = &args.out {
-        let mut all = findings.clone();
-        all.extend(others(directory, args.seed, &findings)?);
-        write(
-            directory,
-            &Recorded { build, seed: args.seed, findings: listed(&papers, &|_, _| true, &all) },
-        )?;
+    if let Some(directory) = &request.out {
+        let others = others(directory, request.seed, &findings)?;
+        let all = [findings.clone(), others.findings].concat();
+        let figures = ordered(&papers, [figures, others.figures].concat());
+        let all = listed(&papers, &|_, _| true, &all);
+        write(directory, &papers, &Recorded { build, seed: request.seed, findings: all, figures })?;
+        (watch.remark)(format_args!("results and report.html in {}", directory.display()));
     }
-    show(args, &papers, &findings)?;
-    if args.quick { changed(&findings, &before.findings) } else { Ok(()) }
+    let changed = if request.quick { changed(&findings, &before.findings) } else { None };
+    Ok(Judged { papers, findings, changed })
+}
+
+/// Reads the built-in papers, or that of `--from`.
+fn papers(request: &Request) -> Result<Vec<Paper>, Failure> {
+    let papers = match &request.from {
+        Some(directory) => library::open(directory).map(|paper| vec![paper]),
+        None => library::papers(),
+    };
+    papers.map_err(|error| Failure::Failed(error.to_string()))
 }
 
 /// Reports a choice that no claim fits.
-fn check(args: &Args, papers: &[Paper]) -> Result<(), Failure> {
-    if let Some(name) = &args.paper
+fn check(request: &Request, papers: &[Paper]) -> Result<(), Failure> {
+    if let Some(name) = &request.paper
         && !papers.iter().any(|paper| paper.id == *name)
     {
         let names: Vec<&str> = library::names().collect();
         return Err(Failure::Usage(format!("there is no paper `{name}`; there are {}", names.join(", "))));
     }
-    let fits = |paper: &Paper| paper.claims.iter().any(|claim| is_selected(args, paper, claim));
-    for id in &args.claim {
+    let fits = |paper: &Paper| paper.claims.iter().any(|claim| is_selected(request, paper, claim));
+    for id in &request.claim {
         if !papers.iter().any(|paper| paper.claim(id).is_some()) {
             return Err(Failure::Usage(format!(
                 "there is no claim `{id}`; `anabranch reproduce --list` shows them"
@@ -181,13 +254,14 @@ fn check(args: &Args, papers: &[Paper]) -> Result<(), Failure> {
     Ok(())
 }
 
-fn is_selected(args: &Args, paper: &Paper, claim: &Claim) -> bool {
-    let paper_fits = args.paper.as_ref().is_none_or(|name| *name == paper.id);
-    let id_fits = args.claim.is_empty() || args.claim.iter().any(|id| id.eq_ignore_ascii_case(&claim.id));
+fn is_selected(request: &Request, paper: &Paper, claim: &Claim) -> bool {
+    let paper_fits = request.paper.as_ref().is_none_or(|name| *name == paper.id);
+    let id_fits =
+        request.claim.is_empty() || request.claim.iter().any(|id| id.eq_ignore_ascii_case(&claim.id));
     let of = |kind: &str, number: &Option<String>| {
         number.as_ref().is_none_or(|number| names(&claim.figure, kind, number))
     };
-    paper_fits && id_fits && of("Figure", &args.figure) && of("Table", &args.table)
+    paper_fits && id_fits && of("Figure", &request.figure) && of("Table", &request.table)
 }
 
 /// True if `figure`, such as `Figures 12a and 12b` or `Table 5, Figure 31`, names this figure or table.
@@ -226,19 +300,15 @@ fn listed(papers: &[Paper], selected: &dyn Fn(&Paper, &Claim) -> bool, recorded:
         .collect()
 }
 
-fn show(args: &Args, papers: &[Paper], findings: &[Finding]) -> Result<(), Failure> {
-    if args.json {
-        return output::print_json(&findings.iter().map(Row::from).collect::<Vec<_>>());
-    }
-    let text = match findings {
+/// Returns the verdicts as text, with a line for each claim if `names` or if there are few.
+pub(crate) fn text(papers: &[Paper], findings: &[Finding], names: bool) -> String {
+    match findings {
         [finding] => details(finding),
         _ => {
-            let names = args.paper.is_some() || findings.len() <= 40 || args.list;
-            let list = if names { claims(findings) + "\n" } else { String::new() };
+            let list = if names || findings.len() <= 40 { claims(findings) + "\n" } else { String::new() };
             list + &scores(papers, findings)
         }
-    };
-    output::print(&text)
+    }
 }
 
 fn colored(status: Status) -> String {
@@ -329,8 +399,8 @@ fn checks(checks: &[Checked], width: usize) -> String {
     text
 }
 
-/// Fails if a plain verdict differs from the recorded one.
-fn changed(findings: &[Finding], recorded: &[Finding]) -> Result<(), Failure> {
+/// Returns the plain verdicts that differ from the recorded ones, in words.
+fn changed(findings: &[Finding], recorded: &[Finding]) -> Option<String> {
     let plain = |finding: &Finding| {
         Status::all(finding.checks.iter().flat_map(|check| check.lines.iter().map(|line| line.status)))
     };
@@ -341,10 +411,7 @@ fn changed(findings: &[Finding], recorded: &[Finding]) -> Result<(), Failure> {
     };
     let changes: Vec<String> =
         findings.iter().filter(|finding| !finding.checks.is_empty()).filter_map(|now| change(&now)).collect();
-    match changes.is_empty() {
-        true => Ok(()),
-        false => Err(Failure::Failed(format!("verdicts have changed: {}", changes.join("; ")))),
-    }
+    (!changes.is_empty()).then(|| format!("verdicts have changed: {}", changes.join("; ")))
 }
 
 fn build() -> String {
@@ -355,14 +422,28 @@ fn build() -> String {
 }
 
 /// Returns the results in `directory` of claims that are not among `findings`, with the same seed.
-fn others(directory: &Path, seed: Option<u64>, findings: &[Finding]) -> Result<Vec<Finding>, Failure> {
+fn others(directory: &Path, seed: Option<u64>, findings: &[Finding]) -> Result<Recorded, Failure> {
     let path = directory.join("results.json");
     if !path.exists() {
-        return Ok(Vec::new());
+        return Ok(Recorded::default());
     }
-    let before = read(&path)?;
-    let is_other = |other: &Finding| before.seed == seed && findings.iter().all(|now| now.id != other.id);
-    Ok(before.findings.into_iter().filter(is_other).collect())
+    let mut before = read(&path)?;
+    let is_other = |id: &str| before.seed == seed && findings.iter().all(|now| now.id != id);
+    before.findings.retain(|other| is_other(&other.id));
+    before.figures.retain(|other| is_other(&other.claim));
+    Ok(before)
+}
+
+/// Sorts figures in the order of the papers; those that are no longer there are dropped.
+fn ordered(papers: &[Paper], mut figures: Vec<Drawn>) -> Vec<Drawn> {
+    let mut sorted = Vec::with_capacity(figures.len());
+    for figure in papers.iter().flat_map(|paper| &paper.figures) {
+        let same = |drawn: &Drawn| drawn.claim == figure.claim && drawn.panel == figure.panel;
+        if let Some(at) = figures.iter().position(same) {
+            sorted.push(figures.remove(at));
+        }
+    }
+    sorted
 }
 
 fn read(path: &Path) -> Result<Recorded, Failure> {
@@ -371,18 +452,15 @@ fn read(path: &Path) -> Result<Recorded, Failure> {
     serde_json::from_str(&text).map_err(|error| failed(&error))
 }
 
-fn write(directory: &Path, results: &Recorded) -> Result<(), Failure> {
+fn write(directory: &Path, papers: &[Paper], results: &Recorded) -> Result<(), Failure> {
     let put = |name: &str, text: String| {
         let path = directory.join(name);
         whole_file::write(&path, text)
             .map_err(|error| Failure::Failed(format!("cannot write {}: {error}", path.display())))
     };
-    let json = serde_json::to_string_pretty(results)
-        .map_err(|error| Failure::Failed(format!("cannot write JSON: {error}")))?;
-    put("results.json", json + "\n")?;
-    put("report.html", html::report(results))?;
-    output::remark(format_args!("results and report.html in {}", directory.display()));
-    Ok(())
+    let json = results.to_json().map_err(|error| Failure::Failed(format!("cannot write JSON: {error}")))?;
+    put("results.json", json)?;
+    put("report.html", html::report(papers, results))
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use crate::{interrupt, output, provenance, terminal};
 
 /// Simulates a scenario once, or replays a run of a comparison, and shows the result of each flow
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     experiment: Experiment,
     /// Replay run N (from 0) of the comparison with the same options: the same seed, phases, flows and losses
@@ -36,7 +36,7 @@ pub struct Args {
     pub show: Show,
 }
 
-pub fn run(args: &Args) -> Result<(), Failure> {
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let cancelled = interrupt::watch();
     let scenario = args.experiment.scenario()?;
     if let Some(run) = args.run.filter(|run| *run >= scenario.runs) {
@@ -75,7 +75,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.show.json { output::print_json(&output) } else { output::print(&text(&scenario, &output)) }
 }
 
-pub fn text(scenario: &Scenario, output: &Runs) -> String {
+pub(crate) fn text(scenario: &Scenario, output: &Runs) -> String {
     let mut text = String::new();
     for condition in &scenario.conditions {
         if scenario.conditions.len() > 1 {

@@ -12,7 +12,7 @@ use crate::{output, terminal};
 
 /// Shows the subflows that DMPTCP selects, and the reasons
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The paths, in order.
     #[arg(
         long = "path",
@@ -87,7 +87,7 @@ fn parse_path(text: &str) -> Result<Candidate, String> {
     Ok(path)
 }
 
-pub fn run(args: &Args) -> Result<(), Failure> {
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let output = Selection::new(&args.paths, args.mss, args.remaining)
         .map_err(|error| Failure::Usage(error.to_string()))?;
     if args.show.json { output::print_json(&output) } else { output::print(&text(args, &output)) }

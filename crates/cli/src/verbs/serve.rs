@@ -7,7 +7,7 @@ use crate::failure::Failure;
 
 /// Serves the files of a directory over HTTP, on a host in user space with a TUN device
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[cfg(all(target_os = "linux", feature = "network"))]
     #[command(flatten)]
     host: crate::online::HostArgs,
@@ -31,7 +31,7 @@ pub fn run(_: &Args) -> Result<(), Failure> {
 }
 
 #[cfg(all(target_os = "linux", feature = "network"))]
-pub use linux::run;
+pub(crate) use linux::run;
 
 #[cfg(all(target_os = "linux", feature = "network"))]
 mod linux {
@@ -51,7 +51,7 @@ mod linux {
     /// About the size of a response's header.
     const HEADER_BYTES: u64 = 256;
 
-    pub fn run(args: &Args) -> Result<(), Failure> {
+    pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         let files = Files::open(&args.directory).map_err(|_| {
             Failure::Usage(format!("`{}` is not a readable directory", args.directory.display()))
         })?;

@@ -1,8 +1,8 @@
 //! `anabranch sweep`
 
-pub mod directory;
-pub mod inline;
-pub mod text;
+pub(crate) mod directory;
+pub(crate) mod inline;
+pub(crate) mod text;
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ use directory::Directory;
 /// Compares schedulers at every point of a space of conditions
 #[derive(clap::Args)]
 #[command(long_about = LONG)]
-pub struct Args {
+pub(crate) struct Args {
     /// A plan; with --vary a scenario file, or a name of `anabranch list scenarios`
     plan: String,
     /// Varies a key of the scenario: KEY=A,B,C or KEY=FROM..TO UNIT:STEPS, with :log at the end for equal factors
@@ -74,7 +74,7 @@ interruptions and shards.
 
 The exit code is 1 if the sweep did not end.";
 
-pub fn run(args: &Args) -> Result<(), Failure> {
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let plan = plan(args)?;
     if args.points {
         return output::print(&text::points(&plan));

@@ -17,7 +17,7 @@ use crate::{output, terminal};
 /// Makes a TUN device whose addresses leave by real interfaces, one for each path, and removes it
 #[derive(clap::Args)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     verb: Verb,
 }
@@ -110,7 +110,7 @@ impl From<SetupError> for Failure {
 
 impl Args {
     /// Returns the destination of the result, for verbs that have one.
-    pub fn destination(&self) -> Option<&output::Destination> {
+    pub(crate) fn destination(&self) -> Option<&output::Destination> {
         match &self.verb {
             Verb::Show(args) => Some(&args.to),
             Verb::Setup(_) | Verb::Teardown(_) => None,
@@ -118,7 +118,7 @@ impl Args {
     }
 }
 
-pub fn run(args: &Args) -> Result<(), Failure> {
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     match &args.verb {
         Verb::Setup(args) if args.user_namespace => isolated(args),
         Verb::Setup(args) => set_up(args),

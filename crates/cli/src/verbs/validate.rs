@@ -31,7 +31,7 @@ use crate::{interrupt, output, terminal};
     sudo anabranch validate --full --results fidelity.jsonl\n    \
     sudo anabranch validate mine.toml --set 'schedulers=[\"linux\"]' --runs 5\n    \
     sudo anabranch validate --full --point 'mptcp 25M/10ms/1 + 5M' --runs 1 --pcap x.pcapng")]
-pub struct Args {
+pub(crate) struct Args {
     /// Scenario files, or names of `anabranch list scenarios`: each of their contenders under each condition
     #[arg(value_name = "SCENARIO")]
     scenarios: Vec<String>,
@@ -169,7 +169,7 @@ enum RowOutput {
     Held(Held),
 }
 
-pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let points = points(args)?;
     let recorded =
         record::read(record::RECORDED).map_err(|error| Failure::Failed(format!("fidelity.csv: {error}")))?;

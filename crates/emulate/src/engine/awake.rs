@@ -7,7 +7,7 @@ use std::io::{self, Write as _};
 /// us). A processor takes some 100 us to leave a deep sleep; a virtual one, which returns to its host when it
 /// sleeps, takes milliseconds if the host is busy.
 #[derive(Debug)]
-pub struct Awake {
+pub(super) struct Awake {
     _request: File,
 }
 
@@ -16,7 +16,7 @@ impl Awake {
     ///
     /// # Errors
     /// If this is not Linux with PM QoS, or the process is not root.
-    pub fn request() -> io::Result<Awake> {
+    pub(super) fn request() -> io::Result<Awake> {
         // The request is in effect until the file is closed.
         let mut request = OpenOptions::new().write(true).open("/dev/cpu_dma_latency")?;
         request.write_all(&0_i32.to_ne_bytes())?;

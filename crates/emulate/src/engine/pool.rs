@@ -2,7 +2,7 @@
 
 /// Buffers by number. Copies of a packet may share a buffer.
 #[derive(Debug)]
-pub struct Pool {
+pub(super) struct Pool {
     stride: usize,
     buffers: Vec<Buffer>,
     free: Vec<u32>,
@@ -17,7 +17,7 @@ struct Buffer {
 
 impl Pool {
     /// Returns a pool of `ready` buffers for packets of up to `stride` bytes; it grows if all are in use.
-    pub fn new(stride: usize, ready: usize) -> Pool {
+    pub(super) fn new(stride: usize, ready: usize) -> Pool {
         let mut pool = Pool { stride, buffers: Vec::new(), free: Vec::new() };
         for _ in 0..ready {
             pool.grow();
@@ -32,7 +32,7 @@ impl Pool {
     }
 
     /// Returns a free buffer.
-    pub fn take(&mut self) -> u32 {
+    pub(super) fn take(&mut self) -> u32 {
         if self.free.is_empty() {
             self.grow();
         }
@@ -42,28 +42,28 @@ impl Pool {
     }
 
     /// Returns the whole buffer for writing.
-    pub fn buffer(&mut self, number: u32) -> &mut [u8] {
+    pub(super) fn buffer(&mut self, number: u32) -> &mut [u8] {
         &mut self.buffers[number as usize].bytes
     }
 
     /// Sets the length of the packet in the buffer.
-    pub fn set_len(&mut self, number: u32, len: usize) {
+    pub(super) fn set_len(&mut self, number: u32, len: usize) {
         self.buffers[number as usize].len = len as u32;
     }
 
     /// Returns the packet.
-    pub fn packet(&self, number: u32) -> &[u8] {
+    pub(super) fn packet(&self, number: u32) -> &[u8] {
         let buffer = &self.buffers[number as usize];
         &buffer.bytes[..buffer.len as usize]
     }
 
     /// Adds a holder.
-    pub fn share(&mut self, number: u32) {
+    pub(super) fn share(&mut self, number: u32) {
         self.buffers[number as usize].holders += 1;
     }
 
     /// Removes a holder.
-    pub fn release(&mut self, number: u32) {
+    pub(super) fn release(&mut self, number: u32) {
         let buffer = &mut self.buffers[number as usize];
         buffer.holders -= 1;
         if buffer.holders == 0 {
@@ -73,7 +73,7 @@ impl Pool {
 
     /// Returns a buffer with the packet that has no other holder, for modification: the number may be a new
     /// one.
-    pub fn own(&mut self, number: u32) -> u32 {
+    pub(super) fn own(&mut self, number: u32) -> u32 {
         if self.buffers[number as usize].holders == 1 {
             return number;
         }

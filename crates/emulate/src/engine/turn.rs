@@ -39,7 +39,7 @@ struct Ticket {
 
 /// The state of the thread, without the ports.
 #[derive(Debug)]
-pub struct State {
+pub(super) struct State {
     clock: Clock,
     spin: Duration,
     links: Vec<Link<Ticket>>,
@@ -66,7 +66,11 @@ enum Read {
 }
 
 impl State {
-    pub fn new(wiring: &Wiring, options: &EngineOptions, tap: Option<Tap>) -> Result<State, WiringError> {
+    pub(super) fn new(
+        wiring: &Wiring,
+        options: &EngineOptions,
+        tap: Option<Tap>,
+    ) -> Result<State, WiringError> {
         wiring.check()?;
         let mut links = Vec::with_capacity(wiring.links.len());
         for (name, config) in &wiring.links {
@@ -95,7 +99,7 @@ impl State {
     }
 
     /// Moves packets until `stop` is signalled; returns the time it ran.
-    pub fn run(&mut self, ports: &[Port], stop: &Stop) -> io::Result<Duration> {
+    pub(super) fn run(&mut self, ports: &[Port], stop: &Stop) -> io::Result<Duration> {
         let timer =
             timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
         let mut wait = vec![PollFd::new(&timer, PollFlags::IN), PollFd::new(&stop.event, PollFlags::IN)];
@@ -300,12 +304,12 @@ impl State {
     }
 
     /// Returns the capture, if there is one, and stops capturing.
-    pub fn take_tap(&mut self) -> Option<Tap> {
+    pub(super) fn take_tap(&mut self) -> Option<Tap> {
         self.tap.take()
     }
 
     /// Returns the report.
-    pub fn report(mut self, elapsed: Duration, realtime: bool, awake: bool) -> EngineReport {
+    pub(super) fn report(mut self, elapsed: Duration, realtime: bool, awake: bool) -> EngineReport {
         let now = self.now;
         let links = self.links.iter_mut().zip(self.names).zip(self.found).map(|((link, name), found)| {
             link.advance(now);

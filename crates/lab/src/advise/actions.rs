@@ -1,50 +1,67 @@
-//! What to do: the commands and settings that put advice into effect.
+//! The commands and settings that put advice into effect.
 
-use super::search::Setting;
+use super::search::{Found, KERNEL, Setting};
 use super::{Answer, Candidate};
 
+/// Returns what to do. `kernel` is the best of the candidates that a stock kernel can be and that pay.
 pub(super) fn actions(
     setting: &Setting<'_>,
     answer: Answer,
     best: &Candidate,
-    kernel_pays: bool,
-    start: usize,
+    kernel: Option<&Candidate>,
+    found: &Found,
     single_path: Option<&str>,
 ) -> Vec<String> {
     let single = single_path.unwrap_or("the best path");
+    let single_congestion = found.single_congestion.as_deref().map(sysctl);
     match answer {
         Answer::Pays => {}
         Answer::Equal | Answer::Costs => {
-            return vec![format!("Use TCP on {single}: route the flow over that interface.")];
+            let route = format!("Use TCP on {single}: route the flow over that interface.");
+            return [Some(route), single_congestion].into_iter().flatten().collect();
         }
         Answer::Undecided => {
-            return vec![format!(
-                "Stay with TCP on {single} for now, or raise --runs until the interval excludes 0."
-            )];
+            let stay = format!(
+                "Stay with TCP on {single}: the difference is smaller than these runs can tell. `--runs` above {} may.",
+                setting.scenario.runs
+            );
+            return [Some(stay), single_congestion].into_iter().flatten().collect();
         }
         Answer::Incomplete => {
             return vec!["Raise `deadline`, so that all flows finish.".to_owned()];
         }
     }
     let others = setting.condition().experiment.paths().len() - 1;
-    let start = setting.path_name(start);
+    let start = setting.path_name(found.start);
     let mut all = Vec::new();
-    if best.name != "linux" {
+    if kernel.is_none_or(|kernel| kernel.name != best.name) {
         let congestion = best.congestion.as_ref().map_or(String::new(), |name| format!(" --cc {name}"));
         all.push(format!(
             "For {}: send with `anabranch serve --scheduler {}{congestion} ...`, and let connections start on {start}.",
             best.name, best.scheduler
         ));
     }
-    if kernel_pays {
-        let lead = if best.name == "linux" { "" } else { "Row `linux` needs no more than a stock kernel. " };
+    if let Some(kernel) = kernel {
+        let lead = match kernel.name == best.name {
+            true => String::new(),
+            false => format!("Row `{}` needs no more than a stock kernel. ", kernel.name),
+        };
+        all.push(format!("{lead}On both hosts (Linux 5.19 or newer): `sysctl -w net.mptcp.enabled=1`."));
+        all.extend(kernel.congestion.as_deref().map(sysctl));
         all.extend([
-            format!("{lead}On both hosts (Linux 5.19 or newer): `sysctl -w net.mptcp.enabled=1`."),
             format!("On the client: `ip mptcp limits set subflow {others} add_addr_accepted {others}`."),
             "On the client, for each other path: `ip mptcp endpoint add ADDRESS dev INTERFACE subflow`."
                 .to_owned(),
             format!("Route the first subflow over {start}, and run the program with `mptcpize run PROGRAM`."),
         ]);
+    } else if best.scheduler != KERNEL {
+        all.push(format!("A stock kernel does not gain here: for it, stay with TCP on {single}."));
+        all.extend(single_congestion);
     }
     all
+}
+
+/// Returns the command that makes a congestion control that of new connections.
+fn sysctl(congestion: &str) -> String {
+    format!("On the sender: `sysctl -w net.ipv4.tcp_congestion_control={congestion}`.")
 }

@@ -14,6 +14,7 @@ use core::sync::atomic::AtomicBool;
 use serde::Serialize;
 
 use crate::compare::Comparison;
+use crate::explain::{Excess, Largest};
 use crate::report::Difference;
 use crate::run::RunError;
 use crate::scenario::Document;
@@ -84,6 +85,26 @@ pub struct Candidate {
     pub congestion: Option<String>,
 }
 
+impl Candidate {
+    /// True if a stock Linux kernel can send in this way: it has one scheduler, and no coupled congestion control.
+    fn for_kernel(&self) -> bool {
+        self.scheduler == search::KERNEL && self.congestion.as_deref().is_none_or(|name| name == "bbr")
+    }
+}
+
+/// Why a way to send takes the time that it takes, from [`crate::explain`], in the first runs of the judgement.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Reason {
+    /// The name of the row of the judgement.
+    pub scheduler: String,
+    /// The largest cause of its time.
+    pub largest: Option<Largest>,
+    /// The cause on which it spends more than the fastest row; none for that one and for bulk.
+    pub excess: Option<Excess>,
+    /// Both in words.
+    pub sentence: String,
+}
+
 /// The advice.
 #[derive(Clone, Debug, Serialize)]
 pub struct Advice {
@@ -95,6 +116,8 @@ pub struct Advice {
     pub start: String,
     /// The best single path, that of `tcp`.
     pub single_path: Option<String>,
+    /// The congestion control of `tcp`, the better one for that path; none for that of the scenario.
+    pub single_congestion: Option<String>,
     /// The difference of the best candidate from TCP on that path, in percent: completion time, for bulk goodput.
     pub difference_pct: Option<Difference>,
     /// Whether the traffic is measured by its goodput.
@@ -105,7 +128,9 @@ pub struct Advice {
     pub candidates: Vec<Candidate>,
     /// The judgement: TCP and the candidates, in runs that chose none of them.
     pub judgement: Comparison,
-    /// How far each quantity may change before the answer does; empty if they were not measured.
+    /// A reason for TCP and each candidate.
+    pub reasons: Vec<Reason>,
+    /// How far each quantity may change before the answer does; empty if they were not measured, or no answer is clear enough.
     pub margins: Vec<Margin>,
     /// Commands and settings that put the advice into effect.
     pub actions: Vec<String>,
@@ -126,8 +151,11 @@ pub fn advise(document: &Document, options: &Options<'_>) -> Result<Advice, Advi
     let single_path =
         judgement.rows.iter().find(|row| row.scheduler == "tcp").and_then(|row| row.path.as_ref());
     let single_path = single_path.map(|name| search::spoken(name));
-    let kernel = candidates.iter().find(|candidate| candidate.name == "linux");
-    let kernel_pays = kernel.is_some_and(|kernel| setting.answer(&judgement, kernel) == Answer::Pays);
+    // The candidates are in their order, the best first.
+    let kernel = candidates
+        .iter()
+        .find(|candidate| candidate.for_kernel() && setting.answer(&judgement, candidate) == Answer::Pays);
+    let reasons = setting.reasons(&found, &judgement, &candidates)?;
     let margins = match options.margins {
         true => margins::margins(&setting, &found, &best, answer)?,
         false => Vec::new(),
@@ -135,14 +163,16 @@ pub fn advise(document: &Document, options: &Options<'_>) -> Result<Advice, Advi
     Ok(Advice {
         answer,
         start: setting.path_name(found.start),
-        actions: actions::actions(&setting, answer, &best, kernel_pays, found.start, single_path.as_deref()),
+        actions: actions::actions(&setting, answer, &best, kernel, &found, single_path.as_deref()),
         single_path,
+        single_congestion: found.single_congestion.clone(),
         difference_pct,
         bulk: setting.bulk,
         screened: found.screened,
         best,
         candidates,
         judgement,
+        reasons,
         margins,
     })
 }

@@ -1,18 +1,22 @@
-//! The search for the best way to send: screening, and the judgement of a few candidates in other runs.
+//! The search for the best way to send: screening, the judgement of a few candidates in other runs, and the reasons.
 
-use core::fmt::Write as _;
-
-use super::{AdviceError, Answer, Candidate, Options};
+use super::{AdviceError, Answer, Candidate, Options, Reason};
 use crate::compare::{self, Comparison};
+use crate::explain::{self, Explicable, Question, explain};
 use crate::report::difference::Reading;
 use crate::report::{self, Row};
-use crate::scenario::{Condition, Document, InitialChoice, Scenario};
+use crate::scenario::{Condition, Document, InitialChoice, Scenario, Transport};
 use crate::source::{ScenarioError, did_you_mean};
 
+/// The scheduler of the Linux kernel.
+pub(super) const KERNEL: &str = "linux";
 /// The schedulers that are screened: those that can be had, and those that the literature found best.
-const SCHEDULERS: [&str; 7] = ["linux", "min_rtt", "dmptcp", "blest", "ecf", "stms_a", "redundant"];
+const SCHEDULERS: [&str; 7] = [KERNEL, "min_rtt", "dmptcp", "blest", "ecf", "stms_a", "redundant"];
 /// The congestion controls that are screened with the best scheduler, beside that of the scenario.
 const CONGESTION: [&str; 4] = ["lia", "olia", "balia", "bbr"];
+/// The congestion control that is screened for TCP on a single path, beside that of the scenario. A coupled one has nothing
+/// to couple there.
+const SINGLE_PATH_CONGESTION: &str = "bbr";
 /// Runs of each candidate in screening.
 const SCREENING_RUNS: u32 = 10;
 /// Candidates that are judged.
@@ -22,6 +26,11 @@ const MOST_STARTS: usize = 4;
 /// Screening and judgement have seeds of their own, so that neither has the runs of `compare`.
 const SCREENING_SEED: u64 = 0x5c2e_e017;
 const JUDGEMENT_SEED: u64 = 0x1d6e_0b41;
+/// The second judgement, if the first one cannot tell, has this multiple of its runs.
+const SECOND_JUDGEMENT: u32 = 4;
+const SECOND_JUDGEMENT_SEED: u64 = 0x6b1f_52a9;
+/// The runs of the judgement that are explained.
+const EXPLAINED_RUNS: u32 = 10;
 
 /// The setting for which advice is sought.
 pub(super) struct Setting<'a> {
@@ -42,10 +51,50 @@ pub(super) struct Found {
     pub candidates: Vec<Candidate>,
     /// The number of combinations.
     pub screened: usize,
+    /// The congestion control of TCP on a single path; none for that of the scenario.
+    pub single_congestion: Option<String>,
+}
+
+/// A comparison to make.
+pub(super) struct Plan<'p> {
+    pub candidates: &'p [Candidate],
+    /// The position of the first path.
+    pub start: usize,
+    pub runs: u32,
+    pub seed: u64,
+    /// The congestion control of TCP on a single path; none for that of the scenario.
+    pub single_congestion: Option<&'p str>,
+}
+
+impl<'p> Plan<'p> {
+    fn screening(candidates: &'p [Candidate], start: usize, single_congestion: Option<&'p str>) -> Plan<'p> {
+        Plan { candidates, start, runs: SCREENING_RUNS, seed: SCREENING_SEED, single_congestion }
+    }
+}
+
+impl Found {
+    /// Returns a comparison of candidates on the found first path with the found TCP.
+    pub(super) fn plan<'p>(&'p self, candidates: &'p [Candidate], runs: u32, seed: u64) -> Plan<'p> {
+        let single_congestion = self.single_congestion.as_deref();
+        Plan { candidates, start: self.start, runs, seed, single_congestion }
+    }
+}
+
+/// Returns the candidate with the congestion control of the scenario.
+fn plain(scheduler: &&str) -> Candidate {
+    Candidate { name: (*scheduler).to_owned(), scheduler: (*scheduler).to_owned(), congestion: None }
+}
+
+fn with(scheduler: &str, congestion: &str) -> Candidate {
+    Candidate {
+        name: format!("{scheduler} with {congestion}"),
+        scheduler: scheduler.to_owned(),
+        congestion: Some(congestion.to_owned()),
+    }
 }
 
 impl<'a> Setting<'a> {
-    pub fn new(document: &Document, options: &'a Options<'a>) -> Result<Setting<'a>, AdviceError> {
+    pub(super) fn new(document: &Document, options: &'a Options<'a>) -> Result<Setting<'a>, AdviceError> {
         let scenario = document.scenario()?;
         let names: Vec<&str> = scenario.conditions.iter().map(|condition| condition.name.as_str()).collect();
         let position = match options.condition {
@@ -80,72 +129,60 @@ impl<'a> Setting<'a> {
     }
 
     /// The condition without changes.
-    pub fn condition(&self) -> &Condition {
+    pub(super) fn condition(&self) -> &Condition {
         &self.scenario.conditions[self.position]
     }
 
     /// The name of a path in a sentence: `wifi`, or `path 1` where a name is a number.
-    pub fn path_name(&self, path: usize) -> String {
+    pub(super) fn path_name(&self, path: usize) -> String {
         self.condition().experiment.paths().get(path).map(|path| spoken(&path.name)).unwrap_or_default()
     }
 
     /// Reports that a step begins.
-    pub fn begin(&self, step: &str) {
+    pub(super) fn begin(&self, step: &str) {
         (self.options.progress)(step);
     }
 
-    /// Compares TCP on the best single path with `candidates` that start on path `start`, after `changes`.
-    pub fn compare(
-        &self,
-        candidates: &[Candidate],
-        start: usize,
-        runs: u32,
-        seed: u64,
-        changes: &[String],
-    ) -> Result<Comparison, AdviceError> {
+    /// Compares the contenders of `plan`, after `changes`.
+    pub(super) fn compare(&self, plan: &Plan<'_>, changes: &[String]) -> Result<Comparison, AdviceError> {
+        Ok(compare::compare(&self.planned(plan, changes)?, &self.runs())?)
+    }
+
+    /// Returns the options of all runs.
+    fn runs(&self) -> compare::Options<'a> {
+        compare::Options::new(self.options.jobs, self.options.cancelled, &|_, _| {})
+    }
+
+    /// Returns the scenario of a comparison of TCP on the best single path with candidates, after `changes`.
+    fn planned(&self, plan: &Plan<'_>, changes: &[String]) -> Result<Scenario, AdviceError> {
         let mut document = self.document.clone();
-        let mut schedulers = String::from("schedulers = [\"tcp\"");
-        for candidate in candidates {
-            let _ = write!(
-                schedulers,
-                ", {{ scheduler = \"{}\", name = \"{}\"",
-                candidate.scheduler, candidate.name
-            );
-            if let Some(congestion) = &candidate.congestion {
-                let _ = write!(schedulers, ", congestion = \"{congestion}\"");
-            }
-            schedulers.push_str(" }");
-        }
-        schedulers.push(']');
-        document.set_from("advise", &schedulers)?;
+        let one = |name: &str, scheduler: &str, congestion: Option<&str>| {
+            let congestion = congestion.map_or(String::new(), |name| format!(", congestion = \"{name}\""));
+            format!("{{ scheduler = \"{scheduler}\", name = \"{name}\"{congestion} }}")
+        };
+        let mut contenders = vec![one("tcp", "tcp", plan.single_congestion)];
+        contenders.extend(
+            plan.candidates
+                .iter()
+                .map(|candidate| one(&candidate.name, &candidate.scheduler, candidate.congestion.as_deref())),
+        );
+        document.set_from("advise", &format!("schedulers = [{}]", contenders.join(", ")))?;
         for change in changes {
             document.set_from("advise", change)?;
         }
         document.set_option("advise", "reference", "tcp");
-        document.set_option("advise", "initial", &(start + 1).to_string());
-        document.set_option("advise", "runs", &runs.to_string());
+        document.set_option("advise", "initial", &(plan.start + 1).to_string());
+        document.set_option("advise", "runs", &plan.runs.to_string());
         let mut scenario = document.scenario()?;
-        scenario.seed = self.scenario.seed ^ seed;
+        scenario.seed = self.scenario.seed ^ plan.seed;
         scenario.other_starts = false;
         let condition = scenario.conditions.swap_remove(self.position);
         scenario.conditions = vec![Condition { name: String::new(), ..condition }];
-        let options = compare::Options {
-            jobs: self.options.jobs,
-            cancelled: self.options.cancelled,
-            progress: &|_, _| {},
-            captures: None,
-            every_path: false,
-        };
-        Ok(compare::compare(&scenario, &options)?)
+        Ok(scenario)
     }
 
     /// Screens schedulers on every promising first path, and then congestion controls with the best one.
-    pub fn screen(&self) -> Result<Found, AdviceError> {
-        let plain = |scheduler: &&str| Candidate {
-            name: (*scheduler).to_owned(),
-            scheduler: (*scheduler).to_owned(),
-            congestion: None,
-        };
+    pub(super) fn screen(&self) -> Result<Found, AdviceError> {
         let schedulers: Vec<Candidate> = SCHEDULERS.iter().map(plain).collect();
         let mut screened = 0;
         // By first path, the values of the candidates.
@@ -156,7 +193,7 @@ impl<'a> Setting<'a> {
                 schedulers.len(),
                 self.path_name(start)
             ));
-            let comparison = self.compare(&schedulers, start, SCREENING_RUNS, SCREENING_SEED, &[])?;
+            let comparison = self.compare(&Plan::screening(&schedulers, start, None), &[])?;
             for candidate in &schedulers {
                 screened += 1;
                 tried.push((self.value(&comparison, candidate), start, candidate.clone()));
@@ -164,16 +201,14 @@ impl<'a> Setting<'a> {
         }
         tried.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (_, start, best) = tried[0].clone();
-        let with = |congestion: &&str| Candidate {
-            name: format!("{} with {congestion}", best.scheduler),
-            scheduler: best.scheduler.clone(),
-            congestion: Some((*congestion).to_owned()),
-        };
         let own = self.condition().base.congestion.name();
-        let controls: Vec<Candidate> =
-            CONGESTION.iter().filter(|congestion| **congestion != own).map(with).collect();
+        let controls: Vec<Candidate> = CONGESTION
+            .iter()
+            .filter(|congestion| **congestion != own)
+            .map(|congestion| with(&best.scheduler, congestion))
+            .collect();
         self.begin(&format!("screening {} congestion controls with {}", controls.len(), best.scheduler));
-        let comparison = self.compare(&controls, start, SCREENING_RUNS, SCREENING_SEED, &[])?;
+        let comparison = self.compare(&Plan::screening(&controls, start, None), &[])?;
         let mut here: Vec<(f64, Candidate)> = tried
             .into_iter()
             .filter(|(_, path, _)| *path == start)
@@ -186,11 +221,40 @@ impl<'a> Setting<'a> {
         here.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut candidates: Vec<Candidate> =
             here.iter().take(JUDGED).map(|(_, candidate)| candidate.clone()).collect();
-        // The kernel's own scheduler is what most readers can have at once.
-        if !candidates.iter().any(|candidate| candidate.name == "linux") {
-            candidates.push(plain(&"linux"));
+        // The kernel's own scheduler is what most readers can have at once, with any congestion control of TCP.
+        let mut kernel = vec![plain(&KERNEL)];
+        if here[0].1.congestion.as_deref() == Some(SINGLE_PATH_CONGESTION) {
+            kernel.push(with(KERNEL, SINGLE_PATH_CONGESTION));
         }
-        Ok(Found { start, candidates, screened })
+        for candidate in kernel {
+            if !candidates.iter().any(|other| other.name == candidate.name) {
+                candidates.push(candidate);
+            }
+        }
+        let single_congestion = self.single_congestion(&comparison, start)?;
+        Ok(Found { start, candidates, screened, single_congestion })
+    }
+
+    /// Returns the congestion control with which TCP on a single path is better than in `comparison`, which has that of the
+    /// scenario, by more than the least difference that counts.
+    fn single_congestion(
+        &self,
+        comparison: &Comparison,
+        start: usize,
+    ) -> Result<Option<String>, AdviceError> {
+        if self.condition().base.congestion.name() == SINGLE_PATH_CONGESTION {
+            return Ok(None);
+        }
+        self.begin(&format!("screening TCP with {SINGLE_PATH_CONGESTION} on a single path"));
+        let other = self.compare(&Plan::screening(&[], start, Some(SINGLE_PATH_CONGESTION)), &[])?;
+        let own = |comparison: &Comparison| {
+            let row = comparison.rows.iter().find(|row| row.scheduler == "tcp");
+            row.map_or(f64::INFINITY, |row| value(row, self.bulk))
+        };
+        let (before, after) = (own(comparison), own(&other));
+        // Values of bulk are negative.
+        let least = before - self.scenario.min_effect * before.abs();
+        Ok((after < least).then(|| SINGLE_PATH_CONGESTION.to_owned()))
     }
 
     /// The paths on which a connection may start, those that are best by what a host can know beforehand.
@@ -215,18 +279,58 @@ impl<'a> Setting<'a> {
         value(row, self.bulk)
     }
 
-    /// Judges the candidates; returns them with the best first.
-    pub fn judge(&self, found: &Found) -> Result<(Comparison, Vec<Candidate>), AdviceError> {
-        let runs = self.scenario.runs.max(SCREENING_RUNS);
+    /// Judges the candidates; returns them with the best first. Runs that cannot tell are followed by more.
+    pub(super) fn judge(&self, found: &Found) -> Result<(Comparison, Vec<Candidate>), AdviceError> {
+        let first = self.scenario.runs.max(SCREENING_RUNS);
+        let judged = self.judge_in(found, first, JUDGEMENT_SEED)?;
+        if self.answer(&judged.0, &judged.1[0]) != Answer::Undecided {
+            return Ok(judged);
+        }
+        self.judge_in(found, first.saturating_mul(SECOND_JUDGEMENT), SECOND_JUDGEMENT_SEED)
+    }
+
+    fn judge_in(
+        &self,
+        found: &Found,
+        runs: u32,
+        seed: u64,
+    ) -> Result<(Comparison, Vec<Candidate>), AdviceError> {
         self.begin(&format!("judging {} candidates in {runs} other runs", found.candidates.len()));
-        let comparison = self.compare(&found.candidates, found.start, runs, JUDGEMENT_SEED, &[])?;
+        let comparison = self.compare(&found.plan(&found.candidates, runs, seed), &[])?;
         let mut candidates = found.candidates.clone();
         candidates.sort_by(|a, b| self.value(&comparison, a).total_cmp(&self.value(&comparison, b)));
         Ok((comparison, candidates))
     }
 
+    /// Returns where the time of the flows went for TCP and each candidate, in the first runs of the judgement.
+    pub(super) fn reasons(
+        &self,
+        found: &Found,
+        judgement: &Comparison,
+        candidates: &[Candidate],
+    ) -> Result<Vec<Reason>, AdviceError> {
+        self.begin(&format!("explaining {} ways to send", candidates.len() + 1));
+        let runs = judgement.runs.min(EXPLAINED_RUNS);
+        let mut scenario =
+            self.planned(&found.plan(candidates, runs, judgement.seed ^ self.scenario.seed), &[])?;
+        // The path that the judgement has chosen.
+        let tcp = judgement.rows.iter().find(|row| row.scheduler == "tcp").and_then(|row| row.path.as_ref());
+        let paths = self.condition().experiment.paths();
+        if let Some(path) = paths.iter().position(|path| Some(&path.name) == tcp) {
+            scenario.contenders[0].transport = Transport::Tcp { path: Some(path) };
+        }
+        let explanation = explain(Explicable::new(&scenario)?, Question::default(), &self.runs())?;
+        let reason = |row: explain::Row| Reason {
+            scheduler: row.scheduler,
+            largest: row.largest,
+            excess: row.excess,
+            sentence: row.sentence,
+        };
+        Ok(explanation.rows.into_iter().map(reason).collect())
+    }
+
     /// Whether `best` is better than TCP on the best single path.
-    pub fn answer(&self, judgement: &Comparison, best: &Candidate) -> Answer {
+    pub(super) fn answer(&self, judgement: &Comparison, best: &Candidate) -> Answer {
         if !judgement.is_complete() {
             return Answer::Incomplete;
         }

@@ -181,7 +181,7 @@ impl<W: Write> Capture<W> {
 
 impl<W: Write> Recorder for Capture<W> {
     const WANTS: Wants =
-        Wants { stack: StackEvents::SENT.and(StackEvents::DECISION), packets: true, flows: false };
+        Wants { stack: StackEvents::SENT.and(StackEvents::DECISION), packets: true, ..Wants::NONE };
 
     fn on_trace(&mut self, trace: &Trace<'_>) {
         let now = trace.time;

@@ -25,7 +25,7 @@ pub(crate) struct Account {
 
 impl Account {
     /// Returns the account of the flow with the position `flow` of the run; none if no byte was delivered.
-    pub fn new(stories: &mut Stories, flow: usize, direction: Direction) -> Option<Account> {
+    pub(super) fn new(stories: &mut Stories, flow: usize, direction: Direction) -> Option<Account> {
         let FlowStory { streams: [client, server], progress } = stories.0.get_mut(flow)?;
         let (data, request) = match direction {
             Direction::Upload => (client.as_mut()?, None),
@@ -60,7 +60,7 @@ impl Account {
     }
 
     /// Returns the sums of the parts.
-    pub fn parts(&self) -> Parts {
+    pub(super) fn parts(&self) -> Parts {
         super::chain::sums(&self.charges)
     }
 }

@@ -17,16 +17,13 @@ mod story_tests;
 #[cfg(test)]
 mod tests;
 
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::Mutex;
-
 use serde::Serialize;
 
 use self::account::Account;
 use self::changes::Candidate;
 use self::row::Tally;
 use crate::baseline::Race;
-use crate::compare::{self, Cost, Job, Purpose};
+use crate::compare::{self, Cost, Job, Options, Purpose};
 use crate::report::measured::of_flows;
 use crate::report::{difference, is_bulk, is_complete};
 use crate::run::{Class, FlowResult, Prepared, RunError, RunResult};
@@ -41,18 +38,34 @@ use record::Notes;
 /// The version of the keys of `anabranch explain --json`.
 pub const SCHEMA: u32 = 1;
 
-/// How flows are explained.
-pub struct Options<'a> {
-    /// The number of threads; 0 is one for each core. The result does not depend on it.
-    pub jobs: usize,
-    /// Set to stop the work.
-    pub cancelled: &'a AtomicBool,
-    /// Called after each run with the number of completed runs and the total known so far.
-    pub progress: &'a (dyn Fn(usize, usize) + Sync),
+/// What is explained.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Question {
     /// The flow of each run that is explained, from 1; none: all of them.
     pub flow: Option<usize>,
     /// True if changes are run.
     pub changes: bool,
+}
+
+/// A scenario that can be explained: its traffic has one class.
+#[derive(Clone, Copy, Debug)]
+pub struct Explicable<'a>(&'a Scenario);
+
+impl<'a> Explicable<'a> {
+    /// Returns the scenario, if it can be explained.
+    ///
+    /// # Errors
+    /// If its traffic consists of classes.
+    pub fn new(scenario: &'a Scenario) -> Result<Explicable<'a>, ScenarioError> {
+        for condition in &scenario.conditions {
+            if let Err(text) = condition.experiment.has_one_class() {
+                let mut error = ScenarioError::new(format!("this scenario cannot be explained: {text}"));
+                error.help = Some("`anabranch compare` has a table for each class".to_owned());
+                return Err(error);
+            }
+        }
+        Ok(Explicable(scenario))
+    }
 }
 
 /// The explanation of a scenario. Serialised, it is the object that `explain --json` prints.
@@ -88,36 +101,23 @@ struct Runs {
     tally: Tally,
 }
 
-/// Checks that a scenario can be explained.
-///
-/// # Errors
-/// If its traffic consists of classes.
-pub fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
-    for condition in &scenario.conditions {
-        if let Err(text) = condition.experiment.has_one_class() {
-            let mut error = ScenarioError::new(format!("this scenario cannot be explained: {text}"));
-            error.help = Some("`anabranch compare` has a table for each class".to_owned());
-            return Err(error);
-        }
-    }
-    Ok(())
-}
-
-/// Explains the flows of every contender in every condition.
+/// Explains the flows of every contender in every condition. Captures and rows of other paths do not apply.
 ///
 /// # Errors
 /// If a run cannot be made, or it was cancelled.
-///
-/// # Panics
-/// If the traffic of a condition consists of classes ([`check`]).
-pub fn explain(scenario: &Scenario, options: &Options<'_>) -> Result<Explanation, RunError> {
-    assert!(check(scenario).is_ok(), "the traffic consists of classes");
-    let (prepared, races) = compare::choose_paths(scenario, &plain(options, &|_, _| {}))?;
-    let all = noted_runs(scenario, &prepared, &races, options)?;
+pub fn explain(
+    scenario: Explicable<'_>,
+    question: Question,
+    options: &Options<'_>,
+) -> Result<Explanation, RunError> {
+    let Explicable(scenario) = scenario;
+    let quiet = Options::new(options.jobs, options.cancelled, &|_, _| {});
+    let (prepared, races) = compare::choose_paths(scenario, &quiet)?;
+    let all = noted_runs(scenario, &prepared, &races, question, options)?;
     let plan = |runs: &Runs| {
         let Runs { condition, contender, path, tally, .. } = runs;
         let fastest = fastest(scenario, &all, *condition).map(|fastest| fastest.1);
-        match options.changes {
+        match question.changes {
             true => changes::candidates(scenario, *condition, *contender, *path, tally, fastest),
             false => Vec::new(),
         }
@@ -132,7 +132,7 @@ pub fn explain(scenario: &Scenario, options: &Options<'_>) -> Result<Explanation
         let begun = done;
         done += planned.len() * per_candidate;
         let progress = |now: usize| (options.progress)(begun + now, total);
-        let changes = effects(scenario, runs, planned, beside, options, &progress)?;
+        let changes = effects(scenario, runs, planned, beside, question.flow, &progress, options)?;
         let Runs { condition, contender, path, tally, .. } = runs;
         let fastest = fastest(scenario, &all, *condition);
         rows.push(Row::new(scenario, *condition, *contender, *path, tally, fastest, changes));
@@ -145,7 +145,7 @@ pub fn explain(scenario: &Scenario, options: &Options<'_>) -> Result<Explanation
         scenario_hash: scenario.hash(),
         seed: scenario.seed,
         runs: scenario.runs,
-        flow: options.flow,
+        flow: question.flow,
         rows,
     })
 }
@@ -160,23 +160,18 @@ fn fastest<'a>(scenario: &Scenario, all: &'a [Runs], condition: usize) -> Option
     Some((fastest.contender, &fastest.tally))
 }
 
-/// Returns the options for runs without records.
-fn plain<'a>(options: &Options<'a>, progress: &'a (dyn Fn(usize, usize) + Sync)) -> compare::Options<'a> {
-    let Options { jobs, cancelled, .. } = *options;
-    compare::Options { jobs, cancelled, progress, captures: None, every_path: false }
-}
-
 /// Runs the changes against the cause of a contender's time, and measures their effects.
 fn effects(
     scenario: &Scenario,
     runs: &Runs,
     planned: Vec<Candidate>,
     beside: Option<usize>,
-    options: &Options<'_>,
+    flow: Option<usize>,
     progress: &(dyn Fn(usize) + Sync),
+    options: &Options<'_>,
 ) -> Result<Vec<Change>, RunError> {
     let bulk = is_bulk(&scenario.conditions[runs.condition]);
-    let before = chosen(&runs.results, options.flow);
+    let before = chosen(&runs.results, flow);
     let (mut series, mut found) = (Vec::new(), Vec::new());
     for (place, candidate) in planned.into_iter().enumerate() {
         let mut prepared = compare::prepare(&candidate.scenario, Prepared::for_comparison)?;
@@ -185,10 +180,9 @@ fn effects(
         let job = |run| Job { condition: 0, contender: 0, run, path, purpose: Purpose::Compare };
         let jobs: Vec<Job> = (0..scenario.runs).map(job).collect();
         let update = |now, _| progress(place * jobs.len() + now);
-        let inner = Options { ..*options };
-        let plain = plain(&inner, &update);
+        let plain = Options::new(options.jobs, options.cancelled, &update);
         let results = compare::simulate(&prepared, &jobs, &plain, &mut Cost::default(), &mut |_, _| Ok(()))?;
-        let after = chosen(&results, options.flow);
+        let after = chosen(&results, flow);
         series.push(difference::pairs(&of_flows(&after, bulk), &of_flows(&before, bulk)));
         let flows = after.iter().flatten();
         let times: Vec<f64> = flows.clone().map(|flow| flow.time.as_secs_f64()).collect();
@@ -218,6 +212,7 @@ fn noted_runs(
     scenario: &Scenario,
     prepared: &[Prepared<'_>],
     races: &[Vec<Option<Race>>],
+    question: Question,
     options: &Options<'_>,
 ) -> Result<Vec<Runs>, RunError> {
     let mut all: Vec<Runs> = Vec::new();
@@ -248,7 +243,7 @@ fn noted_runs(
         let mut stories = notes.into_stories();
         let mut tally = Tally::new(experiment.paths().len());
         for (at, flow) in result.flows.iter().enumerate() {
-            if flow.class == Class::Contender && options.flow.is_none_or(|flow| at + 1 == flow) {
+            if flow.class == Class::Contender && question.flow.is_none_or(|flow| at + 1 == flow) {
                 let account = Account::new(&mut stories, at, experiment.traffic.direction);
                 tally.add(experiment, flow, is_complete(flow, is_bulk(condition)), account);
             }
@@ -256,55 +251,11 @@ fn noted_runs(
         result.forget_details();
         Ok((result, tally))
     };
-    let results = in_parallel(&jobs, options, one)?;
+    let results = compare::in_parallel(&one, &jobs, options, &mut |_, _| Ok(()))?;
     for (place, (result, tally)) in results.into_iter().enumerate() {
         let runs = &mut all[place / scenario.runs as usize];
         runs.results.push(result);
         runs.tally += tally;
     }
     Ok(all)
-}
-
-/// Does `work` for every job on several threads; the results are in their order.
-fn in_parallel<T: Send>(
-    jobs: &[Job],
-    options: &Options<'_>,
-    work: impl Fn(&Job) -> Result<T, RunError> + Sync,
-) -> Result<Vec<T>, RunError> {
-    let threads = match options.jobs {
-        0 => std::thread::available_parallelism().map_or(1, usize::from),
-        n => n,
-    };
-    let (next, done, failed) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
-    let results = Mutex::new(Vec::from_iter(jobs.iter().map(|_| None)));
-    let serve = || {
-        while !failed.load(Ordering::Relaxed) && !options.cancelled.load(Ordering::Relaxed) {
-            let place = next.fetch_add(1, Ordering::Relaxed);
-            let Some(job) = jobs.get(place) else { return };
-            let result = work(job);
-            if result.is_err() {
-                failed.store(true, Ordering::Relaxed);
-            }
-            if let Ok(mut results) = results.lock() {
-                results[place] = Some(result);
-            }
-            (options.progress)(done.fetch_add(1, Ordering::Relaxed) + 1, jobs.len());
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 1..threads.min(jobs.len()) {
-            scope.spawn(serve);
-        }
-        serve();
-    });
-    let results = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let mut all = Vec::with_capacity(jobs.len());
-    let mut missing = false;
-    for result in results {
-        match result {
-            Some(result) => all.push(result?),
-            None => missing = true,
-        }
-    }
-    if missing { Err(RunError::Cancelled) } else { Ok(all) }
 }

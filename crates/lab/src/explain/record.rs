@@ -17,7 +17,7 @@ use super::story::{Hop, Service, Steps, Story, Transmission};
 /// The end of a flow that sends a stream: its request, or its data.
 type Sender = (FlowId, End);
 
-/// Identifies the copies of a packet on its way. Several with the same key are told apart by their order.
+/// Identifies a packet between its sending and its first link.
 type Key = (Address, Address, u32, u32);
 
 fn key(segment: &Segment) -> Key {
@@ -31,13 +31,22 @@ struct Id {
     number: usize,
 }
 
-/// The packets with one key inside a link.
-#[derive(Clone, Debug, Default)]
-struct Inside {
-    /// Those that have not left, oldest first, without copies that the link has made.
-    waiting: VecDeque<Id>,
-    /// The one that entered last.
-    latest: Option<Id>,
+/// A transmission that has entered a link.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    link: usize,
+    id: Id,
+    /// True until it leaves the link.
+    inside: bool,
+}
+
+/// The packet that was just sent or has just left a link, and enters the next one.
+#[derive(Clone, Copy, Debug)]
+enum AtHand {
+    /// Its number is not known yet.
+    Sent(Key, Id),
+    /// With its number.
+    Left(u32, Id),
 }
 
 /// A recorder of what the stories of flows need.
@@ -48,10 +57,12 @@ pub(crate) struct Notes {
     streams: Vec<Stream>,
     /// By flow: its streams, that of the client first.
     flows: Vec<[Option<usize>; 2]>,
-    /// The packet that was just sent or has just left a link, and enters the next one.
-    at_hand: Option<(Key, Id)>,
-    /// By link: the packets inside, oldest first.
-    inside: Vec<HashMap<Key, Inside>>,
+    at_hand: Option<AtHand>,
+    /// By number of a packet in the network: the links that it has entered, with its transmission and those of its copies,
+    /// oldest first. Empty for packets without data.
+    packets: Vec<Vec<Entry>>,
+    /// The number of links on the longest way so far.
+    longest_way: usize,
     services: Vec<Vec<Service>>,
     /// By flow: its data that has arrived in order.
     progress: Vec<Steps>,
@@ -81,7 +92,7 @@ impl Notes {
     }
 
     /// Returns the stories of the flows.
-    pub fn into_stories(mut self) -> Stories {
+    pub(super) fn into_stories(mut self) -> Stories {
         for services in &mut self.services {
             services.sort_by_key(|service| service.departed);
         }
@@ -113,8 +124,8 @@ impl Notes {
             StackEvent::Sent { subflow, segment, kind, data } => {
                 self.at_hand = None;
                 if !data.is_empty() {
-                    let sent = stream.send(now, subflow.index(), *kind, *data);
-                    self.at_hand = Some((key(segment), Id { stream: number, number: sent }));
+                    let sent = stream.send(now, subflow.index(), *kind, *data, self.longest_way);
+                    self.at_hand = Some(AtHand::Sent(key(segment), Id { stream: number, number: sent }));
                 }
             }
             StackEvent::Lost { subflow, reason: LossReason::Timeout, .. } => {
@@ -177,52 +188,68 @@ impl Notes {
     fn on_link(&mut self, now: Time, link: LinkId, event: &LinkEvent<'_>) {
         let link = link.index();
         match event {
-            LinkEvent::Enter { segment, .. } => {
-                let key = key(segment);
-                let Some((_, id)) = self.at_hand.take().filter(|at_hand| at_hand.0 == key) else { return };
-                let hop = Hop { link, entered: now, departed: None, left: None };
-                self.streams[id.stream].story.transmissions[id.number].hops.push(hop);
-                let inside = at(&mut self.inside, link).entry(key).or_default();
-                inside.waiting.push_back(id);
-                inside.latest = Some(id);
+            LinkEvent::Enter { segment, packet, .. } => {
+                let entries = at(&mut self.packets, *packet as usize);
+                let id = match self.at_hand.take() {
+                    Some(AtHand::Left(left, id)) if left == *packet => Some(id),
+                    Some(AtHand::Sent(sent, id)) if sent == key(segment) => {
+                        entries.clear();
+                        Some(id)
+                    }
+                    _ => None,
+                };
+                // Another packet had the number before.
+                let Some(id) = id else { return entries.clear() };
+                entries.push(Entry { link, id, inside: true });
+                let hops = &mut self.streams[id.stream].story.transmissions[id.number].hops;
+                hops.push(Hop { link, entered: now, departed: None, left: None });
+                self.longest_way = self.longest_way.max(hops.len());
             }
-            LinkEvent::Leave { segment, departed, .. } => {
-                let key = key(segment);
-                // A copy made by the link brings the segment as well as the original does, and one that comes after it
-                // is not a later transmission.
+            LinkEvent::Leave { packet, departed, .. } => {
+                // A copy made by the link has the number of the original, and one that comes after it is not a later
+                // transmission.
                 let streams = &mut self.streams;
                 let entered = |streams: &[Stream], id: &Id| {
                     let hops = &streams[id.stream].story.transmissions[id.number].hops;
                     hops.iter().rfind(|hop| hop.link == link).is_some_and(|hop| hop.entered <= *departed)
                 };
-                let id = at(&mut self.inside, link).get_mut(&key).and_then(|inside| {
-                    match inside.waiting.front().is_some_and(|id| entered(streams, id)) {
-                        true => inside.waiting.pop_front(),
-                        false => {
-                            let original = inside.latest.filter(|id| entered(streams, id))?;
-                            Some(copy(streams, original, link))
-                        }
+                let entries = at(&mut self.packets, *packet as usize);
+                let oldest = entries.iter_mut().find(|entry| entry.inside && entry.link == link);
+                let id = match oldest.filter(|entry| entered(streams, &entry.id)) {
+                    Some(entry) => {
+                        entry.inside = false;
+                        Some(entry.id)
                     }
-                });
+                    None => {
+                        let latest = entries.iter().rfind(|entry| entry.link == link).map(|entry| entry.id);
+                        latest.filter(|id| entered(streams, id)).map(|original| copy(streams, original, link))
+                    }
+                };
                 let carries = id.map(|id| (id.stream as u32, id.number as u32));
                 at(&mut self.services, link).push(Service { departed: *departed, carries });
-                self.at_hand = id.map(|id| (key, id));
+                self.at_hand = id.map(|id| AtHand::Left(*packet, id));
                 let Some(id) = id else { return };
                 let transmission = &mut self.streams[id.stream].story.transmissions[id.number];
                 if let Some(hop) = transmission.hops.iter_mut().rfind(|hop| hop.link == link) {
                     (hop.departed, hop.left) = (Some(*departed), Some(now));
                 }
             }
-            LinkEvent::Drop { segment, reason, .. } => {
-                let key = key(segment);
-                let id = match reason {
+            LinkEvent::Drop { packet, reason, .. } => {
+                let id = match (reason, self.at_hand) {
                     // The receiver rejects it on arrival.
-                    DropReason::Effect(_) => {
-                        self.at_hand.take().filter(|at_hand| at_hand.0 == key).map(|at_hand| at_hand.1)
+                    (DropReason::Effect(_), Some(AtHand::Left(left, id))) if left == *packet => {
+                        self.at_hand = None;
+                        Some(id)
                     }
+                    (DropReason::Effect(_), _) => None,
                     // The newest one has just been offered, and is not admitted.
                     _ => {
-                        at(&mut self.inside, link).get_mut(&key).and_then(|inside| inside.waiting.pop_back())
+                        let entries = at(&mut self.packets, *packet as usize);
+                        let newest = entries.iter_mut().rfind(|entry| entry.inside && entry.link == link);
+                        newest.map(|entry| {
+                            entry.inside = false;
+                            entry.id
+                        })
                     }
                 };
                 if let Some(id) = id {
@@ -230,14 +257,14 @@ impl Notes {
                     transmission.dropped = Some((now, *reason == DropReason::Queue));
                 }
             }
-            LinkEvent::State { .. } => {}
+            LinkEvent::Queue { .. } | LinkEvent::State { .. } => {}
         }
     }
 }
 
 impl Stream {
-    /// Records a segment; returns its number.
-    fn send(&mut self, now: Time, subflow: usize, kind: SendKind, data: DataRange) -> usize {
+    /// Records a segment, whose way has about `links` links; returns its number.
+    fn send(&mut self, now: Time, subflow: usize, kind: SendKind, data: DataRange, links: usize) -> usize {
         let again = match kind {
             SendKind::New => false,
             SendKind::Probe | SendKind::Control => data.start < self.sent,
@@ -259,7 +286,7 @@ impl Stream {
             assigned,
             sent: now,
             again,
-            hops: Vec::with_capacity(1),
+            hops: Vec::with_capacity(links),
             dropped: None,
         };
         self.story.transmissions.push(transmission);
@@ -294,6 +321,7 @@ impl Recorder for Notes {
             .and(StackEvents::ASSIGNED)
             .and(StackEvents::HELD),
         packets: true,
+        queues: false,
         flows: true,
     };
 

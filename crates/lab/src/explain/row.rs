@@ -34,7 +34,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    pub fn new(paths: usize) -> Tally {
+    pub(super) fn new(paths: usize) -> Tally {
         Tally {
             n: 0,
             completed: 0,
@@ -49,7 +49,7 @@ impl Tally {
     }
 
     /// Adds a flow.
-    pub fn add(
+    pub(super) fn add(
         &mut self,
         experiment: &Experiment,
         flow: &FlowResult,
@@ -84,7 +84,7 @@ impl Tally {
     }
 
     /// Returns the largest cause, and the path that has most of it.
-    pub fn largest(&self) -> Option<(Cause, Option<usize>)> {
+    pub(super) fn largest(&self) -> Option<(Cause, Option<usize>)> {
         let cause = self.parts.largest()?;
         Some((cause, self.most_of(cause)))
     }
@@ -96,18 +96,18 @@ impl Tally {
     }
 
     /// True if all flows are delivered and explained.
-    pub fn is_complete(&self) -> bool {
+    pub(super) fn is_complete(&self) -> bool {
         self.completed == self.n && self.explained == self.n as u64
     }
 
     /// Returns the mean time of a flow in seconds.
-    pub fn mean_s(&self) -> f64 {
+    pub(super) fn mean_s(&self) -> f64 {
         seconds(self.total_ns, self.explained)
     }
 
     /// Returns the cause, with a path, whose mean time exceeds that of `other` most, and by how many seconds. None if the
     /// mean of all is not larger by the relative difference `least`.
-    pub fn excess(&self, other: &Tally, least: f64) -> Option<(Cause, Option<usize>, f64)> {
+    pub(super) fn excess(&self, other: &Tally, least: f64) -> Option<(Cause, Option<usize>, f64)> {
         if self.mean_s() <= other.mean_s() * (1.0 + least) {
             return None;
         }
@@ -119,7 +119,7 @@ impl Tally {
     }
 
     /// True if most of the time of waiting for retransmissions is due to full queues.
-    pub fn overflows(&self) -> bool {
+    pub(super) fn overflows(&self) -> bool {
         2 * self.overflow_ns > self.parts[Cause::Retransmission]
     }
 }

@@ -42,7 +42,7 @@ pub(crate) struct Transmission {
 
 impl Transmission {
     /// Returns the time at which the receiver had it.
-    pub fn arrived(&self) -> Option<Time> {
+    pub(super) fn arrived(&self) -> Option<Time> {
         if self.dropped.is_some() { None } else { self.hops.last()?.left }
     }
 }
@@ -53,26 +53,26 @@ pub(crate) struct Steps(Vec<(Time, u64)>);
 
 impl Steps {
     /// Adds a step: `bytes` in total from `at` on.
-    pub fn push(&mut self, at: Time, bytes: u64) {
+    pub(super) fn push(&mut self, at: Time, bytes: u64) {
         if self.0.last().is_none_or(|last| last.1 < bytes) {
             self.0.push((at, bytes));
         }
     }
 
     /// Returns the time at which the byte at `offset` was included; none if it never was.
-    pub fn reached(&self, offset: u64) -> Option<Time> {
+    pub(super) fn reached(&self, offset: u64) -> Option<Time> {
         self.0.get(self.0.partition_point(|step| step.1 <= offset)).map(|step| step.0)
     }
 
     /// Returns the bytes at `now`, and the time of the next step.
-    pub fn at(&self, now: Time) -> (u64, Time) {
+    pub(super) fn at(&self, now: Time) -> (u64, Time) {
         let next = self.0.partition_point(|step| step.0 <= now);
         let bytes = if next == 0 { 0 } else { self.0[next - 1].1 };
         (bytes, self.0.get(next).map_or(Time::NEVER, |step| step.0))
     }
 
     /// Returns the greatest number of bytes.
-    pub fn last(&self) -> u64 {
+    pub(super) fn last(&self) -> u64 {
         self.0.last().map_or(0, |step| step.1)
     }
 }
@@ -90,7 +90,7 @@ impl Log {
     const BEFORE: Cause = Cause::CongestionWindow;
 
     /// Adds a change. Changes are added in order of time.
-    pub fn push(&mut self, at: Time, cause: Cause) {
+    pub(super) fn push(&mut self, at: Time, cause: Cause) {
         let (since, before) = self.changes.last().copied().unwrap_or((Time::ZERO, Log::BEFORE));
         if before == cause {
             return;
@@ -102,14 +102,14 @@ impl Log {
     }
 
     /// Returns the cause at `now`, and the time of the next change.
-    pub fn at(&self, now: Time) -> (Cause, Time) {
+    pub(super) fn at(&self, now: Time) -> (Cause, Time) {
         let next = self.changes.partition_point(|change| change.0 <= now);
         let cause = if next == 0 { Log::BEFORE } else { self.changes[next - 1].1 };
         (cause, self.changes.get(next).map_or(Time::NEVER, |change| change.0))
     }
 
     /// Returns the time of each cause from the beginning until `now`.
-    pub fn sums(&self, now: Time) -> Parts {
+    pub(super) fn sums(&self, now: Time) -> Parts {
         let next = self.changes.partition_point(|change| change.0 <= now);
         let (mut sum, since, cause) = match next.checked_sub(1) {
             None => (Parts::default(), Time::ZERO, Log::BEFORE),
@@ -131,7 +131,7 @@ pub(crate) struct Service {
 
 impl Service {
     /// Returns the number of the transmission, if it is one of `stream`.
-    pub fn of(&self, stream: u32) -> Option<usize> {
+    pub(super) fn of(&self, stream: u32) -> Option<usize> {
         self.carries.filter(|carries| carries.0 == stream).map(|carries| carries.1 as usize)
     }
 }
@@ -166,7 +166,7 @@ pub(crate) struct Story {
 impl Story {
     /// Returns the first transmission, in order of arrival, that delivered each byte: ranges of the stream with the
     /// number of the transmission, in order of arrival.
-    pub fn deliveries(&self) -> Vec<(DataRange, usize)> {
+    pub(super) fn deliveries(&self) -> Vec<(DataRange, usize)> {
         let mut order: Vec<(Time, usize)> = Vec::with_capacity(self.transmissions.len());
         order.extend(
             self.transmissions.iter().enumerate().filter_map(|(number, one)| Some((one.arrived()?, number))),
@@ -196,7 +196,7 @@ impl Story {
 
     /// Marks segments as dropped that arrived and were not accepted, such as data before the handshake was complete: the
     /// stream grew in order as in `actual`, and would have grown sooner with them.
-    pub fn reject_unaccepted(&mut self, actual: &Steps) {
+    pub(super) fn reject_unaccepted(&mut self, actual: &Steps) {
         loop {
             let waits = Waits::new(self, &self.deliveries());
             let early = waits.progress.0.iter().find(|(at, bytes)| actual.at(*at).0 < *bytes);
@@ -209,7 +209,7 @@ impl Story {
     }
 
     /// Returns why `transmission` was not sent at `now`, and the time until which the reason holds.
-    pub fn reason(&self, transmission: &Transmission, now: Time) -> (Cause, Time) {
+    pub(super) fn reason(&self, transmission: &Transmission, now: Time) -> (Cause, Time) {
         let byte = transmission.data.start;
         let offered = self.offered.reached(byte).unwrap_or(Time::NEVER);
         if now < offered {
@@ -246,7 +246,7 @@ impl Story {
     }
 
     /// Returns the start of service of the packet at `place` on `link`, which entered it at `entered`.
-    pub fn service_start(&self, link: usize, place: usize, entered: Time) -> Time {
+    pub(super) fn service_start(&self, link: usize, place: usize, entered: Time) -> Time {
         match place.checked_sub(1) {
             Some(before) => self.services[link][before].departed.max(entered),
             None => entered,
@@ -254,7 +254,7 @@ impl Story {
     }
 
     /// Returns the place of a transmission among the packets that a link has transmitted.
-    pub fn place(&self, link: usize, departed: Time, number: usize) -> Option<usize> {
+    pub(super) fn place(&self, link: usize, departed: Time, number: usize) -> Option<usize> {
         let services = self.services.get(link)?;
         let first = services.partition_point(|service| service.departed < departed);
         let same = services[first..].iter().take_while(|service| service.departed == departed);
@@ -263,7 +263,7 @@ impl Story {
 
     /// Returns the mean time of a byte between its offer and its in-order delivery, as sums over all delivered bytes: the
     /// time of each cause, and the number of bytes.
-    pub fn bytes(&self, size: u64) -> (Parts, u64) {
+    pub(super) fn bytes(&self, size: u64) -> (Parts, u64) {
         let mut parts = Parts::default();
         let mut counted = 0;
         let deliveries = self.deliveries();
@@ -372,7 +372,7 @@ pub(crate) struct Waits {
 }
 
 impl Waits {
-    pub fn new(story: &Story, deliveries: &[(DataRange, usize)]) -> Waits {
+    pub(super) fn new(story: &Story, deliveries: &[(DataRange, usize)]) -> Waits {
         let cause = |data: DataRange, number: usize| match story.before(number, data.start) {
             Some((_, lost)) if lost.dropped.is_some() => Cause::Retransmission,
             _ => Cause::HeadOfLine,
@@ -405,17 +405,17 @@ impl Waits {
     }
 
     /// Returns the bytes delivered in order.
-    pub fn delivered_bytes(&self) -> u64 {
+    pub(super) fn delivered_bytes(&self) -> u64 {
         self.progress.last()
     }
 
     /// Returns the time at which `byte` was delivered in order.
-    pub fn delivered(&self, byte: u64) -> Time {
+    pub(super) fn delivered(&self, byte: u64) -> Time {
         self.progress.reached(byte).unwrap_or(Time::NEVER)
     }
 
     /// Returns the transmission that delivered `byte`, and why bytes after it waited for it.
-    pub fn carrier(&self, byte: u64) -> Option<(usize, Cause)> {
+    pub(super) fn carrier(&self, byte: u64) -> Option<(usize, Cause)> {
         let place = self.sorted.partition_point(|(data, ..)| data.end <= byte);
         let (_, number, cause) = self.sorted.get(place).filter(|(data, ..)| data.start <= byte)?;
         Some((*number, *cause))
@@ -428,7 +428,13 @@ impl Waits {
 
     /// Divides the wait of a byte that arrived at `from` and was delivered in order at `to` by the bytes that were missing
     /// meanwhile; `found` receives the cause, the time and the transmission that brought the missing byte.
-    pub fn each(&self, byte: u64, from: Time, to: Time, mut found: impl FnMut(Cause, Duration, usize)) {
+    pub(super) fn each(
+        &self,
+        byte: u64,
+        from: Time,
+        to: Time,
+        mut found: impl FnMut(Cause, Duration, usize),
+    ) {
         let mut now = from;
         while now < to {
             let (missing, next) = self.progress.at(now);
@@ -456,7 +462,7 @@ impl Steps {
 
 impl Story {
     /// Returns the latest earlier transmission of `byte`, before the transmission `number`, which repeats it.
-    pub fn before(&self, number: usize, byte: u64) -> Option<(usize, &Transmission)> {
+    pub(super) fn before(&self, number: usize, byte: u64) -> Option<(usize, &Transmission)> {
         if !self.transmissions[number].again {
             return None;
         }

@@ -8,8 +8,9 @@ use proptest::prelude::*;
 use super::account::Account;
 use super::cause::{Cause, Parts};
 use super::record::Notes;
-use super::{Options, explain};
+use super::{Explicable, Question, explain};
 use crate::compare::Job;
+use crate::compare::Options;
 use crate::run::{Prepared, RunResult};
 use crate::scenario::{Document, Scenario};
 
@@ -240,9 +241,9 @@ fn the_change_that_helps_is_found_and_measured() {
     );
     let cancelled = AtomicBool::new(false);
     let explained = |jobs| {
-        let options =
-            Options { jobs, cancelled: &cancelled, progress: &|_, _| {}, flow: None, changes: true };
-        explain(&scenario, &options).unwrap()
+        let question = Question { flow: None, changes: true };
+        let options = Options::new(jobs, &cancelled, &|_, _| {});
+        explain(Explicable::new(&scenario).unwrap(), question, &options).unwrap()
     };
     let explanation = explained(1);
     assert_eq!(explanation, explained(3), "the result does not depend on the number of threads");
@@ -267,9 +268,9 @@ fn a_contender_is_compared_with_the_fastest_one() {
          runs = 4",
     );
     let cancelled = AtomicBool::new(false);
-    let options =
-        Options { jobs: 2, cancelled: &cancelled, progress: &|_, _| {}, flow: Some(1), changes: true };
-    let explanation = explain(&scenario, &options).unwrap();
+    let question = Question { flow: Some(1), changes: true };
+    let options = Options::new(2, &cancelled, &|_, _| {});
+    let explanation = explain(Explicable::new(&scenario).unwrap(), question, &options).unwrap();
     let [tcp, linux] = &explanation.rows[..] else { panic!("two contenders have two rows") };
     assert_eq!(tcp.excess, None);
     let excess = linux.excess.as_ref().unwrap();

@@ -9,6 +9,7 @@ mod check;
 mod class;
 mod list;
 mod model;
+pub mod report;
 mod run;
 mod select;
 mod sweep;

@@ -19,7 +19,6 @@ pub struct Sweep {
     /// The directory of the results.
     pub directory: PathBuf,
     /// The number of points of the plan.
-    // Its name is repeated by the summary, whose number is that of the points that are done.
     pub points: usize,
     /// The results of the points that are done.
     #[serde(flatten)]

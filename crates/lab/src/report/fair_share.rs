@@ -8,7 +8,7 @@ use crate::scenario::Experiment;
 
 /// The fair rates of flows, in bit/s.
 #[derive(Clone, Debug, PartialEq)]
-pub struct FairRates {
+pub(super) struct FairRates {
     /// The rate of a flow on each single path.
     pub single: Vec<f64>,
     /// The rate of a flow that uses all paths.

@@ -33,7 +33,7 @@ pub(crate) struct Entrant<'a> {
 }
 
 impl<'a> Entrant<'a> {
-    pub fn new(
+    pub(crate) fn new(
         scenario: &Scenario,
         condition: &Condition,
         contender: usize,
@@ -55,7 +55,7 @@ impl<'a> Entrant<'a> {
     }
 
     /// Returns the entrant of `job`, without results.
-    pub fn of(scenario: &Scenario, job: &Job) -> Entrant<'a> {
+    pub(crate) fn of(scenario: &Scenario, job: &Job) -> Entrant<'a> {
         let condition = &scenario.conditions[job.condition];
         let listed = job.purpose == Purpose::Compare;
         Entrant::new(scenario, condition, job.contender, job.path, listed, &[])

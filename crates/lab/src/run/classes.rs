@@ -4,6 +4,7 @@ use anabranch_sim::FlowSpec;
 use anabranch_sim::traffic::{Sizes, Starts, Traffic as Source};
 use anabranch_units::{Duration, RandomStream, Time};
 
+use super::scatter;
 use super::{Choice, Class, Owned, Owner, Prepared, RunError, Task, impossible};
 use crate::lower_bound::Limits;
 use crate::scenario::{Direction, Experiment, Kind, Pair, Path, Start, TrafficClass, Via};
@@ -133,6 +134,7 @@ impl Prepared<'_> {
                 if traffic.direction == Direction::Download {
                     spec = spec.download();
                 }
+                scatter::adapt(&mut spec, experiment.pairs[place].paths[path].data.len());
                 specs.push(spec);
                 owners.push(Some(Owned { class, group, pair: place, path }));
             }

@@ -27,7 +27,7 @@ use super::link::IMPAIRMENTS;
 use super::queueing;
 use super::{
     Background, Beside, Condition, Contender, Direction, Experiment, FlowSize, Form as Shape, Graph,
-    InitialChoice, Link, Node, Pair, Path, PhaseChoice, Phases, Scenario, Start, TraceStart, Traffic,
+    InitialChoice, Link, Node, Pair, Path, PhaseChoice, Phases, Scenario, Signal, Start, TraceStart, Traffic,
     Transport, knobs,
 };
 use form::Form;
@@ -168,6 +168,9 @@ fn write_path(form: &mut Form<'_>, experiment: &Experiment, path: &Path) {
         form.always("path.acks", "changes");
         write_changes(form, &acks.config.timeline, &[]);
     }
+    // They are those of the link from the client.
+    write_signals(form, &data.signals);
+    write_signals(form, &acks.signals);
 }
 
 /// Writes what the direction of the acknowledgements has of its own: the settings that differ from those of the data
@@ -275,7 +278,8 @@ fn write_graph(form: &mut Form<'_>, graph: &Graph, pairs: &[Pair]) {
         form.always(if *is_router { "router" } else { "host" }, name);
     }
     for link in links {
-        let Link { name, from, to, config, trace_start, rtt: _, trace_stream: _, phase_stream: _ } = link;
+        let Link { name, from, to, config, trace_start, signals, rtt: _, trace_stream: _, phase_stream: _ } =
+            link;
         form.always("link", name);
         form.always("link.ends", format!("{from} {to}"));
         form.always("link.capacity", capacity(&config.capacity));
@@ -283,6 +287,7 @@ fn write_graph(form: &mut Form<'_>, graph: &Graph, pairs: &[Pair]) {
         form.always("link.delay", time(config.delay));
         write_link(form, "link", config, None);
         write_changes(form, &config.timeline, &[]);
+        write_signals(form, signals);
     }
     for Pair { client, server, paths } in pairs {
         form.always("pair", format!("{client} {server}"));
@@ -332,6 +337,12 @@ fn write_changes(form: &mut Form<'_>, data: &[Step], acks: &[Step]) {
         form.line("change.loss-up", losses[1].as_deref().unwrap_or("none"));
         form.line("change.link", link.unwrap_or("none"));
         rest = later;
+    }
+}
+
+fn write_signals(form: &mut Form<'_>, signals: &[Signal]) {
+    for Signal { at, up } in signals {
+        form.always("notify", format!("{} {}", instant(*at), if *up { "up" } else { "down" }));
     }
 }
 

@@ -8,8 +8,9 @@ use super::distribution::{self, Of, describe};
 use super::document::Files;
 use super::network::Network;
 use super::parse::path_position;
-use super::{Direction, FlowSize, Start, Traffic, traffic};
+use super::{Direction, FlowSize, Start, Traffic, link, traffic};
 use crate::reader::{Reader, list};
+use crate::schema::shape::{Keys, Kinds, Shape, rows};
 use crate::source::{Problem, Span};
 use crate::tree::{Node, Value};
 
@@ -135,21 +136,53 @@ impl Kind {
     }
 }
 
-/// The keys of a class that every kind has.
-const COMMON: &[&str] = &[
-    "name",
-    "kind",
-    "flows",
-    "start",
-    "starts",
-    "every",
-    "direction",
-    "from",
-    "to",
-    "pattern",
-    "via",
-    "path",
-];
+rows! {
+    /// The keys of a class that every kind has.
+    COMMON_ROWS, COMMON {
+        "name": Name, "its name, which no other class has";
+        "kind": Choice(&Kind::NAMES), "the behaviour of its flows; default `transfer`";
+        "flows": Whole(1, traffic::MOST_FLOWS), "transfers, users, senders, streams or videos; default one for each pair of hosts";
+        "start": Time, "their common start, or the start of the arrivals; default 0";
+        "starts": List(&Time), "instead: the start of each flow";
+        "every": TIMES, "instead: the gap between two starts, a time or a distribution";
+        "direction": Choice(&["upload", "download"]), "`upload`: the client, which connects, sends; default `download`";
+        "from": OneOrMore(&Name), "the host that sends, or a list of hosts";
+        "to": OneOrMore(&Name), "the host that receives, or a list of hosts";
+        "pattern": Choice(&traffic::PATTERNS), "all hosts in pairs, or all hosts to one";
+        "via": Choice(&["contender", "tcp", "udp"]), "the transport; default the contender";
+        "path": Name, "the path of a plain TCP or of datagrams";
+    }
+}
+
+rows! {
+    /// The keys that some kinds have.
+    FURTHER_ROWS, FURTHER {
+        "size": AnyOf(traffic::SIZE), "size of a transfer (default `web`), of a response, or of a datagram (default 1200 B)";
+        "max": Size, "the largest web-like size, above 19 KB; default none";
+        "load": Load, "instead: Poisson arrivals that ask for this share of the rate of all paths";
+        "duration": Time, "how long a flow is active; of a video its playback time";
+        "size-known": Bool, "whether the sender knows the size of its flow beforehand; default true";
+        "request": SIZES, "size of a request; default 100 B";
+        "think": TIMES, "the time from a response to the next request";
+        "gap": TIMES, "the time from a request or datagram to the next";
+        "requests": Whole(1, MOST_EVENTS as i64), "number of requests of a user; default no limit";
+        "on": TIMES, "periods of sending";
+        "off": TIMES, "periods of silence";
+        "rate": Rate, "rate of the payload";
+        "bitrate": OneOrMore(&Rate), "bit rate of the video, or a list of increasing ones";
+        "segment": Time, "playback time of a segment; default 4 s";
+        "startup": Time, "video in the buffer when playback starts; default one segment";
+        "resume": Time, "video in the buffer when playback continues after a stall; default `startup`";
+        "buffer": Time, "the most video in the buffer; default 30 s";
+    }
+}
+const TIMES: Shape = Shape::AnyOf(&[Shape::Time, Shape::Table(&distribution::TABLE)]);
+const SIZES: Shape = Shape::AnyOf(&[
+    Shape::Size,
+    Shape::Choice(&["web"]),
+    Shape::Named(distribution::published),
+    Shape::Table(&distribution::TABLE),
+]);
 
 /// The further keys of each kind, in the order of [`Kind::NAMES`].
 const OWN: [&[&str]; 5] = [
@@ -161,37 +194,21 @@ const OWN: [&[&str]; 5] = [
 ];
 
 /// All keys of a class.
-pub(super) const KEYS: &[&str] = &[
-    "name",
-    "kind",
-    "flows",
-    "start",
-    "starts",
-    "every",
-    "direction",
-    "from",
-    "to",
-    "pattern",
-    "via",
-    "path",
-    "size",
-    "max",
-    "load",
-    "duration",
-    "size-known",
-    "request",
-    "think",
-    "gap",
-    "requests",
-    "on",
-    "off",
-    "rate",
-    "bitrate",
-    "segment",
-    "startup",
-    "resume",
-    "buffer",
-];
+pub(super) const KEYS: &[&str] = &link::join::<{ COMMON.len() + FURTHER.len() }>(&[COMMON, FURTHER]);
+
+/// A class of traffic.
+pub(crate) const TABLE: Keys = Keys {
+    kinds: Some(Kinds {
+        key: "kind",
+        default: Some(Kind::NAMES[0]),
+        common: COMMON,
+        own: || Kind::NAMES.into_iter().zip(OWN).collect(),
+    }),
+    ..Keys::new("class", &[COMMON_ROWS, FURTHER_ROWS])
+};
+
+/// A class in a list.
+pub(crate) const NAMED: Keys = Keys { name: "named-class", required: &["name"], ..TABLE };
 
 /// No limit in time.
 const UNLIMITED: Duration = Duration::from_secs(100 * 365 * 86_400);

@@ -6,6 +6,7 @@ use anabranch_stack::scheduler::SchedulerKind;
 
 use super::{Path, knobs, parameters};
 use crate::reader::unknown_name;
+use crate::schema::shape::rows;
 use crate::source::{Problem, Span};
 use crate::tree::{Node, Table, Value};
 
@@ -37,8 +38,14 @@ pub enum Transport {
     Multipath(SchedulerKind),
 }
 
-/// The keys of a contender that are not knobs.
-const OWN_KEYS: &[&str] = &["name", "scheduler", "congestion"];
+rows! {
+    /// The keys of a contender that are not knobs.
+    pub(crate) OWN_ROWS, OWN_KEYS {
+        "name": Name, "its unique name in results; default that of the scheduler";
+        "scheduler": Derived(Derived::Scheduler), "the scheduler, or `tcp` or `tcp@N`";
+        "congestion": Derived(Derived::Congestion), "a congestion control of its own";
+    }
+}
 
 /// Returns the transport of the contender `node`, and its default name.
 fn transport(node: &Node, paths: &[Path], defaults: Option<&Table>) -> Result<(Transport, String), Problem> {
@@ -171,7 +178,7 @@ pub(super) struct Base {
 
 impl Base {
     /// Returns a plain TCP with these settings.
-    pub fn plain_tcp(&self) -> SimConfig {
+    pub(super) fn plain_tcp(&self) -> SimConfig {
         let mut config = plain_tcp(self.config.clone());
         if self.fills_mtu {
             config.mss = config.full_segment(self.ipv6);

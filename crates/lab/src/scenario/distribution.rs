@@ -7,11 +7,12 @@ use anabranch_sim::traffic::Sizes;
 
 use super::document::Files;
 use crate::reader::{Reader, list};
+use crate::schema::shape::{Keys, Kinds, Shape, rows};
 use crate::source::Problem;
 use crate::tree::{Node, Value};
 
 /// The kinds of a distribution, with their parameters and what they are.
-pub const KINDS: &[(&str, &[&str], &str)] = &[
+pub(super) const KINDS: &[(&str, &[&str], &str)] = &[
     ("constant", &["value"], "always the same; `size = \"50 KB\"` is the short form"),
     ("uniform", &["min", "max"], "uniform between two values"),
     ("exponential", &["mean"], "exponential; gaps between starts are then a Poisson process"),
@@ -28,7 +29,40 @@ pub const KINDS: &[(&str, &[&str], &str)] = &[
     ),
 ];
 
-const KEYS: &[&str] = &["distribution", "value", "min", "max", "mean", "median", "shape", "sigma", "file"];
+rows! {
+    ROWS, KEYS {
+        "distribution": Named(kinds), "the kind of distribution (`anabranch list distributions`)";
+        "value": QUANTITY, "the value";
+        "min": QUANTITY, "the least value";
+        "max": QUANTITY, "the greatest value";
+        "mean": QUANTITY, "the mean";
+        "median": QUANTITY, "the median";
+        "shape": Number, "the shape of a Pareto distribution";
+        "sigma": Number, "the standard deviation of the natural logarithm";
+        "file": Text, "a file with points of the distribution function";
+    }
+}
+const QUANTITY: Shape = Shape::AnyOf(&[Shape::Size, Shape::Time]);
+
+/// A distribution of sizes or times.
+pub(crate) const TABLE: Keys = Keys {
+    kinds: Some(Kinds {
+        key: "distribution",
+        default: None,
+        common: &["distribution"],
+        own: || KINDS.iter().map(|(name, keys, _)| (*name, *keys)).collect(),
+    }),
+    ..Keys::new("distribution", &[ROWS]).requires(&["distribution"])
+};
+
+fn kinds() -> Vec<&'static str> {
+    KINDS.iter().map(|(name, ..)| *name).collect()
+}
+
+/// Returns the names of the published distributions of sizes.
+pub(super) fn published() -> Vec<&'static str> {
+    PUBLISHED.iter().map(|published| published.name).collect()
+}
 
 /// The quantity of a distribution.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -76,9 +110,8 @@ pub(super) fn read(node: &Node, of: Of, files: &Files<'_>) -> Result<Distributio
         })?));
     };
     let table = Reader::of(node, "a distribution", KEYS)?;
-    let names: Vec<&str> = KINDS.iter().map(|(name, ..)| *name).collect();
     let kind =
-        table.required("distribution", "\"exponential\"", |node| node.choice("distribution", &names))?;
+        table.required("distribution", "\"exponential\"", |node| node.choice("distribution", &kinds()))?;
     let (name, own, _) = KINDS[kind];
     let stray =
         KEYS[1..].iter().filter(|key| !own.contains(key)).find_map(|key| Some((key, table.get(key)?)));

@@ -291,7 +291,7 @@ pub(super) struct Files<'a> {
 
 impl Files<'_> {
     /// Reads the points of a distribution function that `node` names, labelled with the SHA-256 of their text.
-    pub fn cdf(&self, node: &Node) -> Result<Cdf, Problem> {
+    pub(super) fn cdf(&self, node: &Node) -> Result<Cdf, Problem> {
         let name = node.string()?;
         let wrong = |reason: String| {
             Problem::at(&node.span, format!("cannot use the distribution `{name}`: {reason}")).help(
@@ -307,7 +307,7 @@ impl Files<'_> {
     }
 
     /// Reads the trace that `node` names, labelled with the SHA-256 of its text.
-    pub fn trace(&self, node: &Node) -> Result<Arc<Trace>, Problem> {
+    pub(super) fn trace(&self, node: &Node) -> Result<Arc<Trace>, Problem> {
         let name = node.string()?;
         let wrong = |reason: String| {
             Problem::at(&node.span, format!("cannot use the trace `{name}`: {reason}"))

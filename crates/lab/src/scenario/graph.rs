@@ -57,6 +57,17 @@ pub struct Link {
     pub trace_stream: String,
     /// The random stream of its [phase](super::Phases); none if it has no phase.
     pub phase_stream: Option<String>,
+    /// The times at which the host at its start notices that its interface is down or up again.
+    pub signals: Vec<Signal>,
+}
+
+/// A change of an interface that its host notices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Signal {
+    /// The time.
+    pub at: Time,
+    /// True if the interface is up again.
+    pub up: bool,
 }
 
 /// Where in a trace a run begins.
@@ -255,6 +266,16 @@ impl Experiment {
         super::classes::main(&self.classes).map(|at| self.classes[at].name.as_str())
     }
 
+    /// True if some flow of a contender is sent by the side that listens.
+    pub fn has_downloads(&self) -> bool {
+        match self.classes.as_slice() {
+            [] => self.traffic.direction == super::Direction::Download,
+            classes => classes.iter().any(|class| {
+                class.via == super::Via::Contender && class.direction == super::Direction::Download
+            }),
+        }
+    }
+
     /// Returns the pairs of the flows.
     pub fn flow_pairs(&self) -> &[Pair] {
         &self.pairs[..self.traffic.pairs]
@@ -287,6 +308,12 @@ impl Experiment {
             return Err(format!(
                 "its flows are between {} pairs of hosts, and the emulator has one client and one server",
                 self.pairs.len()
+            ));
+        }
+        if let Some(link) = self.graph.links.iter().find(|link| !link.signals.is_empty()) {
+            return Err(format!(
+                "link {} notifies its host (`notify-after`), and the emulator's interfaces stay up",
+                link.name
             ));
         }
         match self.pairs[0].paths.iter().find(|path| self.graph.has_equal_cost_routes(path)) {

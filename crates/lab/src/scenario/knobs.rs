@@ -5,7 +5,9 @@
 
 use std::sync::LazyLock;
 
-use anabranch_stack::config::{ConnectionConfig, LossDetection, SequenceOrigin, SimConfig, SimOnly};
+use anabranch_stack::config::{
+    ConnectionConfig, LossDetection, ScatterSwitch, SequenceOrigin, SimConfig, SimOnly,
+};
 use anabranch_stack::parameter::{self, Domain, Options, Parameter, Spec};
 use anabranch_stack::path_manager::PathManagerKind;
 use anabranch_stack::seq::{Dsn, Seq};
@@ -232,6 +234,38 @@ fn apply_group(
                 None => "`anabranch list knobs` shows what a connection can be told".to_owned(),
             }));
         }
+    }
+    Ok(())
+}
+
+/// Checks that a connection that begins with packet scatter can reach its switch; `downloads` is true if some flow is
+/// sent by the side that listens.
+pub(crate) fn check_scatter(
+    config: &SimConfig,
+    downloads: bool,
+    span: &crate::source::Span,
+) -> Result<(), Problem> {
+    let switch = config.only.scatter_switch;
+    let wrong = |message: &str, help: &str| Err(Problem::at(span, message).help(help));
+    if switch == ScatterSwitch::Congestion && downloads {
+        return wrong(
+            "the side that connects does not see the congestion of data that it receives",
+            "write `direction = \"upload\"` in `[traffic]`, or `scatter.switch = \"volume\"`",
+        );
+    }
+    if config.path_manager == PathManagerKind::None
+        && matches!(switch, ScatterSwitch::Volume | ScatterSwitch::Congestion)
+    {
+        return wrong(
+            "after packet scatter no subflow is opened, as the path manager is `none`",
+            "write for example `path-manager = \"n_diff_ports:9\"`, or `scatter.switch = \"never\"`",
+        );
+    }
+    if switch != ScatterSwitch::Off && config.only.simultaneous {
+        return wrong(
+            "simultaneous joins leave no time for packet scatter",
+            "write `simultaneous = false`, or remove `scatter`",
+        );
     }
     Ok(())
 }

@@ -24,6 +24,7 @@ pub const ALL: &[Embedded] = embedded![
     "wifi-lte",
     "lte-trace",
     "path-failure",
+    "interface-down",
     "shared-bottleneck",
     "beside-tcp",
     "fair-disjoint",
@@ -31,6 +32,7 @@ pub const ALL: &[Embedded] = embedded![
     "every-scheduler",
     "two-bottlenecks",
     "fat-tree",
+    "packet-scatter",
     "home",
 ];
 

@@ -10,33 +10,65 @@ use anabranch_units::{Duration, Time};
 use super::document::Files;
 use super::queueing::{self, Redrawable};
 use super::sides::Sides;
-use super::{TraceStart, canonical};
+use super::{Signal, TraceStart, canonical};
 use crate::reader::Reader;
+use crate::schema::shape::{Keys, rows};
 use crate::source::Problem;
 use crate::tree::{Node, Table, Value};
 
-/// The keys that paths and links share. For a path, those of loss and other impairments, from `loss` on,
-/// apply to the data direction.
-pub(super) const KEYS: &[&str] = &[
-    "queue",
-    "ecn-threshold",
-    "aqm",
-    "policer",
-    "shaper",
-    "cross-traffic",
-    "redraw",
-    "loss-draws",
-    "when-down",
-    "mtu",
-    "mtu-reports",
-    "loss",
-    "gilbert-elliott",
-    "jitter",
-    "reorder",
-    "duplicate",
-    "drop",
-    "corrupt",
-];
+rows! {
+    /// The keys that paths and links share. For a path, those of loss and other impairments, from `loss` on,
+    /// apply to the data direction.
+    pub(super) ROWS, KEYS {
+        "queue": Queue, "length of the queue; default 1 BDP";
+        "ecn-threshold": Queue, "queue above which packets of ECN connections are marked; default none";
+        "aqm": AnyOf(&[Choice(&queueing::KINDS), Table(&queueing::AQM)]), "queue management; default drop-tail";
+        "policer": Table(&queueing::BUCKET), "drops packets that exceed a token bucket";
+        "shaper": Table(&queueing::BUCKET), "delays packets that exceed a token bucket";
+        "cross-traffic": OneOrMore(&Table(&queueing::CROSS_TRAFFIC)), "packets at a constant rate";
+        "redraw": OneOrMore(&Table(&queueing::REDRAW)), "rates or delays that are drawn again periodically";
+        "loss-draws": Choice(&["shared", "separate", "apart"]), "the assignment of random draws to packets";
+        "when-down": Choice(&["drop", "keep"]), "the fate of queued packets while the link is down; default drop";
+        "mtu": Size, "largest packet that the link forwards, 576 to 65535 B";
+        "mtu-reports": Bool, "whether larger packets are answered by ICMP; default true";
+        "loss": Probability, "independent loss of packets; default 0";
+        "gilbert-elliott": Table(&GILBERT_ELLIOTT), "losses in bursts";
+        "jitter": AnyOf(&[Time, Table(&JITTER)]), "random additional delay";
+        "reorder": Table(&REORDER), "packets that are delayed past later ones";
+        "duplicate": Probability, "probability that a packet arrives twice";
+        "drop": List(&Whole(1, i64::MAX)), "numbers of packets that are dropped, from 1";
+        "corrupt": Probability, "probability that a packet arrives damaged";
+    }
+}
+
+rows! {
+    GILBERT_ELLIOTT_ROWS, GILBERT_ELLIOTT_KEYS {
+        "mean-good": Time, "mean duration of the good state";
+        "mean-bad": Time, "mean duration of the bad state";
+        "loss-good": Probability, "loss in the good state; default 0";
+        "loss-bad": Probability, "loss in the bad state";
+    }
+}
+const GILBERT_ELLIOTT: Keys =
+    Keys::new("gilbert-elliott", &[GILBERT_ELLIOTT_ROWS]).requires(&["mean-good", "mean-bad", "loss-bad"]);
+
+rows! {
+    JITTER_ROWS, JITTER_KEYS {
+        "max": Time, "greatest delay of uniform jitter";
+        "mean": Time, "mean of normal jitter";
+        "deviation": Time, "standard deviation of normal jitter";
+        "reorder": Bool, "whether packets may overtake one another; default false";
+    }
+}
+const JITTER: Keys = Keys { one_of: &[&["max", "mean"]], ..Keys::new("jitter", &[JITTER_ROWS]) };
+
+rows! {
+    REORDER_ROWS, REORDER_KEYS {
+        "probability": Probability, "share of packets that are delayed";
+        "extra": Time, "their additional delay";
+    }
+}
+const REORDER: Keys = Keys::new("reorder", &[REORDER_ROWS]).requires(&["probability", "extra"]);
 
 /// Concatenates lists of keys to one list of `N` keys.
 pub(super) const fn join<const N: usize>(lists: &[&[&'static str]]) -> [&'static str; N] {
@@ -180,8 +212,7 @@ pub(super) fn started(capacity: Capacity, trace_start: TraceStart) -> Capacity {
 }
 
 fn gilbert_elliott(node: &Node) -> Result<Loss, Problem> {
-    let keys = ["mean-good", "mean-bad", "loss-good", "loss-bad"];
-    let table = Reader::of(node, "gilbert-elliott", &keys)?;
+    let table = Reader::of(node, "gilbert-elliott", GILBERT_ELLIOTT_KEYS)?;
     let sojourn = |node: &Node| {
         let span = node.delay()?;
         if span < Duration::from_micros(1) {
@@ -203,7 +234,7 @@ fn jitter(node: &Node) -> Result<Jitter, Problem> {
     if !matches!(node.value, Value::Table(_)) {
         return Ok(Jitter { shape: JitterShape::Uniform { max: node.delay()? }, reorder: false });
     }
-    let table = Reader::of(node, "jitter", &["max", "mean", "deviation", "reorder"])?;
+    let table = Reader::of(node, "jitter", JITTER_KEYS)?;
     let reorder = table.optional("reorder", Node::boolean)?.unwrap_or(false);
     let shape = match (table.optional("max", Node::delay)?, table.optional("mean", Node::delay)?) {
         (Some(max), None) if table.get("deviation").is_none() => JitterShape::Uniform { max },
@@ -220,7 +251,7 @@ fn jitter(node: &Node) -> Result<Jitter, Problem> {
 }
 
 fn reordering(node: &Node) -> Result<Reordering, Problem> {
-    let table = Reader::of(node, "reorder", &["probability", "extra"])?;
+    let table = Reader::of(node, "reorder", REORDER_KEYS)?;
     Ok(Reordering {
         probability: table.required("probability", "\"1%\"", Node::probability)?,
         extra: table.required("extra", "\"5 ms\"", Node::delay)?,
@@ -272,17 +303,47 @@ pub(super) struct Changeable {
     pub examples: &'static str,
 }
 
+rows! {
+    /// The keys of a change of a path.
+    pub(super) PATH_CHANGE_ROWS, PATH_CHANGE_KEYS {
+        "at": Time, "time of the change from the start of the run";
+        "rate": Rate, "new rate";
+        "trace": Text, "file of a new trace";
+        "rtt": Time, "new round-trip time";
+        "delay": Time, "new one-way delay";
+        "loss": Probability, "new loss";
+        "loss-up": Probability, "new loss of acknowledgements";
+        "down": Bool, "`true`: the path forwards nothing from now on";
+        "up": Bool, "`true`: it forwards packets again";
+        "notify-after": Time, "the interface goes down or comes up with it, and its host notices this much later";
+    }
+}
+
+rows! {
+    /// The keys of a change of a link.
+    pub(super) LINK_CHANGE_ROWS, LINK_CHANGE_KEYS {
+        "at": Time, "time of the change from the start of the run";
+        "rate": Rate, "new rate";
+        "trace": Text, "file of a new trace";
+        "delay": Time, "new one-way delay";
+        "loss": Probability, "new loss";
+        "down": Bool, "`true`: the link forwards nothing from now on";
+        "up": Bool, "`true`: it forwards packets again";
+        "notify-after": Time, "the interface goes down or comes up with it, and its host notices this much later";
+    }
+}
+
 pub(super) const PATH_CHANGE: Changeable = Changeable {
     what: "path",
     delay: "rtt",
-    keys: &["at", "rate", "trace", "rtt", "delay", "loss", "loss-up", "down", "up"],
+    keys: PATH_CHANGE_KEYS,
     examples: "`rate`, `trace`, `rtt`, `delay`, `loss`, `loss-up`, `down = true` or `up = true`",
 };
 
 pub(super) const LINK_CHANGE: Changeable = Changeable {
     what: "link",
     delay: "delay",
-    keys: &["at", "rate", "trace", "delay", "loss", "down", "up"],
+    keys: LINK_CHANGE_KEYS,
     examples: "`rate`, `trace`, `delay`, `loss`, `down = true` or `up = true`",
 };
 
@@ -294,8 +355,9 @@ pub(super) fn change(
     split: impl Fn(&Node) -> Result<Sides, Problem>,
     data: &mut LinkConfig,
     mut acks: Option<&mut LinkConfig>,
-) -> Result<(), Problem> {
-    let Some(node) = table.get("change") else { return Ok(()) };
+) -> Result<Vec<Signal>, Problem> {
+    let Some(node) = table.get("change") else { return Ok(Vec::new()) };
+    let mut signals = Vec::new();
     let what = kind.what;
     let nodes =
         node.array().map_err(|problem| problem.help(format!("write each change as `[[{what}.change]]`")))?;
@@ -307,6 +369,7 @@ pub(super) fn change(
             one_change(item, &sides.acks, kind, files, acks)?;
         }
         let whole = item.table("a change")?;
+        signals.extend(signal(whole, at)?);
         if whole.entries.iter().all(|entry| entry.key == "at") {
             return Err(
                 Problem::at(&item.span, "this change changes nothing").help(format!("add {}", kind.examples))
@@ -336,7 +399,19 @@ pub(super) fn change(
             format!("remove `trace` from its changes, or give the {what} a trace from the beginning"),
         ));
     }
-    Ok(())
+    Ok(signals)
+}
+
+/// Reads the notification of the host by a change at the time `at`.
+fn signal(change: &Table, at: Time) -> Result<Option<Signal>, Problem> {
+    let Some(entry) = change.get("notify-after") else { return Ok(None) };
+    let is_set =
+        |key: &str| matches!(change.get(key).map(|entry| &entry.node.value), Some(Value::Bool(true)));
+    if !is_set("down") && !is_set("up") {
+        return Err(Problem::at(&entry.key_span, "this change leaves the interface as it is")
+            .help("`notify-after` belongs to `down = true` or `up = true`, for both directions"));
+    }
+    Ok(Some(Signal { at: at + entry.node.delay()?, up: is_set("up") }))
 }
 
 /// Adds the steps of one change, whose settings for one direction are in `side`, to the timeline of that direction;

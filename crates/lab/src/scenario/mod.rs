@@ -5,21 +5,21 @@
 
 mod canonical;
 pub(crate) mod classes;
-mod contender;
+pub(crate) mod contender;
 mod distribution;
 mod document;
 mod graph;
 pub mod knobs;
 pub mod library;
 mod link;
-mod network;
+pub(crate) mod network;
 pub mod parameters;
-mod parse;
-mod path;
+pub(crate) mod parse;
+pub(crate) mod path;
 mod phases;
 pub mod presets;
 mod queueing;
-mod sides;
+pub(crate) mod sides;
 mod suspicions;
 mod traffic;
 
@@ -31,7 +31,7 @@ use anabranch_units::{Bytes, Duration, Time};
 pub use classes::{Kind, TrafficClass, Via};
 pub use contender::{Contender, Transport};
 pub use document::{Document, sha256};
-pub use graph::{Form, Graph, Link, Node, Pair, Path, TraceStart};
+pub use graph::{Form, Graph, Link, Node, Pair, Path, Signal, TraceStart};
 pub use phases::{PhaseChoice, Phases};
 
 /// A valid scenario.

@@ -15,39 +15,82 @@ use anabranch_units::{Duration, RandomStream};
 
 use super::document::Files;
 use super::graph::{Form, Graph, Link, Node as GraphNode, Pair, Path, TraceStart};
-use super::{Direction, link, path, queueing};
+use super::{Direction, link, path, queueing, sides, traffic};
 use crate::reader::{Reader, list};
+use crate::schema::shape::{Keys, Kinds, Sides, rows};
 use crate::source::{Problem, Span, did_you_mean};
 use crate::tree::{Node, Value};
 
-/// The keys of a `[[node]]`.
-pub(super) const NODE_KEYS: &[&str] = &["name", "kind"];
+rows! {
+    /// The keys of a `[[node]]`.
+    NODE_ROWS, NODE_KEYS {
+        "name": Name, "its name";
+        "kind": Choice(&["host", "router"]), "a host or a router; default a host";
+    }
+}
+pub(crate) const NODE: Keys = Keys::new("node", &[NODE_ROWS]).requires(&["name"]);
 
 /// The keys of a `[[link]]`.
 pub(super) const LINK_KEYS: &[&str] =
     &link::join::<{ OWN_LINK_KEYS.len() + link::KEYS.len() }>(&[OWN_LINK_KEYS, link::KEYS]);
 
-const OWN_LINK_KEYS: &[&str] =
-    &["name", "from", "to", "duplex", "rate", "trace", "trace-start", "delay", "backup", "change"];
+rows! {
+    OWN_LINK_ROWS, OWN_LINK_KEYS {
+        "name": Name, "name of the link; default `FROM-TO`";
+        "from": Name, "the node at one end";
+        "to": Name, "the node at the other end";
+        "duplex": Bool, "`false`: only the direction from `from` to `to` exists; default true";
+        "rate": Rate, "rate; this or `trace` is required";
+        "trace": Text, "file with the times in milliseconds at which a packet can be sent";
+        "trace-start": AnyOf(&[Choice(&["random"]), Time]), "where in a trace runs begin";
+        "delay": Time, "one-way propagation delay";
+        "backup": Bool, "whether subflows from its interfaces are backups; default false";
+        "change": List(&Table(&LINK_CHANGE)), "changes during the run, in order of time";
+    }
+}
+pub(crate) const LINK: Keys = Keys {
+    one_of: &[&["rate", "trace"]],
+    sides: Some(LINK_SIDES),
+    ..Keys::new("link", &[OWN_LINK_ROWS, link::ROWS]).requires(&["from", "to", "delay"])
+};
+const LINK_CHANGE: Keys =
+    Keys { sides: Some(LINK_SIDES), ..Keys::new("link-change", &[link::LINK_CHANGE_ROWS]).requires(&["at"]) };
+const LINK_SIDES: Sides = Sides { pairs: &[sides::WAYS], whole: sides::LINK_WHOLE };
 
-/// The keys of a `[[route]]`.
-const ROUTE_KEYS: &[&str] = &["from", "to", "via", "links", "one-way"];
+rows! {
+    /// The keys of a `[[route]]`.
+    ROUTE_ROWS, ROUTE_KEYS {
+        "from": Name, "the host at the start";
+        "to": Name, "the host at the end";
+        "via": OneOrMore(&Name), "the nodes between them";
+        "links": List(&Name), "the links, in place of `via`";
+        "one-way": Bool, "whether the way back is another; default false";
+    }
+}
+pub(crate) const ROUTE: Keys =
+    Keys { one_of: &[&["via", "links"]], ..Keys::new("route", &[ROUTE_ROWS]).requires(&["from", "to"]) };
 
-/// The keys of `[topology]`.
-const TOPOLOGY_KEYS: &[&str] = &[
-    "kind",
-    "rate",
-    "rtt",
-    "queue",
-    "ecn-threshold",
-    "aqm",
-    "loss",
-    "delay",
-    "hosts",
-    "access-rate",
-    "access-delay",
-    "k",
-];
+rows! {
+    /// The keys of `[topology]`.
+    TOPOLOGY_ROWS, TOPOLOGY_KEYS {
+        "kind": Named(|| KINDS.map(|(name, _)| name).to_vec()), "the kind of topology";
+        "rate": Rate, "rate of the common link, of the bottleneck, or of every link of a fat tree";
+        "rtt": Time, "round-trip time of the common link; default 0";
+        "queue": Queue, "length of the queue; default 1 BDP";
+        "ecn-threshold": Queue, "queue above which packets of ECN connections are marked; default none";
+        "aqm": AnyOf(&[Choice(&queueing::KINDS), Table(&queueing::AQM)]), "queue management; default drop-tail";
+        "loss": Probability, "independent loss of packets; default 0";
+        "delay": Time, "one-way propagation delay of a link";
+        "hosts": Whole(1, 1000), "number of hosts on each side; default 2";
+        "access-rate": Rate, "rate of the hosts' own links; default that of the bottleneck";
+        "access-delay": Time, "delay of the hosts' own links; default 0";
+        "k": Whole(2, 32), "number of ports of a switch, an even number";
+    }
+}
+pub(crate) const TOPOLOGY: Keys = Keys {
+    kinds: Some(Kinds { key: "kind", default: None, common: &["kind"], own: || KINDS.to_vec() }),
+    ..Keys::new("topology", &[TOPOLOGY_ROWS]).requires(&["kind"])
+};
 
 /// The kinds of `[topology]`, each with its keys.
 const KINDS: [(&str, &[&str]); 4] = [
@@ -88,7 +131,7 @@ pub(super) struct Network {
 
 impl Network {
     /// Reads the network described by the keys `path`, `topology`, `node`, `link` and `route` of a scenario.
-    pub fn read(
+    pub(super) fn read(
         reader: &Reader<'_>,
         end: &Span,
         files: &Files<'_>,
@@ -193,6 +236,7 @@ impl Network {
                 link.trace_start = path.trace_start;
                 link.phase_stream = Some(format!("phase.{}.{part}", path.name));
             }
+            network.graph.links[up].signals.clone_from(&path.signals);
             own.push([up, down]);
         }
         let path = |(described, [up, down]): (&path::Described, &[usize; 2])| {
@@ -236,7 +280,17 @@ impl Network {
         let trace_stream = format!("trace.{of}.start");
         let phase_stream = None;
         let trace_start = TraceStart::Beginning;
-        self.graph.links.push(Link { name, from, to, config, rtt, trace_start, trace_stream, phase_stream });
+        self.graph.links.push(Link {
+            name,
+            from,
+            to,
+            config,
+            rtt,
+            trace_start,
+            trace_stream,
+            phase_stream,
+            signals: Vec::new(),
+        });
         self.back.push(None);
         self.backup.push(false);
         self.spans.push(span.clone());
@@ -267,21 +321,20 @@ impl Network {
         ]
     }
 
-    /// Adds a link of a graph, and with `duplex` its counterpart, `NAME.back`.
+    /// Adds a link of a graph, and with the settings `back` its counterpart, `NAME.back`.
     fn wire(
         &mut self,
         (from, to): (usize, usize),
         name: &str,
         config: &LinkConfig,
-        duplex: bool,
+        back: Option<&LinkConfig>,
         span: &Span,
     ) -> usize {
-        let rtt = config.delay * 2;
-        let there = self.link((from, to), name.to_owned(), rtt, config.clone(), name, span);
+        let there = self.link((from, to), name.to_owned(), config.delay * 2, config.clone(), name, span);
         self.graph.links[there].phase_stream = Some(format!("phase.{name}"));
-        if duplex {
+        if let Some(config) = back {
             let back = format!("{name}.back");
-            let here = self.link((to, from), back.clone(), rtt, config.clone(), name, span);
+            let here = self.link((to, from), back.clone(), config.delay * 2, config.clone(), name, span);
             self.graph.links[here].phase_stream = Some(format!("phase.{back}"));
             (self.back[there], self.back[here]) = (Some(here), Some(there));
         }
@@ -289,7 +342,7 @@ impl Network {
     }
 
     /// Returns the paths by which results name them, once all pairs of the flows are known.
-    pub fn paths(&self) -> &[Path] {
+    pub(super) fn paths(&self) -> &[Path] {
         self.pairs.iter().rev().max_by_key(|pair| pair.paths.len()).map_or(&[], |pair| &pair.paths)
     }
 
@@ -324,7 +377,7 @@ impl Network {
 
     /// Reads the pairs of hosts that the keys `from`, `to` and `pattern` of `table` name: their positions.
     /// None if it has none of them.
-    pub fn named_pairs(&mut self, table: &Reader<'_>) -> Result<Option<Vec<usize>>, Problem> {
+    pub(super) fn named_pairs(&mut self, table: &Reader<'_>) -> Result<Option<Vec<usize>>, Problem> {
         let [from, to, pattern] = ["from", "to", "pattern"].map(|key| table.get(key));
         let Some(first) = from.or(to).or(pattern) else { return Ok(None) };
         if let Form::Paths { .. } = self.graph.form {
@@ -341,9 +394,8 @@ impl Network {
             }
         };
         let (senders, receivers) = (names(from)?, names(to)?);
-        let pattern = pattern
-            .map(|node| Ok((node, node.choice("pattern", &["permutation", "incast"])?)))
-            .transpose()?;
+        let pattern =
+            pattern.map(|node| Ok((node, node.choice("pattern", &traffic::PATTERNS)?))).transpose()?;
         let missing = |key: &str| {
             Problem::at(&first.span, format!("`{key}` is missing"))
                 .help(format!("name the hosts: `from` sends the data and `to` receives them; add for example `{key} = \"{}\"`",
@@ -391,7 +443,7 @@ impl Network {
     }
 
     /// Returns the number of pairs of the flows: those that `traffic` names, or the default ones.
-    pub fn flow_pairs(&mut self, traffic: Option<&Reader<'_>>, end: &Span) -> Result<usize, Problem> {
+    pub(super) fn flow_pairs(&mut self, traffic: Option<&Reader<'_>>, end: &Span) -> Result<usize, Problem> {
         let named = match traffic {
             Some(table) => self.named_pairs(table)?,
             None => None,
@@ -404,7 +456,7 @@ impl Network {
 
     /// Returns the positions of the pairs of a class whose data flow in `direction`: those that it names, or the
     /// default ones.
-    pub fn class_pairs(
+    pub(super) fn class_pairs(
         &mut self,
         class: &Reader<'_>,
         direction: Direction,
@@ -428,7 +480,7 @@ impl Network {
     }
 
     /// Names the interfaces by numbers if there are several pairs, and returns the number of pairs.
-    pub fn number_paths(&mut self) -> usize {
+    pub(super) fn number_paths(&mut self) -> usize {
         if self.pairs.len() > 1 {
             // An interface has a different name on every host.
             for path in self.pairs.iter_mut().flat_map(|pair| pair.paths.iter_mut().enumerate()) {
@@ -522,7 +574,7 @@ impl Network {
     }
 
     /// Sets for each link the greatest round-trip time of the paths that cross it, for queues in BDP.
-    pub fn finish(mut self) -> (Graph, Vec<Pair>) {
+    pub(super) fn finish(mut self) -> (Graph, Vec<Pair>) {
         let mut greatest: Vec<Option<Duration>> = vec![None; self.graph.links.len()];
         for path in self.pairs.iter().flat_map(|pair| &pair.paths) {
             let rtt = self.graph.path_rtt(path);
@@ -607,12 +659,12 @@ fn dumbbell(table: &Reader<'_>, profile: Profile, direction: Direction) -> Resul
     };
     let mut network = Network::new(Form::Graph, direction);
     let [left, right] = ["left", "right"].map(|name| network.node(name, true));
-    network.wire((left, right), "bottleneck", &bottleneck, true, table.span);
+    network.wire((left, right), "bottleneck", &bottleneck, Some(&bottleneck), table.span);
     for number in 1..=hosts {
         let [from, to] =
             [format!("left{number}"), format!("right{number}")].map(|name| network.node(&name, false));
-        network.wire((from, left), &format!("left{number}"), &access, true, table.span);
-        network.wire((right, to), &format!("right{number}"), &access, true, table.span);
+        network.wire((from, left), &format!("left{number}"), &access, Some(&access), table.span);
+        network.wire((right, to), &format!("right{number}"), &access, Some(&access), table.span);
         network.usual.push((from, to));
     }
     Ok(network)
@@ -635,7 +687,7 @@ fn fat_tree(table: &Reader<'_>, profile: Profile, direction: Direction) -> Resul
         network.node(name, *is_router);
     }
     for (a, b) in joins {
-        network.wire((a, b), &format!("{}-{}", nodes[a].0, nodes[b].0), &config, true, table.span);
+        network.wire((a, b), &format!("{}-{}", nodes[a].0, nodes[b].0), &config, Some(&config), table.span);
     }
     network.usual = permutation(&network.hosts().collect::<Vec<_>>());
     Ok(network)

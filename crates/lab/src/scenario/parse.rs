@@ -8,41 +8,52 @@ use super::contender::Base;
 use super::document::Files;
 use super::{
     Condition, Contender, Experiment, FlowSize, InitialChoice, Path, Scenario, classes, contender, knobs,
-    network, parameters, path, traffic,
+    network, parameters, path, phases, traffic,
 };
 use crate::reader::{Reader, list, unknown_key};
+use crate::schema::shape::{Keys, rows};
 use crate::source::{Problem, Span};
 use crate::tree::{Entry, Node, Table, Value};
 
-/// The keys of a scenario.
-pub(super) const KEYS: &[&str] = &[
-    "name",
-    "description",
-    "profile",
-    "congestion",
-    "schedulers",
-    "scheduler",
-    "reference",
-    "runs",
-    "seed",
-    "min-effect",
-    "phases",
-    "deadline",
-    "initial",
-    "other-starts",
-    "ipv6",
-    "path",
-    "topology",
-    "node",
-    "link",
-    "route",
-    "traffic",
-    "connection",
-    "condition",
-];
+rows! {
+    /// The keys of a scenario.
+    pub(crate) ROWS, KEYS {
+        "name": Name, "the name";
+        "description": Text, "the purpose, shown by `anabranch list scenarios`";
+        "profile": Named(profiles), "the sender and receiver: the start values of all knobs; default `linux`";
+        "congestion": Derived(Derived::Congestion), "the congestion control; default the profile's";
+        "schedulers": AnyOf(&[Text, List(&Derived(Derived::Contender))]),
+            "the contenders; default `[\"tcp\", \"linux\", \"min_rtt\", \"dmptcp\"]`";
+        "scheduler": Derived(Derived::SchedulerDefaults), "parameters of schedulers, a table for each";
+        "reference": Name, "the contender with which the others are compared; default `tcp`";
+        "runs": Whole(1, 1_000_000), "runs of each contender under each condition; default 30";
+        "seed": Whole(0, i64::MAX), "the seed of all runs; default 1";
+        "min-effect": Probability, "a difference below this is practically equal; default 1%";
+        "phases": AnyOf(&[Bool, Table(&phases::TABLE)]), "small random shifts of each run";
+        "deadline": Time, "a run ends this long after the start of its last flow; default 60 s";
+        "initial": Name, "the path of the initial subflow, by name or number, or `best`; default the first";
+        "other-starts": Bool, "whether a comparison also measures starts on other paths; default true";
+        "ipv6": Bool, "IPv6 addresses and headers; default false";
+        "path": List(&Table(&path::TABLE)), "the paths";
+        "topology": Table(&network::TOPOLOGY), "a common link of the paths, a dumbbell or a fat tree";
+        "node": List(&Table(&network::NODE)), "hosts and routers of any network, in place of paths";
+        "link": List(&Table(&network::LINK)), "its links";
+        "route": List(&Table(&network::ROUTE)), "its routes, where they are not the shortest";
+        "traffic": AnyOf(&[Table(&traffic::TABLE), Table(&classes::TABLE), List(&Table(&classes::NAMED))]),
+            "the flows; default one web-like flow";
+        "connection": Derived(Derived::Connection), "knobs of the connections; default the profile's";
+        "condition": List(&Derived(Derived::Condition)), "variations that all contenders meet";
+    }
+}
+pub(crate) const TABLE: Keys = Keys::new("scenario", &[ROWS]);
+
+/// Returns the names of the profiles.
+fn profiles() -> Vec<&'static str> {
+    Profile::ALL.iter().map(|profile| profile.name()).collect()
+}
 
 /// The keys of the whole comparison, which no condition can change.
-const FIXED: &[&str] =
+pub(crate) const FIXED: &[&str] =
     &["description", "schedulers", "reference", "runs", "seed", "min-effect", "other-starts", "condition"];
 
 /// The default contenders.
@@ -59,7 +70,13 @@ pub(super) fn scenario(table: &Table, end: &Span, files: &Files<'_>) -> Result<S
         let (experiment, base) = experiment(&table, end, files)?;
         // A condition may give schedulers other parameters, and other paths to `tcp@`.
         let here = read_contenders(&reader, table.get("scheduler"), experiment.paths(), end)?;
-        let configs = here.iter().map(|c| c.config(&base)).collect::<Result<_, _>>()?;
+        let configs = here.iter().map(|c| c.config(&base)).collect::<Result<Vec<_>, _>>()?;
+        let downloads = experiment.has_downloads();
+        for (contender, config) in here.iter().zip(&configs) {
+            if let super::Transport::Multipath(_) = contender.transport {
+                knobs::check_scatter(config, downloads, &contender.span)?;
+            }
+        }
         if contenders.is_empty() {
             contenders = here;
         }
@@ -272,10 +289,8 @@ fn merge(table: &mut Table, entry: Entry) -> Result<(), Problem> {
 /// Reads the experiment of one condition, and the configuration that its contenders start from.
 fn experiment(table: &Table, end: &Span, files: &Files<'_>) -> Result<(Experiment, Base), Problem> {
     let reader = Reader::new(table, end, "the scenario", KEYS)?;
-    let profile = reader.optional("profile", |node| {
-        let names: Vec<&str> = Profile::ALL.iter().map(|profile| profile.name()).collect();
-        Ok(Profile::ALL[node.choice("profile", &names)?])
-    })?;
+    let profile =
+        reader.optional("profile", |node| Ok(Profile::ALL[node.choice("profile", &profiles())?]))?;
     let profile = profile.unwrap_or_default();
     let several = reader.get("traffic").filter(|node| classes::is_classes(node));
     let table = reader.get("traffic").filter(|_| several.is_none());

@@ -6,8 +6,9 @@ use anabranch_stack::config::Profile;
 use anabranch_units::Duration;
 
 use super::document::Files;
-use super::{Direction, TraceStart, link, presets, sides};
+use super::{Direction, Signal, TraceStart, link, presets, sides};
 use crate::reader::Reader;
+use crate::schema::shape::{Keys, Sides, rows};
 use crate::source::{Problem, Span, did_you_mean};
 use crate::tree::{self, Node, Table, Value};
 
@@ -15,9 +16,38 @@ use crate::tree::{self, Node, Table, Value};
 pub(super) const KEYS: &[&str] =
     &link::join::<{ OWN_KEYS.len() + link::KEYS.len() }>(&[OWN_KEYS, link::KEYS]);
 
-/// The keys that a link does not have.
-const OWN_KEYS: &[&str] =
-    &["name", "preset", "rate", "trace", "trace-start", "rtt", "delay", "loss-up", "backup", "change"];
+rows! {
+    /// The keys that a link does not have.
+    OWN_ROWS, OWN_KEYS {
+        "name": Name, "name of the path; default: its number, or that of the preset";
+        "preset": Named(|| presets::ALL.iter().map(|preset| preset.name).collect()),
+            "figures of a typical access network, which other keys replace (`anabranch list presets`)";
+        "rate": Rate, "rate in both directions; this or `trace` is required";
+        "trace": Text, "file with the times in milliseconds at which a packet can be sent";
+        "trace-start": AnyOf(&[Choice(&["random"]), Time]), "where in a trace runs begin";
+        "rtt": Time, "round-trip time without load; this or `delay` is required";
+        "delay": Time, "one-way propagation delay";
+        "loss-up": Probability, "loss of acknowledgements; default 0";
+        "backup": Bool, "whether its subflows are backups; default false";
+        "change": List(&Table(&CHANGE)), "changes during the run, in order of time";
+    }
+}
+
+/// A `[[path]]`.
+pub(crate) const TABLE: Keys = Keys {
+    one_of: &[&["preset", "rate", "trace"], &["preset", "rtt", "delay"]],
+    sides: Some(SIDES),
+    ..Keys::new("path", &[OWN_ROWS, link::ROWS])
+};
+
+const SIDES: Sides = Sides {
+    pairs: &[[sides::SIDES[0], sides::SIDES[1]], [sides::SIDES[2], sides::SIDES[3]]],
+    whole: sides::WHOLE,
+};
+
+/// A `[[path.change]]`.
+pub(crate) const CHANGE: Keys =
+    Keys { sides: Some(SIDES), ..Keys::new("path-change", &[link::PATH_CHANGE_ROWS]).requires(&["at"]) };
 
 /// The largest number of paths, equal to the largest number of subflows of a connection.
 const MOST: usize = 32;
@@ -35,11 +65,13 @@ pub(super) struct Described {
     pub acks: LinkConfig,
     /// True if subflows over it ask to be backups.
     pub backup: bool,
+    /// The times at which the client notices that its interface is down or up.
+    pub signals: Vec<Signal>,
 }
 
 impl Described {
     /// True if both directions have half of the round trip.
-    pub fn is_even(&self) -> bool {
+    pub(super) fn is_even(&self) -> bool {
         self.data.delay == self.acks.delay
     }
 }
@@ -127,10 +159,10 @@ fn read(
         Reader::new(table, &node.span, "a change of a path", link::PATH_CHANGE.keys)?;
         sides::split_change(table, direction)
     };
-    link::change(&path, &link::PATH_CHANGE, files, split, &mut data, Some(&mut acks))?;
+    let signals = link::change(&path, &link::PATH_CHANGE, files, split, &mut data, Some(&mut acks))?;
     let backup = path.optional("backup", Node::boolean)?.unwrap_or(false);
     let rtt = rtt.unwrap_or(data.delay + acks.delay);
-    Ok(Described { name, rtt, trace_start, data, acks, backup })
+    Ok(Described { name, rtt, trace_start, data, acks, backup, signals })
 }
 
 /// Reads the capacity of a direction of the path `name`.

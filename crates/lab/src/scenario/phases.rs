@@ -9,6 +9,7 @@
 use anabranch_units::Duration;
 
 use crate::reader::Reader;
+use crate::schema::shape::{Keys, rows};
 use crate::source::Problem;
 use crate::tree::{Node, Value};
 
@@ -95,8 +96,17 @@ impl PhaseChoice {
     }
 }
 
-/// The keys of `[phases]`.
-pub(super) const KEYS: &[&str] = &["start", "join", "delay", "jitter", "traces"];
+rows! {
+    /// The keys of `[phases]`.
+    pub(super) ROWS, KEYS {
+        "start": Time, "a flow starts at most this much later; default 0.5 ms";
+        "join": Time, "a client opens further subflows at most this much later; default 0.2 ms";
+        "delay": Time, "the delay of a path is at most this much longer or shorter; default 0.1 ms";
+        "jitter": Time, "a packet arrives at most this much later; default 20 us";
+        "traces": Bool, "whether traces without a `trace-start` begin at random points; default true";
+    }
+}
+pub(super) const TABLE: Keys = Keys::new("phases", &[ROWS]);
 
 /// Reads `phases`: true, false, or a table of limits.
 pub(super) fn read(node: &Node) -> Result<PhaseChoice, Problem> {

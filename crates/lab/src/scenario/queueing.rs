@@ -7,10 +7,83 @@ use anabranch_units::{Bytes, Duration, Rate, Time};
 
 use super::{Link, canonical};
 use crate::reader::Reader;
+use crate::schema::shape::{Keys, Kinds, rows};
 use crate::source::Problem;
 use crate::tree::{Node, Value};
 
-const KINDS: [&str; 4] = ["drop-tail", "codel", "fq-codel", "red"];
+pub(super) const KINDS: [&str; 4] = ["drop-tail", "codel", "fq-codel", "red"];
+
+rows! {
+    AQM_ROWS, AQM_KEYS {
+        "kind": Choice(&KINDS), "the kind of queue management";
+        "target": Time, "acceptable delay";
+        "interval": Time, "period over which the delay is observed";
+        "min": Queue, "threshold below which no packet is dropped";
+        "max": Queue, "threshold above which all are";
+        "probability": Probability, "dropping probability at `max`";
+        "weight": Probability, "weight of the average";
+        "gentle": Bool, "whether the probability rises steadily beyond `max`";
+        "ecn": Bool, "whether packets of ECN connections are marked and not dropped; default true";
+        "queues": Whole(1, 65_536), "number of queues";
+        "quantum": Size, "bytes of a queue in a round";
+    }
+}
+
+/// The keys of each kind in the order of [`KINDS`], without `kind`.
+const KIND_KEYS: [&[&str]; 4] = [
+    &[],
+    &["target", "interval", "ecn"],
+    &["target", "interval", "ecn", "queues", "quantum"],
+    &["min", "max", "probability", "weight", "gentle", "ecn"],
+];
+
+pub(super) const AQM: Keys = Keys {
+    kinds: Some(Kinds {
+        key: "kind",
+        default: None,
+        common: &["kind"],
+        own: || KINDS.into_iter().zip(KIND_KEYS).collect(),
+    }),
+    ..Keys::new("aqm", &[AQM_ROWS]).requires(&["kind"])
+};
+
+rows! {
+    BUCKET_ROWS, BUCKET_KEYS {
+        "rate": Rate, "rate at which the bucket is filled";
+        "burst": Size, "its size, from 1500 B to 1 GB";
+    }
+}
+pub(super) const BUCKET: Keys = Keys::new("token-bucket", &[BUCKET_ROWS]).requires(&["rate", "burst"]);
+
+rows! {
+    CROSS_TRAFFIC_ROWS, CROSS_TRAFFIC_KEYS {
+        "rate": Rate, "its rate";
+        "packet": Size, "size of a packet, 40 to 65535 B; default 1500 B";
+        "from": Time, "its start; default 0";
+        "until": Time, "its end; default never";
+    }
+}
+pub(super) const CROSS_TRAFFIC: Keys = Keys::new("cross-traffic", &[CROSS_TRAFFIC_ROWS]).requires(&["rate"]);
+
+rows! {
+    REDRAW_ROWS, REDRAW_KEYS {
+        "every": Time, "period, at least 1 ms";
+        "from": Time, "first draw; default 0";
+        "until": Time, "end of the draws; default never";
+        "rate": List(&Rate), "rates of which one is drawn";
+        "rtt": Table(&DEVIATION), "the drawn round-trip time of a path";
+        "delay": Table(&DEVIATION), "the drawn delay of a link";
+    }
+}
+pub(super) const REDRAW: Keys = Keys::new("redraw", &[REDRAW_ROWS]).requires(&["every"]);
+
+rows! {
+    DEVIATION_ROWS, DEVIATION_KEYS {
+        "mean": Time, "mean; default the value of the path or link";
+        "deviation": AnyOf(&[Time, Probability]), "standard deviation, a time or a percentage of the mean";
+    }
+}
+const DEVIATION: Keys = Keys::new("redrawn-delay", &[DEVIATION_ROWS]).requires(&["deviation"]);
 
 /// Reads the queue management: a kind, or a table with a kind and its settings.
 pub(super) fn aqm(node: &Node) -> Result<Aqm, Problem> {
@@ -31,13 +104,10 @@ pub(super) fn aqm(node: &Node) -> Result<Aqm, Problem> {
         return Err(Problem::at(&node.span, "this queue management has no `kind`")
             .help("add for example `kind = \"codel\"`"));
     };
-    let keys: &[&str] = match kind(&named.node)? {
-        0 => &["kind"],
-        1 => &["kind", "target", "interval", "ecn"],
-        2 => &["kind", "target", "interval", "ecn", "queues", "quantum"],
-        _ => &["kind", "min", "max", "probability", "weight", "gentle", "ecn"],
-    };
-    let table = Reader::of(node, "aqm", keys)?;
+    let own = KIND_KEYS[kind(&named.node)?];
+    let keys: Vec<&str> =
+        AQM_KEYS.iter().copied().filter(|key| *key == "kind" || own.contains(key)).collect();
+    let table = Reader::of(node, "aqm", &keys)?;
     let codel = |ecn: bool| -> Result<Codel, Problem> {
         let default = Codel::default();
         Ok(Codel {
@@ -95,7 +165,7 @@ fn red(node: &Node, table: &Reader<'_>, ecn: bool) -> Result<Aqm, Problem> {
 
 /// Reads a policer or a shaper, called `what` in errors.
 pub(super) fn bucket(node: &Node, what: &'static str) -> Result<TokenBucket, Problem> {
-    let table = Reader::of(node, what, &["rate", "burst"])?;
+    let table = Reader::of(node, what, BUCKET_KEYS)?;
     let rate = table.required("rate", "\"10 Mbit/s\"", Node::rate)?;
     let burst = table.required("burst", "\"30 KB\"", Node::positive_size)?.get();
     if !(1500..=TokenBucket::MAX_BURST).contains(&burst) {
@@ -128,7 +198,7 @@ fn interval(table: &Reader<'_>) -> Result<(Time, Time), Problem> {
 /// Reads the cross traffic.
 pub(super) fn cross_traffic(node: &Node) -> Result<Vec<CrossTraffic>, Problem> {
     let read = |node: &Node| {
-        let table = Reader::of(node, "cross-traffic", &["rate", "packet", "from", "until"])?;
+        let table = Reader::of(node, "cross-traffic", CROSS_TRAFFIC_KEYS)?;
         let packet = table.optional("packet", Node::size)?.map_or(1500, |size| size.get());
         if !(40..=65_535).contains(&packet) {
             let span = &table.get("packet").unwrap_or(node).span;
@@ -158,7 +228,8 @@ pub(super) struct Redrawable<'a> {
 
 /// Reads the redraws of a path's direction or of a link.
 pub(super) fn redraws(node: &Node, of: &Redrawable<'_>) -> Result<Vec<Redraw>, Problem> {
-    let keys = ["every", "from", "until", "rate", of.key];
+    let other = if of.key == "rtt" { "delay" } else { "rtt" };
+    let keys: Vec<&str> = REDRAW_KEYS.iter().copied().filter(|key| *key != other).collect();
     let mut all = Vec::new();
     for (number, node) in (1..).zip(tables(node)) {
         let table = Reader::of(node, "redraw", &keys)?;
@@ -200,7 +271,7 @@ pub(super) fn redraws(node: &Node, of: &Redrawable<'_>) -> Result<Vec<Redraw>, P
 }
 
 fn deviation(node: &Node, of: &Redrawable<'_>) -> Result<Redrawn, Problem> {
-    let table = Reader::of(node, "the redrawn delay", &["mean", "deviation"])?;
+    let table = Reader::of(node, "the redrawn delay", DEVIATION_KEYS)?;
     let mean = table.optional("mean", Node::delay)?.map_or(of.delay, |mean| mean / of.directions);
     let std_dev = table.required("deviation", "\"40%\"", |node| match &node.value {
         Value::String(text) if text.trim().ends_with('%') => Ok(mean.mul_f64(node.probability()?)),

@@ -9,7 +9,10 @@ use crate::source::Problem;
 use crate::tree::{Entry, Node, Table, Value};
 
 /// The keys of a table with a value for each direction.
-const SIDES: [&str; 4] = ["down", "up", "data", "acks"];
+pub(crate) const SIDES: [&str; 4] = ["down", "up", "data", "acks"];
+
+/// The keys of such a table for a link between two nodes: from `from` to `to`, and back.
+pub(crate) const WAYS: [&str; 2] = ["forth", "back"];
 
 /// Settings that belong to the direction of the data unless they have a value for each direction.
 const DATA_ONLY: &[&str] =
@@ -19,7 +22,12 @@ const DATA_ONLY: &[&str] =
 const NEEDED: &[&str] = &["rate", "trace", "delay"];
 
 /// Keys of the path as a whole.
-const WHOLE: &[&str] = &["name", "preset", "backup", "rtt", "trace-start", "at", "change"];
+pub(crate) const WHOLE: &[&str] =
+    &["name", "preset", "backup", "rtt", "trace-start", "at", "change", "notify-after"];
+
+/// Keys of a link between two nodes, as a whole.
+pub(crate) const LINK_WHOLE: &[&str] =
+    &["name", "from", "to", "duplex", "backup", "trace-start", "at", "change", "notify-after"];
 
 /// The settings of a path in the direction of the data, and in that of the acknowledgements.
 pub(super) struct Sides {
@@ -40,6 +48,53 @@ pub(super) fn split(table: &Table, direction: Direction) -> Result<Sides, Proble
 /// Separates the settings of a change: a direction without a value does not change.
 pub(super) fn split_change(table: &Table, direction: Direction) -> Result<Sides, Problem> {
     separate(table, direction, &[])
+}
+
+/// Separates the settings of the two directions of a link between nodes, or with `change` those of a change: `data` are
+/// those from `from` to `to`, and `acks` those back. A value alone is that of both.
+pub(super) fn split_link(table: &Table, change: bool) -> Result<Sides, Problem> {
+    let mut sides = Sides { data: Table::default(), acks: Table::default() };
+    for entry in &table.entries {
+        let key = entry.key.as_str();
+        let (forth, back) = match &entry.node.value {
+            Value::Table(ways) if has_ways(ways) => {
+                if LINK_WHOLE.contains(&key) {
+                    let what = format!("`{key}` has one value for both directions");
+                    return Err(Problem::at(&entry.node.span, what));
+                }
+                if let Some(other) = ways.entries.iter().find(|way| !WAYS.contains(&way.key.as_str())) {
+                    let what = format!("a link has no direction `{}`", other.key);
+                    return Err(Problem::at(&other.key_span, what).help(
+                        "give `{ forth = ..., back = ... }`: `forth` leads from `from` to `to`; \
+                         data may go either way, so that a link has neither `up` nor `data`",
+                    ));
+                }
+                let [forth, back] = WAYS.map(|way| ways.get(way).map(|entry| entry.node.clone()));
+                match NEEDED.contains(&key) && !change {
+                    true => (forth.clone().or(back.clone()), back.or(forth)),
+                    false => (forth, back),
+                }
+            }
+            _ => (Some(entry.node.clone()), Some(entry.node.clone())),
+        };
+        let with = |node: Node| Entry { node, ..entry.clone() };
+        sides.data.entries.extend(forth.map(with));
+        sides.acks.entries.extend(back.map(with));
+    }
+    Ok(sides)
+}
+
+/// True if `table` has values by direction, whether or not a link has these directions.
+fn has_ways(table: &Table) -> bool {
+    is_split(table) || table.entries.first().is_some_and(|entry| WAYS.contains(&entry.key.as_str()))
+}
+
+/// Returns a value in a table by direction that belongs to the direction back, if there is one.
+pub(super) fn given_back(table: &Table) -> Option<&Entry> {
+    table.entries.iter().find_map(|entry| match &entry.node.value {
+        Value::Table(ways) if has_ways(ways) => ways.get(WAYS[1]),
+        _ => None,
+    })
 }
 
 fn separate(table: &Table, direction: Direction, needed: &[&str]) -> Result<Sides, Problem> {

@@ -10,27 +10,65 @@ use super::network::Network;
 use super::parse::path_position;
 use super::{Background, Beside, Direction, FlowSize, Start, Traffic};
 use crate::reader::Reader;
+use crate::schema::shape::{Keys, Shape, rows};
 use crate::source::{Problem, Span};
 use crate::tree::{Node, Value};
 
-/// The keys of `[traffic]`.
-pub(super) const KEYS: &[&str] = &[
-    "size",
-    "max",
-    "flows",
-    "start",
-    "starts",
-    "load",
-    "direction",
-    "duration",
-    "size-known",
-    "background",
-    "beside",
-    "from",
-    "to",
-    "pattern",
-    "every",
+rows! {
+    /// The keys of `[traffic]`.
+    pub(super) ROWS, KEYS {
+        "size": AnyOf(SIZE), "size of each flow: a size, `web`, `bulk`, or a distribution; default `web`";
+        "max": Size, "the largest web-like size, above 19 KB; default none";
+        "flows": Whole(1, MOST_FLOWS), "flows in each run; default 1, with `load` or `every` 100";
+        "start": Time, "their common start, or the start of the arrivals; default 0";
+        "starts": List(&Time), "instead: the start of each flow";
+        "load": Load, "instead: Poisson arrivals that ask for this share of the rate of all paths";
+        "direction": Choice(&["upload", "download"]), "`upload`: the client, which connects, sends; default `download`";
+        "duration": Time, "how long a bulk flow sends; default 10 s";
+        "size-known": Bool, "whether the sender knows the size of its flow beforehand; default true";
+        "background": OneOrMore(&Table(&BACKGROUND)), "plain TCP flows that fill a path and are not counted";
+        "beside": Table(&BESIDE), "plain TCP flows of the same traffic, with rows of their own";
+        "from": OneOrMore(&Name), "the host that sends, or a list of hosts";
+        "to": OneOrMore(&Name), "the host that receives, or a list of hosts";
+        "pattern": Choice(&PATTERNS), "all hosts in pairs, or all hosts to one";
+        "every": AnyOf(&[Time, Table(&distribution::TABLE)]), "instead: the gap between two starts, a time or a distribution";
+    }
+}
+pub(crate) const TABLE: Keys = Keys::new("traffic", &[ROWS]);
+
+/// The forms of the size of a flow.
+pub(super) const SIZE: &[Shape] = &[
+    Shape::Choice(&["web", "bulk"]),
+    Shape::Named(distribution::published),
+    Shape::Size,
+    Shape::Table(&distribution::TABLE),
 ];
+
+/// The patterns of pairs of hosts.
+pub(super) const PATTERNS: [&str; 2] = ["permutation", "incast"];
+
+rows! {
+    BACKGROUND_ROWS, BACKGROUND_KEYS {
+        "path": Name, "the path, by name or number";
+        "from": OneOrMore(&Name), "the host that sends, or a list of hosts";
+        "to": OneOrMore(&Name), "the host that receives, or a list of hosts";
+        "flows": Whole(1, MOST_FLOWS), "number of flows; default 1";
+        "start": Time, "their start; default 0";
+    }
+}
+const BACKGROUND: Keys =
+    Keys { one_of: &[&["path", "from", "to"]], ..Keys::new("background", &[BACKGROUND_ROWS]) };
+
+rows! {
+    BESIDE_ROWS, BESIDE_KEYS {
+        "flows": Whole(1, MOST_FLOWS), "number of flows";
+        "path": Name, "their path; default the best one as measured";
+        "congestion": Derived(Derived::Congestion), "their congestion control";
+        "from": OneOrMore(&Name), "the host that sends, or a list of hosts";
+        "to": OneOrMore(&Name), "the host that receives, or a list of hosts";
+    }
+}
+const BESIDE: Keys = Keys::new("beside", &[BESIDE_ROWS]).requires(&["flows"]);
 
 /// The largest number of flows of a run.
 pub(super) const MOST_FLOWS: i64 = 100_000;
@@ -199,7 +237,7 @@ fn list_or_one(node: &Node) -> &[Node] {
 
 /// Reads the background flows that `node` describes, for each pair of hosts that it names.
 fn background(node: &Node, network: &mut Network, all: &mut Vec<Background>) -> Result<(), Problem> {
-    let table = Reader::of(node, "background", &["path", "from", "to", "flows", "start"])?;
+    let table = Reader::of(node, "background", BACKGROUND_KEYS)?;
     let pairs = network.named_pairs(&table)?;
     let paths = match &pairs {
         Some(pairs) => &network.pairs[pairs[0]].paths,
@@ -218,7 +256,7 @@ fn background(node: &Node, network: &mut Network, all: &mut Vec<Background>) -> 
 }
 
 fn beside(node: &Node, network: &mut Network, flow_pairs: usize) -> Result<Beside, Problem> {
-    let table = Reader::of(node, "beside", &["flows", "path", "congestion", "from", "to"])?;
+    let table = Reader::of(node, "beside", BESIDE_KEYS)?;
     let pairs = network.named_pairs(&table)?;
     let paths = match &pairs {
         Some(pairs) => &network.pairs[pairs[0]].paths,

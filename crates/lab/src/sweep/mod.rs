@@ -8,7 +8,7 @@
 
 mod design;
 mod journal;
-mod plan;
+pub(crate) mod plan;
 mod point;
 mod summary;
 mod work;

@@ -1,17 +1,57 @@
 //! Plans: a scenario, and the values that its keys take.
 
+use core::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::Design;
 use crate::reader::{Reader, list};
 use crate::scenario::{Document, Scenario, library};
+use crate::schema::shape::{Keys, rows};
 use crate::source::{Problem, ScenarioError, Source, Span};
 use crate::tree::{Node, Table, Value};
 
-const KEYS: &[&str] =
-    &["scenario", "description", "design", "points", "seed", "runs", "set", "vary", "stop", "other-starts"];
-const STOP_KEYS: &[&str] = &["half-width", "most-runs"];
-const RANGE_KEYS: &[&str] = &["from", "to", "steps", "scale"];
+rows! {
+    ROWS, KEYS {
+        "scenario": Text, "a built-in scenario, or a file relative to the plan";
+        "description": Text, "the purpose";
+        "design": Named(designs), "the choice of points; default `grid`";
+        "points": Whole(1, MOST_POINTS as i64), "number of points; not of a grid";
+        "seed": Whole(0, i64::MAX), "seed of the points; default 1";
+        "runs": Whole(1, u32::MAX as i64), "runs of each contender at each point; default the scenario's";
+        "set": Derived(Derived::Settings), "values of all points, by the keys of the scenario";
+        "vary": Derived(Derived::Varied), "the keys that vary, each with a list or a range";
+        "stop": Table(&STOP), "repeats a point until its intervals are narrow";
+        "other-starts": Bool, "whether starts on other paths are measured; default false";
+    }
+}
+/// A plan; its scenario may be given apart from it.
+pub(crate) const TABLE: Keys = Keys::new("plan", &[ROWS]).requires(&["vary"]);
+
+rows! {
+    STOP_ROWS, STOP_KEYS {
+        "half-width": Probability, "half width of the 95 % intervals of the differences, relative";
+        "most-runs": Whole(2, u32::MAX as i64), "greatest number of runs; default 1000";
+    }
+}
+const STOP: Keys = Keys::new("stop", &[STOP_ROWS]).requires(&["half-width"]);
+
+rows! {
+    RANGE_ROWS, RANGE_KEYS {
+        "from": AnyOf(&[Number, Text]), "the least value: a number, with its unit in quotes";
+        "to": AnyOf(&[Number, Text]), "the greatest value, in the same unit";
+        "steps": Whole(2, MOST_POINTS as i64), "number of values in a grid";
+        "scale": Choice(&SCALES), "whether equal steps are equal differences or equal factors; default `linear`";
+    }
+}
+pub(crate) const RANGE: Keys = Keys::new("range", &[RANGE_ROWS]).requires(&["from", "to"]);
+
+const SCALES: [&str; 2] = ["linear", "log"];
+
+fn designs() -> Vec<&'static str> {
+    Design::ALL.map(Design::name).to_vec()
+}
+
 /// More points than this are a mistake.
 const MOST_POINTS: usize = 10_000_000;
 const DEFAULT_MOST_RUNS: u32 = 1000;
@@ -28,6 +68,17 @@ pub struct Plan {
     runs: Option<u32>,
     stop: Option<Stop>,
     other_starts: bool,
+    amendment: Option<Amendment>,
+}
+
+/// A change of the scenario of every point that no key of a file expresses.
+#[derive(Clone)]
+struct Amendment(Arc<dyn Fn(&mut Scenario) + Send + Sync>);
+
+impl fmt::Debug for Amendment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Amendment")
+    }
 }
 
 /// The points of a plan, without its scenario.
@@ -169,7 +220,7 @@ impl Plan {
         let runs = reader.optional("runs", |node| node.integer(1, u32::MAX.into()))?.map(|runs| runs as u32);
         let other_starts = reader.optional("other-starts", Node::boolean)?.unwrap_or(false);
         let stop = reader.optional("stop", stop)?;
-        Ok(Plan { name, text: text.to_owned(), document, space, runs, stop, other_starts })
+        Ok(Plan { name, text: text.to_owned(), document, space, runs, stop, other_starts, amendment: None })
     }
 
     /// Returns the text of the plan.
@@ -210,6 +261,12 @@ impl Plan {
         self.runs = Some(runs);
     }
 
+    /// Changes the scenario of every point by `amend`, for contenders that are not built in. The text and the identity of
+    /// the plan stay the same.
+    pub fn set_amendment(&mut self, amend: impl Fn(&mut Scenario) + Send + Sync + 'static) {
+        self.amendment = Some(Amendment(Arc::new(amend)));
+    }
+
     /// Returns point number `number`.
     ///
     /// # Panics
@@ -235,6 +292,9 @@ impl Plan {
         }
         let mut scenario = document.scenario()?;
         scenario.other_starts &= self.other_starts;
+        if let Some(Amendment(amend)) = &self.amendment {
+            amend(&mut scenario);
+        }
         Ok(scenario)
     }
 }
@@ -254,8 +314,7 @@ impl Space {
     }
 
     fn read(reader: &Reader<'_>, text: &str) -> Result<Space, Problem> {
-        let names = Design::ALL.map(Design::name);
-        let design = reader.optional("design", |node| node.choice("design", &names))?.unwrap_or(0);
+        let design = reader.optional("design", |node| node.choice("design", &designs()))?.unwrap_or(0);
         let design = Design::ALL[design];
         let seed = reader.optional("seed", |node| node.integer(0, i64::MAX))?.unwrap_or(1) as u64;
         let vary =
@@ -561,8 +620,7 @@ fn range(node: &Node, design: Design) -> Result<Values, Problem> {
     if from > to {
         return Err(Problem::at(&node.span, "`from` is greater than `to`"));
     }
-    let scales = ["linear", "log"];
-    let logarithmic = reader.optional("scale", |node| node.choice("scale", &scales))? == Some(1);
+    let logarithmic = reader.optional("scale", |node| node.choice("scale", &SCALES))? == Some(1);
     if logarithmic && from <= 0.0 {
         return Err(Problem::at(&node.span, "a logarithmic range begins above 0"));
     }

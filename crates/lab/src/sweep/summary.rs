@@ -10,6 +10,8 @@ use crate::stats;
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
     /// The points that are done.
+    // `points` are all points of the plan in every object about a sweep.
+    #[serde(rename = "points_done")]
     pub points: usize,
     /// One for each condition and contender, in the order of the scenario.
     pub contenders: Vec<Standing>,

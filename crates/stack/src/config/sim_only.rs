@@ -28,6 +28,44 @@ pub struct SequenceOrigin {
     pub listener: Dsn,
 }
 
+/// The rule by which a connection that begins with packet scatter opens its subflows.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum ScatterSwitch {
+    /// No packet is scattered.
+    #[default]
+    Off,
+    /// The stream has exceeded a number of bytes.
+    Volume,
+    /// The connecting side's data has met its first loss: a fast recovery or a timeout.
+    Congestion,
+    /// No rule: packets are scattered to the end.
+    Never,
+}
+
+/// A volume of data at which packet scatter ends; by default the 100 KB of MMPTCP's code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ScatterVolume(pub u32);
+
+impl Default for ScatterVolume {
+    fn default() -> ScatterVolume {
+        ScatterVolume(100_000)
+    }
+}
+
+impl From<ScatterVolume> for u64 {
+    fn from(volume: ScatterVolume) -> u64 {
+        u64::from(volume.0)
+    }
+}
+
+impl TryFrom<u64> for ScatterVolume {
+    type Error = core::num::TryFromIntError;
+
+    fn try_from(bytes: u64) -> Result<ScatterVolume, Self::Error> {
+        u32::try_from(bytes).map(ScatterVolume)
+    }
+}
+
 /// Declares [`SimOnly`]: a row for each setting that has a name in scenarios, with its field, type, name,
 /// meaning, and kind as in [`parameter!`](crate::parameter!). The default of its type must be the behaviour of
 /// a real host.
@@ -64,6 +102,17 @@ sim_only! {
     /// the stream, nor later, until another segment arrives there: the receiver of the ns-3 code that the DMPTCP
     /// paper names.
     withhold_acks: bool, "withhold-acks", "no subflow acknowledges data beyond a hole of the stream (simulator alone)", [bool];
+    /// Packet scatter of the first subflow, and the rule that ends it.
+    scatter_switch: ScatterSwitch, "scatter.switch", "packet scatter: the rule that opens the subflows (simulator alone)",
+        [choice ["off" => ScatterSwitch::Off, "volume" => ScatterSwitch::Volume,
+            "congestion" => ScatterSwitch::Congestion, "never" => ScatterSwitch::Never]];
+    /// The volume of rule [`ScatterSwitch::Volume`].
+    scatter_volume: ScatterVolume, "scatter.volume", "bytes of the stream after which packet scatter ends (simulator alone)",
+        [integer 0, 4_294_967_295];
+    /// The duplicate acknowledgements that signal a loss on a scattered subflow; none: three more than there are routes
+    /// of equal cost, or three for one route.
+    scatter_dup_acks: Option<u32>, "scatter.dup-acks", "duplicate ACKs that signal a loss of scattered packets (simulator alone)",
+        [open integer 3, 100_000, "routes"];
 }
 
 impl SimOnly {
@@ -156,6 +205,9 @@ mod tests {
             (SimOnly { simultaneous: true, ..real }, "simultaneous"),
             (SimOnly { withhold_acks: true, ..real }, "withhold-acks"),
             (SimOnly { sequence_origin: Some(origin), ..real }, "sequence-origin"),
+            (SimOnly { scatter_switch: ScatterSwitch::Never, ..real }, "scatter.switch"),
+            (SimOnly { scatter_volume: ScatterVolume(1), ..real }, "scatter.volume"),
+            (SimOnly { scatter_dup_acks: Some(3), ..real }, "scatter.dup-acks"),
             (SimOnly { consume_at_once: true, ..real }, "consume_at_once"),
             (SimOnly { readable_from: Bytes(1), ..real }, "readable_from"),
         ] {

@@ -3,7 +3,7 @@
 use core::fmt;
 use std::sync::Arc;
 
-use super::CustomCongestion;
+use super::{Classic, CustomCongestion, WindowRule};
 
 /// A user-defined congestion control: its name, and a function that builds one for each connection.
 ///
@@ -35,5 +35,12 @@ impl fmt::Debug for CustomCongestionKind {
 impl PartialEq for CustomCongestionKind {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name && self.coupled == other.coupled
+    }
+}
+
+/// A rule of one's own in the common frame of window-based controls.
+impl<R: WindowRule + Send + 'static> CustomCongestion for Classic<R> {
+    fn clone_box(&self) -> Box<dyn CustomCongestion> {
+        Box::new(self.clone())
     }
 }

@@ -58,6 +58,11 @@ impl Window {
 pub struct Windows(pub(super) Vec<Window>);
 
 impl Windows {
+    /// Returns the windows of subflows with the IDs 0, 1, ..., for tests of a rule.
+    pub fn new(windows: Vec<Window>) -> Windows {
+        Windows(windows)
+    }
+
     /// Returns the window of `id`, or one that is not up if there is no such subflow.
     #[inline]
     pub fn get(&self, id: SubflowId) -> Window {

@@ -4,7 +4,6 @@ use anabranch_units::Time;
 
 use super::step::{NEXT, STOP, Step};
 use super::{Connection, Mode};
-use crate::congestion::CongestionControl;
 use crate::event::SubflowSet;
 use crate::observer::{Observer, StackEvent, report};
 use crate::scheduler::SchedulerEvent;
@@ -32,8 +31,8 @@ impl Connection {
                 self.challenge(now, at);
                 return STOP;
             }
-            AckOutcome::Idle(true) => self.wanted.schedule(),
-            AckOutcome::Idle(false) => {}
+            AckOutcome::WindowGrown => self.wanted.schedule(),
+            AckOutcome::Idle => {}
             AckOutcome::Applied(acked) => self.inform(now, at, &acked, observer),
         }
         NEXT
@@ -44,23 +43,10 @@ impl Connection {
     fn inform<O: Observer>(&mut self, now: Time, at: usize, acked: &Acked, observer: &mut O) {
         let subflow = &mut self.subflows[at];
         let id = subflow.id();
-        let verdict = acked.verdict;
-        if verdict.undone {
-            self.congestion.on_undo(id, now);
+        if acked.verdict.undone {
             report(observer, now, self.id, &StackEvent::Undone { subflow: id });
         }
-        if let Some(event) = subflow.reduction(now, acked) {
-            self.congestion.on_congestion(id, &event);
-            if verdict.probe_repaired {
-                self.congestion.on_recovered(id, now);
-            }
-        }
-        if let Some(ack) = subflow.congestion_ack(now, acked) {
-            self.congestion.on_ack(id, &ack);
-        }
-        if verdict.ended && !verdict.undone && acked.was_recovering {
-            self.congestion.on_recovered(id, now);
-        }
+        subflow.inform(now, acked, &mut self.congestion);
         self.wanted.schedule();
         if acked.advanced > 0 {
             self.after_advance(now, at, acked.advanced);
@@ -95,7 +81,7 @@ impl Connection {
             let end = self.fallback.in_sent_stream(self.subflows[at].board().una() as i64);
             self.on_data_ack(now, end, 0);
         }
-        match self.subflows[at].on_fin_acked() {
+        match self.subflows[at].state_mut().on_fin_acked() {
             Ending::TimeWait => self.enter_time_wait(now, at),
             Ending::Done => self.close_subflow(now, at),
             Ending::Continues => {}
@@ -149,8 +135,8 @@ impl Connection {
         let carried_by =
             self.send.outstanding.as_slice().first().map_or(SubflowSet::EMPTY, |head| head.tried);
         if self.send.acknowledge(una) {
-            self.progress_at = now;
-            self.stop_persist();
+            self.persist.on_progress(now);
+            self.persist.stop(&mut self.timers);
             self.stats.data_acked = una;
             self.stats.last_data_ack = now;
             self.repair_further();

@@ -23,7 +23,7 @@ impl Connection {
         let accepted = n.min(room);
         if accepted > 0 {
             if self.send.buffered() == 0 {
-                self.progress_at = now;
+                self.persist.on_progress(now);
             }
             self.send.write(accepted);
             self.stats.written += accepted;
@@ -49,8 +49,8 @@ impl Connection {
         if self.recv.should_update(mss, most) {
             // On every subflow, as in Linux: the window is that of the connection, but a sender that also
             // respects the edge of each subflow (RFC 8684 section 3.3.5) could not use the others.
-            for subflow in self.subflows.iter_mut().filter(|subflow| subflow.is_usable()) {
-                subflow.want_ack();
+            for subflow in self.subflows.iter_mut().filter(|subflow| subflow.state().is_usable()) {
+                subflow.recv_mut().want_ack();
             }
         }
     }
@@ -67,9 +67,9 @@ impl Connection {
 
     /// Sets the priority of a subflow, and requests the same from the peer.
     pub(crate) fn set_backup(&mut self, id: SubflowId, backup: bool) {
-        if let Some(at) = self.subflow_index(id).filter(|&at| self.subflows[at].is_usable()) {
-            self.subflows[at].ask_backup(backup);
-            self.subflows[at].signal(MptcpOption::Priority { backup });
+        if let Some(at) = self.subflow_index(id).filter(|&at| self.subflows[at].state().is_usable()) {
+            self.subflows[at].route_mut().ask_backup(backup);
+            self.subflows[at].signals_mut().push(MptcpOption::Priority { backup });
             self.wanted.schedule();
         }
     }
@@ -93,15 +93,19 @@ impl Connection {
         all
     }
 
-    /// Handles the loss of a local address, resetting its subflows, or its return.
+    /// Handles the loss of a local address, resetting its subflows, or its return. A plain TCP, which has no other
+    /// address, goes on when the address is back, as on Linux.
     #[cold]
     pub(crate) fn set_address_up(&mut self, now: Time, ip: IpAddr, up: bool) {
+        if self.mode == Mode::Plain {
+            return;
+        }
         if up {
             self.paths.notify(&PathEvent::LocalUp(ip));
         } else {
             self.paths.on_local_down(ip);
             for at in 0..self.subflows.len() {
-                if self.subflows[at].local().ip == ip && !self.subflows[at].is_closed() {
+                if self.subflows[at].route().local().ip == ip && !self.subflows[at].state().is_closed() {
                     self.kill_subflow(now, at, ResetReason::Unspecified);
                 }
             }

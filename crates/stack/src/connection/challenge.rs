@@ -34,7 +34,7 @@ impl Connection {
     pub(super) fn challenge(&mut self, now: Time, at: usize) -> bool {
         let admitted = self.challenges.admit(now);
         if admitted {
-            self.subflows[at].want_ack();
+            self.subflows[at].recv_mut().want_ack();
         }
         admitted
     }

@@ -3,12 +3,14 @@
 use anabranch_units::Time;
 
 use super::Connection;
+use super::fallback::Followed;
 use super::payload::Incoming;
 use super::step::{NEXT, STOP, Step};
 use crate::checksum::{self, add, is_zero};
 use crate::event::Placement;
 use crate::segment::{Dss, MappedDsn, Mapping, ResetReason, Segment};
 use crate::seq::{DataRange, Dsn};
+use crate::subflow::Subflow;
 use crate::subflow::held::{Claim, LEAST_ROOM, MAX_PIECES, Piece};
 
 impl Connection {
@@ -32,8 +34,8 @@ impl Connection {
     }
 
     /// Returns the claim of a segment about its mapping.
-    fn claim_of(&self, at: usize, segment: &Segment) -> Option<Claim> {
-        let (mapped, data) = self.mapping_of(at, segment)?;
+    fn claim_of(&self, subflow: &Subflow, segment: &Segment) -> Option<Claim> {
+        let (mapped, data) = self.mapping_of(subflow, segment)?;
         if let Some(Dss { mapping: Some(mapping), data_fin, .. }) = &segment.options.dss {
             return Some(Claim { mapped, data, sum: self.unpaid(mapping), data_fin: *data_fin });
         }
@@ -50,18 +52,19 @@ impl Connection {
     pub(super) fn receive_checked(&mut self, incoming: &mut Incoming<'_>, range: DataRange) {
         let Incoming { now, at, segment, fin, .. } = *incoming;
         let whole_payload = u64::from(segment.payload_len);
-        let nxt = self.subflows[at].recv().nxt();
-        let (gaps, gap) = self.subflows[at].recv().gaps(range);
+        let subflow = &mut self.subflows[at];
+        let nxt = subflow.recv().nxt();
+        let (gaps, gap) = subflow.recv().gaps(range);
         if gaps == 0 {
             // A FIN alone, or data received before.
-            self.subflows[at].arrive_again(now, range, fin);
+            subflow.arrive_again(now, range, fin);
             if !range.is_empty() {
                 incoming.discard(self.id, whole_payload);
             }
             return;
         }
-        let claim = self.claim_of(at, segment);
-        let held = self.subflows[at].hold();
+        let claim = self.claim_of(&self.subflows[at], segment);
+        let held = self.subflows[at].held_mut().get_or_insert_default();
         let sum = if gap == range {
             Some(segment.payload_sum)
         } else {
@@ -73,7 +76,7 @@ impl Connection {
         let full = waits && (held.bytes() + gap.len() > room || held.pieces.len() >= MAX_PIECES);
         let Some(sum) = sum.filter(|_| gaps == 1 && !full) else {
             // It cannot be used in this form: it will be retransmitted from the acknowledgement on.
-            self.subflows[at].want_ack();
+            self.subflows[at].recv_mut().want_ack();
             incoming.discard(self.id, whole_payload);
             return;
         };
@@ -90,7 +93,7 @@ impl Connection {
             }
         } else if segment.options.are_bare()
             && self.subflows[at].seq_offset(segment) <= self.subflows[at].recv().nxt() as i64
-            && self.follow_bare_payload(now, at, incoming.placed)
+            && self.follow_bare_payload(now, at, incoming.placed) == Followed::FellBack
         {
             self.process_part(incoming, range);
             return;
@@ -111,7 +114,7 @@ impl Connection {
             // After a hole: its sum may be needed when a segment that fills the hole covers more than the
             // hole.
             let piece = Piece { range, sum: segment.payload_sum, done: true, bare: false };
-            subflow.hold().insert(piece);
+            subflow.held_mut().get_or_insert_default().insert(piece);
         }
         let end = claim.data + range.len() as i64;
         let stream = DataRange::new(claim.data.max(0) as u64, end.max(0) as u64);
@@ -131,7 +134,9 @@ impl Connection {
         if claim.data_fin {
             self.on_data_fin(at, end);
         }
-        self.after_arrival(now, advanced);
+        if advanced {
+            self.after_arrival(now);
+        }
         self.settle_claims(now, at, placed);
     }
 }

@@ -2,11 +2,13 @@
 
 use anabranch_units::{Duration, Time};
 
+use super::context::Context;
 use super::data_timer::DATA_TIMER_FLOOR;
+use super::send_state::SendState;
 use super::timer_table::Timer;
 use super::{Connection, Mode, Phase};
 use crate::event::{CloseReason, SubflowId, SubflowSet};
-use crate::subflow::{ResetCause, Subflow, TcpState};
+use crate::subflow::{ResetCause, TcpState};
 
 /// The end of the local stream at the data level: the DATA_FINs due, and the notification of the application.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,6 +30,53 @@ impl Closing {
     #[inline]
     pub(super) fn wants_fin(&self) -> bool {
         !self.fin_wanted_on.is_empty()
+    }
+
+    /// Records that the DATA_FIN was sent with data or is about to be sent alone.
+    pub(super) fn note_fin_sent(&mut self, send: &mut SendState, context: &mut Context<'_>) {
+        send.fin_sent = true;
+        let due = context.now + context.max_rto().max(Duration::from_millis(200));
+        context.timers.arm(Timer::Fin, due);
+    }
+
+    /// Sends the DATA_FIN alone, if no data is left that could carry it (RFC 8684 section 3.3.3).
+    fn send_fin(&mut self, send: &mut SendState, context: &mut Context<'_>) {
+        if send.fin_sent || context.subflows.iter().any(|subflow| !subflow.queue().is_empty()) {
+            return;
+        }
+        if let Some(best) = context.best_subflow() {
+            self.fin_wanted_on = SubflowSet::one(best.id());
+            // The DSS of a DATA_FIN leaves no space for keys. A listener that has lost the third ACK would
+            // fall back to TCP by it, so if there is no data, at least two segments carry the keys.
+            self.keys_before_fin = send.written == 0;
+            self.note_fin_sent(send, context);
+        }
+    }
+
+    /// Retransmits the DATA_FIN. It is sent alone once no data before it can be missing. `keys` is the index
+    /// of a subflow whose keys are not confirmed.
+    #[cold]
+    pub(super) fn on_timer(&mut self, send: &SendState, keys: Option<usize>, context: &mut Context<'_>) {
+        let alone = send.una == send.written;
+        self.fin_attempts = if alone { (self.fin_attempts + 1).min(9) } else { 0 };
+        let wait = Duration(context.max_rto().max(DATA_TIMER_FLOOR).0 << self.fin_attempts);
+        let due = context.now + wait.min(context.config.rto.max);
+        context.timers.arm(Timer::Fin, due);
+        if !alone {
+            return;
+        }
+        // It must arrive, and it is unknown which path works: sent on all of them (as in Linux).
+        self.withdraw_fins();
+        for subflow in context.subflows.iter().filter(|subflow| subflow.state().is_usable()) {
+            self.fin_wanted_on = self.fin_wanted_on.with(subflow.id());
+        }
+        self.keys_before_fin = true;
+        if let Some(first) = keys {
+            // A listener that has fallen back to TCP answers no DATA_FIN. It answers a segment from before
+            // its window, and the answer shows its state. The keys are sent first, because a listener that
+            // still waits for them would answer without options.
+            context.subflows[first].probe();
+        }
     }
 
     /// True if a DATA_FIN without data was due on subflow `id`.
@@ -73,7 +122,7 @@ impl Connection {
             return;
         }
         self.send.close();
-        self.progress_at = now;
+        self.persist.on_progress(now);
     }
 
     /// Aborts the connection.
@@ -83,21 +132,14 @@ impl Connection {
             return;
         }
         for at in 0..self.subflows.len() {
-            match self.subflows[at].state() {
+            match self.subflows[at].state().tcp() {
                 TcpState::Closed => {}
                 // Nothing has been received from the peer, so no reset is sent.
                 TcpState::SynSent => self.close_subflow(now, at),
-                _ => self.subflows[at].request_reset(ResetCause::Abort),
+                _ => self.subflows[at].state_mut().request_reset(ResetCause::Abort),
             }
         }
         self.end(reason);
-    }
-
-    /// Records that the DATA_FIN was sent with data or is about to be sent alone.
-    pub(super) fn note_fin_sent(&mut self, now: Time) {
-        self.send.fin_sent = true;
-        let due = now + self.max_rto().max(Duration::from_millis(200));
-        self.timers.arm(Timer::Fin, due);
     }
 
     /// Sends the segments that end the stream, once everything before the end was assigned to subflows.
@@ -106,49 +148,16 @@ impl Connection {
         if !self.send.closed || self.phase != Phase::Open || !self.send.unassigned.is_empty() {
             return;
         }
-        if self.mode == Mode::Plain {
-            if !self.send.fin_sent {
-                self.send.fin_sent = true;
-                for subflow in &mut self.subflows {
-                    subflow.request_fin();
+        let Connection { closing, send, subflows, timers, config, mode, .. } = self;
+        match mode {
+            Mode::Plain if !send.fin_sent => {
+                send.fin_sent = true;
+                for subflow in subflows {
+                    subflow.state_mut().request_fin();
                 }
             }
-            return;
-        }
-        if !self.send.fin_sent && self.subflows.iter().all(|subflow| subflow.is_queue_empty()) {
-            // No data is left that could carry it (RFC 8684 section 3.3.3).
-            if let Some(at) = self.best_subflow() {
-                self.closing.fin_wanted_on = SubflowSet::one(self.subflows[at].id());
-                // The DSS of a DATA_FIN leaves no space for keys. A listener that has lost the third ACK
-                // would fall back to TCP by it, so if there is no data, at least two segments carry the keys.
-                self.closing.keys_before_fin = self.send.written == 0;
-                self.note_fin_sent(now);
-            }
-        }
-    }
-
-    /// Retransmits the DATA_FIN. It is sent alone once no data before it can be missing.
-    #[cold]
-    pub(super) fn on_fin_timer(&mut self, now: Time) {
-        let alone = self.send.una == self.send.written;
-        self.closing.fin_attempts = if alone { (self.closing.fin_attempts + 1).min(9) } else { 0 };
-        let wait = Duration(self.max_rto().max(DATA_TIMER_FLOOR).0 << self.closing.fin_attempts);
-        let due = now + wait.min(self.config.rto.max);
-        self.timers.arm(Timer::Fin, due);
-        if !alone {
-            return;
-        }
-        // It must arrive, and it is unknown which path works: sent on all of them (as in Linux).
-        self.closing.withdraw_fins();
-        for subflow in self.subflows.iter().filter(|subflow| subflow.is_usable()) {
-            self.closing.fin_wanted_on = self.closing.fin_wanted_on.with(subflow.id());
-        }
-        self.closing.keys_before_fin = true;
-        if let Some(first) = (0..self.subflows.len()).find(|&at| self.keys_pending(at)) {
-            // A listener that has fallen back to TCP answers no DATA_FIN. It answers a segment from before
-            // its window, and the answer shows its state. The keys are sent first, because a listener that
-            // still waits for them would answer without options.
-            self.subflows[first].probe();
+            Mode::Plain => {}
+            Mode::Mptcp => closing.send_fin(send, &mut Context { now, config, subflows, timers }),
         }
     }
 
@@ -161,7 +170,7 @@ impl Connection {
         self.send.fin_acked = true;
         self.timers.disarm(Timer::Fin);
         self.closing.withdraw_fins();
-        self.progress_at = now;
+        self.persist.on_progress(now);
         if self.mode == Mode::Mptcp {
             self.answer_fins();
         }
@@ -176,7 +185,7 @@ impl Connection {
             self.close_subflows();
         }
         // One open subflow suffices, and usually it is this one.
-        if !self.subflows[at].is_open() {
+        if !self.subflows[at].state().is_open() {
             self.check_ended(now);
         }
     }
@@ -187,12 +196,12 @@ impl Connection {
             for subflow in &mut self.subflows {
                 // RFC 8684 section 3.3.3. Linux also waits for both DATA_FINs, so that a half-closed
                 // connection can still receive the other direction.
-                if !subflow.is_closed() && !subflow.fin_requested() {
-                    match subflow.state() {
+                if !subflow.state().is_closed() && !subflow.state().fin_requested() {
+                    match subflow.state().tcp() {
                         TcpState::SynSent | TcpState::SynReceived | TcpState::PreEstablished => {
-                            subflow.request_reset(ResetCause::Gone);
+                            subflow.state_mut().request_reset(ResetCause::Gone);
                         }
-                        _ => subflow.request_fin(),
+                        _ => subflow.state_mut().request_fin(),
                     }
                 }
             }
@@ -204,11 +213,11 @@ impl Connection {
     #[cold]
     pub(super) fn on_orphan_timer(&mut self, now: Time) {
         self.timers.disarm(Timer::Orphan);
-        let sends = self.subflows.iter().any(Subflow::is_usable);
+        let sends = self.subflows.iter().any(|subflow| subflow.state().is_usable());
         if self.mode == Mode::Plain || (sends && self.recv.finished()) {
             return;
         }
-        let idle_at = self.progress_at + self.config.close_timeout;
+        let idle_at = self.persist.progress_at() + self.config.close_timeout;
         if sends && (self.waiting_for_progress() || idle_at > now) {
             let due = if idle_at > now { idle_at } else { now + self.config.close_timeout };
             self.timers.arm(Timer::Orphan, due);
@@ -216,8 +225,8 @@ impl Connection {
         }
         self.end(CloseReason::NoSubflow);
         for subflow in &mut self.subflows {
-            if subflow.state() == TcpState::CloseWait {
-                subflow.request_fin();
+            if subflow.state().tcp() == TcpState::CloseWait {
+                subflow.state_mut().request_fin();
             }
         }
     }

@@ -5,7 +5,7 @@ use anabranch_units::{Duration, Time};
 
 use super::timer_table::Timer;
 use super::{Connection, Mode};
-use crate::subflow::timers::TimerContext;
+use crate::subflow::timer_table::TimerContext;
 
 /// The minimum wait for progress at the data level: Linux's value (RFC 8684 specifies none).
 pub(super) const DATA_TIMER_FLOOR: Duration = Duration::from_millis(200);
@@ -38,7 +38,7 @@ impl Connection {
         let rtt = self
             .subflows
             .iter()
-            .filter(|subflow| subflow.is_usable())
+            .filter(|subflow| subflow.state().is_usable())
             .map(|subflow| subflow.rtt().srtt_or_zero());
         let wait = rtt.max().unwrap_or(Duration::ZERO) + self.config.ack.delay;
         self.head_repair.back_off(wait)
@@ -47,18 +47,18 @@ impl Connection {
     /// Returns Linux's wait for progress at the data level: until the last of its subflows' timers, including
     /// probes, would expire (`mptcp_set_timeout`).
     pub(super) fn linux_data_wait(&self, now: Time) -> Duration {
-        let context = self.timer_context();
-        let subflows = self.subflows.iter().filter(|subflow| subflow.is_usable());
-        let timers = subflows.map(|subflow| subflow.retransmission_due(context));
+        let context = self.timer_context(now, ());
+        let subflows = self.subflows.iter().filter(|subflow| subflow.state().is_usable());
+        let timers = subflows.map(|subflow| subflow.retransmission_due(&context));
         let last = timers.filter(|timer| timer.is_armed()).max();
         let wait = last.map_or(Duration::ZERO, |last| last.since(now));
         if wait.is_zero() { DATA_TIMER_FLOOR } else { wait }
     }
 
     #[inline]
-    pub(super) fn timer_context(&self) -> TimerContext {
+    pub(super) fn timer_context<F>(&self, now: Time, fin_wait: F) -> TimerContext<F> {
         // The peer's delay of acknowledgements is not known; Linux assumes its own.
         let ack_delay = DATA_TIMER_FLOOR.min(self.config.ack.delay * 2);
-        TimerContext { backoff: self.config.rto.backoff, ack_delay, paces: self.paces() }
+        TimerContext { now, backoff: self.config.rto.backoff, ack_delay, paces: self.paces(), fin_wait }
     }
 }

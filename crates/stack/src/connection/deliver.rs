@@ -3,6 +3,7 @@
 use anabranch_units::{Duration, Time};
 
 use super::Connection;
+use super::events::ReadNotice;
 use crate::event::Placement;
 use crate::segment::Segment;
 use crate::seq::DataRange;
@@ -29,26 +30,27 @@ impl Connection {
             let len = stream.len() as u32;
             placed.push(Placement::Discard { connection: *connection, payload_offset: 0, len });
         }
-        self.after_arrival(now, advanced);
+        if advanced {
+            self.after_arrival(now);
+        }
     }
 
-    /// Notifies the application of data in order, if the stream has `advanced`, and lets the receive buffer grow.
+    /// Notifies the application of new data in order, and lets the receive buffer grow.
     #[inline]
-    pub(super) fn after_arrival(&mut self, now: Time, advanced: bool) {
-        if advanced {
-            self.stats.last_in_order = now;
-            self.stats.received = self.recv.nxt();
-            if self.config.only.consume_at_once {
-                self.recv.consume(u64::MAX);
-            }
-            if self.recv.autotuned_up_to().is_some() {
-                self.autotune(now);
-            }
-            if self.recv.nxt() >= self.config.only.readable_from.get() {
-                self.events.push_readable(!self.config.only.consume_at_once);
-            }
-            self.after_remote_fin();
+    pub(super) fn after_arrival(&mut self, now: Time) {
+        self.stats.last_in_order = now;
+        self.stats.received = self.recv.nxt();
+        let at_once = self.config.only.consume_at_once;
+        if at_once {
+            self.recv.consume(u64::MAX);
         }
+        if self.recv.autotuned_up_to().is_some() {
+            self.autotune(now);
+        }
+        if self.recv.nxt() >= self.config.only.readable_from.get() {
+            self.events.push_readable(if at_once { ReadNotice::Always } else { ReadNotice::OncePerRead });
+        }
+        self.after_remote_fin();
     }
 
     pub(super) fn autotune(&mut self, now: Time) {
@@ -58,7 +60,7 @@ impl Connection {
         }
         let mut rtt = Duration::ZERO;
         for subflow in &self.subflows {
-            if subflow.is_synchronised() {
+            if subflow.state().is_synchronised() {
                 rtt = rtt.max(subflow.rtt().srtt_or_zero());
             }
         }
@@ -76,7 +78,7 @@ impl Connection {
         if let Some(read) = self.recv.right_size(now, rtt) {
             let most = self.config.receive_buffer.max().get();
             for subflow in &mut self.subflows {
-                subflow.widen_window(read, most);
+                subflow.recv_mut().growth.widen(read, most);
             }
         }
     }
@@ -84,7 +86,7 @@ impl Connection {
     /// Acknowledges a segment with PSH that was next in the stream at once, if the application has read it.
     pub(super) fn on_pushed(&mut self, at: usize) {
         if self.recv.readable() == 0 || !self.config.only.consume_at_once {
-            self.subflows[at].on_pushed();
+            self.subflows[at].recv_mut().on_pushed();
         }
     }
 
@@ -96,7 +98,7 @@ impl Connection {
             && self.config.ack.growth
         {
             let elapsed = self.tick.span(self.tick.value(now).wrapping_sub(timestamps.echo));
-            self.subflows[at].sample_arrival(timestamps.echo, elapsed);
+            self.subflows[at].recv_mut().growth.sample(timestamps.echo, elapsed);
         }
     }
 
@@ -105,8 +107,10 @@ impl Connection {
         if self.recv.finished() && self.events.push_peer_closed() {
             // One acknowledgement suffices, but the subflow that ends the stream may not be the one that
             // carried the DATA_FIN.
-            if let Some(best) = (0..self.subflows.len()).find(|&at| self.subflows[at].is_synchronised()) {
-                self.subflows[best].want_ack();
+            if let Some(best) =
+                (0..self.subflows.len()).find(|&at| self.subflows[at].state().is_synchronised())
+            {
+                self.subflows[best].recv_mut().want_ack();
             }
         }
     }
@@ -119,7 +123,7 @@ impl Connection {
             self.after_remote_fin();
         }
         // A retransmitted one is acknowledged again (RFC 8684 section 3.3.3).
-        self.subflows[at].want_ack();
+        self.subflows[at].recv_mut().want_ack();
     }
 
     /// Delivers held bytes, as far as they are new in the stream. Returns true if the stream has grown in

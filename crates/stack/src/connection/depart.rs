@@ -9,6 +9,7 @@ use crate::event::Departure;
 use crate::observer::{Observer, SendKind, StackEvent, report};
 use crate::segment::Segment;
 use crate::seq::DataRange;
+use crate::subflow::send::Train;
 
 impl Connection {
     /// Returns the number of segments that a departure counts in a turn.
@@ -28,15 +29,16 @@ impl Connection {
         }
     }
 
-    /// True if a new segment of `len` bytes, which is recorded already, ends a train ([`Subflow::ends_train`]).
+    /// Returns whether a new segment of `len` bytes, which is recorded already, ends a train
+    /// ([`Subflow::train_after`](crate::subflow::Subflow::train_after)).
     #[inline(always)]
-    pub(super) fn ends_train(&mut self, now: Time, at: usize, len: u64) -> bool {
+    pub(super) fn train_after(&mut self, now: Time, at: usize, len: u64) -> Train {
         if !self.config.ack.push {
-            return false;
+            return Train::GoesOn;
         }
         let Connection { subflows, congestion, .. } = self;
         let id = subflows[at].id();
-        subflows[at].ends_train(now, len, || congestion.pacing_rate(id))
+        subflows[at].train_after(now, len, || congestion.pacing_rate(id))
     }
 
     /// Updates the state after a segment without data.
@@ -75,6 +77,12 @@ impl Connection {
         let data = DataRange::new(stream_offset, stream_offset + u64::from(poll.out.payload_len));
         let event = StackEvent::Sent { subflow: subflow.id(), segment: poll.out, kind, data };
         report(poll.observer, poll.now, self.id, &event);
-        Some(Departure { connection: Some(self.id), path: subflow.path(), stream_offset, segment_size: 0 })
+        Some(Departure {
+            connection: Some(self.id),
+            path: subflow.route().path(),
+            stream_offset,
+            segment_size: 0,
+            scattered: at == 0 && self.scatter.is_on() && poll.out.payload_len > 0,
+        })
     }
 }

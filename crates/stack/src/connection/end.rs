@@ -27,13 +27,13 @@ impl Connection {
             return;
         }
         let finished = self.send.fin_acked && self.recv.finished();
-        if self.subflows.iter().any(Subflow::is_open) {
+        if self.subflows.iter().any(|subflow| subflow.state().is_open()) {
             return;
         }
         if finished {
             self.check_all_acked();
             self.end(CloseReason::Finished);
-        } else if self.subflows.iter().all(|subflow| subflow.is_closed())
+        } else if self.subflows.iter().all(|subflow| subflow.state().is_closed())
             && !self.timers.is_armed(Timer::Orphan)
         {
             match (self.mode, self.phase) {
@@ -73,7 +73,8 @@ impl Connection {
         if self.mode == Mode::Plain || self.phase != Phase::Open || (finished && self.send.fin_acked) {
             return;
         }
-        let serves = |subflow: &Subflow| subflow.is_open() && (finished || !subflow.recv().finished());
+        let serves =
+            |subflow: &Subflow| subflow.state().is_open() && (finished || !subflow.recv().finished());
         if !self.timers.is_armed(Timer::Orphan) && !self.subflows.iter().any(serves) {
             let due = now + self.config.close_timeout;
             self.timers.arm(Timer::Orphan, due);

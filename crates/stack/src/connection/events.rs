@@ -14,15 +14,24 @@ pub(crate) struct EventQueue {
     peer_closed: bool,
 }
 
+/// How often the application is notified of bytes to read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ReadNotice {
+    /// For the first bytes since the application last read.
+    OncePerRead,
+    /// For all bytes.
+    Always,
+}
+
 impl EventQueue {
     pub(super) fn push(&mut self, event: Event) {
         self.queue.push_back(event);
     }
 
-    /// Adds [`Event::Readable`]; with `once`, only for the first bytes since the application last read.
+    /// Adds [`Event::Readable`].
     #[inline]
-    pub(super) fn push_readable(&mut self, once: bool) {
-        if once && core::mem::replace(&mut self.readable, true) {
+    pub(super) fn push_readable(&mut self, notice: ReadNotice) {
+        if notice == ReadNotice::OncePerRead && core::mem::replace(&mut self.readable, true) {
             return;
         }
         self.queue.push_back(Event::Readable);

@@ -18,7 +18,23 @@ use crate::event::CloseReason;
 use crate::segment::{Dss, MappedDsn, Mapping, MptcpOption, ResetReason, Segment};
 use crate::seq::Dsn;
 use crate::subflow::mappings::mapped_start;
-use crate::subflow::{ResetCause, TcpState};
+use crate::subflow::{ResetCause, Subflow, TcpState};
+
+/// The signal of a fallback to the peer, besides the infinite mapping.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Notice {
+    /// None: the peer has fallen back, or sees the cause.
+    None,
+    /// An MP_FAIL: the peer may not see the cause.
+    MpFail,
+}
+
+/// Whether this side has fallen back with its peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Followed {
+    FellBack,
+    No,
+}
 
 impl Connection {
     /// True if the subflow at `at` is the only one there has been, and the stream is in order on it in both
@@ -32,26 +48,25 @@ impl Connection {
         self.mode == Mode::Mptcp
             && self.phase == Phase::Open
             && !self.config.only.simultaneous
-            && self.is_alone(at)
-            && self.receives_in_order(at)
-            && self.sends_in_order(at)
+            && self.is_alone(&self.subflows[at])
+            && self.receives_in_order(&self.subflows[at])
+            && self.sends_in_order(&self.subflows[at])
     }
 
     /// True if no other subflow can carry data.
-    fn is_alone(&self, at: usize) -> bool {
-        !self.subflows[at].is_join()
-            && !self.subflows[at].is_resetting()
-            && !self.subflows[at].fin_sent()
+    fn is_alone(&self, subflow: &Subflow) -> bool {
+        !subflow.handshake().is_join()
+            && !subflow.state().is_resetting()
+            && !subflow.state().fin_sent()
             && self.live_subflows().all(|other| {
-                let opening = matches!(other.state(), TcpState::SynSent | TcpState::SynReceived);
-                other.id().index() == at || opening
+                let opening = matches!(other.state().tcp(), TcpState::SynSent | TcpState::SynReceived);
+                other.id() == subflow.id() || opening
             })
     }
 
     /// True if every byte that has arrived on the subflow was received once, held or in the stream, and no
     /// held byte is at a place that the stream has passed by another mapping.
-    fn receives_in_order(&self, at: usize) -> bool {
-        let subflow = &self.subflows[at];
+    fn receives_in_order(&self, subflow: &Subflow) -> bool {
         let first_held = subflow.held().and_then(|held| held.start());
         if first_held.is_some_and(|start| start <= self.recv.nxt()) {
             return false;
@@ -62,25 +77,24 @@ impl Connection {
     }
 
     /// True if everything sent on the subflow was sent once and in the order of the stream.
-    fn sends_in_order(&self, at: usize) -> bool {
+    fn sends_in_order(&self, subflow: &Subflow) -> bool {
         if self.fallback.was_joined()
-            || self.subflows[at].counters().bytes_reinjected > 0
+            || subflow.counters().bytes_reinjected > 0
             || !self.send.reinject.is_empty()
         {
             return false;
         }
         // Data in the subflow's queue can be assigned again.
         let mut waiting = self.send.unassigned.first().map_or(self.send.written, |range| range.start);
-        if let Some(first) = self.subflows[at].queue().map(|queued| queued.range.start).min() {
+        if let Some(first) = subflow.queue().iter().map(|queued| queued.range.start).min() {
             waiting = waiting.min(first);
         }
-        waiting + 1 == self.subflows[at].board().nxt()
+        waiting + 1 == subflow.board().nxt()
     }
 
-    /// Falls back to TCP on the only subflow, if [`Connection::may_fall_back`] allows it. With `tell`, also
-    /// sends MP_FAIL to the peer, which may not see the cause.
+    /// Falls back to TCP on the only subflow, if [`Connection::may_fall_back`] allows it.
     #[cold]
-    pub(super) fn fall_back(&mut self, now: Time, at: usize, tell: bool) {
+    pub(super) fn fall_back(&mut self, now: Time, at: usize, notice: Notice) {
         let ssn = self.fallback.in_sent_subflow(self.send.una as i64) as u32;
         let mapping = Mapping {
             dsn: MappedDsn::Wide(self.local_dsn.add(self.send.una)),
@@ -90,9 +104,9 @@ impl Connection {
         };
         self.fallback.begin_infinite(mapping);
         self.become_plain(now, at);
-        if tell {
+        if notice == Notice::MpFail {
             let dsn = Dsn(self.remote_dsn.0.wrapping_add(self.recv.nxt()));
-            self.subflows[at].signal(MptcpOption::Fail(dsn));
+            self.subflows[at].signals_mut().push(MptcpOption::Fail(dsn));
         }
     }
 
@@ -105,18 +119,18 @@ impl Connection {
         // Joins in progress are abandoned (section 3.7: only one subflow may remain).
         self.paths.forget();
         for other in (0..self.subflows.len()).filter(|&other| other != at) {
-            match self.subflows[other].state() {
+            match self.subflows[other].state().tcp() {
                 TcpState::Closed => {}
                 TcpState::SynSent => self.fail_handshake(now, other, CloseReason::Refused),
-                _ => self.subflows[other].request_reset(ResetCause::Because(ResetReason::Unspecified)),
+                _ => self.subflows[other]
+                    .state_mut()
+                    .request_reset(ResetCause::Because(ResetReason::Unspecified)),
             }
         }
         // Queued data is assigned to the subflow again, in order.
         let Connection { subflows, send, .. } = self;
-        subflows[at].empty_queue(|_| true, |queued| send.take_back(queued.range));
-        self.subflows[at].clear_signals();
-        self.subflows[at].clear_mappings();
-        self.subflows[at].cancel_withdrawal();
+        subflows[at].queue_mut().empty(|_| true, |queued| send.take_back(queued.range));
+        self.subflows[at].leave_mptcp();
         self.timers.disarm(Timer::Data);
         self.timers.disarm(Timer::Fin);
         self.closing.withdraw_fins();
@@ -132,7 +146,7 @@ impl Connection {
         self.on_data_ack(now, acked, window);
         if let Some(end) = fin {
             self.recv.set_fin(end.max(0) as u64);
-            self.subflows[at].withdraw_fin();
+            self.subflows[at].state_mut().withdraw_fin();
             self.after_remote_fin();
         }
         self.wanted.schedule();
@@ -144,9 +158,11 @@ impl Connection {
     pub(super) fn on_infinite_mapping(&mut self, now: Time, at: usize, mapping: &Mapping, near: u64) -> Step {
         let ssn = mapped_start(mapping, near);
         let data = self.mapped_offset(mapping);
-        let alone = self.phase == Phase::Open && self.is_alone(at) && self.sends_in_order(at);
+        let alone = self.phase == Phase::Open
+            && self.is_alone(&self.subflows[at])
+            && self.sends_in_order(&self.subflows[at]);
         if !alone || ssn < 1 || data < 0 {
-            self.subflows[at].request_reset(ResetCause::Because(ResetReason::Middlebox));
+            self.subflows[at].state_mut().request_reset(ResetCause::Because(ResetReason::Middlebox));
             return STOP;
         }
         self.fallback.set_received(ssn, data);
@@ -186,29 +202,29 @@ impl Connection {
         // Section 3.7: data is acknowledged although no data acknowledgement was ever received. Section 3.1:
         // nor has any DSS shown that the listener has the keys, and it answers without options.
         if self.may_fall_back(at) {
-            self.fall_back(now, at, false);
+            self.fall_back(now, at, Notice::None);
             return NEXT;
         }
-        self.subflows[at].request_reset(ResetCause::Because(ResetReason::Middlebox));
+        self.subflows[at].state_mut().request_reset(ResetCause::Because(ResetReason::Middlebox));
         STOP
     }
 
     /// Falls back with a peer that no longer sends data acknowledgements although the data level has waited
     /// too long: its signals of fallback were lost. Linux falls back like this during a connection.
     #[cold]
-    pub(super) fn follow_silent_peer(&mut self, now: Time) -> bool {
-        let only = self.subflows.iter().position(|subflow| subflow.is_bare() && subflow.is_usable());
-        let Some(at) = only else { return false };
+    pub(super) fn follow_silent_peer(&mut self, now: Time) -> Followed {
+        let only = self.subflows.iter().position(|subflow| subflow.is_bare() && subflow.state().is_usable());
+        let Some(at) = only else { return Followed::No };
         if self.may_fall_back(at) {
-            self.fall_back(now, at, true);
-            return true;
+            self.fall_back(now, at, Notice::MpFail);
+            return Followed::FellBack;
         }
         let head = self.send.outstanding.as_slice().first();
         if head.is_some_and(|head| head.tried.has(self.subflows[at].id())) {
             // A peer that has fallen back would take retransmitted data for new data.
-            self.subflows[at].request_reset(ResetCause::Because(ResetReason::Middlebox));
+            self.subflows[at].state_mut().request_reset(ResetCause::Because(ResetReason::Middlebox));
         }
-        false
+        Followed::No
     }
 
     /// Handles damage in the payload mapped from `data` on (section 3.7).
@@ -219,9 +235,9 @@ impl Connection {
             let resend_at = now + self.max_rto();
             let deadline = now + self.config.rto.max.max(Duration::from_secs(1));
             self.fallback.begin_failing(data, resend_at, deadline);
-            self.subflows[at].want_ack();
+            self.subflows[at].recv_mut().want_ack();
         } else {
-            self.subflows[at].request_reset(ResetCause::Damage(data));
+            self.subflows[at].state_mut().request_reset(ResetCause::Damage(data));
         }
     }
 
@@ -231,11 +247,11 @@ impl Connection {
         self.stats.fails_received += 1;
         let answered = self.fallback.is_failing();
         if self.may_follow(at) {
-            self.fall_back(now, at, !answered);
+            self.fall_back(now, at, if answered { Notice::None } else { Notice::MpFail });
             return NEXT;
         }
         // Section 3.7: data in flight is not contiguous, so the subflow is closed.
-        self.subflows[at].request_reset(ResetCause::Damage(self.recv.nxt() as i64));
+        self.subflows[at].state_mut().request_reset(ResetCause::Damage(self.recv.nxt() as i64));
         STOP
     }
 
@@ -248,8 +264,10 @@ impl Connection {
         };
         let resend_at = now + self.max_rto();
         match self.fallback.on_fail_timer(now, resend_at) {
-            Some(FailTimeout::Resend) => self.subflows[at].want_ack(),
-            Some(FailTimeout::GiveUp(data)) => self.subflows[at].request_reset(ResetCause::Damage(data)),
+            Some(FailTimeout::Resend) => self.subflows[at].recv_mut().want_ack(),
+            Some(FailTimeout::GiveUp(data)) => {
+                self.subflows[at].state_mut().request_reset(ResetCause::Damage(data))
+            }
             None => {}
         }
     }

@@ -15,9 +15,36 @@ use crate::observer::{Observer, SendKind, StackEvent, report};
 use crate::scheduler::SchedulerEvent;
 use crate::segment::{DataAck, Dss, Flags, MappedDsn, Segment};
 use crate::seq::DataRange;
+use crate::subflow::FastPaths;
 
 /// Of these bits, a segment for the fast path has only ACK.
 const DECISIVE: Flags = Flags::FIN.with(Flags::SYN).with(Flags::RST).with(Flags::ACK);
+
+/// Whether a fast path has done the work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum FastPath {
+    Taken,
+    NotTaken,
+}
+
+/// The place of a segment's payload in the stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Order {
+    /// The next byte.
+    Next,
+    /// Any other.
+    Other,
+}
+
+/// The departure found by [`Connection::fast_poll_subflows`].
+pub(super) enum FastPoll {
+    /// A pure acknowledgement, which moves no timer.
+    Ack(Departure),
+    /// A segment of new data.
+    Data(Departure),
+    /// None of these: nothing is changed.
+    Other,
+}
 
 impl Connection {
     /// Does the work of [`Connection::handle_segment`] for a segment that carries the next data of an
@@ -33,7 +60,7 @@ impl Connection {
         placed: &mut Vec<Placement>,
         observer: &mut O,
     ) -> Option<Time> {
-        if !self.fast_paths
+        if self.fast_paths == FastPaths::Off
             || segment.payload_len == 0
             || segment.flags.0 & DECISIVE.0 != Flags::ACK.0
             || !segment.options.are_usual()
@@ -86,8 +113,8 @@ impl Connection {
             return None;
         }
         let stream = DataRange::new(in_stream as u64, in_stream as u64 + len);
-        let in_order = recv.expects(stream);
-        if !in_order && self.mode == Mode::Plain {
+        let order = if recv.expects(stream) { Order::Next } else { Order::Other };
+        if order == Order::Other && self.mode == Mode::Plain {
             return None;
         }
         report(observer, now, self.id, &StackEvent::Received { subflow: id, segment });
@@ -100,19 +127,19 @@ impl Connection {
             self.peer_wide |= matches!(mapping.dsn, MappedDsn::Wide(_));
         }
         self.sample_arrival(now, at, segment);
-        self.take_next(now, at, stream, in_order, placed);
-        if in_order && segment.flags.has(Flags::PSH) {
+        self.take_next(now, at, stream, order, placed);
+        if order == Order::Next && segment.flags.has(Flags::PSH) {
             self.on_pushed(at);
         }
-        if !in_order {
+        if order == Order::Other {
             self.check_closing(now, at);
         }
-        Some(self.subflows[at].ack_at())
+        Some(self.subflows[at].recv().ack_at())
     }
 
     /// Does the work of [`Connection::process_payload`] for the payload of a segment that is the next one on
     /// its subflow, and in plain TCP in the stream, with nothing missing before it, nothing held after it,
-    /// and no known end. Returns true if it was one.
+    /// and no known end.
     #[inline(never)]
     pub(super) fn fast_process_payload(
         &mut self,
@@ -120,9 +147,9 @@ impl Connection {
         at: usize,
         segment: &Segment,
         placed: &mut Vec<Placement>,
-    ) -> bool {
-        if !self.fast_paths {
-            return false;
+    ) -> FastPath {
+        if self.fast_paths == FastPaths::Off {
+            return FastPath::NotTaken;
         }
         let Connection { recv, subflows, .. } = self;
         let subflow = &mut subflows[at];
@@ -130,7 +157,7 @@ impl Connection {
         let start = subflow.recv().nxt();
         let in_stream = if self.mode == Mode::Plain {
             if segment.options.dss.is_some() {
-                return false;
+                return FastPath::NotTaken;
             }
             self.fallback.in_received_stream(start as i64)
         } else {
@@ -143,80 +170,78 @@ impl Connection {
                 {
                     mapped_offset(&mapping, self.remote_dsn, recv.nxt())
                 }
-                _ => return false,
+                _ => return FastPath::NotTaken,
             }
         };
         if self.checksummed || subflow.held().is_some() || in_stream < 0 {
-            return false;
+            return FastPath::NotTaken;
         }
         let stream = DataRange::new(in_stream as u64, in_stream as u64 + len);
-        let in_order = recv.expects(stream);
+        let order = if recv.expects(stream) { Order::Next } else { Order::Other };
         // Other subflows may be further or less advanced in the stream; in plain TCP there are none.
-        let placeable = in_order || self.mode == Mode::Mptcp;
+        let placeable = order == Order::Next || self.mode == Mode::Mptcp;
         let expected = segment.seq == subflow.recv().ack() && !segment.flags.has(Flags::FIN) && len > 0;
         if !expected || !placeable || !subflow.recv().is_complete() {
-            return false;
+            return FastPath::NotTaken;
         }
-        self.take_next(now, at, stream, in_order, placed);
-        if in_order && segment.flags.has(Flags::PSH) {
+        self.take_next(now, at, stream, order, placed);
+        if order == Order::Next && segment.flags.has(Flags::PSH) {
             self.on_pushed(at);
         }
-        true
+        FastPath::Taken
     }
 
-    /// Takes the payload of a segment that is the next one on its subflow and belongs at `stream`, which is
-    /// also the next of the stream if it is `in_order`.
+    /// Takes the payload of a segment that is the next one on its subflow and belongs at `stream`.
     #[inline]
     fn take_next(
         &mut self,
         now: Time,
         at: usize,
         stream: DataRange,
-        in_order: bool,
+        order: Order,
         placed: &mut Vec<Placement>,
     ) {
         let subflow = &mut self.subflows[at];
         subflow.fast_arrive(now, stream.len());
-        if in_order {
+        if order == Order::Next {
             self.recv.take_expected(stream);
             subflow.count_delivered(stream.len(), 0);
             let (connection, subflow) = (self.id, subflow.id());
             placed.push(Placement::Deliver { connection, subflow, payload_offset: 0, stream });
-            self.after_arrival(now, true);
+            self.after_arrival(now);
         } else {
             self.place(now, at, stream, placed);
         }
     }
 
     /// Returns the departure that [`Connection::poll_subflows`] finds, if that is a full segment of new data
-    /// or a pure acknowledgement. Otherwise returns `None` without any change.
+    /// or a pure acknowledgement.
     #[inline]
-    pub(super) fn fast_poll_subflows<S, O: Observer>(
-        &mut self,
-        poll: &mut Poll<'_, S, O>,
-    ) -> Option<Departure> {
-        if !self.fast_paths || self.wanted.wants_third_ack() || self.send.closed || self.closing.wants_fin() {
-            return None;
+    pub(super) fn fast_poll_subflows<S, O: Observer>(&mut self, poll: &mut Poll<'_, S, O>) -> FastPoll {
+        if self.fast_paths == FastPaths::Off
+            || self.wanted.wants_third_ack()
+            || self.send.closed
+            || self.closing.wants_fin()
+        {
+            return FastPoll::Other;
         }
         let before = self.rotation;
         for _ in 0..self.subflows.len() {
             let at = self.rotation.current(self.subflows.len());
             if self.subflows[at].wants_to_send() {
-                let departure = if self.subflows[at].has_data_to_send() {
-                    self.fast_send_new(at, poll)
+                let found = if self.subflows[at].has_data_to_send() {
+                    self.fast_send_new(at, poll).map(FastPoll::Data)
                 } else {
-                    self.fast_poll_subflow(at, poll)
+                    self.fast_poll_subflow(at, poll).map(FastPoll::Ack)
                 };
-                if departure.is_none() {
-                    break;
-                }
+                let Some(found) = found else { break };
                 self.rotation.on_sent(self.turns_of(poll.out));
-                return departure;
+                return found;
             }
             self.rotation.skip();
         }
         self.rotation = before;
-        None
+        FastPoll::Other
     }
 
     /// Returns the acknowledgement that `Connection::poll_subflow` finds to be due on a subflow that has no data and no
@@ -245,15 +270,14 @@ impl Connection {
         let subflow = self.subflows.get_mut(at)?;
         let record = subflow.fast_next_segment(now, self.send.una, poll.burst)?;
         let (id, len, start) = (subflow.id(), u64::from(record.len), record.data);
-        let ends = self.ends_train(now, at, len);
+        let train = self.train_after(now, at, len);
         self.after_data(now, at, len);
-        self.make_new_data(now, at, &record, ends, poll.out);
+        self.make_new_data(now, at, &record, train, poll.out);
         if self.mode == Mode::Mptcp && !self.timers.is_armed(Timer::Data) {
             self.arm_data_timer(now);
         }
         let sent = DataRange::new(start, start + len);
         self.tell_scheduler(now, &SchedulerEvent::Sent { subflow: id, range: sent });
-        self.wanted.timers();
         self.leave_data(at, SendKind::New, start, poll)
     }
 }

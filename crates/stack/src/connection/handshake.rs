@@ -3,6 +3,7 @@
 
 use anabranch_units::Time;
 
+use super::make::Edge;
 use super::negotiate::{ThirdAck, find_capable, find_join, is_acceptable, third_ack};
 use super::step::{NEXT, STOP, Step};
 use super::timer_table::Timer;
@@ -19,7 +20,7 @@ impl Connection {
     /// Adds a subflow, whose SYN or SYN/ACK is sent with the next poll. Returns `None` if there are too many.
     #[cold]
     pub(crate) fn add_subflow(&mut self, now: Time, birth: SubflowBirth) -> Option<usize> {
-        let free = self.subflows.iter().position(|subflow| subflow.is_closed());
+        let free = self.subflows.iter().position(|subflow| subflow.state().is_closed());
         let at = match free {
             Some(at) => at,
             None if self.subflows.len() < self.most_subflows(birth.initiator) => self.subflows.len(),
@@ -27,7 +28,12 @@ impl Connection {
         };
         let id = SubflowId(at as u8);
         let mut subflow = Subflow::new(id, now, &birth, &self.config);
-        subflow.set_local_id(self.paths.local_id(birth.local.ip));
+        subflow.route_mut().set_local_id(self.paths.local_id(birth.local.ip));
+        if let (true, false, Some(threshold)) =
+            (self.scatter.is_on(), birth.join, self.config.only.scatter_dup_acks)
+        {
+            subflow.set_dup_thresh(threshold);
+        }
         if at == self.subflows.len() {
             self.subflows.push(subflow);
         } else {
@@ -47,19 +53,19 @@ impl Connection {
     /// received.
     #[cold]
     pub(crate) fn resume_syn_received(&mut self, at: usize) {
-        self.show_window(at, 0, false);
+        self.show_window(at, 0, Edge::OfSubflow);
         // This subflow has sent it 0 times, so there is no RTT sample, as if it was sent twice.
-        self.subflows[at].skip_handshake_segment();
+        self.subflows[at].handshake_mut().skip();
     }
 
     /// True if a segment in the handshake acknowledges data never sent, or is a SYN that crosses with a join:
     /// it is answered with a reset, and changes nothing (RFC 9293 sections 3.10.7.3 and 3.10.7.4).
     pub(crate) fn refuses(&self, id: SubflowId, segment: &Segment) -> bool {
-        if self.is_crossing_join(id.index(), segment) {
+        let subflow = &self.subflows[id.index()];
+        if self.is_crossing_join(subflow, segment) {
             return true;
         }
-        let subflow = &self.subflows[id.index()];
-        let opening = match subflow.state() {
+        let opening = match subflow.state().tcp() {
             TcpState::SynSent => true,
             TcpState::SynReceived => !segment.flags.has(Flags::SYN),
             _ => false,
@@ -89,15 +95,15 @@ impl Connection {
             return;
         }
         self.take_syn_options(at, segment);
-        let sample = *self.subflows[at].handshake();
         let subflow = &mut self.subflows[at];
+        let (join, window) = (subflow.handshake().is_join(), subflow.scaled_window(segment));
         subflow.complete_handshake(now, segment);
         subflow.on_received(now);
-        if self.mode == Mode::Mptcp && (sample.join || self.config.only.simultaneous) {
+        if self.mode == Mode::Mptcp && (join || self.config.only.simultaneous) {
             self.on_join_syn_ack(now, at, segment);
             return;
         }
-        self.send.open(self.subflows[at].scaled_window(segment));
+        self.send.open(window);
         if self.mode == Mode::Mptcp {
             // Only the form of a SYN/ACK is valid: one key.
             let capable = find_capable(&segment.options).filter(|capable| {
@@ -116,42 +122,42 @@ impl Connection {
         self.subflow_up(now, at);
         self.phase = Phase::Open;
         self.events.push(Event::Connected);
-        self.subflows[at].want_ack();
         if self.mode == Mode::Mptcp {
-            self.subflows[at].skip_ack();
+            self.subflows[at].recv_mut().on_ack_sent();
             self.wanted.request_third_ack();
+        } else {
+            self.subflows[at].recv_mut().want_ack();
         }
     }
 
     #[cold]
     fn on_join_syn_ack(&mut self, now: Time, at: usize, segment: &Segment) {
+        let subflow = &mut self.subflows[at];
         let Some(Join::SynAck { backup, address_id, hmac, nonce }) = find_join(&segment.options) else {
             // Section 3.2: a SYN/ACK without MP_JOIN is answered with a reset.
-            self.subflows[at].reject_syn_ack();
+            subflow.state_mut().reject_syn_ack();
             return;
         };
-        let local_nonce = self.subflows[at].handshake().local_nonce;
+        let (local_nonce, _) = subflow.handshake().nonces();
         let expected = crypto::leftmost_64(&self.keys.peer_join_code(local_nonce, nonce));
         if !crypto::equal(&expected.to_be_bytes(), &hmac.to_be_bytes()) {
-            self.subflows[at].reject_syn_ack();
+            subflow.state_mut().reject_syn_ack();
             return;
         }
-        let remote = self.subflows[at].remote();
-        self.paths.learn_remote(address_id, remote);
-        let subflow = &mut self.subflows[at];
-        subflow.set_remote_id(address_id);
-        subflow.on_backup_asked(backup);
-        subflow.set_remote_nonce(nonce);
+        self.paths.learn_remote(address_id, subflow.route().remote());
+        subflow.route_mut().set_remote_id(address_id);
+        subflow.route_mut().on_backup_asked(backup);
+        subflow.handshake_mut().set_remote_nonce(nonce);
         if self.config.only.simultaneous {
             // The keys were agreed in advance: data or an acknowledgement is the third segment, and there is
             // no fourth.
             if self.phase == Phase::Opening {
-                self.send.open(self.subflows[at].scaled_window(segment));
+                self.send.open(subflow.scaled_window(segment));
                 self.phase = Phase::Open;
                 self.events.push(Event::Connected);
             }
             self.confirmed = true;
-            self.subflows[at].want_ack();
+            subflow.recv_mut().want_ack();
             self.subflow_up(now, at);
             return;
         }
@@ -173,22 +179,23 @@ impl Connection {
             return STOP;
         }
         let crossing = segment.flags.has(Flags::SYN);
-        if crossing && segment.seq != self.subflows[at].recv().irs {
+        let subflow = &self.subflows[at];
+        if crossing && segment.seq != subflow.recv().irs {
             return STOP;
         }
-        if crossing && !self.completes_crossing(at, segment) {
+        if crossing && !self.completes_crossing(subflow, segment) {
             // A repeated SYN: the answer was lost.
-            self.subflows[at].repeat_handshake();
+            self.subflows[at].handshake_mut().repeat();
             return STOP;
         }
-        if !segment.flags.has(Flags::ACK) || !self.subflows[at].is_ack_of_syn(segment) {
+        if !segment.flags.has(Flags::ACK) || !subflow.is_ack_of_syn(segment) {
             return STOP;
         }
-        let handshake = *self.subflows[at].handshake();
+        let join = subflow.handshake().is_join();
         if self.mode == Mode::Mptcp && !self.config.only.simultaneous {
-            if handshake.join {
+            if join {
                 self.check_join_ack(at, segment)?;
-            } else if self.is_next_in_window(at, segment) {
+            } else if self.is_next_in_window(subflow, segment) {
                 self.take_third_ack(at, segment)?;
             } else {
                 return STOP;
@@ -196,18 +203,19 @@ impl Connection {
         }
         let standing = self.live_subflows().filter(|subflow| subflow.was_established()).count();
         if standing >= usize::from(self.config.max_subflows.clamp(1, 32)) {
-            self.subflows[at].request_reset(ResetCause::Because(ResetReason::Prohibited));
+            self.subflows[at].state_mut().request_reset(ResetCause::Because(ResetReason::Prohibited));
             return STOP;
         }
         let subflow = &mut self.subflows[at];
+        let window = subflow.scaled_window(segment);
         subflow.complete_handshake(now, segment);
-        if handshake.join && !self.config.only.simultaneous {
+        if join && !self.config.only.simultaneous {
             // RFC 8684 section 3.2: the third ACK is acknowledged at once.
-            subflow.want_ack();
+            subflow.recv_mut().want_ack();
         }
         self.subflow_up(now, at);
         if self.phase == Phase::Opening {
-            self.send.open(self.subflows[at].scaled_window(segment));
+            self.send.open(window);
             self.phase = Phase::Open;
             self.events.push(if self.initiator { Event::Connected } else { Event::Accepted });
         }
@@ -231,39 +239,40 @@ impl Connection {
                 if peer_unaware {
                     // An acknowledgement without options shows the initiator that this side now uses TCP. One
                     // that has sent only a DATA_FIN would receive no other.
-                    self.subflows[at].want_ack();
+                    self.subflows[at].recv_mut().want_ack();
                 }
                 NEXT
             }
             ThirdAck::Foreign => {
-                self.subflows[at].request_reset(ResetCause::Because(ResetReason::MptcpError));
+                self.subflows[at].state_mut().request_reset(ResetCause::Because(ResetReason::MptcpError));
                 STOP
             }
         }
     }
 
     /// True if a segment for a subflow in SYN-RECEIVED begins inside its window (RFC 9293 section 3.10.7.4, first).
-    fn is_next_in_window(&self, at: usize, segment: &Segment) -> bool {
-        let offset = self.subflows[at].seq_offset(segment);
+    fn is_next_in_window(&self, subflow: &Subflow, segment: &Segment) -> bool {
+        let offset = subflow.seq_offset(segment);
         offset >= 1 && offset <= 1 + self.recv.edge() as i64
     }
 
     fn check_join_ack(&mut self, at: usize, segment: &Segment) -> Step {
+        let subflow = &mut self.subflows[at];
         let Some(Join::Ack { hmac }) = find_join(&segment.options) else {
             // Section 3.2 requires a reset for an acknowledgement without MP_JOIN. A segment with a mapping
             // may have overtaken the third ACK, and is left to be retransmitted.
             if segment.options.dss.is_none() {
-                self.subflows[at].request_reset(ResetCause::Because(ResetReason::MptcpError));
+                subflow.state_mut().request_reset(ResetCause::Because(ResetReason::MptcpError));
             }
             return STOP;
         };
         if self.keys.remote().is_none() {
             return STOP;
         }
-        let join = *self.subflows[at].handshake();
-        let expected = self.keys.peer_join_code(join.local_nonce, join.remote_nonce);
+        let (local_nonce, remote_nonce) = subflow.handshake().nonces();
+        let expected = self.keys.peer_join_code(local_nonce, remote_nonce);
         if !crypto::equal(&crypto::leftmost_160(&expected), &hmac) {
-            self.subflows[at].request_reset(ResetCause::Because(ResetReason::MptcpError));
+            subflow.state_mut().request_reset(ResetCause::Because(ResetReason::MptcpError));
             return STOP;
         }
         NEXT
@@ -280,7 +289,7 @@ impl Connection {
     fn subflow_up(&mut self, now: Time, at: usize) {
         let subflow = &mut self.subflows[at];
         subflow.establish(now);
-        if subflow.is_join() {
+        if subflow.handshake().is_join() {
             self.fallback.note_joined();
         }
         let start = SubflowStart {
@@ -288,7 +297,7 @@ impl Connection {
             mss: u64::from(subflow.mss()),
             // RFC 5681 section 3.1: one segment if the SYN or its answer was lost; Linux does so after two
             // losses. RFC 6298 section 5.7 likewise.
-            initial_window: if subflow.handshake().attempts > 1 && !subflow.is_join() {
+            initial_window: if subflow.handshake().attempts() > 1 && !subflow.handshake().is_join() {
                 1
             } else {
                 self.config.initial_window
@@ -300,7 +309,7 @@ impl Connection {
             sack: subflow.has_sack(),
             byte_counting_limit: self.config.byte_counting_limit,
         };
-        let (id, local, remote) = (subflow.id(), subflow.local(), subflow.remote());
+        let (id, local, remote) = (subflow.id(), subflow.route().local(), subflow.route().remote());
         self.congestion.on_subflow_up(id, &start);
         // Another subflow may have given up a part of its window (LISA).
         for other in 0..self.subflows.len() {
@@ -308,6 +317,7 @@ impl Connection {
         }
         self.events.push(Event::SubflowUp(id));
         self.tell_scheduler(now, &SchedulerEvent::SubflowUp(id));
+        self.on_scatter_join(at);
         self.paths.notify(&PathEvent::SubflowEstablished { id, local, remote });
         self.wanted.schedule();
         self.timers.disarm(Timer::Orphan);

@@ -6,8 +6,8 @@ use anabranch_units::Duration;
 use super::send_state::SendState;
 use crate::event::SubflowId;
 use crate::seq::DataRange;
-use crate::subflow::Subflow;
 use crate::subflow::scoreboard::Sent;
+use crate::subflow::{FastPaths, Subflow};
 
 /// The maximum number of segments reinjected at once because no subflow carries the head of the stream.
 const MOST_REPAIRED: u32 = 1 << 10;
@@ -51,7 +51,7 @@ impl HeadRepair {
         &mut self,
         subflows: &mut [Subflow],
         send: &SendState,
-        fast_paths: bool,
+        fast_paths: FastPaths,
     ) -> bool {
         let una = send.una;
         let waits = send.reinject.as_slice().first().is_some_and(|first| first.range.start <= una);
@@ -63,11 +63,11 @@ impl HeadRepair {
 
     /// True if some subflow has the head of the stream in flight or queued, or the rest of its mapping,
     /// without which a peer that verifies checksums does not accept it.
-    pub(super) fn is_carried(&mut self, subflows: &mut [Subflow], una: u64, fast_paths: bool) -> bool {
+    pub(super) fn is_carried(&mut self, subflows: &mut [Subflow], una: u64, fast_paths: FastPaths) -> bool {
         // Usually the subflow found last time: this is called after every acknowledgement.
-        let alive = |subflow: &Subflow| subflow.is_synchronised();
+        let alive = |subflow: &Subflow| subflow.state().is_synchronised();
         let last = usize::from(self.carrier);
-        if fast_paths
+        if fast_paths == FastPaths::On
             && let Some(subflow) = subflows.get_mut(last).filter(|subflow| alive(subflow))
             && subflow.carries_nearby(una)
         {
@@ -90,7 +90,7 @@ impl HeadRepair {
         subflows: &mut [Subflow],
         send: &mut SendState,
         mss: u32,
-        fast_paths: bool,
+        fast_paths: FastPaths,
     ) {
         self.attempts = 0;
         if self.segments == 0 {
@@ -111,10 +111,10 @@ impl HeadRepair {
         subflows: &mut [Subflow],
         send: &mut SendState,
         mss: u32,
-        fast_paths: bool,
+        fast_paths: FastPaths,
     ) -> HeadTimeout {
         // Without a subflow it stays pending; the next subflow finds it unassigned.
-        if !subflows.iter().any(|subflow| subflow.is_usable())
+        if !subflows.iter().any(|subflow| subflow.state().is_usable())
             || !send.is_head_given()
             || self.is_carried(subflows, send.una, fast_paths)
         {
@@ -127,7 +127,7 @@ impl HeadRepair {
         } else {
             // The peer has never acknowledged data, and may be falling back to TCP: it would take reinjected
             // data for new data. An old octet probes it harmlessly.
-            for subflow in subflows.iter_mut().filter(|subflow| subflow.is_usable()) {
+            for subflow in subflows.iter_mut().filter(|subflow| subflow.state().is_usable()) {
                 subflow.probe();
             }
         }
@@ -140,9 +140,9 @@ impl HeadRepair {
     fn reinject(&mut self, subflows: &[Subflow], send: &mut SendState, mss: u32) {
         let una = send.una;
         let mut end = una + u64::from(self.segments) * u64::from(mss);
-        for subflow in subflows.iter().filter(|subflow| subflow.is_synchronised()) {
+        for subflow in subflows.iter().filter(|subflow| subflow.state().is_synchronised()) {
             let sent = subflow.board().records().iter().map(Sent::range);
-            let waiting = subflow.queue().map(|queued| queued.range);
+            let waiting = subflow.queue().iter().map(|queued| queued.range);
             for start in sent.chain(waiting).map(|range| range.start).filter(|&start| start > una) {
                 end = end.min(start);
             }

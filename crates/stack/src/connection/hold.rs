@@ -8,13 +8,14 @@
 
 use anabranch_units::Time;
 
+use super::fallback::{Followed, Notice};
 use super::payload::Incoming;
 use super::{Connection, Mode};
 use crate::event::Placement;
 use crate::segment::ResetReason;
 use crate::seq::DataRange;
 use crate::subflow::ResetCause;
-use crate::subflow::held::{Claim, LEAST_ROOM, MAX_PIECES, Piece};
+use crate::subflow::held::{Checksums, Claim, LEAST_ROOM, MAX_PIECES, Piece, Run};
 
 /// The outcome for unmapped payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,16 +39,19 @@ impl Connection {
     pub(super) fn hold_unmapped(&mut self, incoming: &mut Incoming<'_>, range: DataRange) -> Unmapped {
         let Incoming { now, at, segment, .. } = *incoming;
         let in_order = range.start <= self.subflows[at].recv().nxt();
-        if in_order && segment.options.are_bare() && self.follow_bare_payload(now, at, incoming.placed) {
+        if in_order
+            && segment.options.are_bare()
+            && self.follow_bare_payload(now, at, incoming.placed) == Followed::FellBack
+        {
             return Unmapped::IsStream;
         }
-        let held = self.subflows[at].hold();
+        let held = self.subflows[at].held_mut().get_or_insert_default();
         if held.bytes() + range.len() > self.recv.buffer().max(LEAST_ROOM) || held.pieces.len() >= MAX_PIECES
         {
             if in_order {
                 self.mapping_is_broken(now, at, ResetReason::Middlebox, incoming.placed);
             } else {
-                self.subflows[at].want_ack();
+                self.subflows[at].recv_mut().want_ack();
             }
             incoming.discard(self.id, range.len());
             return Unmapped::Taken;
@@ -60,16 +64,21 @@ impl Connection {
     }
 
     /// Falls back with a peer whose next payload has no MPTCP option: it has fallen back to TCP, or a
-    /// middlebox has begun to remove options. Returns true if this side falls back too, which it does, as
-    /// Linux, while the only subflow is the stream.
-    pub(super) fn follow_bare_payload(&mut self, now: Time, at: usize, placed: &mut Vec<Placement>) -> bool {
-        let follows = self.may_fall_back(at);
-        if follows {
-            let told = self.subflows[at].has_seen_dss();
-            self.fall_back(now, at, told);
-            self.release_all(now, at, placed);
+    /// middlebox has begun to remove options. This side falls back too, as Linux, while the only subflow is
+    /// the stream.
+    pub(super) fn follow_bare_payload(
+        &mut self,
+        now: Time,
+        at: usize,
+        placed: &mut Vec<Placement>,
+    ) -> Followed {
+        if !self.may_fall_back(at) {
+            return Followed::No;
         }
-        follows
+        let notice = if self.subflows[at].has_seen_dss() { Notice::MpFail } else { Notice::None };
+        self.fall_back(now, at, notice);
+        self.release_all(now, at, placed);
+        Followed::FellBack
     }
 
     /// Passes the new part of a segment to the subflow, and to the driver, which stores its bytes.
@@ -88,7 +97,7 @@ impl Connection {
     /// Delivers held bytes that are now mapped, without checksums.
     #[cold]
     pub(super) fn release_mapped(&mut self, now: Time, at: usize, placed: &mut Vec<Placement>) {
-        let Some(mut held) = self.subflows[at].take_held() else { return };
+        let Some(mut held) = self.subflows[at].held_mut().take() else { return };
         let mut left = Vec::with_capacity(held.pieces.len());
         let mut advanced = false;
         for piece in held.pieces {
@@ -108,19 +117,24 @@ impl Connection {
         }
         held.pieces = left;
         if !held.pieces.is_empty() {
-            self.subflows[at].put_held(held);
+            *self.subflows[at].held_mut() = Some(held);
         }
-        self.after_arrival(now, advanced);
+        if advanced {
+            self.after_arrival(now);
+        }
         self.check_unmapped(now, at, placed);
     }
 
     /// Verifies every complete run of mappings, with checksums, and delivers it.
     pub(super) fn settle_claims(&mut self, now: Time, at: usize, placed: &mut Vec<Placement>) {
         let mut advanced = false;
-        while self.mode == Mode::Mptcp && !self.fallback.is_failing() && !self.subflows[at].is_resetting() {
+        while self.mode == Mode::Mptcp
+            && !self.fallback.is_failing()
+            && !self.subflows[at].state().is_resetting()
+        {
             let Some(held) = self.subflows[at].held_mut() else { break };
-            let Some((first, last, right)) = held.complete_run() else { break };
-            if !right {
+            let Some(Run { first, last, checksums }) = held.complete_run() else { break };
+            if checksums == Checksums::Differ {
                 let data = held.claims[first].data;
                 self.on_damage(now, at, data);
                 break;
@@ -149,14 +163,16 @@ impl Connection {
             }
         }
         self.subflows[at].prune_held();
-        self.after_arrival(now, advanced);
+        if advanced {
+            self.after_arrival(now);
+        }
         self.check_unmapped(now, at, placed);
     }
 
     /// Delivers all held bytes after fallback to TCP.
     #[cold]
     pub(super) fn release_all(&mut self, now: Time, at: usize, placed: &mut Vec<Placement>) {
-        let Some(held) = self.subflows[at].take_held() else { return };
+        let Some(held) = self.subflows[at].held_mut().take() else { return };
         let mut advanced = false;
         for piece in held.pieces.iter().filter(|piece| !piece.done) {
             let data = self.fallback.in_received_stream(piece.range.start as i64);
@@ -164,12 +180,15 @@ impl Connection {
             self.recv.extend_edge((data + piece.range.len() as i64).max(0) as u64);
             advanced |= self.release(at, piece.range, data, placed);
         }
-        self.after_arrival(now, advanced);
+        if advanced {
+            self.after_arrival(now);
+        }
     }
 
     /// Gives up a subflow on which no mapping has arrived within a receive window of data (section 3.3.1).
     fn check_unmapped(&mut self, now: Time, at: usize, placed: &mut Vec<Placement>) {
-        if self.mode != Mode::Mptcp || self.fallback.is_failing() || self.subflows[at].is_resetting() {
+        if self.mode != Mode::Mptcp || self.fallback.is_failing() || self.subflows[at].state().is_resetting()
+        {
             return;
         }
         let Some(held) = self.subflows[at].held() else { return };
@@ -178,7 +197,7 @@ impl Connection {
         // Payload without options that arrived early is now processed as it would have been in order. If it
         // were acknowledged in addition to data acknowledgements, the peer would retransmit it, and it would
         // be taken for new data.
-        if piece.bare && first < reached && self.follow_bare_payload(now, at, placed) {
+        if piece.bare && first < reached && self.follow_bare_payload(now, at, placed) == Followed::FellBack {
             return;
         }
         if reached > first + self.holding_room() {
@@ -197,10 +216,10 @@ impl Connection {
         placed: &mut Vec<Placement>,
     ) {
         if self.may_fall_back(at) {
-            self.fall_back(now, at, true);
+            self.fall_back(now, at, Notice::MpFail);
             self.release_all(now, at, placed);
         } else {
-            self.subflows[at].request_reset(ResetCause::Because(reason));
+            self.subflows[at].state_mut().request_reset(ResetCause::Because(reason));
         }
     }
 }

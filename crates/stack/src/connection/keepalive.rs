@@ -9,45 +9,76 @@
 
 use anabranch_units::{Duration, Time};
 
-use super::{Connection, Phase};
-use crate::event::CloseReason;
+use super::context::{Context, heard_at};
+use crate::config::ConnectionConfig;
 
-impl Connection {
-    /// Returns the silence after which the peer is probed; `None` if its silence is acceptable.
-    fn silence_admitted(&self) -> Option<Duration> {
-        let half_closed = self.send.fin_acked && !self.recv.finished();
-        match (half_closed, self.config.keepalive) {
-            (true, Some(keepalive)) => Some(keepalive.min(self.config.user_timeout)),
-            (true, None) => Some(self.config.user_timeout),
-            (false, keepalive) => keepalive,
-        }
+/// The probes of a silent peer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Keepalive {
+    /// The time of the last probe.
+    sent: Time,
+}
+
+/// What this side waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Waits {
+    /// Progress of its own data, or nothing: the silence of the peer is not judged.
+    ForOther,
+    /// The rest of the peer's stream: the local one has ended.
+    ForRest,
+    /// Whatever the peer sends, on an idle connection.
+    Idle,
+}
+
+/// The action when the timer expires.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum SilenceTimeout {
+    /// The peer is probed.
+    Probed,
+    /// The peer is gone.
+    GiveUp,
+}
+
+impl Keepalive {
+    pub(super) const NEW: Keepalive = Keepalive { sent: Time::ZERO };
+
+    /// Returns the time at which the silent peer is probed or given up, when it was last received at
+    /// `heard_at` and the maximum retransmission timeout is `max_rto`.
+    pub(super) fn due(
+        &self,
+        waits: Waits,
+        heard_at: Time,
+        config: &ConnectionConfig,
+        max_rto: Duration,
+    ) -> Time {
+        let Some(silence) = silence_admitted(waits, config) else { return Time::NEVER };
+        // Eight probes or more before the peer is given up.
+        let interval = Duration(config.user_timeout.0 / 8).max(max_rto);
+        let probe = (heard_at + silence).max(self.sent + interval);
+        probe.min(heard_at + silence + config.user_timeout)
     }
 
-    /// Returns the time at which the silent peer is probed or given up.
-    pub(super) fn keepalive_due(&self) -> Time {
-        if self.phase != Phase::Open || self.waiting_for_progress() {
-            return Time::NEVER;
-        }
-        let Some(silence) = self.silence_admitted() else { return Time::NEVER };
-        let probe = (self.heard_at() + silence).max(self.keepalive_sent + self.keepalive_interval());
-        probe.min(self.heard_at() + silence + self.config.user_timeout)
-    }
-
-    /// Returns the interval of probes: eight or more before the peer is given up.
-    fn keepalive_interval(&self) -> Duration {
-        Duration(self.config.user_timeout.0 / 8).max(self.max_rto())
-    }
-
+    /// Probes the peer, unless it is to be given up.
     #[cold]
-    pub(super) fn on_keepalive(&mut self, now: Time) {
-        let Some(silence) = self.silence_admitted() else { return };
-        if now.since(self.heard_at()) >= silence + self.config.user_timeout {
-            self.abort(now, CloseReason::TimedOut);
-            return;
+    pub(super) fn on_timer(&mut self, waits: Waits, context: &mut Context<'_>) -> SilenceTimeout {
+        let Some(silence) = silence_admitted(waits, context.config) else { return SilenceTimeout::Probed };
+        if context.now.since(heard_at(context.subflows)) >= silence + context.config.user_timeout {
+            return SilenceTimeout::GiveUp;
         }
-        self.keepalive_sent = now;
-        for subflow in self.subflows.iter_mut().filter(|subflow| subflow.is_synchronised()) {
+        self.sent = context.now;
+        for subflow in context.subflows.iter_mut().filter(|subflow| subflow.state().is_synchronised()) {
             subflow.probe();
         }
+        SilenceTimeout::Probed
+    }
+}
+
+/// Returns the silence after which the peer is probed; `None` if its silence is acceptable.
+fn silence_admitted(waits: Waits, config: &ConnectionConfig) -> Option<Duration> {
+    match (waits, config.keepalive) {
+        (Waits::ForOther, _) => None,
+        (Waits::ForRest, Some(keepalive)) => Some(keepalive.min(config.user_timeout)),
+        (Waits::ForRest, None) => Some(config.user_timeout),
+        (Waits::Idle, keepalive) => keepalive,
     }
 }

@@ -14,6 +14,7 @@ use crate::segment::{
 };
 use crate::seq::DataRange;
 use crate::subflow::scoreboard::{Sent, SentMapping};
+use crate::subflow::send::Train;
 use crate::subflow::{ResetCause, TcpState};
 
 /// The content of a segment at the data level.
@@ -29,6 +30,15 @@ enum DataLevel {
     Signal,
 }
 
+/// The edge that a window field gives, from the acknowledgement of the same level on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Edge {
+    /// That of the subflow: the segment has no data acknowledgement.
+    OfSubflow,
+    /// That of the stream: the segment has a data acknowledgement.
+    OfStream,
+}
+
 impl DataLevel {
     fn says_something(&self) -> bool {
         matches!(self, DataLevel::Map { .. } | DataLevel::Ack)
@@ -41,7 +51,7 @@ impl Connection {
         let seq = self.subflows[at].board().nxt();
         self.make(now, at, Flags::RST.with(Flags::ACK), seq, DataLevel::Signal, out);
         // Section 3.1: after a damaged handshake no MPTCP option is sent any more.
-        let first = self.phase == Phase::Opening && !self.subflows[at].is_join();
+        let first = self.phase == Phase::Opening && !self.subflows[at].handshake().is_join();
         if self.mode != Mode::Mptcp || first {
             return;
         }
@@ -70,12 +80,12 @@ impl Connection {
         let wait = {
             let subflow = &self.subflows[at];
             // RFC 6298 section 2.1 for a SYN; a join's third ACK is answered within one round trip.
-            let attempts = subflow.handshake().attempts.min(16);
+            let attempts = subflow.handshake().attempts().min(16);
             subflow.rtt().rto(attempts)
         };
-        if self.subflows[at].state() == TcpState::SynSent
-            && self.subflows[at].handshake().attempts >= self.config.mptcp_syns
-            && !self.subflows[at].is_join()
+        if self.subflows[at].state().tcp() == TcpState::SynSent
+            && self.subflows[at].handshake().attempts() >= self.config.mptcp_syns
+            && !self.subflows[at].handshake().is_join()
             && !self.config.only.simultaneous
         {
             // RFC 8684 section 3.1: a middlebox may drop a SYN because of its option. Linux stops after the
@@ -84,29 +94,29 @@ impl Connection {
         }
         let scale = own_scale(self.config.receive_buffer.max().get());
         // The window of a SYN is not scaled.
-        let is_syn = self.subflows[at].state() != TcpState::PreEstablished;
+        let is_syn = self.subflows[at].state().tcp() != TcpState::PreEstablished;
         let shift = if is_syn { 0 } else { self.subflows[at].receive_scale() };
-        let (window, _) = self.show_window(at, shift, false);
+        let (window, _) = self.show_window(at, shift, Edge::OfSubflow);
         let capable_flags = self.capable_flags();
         let keys = self.keys;
         let subflow = &mut self.subflows[at];
         subflow.on_handshake_sent(now, wait);
         let mut segment = subflow.handshake_segment(now, self.tick, window, scale, &self.config);
-        let nonces = (subflow.handshake().local_nonce, subflow.handshake().remote_nonce);
+        let nonces = subflow.handshake().nonces();
         let code = || keys.join_code(nonces.0, nonces.1);
         if !is_syn {
             segment.options.push(MptcpOption::Join(Join::Ack { hmac: crypto::leftmost_160(&code()) }));
             return segment;
         }
-        let answering = subflow.state() == TcpState::SynReceived;
-        if answering && subflow.is_join() {
+        let answering = subflow.state().tcp() == TcpState::SynReceived;
+        if answering && subflow.handshake().is_join() {
             self.fallback.note_answered();
         }
         if self.mode == Mode::Plain {
             return segment;
         }
-        let join = subflow.is_join() || self.config.only.simultaneous;
-        let (backup, address_id) = (subflow.asks_backup(), subflow.address_ids().0);
+        let join = subflow.handshake().is_join() || self.config.only.simultaneous;
+        let (backup, address_id) = (subflow.route().asks_backup(), subflow.route().ids().0);
         let option = match (join, answering) {
             (false, _) => MptcpOption::Capable(Capable {
                 version: 1,
@@ -188,7 +198,7 @@ impl Connection {
         }
     }
 
-    /// Makes the data segment of a record sent for the first time on its subflow; with PSH if it `ends` a
+    /// Makes the data segment of a record sent for the first time on its subflow; with PSH if it ends its
     /// train.
     #[inline]
     pub(super) fn make_new_data(
@@ -196,11 +206,11 @@ impl Connection {
         now: Time,
         at: usize,
         record: &Sent,
-        ends: bool,
+        train: Train,
         out: &mut Segment,
     ) {
         self.make_data(now, at, record, out);
-        if ends {
+        if train == Train::Ends {
             out.flags = out.flags.with(Flags::PSH);
         }
         self.subflows[at].mark_new_data(out);
@@ -269,8 +279,8 @@ impl Connection {
         let seq = self.subflows[at].board().nxt();
         // Section 3.3.3: without payload, subflow sequence number 0 and length 1.
         let end = DataRange::new(self.send.written, self.send.written);
-        let checksum = self.checksum_of(end, 0, true, &());
-        let mapping = SentMapping { back: 0, len: 0, data_fin: true, checksum };
+        let mut mapping = SentMapping { back: 0, len: 0, data_fin: true, checksum: 0 };
+        mapping.checksum = self.checksum_of(end, 0, &mapping, &());
         let level = DataLevel::Map { data: self.send.written, ssn: 0, mapping };
         self.make(now, at, Flags::ACK, seq, level, out);
     }
@@ -282,27 +292,27 @@ impl Connection {
         let keys = matches!(level, DataLevel::Ack) && self.keys_pending(at);
         let tells =
             self.mode == Mode::Mptcp && self.keys.remote().is_some() && level.says_something() && !keys;
-        let (window, lag) = self.show_window(at, self.subflows[at].receive_scale(), tells);
+        let edge = if tells { Edge::OfStream } else { Edge::OfSubflow };
+        let (window, lag) = self.show_window(at, self.subflows[at].receive_scale(), edge);
         let subflow = &mut self.subflows[at];
         subflow.write_header(now, self.tick, flags, seq, window, out);
-        let reports_blocks = subflow.has_blocks() && !matches!(level, DataLevel::Signal);
         if tells {
             out.options.dss = Some(self.signal_of(level, lag));
         } else if keys {
             let keys = self.both_keys(None);
             out.options.push(keys);
         }
-        if reports_blocks {
+        if !matches!(level, DataLevel::Signal) {
             self.subflows[at].write_blocks(out);
         }
     }
 
     /// Returns the window field, shifted by `scale`, of a segment sent now, and the number of bytes by which
-    /// its data acknowledgement lags behind the received data, if it `tells` one.
+    /// its data acknowledgement lags behind the received data.
     #[inline]
-    pub(super) fn show_window(&mut self, at: usize, scale: u8, tells: bool) -> (u16, u64) {
+    pub(super) fn show_window(&mut self, at: usize, scale: u8, edge: Edge) -> (u16, u64) {
         let field = self.recv.offer(scale, self.offered(at));
-        if !tells {
+        if edge == Edge::OfSubflow {
             let shown = u64::from(field) << scale;
             self.subflows[at].show_window_alone(shown.max(self.advertised.window()));
             return (field, 0);
@@ -313,8 +323,7 @@ impl Connection {
         // Nothing is sent after the end of the stream.
         let finished = self.recv.finished();
         let lag = if finished { 0 } else { self.subflows[at].show_window(window) };
-        let (shown, grown) = self.advertised.show(nxt.saturating_sub(lag), nxt + window);
-        if grown {
+        if let Some(shown) = self.advertised.show(nxt.saturating_sub(lag), nxt + window) {
             for subflow in &mut self.subflows {
                 subflow.raise_shown_window(shown);
             }
@@ -348,17 +357,17 @@ impl Connection {
         Dss { data_ack, mapping, data_fin }
     }
 
-    /// Returns the checksum of a new mapping of `range` of the local stream to the subflow's offset `ssn`.
+    /// Returns the checksum of a new `mapping` of `range` of the local stream to the subflow's offset `ssn`.
     #[cold]
     pub(super) fn checksum_of<S: PayloadSums>(
         &self,
         range: DataRange,
         ssn: u64,
-        data_fin: bool,
+        mapping: &SentMapping,
         sums: &S,
     ) -> u16 {
         let payload = if range.is_empty() { 0 } else { sums.sum(self.id, range) };
-        let len = range.len() + u64::from(data_fin);
+        let len = range.len() + u64::from(mapping.data_fin);
         checksum::of_mapping(self.local_dsn.add(range.start), ssn as u32, len as u16, payload)
     }
 }

@@ -4,6 +4,7 @@ use super::negotiate::find_capable;
 use super::{Connection, Mode};
 use crate::segment::{Dss, MappedDsn, Mapping, Segment};
 use crate::seq::{DataRange, Dsn};
+use crate::subflow::Subflow;
 use crate::subflow::mappings::{Contradiction, Parts, mapped_start};
 
 /// Returns the stream offset of the start of a mapping; negative if it is before the stream. The stream
@@ -25,7 +26,7 @@ impl Connection {
     }
 
     /// Returns the place of a segment's payload: subflow range and stream offset of its start.
-    pub(super) fn mapping_of(&self, at: usize, segment: &Segment) -> Option<(DataRange, i64)> {
+    pub(super) fn mapping_of(&self, subflow: &Subflow, segment: &Segment) -> Option<(DataRange, i64)> {
         if self.mode == Mode::Plain {
             // The stream is that of the subflow: its first byte has offset 1 there, if it was never MPTCP.
             return Some((DataRange::new(1, u64::MAX), self.fallback.in_received_stream(1)));
@@ -33,7 +34,7 @@ impl Connection {
         if let Some(Dss { mapping: Some(mapping), data_fin, .. }) = &segment.options.dss {
             let len = u64::from(mapping.len) - u64::from(*data_fin && mapping.len > 0);
             if len > 0 {
-                let near = self.subflows[at].seq_offset(segment).max(0) as u64;
+                let near = subflow.seq_offset(segment).max(0) as u64;
                 let start = mapped_start(mapping, near);
                 if start > 0 {
                     let start = start as u64;
@@ -56,7 +57,7 @@ impl Connection {
         segment: &Segment,
         range: DataRange,
     ) -> Result<Parts, Contradiction> {
-        let own = self.mapping_of(at, segment);
+        let own = self.mapping_of(&self.subflows[at], segment);
         match own {
             Some(mapped) if self.mode == Mode::Plain => Ok(Parts::one(mapped)),
             own => self.subflows[at].parts_of(range, own),

@@ -13,9 +13,10 @@
 //!    every segment, `depart.rs` updates the state after a transmission.
 //! 4. The ends: `close.rs` (the local stream, and the application's request), `keepalive.rs`,
 //!    `subflow_end.rs`, `end.rs` (the connection).
-//! 5. The parts: `data_timer.rs`, `reinject.rs`, `opportunistic.rs`, `paths.rs`, `persist.rs`, `deliver.rs`,
-//!    `send_space.rs`, `negotiate.rs`, `challenge.rs`.
-//! 6. The state: this file, with the common predicates; `send_state.rs` and `recv_state.rs`, the halves of
+//! 5. The parts: `data_timer.rs`, `reinject.rs`, `opportunistic.rs`, `scatter.rs`, `paths.rs`, `persist.rs`,
+//!    `deliver.rs`, `send_space.rs`, `negotiate.rs`, `challenge.rs`.
+//! 6. The state: this file, with the common predicates; `context.rs`, the state that a step lends to a part;
+//!    `send_state.rs` and `recv_state.rs`, the halves of
 //!    the data level; `fallback_state.rs`, `head_repair.rs`, `scheduling.rs`, `keys.rs`, `advertised.rs`,
 //!    `events.rs`, `rotation.rs` and `timer_table.rs`; and `wanted.rs`, the work left for the next poll. Each
 //!    of these structs owns its fields.
@@ -26,6 +27,7 @@ mod application;
 mod challenge;
 mod checksum;
 mod close;
+mod context;
 mod data_timer;
 mod deliver;
 mod depart;
@@ -50,6 +52,7 @@ mod receive;
 mod recv_state;
 mod reinject;
 mod rotation;
+mod scatter;
 mod schedule;
 mod scheduling;
 mod send_space;
@@ -74,7 +77,7 @@ use crate::scheduler::SchedulerKind;
 use crate::segment::Key;
 use crate::seq::Dsn;
 use crate::stats::{ConnectionStats, SubflowStats};
-use crate::subflow::Subflow;
+use crate::subflow::{FastPaths, Subflow};
 use crate::timestamp::TimestampTick;
 
 use advertised::Advertised;
@@ -83,18 +86,22 @@ use close::Closing;
 use events::EventQueue;
 use fallback_state::Fallback;
 use head_repair::HeadRepair;
+use keepalive::Keepalive;
 use keys::Keys;
 pub(crate) use negotiate::{find_capable, find_join, is_acceptable_offer, own_scale};
 use opportunistic::Opportunistic;
+pub(crate) use paths::Opening;
 use paths::PathsState;
 use persist::Persist;
 pub(crate) use recv_state::RecvState;
 
 use rotation::Rotation;
 pub(crate) use rotation::TURN;
+use scatter::Scatter;
 use scheduling::Scheduling;
 use send_state::SendState;
 use timer_table::TimerTable;
+pub(crate) use transmit::{Polled, Timers};
 use wanted::Wanted;
 
 /// Whether option 30 is used.
@@ -121,7 +128,7 @@ pub(crate) enum Phase {
 // a packet is the number of cache lines it touches.
 #[derive(Clone)]
 #[repr(C)]
-pub struct Connection {
+pub(crate) struct Connection {
     // Used for every segment.
     pub(crate) subflows: Vec<Subflow>,
     /// Shared by connections of the same configuration.
@@ -141,8 +148,9 @@ pub struct Connection {
     tick: TimestampTick,
     /// True if the peer sends 64-bit DSNs, so that local data ACKs must have 64 bits (section 3.3.2).
     peer_wide: bool,
-    /// True if the functions of `fast.rs`, and of `subflow/fast.rs`, are used.
-    fast_paths: bool,
+    /// Whether the functions of `fast.rs`, and of `subflow/fast.rs`, are used.
+    fast_paths: FastPaths,
+    scatter: Scatter,
     scheduling: Scheduling,
     fallback: Fallback,
 
@@ -159,7 +167,6 @@ pub struct Connection {
     // Timers of the data level.
     timers: TimerTable,
     head_repair: HeadRepair,
-    progress_at: Time,
     persist: Persist,
 
     // Changed by most segments.
@@ -170,8 +177,7 @@ pub struct Connection {
 
     // The rest.
     challenges: Challenges,
-    /// The time of the last probe of a silent peer.
-    keepalive_sent: Time,
+    keepalive: Keepalive,
     past: Vec<SubflowStats>,
     opportunistic: Opportunistic,
 }
@@ -186,7 +192,7 @@ pub(crate) struct Birth {
     pub local_dsn: Dsn,
     pub addresses: Vec<crate::path_manager::HostAddress>,
     pub tick: TimestampTick,
-    pub fast_paths: bool,
+    pub fast_paths: FastPaths,
 }
 
 impl Connection {
@@ -211,7 +217,7 @@ impl Connection {
             tick: birth.tick,
             fallback: Fallback::default(),
             challenges: Challenges::default(),
-            keepalive_sent: Time::ZERO,
+            keepalive: Keepalive::NEW,
             peer_wide: false,
             subflows: Vec::with_capacity(1),
             past: Vec::new(),
@@ -225,23 +231,23 @@ impl Connection {
             send: SendState::default(),
             recv,
             advertised: Advertised::default(),
+            scatter: Scatter::new(config.only.scatter_switch, birth.mode),
             rotation: Rotation::default(),
             events: EventQueue::default(),
             stats: ConnectionStats::default(),
             timers: TimerTable::IDLE,
             head_repair: HeadRepair::default(),
-            persist: Persist::default(),
+            persist: Persist::new(now),
             closing: Closing::default(),
-            progress_at: now,
-            wanted: Wanted::NEW,
+            wanted: Wanted::NOTHING,
             fast_paths: birth.fast_paths,
             config,
         }
     }
 
     /// Returns its subflows that have not ended.
-    pub fn live_subflows(&self) -> impl Iterator<Item = &Subflow> {
-        self.subflows.iter().filter(|subflow| !subflow.is_closed())
+    pub(crate) fn live_subflows(&self) -> impl Iterator<Item = &Subflow> {
+        self.subflows.iter().filter(|subflow| !subflow.state().is_closed())
     }
 
     pub(crate) fn is_dead(&self) -> bool {
@@ -255,13 +261,6 @@ impl Connection {
         self.config.send_buffers.is_some()
             && self.mode == Mode::Mptcp
             && matches!(self.config.scheduler, SchedulerKind::Linux(_))
-    }
-
-    /// Returns the usable subflow with the lowest RTT.
-    fn best_subflow(&self) -> Option<usize> {
-        (0..self.subflows.len())
-            .filter(|&at| self.subflows[at].is_usable())
-            .min_by_key(|&at| (self.subflows[at].potentially_failed(), self.subflows[at].rtt().srtt()))
     }
 
     /// Copies the window of a subflow from the congestion control, after any call to it.
@@ -324,8 +323,8 @@ impl Connection {
     pub(crate) fn assert_consistent(&self) {
         for subflow in &self.subflows {
             assert!(subflow.board().is_consistent(), "scoreboard of {:?}", subflow.id());
-            let queued: u64 = subflow.queue().map(|queued| queued.range.len()).sum();
-            assert_eq!(queued, subflow.queued(), "queue of {:?}", subflow.id());
+            let queued: u64 = subflow.queue().iter().map(|queued| queued.range.len()).sum();
+            assert_eq!(queued, subflow.queue().bytes(), "queue of {:?}", subflow.id());
         }
         assert!(self.send.una <= self.send.nxt && self.send.nxt <= self.send.written);
         // Every written byte is acknowledged, assigned to a subflow, or unassigned.
@@ -348,7 +347,7 @@ impl Connection {
             && self.mode == Mode::Mptcp
             && self.keys.remote().is_some()
             && !self.config.only.simultaneous
-            && !self.subflows[at].is_join()
+            && !self.subflows[at].handshake().is_join()
     }
 
     /// Returns the maximum number of bytes that a subflow advertises.
@@ -365,17 +364,7 @@ impl Connection {
 
     /// Returns the maximum retransmission timeout of the usable subflows.
     fn max_rto(&self) -> Duration {
-        let backoff = self.config.rto.backoff;
-        self.subflows
-            .iter()
-            .filter(|subflow| subflow.is_synchronised())
-            .map(|subflow| subflow.rtt().rto(if backoff { subflow.recovery().timeouts() } else { 0 }))
-            .max()
-            .unwrap_or(self.config.rto.initial)
-    }
-
-    fn heard_at(&self) -> Time {
-        self.subflows.iter().map(|subflow| subflow.last_received()).max().unwrap_or(Time::ZERO)
+        context::max_rto(&self.subflows, &self.config)
     }
 
     fn waiting_for_progress(&self) -> bool {

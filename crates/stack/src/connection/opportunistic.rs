@@ -10,6 +10,13 @@ use crate::event::SubflowId;
 use crate::scheduler::RecoveryState;
 use crate::seq::DataRange;
 
+/// The cause for which a fast subflow helps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Full {
+    ReceiveWindow,
+    SendBuffer,
+}
+
 /// The policy, and the time of each fast subflow's last penalty on another.
 #[derive(Clone, Debug)]
 pub(super) struct Opportunistic {
@@ -45,9 +52,8 @@ impl Opportunistic {
 }
 
 impl Connection {
-    /// Returns the range to reinject on subflow `fast`, which has free window, while the receive window
-    /// (`mandatory`) or the send buffer is full.
-    pub(super) fn help_out(&mut self, now: Time, fast: usize, mandatory: bool) -> Option<DataRange> {
+    /// Returns the range to reinject on subflow `fast`, which has free window, while something is `full`.
+    pub(super) fn help_out(&mut self, now: Time, fast: usize, full: Full) -> Option<DataRange> {
         let policy = self.opportunistic.policy;
         if !self.opportunistic.is_on() || self.live_subflows().count() < 2 {
             return None;
@@ -56,7 +62,10 @@ impl Connection {
         let fast_id = self.subflows[fast].id();
         let fast_rtt = self.subflows[fast].rtt().srtt()?;
         let penalise = policy == OpportunisticRetransmission::RetransmitAndPenalise;
-        if penalise && mandatory && now.since(self.opportunistic.last_penalty(fast_id)) >= fast_rtt {
+        if penalise
+            && full == Full::ReceiveWindow
+            && now.since(self.opportunistic.last_penalty(fast_id)) >= fast_rtt
+        {
             let slow = (0..self.subflows.len()).find(|&at| {
                 let subflow = &self.subflows[at];
                 at != fast

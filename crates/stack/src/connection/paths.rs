@@ -4,13 +4,12 @@ use core::net::IpAddr;
 
 use anabranch_units::{Duration, Time};
 
-use super::{Connection, Mode, Phase};
+use super::{Connection, Mode, Phase, Timers};
 use crate::crypto;
 use crate::path_manager::{
     AnyPathManager, HostAddress, PathCommand, PathEvent, PathManager, PathManagerKind,
 };
 use crate::segment::{AddAddress, Address, AddressIds, MptcpOption};
-use crate::subflow::Subflow;
 
 /// The number of transmissions of an announcement before it is given up (soft state: RFC 8684 section 3.4.1).
 const ANNOUNCE_ATTEMPTS: u32 = 4;
@@ -29,6 +28,16 @@ pub(crate) struct NewSubflow {
     pub backup: bool,
     /// The time at which it is opened, once that is decided.
     pub at: Time,
+}
+
+/// When the new subflows of a connection are opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Opening {
+    /// There are none.
+    Nothing,
+    /// After a delay, which is a timer of the connection.
+    Later(Timers),
+    Now,
 }
 
 /// An announcement that has not been echoed.
@@ -164,14 +173,14 @@ impl PathsState {
         self.manager.on_event(&PathEvent::Removed { id });
     }
 
-    /// Sets the opening time of new subflows that have none. Returns true if there was one.
-    fn set_opening(&mut self, at: Time) -> bool {
-        let mut found = false;
+    /// Sets the opening time of new subflows that have none.
+    fn set_opening(&mut self, at: Time) -> Timers {
+        let mut timers = Timers::Unmoved;
         for new in self.new_subflows.iter_mut().filter(|new| !new.at.is_armed()) {
             new.at = at;
-            found = true;
+            timers = Timers::Moved;
         }
-        found
+        timers
     }
 
     /// Returns and removes the subflows to be opened by the endpoint.
@@ -207,11 +216,14 @@ impl Connection {
     /// Notifies the path manager, once, that joins may begin.
     #[cold]
     pub(crate) fn start_path_manager(&mut self) {
+        if self.scatter.holds() {
+            return;
+        }
         let Some(first) = self.subflows.first() else { return };
         let event = PathEvent::Established {
             initiator: self.initiator,
-            local: first.local(),
-            remote: first.remote(),
+            local: first.route().local(),
+            remote: first.route().remote(),
             deny_join_initial: self.paths.joins_denied,
         };
         self.paths.notify(&event);
@@ -243,13 +255,13 @@ impl Connection {
                 }
                 PathCommand::SubflowDestroy(id) => {
                     if let Some(at) = self.subflow_index(id) {
-                        self.subflows[at].request_fin();
+                        self.subflows[at].state_mut().request_fin();
                     }
                 }
                 PathCommand::SetBackup(id, backup) => {
                     if let Some(at) = self.subflow_index(id) {
-                        self.subflows[at].ask_backup(backup);
-                        self.subflows[at].signal(MptcpOption::Priority { backup });
+                        self.subflows[at].route_mut().ask_backup(backup);
+                        self.subflows[at].signals_mut().push(MptcpOption::Priority { backup });
                     }
                 }
             }
@@ -259,26 +271,28 @@ impl Connection {
     /// True if a further subflow could carry something: the peer's stream continues, or the local stream has
     /// unassigned data, or data whose subflows have ended.
     fn has_use_for_subflows(&self) -> bool {
-        let sends = !self.send.fin_sent || !self.subflows.iter().any(Subflow::is_usable);
+        let sends = !self.send.fin_sent || !self.subflows.iter().any(|subflow| subflow.state().is_usable());
         self.admits_join() && (sends || !self.recv.finished())
     }
 
-    /// True if the new subflows are to be opened now: at once, or after `join_delay` since they were first
+    /// Returns when the new subflows are to be opened: at once, or after `join_delay` since they were first
     /// requested. Those without use by then are dropped.
-    pub(crate) fn is_time_to_open(&mut self, now: Time) -> bool {
-        if self.paths.new_subflows.is_empty() || self.config.join_delay.is_zero() {
-            return !self.paths.new_subflows.is_empty();
+    pub(crate) fn opening(&mut self, now: Time) -> Opening {
+        if self.paths.new_subflows.is_empty() {
+            return Opening::Nothing;
         }
-        if self.paths.set_opening(now + self.config.join_delay) {
-            self.wanted.timers();
+        if self.config.join_delay.is_zero() {
+            return Opening::Now;
         }
+        let timers = self.paths.set_opening(now + self.config.join_delay);
         if self.paths.open_at() > now {
-            return false;
+            return Opening::Later(timers);
         }
         if !self.has_use_for_subflows() {
             self.paths.new_subflows.clear();
+            return Opening::Nothing;
         }
-        !self.paths.new_subflows.is_empty()
+        Opening::Now
     }
 
     /// Requests a subflow; returns true if it can be opened.
@@ -295,7 +309,7 @@ impl Connection {
     /// Sends an option on the best subflow that does not use `avoid`.
     fn signal(&mut self, option: MptcpOption, avoid: Option<IpAddr>) {
         if let Some(at) = self.best_for_signal(avoid) {
-            self.subflows[at].signal(option);
+            self.subflows[at].signals_mut().push(option);
         }
     }
 
@@ -303,10 +317,12 @@ impl Connection {
     /// limit of consecutive signalling acknowledgements.
     fn best_for_signal(&self, avoid: Option<IpAddr>) -> Option<usize> {
         (0..self.subflows.len())
-            .filter(|&at| self.subflows[at].is_usable() && Some(self.subflows[at].local().ip) != avoid)
+            .filter(|&at| {
+                self.subflows[at].state().is_usable() && Some(self.subflows[at].route().local().ip) != avoid
+            })
             .min_by_key(|&at| {
                 let subflow = &self.subflows[at];
-                (subflow.potentially_failed(), subflow.signals_held_up(), subflow.rtt().srtt())
+                (subflow.potentially_failed(), subflow.signals().is_held_up(), subflow.rtt().srtt())
             })
     }
 
@@ -315,7 +331,7 @@ impl Connection {
         let (before, rest) = self.subflows.split_at_mut(at);
         let Some((new, after)) = rest.split_first_mut() else { return };
         for other in before.iter_mut().chain(after) {
-            other.relieve_signals(new);
+            other.signals_mut().take_movable(new.signals_mut());
         }
     }
 
@@ -347,12 +363,12 @@ impl Connection {
         }
         let echo = MptcpOption::AddAddress(AddAddress { hmac: None, ..*add });
         for subflow in &mut self.subflows {
-            subflow.refresh_signals(now);
+            subflow.signals_mut().on_timer(now);
         }
-        let held_up = self.subflows[at].signals_held_up();
+        let held_up = self.subflows[at].signals().is_held_up();
         let by = if held_up { self.best_for_signal(None).unwrap_or(at) } else { at };
-        self.subflows[by].signal(echo);
-        let port = add.port.unwrap_or(self.subflows[at].remote().port);
+        self.subflows[by].signals_mut().push(echo);
+        let port = add.port.unwrap_or(self.subflows[at].route().remote().port);
         let address = Address::new(add.ip, port);
         if self.paths.take_announcement(add.id, address) {
             self.run_path_manager();
@@ -366,7 +382,7 @@ impl Connection {
         for &id in ids.as_slice() {
             self.paths.forget_remote(id);
             for subflow in &mut self.subflows {
-                if subflow.is_synchronised() && subflow.address_ids().1 == id {
+                if subflow.state().is_synchronised() && subflow.route().ids().1 == id {
                     subflow.withdraw(now);
                 }
             }

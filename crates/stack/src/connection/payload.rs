@@ -35,7 +35,7 @@ impl Connection {
     pub(super) fn process_part(&mut self, incoming: &mut Incoming<'_>, mut range: DataRange) {
         let Incoming { now, at, segment, fin, .. } = *incoming;
         if self.mode == Mode::Plain && self.is_mapped_before(at, segment) {
-            self.subflows[at].request_reset(ResetCause::Because(ResetReason::Middlebox));
+            self.subflows[at].state_mut().request_reset(ResetCause::Because(ResetReason::Middlebox));
             incoming.discard(self.id, range.len());
             return;
         }
@@ -54,7 +54,7 @@ impl Connection {
             // Here the subflow's window is that of the stream: data beyond it is not acknowledged (RFC 9293
             // section 3.10.7.4, first), as it would not be retransmitted.
             mapped_to = mapped_to.min(limit);
-            self.subflows[at].want_ack();
+            self.subflows[at].recv_mut().want_ack();
         }
         let mut unmapped = DataRange::default();
         if mapped_to < range.end {
@@ -110,7 +110,9 @@ impl Connection {
             let (payload_offset, len) = (before as u32, range.len() as u32);
             placed.push(Placement::Discard { connection: *id, payload_offset, len });
         }
-        self.after_arrival(now, advanced);
+        if advanced {
+            self.after_arrival(now);
+        }
         if next && segment.flags.has(Flags::PSH) {
             self.on_pushed(at);
         }

@@ -2,72 +2,93 @@
 
 use anabranch_units::{Duration, Time};
 
-use super::Connection;
-use super::timer_table::Timer;
+use super::context::{Context, heard_at};
+use super::timer_table::{Timer, TimerTable};
 use crate::observer::Limit;
 use crate::subflow::Subflow;
 
-/// The probes of a closed window.
-#[derive(Clone, Copy, Debug, Default)]
+/// The wait for progress, and the probes of a closed window.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Persist {
+    /// The time since which the peer owes progress.
+    progress_at: Time,
     /// The number of times the interval between two probes has doubled.
     backoff: u32,
     /// The time of the last probe.
     probed_at: Time,
 }
 
-impl Connection {
-    /// Arms the timer if data is queued and nothing is in flight that would bring a new window. A scheduler
-    /// may wait for a subflow whose own window is closed, so not only the connection's window counts.
-    pub(super) fn arm_persist(&mut self, now: Time) {
-        let shut = match self.scheduling.limit() {
+impl Persist {
+    pub(super) fn new(now: Time) -> Persist {
+        Persist { progress_at: now, backoff: 0, probed_at: Time::ZERO }
+    }
+
+    /// Records progress of the data level, or its begin: the user timeout counts from now.
+    #[inline]
+    pub(super) fn on_progress(&mut self, now: Time) {
+        self.progress_at = now;
+    }
+
+    /// Returns the time of the last progress.
+    pub(super) fn progress_at(&self) -> Time {
+        self.progress_at
+    }
+
+    /// Arms the timer if data is queued and nothing is in flight that would bring a new window; `limit` is
+    /// that of the last scheduling. A scheduler may wait for a subflow whose own window is closed, so not only
+    /// the connection's window counts.
+    pub(super) fn arm(&mut self, limit: Limit, context: &mut Context<'_>) {
+        let shut = match limit {
             Limit::ReceiveWindow => true,
             Limit::Application | Limit::SendBuffer | Limit::NoSubflow => false,
-            Limit::CongestionWindow | Limit::Scheduler => !self.timers.is_armed(Timer::Schedule),
+            Limit::CongestionWindow | Limit::Scheduler => !context.timers.is_armed(Timer::Schedule),
         };
-        let idle = |subflow: &Subflow| subflow.board().is_empty() && subflow.is_queue_empty();
-        let blocked = shut && self.subflows.iter().all(|subflow| idle(subflow) || subflow.is_closed());
+        let idle = |subflow: &Subflow| subflow.board().is_empty() && subflow.queue().is_empty();
+        let blocked =
+            shut && context.subflows.iter().all(|subflow| idle(subflow) || subflow.state().is_closed());
         if !blocked {
-            if self.timers.is_armed(Timer::Persist) {
-                self.progress_at = now;
+            if context.timers.is_armed(Timer::Persist) {
+                self.progress_at = context.now;
             }
-            self.stop_persist();
-        } else if !self.timers.is_armed(Timer::Persist) {
-            let due = now + self.max_rto();
-            self.timers.arm(Timer::Persist, due);
+            self.stop(context.timers);
+        } else if !context.timers.is_armed(Timer::Persist) {
+            let due = context.now + context.max_rto();
+            context.timers.arm(Timer::Persist, due);
         }
     }
 
-    /// Resets the backoff for the next closed window.
-    pub(super) fn stop_persist(&mut self) {
-        self.timers.disarm(Timer::Persist);
-        self.persist.backoff = 0;
+    /// Stops probing, and resets the backoff for the next closed window.
+    #[inline]
+    pub(super) fn stop(&mut self, timers: &mut TimerTable) {
+        timers.disarm(Timer::Persist);
+        self.backoff = 0;
     }
 
     /// Probes the window on every subflow that may be the one waited for.
     #[cold]
-    pub(super) fn on_persist_timer(&mut self, now: Time) {
-        self.persist.backoff = (self.persist.backoff + 1).min(10);
-        let wait = Duration(self.max_rto().0 << self.persist.backoff).min(self.config.rto.max);
-        self.timers.arm(Timer::Persist, now + wait);
-        for subflow in self.subflows.iter_mut().filter(|subflow| subflow.is_usable()) {
+    pub(super) fn on_timer(&mut self, context: &mut Context<'_>) {
+        self.backoff = (self.backoff + 1).min(10);
+        let wait = Duration(context.max_rto().0 << self.backoff).min(context.config.rto.max);
+        context.timers.arm(Timer::Persist, context.now + wait);
+        for subflow in context.subflows.iter_mut().filter(|subflow| subflow.state().is_usable()) {
             subflow.probe_if_shut();
         }
-        if let Some(best) = self.best_subflow() {
-            self.subflows[best].probe();
+        if let Some(best) = context.best_subflow() {
+            best.probe();
         }
-        if self.heard_at() >= self.persist.probed_at {
-            self.progress_at = now;
+        if heard_at(context.subflows) >= self.probed_at {
+            self.progress_at = context.now;
         }
-        self.persist.probed_at = now;
+        self.probed_at = context.now;
     }
 
-    /// Returns the time at which the user timeout expires without progress. A peer that answers the probes of
-    /// its closed window keeps the connection alive for any time (RFC 9293 section 3.8.6.1).
-    pub(super) fn patience_ends(&self) -> Time {
-        if self.timers.is_armed(Timer::Persist) && self.heard_at() >= self.persist.probed_at {
+    /// Returns the time at which the user timeout expires without progress; the peer was last received at
+    /// `heard_at`. A peer that answers the probes of its closed window keeps the connection alive for any time
+    /// (RFC 9293 section 3.8.6.1).
+    pub(super) fn patience_ends(&self, heard_at: Time, user_timeout: Duration, timers: &TimerTable) -> Time {
+        if timers.is_armed(Timer::Persist) && heard_at >= self.probed_at {
             return Time::NEVER;
         }
-        self.progress_at + self.config.user_timeout
+        self.progress_at + user_timeout
     }
 }

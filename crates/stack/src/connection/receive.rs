@@ -2,6 +2,8 @@
 
 use anabranch_units::Time;
 
+use super::fallback::Notice;
+use super::fast::FastPath;
 use super::payload::Incoming;
 use super::step::{NEXT, STOP, Step};
 use super::{Connection, Mode};
@@ -11,6 +13,15 @@ use crate::segment::{DataAck, Dss, Flags, MappedDsn, MptcpOption, ResetReason, S
 use crate::seq::{DataRange, Seq};
 use crate::subflow::receive::Acceptance;
 use crate::subflow::{Ending, ResetCause, TcpState};
+
+/// The segment by which the peer has aborted the connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum AbortedBy {
+    /// One with MP_FASTCLOSE, whose subflow this side resets.
+    Option,
+    /// A reset with MP_FASTCLOSE.
+    Reset,
+}
 
 impl Connection {
     /// Handles a segment received for the subflow `id`.
@@ -23,7 +34,6 @@ impl Connection {
         placed: &mut Vec<Placement>,
         observer: &mut O,
     ) {
-        self.wanted.timers();
         report(observer, now, self.id, &StackEvent::Received { subflow: id, segment });
         let before = (self.send.una, self.send.window_end);
         let _ = self.process_segment(now, id.index(), segment, placed, observer);
@@ -48,19 +58,20 @@ impl Connection {
         self.check_acceptable(now, at, segment, placed)?;
         let una = self.subflows[at].board().una();
         self.process_ack(now, at, segment, observer)?;
-        if self.subflows[at].state() == TcpState::PreEstablished {
+        if self.subflows[at].state().tcp() == TcpState::PreEstablished {
             self.on_fourth_ack(now, at);
         }
         match self.mode {
             Mode::Mptcp => self.process_mptcp(now, at, segment, una, placed)?,
             Mode::Plain => self.process_plain_ack(now, at, segment),
         }
-        let fin = segment.flags.has(Flags::FIN);
         if segment.payload_len > 0 {
             self.sample_arrival(now, at, segment);
         }
-        if (segment.payload_len > 0 || fin) && !self.fast_process_payload(now, at, segment, placed) {
-            self.process_payload(now, at, segment, fin, placed);
+        if (segment.payload_len > 0 || segment.flags.has(Flags::FIN))
+            && self.fast_process_payload(now, at, segment, placed) == FastPath::NotTaken
+        {
+            self.process_payload(now, at, segment, placed);
             self.withhold_ack(at, segment);
         }
         // The FIN may have arrived before the data preceding it.
@@ -74,7 +85,7 @@ impl Connection {
     /// Processes a segment in the states that have their own rules.
     #[inline(always)]
     fn process_by_state(&mut self, now: Time, at: usize, segment: &Segment) -> Step {
-        match self.subflows[at].state() {
+        match self.subflows[at].state().tcp() {
             TcpState::Closed => STOP,
             TcpState::SynSent => {
                 self.on_segment_in_syn_sent(now, at, segment);
@@ -82,7 +93,8 @@ impl Connection {
             }
             TcpState::SynReceived => self.on_segment_in_syn_received(now, at, segment),
             TcpState::TimeWait => {
-                if self.subflows[at].on_segment_in_time_wait(now, self.config.time_wait, segment) {
+                let time_wait = self.config.time_wait;
+                if self.subflows[at].on_segment_in_time_wait(now, time_wait, segment) == Ending::Done {
                     self.close_subflow(now, at);
                 }
                 STOP
@@ -100,27 +112,13 @@ impl Connection {
         segment: &Segment,
         placed: &mut Vec<Placement>,
     ) -> Step {
-        let subflow = &mut self.subflows[at];
-        let offset = subflow.seq_offset(segment);
-        let acceptance = subflow.judge_segment(now, self.tick, segment, offset);
-        if acceptance != Acceptance::Accepted {
-            self.on_unacceptable(now, at, segment, acceptance);
-            return STOP;
-        }
-        if subflow.is_old(segment, offset) {
-            if subflow.discard_old(now, segment) {
-                let len = segment.payload_len;
-                placed.push(Placement::Discard { connection: self.id, payload_offset: 0, len });
+        match self.subflows[at].accept(now, self.tick, segment) {
+            Acceptance::Accepted => NEXT,
+            refused => {
+                self.on_unacceptable(now, at, segment, refused, placed);
+                STOP
             }
-            self.withhold_ack(at, segment);
-            return STOP;
         }
-        subflow.on_received(now);
-        if !segment.flags.has(Flags::ACK) {
-            return STOP;
-        }
-        subflow.on_marks(segment);
-        NEXT
     }
 
     /// Cancels the acknowledgement of a segment whose data lies beyond a hole of the stream, if the simulator
@@ -132,7 +130,7 @@ impl Connection {
         }
         let mapping = segment.options.dss.as_ref().and_then(|dss| dss.mapping.as_ref());
         if mapping.is_some_and(|mapping| self.mapped_offset(mapping) >= self.recv.nxt() as i64) {
-            self.subflows[at].cancel_ack();
+            self.subflows[at].recv_mut().cancel_ack();
         }
     }
 
@@ -163,8 +161,21 @@ impl Connection {
 
     /// Answers a segment that is not acceptable.
     #[cold]
-    fn on_unacceptable(&mut self, now: Time, at: usize, segment: &Segment, refused: Acceptance) {
+    fn on_unacceptable(
+        &mut self,
+        now: Time,
+        at: usize,
+        segment: &Segment,
+        refused: Acceptance,
+        placed: &mut Vec<Placement>,
+    ) {
         match refused {
+            Acceptance::Old(len) => {
+                if len > 0 {
+                    placed.push(Placement::Discard { connection: self.id, payload_offset: 0, len });
+                }
+                self.withhold_ack(at, segment);
+            }
             Acceptance::Reset => self.on_reset(now, at, segment),
             Acceptance::Challenged => {
                 self.challenge(now, at);
@@ -213,12 +224,12 @@ impl Connection {
                 MptcpOption::AddAddress(add) => self.on_add_address(now, at, add),
                 MptcpOption::RemoveAddress(ids) => self.on_remove_address(now, ids),
                 MptcpOption::Priority { backup } => {
-                    self.subflows[at].on_backup_asked(*backup);
+                    self.subflows[at].route_mut().on_backup_asked(*backup);
                     self.wanted.schedule();
                 }
                 MptcpOption::FastClose(key) => {
                     if *key == self.keys.local() {
-                        self.on_fast_close(now, at, false);
+                        self.on_fast_close(now, at, AbortedBy::Option);
                         return STOP;
                     }
                 }
@@ -231,7 +242,7 @@ impl Connection {
                 }
                 MptcpOption::Join(_) => {
                     // A repeated third ACK of a join: the fourth was lost (RFC 8684 section 3.2).
-                    self.subflows[at].want_ack();
+                    self.subflows[at].recv_mut().want_ack();
                 }
                 MptcpOption::Fail(_) => {
                     // After fallback, options are ignored (RFC 8684 section 3.7).
@@ -276,7 +287,7 @@ impl Connection {
             }
             if mapping.checksum.is_some() != self.checksummed {
                 // RFC 8684 section 3.3: a checksum without negotiation, or a missing one, ends the subflow.
-                self.subflows[at].request_reset(ResetCause::Because(ResetReason::MptcpError));
+                self.subflows[at].state_mut().request_reset(ResetCause::Because(ResetReason::MptcpError));
                 return STOP;
             }
             if mapping.len == 0 && segment.payload_len > 0 {
@@ -307,7 +318,7 @@ impl Connection {
                 .flatten()
                 .any(|option| matches!(option, MptcpOption::FastClose(key) if *key == self.keys.local()));
             if fast_close {
-                self.on_fast_close(now, at, true);
+                self.on_fast_close(now, at, AbortedBy::Reset);
                 return;
             }
             self.hear_reset(at, segment);
@@ -322,12 +333,12 @@ impl Connection {
 
     /// Handles an abort of the connection by the peer (RFC 8684 section 3.5).
     #[cold]
-    fn on_fast_close(&mut self, now: Time, at: usize, by_reset: bool) {
+    fn on_fast_close(&mut self, now: Time, at: usize, by: AbortedBy) {
         for other in 0..self.subflows.len() {
-            if by_reset && other == at {
+            if by == AbortedBy::Reset && other == at {
                 self.close_subflow(now, other);
-            } else if !self.subflows[other].is_closed() {
-                self.subflows[other].request_reset(ResetCause::Gone);
+            } else if !self.subflows[other].state().is_closed() {
+                self.subflows[other].state_mut().request_reset(ResetCause::Gone);
             }
         }
         self.end(CloseReason::Reset);
@@ -342,7 +353,7 @@ impl Connection {
             && !self.send.fin_acked
             && self.may_fall_back(at)
         {
-            self.fall_back(now, at, false);
+            self.fall_back(now, at, Notice::None);
             self.release_all(now, at, placed);
         }
         self.on_fin(now, at);
@@ -351,7 +362,7 @@ impl Connection {
     /// Handles the peer's FIN reached in order.
     #[cold]
     fn on_fin(&mut self, now: Time, at: usize) {
-        if self.subflows[at].on_fin() == Ending::TimeWait {
+        if self.subflows[at].state_mut().on_fin() == Ending::TimeWait {
             self.enter_time_wait(now, at);
         }
         if self.mode == Mode::Plain {
@@ -369,13 +380,12 @@ impl Connection {
         now: Time,
         at: usize,
         segment: &Segment,
-        fin: bool,
         placed: &mut Vec<Placement>,
     ) {
         let offset = self.subflows[at].seq_offset(segment);
         if offset < 1 {
             // Not directly after the SYN.
-            self.subflows[at].want_ack();
+            self.subflows[at].recv_mut().want_ack();
             return;
         }
         let start = offset as u64;
@@ -383,6 +393,7 @@ impl Connection {
         if segment.payload_len > 0 {
             self.subflows[at].count_data_segment();
         }
+        let fin = segment.flags.has(Flags::FIN);
         let mut incoming = Incoming { now, at, segment, fin, placed };
         if self.checksummed {
             self.receive_checked(&mut incoming, range);

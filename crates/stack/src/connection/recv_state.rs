@@ -10,7 +10,7 @@ use crate::subflow::growth::{initial_space, wanted_buffer};
 
 /// The receiving half of a connection. Offsets are in the peer's stream.
 #[derive(Clone, Debug)]
-pub struct RecvState {
+pub(crate) struct RecvState {
     nxt: u64,
     consumed: u64,
     out_of_order: RangeSet,
@@ -30,7 +30,7 @@ pub struct RecvState {
 
 impl RecvState {
     /// Returns a state with nothing received yet.
-    pub fn new(policy: ReceiveBuffer) -> RecvState {
+    pub(crate) fn new(policy: ReceiveBuffer) -> RecvState {
         let buffer = policy.initial().get();
         RecvState {
             nxt: 0,
@@ -49,58 +49,58 @@ impl RecvState {
     }
 
     /// Returns the next offset expected in order.
-    pub fn nxt(&self) -> u64 {
+    pub(crate) fn nxt(&self) -> u64 {
         self.nxt
     }
 
     /// Returns the offset of the data acknowledgement; the DATA_FIN counts as one.
-    pub fn ack_offset(&self) -> u64 {
+    pub(crate) fn ack_offset(&self) -> u64 {
         self.nxt + u64::from(self.finished())
     }
 
     /// Returns the number of bytes that can be read.
-    pub fn readable(&self) -> u64 {
+    pub(crate) fn readable(&self) -> u64 {
         self.nxt - self.consumed
     }
 
     /// Returns the number of bytes held out of order.
-    pub fn out_of_order(&self) -> u64 {
+    pub(crate) fn out_of_order(&self) -> u64 {
         self.out_of_order.total()
     }
 
     /// True if the peer's stream has ended and all of it has arrived.
-    pub fn finished(&self) -> bool {
+    pub(crate) fn finished(&self) -> bool {
         self.fin == Some(self.nxt)
     }
 
     /// Returns the end of the last admitted offset.
-    pub fn edge(&self) -> u64 {
+    pub(crate) fn edge(&self) -> u64 {
         self.edge
     }
 
     /// Returns the number of bytes that arrived beyond the right edge, and were dropped.
-    pub fn refused(&self) -> u64 {
+    pub(crate) fn refused(&self) -> u64 {
         self.refused
     }
 
     /// Admits data that was accepted before its place in the stream was known.
-    pub fn extend_edge(&mut self, to: u64) {
+    pub(crate) fn extend_edge(&mut self, to: u64) {
         self.edge = self.edge.max(to);
     }
 
     /// Limits the initial window to `most` bytes.
-    pub fn begin_with(&mut self, most: u64) {
+    pub(crate) fn begin_with(&mut self, most: u64) {
         self.edge = self.edge.min(most);
     }
 
     /// Returns the current size of the buffer.
-    pub fn buffer(&self) -> u64 {
+    pub(crate) fn buffer(&self) -> u64 {
         self.buffer
     }
 
     /// Records that the peer's stream ends at `offset`. The first value is final; returns false if this one
     /// contradicts it.
-    pub fn set_fin(&mut self, offset: u64) -> bool {
+    pub(crate) fn set_fin(&mut self, offset: u64) -> bool {
         match self.fin {
             Some(known) => known == offset,
             None if offset >= self.nxt && self.out_of_order.last().is_none_or(|last| last.end <= offset) => {
@@ -114,7 +114,7 @@ impl RecvState {
     /// True if `range` is the next of the stream, inside the window, with nothing held after a hole and no
     /// known end.
     #[inline]
-    pub fn expects(&self, range: DataRange) -> bool {
+    pub(crate) fn expects(&self, range: DataRange) -> bool {
         range.start == self.nxt
             && range.end <= self.edge
             && self.out_of_order.is_empty()
@@ -123,7 +123,7 @@ impl RecvState {
 
     /// Receives the expected `range`: a cheaper [`RecvState::arrive`].
     #[inline]
-    pub fn take_expected(&mut self, range: DataRange) {
+    pub(crate) fn take_expected(&mut self, range: DataRange) {
         debug_assert!(self.expects(range));
         self.received_total += range.len();
         self.nxt = range.end;
@@ -131,7 +131,7 @@ impl RecvState {
 
     /// Receives `range`; calls `fresh` with its new parts inside the window. Returns true if the in-order
     /// stream has grown.
-    pub fn arrive(&mut self, range: DataRange, mut fresh: impl FnMut(DataRange)) -> bool {
+    pub(crate) fn arrive(&mut self, range: DataRange, mut fresh: impl FnMut(DataRange)) -> bool {
         self.refused += range.end.saturating_sub(range.start.max(self.edge));
         let end = range.end.min(self.edge).min(self.fin.unwrap_or(u64::MAX));
         let range = DataRange::new(range.start.max(self.nxt), end);
@@ -184,7 +184,7 @@ impl RecvState {
     }
 
     /// Consumes `n` bytes that the application has read (at most those readable).
-    pub fn consume(&mut self, n: u64) {
+    pub(crate) fn consume(&mut self, n: u64) {
         self.consumed += n.min(self.readable());
     }
 
@@ -192,13 +192,13 @@ impl RecvState {
     ///
     /// The right edge never moves left (RFC 8684 section 3.3.4): the field is rounded up if rounding down
     /// would move it, as in Linux.
-    pub fn window_field(&mut self, scale: u8) -> u16 {
+    pub(crate) fn window_field(&mut self, scale: u8) -> u16 {
         self.offer(scale, u64::MAX)
     }
 
     /// Returns the window field for a subflow that advertises at most `most` bytes, like
     /// [`RecvState::window_field`].
-    pub fn offer(&mut self, scale: u8, most: u64) -> u16 {
+    pub(crate) fn offer(&mut self, scale: u8, most: u64) -> u16 {
         let edge = self.edge.max((self.consumed + self.buffer).min(self.nxt.saturating_add(most)));
         let window = edge.saturating_sub(self.nxt);
         let floor = window >> scale;
@@ -213,13 +213,13 @@ impl RecvState {
     }
 
     /// Returns the right edge of the window if it were advertised now.
-    pub fn wanted_edge(&self) -> u64 {
+    pub(crate) fn wanted_edge(&self) -> u64 {
         self.edge.max(self.consumed + self.buffer)
     }
 
     /// True if the window has opened enough for an immediate update to the peer: by two segments or half the
     /// buffer (RFC 9293 section 3.8.6.2.2), after it was nearly closed.
-    pub fn should_update(&self, mss: u64, most: u64) -> bool {
+    pub(crate) fn should_update(&self, mss: u64, most: u64) -> bool {
         let edge = (self.consumed + self.buffer).min(self.nxt.saturating_add(most));
         let gain = edge.saturating_sub(self.edge);
         let left = self.edge.saturating_sub(self.nxt);
@@ -228,7 +228,7 @@ impl RecvState {
 
     /// Returns the maximum size of the buffer in bytes; `None` if its size is fixed.
     #[inline]
-    pub fn autotuned_up_to(&self) -> Option<u64> {
+    pub(crate) fn autotuned_up_to(&self) -> Option<u64> {
         match self.policy {
             ReceiveBuffer::Auto { max, .. } => Some(max.get()),
             ReceiveBuffer::Fixed(_) => None,
@@ -237,7 +237,7 @@ impl RecvState {
 
     /// Autotunes the receive buffer: once per `rtt` (the largest of all subflows), to twice the data that
     /// arrived in that time, which is twice the sum of the bandwidths times the largest RTT.
-    pub fn autotune(&mut self, now: Time, rtt: Duration, mss: u64) {
+    pub(crate) fn autotune(&mut self, now: Time, rtt: Duration, mss: u64) {
         let Some(max) = self.autotuned_up_to() else { return };
         if rtt.is_zero() || now.since(self.measured_at) < rtt {
             return;
@@ -265,7 +265,7 @@ impl RecvState {
     /// Autotunes the receive buffer as Linux does: one `rtt` after the last measurement, the data read since
     /// is compared with the maximum of earlier intervals. Returns it if it is more (`tcp_rcv_space_adjust`).
     #[inline]
-    pub fn right_size(&mut self, now: Time, rtt: Duration) -> Option<u64> {
+    pub(crate) fn right_size(&mut self, now: Time, rtt: Duration) -> Option<u64> {
         if rtt.is_zero() || now.since(self.measured_at) < rtt {
             return None;
         }

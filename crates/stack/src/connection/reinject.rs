@@ -14,7 +14,7 @@ impl Connection {
     /// subflow works.
     #[cold]
     pub(super) fn reinject_after_timeout(&mut self, at: usize) {
-        let others = self.subflows.iter().any(|other| other.id().index() != at && other.is_usable());
+        let others = self.subflows.iter().any(|other| other.id().index() != at && other.state().is_usable());
         if self.mode != Mode::Mptcp || !others || self.models_buffers() {
             return;
         }
@@ -28,7 +28,7 @@ impl Connection {
     /// subflow works again. Copies stay, as other subflows carry them too.
     fn empty_queue(&mut self, at: usize) {
         let Connection { subflows, send, .. } = self;
-        subflows[at].empty_queue(
+        subflows[at].queue_mut().empty(
             |kind| kind != AssignKind::Copy,
             |queued| match queued.kind {
                 AssignKind::Reinject => send.request_reinjection(queued.range),
@@ -60,7 +60,7 @@ impl Connection {
     pub(super) fn recover_from_dead(&mut self, at: usize) {
         self.empty_queue(at);
         // The copies are no longer sent.
-        self.subflows[at].empty_queue(|_| true, |_| ());
+        self.subflows[at].queue_mut().empty(|_| true, |_| ());
         if self.mode == Mode::Mptcp {
             self.reinject_all_of(at);
             // Data it has delivered that is not DATA_ACKed may have been discarded there, with the mapping
@@ -89,9 +89,9 @@ impl Connection {
     /// the timer expires again.
     pub(super) fn reinject_piece(&mut self) {
         let idle = |subflow: &Subflow| {
-            subflow.is_usable()
+            subflow.state().is_usable()
                 && subflow.board().is_empty()
-                && subflow.is_queue_empty()
+                && subflow.queue().is_empty()
                 && subflow.has_seen_dss()
         };
         if !self.subflows.iter().any(idle) {

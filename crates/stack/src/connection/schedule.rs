@@ -2,6 +2,8 @@
 
 use anabranch_units::Time;
 
+use super::context::Context;
+use super::opportunistic::Full;
 use super::scheduling::view_of;
 use super::timer_table::Timer;
 use super::{Connection, Mode, Phase};
@@ -17,7 +19,6 @@ impl Connection {
     /// Asks the scheduler until it waits.
     pub(super) fn schedule<O: Observer>(&mut self, now: Time, observer: &mut O) {
         self.wanted.on_schedule();
-        self.wanted.timers();
         self.send.forget_news();
         self.timers.disarm(Timer::Schedule);
         if self.phase != Phase::Open {
@@ -27,7 +28,7 @@ impl Connection {
         let mut limit = Limit::Application;
         let has_data = has_new || !self.send.reinject.is_empty();
         if has_data || self.may_revise() {
-            let mut live = self.subflows.iter().filter(|subflow| !subflow.is_closed());
+            let mut live = self.subflows.iter().filter(|subflow| !subflow.state().is_closed());
             limit = match (live.next(), live.next()) {
                 (None, _) => Limit::NoSubflow,
                 (Some(only), None) if !self.scheduling.decides_alone() || self.mode == Mode::Plain => {
@@ -43,12 +44,15 @@ impl Connection {
             self.expand_buffers();
         }
         if self.opportunistic.is_on() && (limit == Limit::ReceiveWindow || self.send.blocked) {
-            self.try_opportunistic(now, limit == Limit::ReceiveWindow, observer);
+            let full = if limit == Limit::ReceiveWindow { Full::ReceiveWindow } else { Full::SendBuffer };
+            self.try_opportunistic(now, full, observer);
         }
         if self.scheduling.note_limit(limit) {
             report(observer, now, self.id, &StackEvent::Limit(limit));
         }
-        self.arm_persist(now);
+        let limit_now = self.scheduling.limit();
+        let Connection { persist, subflows, timers, config, .. } = self;
+        persist.arm(limit_now, &mut Context { now, config, subflows, timers });
         if limit == Limit::Application {
             for subflow in &mut self.subflows {
                 subflow.on_app_limited();
@@ -65,13 +69,13 @@ impl Connection {
     fn assign_to_only<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) -> Limit {
         loop {
             let subflow = &self.subflows[at];
-            if !subflow.is_usable() {
+            if !subflow.state().is_usable() {
                 return Limit::NoSubflow;
             }
             let mss = u64::from(subflow.mss());
-            let under_way = subflow.in_flight() + subflow.queued();
+            let under_way = subflow.in_flight() + subflow.queue().bytes();
             let free = subflow.cwnd().saturating_sub(under_way);
-            let window_room = subflow.window().saturating_sub(subflow.queued());
+            let window_room = subflow.window().saturating_sub(subflow.queue().bytes());
             let reinject = self.send.reinject_now().first().map(|pending| pending.range);
             let (next, kind) = match (reinject, self.send.unassigned.first()) {
                 (Some(range), _) => (range, AssignKind::Reinject),
@@ -112,14 +116,14 @@ impl Connection {
 
     /// True if some queue has data that the scheduler may recall.
     fn may_revise(&self) -> bool {
-        self.scheduling.revises() && self.subflows.iter().any(|subflow| subflow.queued() > 0)
+        self.scheduling.revises() && self.subflows.iter().any(|subflow| subflow.queue().bytes() > 0)
     }
 
     /// Assigns new data to a tail loss probe if there is some, regardless of the congestion window (RFC 8985
     /// section 7.3). With several subflows, a silent one gets no new data.
     #[cold]
     pub(super) fn feed_probe<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
-        if self.live_subflows().nth(1).is_some() || !self.subflows[at].is_usable() {
+        if self.live_subflows().nth(1).is_some() || !self.subflows[at].state().is_usable() {
             return;
         }
         let Some(next) = self.send.unassigned.first() else { return };
@@ -164,7 +168,7 @@ impl Connection {
 
     /// Returns the index of the subflow if the state allows the decision.
     fn allowed(&self, subflow: SubflowId, range: DataRange, kind: AssignKind) -> Option<usize> {
-        let at = self.subflow_index(subflow).filter(|&at| self.subflows[at].is_usable())?;
+        let at = self.subflow_index(subflow).filter(|&at| self.subflows[at].state().is_usable())?;
         if range.is_empty() || range.end > self.send.window_end || range.start < self.send.una {
             return None;
         }
@@ -193,7 +197,7 @@ impl Connection {
             AssignKind::New => self.send.assign_new(range, id),
             AssignKind::Copy | AssignKind::Reinject => self.assign_again(range, id),
         }
-        self.subflows[at].enqueue(range, kind);
+        self.subflows[at].queue_mut().push(range, kind);
         // Arm the data-level timer only once a subflow holds data.
         if !self.timers.is_armed(Timer::Data) {
             self.arm_data_timer(now);
@@ -211,7 +215,7 @@ impl Connection {
         let Some(at) = self.subflow_index(subflow) else { return false };
         let mut taken = false;
         let Connection { subflows, send, .. } = self;
-        subflows[at].recall(range, |part, kind| {
+        subflows[at].queue_mut().recall(range, |part, kind| {
             taken = true;
             match kind {
                 AssignKind::New => send.take_back(part),
@@ -224,16 +228,16 @@ impl Connection {
 
     /// Lets a fast subflow with free window help while the windows block.
     #[inline(never)]
-    fn try_opportunistic<O: Observer>(&mut self, now: Time, mandatory: bool, observer: &mut O) {
+    fn try_opportunistic<O: Observer>(&mut self, now: Time, full: Full, observer: &mut O) {
         let fastest = (0..self.subflows.len())
             .filter(|&at| {
                 let subflow = &self.subflows[at];
                 let view = || view_of(subflow, &self.congestion);
-                !subflow.is_closed() && view().may_carry() && view().room() > 0
+                !subflow.state().is_closed() && view().may_carry() && view().room() > 0
             })
             .min_by_key(|&at| self.subflows[at].rtt().srtt());
         let Some(fast) = fastest else { return };
-        if let Some(range) = self.help_out(now, fast, mandatory) {
+        if let Some(range) = self.help_out(now, fast, full) {
             self.assign(now, fast, range, AssignKind::Reinject, observer);
         }
     }

@@ -83,7 +83,7 @@ impl Scheduling {
 
     /// Updates the view with the current state of the subflows.
     pub(super) fn refresh(&mut self, subflows: &[Subflow], congestion: &AnyCongestion) {
-        let mut live = subflows.iter().filter(|subflow| !subflow.is_closed());
+        let mut live = subflows.iter().filter(|subflow| !subflow.state().is_closed());
         // The old views are overwritten: this happens for every acknowledgement.
         let mut used = 0;
         for (place, subflow) in self.views.iter_mut().zip(&mut live) {

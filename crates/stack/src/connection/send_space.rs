@@ -37,7 +37,7 @@ impl Connection {
             if let Some(SendBuffers::Fixed(size)) = self.config.send_buffers {
                 return size.get();
             }
-            let subflows = self.subflows.iter().filter(|subflow| subflow.is_usable());
+            let subflows = self.subflows.iter().filter(|subflow| subflow.state().is_usable());
             let sum = subflows.map(|subflow| u64::from(subflow.send_buffer())).fold(0, u64::saturating_add);
             return send_buffer::CONNECTION + sum.max(1);
         }
@@ -50,7 +50,7 @@ impl Connection {
     /// Returns twice the data that the windows allow in flight until all of it is acknowledged in order: data
     /// on a fast subflow waits for data on the slowest (RFC 6182 section 5.3).
     pub(super) fn wanted_send_buffer(&self) -> u64 {
-        let usable = || self.subflows.iter().filter(|subflow| subflow.is_usable());
+        let usable = || self.subflows.iter().filter(|subflow| subflow.state().is_usable());
         let longest = usable().map(|subflow| subflow.rtt().srtt_or_zero().as_micros()).max().unwrap_or(0);
         let under_way = |subflow: &Subflow| match subflow.rtt().srtt_or_zero().as_micros() {
             0 => subflow.cwnd(),

@@ -7,24 +7,24 @@ use crate::seq::DataRange;
 
 /// Ranges with the subflows that carry them, ascending and disjoint; removed at the front.
 #[derive(Clone, Debug, Default)]
-pub struct PendingList {
+pub(super) struct PendingList {
     items: Vec<Pending>,
     head: usize,
 }
 
 impl PendingList {
     /// Returns the entries.
-    pub fn as_slice(&self) -> &[Pending] {
+    pub(super) fn as_slice(&self) -> &[Pending] {
         &self.items[self.head..]
     }
 
     /// True if the list is empty.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.head == self.items.len()
     }
 
     /// Removes everything before `offset`.
-    pub fn remove_below(&mut self, offset: u64) {
+    pub(super) fn remove_below(&mut self, offset: u64) {
         while let Some(first) = self.items.get_mut(self.head) {
             if first.range.end > offset {
                 first.range.start = first.range.start.max(offset);
@@ -46,7 +46,7 @@ impl PendingList {
     }
 
     /// Adds a range that overlaps no entry.
-    pub fn add(&mut self, range: DataRange, tried: SubflowSet) {
+    pub(super) fn add(&mut self, range: DataRange, tried: SubflowSet) {
         if range.is_empty() {
             return;
         }
@@ -68,7 +68,7 @@ impl PendingList {
     }
 
     /// Removes `range`; calls `gone` with each part and its subflows.
-    pub fn remove(&mut self, range: DataRange, mut gone: impl FnMut(DataRange, SubflowSet)) {
+    pub(super) fn remove(&mut self, range: DataRange, mut gone: impl FnMut(DataRange, SubflowSet)) {
         let mut at = self.first_ending_after(range.start);
         while let Some(item) = self.items.get(at).copied() {
             let inside = item.range.intersection(range);
@@ -100,7 +100,7 @@ impl PendingList {
     }
 
     /// Calls `found` with the parts of `range` that are in the list, and their subflows.
-    pub fn overlap(&self, range: DataRange, mut found: impl FnMut(DataRange, SubflowSet)) {
+    pub(super) fn overlap(&self, range: DataRange, mut found: impl FnMut(DataRange, SubflowSet)) {
         for item in &self.items[self.first_ending_after(range.start)..] {
             let inside = item.range.intersection(range);
             if inside.is_empty() {
@@ -111,14 +111,14 @@ impl PendingList {
     }
 
     /// Forgets that a subflow has carried anything.
-    pub fn forget(&mut self, id: SubflowId) {
+    pub(super) fn forget(&mut self, id: SubflowId) {
         for item in &mut self.items[self.head..] {
             item.tried = item.tried.without(id);
         }
     }
 
     /// Records that `id` carries `range` too.
-    pub fn mark(&mut self, range: DataRange, id: SubflowId) {
+    pub(super) fn mark(&mut self, range: DataRange, id: SubflowId) {
         let mut parts = Vec::new();
         self.overlap(range, |part, tried| {
             if !tried.has(id) {
@@ -135,7 +135,7 @@ impl PendingList {
 /// The sending half of a connection. All offsets are in the stream; the DATA_FIN has the offset after the
 /// last byte.
 #[derive(Clone, Debug, Default)]
-pub struct SendState {
+pub(super) struct SendState {
     /// The first offset not acknowledged at the data level (excluding the DATA_FIN).
     pub una: u64,
     /// The first offset never assigned to a subflow.
@@ -170,37 +170,37 @@ pub struct SendState {
 
 impl SendState {
     /// True if the head of the stream was assigned to a subflow, and is not acknowledged.
-    pub fn is_head_given(&self) -> bool {
+    pub(super) fn is_head_given(&self) -> bool {
         self.outstanding.as_slice().first().is_some_and(|first| first.range.start <= self.una)
     }
 
     /// Returns the bytes written and not acknowledged.
-    pub fn buffered(&self) -> u64 {
+    pub(super) fn buffered(&self) -> u64 {
         self.written - self.una
     }
 
     /// True if something has changed since [`SendState::forget_news`] that may change the scheduler's
     /// decision.
     #[inline]
-    pub fn has_news(&self) -> bool {
+    pub(super) fn has_news(&self) -> bool {
         self.news
     }
 
     /// Resets the news when the scheduler is asked.
     #[inline]
-    pub fn forget_news(&mut self) {
+    pub(super) fn forget_news(&mut self) {
         self.news = false;
     }
 
     /// Opens the connection with the peer's first window `window`.
-    pub fn open(&mut self, window: u64) {
+    pub(super) fn open(&mut self, window: u64) {
         self.window_end = window;
         self.peer_window = window;
     }
 
     /// Extends the right edge to `edge`; it never moves back (RFC 8684 section 3.3.4).
     #[inline]
-    pub fn widen(&mut self, edge: u64) {
+    pub(super) fn widen(&mut self, edge: u64) {
         if edge > self.window_end {
             self.window_end = edge;
             self.news = true;
@@ -208,33 +208,33 @@ impl SendState {
     }
 
     /// Closes the application's direction.
-    pub fn close(&mut self) {
+    pub(super) fn close(&mut self) {
         self.closed = true;
         self.news = true;
     }
 
     /// Appends `n` bytes written by the application.
-    pub fn write(&mut self, n: u64) {
+    pub(super) fn write(&mut self, n: u64) {
         self.news = true;
         self.unassigned.add(DataRange::new(self.written, self.written + n));
         self.written += n;
     }
 
     /// Assigns `range` to `id` for the first time.
-    pub fn assign_new(&mut self, range: DataRange, id: SubflowId) {
+    pub(super) fn assign_new(&mut self, range: DataRange, id: SubflowId) {
         self.unassigned.remove(range, |_| ());
         self.outstanding.add(range, SubflowSet::one(id));
         self.nxt = self.nxt.max(range.end);
     }
 
     /// Assigns `range` to `id` as well.
-    pub fn assign_again(&mut self, range: DataRange, id: SubflowId) {
+    pub(super) fn assign_again(&mut self, range: DataRange, id: SubflowId) {
         self.outstanding.mark(range, id);
         self.reinject.remove(range, |_, _| ());
     }
 
     /// Takes back data that a subflow had not sent.
-    pub fn take_back(&mut self, range: DataRange) {
+    pub(super) fn take_back(&mut self, range: DataRange) {
         self.news = true;
         let range = DataRange::new(range.start.max(self.una), range.end);
         self.outstanding.remove(range, |_, _| ());
@@ -244,7 +244,7 @@ impl SendState {
     }
 
     /// Requests that `range` is reinjected on another subflow.
-    pub fn request_reinjection(&mut self, range: DataRange) {
+    pub(super) fn request_reinjection(&mut self, range: DataRange) {
         self.news = true;
         let range = DataRange::new(range.start.max(self.una), range.end);
         let mut parts = Vec::new();
@@ -259,7 +259,7 @@ impl SendState {
     /// timers expire alternately would otherwise reinject data that the peer has, and never reach the
     /// unassigned data.
     #[inline]
-    pub fn reinject_now(&self) -> &[Pending] {
+    pub(super) fn reinject_now(&self) -> &[Pending] {
         let again = self.reinject.as_slice();
         match (again.first(), self.unassigned.first()) {
             (Some(first), Some(new)) if new.start < first.range.start => &[],
@@ -268,7 +268,7 @@ impl SendState {
     }
 
     /// Acknowledges the data level up to `una`; returns false if that is nothing new.
-    pub fn acknowledge(&mut self, una: u64) -> bool {
+    pub(super) fn acknowledge(&mut self, una: u64) -> bool {
         if una <= self.una {
             return false;
         }

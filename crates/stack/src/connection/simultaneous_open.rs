@@ -12,7 +12,7 @@ use anabranch_units::Time;
 use super::{Connection, Mode};
 use crate::event::CloseReason;
 use crate::segment::{Flags, Segment};
-use crate::subflow::TcpState;
+use crate::subflow::{Subflow, TcpState};
 
 impl Connection {
     /// True if the segment is a SYN that has crossed with the local one, on the subflow at `at` in SYN-SENT.
@@ -21,10 +21,9 @@ impl Connection {
     }
 
     /// True if a join has crossed with a SYN of the peer.
-    pub(super) fn is_crossing_join(&self, at: usize, segment: &Segment) -> bool {
-        let subflow = &self.subflows[at];
-        subflow.state() == TcpState::SynSent
-            && subflow.is_join()
+    pub(super) fn is_crossing_join(&self, subflow: &Subflow, segment: &Segment) -> bool {
+        subflow.state().tcp() == TcpState::SynSent
+            && subflow.handshake().is_join()
             && !self.config.only.simultaneous
             && Connection::is_crossing_syn(segment)
     }
@@ -33,7 +32,7 @@ impl Connection {
     /// (RFC 9293 section 3.10.7.3, fourth).
     #[cold]
     pub(super) fn on_crossing_syn(&mut self, now: Time, at: usize, segment: &Segment) {
-        if self.config.only.simultaneous || self.subflows[at].is_join() {
+        if self.config.only.simultaneous || self.subflows[at].handshake().is_join() {
             return;
         }
         if self.mode == Mode::Mptcp {
@@ -44,10 +43,9 @@ impl Connection {
     }
 
     /// True if the SYN/ACK of a peer whose SYN has crossed with the local one completes the handshake.
-    pub(super) fn completes_crossing(&self, at: usize, segment: &Segment) -> bool {
-        let subflow = &self.subflows[at];
+    pub(super) fn completes_crossing(&self, subflow: &Subflow, segment: &Segment) -> bool {
         self.initiator
-            && !subflow.is_join()
+            && !subflow.handshake().is_join()
             && segment.flags.has(Flags::ACK)
             && subflow.is_ack_of_syn(segment)
     }
@@ -57,9 +55,9 @@ impl Connection {
     pub(crate) fn yields_to(&mut self, now: Time, local: IpAddr, remote_id: u8) -> bool {
         let local_id = self.paths.local_id(local);
         let crossing = self.subflows.iter().position(|subflow| {
-            subflow.state() == TcpState::SynSent
-                && subflow.is_join()
-                && subflow.address_ids() == (local_id, remote_id)
+            subflow.state().tcp() == TcpState::SynSent
+                && subflow.handshake().is_join()
+                && subflow.route().ids() == (local_id, remote_id)
         });
         let Some(at) = crossing.filter(|_| !self.config.only.simultaneous) else { return true };
         if !self.initiator {

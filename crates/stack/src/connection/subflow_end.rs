@@ -11,7 +11,7 @@ use crate::subflow::{ResetCause, Subflow, TcpState};
 
 impl Connection {
     pub(super) fn set_closed(&mut self, at: usize) {
-        self.subflows[at].set_closed();
+        self.subflows[at].state_mut().set_closed();
         self.wanted.cleanup();
     }
 
@@ -27,11 +27,11 @@ impl Connection {
     /// Gives up a subflow with a reset.
     #[cold]
     pub(super) fn kill_subflow(&mut self, now: Time, at: usize, reason: ResetReason) {
-        if self.subflows[at].state() == TcpState::SynSent {
+        if self.subflows[at].state().tcp() == TcpState::SynSent {
             self.fail_handshake(now, at, CloseReason::TimedOut);
             return;
         }
-        self.subflows[at].request_reset(ResetCause::Because(reason));
+        self.subflows[at].state_mut().request_reset(ResetCause::Because(reason));
         self.subflow_ended(now, at);
         self.run_path_manager();
     }
@@ -54,16 +54,19 @@ impl Connection {
     pub(super) fn answer_fins(&mut self) {
         for at in 0..self.subflows.len() {
             let subflow = &self.subflows[at];
-            if subflow.state() != TcpState::CloseWait || subflow.fin_requested() || subflow.is_resetting() {
+            if subflow.state().tcp() != TcpState::CloseWait
+                || subflow.state().fin_requested()
+                || subflow.state().is_resetting()
+            {
                 continue;
             }
             let another = || {
-                self.subflows
-                    .iter()
-                    .any(|other| other.id().index() != at && other.is_usable() && !other.potentially_failed())
+                self.subflows.iter().any(|other| {
+                    other.id().index() != at && other.state().is_usable() && !other.potentially_failed()
+                })
             };
             if self.send.fin_acked || (!self.recv.finished() && another()) {
-                self.subflows[at].request_fin();
+                self.subflows[at].state_mut().request_fin();
                 self.wanted.schedule();
             }
         }
@@ -77,8 +80,8 @@ impl Connection {
             return;
         }
         for subflow in &mut self.subflows {
-            if subflow.state() == TcpState::CloseWait && !subflow.fin_sent() {
-                subflow.withdraw_fin();
+            if subflow.state().tcp() == TcpState::CloseWait && !subflow.state().fin_sent() {
+                subflow.state_mut().withdraw_fin();
             }
         }
         self.answer_fins();
@@ -87,17 +90,19 @@ impl Connection {
     /// Ends a subflow, once: its data is reinjected on others, and congestion control, scheduler, path
     /// manager and application are notified.
     pub(super) fn subflow_ended(&mut self, now: Time, at: usize) {
-        if !self.subflows[at].note_end(now) {
+        let subflow = &mut self.subflows[at];
+        if subflow.has_ended() {
             return;
         }
-        let was_up = self.subflows[at].was_established();
-        let id = self.subflows[at].id();
+        subflow.note_end(now);
         self.recover_from_dead(at);
-        self.subflows[at].abandon();
-        let mut stats = self.subflows[at].stats();
+        let subflow = &mut self.subflows[at];
+        subflow.abandon();
+        let (id, was_up, reset) = (subflow.id(), subflow.was_established(), subflow.peer_reset());
+        let (local, remote) = (subflow.route().local(), subflow.route().remote());
+        let mut stats = subflow.stats();
         stats.ended = Some(now);
         self.past.push(stats);
-        let (local, remote) = (self.subflows[at].local(), self.subflows[at].remote());
         self.send.outstanding.forget(id);
         self.send.reinject.forget(id);
         if was_up {
@@ -108,8 +113,7 @@ impl Connection {
                 self.events.push(Event::SubflowDown(id));
             }
         }
-        let reset = self.subflows[at].peer_reset();
-        self.subflows[at].take_held();
+        self.subflows[at].held_mut().take();
         self.paths.notify(&PathEvent::SubflowClosed { id, local, remote, reset });
         self.reopen_half_closed();
         self.expect_subflow(now);
@@ -157,7 +161,7 @@ impl Connection {
             subflow.recovery().timeouts() >= 3
                 && subflow.board().lowest_data().is_some_and(|low| low <= freed)
         });
-        let works = |subflow: &Subflow| subflow.is_usable() && !subflow.potentially_failed();
+        let works = |subflow: &Subflow| subflow.state().is_usable() && !subflow.potentially_failed();
         if let Some(at) = laggard
             && self.subflows.iter().any(works)
         {

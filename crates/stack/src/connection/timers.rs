@@ -6,6 +6,9 @@
 
 use anabranch_units::{Duration, Time};
 
+use super::context::{Context, heard_at};
+use super::fallback::Followed;
+use super::keepalive::{SilenceTimeout, Waits};
 use super::timer_table::Timer;
 use super::{Connection, Mode, Phase};
 use crate::congestion::CongestionControl;
@@ -13,8 +16,8 @@ use crate::event::CloseReason;
 use crate::observer::{Observer, StackEvent, report};
 use crate::scheduler::SchedulerEvent;
 use crate::segment::ResetReason;
-use crate::subflow::TcpState;
-use crate::subflow::timers::Expiry;
+use crate::subflow::timers::{Expiry, Patience, Timeout, WhichTimeout};
+use crate::subflow::{FastPaths, TcpState};
 
 impl Connection {
     /// Returns the time that a subflow waits for the peer's FIN. In plain TCP the wait is a half-closed
@@ -27,7 +30,10 @@ impl Connection {
     /// when the endpoint calls it anyway, any time from then on.
     #[inline]
     pub(crate) fn next_timeout(&self, now: Time, known: Time) -> Time {
-        if self.fast_paths { self.next_due::<false>(now, known) } else { self.exact_timeout(now) }
+        match self.fast_paths {
+            FastPaths::On => self.next_due::<false>(now, known),
+            FastPaths::Off => self.exact_timeout(now),
+        }
     }
 
     /// Returns the time at which [`Connection::handle_timeout`] is due next, without any fast path: the
@@ -40,21 +46,42 @@ impl Connection {
     fn next_due<const EXACT: bool>(&self, now: Time, known: Time) -> Time {
         let mut due = self.timers.next().min(self.fallback.fail_timer()).min(self.paths.open_at());
         if self.send.fin_acked || self.config.keepalive.is_some() {
-            due = due.min(self.keepalive_due());
+            due = due.min(self.silence_due());
         }
         if self.phase == Phase::Open {
             if self.waiting_for_progress() {
-                due = due.min(self.patience_ends());
+                due = due.min(self.patience_due());
             }
             if self.confirmed {
                 due = due.min(self.paths.next_timer());
             }
         }
-        let context = self.timer_context();
+        let context = self.timer_context(now, || self.fin_wait());
         for subflow in &self.subflows {
-            due = due.min(subflow.next_timeout::<EXACT>(now, known, context, || self.fin_wait()));
+            due = due.min(subflow.next_timeout::<EXACT, _>(known, &context));
         }
         due
+    }
+
+    /// Returns what this side waits for, for the judgement of the peer's silence.
+    fn waits(&self) -> Waits {
+        if self.phase != Phase::Open || self.waiting_for_progress() {
+            Waits::ForOther
+        } else if self.send.fin_acked && !self.recv.finished() {
+            Waits::ForRest
+        } else {
+            Waits::Idle
+        }
+    }
+
+    /// Returns the time at which the silent peer is probed or given up.
+    fn silence_due(&self) -> Time {
+        self.keepalive.due(self.waits(), heard_at(&self.subflows), &self.config, self.max_rto())
+    }
+
+    /// Returns the time at which the wait for progress ends.
+    fn patience_due(&self) -> Time {
+        self.persist.patience_ends(heard_at(&self.subflows), self.config.user_timeout, &self.timers)
     }
 
     /// Processes all timers that have expired.
@@ -66,7 +93,7 @@ impl Connection {
             self.timers.disarm(Timer::Schedule);
             self.wanted.schedule();
         }
-        if self.timers.has_expired(Timer::Data, now) && !self.follow_silent_peer(now) {
+        if self.timers.has_expired(Timer::Data, now) && self.follow_silent_peer(now) == Followed::No {
             self.scheduling.on_data_timeout();
             if self.models_buffers() {
                 self.reinject_piece();
@@ -75,17 +102,25 @@ impl Connection {
             }
             self.arm_data_timer(now);
         }
-        if (self.send.fin_acked || self.config.keepalive.is_some()) && self.keepalive_due() <= now {
-            self.on_keepalive(now);
+        if (self.send.fin_acked || self.config.keepalive.is_some()) && self.silence_due() <= now {
+            let waits = self.waits();
+            let Connection { keepalive, subflows, timers, config, .. } = self;
+            let mut context = Context { now, config, subflows, timers };
+            if keepalive.on_timer(waits, &mut context) == SilenceTimeout::GiveUp {
+                self.abort(now, CloseReason::TimedOut);
+            }
         }
         if self.fallback.fail_timer() <= now {
             self.on_fail_timer(now);
         }
         if self.timers.has_expired(Timer::Persist, now) {
-            self.on_persist_timer(now);
+            let Connection { persist, subflows, timers, config, .. } = self;
+            persist.on_timer(&mut Context { now, config, subflows, timers });
         }
         if self.timers.has_expired(Timer::Fin, now) {
-            self.on_fin_timer(now);
+            let keys = (0..self.subflows.len()).find(|&at| self.keys_pending(at));
+            let Connection { closing, send, subflows, timers, config, .. } = self;
+            closing.on_timer(send, keys, &mut Context { now, config, subflows, timers });
         }
         if self.confirmed && self.paths.next_timer() <= now {
             self.send_announcements(now);
@@ -93,53 +128,48 @@ impl Connection {
         if self.timers.has_expired(Timer::Orphan, now) {
             self.on_orphan_timer(now);
         }
-        if self.phase == Phase::Open && self.waiting_for_progress() && self.patience_ends() <= now {
+        if self.phase == Phase::Open && self.waiting_for_progress() && self.patience_due() <= now {
             self.abort(now, CloseReason::TimedOut);
         }
     }
 
     fn handle_subflow_timeout<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
-        let (context, retries) = (self.timer_context(), self.config.rto.syn_retries);
-        let waits_for_fin = self.subflows[at].state() == TcpState::FinWait2;
+        let waits_for_fin = self.subflows[at].state().tcp() == TcpState::FinWait2;
         let fin_wait = if waits_for_fin { self.fin_wait() } else { None };
-        match self.subflows[at].expire(now, context, retries, || fin_wait) {
+        let context = self.timer_context(now, || fin_wait);
+        let patience =
+            Patience { syn_retries: self.config.rto.syn_retries, timeouts: self.config.rto.max_timeouts };
+        let (id, connection) = (self.subflows[at].id(), self.id);
+        let lost = |range, reason| {
+            report(observer, now, connection, &StackEvent::Lost { subflow: id, range, reason });
+        };
+        match self.subflows[at].expire(&context, patience, lost) {
             Expiry::Nothing => {}
             Expiry::WaitOver => self.close_subflow(now, at),
             Expiry::HandshakeFailed => self.fail_handshake(now, at, CloseReason::TimedOut),
             Expiry::Withdrawn => self.kill_subflow(now, at, ResetReason::Unspecified),
-            Expiry::Reordering => self.on_reordering_timer(now, at, observer),
-            Expiry::Timeout => self.on_retransmission_timeout(now, at, observer),
+            Expiry::Reordered(event) => {
+                if let Some(event) = event {
+                    self.congestion.on_congestion(id, &event);
+                    self.refresh_window(at);
+                }
+                self.wanted.schedule();
+            }
+            Expiry::TimedOut(timeout) => self.after_timeout(now, at, timeout),
+            Expiry::GivenUp => {
+                // RFC 8684 section 3.3.6.
+                self.kill_subflow(now, at, ResetReason::BadPerformance);
+                self.check_ended(now);
+            }
         }
     }
 
+    /// Informs the congestion control and the scheduler of a subflow's timeout, and reinjects its data.
     #[cold]
-    fn on_reordering_timer<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
-        let (id, connection) = (self.subflows[at].id(), self.id);
-        let lost = |range, reason| {
-            report(observer, now, connection, &StackEvent::Lost { subflow: id, range, reason });
-        };
-        if let Some(event) = self.subflows[at].on_reordering_timer(now, lost) {
-            self.congestion.on_congestion(id, &event);
-            self.refresh_window(at);
-        }
-        self.wanted.schedule();
-    }
-
-    #[cold]
-    fn on_retransmission_timeout<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
-        let (id, connection) = (self.subflows[at].id(), self.id);
-        let subflow = &mut self.subflows[at];
-        if subflow.recovery().timeouts() >= self.config.rto.max_timeouts {
-            // RFC 8684 section 3.3.6.
-            self.kill_subflow(now, at, ResetReason::BadPerformance);
-            self.check_ended(now);
-            return;
-        }
-        let lost = |range, reason| {
-            report(observer, now, connection, &StackEvent::Lost { subflow: id, range, reason });
-        };
-        let (flight, first) = subflow.on_retransmission_timeout(now, lost);
-        self.congestion.on_rto(id, now, flight, !first);
+    fn after_timeout(&mut self, now: Time, at: usize, timeout: Timeout) {
+        let id = self.subflows[at].id();
+        let repeated = timeout.which == WhichTimeout::Repeated;
+        self.congestion.on_rto(id, now, timeout.flight_bytes, repeated);
         self.refresh_window(at);
         self.tell_scheduler(now, &SchedulerEvent::Timeout(id));
         self.reinject_after_timeout(at);

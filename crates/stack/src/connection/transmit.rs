@@ -2,6 +2,8 @@
 
 use anabranch_units::{Duration, Time};
 
+use super::context::Context;
+use super::fast::FastPoll;
 use super::timer_table::Timer;
 use super::{Connection, Mode};
 use crate::checksum::PayloadSums;
@@ -11,8 +13,9 @@ use crate::observer::{Hold, Observer, SendKind, StackEvent, StackEvents, report}
 use crate::scheduler::{AssignKind, SchedulerEvent};
 use crate::segment::Segment;
 use crate::seq::DataRange;
+use crate::subflow::queue::{Dropped, Front};
 use crate::subflow::scoreboard::{Sent, SentMapping};
-use crate::subflow::send::{Repair, new_record};
+use crate::subflow::send::{Repair, Train, new_record};
 use crate::subflow::{Subflow, TcpState};
 
 /// The maximum duration of data sent at once, at the pacing rate, as in Linux.
@@ -31,6 +34,19 @@ pub(super) struct Poll<'a, S, O> {
     /// The maximum payload of a departure of several segments, in bytes.
     pub burst: u32,
     pub observer: &'a mut O,
+}
+
+/// Whether a timer may be due earlier than before a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Timers {
+    Unmoved,
+    Moved,
+}
+
+/// The answer to a poll.
+pub(crate) struct Polled {
+    pub departure: Option<Departure>,
+    pub timers: Timers,
 }
 
 impl Connection {
@@ -58,19 +74,27 @@ impl Connection {
         sums: &S,
         burst: u32,
         observer: &mut O,
-    ) -> Option<Departure> {
+    ) -> Polled {
+        if self.scatter.is_undecided() {
+            self.decide_switch();
+        }
         let mut poll = Poll { now, out, sums, burst, observer };
+        let mut timers = Timers::Unmoved;
         if self.wants_schedule() {
             self.schedule(now, poll.observer);
+            timers = Timers::Moved;
         }
         let ending = self.send.closed && !self.send.fin_sent;
         if ending {
             self.progress_close(now);
         }
-        if let Some(departure) = self.fast_poll_subflows(&mut poll) {
-            return Some(departure);
+        match self.fast_poll_subflows(&mut poll) {
+            FastPoll::Ack(departure) => return Polled { departure: Some(departure), timers },
+            FastPoll::Data(departure) => {
+                return Polled { departure: Some(departure), timers: Timers::Moved };
+            }
+            FastPoll::Other => {}
         }
-        self.wanted.timers();
         let mut next = self.poll_subflows(&mut poll);
         if next.is_none() && self.wants_schedule() {
             self.schedule(now, poll.observer);
@@ -84,14 +108,14 @@ impl Connection {
         if next.is_none() && O::EVENTS.has(StackEvents::HELD) {
             self.report_holds(now, poll.observer);
         }
-        next
+        Polled { departure: next, timers: Timers::Moved }
     }
 
     /// Reports why subflows do not send the data assigned to them.
     #[inline(never)]
     fn report_holds<O: Observer>(&self, now: Time, observer: &mut O) {
-        for subflow in self.subflows.iter().filter(|subflow| subflow.queued() > 0) {
-            let next = subflow.queued().min(u64::from(subflow.mss()));
+        for subflow in self.subflows.iter().filter(|subflow| subflow.queue().bytes() > 0) {
+            let next = subflow.queue().bytes().min(u64::from(subflow.mss()));
             let hold = if self.paces() && subflow.is_paced_out(now) {
                 Hold::Pacing
             } else if subflow.window() < next {
@@ -127,27 +151,27 @@ impl Connection {
     ) -> Option<Departure> {
         let now = poll.now;
         let subflow = &mut self.subflows[at];
-        if subflow.state() == TcpState::Closed {
+        if subflow.state().tcp() == TcpState::Closed {
             return None;
         }
-        if let Some(cause) = subflow.reset_due() {
+        if let Some(cause) = subflow.state().reset_due() {
             self.make_reset(now, at, cause, poll.out);
             self.set_closed(at);
             self.subflow_ended(now, at);
             self.check_ended(now);
             return self.leave(at, SendKind::Control, poll);
         }
-        if subflow.handshake_due() {
+        if subflow.handshake().is_due() {
             *poll.out = self.make_handshake(now, at);
             return self.leave(at, SendKind::Control, poll);
         }
-        if self.wanted.wants_third_ack() && !subflow.is_join() {
+        if self.wanted.wants_third_ack() && !subflow.handshake().is_join() {
             self.wanted.cancel_third_ack();
             self.make_ack(now, at, poll.out);
             return self.leave(at, SendKind::Control, poll);
         }
         let carries_data = !matches!(
-            subflow.state(),
+            subflow.state().tcp(),
             TcpState::SynSent | TcpState::SynReceived | TcpState::PreEstablished | TcpState::TimeWait
         );
         if subflow.has_data_to_send()
@@ -173,16 +197,16 @@ impl Connection {
             self.make_window_probe(now, at, before, poll.out);
             return self.leave(at, SendKind::Probe, poll);
         }
-        if self.closing.take_fin(id) && subflow.is_usable() && !self.send.fin_acked {
+        if self.closing.take_fin(id) && subflow.state().is_usable() && !self.send.fin_acked {
             self.make_data_fin(now, at, poll.out);
             return self.leave(at, SendKind::Control, poll);
         }
-        if subflow.is_ack_due() && subflow.state() == TcpState::PreEstablished {
+        if subflow.recv().is_ack_due() && subflow.state().tcp() == TcpState::PreEstablished {
             // Without its HMAC, an acknowledgement would not be a third one (RFC 8684 section 3.2).
             *poll.out = self.make_handshake(now, at);
             return self.leave(at, SendKind::Control, poll);
         }
-        if subflow.is_ack_due() && subflow.state() != TcpState::SynSent {
+        if subflow.recv().is_ack_due() && subflow.state().tcp() != TcpState::SynSent {
             self.make_ack(now, at, poll.out);
             return self.leave(at, SendKind::Control, poll);
         }
@@ -200,7 +224,7 @@ impl Connection {
         if self.paces() && subflow.is_paced_out(now) {
             return None;
         }
-        if subflow.is_probing() && subflow.is_queue_empty() {
+        if subflow.is_probing() && subflow.queue().is_empty() {
             self.feed_probe(now, at, poll.observer);
         }
         match self.subflows[at].next_retransmission(now) {
@@ -229,12 +253,11 @@ impl Connection {
         poll: &mut Poll<'_, S, O>,
     ) -> Option<Departure> {
         let now = poll.now;
-        let (queued, dropped) = self.subflows[at].next_queued(self.send.una);
-        // Dropped data frees space for other data.
-        if dropped {
+        let Front { part, dropped } = self.subflows[at].queue_mut().next(self.send.una);
+        if dropped == Dropped::Some {
             self.wanted.schedule();
         }
-        let queued = queued?;
+        let queued = part?;
         let cwnd = self.subflows[at].cwnd();
         if self.config.idle_restart && self.subflows[at].was_idle(now) {
             // RFC 5681 section 4.1.
@@ -286,23 +309,24 @@ impl Connection {
         let data_fin =
             self.mode == Mode::Mptcp && self.send.closed && range.end == self.send.written && first.is_none();
         if data_fin {
-            self.note_fin_sent(now);
+            let Connection { closing, send, subflows, timers, config, .. } = self;
+            closing.note_fin_sent(send, &mut Context { now, config, subflows, timers });
         }
         let mut mapping = first.unwrap_or(SentMapping { back: 0, len: len as u16, data_fin, checksum: 0 });
         if self.checksummed {
-            mapping.checksum = self.checksum_of(range, seq, data_fin, poll.sums);
+            mapping.checksum = self.checksum_of(range, seq, &mapping, poll.sums);
         }
         let record = Sent { len: len as u32, data: range.start, mapping, ..new_record(seq, now) };
-        let ends = if segments == 1 {
+        let train = if segments == 1 {
             self.subflows[at].record_sent(now, record);
-            let ends = self.ends_train(now, at, len);
+            let train = self.train_after(now, at, len);
             self.after_data(now, at, len);
-            ends
+            train
         } else {
             self.record_burst(now, at, &record);
-            self.config.ack.push
+            if self.config.ack.push { Train::Ends } else { Train::GoesOn }
         };
-        self.make_new_data(now, at, &record, ends, poll.out);
+        self.make_new_data(now, at, &record, train, poll.out);
         if !self.timers.is_armed(Timer::Data) {
             self.arm_data_timer(now);
         }

@@ -7,15 +7,13 @@ pub(crate) struct Wanted {
     schedule: bool,
     /// True if the third ACK with both keys is to be sent.
     third_ack: bool,
-    /// True if something may be due sooner than when the endpoint last asked.
-    timers: bool,
     /// True if the addresses of an ended subflow may still be in the endpoint's tables.
     cleanup: bool,
 }
 
 impl Wanted {
-    /// The work of a new connection, whose timers are not known yet.
-    pub(super) const NEW: Wanted = Wanted { schedule: false, third_ack: false, timers: true, cleanup: false };
+    /// No work.
+    pub(super) const NOTHING: Wanted = Wanted { schedule: false, third_ack: false, cleanup: false };
 
     /// Requests that the scheduler is asked with the next poll.
     #[inline]
@@ -49,24 +47,6 @@ impl Wanted {
     /// Cancels the third ACK, which was sent or has become superfluous.
     pub(super) fn cancel_third_ack(&mut self) {
         self.third_ack = false;
-    }
-
-    /// Requests that the endpoint asks for the next timeout again.
-    #[inline]
-    pub(crate) fn timers(&mut self) {
-        self.timers = true;
-    }
-
-    /// True if the endpoint is to ask for the next timeout.
-    #[inline]
-    pub(crate) fn wants_timers(&self) -> bool {
-        self.timers
-    }
-
-    /// True if the endpoint is to ask for the next timeout; resets the request.
-    #[inline]
-    pub(crate) fn take_timers(&mut self) -> bool {
-        core::mem::take(&mut self.timers)
     }
 
     /// Requests that the endpoint forgets the addresses of ended subflows.

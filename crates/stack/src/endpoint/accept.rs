@@ -100,9 +100,9 @@ impl<O: Observer> Endpoint<O> {
         let local = self.config.addresses.iter().find(|address| address.ip == segment.destination.ip);
         let asked = local.is_some_and(|address| address.backup);
         if let Some(connection) = self.connection_mut(id) {
-            connection.subflows[at].ask_backup(asked);
-            connection.subflows[at].on_backup_asked(backup);
-            connection.subflows[at].set_remote_id(address_id);
+            connection.subflows[at].route_mut().ask_backup(asked);
+            connection.subflows[at].route_mut().on_backup_asked(backup);
+            connection.subflows[at].route_mut().set_remote_id(address_id);
             connection.paths.learn_remote(address_id, segment.source);
         }
         true
@@ -132,7 +132,7 @@ impl<O: Observer> Endpoint<O> {
         }
         let at = connection.add_subflow(now, birth)?;
         connection.take_syn_options(at, segment);
-        connection.subflows[at].set_remote_nonce(remote_nonce);
+        connection.subflows[at].handshake_mut().set_remote_nonce(remote_nonce);
         let subflow = connection.subflows[at].id();
         entry.note_demuxed(subflow);
         let to = (id, subflow);
@@ -220,7 +220,7 @@ impl<O: Observer> Endpoint<O> {
         let Some(connection) = self.connection(id) else { return true };
         let opened = connection.phase != Phase::Opening;
         // If the keys are missing, the connection is dropped: the peer repeats them. A wrong key is reset.
-        let undecided = !opened && !connection.subflows[at].is_resetting();
+        let undecided = !opened && !connection.subflows[at].state().is_resetting();
         if opened {
             self.counters.cookies_accepted += 1;
             self.cookies.spend(cookie);

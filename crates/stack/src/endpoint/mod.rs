@@ -17,12 +17,13 @@ use anabranch_units::Time;
 
 use crate::checksum::PayloadSums;
 use crate::config::{EndpointConfig, Entropy, SimConfig};
-use crate::connection::{Connection, Phase, TURN};
+use crate::connection::{Connection, Opening, Phase, Polled, TURN, Timers};
 use crate::event::{ConnectionId, Departure, Event, Placement, Transmit};
 use crate::observer::{Observer, StackEvent, StackEvents};
 use crate::segment::{Address, Flags, Key, PathId, Segment};
 use crate::seq::Seq;
 use crate::stats::EndpointCounters;
+use crate::subflow::FastPaths;
 use cookie::Cookies;
 use demux::Demux;
 use half_open::HalfOpen;
@@ -59,7 +60,7 @@ pub struct Endpoint<O = ()> {
     /// True if an opening connection has its turn.
     opening_now: bool,
     send_buffers_grow: bool,
-    fast_paths: bool,
+    fast_paths: FastPaths,
     observer: O,
     demux: Demux,
 
@@ -111,7 +112,7 @@ impl<O: Observer> Endpoint<O> {
             isn_secret: None,
             burst_limit: 0,
             send_buffers_grow: true,
-            fast_paths: true,
+            fast_paths: FastPaths::On,
         }
     }
 
@@ -127,7 +128,7 @@ impl<O: Observer> Endpoint<O> {
     /// with the slow paths.
     #[doc(hidden)]
     pub fn set_fast_paths(&mut self, on: bool) {
-        self.fast_paths = on;
+        self.fast_paths = if on { FastPaths::On } else { FastPaths::Off };
     }
 
     /// Returns the observer.
@@ -179,13 +180,14 @@ impl<O: Observer> Endpoint<O> {
             let predicted = connection.fast_handle_segment(now, subflow, segment, placed, &mut self.observer);
             if let Some(ack_at) = predicted {
                 if ack_at < entry.queued_at {
-                    connection.wanted.timers();
+                    entry.timers = Timers::Moved;
                 }
             } else {
                 if connection.refuses(subflow, segment) {
                     self.refuse(path, segment);
                     return;
                 }
+                entry.timers = Timers::Moved;
                 connection.handle_segment(now, subflow, segment, placed, &mut self.observer);
                 connection.report_windows(now, &mut self.observer);
             }
@@ -193,7 +195,7 @@ impl<O: Observer> Endpoint<O> {
                 if connection.wants_to_send() {
                     entry.in_ready = true;
                     self.ready.push_back(id);
-                } else if connection.wanted.wants_timers() || !connection.events.is_empty() {
+                } else if entry.timers == Timers::Moved || !connection.events.is_empty() {
                     self.settle(now, id);
                 } else {
                     debug_assert!(connection.exact_timeout(now) >= entry.queued_at);
@@ -247,7 +249,7 @@ impl<O: Observer> Endpoint<O> {
         let nobody = Address::new(IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED), 0);
         let mut segment = Segment::new(nobody, nobody, Seq(0), Flags::default());
         let departure = self.poll_transmit_into(now, &mut segment, &())?;
-        let Departure { connection, path, stream_offset, segment_size } = departure;
+        let Departure { connection, path, stream_offset, segment_size, .. } = departure;
         Some(Transmit { connection, path, segment, stream_offset, segment_size })
     }
 
@@ -271,8 +273,11 @@ impl<O: Observer> Endpoint<O> {
                 continue;
             };
             let connection = &mut entry.connection;
-            let departure =
+            let Polled { departure, timers } =
                 connection.poll_transmit(now, segment, sums, self.burst_limit, &mut self.observer);
+            if timers == Timers::Moved {
+                entry.timers = timers;
+            }
             connection.report_windows(now, &mut self.observer);
             self.turn += connection.turns_of(segment);
             // Usually it is known without another call that there is nothing more.
@@ -298,7 +303,13 @@ impl<O: Observer> Endpoint<O> {
     fn next_reply(&mut self, segment: &mut Segment) -> Option<Departure> {
         let reply = self.replies.pop_front()?;
         *segment = reply.segment;
-        Some(Departure { connection: None, path: reply.path, stream_offset: 0, segment_size: 0 })
+        Some(Departure {
+            connection: None,
+            path: reply.path,
+            stream_offset: 0,
+            segment_size: 0,
+            scattered: false,
+        })
     }
 
     /// Returns the next connection to poll for a segment.
@@ -369,7 +380,7 @@ impl<O: Observer> Endpoint<O> {
     /// Queues the connection to be polled for segments and events.
     fn touch(&mut self, _now: Time, id: ConnectionId) {
         let Some(entry) = self.connections.get_mut(id) else { return };
-        entry.connection.wanted.timers();
+        entry.timers = Timers::Moved;
         if !entry.in_ready {
             entry.in_ready = true;
             self.ready.push_back(id);
@@ -386,16 +397,20 @@ impl<O: Observer> Endpoint<O> {
         }
         if connection.wanted.take_cleanup() {
             for subflow in &connection.subflows {
-                if entry.demuxed.has(subflow.id()) && subflow.is_closed() {
+                if entry.demuxed.has(subflow.id()) && subflow.state().is_closed() {
                     entry.demuxed = entry.demuxed.without(subflow.id());
-                    self.demux.remove(subflow.local(), subflow.remote());
+                    self.demux.remove(subflow.route().local(), subflow.route().remote());
                 }
             }
         }
-        if connection.is_time_to_open(now) {
-            // They are sent before the connection is polled again.
-            self.open_subflows(now, id);
-            return;
+        match connection.opening(now) {
+            Opening::Now => {
+                // They are sent before the connection is polled again.
+                self.open_subflows(now, id);
+                return;
+            }
+            Opening::Later(Timers::Moved) => entry.timers = Timers::Moved,
+            Opening::Later(Timers::Unmoved) | Opening::Nothing => {}
         }
         if connection.phase == Phase::Ended && connection.is_dead() {
             if entry.closed_told {
@@ -404,7 +419,7 @@ impl<O: Observer> Endpoint<O> {
             return;
         }
         let mut due = Time::NEVER;
-        if connection.wanted.take_timers() {
+        if core::mem::replace(&mut entry.timers, Timers::Unmoved) == Timers::Moved {
             due = connection.next_timeout(now, entry.queued_at);
         }
         if due < entry.queued_at {
@@ -420,7 +435,7 @@ impl<O: Observer> Endpoint<O> {
         let connection = &entry.connection;
         self.demux.release_token(connection.keys.local_token(), id);
         for subflow in connection.subflows.iter().filter(|subflow| entry.demuxed.has(subflow.id())) {
-            self.demux.remove(subflow.local(), subflow.remote());
+            self.demux.remove(subflow.route().local(), subflow.route().remote());
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::observer::Observer;
 use crate::path_manager::HostAddress;
 use crate::segment::{Address, Key, PathId};
 use crate::seq::{Dsn, Seq};
-use crate::subflow::SubflowBirth;
+use crate::subflow::{FastPaths, SubflowBirth};
 
 /// The reason why a connection could not be opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -153,9 +153,9 @@ impl<O: Observer> Endpoint<O> {
             let Some(entry) = self.connections.get_mut(id) else { return };
             let Some(at) = entry.connection.add_subflow(now, birth) else { continue };
             let subflow = &mut entry.connection.subflows[at];
-            subflow.set_local_id(new.local_id);
-            subflow.set_remote_id(new.remote_id);
-            subflow.ask_backup(new.backup);
+            subflow.route_mut().set_local_id(new.local_id);
+            subflow.route_mut().set_remote_id(new.remote_id);
+            subflow.route_mut().ask_backup(new.backup);
             let to = (id, subflow.id());
             entry.note_demuxed(to.1);
             self.demux.add(local, new.remote, to);
@@ -296,7 +296,7 @@ impl<O: Observer> Endpoint<O> {
                 .collect(),
             tick: self.config.timestamp_tick,
             // They acknowledge without a look at the stream.
-            fast_paths: self.fast_paths && !config.only.withhold_acks,
+            fast_paths: if config.only.withhold_acks { FastPaths::Off } else { self.fast_paths },
         };
         let config = match &self.shared {
             Some(shared) if **shared == config => Arc::clone(shared),

@@ -2,7 +2,7 @@
 
 use anabranch_units::Time;
 
-use crate::connection::Connection;
+use crate::connection::{Connection, Timers};
 use crate::event::{ConnectionId, SubflowId, SubflowSet};
 
 /// The connections by their IDs. A slot is reused under another ID, so a host that has served a million
@@ -27,6 +27,8 @@ struct Place {
 pub(super) struct Entry {
     /// When it is next due in the timer queue.
     pub queued_at: Time,
+    /// Whether a timer may be due before `queued_at`.
+    pub timers: Timers,
     /// It is in the queue of those that may have something to send.
     pub in_ready: bool,
     /// It is in the queue of those that have events.
@@ -42,6 +44,7 @@ impl Entry {
     fn new(connection: Connection) -> Entry {
         Entry {
             queued_at: Time::NEVER,
+            timers: Timers::Moved,
             in_ready: false,
             in_eventful: false,
             closed_told: false,

@@ -320,7 +320,9 @@ impl Cp {
             self.pauses.set(subflow, pause);
             match decision {
                 Some(Rule::PathProbe) => {
-                    return pick::assign_new(subflow, range, Why { rule: Rule::PathProbe, ..why });
+                    let guard = pause.guard.as_secs_f64();
+                    let why = Why::scored(Rule::PathProbe, guard, f64::from(pause.count));
+                    return pick::assign_new(subflow, range, why);
                 }
                 Some(_) if late => reason = Why::scored(Rule::TooSlow, slow.as_secs_f64(), f64::NAN),
                 Some(rule) => return pick::assign_new(subflow, range, Why { rule, ..why }),

@@ -354,7 +354,7 @@ pub enum Rule {
     FasterToWait,
     /// The slow subflow pauses. Scores: the bytes that would arrive out of order, and the buffer for them.
     NoBuffer,
-    /// A packet that probes a paused subflow.
+    /// A packet that probes a paused subflow. Scores: its guard time in seconds, and the number of its pauses.
     PathProbe,
     /// The RTT of the subflow exceeds the configured limit.
     TooSlow,

@@ -3,9 +3,9 @@
 
 use anabranch_units::{Duration, Time};
 
-use super::Subflow;
 use super::recovery::{Recovery, Verdict};
-use crate::congestion::{Ack, CongestionEvent};
+use super::{FastPaths, Subflow};
+use crate::congestion::{Ack, CongestionControl, CongestionEvent};
 use crate::observer::LossReason;
 use crate::scheduler::RecoveryState;
 use crate::segment::{Flags, Segment};
@@ -42,14 +42,16 @@ pub(crate) struct Acked {
 pub(crate) enum AckOutcome {
     /// It acknowledges data never sent, or is older than anything that can be in flight: a challenge is due.
     Unacceptable,
-    /// Nothing is in flight that it could acknowledge; true if the peer's window has grown.
-    Idle(bool),
+    /// Nothing is in flight that it could acknowledge, and the peer's window has not grown.
+    Idle,
+    /// Nothing is in flight that it could acknowledge, and the peer's window has grown.
+    WindowGrown,
     Applied(Acked),
 }
 
 impl Subflow {
     /// Processes the acknowledgement number, window and SACK blocks of a segment (RFC 9293 section 3.10.7.4,
-    /// fifth). `lost` receives the data that is now marked lost. With `fast`, the common case uses
+    /// fifth). `lost` receives the data that is now marked lost. With fast paths, the common case uses
     /// [`super::fast`].
     #[inline]
     pub(crate) fn acknowledge(
@@ -57,7 +59,7 @@ impl Subflow {
         now: Time,
         tick: TimestampTick,
         segment: &Segment,
-        fast: bool,
+        fast_paths: FastPaths,
         lost: impl FnMut(DataRange, LossReason),
     ) -> AckOutcome {
         let ack = self.ack_offset(segment);
@@ -79,9 +81,9 @@ impl Subflow {
         // A later report of a duplicate may still show that a probe or a recovery was spurious.
         let reports_duplicates = self.sack && !segment.options.sack.is_empty();
         if self.board.is_empty() && !reports_duplicates {
-            return AckOutcome::Idle(window_moved);
+            return if window_moved { AckOutcome::WindowGrown } else { AckOutcome::Idle };
         }
-        let mut acked = if fast && self.is_expected_ack(segment, ack) {
+        let mut acked = if fast_paths == FastPaths::On && self.is_expected_ack(segment, ack) {
             self.fast_apply_ack(now, tick, segment, ack, lost)
         } else {
             self.apply_ack(now, tick, segment, ack, window_moved, lost)
@@ -106,10 +108,31 @@ impl Subflow {
         AckOutcome::Applied(acked)
     }
 
+    /// Informs the congestion control of the results of an acknowledgement. Its window is to be read after that.
+    #[inline]
+    pub(crate) fn inform<C: CongestionControl>(&mut self, now: Time, acked: &Acked, congestion: &mut C) {
+        let (id, verdict) = (self.id, acked.verdict);
+        if verdict.undone {
+            congestion.on_undo(id, now);
+        }
+        if let Some(event) = self.reduction(now, acked) {
+            congestion.on_congestion(id, &event);
+            if verdict.probe_repaired {
+                congestion.on_recovered(id, now);
+            }
+        }
+        if let Some(ack) = self.congestion_ack(now, acked) {
+            congestion.on_ack(id, &ack);
+        }
+        if verdict.ended && !verdict.undone && acked.was_recovering {
+            congestion.on_recovered(id, now);
+        }
+    }
+
     /// Returns the congestion event caused by an acknowledgement, if any, and records that the window is
     /// reduced for it.
     #[inline]
-    pub(crate) fn reduction(&mut self, now: Time, acked: &Acked) -> Option<CongestionEvent> {
+    fn reduction(&mut self, now: Time, acked: &Acked) -> Option<CongestionEvent> {
         let lost = acked.verdict.entered || acked.verdict.probe_repaired;
         // A window of data is reduced once, whatever shows the congestion (RFC 3168 section 6.1.2).
         let reduced = self.ecn.has_reduced(self.board.una());
@@ -132,7 +155,7 @@ impl Subflow {
     /// Returns the congestion control's view of an acknowledgement, if it acknowledges anything or a recovery
     /// is in progress; closes the sample of the delivery rate.
     #[inline]
-    pub(crate) fn congestion_ack(&mut self, now: Time, acked: &Acked) -> Option<Ack> {
+    fn congestion_ack(&mut self, now: Time, acked: &Acked) -> Option<Ack> {
         let recovering = self.recovery.state() == RecoveryState::Recovery;
         if acked.acked_bytes == 0 && !recovering {
             return None;

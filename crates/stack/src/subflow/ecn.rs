@@ -11,7 +11,7 @@ use crate::segment::{Ecn, Flags, Segment};
 
 /// The state of one subflow. Offsets are in its send space.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub struct EcnState {
+pub(crate) struct EcnState {
     /// True if both sides support it.
     agreed: bool,
     /// True if a marked segment was received, and the peer has not yet signalled a reduction for it.
@@ -25,7 +25,7 @@ pub struct EcnState {
 impl EcnState {
     /// Returns the flags to add to a SYN that requests ECN, if `wanted`, or to the answer that agrees, if it
     /// was requested.
-    pub fn syn_flags(&self, answering: bool, wanted: bool) -> Flags {
+    pub(crate) fn syn_flags(&self, answering: bool, wanted: bool) -> Flags {
         match (answering, wanted) {
             (false, true) => Flags::ECE.with(Flags::CWR),
             (true, _) if self.agreed => Flags::ECE,
@@ -34,7 +34,7 @@ impl EcnState {
     }
 
     /// Processes the peer's SYN or its answer; this side is `able`.
-    pub fn negotiate(&mut self, segment: &Segment, able: bool) {
+    pub(crate) fn negotiate(&mut self, segment: &Segment, able: bool) {
         let (echo, reduced) = (segment.flags.has(Flags::ECE), segment.flags.has(Flags::CWR));
         // RFC 3168 section 6.1.1: an answer with both flags has only copied the reserved bits.
         let offered = if segment.flags.has(Flags::ACK) { echo && !reduced } else { echo && reduced };
@@ -43,13 +43,13 @@ impl EcnState {
 
     /// True if both sides support congestion marks.
     #[inline]
-    pub fn is_agreed(&self) -> bool {
+    pub(crate) fn is_agreed(&self) -> bool {
         self.agreed
     }
 
     /// Processes a received segment of the subflow.
     #[inline]
-    pub fn on_received(&mut self, segment: &Segment) {
+    pub(super) fn on_received(&mut self, segment: &Segment) {
         if self.agreed {
             // Section 6.1.3: a segment that signals a reduction may be marked itself.
             if segment.flags.has(Flags::CWR) {
@@ -63,14 +63,14 @@ impl EcnState {
 
     /// True if a segment to be sent must echo a mark.
     #[inline]
-    pub fn echoes(&self) -> bool {
+    pub(super) fn echoes(&self) -> bool {
         self.echo
     }
 
     /// Marks a segment of new data to be sent. Retransmissions, pure acknowledgements and probes of a closed
     /// window are not marked (sections 6.1.4 to 6.1.6).
     #[inline]
-    pub fn on_new_data(&mut self, segment: &mut Segment) {
+    pub(super) fn on_new_data(&mut self, segment: &mut Segment) {
         if self.agreed {
             segment.ecn = Ecn::Ect0;
             if core::mem::take(&mut self.say_reduced) {
@@ -81,25 +81,25 @@ impl EcnState {
 
     /// True if the next new data signals that the window was reduced.
     #[inline]
-    pub fn has_to_say(&self) -> bool {
+    pub(super) fn has_to_say(&self) -> bool {
         self.say_reduced
     }
 
     /// True if an acknowledgement that has advanced to `una` echoes a mark.
     #[inline]
-    pub fn is_told(&self, segment: &Segment) -> bool {
+    pub(super) fn is_told(&self, segment: &Segment) -> bool {
         self.agreed && segment.flags.has(Flags::ECE)
     }
 
     /// True if data acknowledged up to `una` was in flight at the last reduction: one window of data is
     /// reduced once.
     #[inline]
-    pub fn has_reduced(&self, una: u64) -> bool {
+    pub(super) fn has_reduced(&self, una: u64) -> bool {
         una < self.reduced_at
     }
 
     /// Records a reduction, for a mark or for a loss; `nxt` is the next offset to be sent.
-    pub fn on_reduced(&mut self, nxt: u64) {
+    pub(super) fn on_reduced(&mut self, nxt: u64) {
         if self.agreed {
             self.say_reduced = true;
             self.reduced_at = nxt;

@@ -3,15 +3,23 @@
 
 use anabranch_units::Time;
 
+use super::Subflow;
 use super::acknowledge::{Acked, one_way_delay_us};
+use super::queue::Queued;
 use super::scoreboard::{Sent, SentMapping};
 use super::send::new_record;
-use super::{Queued, Subflow, TcpState};
 use crate::observer::LossReason;
 use crate::scheduler::AssignKind;
 use crate::segment::Segment;
 use crate::seq::DataRange;
 use crate::timestamp::TimestampTick;
+
+/// Whether the fast paths are used. Without them the results are the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum FastPaths {
+    On,
+    Off,
+}
 
 impl Subflow {
     /// True if a segment acknowledges whole segments that were sent once, up to `ack`, and reports nothing
@@ -79,12 +87,11 @@ impl Subflow {
     /// that case.
     #[inline]
     pub(crate) fn fast_next_segment(&mut self, now: Time, una: u64, burst: u32) -> Option<Sent> {
-        let Queued { range, kind } = *self.queue.front()?;
+        let Queued { range, kind } = self.queue.front()?;
         let (seq, in_flight) = (self.board.nxt(), self.in_flight());
         let len = u64::from(self.mss);
-        let usual = self.state == TcpState::Established
-            && self.reset.is_none()
-            && !self.handshake.send
+        let usual = self.state.is_flowing()
+            && !self.handshake.is_due()
             && !self.tail_probe_wanted
             && self.board.lost_segments() == 0
             && !self.path_mtu.is_searching(now)
@@ -109,10 +116,7 @@ impl Subflow {
         let start = self.recv.nxt();
         let settled = self.board.is_empty() && segment.ack == self.iss.add(una);
         let expected = segment.seq == self.recv.ack() && self.recv.is_complete();
-        let usual = self.state == TcpState::Established
-            && self.reset.is_none()
-            && self.held.is_none()
-            && !self.ecn.is_agreed();
+        let usual = self.state.is_flowing() && self.held.is_none() && !self.ecn.is_agreed();
         if !settled || !expected || !usual {
             return None;
         }
@@ -151,12 +155,11 @@ impl Subflow {
     /// True if an acknowledgement is due, and nothing else but data is to be sent.
     #[inline]
     pub(crate) fn fast_is_ack_due(&self) -> bool {
-        let usual = self.state == TcpState::Established
-            && self.reset.is_none()
-            && !self.handshake.send
+        let usual = self.state.is_flowing()
+            && !self.handshake.is_due()
             && !self.probe_wanted
             && !self.signals.may_leave();
-        usual && self.is_ack_due()
+        usual && self.recv.is_ack_due()
     }
 }
 

@@ -29,7 +29,7 @@ const LEAST_LEN: u32 = 128;
 
 /// The threshold, the buffer, and the round trip of one subflow of a receiver.
 #[derive(Clone, Debug)]
-pub struct Growth {
+pub(crate) struct Growth {
     threshold: u32,
     /// The limit of the threshold, and of the window.
     buffer: u32,
@@ -43,7 +43,7 @@ pub struct Growth {
 
 impl Growth {
     /// Returns the initial state with this buffer.
-    pub fn new(policy: ReceiveBuffer) -> Growth {
+    pub(super) fn new(policy: ReceiveBuffer) -> Growth {
         let buffer = match policy {
             ReceiveBuffer::Fixed(size) => size.get(),
             ReceiveBuffer::Auto { initial, .. } => initial.get() / 64 * 39,
@@ -54,13 +54,13 @@ impl Growth {
     }
 
     /// Limits the initial threshold to `most` bytes.
-    pub fn begin_with(&mut self, most: u64) {
+    pub(crate) fn begin_with(&mut self, most: u64) {
         self.threshold = self.threshold.min(u32::try_from(most).unwrap_or(u32::MAX));
     }
 
     /// Processes a segment of `len` bytes. Returns true if it has increased the threshold.
     #[inline]
-    pub fn on_data(&mut self, len: u32, mss: u32) -> bool {
+    pub(super) fn on_data(&mut self, len: u32, mss: u32) -> bool {
         let rises = self.threshold < self.buffer && len >= LEAST_LEN;
         if rises {
             self.threshold = self.threshold.saturating_add(2 * len.max(mss)).min(self.buffer);
@@ -70,7 +70,7 @@ impl Growth {
 
     /// Returns the maximum number of bytes that the subflow advertises beyond those received.
     #[inline]
-    pub fn window(&self) -> u64 {
+    pub(crate) fn window(&self) -> u64 {
         u64::from(self.threshold)
     }
 
@@ -78,7 +78,7 @@ impl Growth {
     /// segment with the same echo counts. A shorter sample is used at once, a longer one by an eighth, and
     /// only if nothing waits to be read.
     #[inline]
-    pub fn sample(&mut self, echo: u32, elapsed: Duration) {
+    pub(crate) fn sample(&mut self, echo: u32, elapsed: Duration) {
         if echo == self.echo {
             return;
         }
@@ -93,13 +93,13 @@ impl Growth {
 
     /// Returns the round trip as seen by the receiver; zero before the first sample.
     #[inline]
-    pub fn rtt(&self) -> Duration {
+    pub(crate) fn rtt(&self) -> Duration {
         Duration::from_micros(u64::from(self.rtt / 8))
     }
 
     /// Right-sizes the buffer after `read` bytes were read in the last round trip, more than in any before
     /// it.
-    pub fn widen(&mut self, read: u64, most: u64) {
+    pub(crate) fn widen(&mut self, read: u64, most: u64) {
         let wanted = wanted_buffer(read, u64::from(self.space)).min(most);
         self.space = u32::try_from(read).unwrap_or(u32::MAX);
         self.buffer = self.buffer.max(u32::try_from(wanted).unwrap_or(u32::MAX));
@@ -109,7 +109,7 @@ impl Growth {
 /// Returns the buffer for a sender that has delivered `read` bytes in the last round trip and at most
 /// `before` in earlier ones: as the measurement lags a round trip, it doubles, and doubles again in
 /// proportion to the growth.
-pub fn wanted_buffer(read: u64, before: u64) -> u64 {
+pub(crate) fn wanted_buffer(read: u64, before: u64) -> u64 {
     let window = read.saturating_mul(2);
     let growth = u128::from(window) * u128::from(read.saturating_sub(before)) / u128::from(before.max(1));
     window.saturating_add(u64::try_from(growth.saturating_mul(2)).unwrap_or(u64::MAX))
@@ -117,13 +117,13 @@ pub fn wanted_buffer(read: u64, before: u64) -> u64 {
 
 /// Returns the first window with a `buffer` for payload: whole segments of `mss` bytes, if it has space for more
 /// than one, in a field of 16 bits (`tcp_select_initial_window` in net/ipv4/tcp_output.c).
-pub const fn first_window(buffer: u64, mss: u64) -> u64 {
+pub(crate) const fn first_window(buffer: u64, mss: u64) -> u64 {
     let whole = if buffer > mss { buffer - buffer % mss } else { buffer };
     if whole < u16::MAX as u64 { whole } else { u16::MAX as u64 }
 }
 
 /// Returns the minimum with which [`wanted_buffer`] is compared on a new connection.
-pub const fn initial_space() -> u64 {
+pub(crate) const fn initial_space() -> u64 {
     INITIAL_SPACE as u64
 }
 

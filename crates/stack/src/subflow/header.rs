@@ -22,7 +22,7 @@ impl Subflow {
         // RFC 9293 section 3.7.1: the options of a segment reduce the peer's MSS.
         let space = u32::from(syn.mss).saturating_sub(config.data_options()).max(64);
         self.mss = config.mss.min(space).clamp(64, 65_000);
-        self.path_mtu = PathMtu::new(config.path_mtu, self.local.ip.is_ipv4(), self.mss);
+        self.path_mtu = PathMtu::new(config.path_mtu, self.route.local().ip.is_ipv4(), self.mss);
         self.sack = syn.sack_permitted && config.sack;
         self.timestamps = segment.options.timestamps.is_some() && config.timestamps;
         self.receive_scale = 0;
@@ -36,9 +36,11 @@ impl Subflow {
         }
         self.ecn.negotiate(segment, config.ecn);
         self.recv = Receiver::new(segment.seq, config.ack, config.receive_buffer);
+        let threshold = self.recovery.dup_thresh();
         // A host that accepts also keeps a segment in reserve (`tcp_init_buffer_space`).
         self.recv.growth.begin_with(config.first_window(true));
         self.recovery = Recovery::new(config, self.sack, 1);
+        self.recovery.set_dup_thresh(threshold);
     }
 
     /// True if an acknowledgement number acknowledges exactly the local SYN.
@@ -56,8 +58,8 @@ impl Subflow {
 
     /// Samples the round trip of a segment of the handshake that was sent once.
     pub(crate) fn sample_handshake(&mut self, now: Time) {
-        if self.handshake.attempts == 1 {
-            self.rtt.sample(now.since(self.handshake.sent_at));
+        if let Some(sent) = self.handshake.sent_once() {
+            self.rtt.sample(now.since(sent));
         }
     }
 
@@ -109,10 +111,10 @@ impl Subflow {
         window: u16,
         out: &mut Segment,
     ) {
-        out.source = self.local;
-        out.destination = self.remote;
+        out.source = self.route.local();
+        out.destination = self.route.remote();
         out.seq = self.iss.add(seq);
-        out.ack = if self.state == TcpState::SynSent { Seq(0) } else { self.recv.ack() };
+        out.ack = if self.state.tcp() == TcpState::SynSent { Seq(0) } else { self.recv.ack() };
         out.flags = flags;
         out.window = window;
         out.payload_len = 0;
@@ -127,16 +129,13 @@ impl Subflow {
         }
     }
 
-    /// True if a segment has SACK blocks to report.
-    #[inline]
-    pub(crate) fn has_blocks(&self) -> bool {
-        self.sack && self.recv.has_blocks()
-    }
-
     /// Adds the SACK blocks for which there is space, after all other options.
+    #[inline]
     pub(crate) fn write_blocks(&mut self, out: &mut Segment) {
-        let space = OPTION_SPACE.saturating_sub(out.options.wire_len() + 4) / 8;
-        out.options.sack = self.recv.blocks(space);
+        if self.sack && self.recv.has_blocks() {
+            let space = OPTION_SPACE.saturating_sub(out.options.wire_len() + 4) / 8;
+            out.options.sack = self.recv.blocks(space);
+        }
     }
 
     /// Returns the SYN, the SYN/ACK or the third ACK of a join, with the options of TCP. Its window is `window`, its shift
@@ -150,8 +149,9 @@ impl Subflow {
         scale: u8,
         config: &ConnectionConfig,
     ) -> Segment {
-        if self.state == TcpState::PreEstablished {
-            let mut segment = Segment::new(self.local, self.remote, self.iss.add(1), Flags::ACK);
+        if self.state.tcp() == TcpState::PreEstablished {
+            let mut segment =
+                Segment::new(self.route.local(), self.route.remote(), self.iss.add(1), Flags::ACK);
             segment.ack = self.recv.ack();
             segment.window = window;
             if self.timestamps {
@@ -159,16 +159,16 @@ impl Subflow {
             }
             return segment;
         }
-        let answering = self.state == TcpState::SynReceived;
+        let answering = self.state.tcp() == TcpState::SynReceived;
         let flags = if answering { Flags::SYN.with(Flags::ACK) } else { Flags::SYN };
-        let asks = config.ecn && self.handshake.attempts == 1;
+        let asks = config.ecn && self.handshake.attempts() == 1;
         let flags = flags.with(self.ecn.syn_flags(answering, asks));
-        let mut segment = Segment::new(self.local, self.remote, self.iss, flags);
+        let mut segment = Segment::new(self.route.local(), self.route.remote(), self.iss, flags);
         segment.window = window;
         if answering {
             segment.ack = self.recv.ack();
         }
-        let headers = if self.local.ip.is_ipv4() { 40 } else { 60 };
+        let headers = if self.route.local().ip.is_ipv4() { 40 } else { 60 };
         let offered = |agreed: bool, own: bool| if answering { agreed } else { own };
         segment.options.syn = Some(SynOptions {
             mss: config.mtu.saturating_sub(headers).min(65_535) as u16,
@@ -200,36 +200,19 @@ impl Subflow {
         self.window_held.raise(window);
     }
 
-    /// Signals an option on a separate acknowledgement.
-    pub(crate) fn signal(&mut self, option: MptcpOption) {
-        self.signals.push(option);
+    /// Returns the options that wait to be signalled on separate acknowledgements.
+    pub(crate) fn signals(&self) -> &Signals {
+        &self.signals
+    }
+
+    pub(crate) fn signals_mut(&mut self) -> &mut Signals {
+        &mut self.signals
     }
 
     /// Returns the option to be signalled now.
     pub(crate) fn next_signal(&mut self, now: Time) -> Option<MptcpOption> {
         let timeout = self.rtt.rto(0);
         self.signals.pop(now, self.recv.ack(), timeout)
-    }
-
-    /// True if an option signalled now would be deferred; updated by [`Subflow::refresh_signals`].
-    pub(crate) fn signals_held_up(&self) -> bool {
-        self.signals.is_held_up()
-    }
-
-    /// Updates whether options are deferred.
-    pub(crate) fn refresh_signals(&mut self, now: Time) {
-        self.signals.on_timer(now);
-    }
-
-    /// Discards all pending signals.
-    pub(crate) fn clear_signals(&mut self) {
-        self.signals.clear();
-    }
-
-    /// Moves the options that are deferred only because this subflow has signalled too many in a row.
-    pub(crate) fn relieve_signals(&mut self, to: &mut Subflow) {
-        let movable: &mut Signals = &mut to.signals;
-        self.signals.take_movable(movable);
     }
 
     /// Counts a segment without payload.
@@ -243,10 +226,5 @@ impl Subflow {
     pub(crate) fn on_segment_sent(&mut self, out: &Segment) {
         self.recv.on_ack_sent();
         self.signals.on_other(out.payload_len, out.ack);
-    }
-
-    /// Counts an acknowledgement as sent, because another segment replaces it.
-    pub(crate) fn skip_ack(&mut self) {
-        self.recv.on_ack_sent();
     }
 }

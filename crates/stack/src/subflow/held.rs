@@ -44,6 +44,23 @@ pub(crate) struct Claim {
     pub data_fin: bool,
 }
 
+/// Consecutive claims with all of their payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    /// The index of the first claim.
+    pub first: usize,
+    /// The index of the last claim.
+    pub last: usize,
+    pub checksums: Checksums,
+}
+
+/// Whether the payload of a run has the checksums of its mappings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Checksums {
+    Match,
+    Differ,
+}
+
 /// The held payload of one subflow; both lists are ascending and do not overlap.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Held {
@@ -53,22 +70,22 @@ pub(crate) struct Held {
 
 impl Held {
     /// Returns the number of bytes stored by the driver.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.pieces.iter().filter(|piece| !piece.done).map(|piece| piece.range.len()).sum()
     }
 
     /// Returns the place of the first of them on the subflow.
-    pub fn start(&self) -> Option<u64> {
+    pub(crate) fn start(&self) -> Option<u64> {
         self.pieces.iter().find(|piece| !piece.done).map(|piece| piece.range.start)
     }
 
-    pub fn insert(&mut self, piece: Piece) {
+    pub(crate) fn insert(&mut self, piece: Piece) {
         let at = self.pieces.partition_point(|known| known.range.start < piece.range.start);
         self.pieces.insert(at, piece);
     }
 
     /// Records a mapping. Returns false if it contradicts a known one, or there are too many.
-    pub fn claim(&mut self, claim: Claim) -> bool {
+    pub(crate) fn claim(&mut self, claim: Claim) -> bool {
         let overlap = |known: &Claim| !known.mapped.intersection(claim.mapped).is_empty();
         if let Some(known) = self.claims.iter_mut().find(|known| overlap(known)) {
             // A retransmission may have acquired the DATA_FIN, as in Linux.
@@ -84,7 +101,7 @@ impl Held {
     }
 
     /// Returns the first unmapped byte stored by the driver, and its piece.
-    pub fn first_unmapped(&self) -> Option<(u64, &Piece)> {
+    pub(crate) fn first_unmapped(&self) -> Option<(u64, &Piece)> {
         for piece in self.pieces.iter().filter(|piece| !piece.done) {
             let mut cursor = piece.range.start;
             for claim in &self.claims {
@@ -99,9 +116,8 @@ impl Held {
         None
     }
 
-    /// Returns a run of claims whose payload is complete: the first, the last, and whether its checksums are
-    /// correct.
-    pub fn complete_run(&self) -> Option<(usize, usize, bool)> {
+    /// Returns a run of claims whose payload is complete.
+    pub(crate) fn complete_run(&self) -> Option<Run> {
         for (first, claim) in self.claims.iter().enumerate() {
             let start = claim.mapped.start;
             let at = self.pieces.partition_point(|piece| piece.range.start < start);
@@ -121,7 +137,8 @@ impl Held {
                     (last, end) = (last + 1, next.mapped.end);
                 }
                 if cursor == end {
-                    return Some((first, last, is_zero(sum)));
+                    let checksums = if is_zero(sum) { Checksums::Match } else { Checksums::Differ };
+                    return Some(Run { first, last, checksums });
                 }
             }
         }
@@ -130,7 +147,7 @@ impl Held {
 
     /// Returns the sum of `gap`, the only missing part of `range`, if it can be derived from the sum of
     /// `range` and from the pieces received.
-    pub fn derive(&self, range: DataRange, gap: DataRange, sum: u16) -> Option<u16> {
+    pub(crate) fn derive(&self, range: DataRange, gap: DataRange, sum: u16) -> Option<u16> {
         let mut rest = sum;
         for part in [DataRange::new(range.start, gap.start), DataRange::new(gap.end, range.end)] {
             let mut cursor = part.start;
@@ -147,7 +164,7 @@ impl Held {
     }
 
     /// Discards everything before `nxt` that was verified.
-    pub fn prune(&mut self, nxt: u64) {
+    pub(super) fn prune(&mut self, nxt: u64) {
         self.pieces.retain(|piece| !piece.done || piece.range.end > nxt);
         let pieces = &self.pieces;
         self.claims.retain(|claim| {

@@ -28,12 +28,12 @@ impl Mappings {
         self.known.is_empty()
     }
 
-    pub(crate) fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.known.clear();
     }
 
     /// Discards mappings that end before `nxt`.
-    pub(crate) fn forget_before(&mut self, nxt: u64) {
+    pub(super) fn forget_before(&mut self, nxt: u64) {
         self.known.retain(|(mapped, _)| mapped.end > nxt);
     }
 
@@ -102,7 +102,7 @@ impl Parts {
 
     /// Returns the places of `range` of a subflow whose next expected offset is `nxt`: by known mappings
     /// first, and then by its own mapping.
-    pub(crate) fn of(range: DataRange, nxt: u64, known: &Mappings, own: Option<Mapped>) -> Parts {
+    pub(super) fn of(range: DataRange, nxt: u64, known: &Mappings, own: Option<Mapped>) -> Parts {
         // Received bytes need no mapping again.
         let mut parts = Parts { end: range.start.max(nxt.min(range.end)), ..Parts::NONE };
         while parts.end < range.end {

@@ -1,69 +1,70 @@
 //! A subflow: one TCP (RFC 9293) that carries a part of a connection's stream.
 //!
-//! Its fields are private. `state.rs` changes its state, `receive.rs` processes received segments,
-//! `acknowledge.rs` their acknowledgements, `send.rs` has the queue and transmission from it, `header.rs`
-//! writes headers and signals, and `timers.rs` has the timers; `fast.rs` has the fast paths of these. The
-//! parts have files of their own: scoreboard, loss recovery, round trips, receiver, delivery rate, path MTU,
-//! congestion marks, held payload, mappings.
+//! Its fields are private. Reception is one call for each step, with an answer: `receive.rs` accepts a
+//! received segment, `acknowledge.rs` processes its acknowledgement, `timers.rs` the expired timers, whose
+//! deadlines are in `timer_table.rs`; `send.rs` transmits, `header.rs` writes headers and signals. `fast.rs` has
+//! the fast paths of these.
+//!
+//! The parts are types with private fields, in files of their own: state, handshake, route, queue, scoreboard,
+//! loss recovery, round trips, receiver, signals, delivery rate, path MTU, congestion marks, held payload,
+//! mappings. The connection reaches a part through the method with its name.
 
 pub(crate) mod acknowledge;
-pub mod ecn;
+pub(crate) mod ecn;
 mod fast;
-pub mod growth;
+pub(crate) mod growth;
+mod handshake;
 mod header;
 pub(crate) mod held;
 pub(crate) mod mappings;
-pub mod path_mtu;
-pub mod rate;
+pub(crate) mod path_mtu;
+pub(crate) mod queue;
+pub(crate) mod rate;
 pub(crate) mod receive;
-pub mod recovery;
-pub mod recv;
-pub mod rtt;
-pub mod scoreboard;
+pub(crate) mod recovery;
+pub(crate) mod recv;
+mod route;
+pub(crate) mod rtt;
+pub(crate) mod scoreboard;
 pub(crate) mod send;
-pub mod send_buffer;
+pub(crate) mod send_buffer;
 mod signals;
 mod state;
+pub(crate) mod timer_table;
 pub(crate) mod timers;
 mod window_held;
-
-use std::collections::VecDeque;
 
 use anabranch_units::{Duration, Rate, Time};
 
 use crate::config::ConnectionConfig;
 use crate::event::SubflowId;
 use crate::observer::Windows;
-use crate::scheduler::{AssignKind, SubflowView};
+use crate::scheduler::SubflowView;
 use crate::segment::{Address, Flags, PathId, ResetReason, Segment};
-use crate::seq::{DataRange, Seq, offset_near};
+use crate::seq::{Seq, offset_near};
 use crate::stats::{SubflowCounters, SubflowStats};
 use ecn::EcnState;
+use handshake::Handshake;
 use held::Held;
 use mappings::Mappings;
 use path_mtu::PathMtu;
+use queue::SendQueue;
 use rate::RateEstimator;
 use recovery::Recovery;
-use recv::{AckDue, Receiver};
+use recv::Receiver;
+use route::Route;
 use rtt::RttEstimator;
 use scoreboard::Scoreboard;
 use signals::Signals;
+use state::Lifecycle;
+use timer_table::TimerTable;
 use window_held::WindowHeld;
 
-pub(crate) use state::Ending;
-pub use state::{Handshake, ResetCause, TcpState};
-
-/// A part of the stream in a subflow's queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Queued {
-    /// The part.
-    pub range: DataRange,
-    /// Whether another subflow has carried it.
-    pub kind: AssignKind,
-}
+pub(crate) use fast::FastPaths;
+pub(crate) use state::{Ending, ResetCause, TcpState};
 
 /// The parameters of a new subflow.
-pub struct SubflowBirth {
+pub(crate) struct SubflowBirth {
     /// Its local address.
     pub local: Address,
     /// Its remote address.
@@ -85,21 +86,17 @@ pub struct SubflowBirth {
 // a packet is the number of cache lines it touches.
 #[derive(Clone, Debug)]
 #[repr(C)]
-pub struct Subflow {
+pub(crate) struct Subflow {
     // Used for every segment.
-    state: TcpState,
+    state: Lifecycle,
     id: SubflowId,
     sack: bool,
     timestamps: bool,
     send_scale: u8,
     receive_scale: u8,
-    /// True if the FIN is to be sent when the queue is empty.
-    fin_wanted: bool,
-    fin_sent: bool,
     probe_wanted: bool,
     tail_probe_wanted: bool,
     signals: Signals,
-    reset: Option<ResetCause>,
     /// Congestion-window validation, as in Linux.
     cwnd_limited: bool,
     /// True if the last segment received had no MPTCP option.
@@ -118,15 +115,11 @@ pub struct Subflow {
     send_buffer: u32,
     /// The window advertised on it, as the peer may store it.
     window_held: WindowHeld,
-    local: Address,
-    remote: Address,
-    path: PathId,
+    route: Route,
     /// The time at which it was received.
     ts_recent_at: Time,
     last_received: Time,
-    /// The time at which it is reset unless a segment arrives before, after the peer has withdrawn the
-    /// address.
-    removal_deadline: Time,
+    timers: TimerTable,
 
     // The receiving half.
     recv: Receiver,
@@ -137,8 +130,7 @@ pub struct Subflow {
 
     // The sending half.
     board: Scoreboard,
-    queue: VecDeque<Queued>,
-    queued: u64,
+    queue: SendQueue,
     /// The congestion window in bytes, as last set by the congestion control.
     cwnd: u64,
     /// The slow-start threshold in bytes; `None` is infinite.
@@ -170,12 +162,6 @@ pub struct Subflow {
     counters: SubflowCounters,
 
     // The rest.
-    local_id: u8,
-    remote_id: u8,
-    /// True if this side has asked the peer to treat it as a backup.
-    backup_asked: bool,
-    /// True if the peer has asked to treat it as a backup.
-    backup_wanted: bool,
     started: Time,
     established: Option<Time>,
     ended: Option<Time>,
@@ -185,30 +171,18 @@ pub struct Subflow {
     windows_told: (u64, u64),
     /// The content of the peer's reset: whether the cause is transient, and the cause.
     peer_reset: Option<(bool, ResetReason)>,
-    time_wait_until: Time,
 }
 
 impl Subflow {
     /// Returns a subflow before its handshake.
-    pub fn new(id: SubflowId, now: Time, birth: &SubflowBirth, config: &ConnectionConfig) -> Subflow {
+    pub(crate) fn new(id: SubflowId, now: Time, birth: &SubflowBirth, config: &ConnectionConfig) -> Subflow {
         let SubflowBirth { local, remote, path, iss, initiator, join, nonce } = *birth;
         Subflow {
             id,
-            state: if initiator { TcpState::SynSent } else { TcpState::SynReceived },
-            local,
-            remote,
-            path,
-            local_id: 0,
-            remote_id: 0,
-            handshake: Handshake {
-                join,
-                local_nonce: nonce,
-                send: true,
-                sent_at: now,
-                ..Handshake::default()
-            },
-            backup_asked: false,
-            backup_wanted: false,
+            state: Lifecycle::new(if initiator { TcpState::SynSent } else { TcpState::SynReceived }),
+            route: Route::new(local, remote, path),
+            timers: TimerTable::IDLE,
+            handshake: Handshake::new(now, join, nonce),
             started: now,
             established: None,
             ended: None,
@@ -223,8 +197,7 @@ impl Subflow {
             ts_recent_at: now,
             iss,
             board: Scoreboard::starting_at(1),
-            queue: VecDeque::new(),
-            queued: 0,
+            queue: SendQueue::default(),
             cwnd: 0,
             ssthresh: None,
             windows_told: (0, u64::MAX),
@@ -234,8 +207,6 @@ impl Subflow {
             rate: RateEstimator::default(),
             recovery: Recovery::new(config, false, 1),
             one_way_delay_us: None,
-            fin_wanted: false,
-            fin_sent: false,
             known_blocks: [(0, 0); 4],
             cwnd_limited: false,
             max_in_flight: 0,
@@ -261,10 +232,7 @@ impl Subflow {
             train: 0,
             send_buffer: config.send_buffers.map_or(u32::MAX, send_buffer::initial),
             buffer_checked: true,
-            time_wait_until: Time::NEVER,
-            removal_deadline: Time::NEVER,
             probe_wanted: false,
-            reset: None,
             signals: Signals::default(),
             tail_probe_wanted: false,
             counters: SubflowCounters::default(),
@@ -272,60 +240,41 @@ impl Subflow {
     }
 
     #[inline]
-    pub fn id(&self) -> SubflowId {
+    pub(crate) fn id(&self) -> SubflowId {
         self.id
     }
 
+    /// Returns its path: addresses, their IDs, and its priority.
     #[inline]
-    pub(crate) fn local(&self) -> Address {
-        self.local
+    pub(crate) fn route(&self) -> &Route {
+        &self.route
+    }
+
+    /// Sets the number of duplicate acknowledgements that indicate a loss.
+    pub(crate) fn set_dup_thresh(&mut self, threshold: u32) {
+        self.recovery.set_dup_thresh(threshold);
     }
 
     #[inline]
-    pub(crate) fn remote(&self) -> Address {
-        self.remote
-    }
-
-    /// Returns the interface on which it sends.
-    #[inline]
-    pub(crate) fn path(&self) -> PathId {
-        self.path
-    }
-
-    /// Returns the IDs of its local and its remote address (RFC 8684 section 3.2).
-    pub(crate) fn address_ids(&self) -> (u8, u8) {
-        (self.local_id, self.remote_id)
-    }
-
-    /// Sets the ID of the local address.
-    pub(crate) fn set_local_id(&mut self, id: u8) {
-        self.local_id = id;
-    }
-
-    /// Sets the ID of the peer's address.
-    pub(crate) fn set_remote_id(&mut self, id: u8) {
-        self.remote_id = id;
-    }
-
-    /// True if this side asks the peer to treat it as a backup.
-    pub(crate) fn asks_backup(&self) -> bool {
-        self.backup_asked
-    }
-
-    /// Sets whether this side asks the peer to treat it as a backup.
-    pub(crate) fn ask_backup(&mut self, backup: bool) {
-        self.backup_asked = backup;
-    }
-
-    /// Sets whether the peer asks to treat it as a backup.
-    pub(crate) fn on_backup_asked(&mut self, backup: bool) {
-        self.backup_wanted = backup;
+    pub(crate) fn route_mut(&mut self) -> &mut Route {
+        &mut self.route
     }
 
     /// Returns the unacknowledged segments.
     #[inline]
     pub(crate) fn board(&self) -> &Scoreboard {
         &self.board
+    }
+
+    /// Returns the queue: the data assigned to it and not sent yet.
+    #[inline]
+    pub(crate) fn queue(&self) -> &SendQueue {
+        &self.queue
+    }
+
+    #[inline]
+    pub(crate) fn queue_mut(&mut self) -> &mut SendQueue {
+        &mut self.queue
     }
 
     /// Stops waiting for all data sent.
@@ -428,77 +377,68 @@ impl Subflow {
     }
 
     /// Returns the sender's estimate of bytes in the network.
-    pub fn in_flight(&self) -> u64 {
+    pub(crate) fn in_flight(&self) -> u64 {
         self.board.in_flight().saturating_sub(self.recovery.credit())
     }
 
     /// True if a poll may find something to send.
     #[inline]
-    pub fn wants_to_send(&self) -> bool {
-        (self.recv.due() == AckDue::Now
+    pub(crate) fn wants_to_send(&self) -> bool {
+        (self.recv.is_ack_due()
             || self.has_data_to_send()
-            || self.handshake.send
-            || self.reset.is_some()
+            || self.handshake.is_due()
+            || self.state.is_resetting()
             || self.probe_wanted
             || self.signals.may_leave())
-            && self.state != TcpState::Closed
+            && !self.state.is_closed()
     }
 
     /// True if there is sequence space to send, for the first time or again, provided the windows admit it.
     #[inline]
-    pub fn has_data_to_send(&self) -> bool {
+    pub(crate) fn has_data_to_send(&self) -> bool {
         !self.queue.is_empty()
             || self.board.lost_segments() > 0
             || self.tail_probe_wanted
-            || (self.fin_wanted && !self.fin_sent)
+            || self.state.fin_pending()
     }
 
     /// Returns the offset of an acknowledgement number.
-    pub fn ack_offset(&self, segment: &Segment) -> i64 {
+    pub(crate) fn ack_offset(&self, segment: &Segment) -> i64 {
         offset_near(self.iss, self.board.una(), segment.ack)
     }
 
     /// Returns the offset of the start of a received segment.
-    pub fn seq_offset(&self, segment: &Segment) -> i64 {
+    pub(crate) fn seq_offset(&self, segment: &Segment) -> i64 {
         offset_near(self.recv.irs, self.recv.nxt(), segment.seq)
     }
 
-    /// True if all of a segment, which starts at `offset`, precedes the acknowledged data. It is not
-    /// acceptable, and neither its acknowledgement nor its options are used (RFC 9293 section 3.10.7.4,
-    /// first; RFC 8684 sections 3.4 and 3.5). The limit is the last acknowledgement sent: a segment reordered
-    /// since is accepted, as in Linux.
-    #[inline]
-    pub fn is_old(&self, segment: &Segment, offset: i64) -> bool {
-        offset + (segment.seq_len() as i64) < self.recv.last_ack_sent() as i64
-    }
-
     /// Returns the right edge given by the peer's window field, relative to an acknowledged offset.
-    pub fn scaled_window(&self, segment: &Segment) -> u64 {
+    pub(crate) fn scaled_window(&self, segment: &Segment) -> u64 {
         let shift = if segment.flags.has(Flags::SYN) { 0 } else { self.send_scale };
         u64::from(segment.window) << shift
     }
 
     /// True if the subflow has potentially failed: a timeout has occurred and nothing was received since.
-    pub fn potentially_failed(&self) -> bool {
+    pub(crate) fn potentially_failed(&self) -> bool {
         self.recovery.timeouts() > 0
     }
 
     /// Returns a scheduler's view; `pacing_rate` is that of the congestion control, if it has one.
     #[inline]
-    pub fn view(&self, pacing_rate: Option<Rate>) -> SubflowView {
+    pub(crate) fn view(&self, pacing_rate: Option<Rate>) -> SubflowView {
         SubflowView {
             id: self.id,
-            usable: self.is_usable(),
+            usable: self.state.is_usable(),
             potentially_failed: self.potentially_failed(),
             timeouts: self.recovery.timeouts(),
-            backup: self.backup_wanted || self.backup_asked,
+            backup: self.route.is_backup(),
             recovery: self.recovery.state(),
             cwnd: self.cwnd,
             ssthresh: self.ssthresh,
             inflight: self.in_flight(),
-            queued: self.queued,
+            queued: self.queue.bytes(),
             unacked: self.board.nxt() - self.board.una(),
-            window_room: self.window_edge.saturating_sub(self.board.nxt() + self.queued),
+            window_room: self.window_edge.saturating_sub(self.board.nxt() + self.queue.bytes()),
             srtt: self.rtt.srtt(),
             rttvar: self.rtt.rttvar(),
             srtt_min: self.rtt.srtt_min(),
@@ -518,12 +458,12 @@ impl Subflow {
     }
 
     /// Returns its counters and addresses.
-    pub fn stats(&self) -> SubflowStats {
+    pub(crate) fn stats(&self) -> SubflowStats {
         SubflowStats {
             id: self.id,
-            local: self.local,
-            remote: self.remote,
-            path: self.path,
+            local: self.route.local(),
+            remote: self.route.remote(),
+            path: self.route.path(),
             started: self.started,
             established: self.established,
             ended: self.ended,

@@ -30,7 +30,7 @@ const PLATEAUS: [u32; 8] = [32_000, 17_914, 8166, 4352, 2002, 1492, 1006, 552];
 
 /// The fate of a probe when segments are marked lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ProbeLoss {
+pub(crate) enum ProbeLoss {
     /// The probe is not affected.
     None,
     /// The probe is too large, and nothing else was lost: no congestion.
@@ -41,7 +41,7 @@ pub enum ProbeLoss {
 
 /// The knowledge of the path MTU of one subflow, in bytes of payload.
 #[derive(Clone, Copy, Debug)]
-pub struct PathMtu {
+pub(crate) struct PathMtu {
     how: PathMtuDiscovery,
     ipv4: bool,
     /// The maximum given by the MSS of both sides.
@@ -57,7 +57,7 @@ pub struct PathMtu {
 
 impl PathMtu {
     /// Returns the state in which only the negotiated maximum of `ceiling` bytes of payload is known.
-    pub fn new(how: PathMtuDiscovery, ipv4: bool, ceiling: u32) -> PathMtu {
+    pub(super) fn new(how: PathMtuDiscovery, ipv4: bool, ceiling: u32) -> PathMtu {
         PathMtu {
             how,
             ipv4,
@@ -79,7 +79,7 @@ impl PathMtu {
 
     /// Handles a router's report that packets of more than `mtu` bytes do not pass (0: not specified).
     /// Returns the new maximum payload, if it is less than `mss`.
-    pub fn on_too_big(&mut self, now: Time, mtu: u32, mss: u32) -> Option<u32> {
+    pub(super) fn on_too_big(&mut self, now: Time, mtu: u32, mss: u32) -> Option<u32> {
         if self.how == PathMtuDiscovery::Off {
             return None;
         }
@@ -98,7 +98,7 @@ impl PathMtu {
 
     /// Handles the `timeouts`th consecutive timeout, with a first unacknowledged segment of `len` bytes.
     /// Returns the new maximum payload, if the path is suspected of silently dropping large packets.
-    pub fn on_timeout(&mut self, now: Time, timeouts: u32, len: u32, mss: u32) -> Option<u32> {
+    pub(super) fn on_timeout(&mut self, now: Time, timeouts: u32, len: u32, mss: u32) -> Option<u32> {
         // A timeout contains no information about the probe's size (RFC 4821 section 7.6.4).
         self.probe_len = 0;
         let base = self.payload(if self.ipv4 { 1064 } else { 1280 });
@@ -113,18 +113,18 @@ impl PathMtu {
 
     /// True if [`PathMtu::probe_size`] may return a size.
     #[inline]
-    pub fn is_searching(&self, now: Time) -> bool {
+    pub(super) fn is_searching(&self, now: Time) -> bool {
         now >= self.search_at && self.probe_len == 0
     }
 
     /// Handles the cutting of segments larger than now allowed: a probe among them has no fate any more.
-    pub fn on_cut(&mut self) {
+    pub(super) fn on_cut(&mut self) {
         self.probe_len = 0;
     }
 
     /// Returns the size to probe next, if one is due and `available` bytes of new data suffice for the probe
     /// and for the segments after it that show its loss.
-    pub fn probe_size(&mut self, now: Time, mss: u32, cwnd: u64, available: u64) -> Option<u32> {
+    pub(super) fn probe_size(&mut self, now: Time, mss: u32, cwnd: u64, available: u64) -> Option<u32> {
         if !self.is_searching(now) {
             return None;
         }
@@ -151,14 +151,14 @@ impl PathMtu {
     }
 
     /// Records the transmission of a probe of `len` bytes at offset `start`.
-    pub fn on_probe_sent(&mut self, start: u64, len: u32) {
+    pub(super) fn on_probe_sent(&mut self, start: u64, len: u32) {
         self.probe_start = start;
         self.probe_len = len;
     }
 
     /// Handles an acknowledgement of everything before `una`. Returns the larger payload that has passed.
     #[inline]
-    pub fn on_acked(&mut self, now: Time, una: u64) -> Option<u32> {
+    pub(super) fn on_acked(&mut self, now: Time, una: u64) -> Option<u32> {
         if self.probe_len == 0 || una < self.probe_start + u64::from(self.probe_len) {
             return None;
         }
@@ -171,7 +171,14 @@ impl PathMtu {
 
     /// Handles the loss of `segments` at once, the lowest of them from offset `first` on; `entered` is true
     /// if this would be a sign of congestion. `mss` is the size that passes.
-    pub fn on_lost(&mut self, now: Time, first: u64, segments: u32, entered: bool, mss: u32) -> ProbeLoss {
+    pub(super) fn on_lost(
+        &mut self,
+        now: Time,
+        first: u64,
+        segments: u32,
+        entered: bool,
+        mss: u32,
+    ) -> ProbeLoss {
         if self.probe_len == 0 || segments == 0 || first > self.probe_start {
             return ProbeLoss::None;
         }
@@ -202,7 +209,7 @@ impl Subflow {
         mtu: u32,
         mut lost: impl FnMut(DataRange, LossReason),
     ) -> bool {
-        if !self.is_synchronised() || self.state == TcpState::PreEstablished {
+        if !self.state.is_synchronised() || self.state.tcp() == TcpState::PreEstablished {
             return false;
         }
         let offset = offset_near(self.iss, self.board.una(), seq);

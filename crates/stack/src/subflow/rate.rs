@@ -8,7 +8,7 @@ use crate::congestion::{Delivery, Loss};
 
 /// The state stored with each segment when it is sent.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct SendStamp {
+pub(crate) struct SendStamp {
     /// Bytes delivered on the subflow at its transmission; the highest bit is the app-limited mark.
     delivered: u64,
     /// The time of that delivery.
@@ -21,19 +21,19 @@ impl SendStamp {
     const APP_LIMITED: u64 = 1 << 63;
 
     /// Returns the bytes delivered on the subflow at its transmission.
-    pub fn delivered(&self) -> u64 {
+    pub(super) fn delivered(&self) -> u64 {
         self.delivered & !Self::APP_LIMITED
     }
 
     /// True if the sender had nothing more to send.
-    pub fn app_limited(&self) -> bool {
+    pub(super) fn app_limited(&self) -> bool {
         self.delivered & Self::APP_LIMITED != 0
     }
 }
 
 /// The estimator of one subflow.
 #[derive(Clone, Debug, Default)]
-pub struct RateEstimator {
+pub(crate) struct RateEstimator {
     delivered: u64,
     delivered_at: Time,
     first_sent: Time,
@@ -58,7 +58,7 @@ struct Pending {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RateSample {
+pub(crate) struct RateSample {
     pub rate: Rate,
     /// True if the sender had nothing more to send during the sample.
     pub app_limited: bool,
@@ -68,7 +68,7 @@ pub struct RateSample {
 
 impl RateEstimator {
     /// Records the transmission of a segment; `flight` bytes were in flight before.
-    pub fn on_sent(&mut self, now: Time, flight: u64) -> SendStamp {
+    pub(super) fn on_sent(&mut self, now: Time, flight: u64) -> SendStamp {
         if flight == 0 {
             self.first_sent = now;
             self.delivered_at = now;
@@ -83,7 +83,7 @@ impl RateEstimator {
 
     /// Records the acknowledgement of a segment that was sent at `sent` with `stamp`.
     #[inline]
-    pub fn on_delivered(&mut self, now: Time, bytes: u64, sent: Time, stamp: &SendStamp) {
+    pub(super) fn on_delivered(&mut self, now: Time, bytes: u64, sent: Time, stamp: &SendStamp) {
         self.delivered += bytes;
         self.delivered_at = now;
         // The most recently sent segment is the most informative.
@@ -94,7 +94,7 @@ impl RateEstimator {
     }
 
     /// Records that a segment sent with `stamp`, of `bytes` bytes from `seq` on, is marked lost.
-    pub fn on_lost(&mut self, seq: u64, bytes: u64, stamp: &SendStamp) {
+    pub(super) fn on_lost(&mut self, seq: u64, bytes: u64, stamp: &SendStamp) {
         self.lost += bytes;
         match self.losses.back_mut() {
             Some((delivered, lost)) if *delivered == self.delivered => *lost = self.lost,
@@ -115,13 +115,13 @@ impl RateEstimator {
 
     /// Returns the losses since the last call.
     #[inline]
-    pub fn take_loss(&mut self) -> Option<Loss> {
+    pub(super) fn take_loss(&mut self) -> Option<Loss> {
         self.loss.take()
     }
 
     /// Returns the delivery by the acknowledgement, before [`RateEstimator::finish`].
     #[inline]
-    pub fn delivery(&mut self) -> Option<Delivery> {
+    pub(super) fn delivery(&mut self) -> Option<Delivery> {
         let stamp = self.sample.as_ref()?.stamp;
         while self.losses.get(1).is_some_and(|(delivered, _)| *delivered <= stamp.delivered()) {
             self.losses.pop_front();
@@ -157,7 +157,7 @@ impl RateEstimator {
     /// Closes the sample of one acknowledgement.
     ///
     /// A sample over less than `min_rtt` does not measure the path and is dropped.
-    pub fn finish(&mut self, min_rtt: Duration) -> Option<RateSample> {
+    pub(super) fn finish(&mut self, min_rtt: Duration) -> Option<RateSample> {
         let known = self.sample.take()?;
         let send_time = known.sent.since(known.stamp.first_sent);
         let ack_time = self.delivered_at.since(known.stamp.delivered_at);
@@ -172,12 +172,12 @@ impl RateEstimator {
     }
 
     /// Handles that the sender has nothing more to send while `flight` bytes are in flight.
-    pub fn on_app_limited(&mut self, flight: u64) {
+    pub(super) fn on_app_limited(&mut self, flight: u64) {
         self.app_limited_until = (self.delivered + flight).max(1);
     }
 
     /// Returns the rate of the last sample; zero before the first.
-    pub fn last_rate(&self) -> Rate {
+    pub(super) fn last_rate(&self) -> Rate {
         self.last.map_or(Rate(0), |sample| sample.rate)
     }
 }

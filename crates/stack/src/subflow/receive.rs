@@ -3,10 +3,11 @@
 
 use anabranch_units::{Duration, Time};
 
-use super::Subflow;
 use super::held::Held;
 use super::mappings::Mappings;
-use super::recv::{AckDue, Receiver};
+use super::recv::Receiver;
+use super::timer_table::Timer;
+use super::{Ending, Subflow};
 use crate::segment::{Flags, Segment};
 use crate::seq::DataRange;
 use crate::timestamp::TimestampTick;
@@ -26,7 +27,7 @@ const TIMESTAMP_MEMORY: Duration = Duration::from_secs(2000);
 pub(crate) enum Acceptance {
     /// The segment is processed further.
     Accepted,
-    /// The segment is dropped; an answer is recorded if due.
+    /// The segment is dropped, after that was recorded that it shows; an answer is recorded if due.
     Dropped,
     /// The segment is dropped, and a challenge ACK is due (RFC 5961).
     Challenged,
@@ -35,13 +36,36 @@ pub(crate) enum Acceptance {
     Syn,
     /// The segment is a valid reset.
     Reset,
+    /// All of the segment was received before, and is acknowledged again. This number of bytes of its payload is
+    /// discarded.
+    Old(u32),
 }
 
 impl Subflow {
+    /// Checks the sequence number, RST, SYN, timestamp and ACK of a received segment, and records what an
+    /// acceptable one shows of the path.
+    #[inline]
+    pub(crate) fn accept(&mut self, now: Time, tick: TimestampTick, segment: &Segment) -> Acceptance {
+        let offset = self.seq_offset(segment);
+        let acceptance = self.judge_segment(now, tick, segment, offset);
+        if acceptance != Acceptance::Accepted {
+            return acceptance;
+        }
+        if self.is_old(segment, offset) {
+            return Acceptance::Old(self.discard_old(now, segment));
+        }
+        self.on_received(now);
+        if !segment.flags.has(Flags::ACK) {
+            return Acceptance::Dropped;
+        }
+        self.ecn.on_received(segment);
+        Acceptance::Accepted
+    }
+
     /// Checks the sequence number, RST, SYN and timestamp of a segment that starts at `offset` (RFC 9293
     /// section 3.10.7.4, first to fourth), with the challenge ACKs of RFC 5961.
     #[inline]
-    pub(crate) fn judge_segment(
+    fn judge_segment(
         &mut self,
         now: Time,
         tick: TimestampTick,
@@ -94,11 +118,20 @@ impl Subflow {
         Acceptance::Accepted
     }
 
+    /// True if all of a segment, which starts at `offset`, precedes the acknowledged data. It is not
+    /// acceptable, and neither its acknowledgement nor its options are used (RFC 9293 section 3.10.7.4,
+    /// first; RFC 8684 sections 3.4 and 3.5). The limit is the last acknowledgement sent: a segment reordered
+    /// since is accepted, as in Linux.
+    #[inline]
+    fn is_old(&self, segment: &Segment, offset: i64) -> bool {
+        offset + (segment.seq_len() as i64) < self.recv.last_ack_sent() as i64
+    }
+
     /// Records that an acceptable segment was received.
     #[inline]
     pub(crate) fn on_received(&mut self, now: Time) {
         self.last_received = now;
-        self.removal_deadline = Time::NEVER;
+        self.timers.disarm(Timer::Withdrawal);
     }
 
     /// Returns the time of the last acceptable segment.
@@ -107,39 +140,35 @@ impl Subflow {
         self.last_received
     }
 
-    /// Processes the congestion mark of a segment, and the answer to local marks.
-    #[inline]
-    pub(crate) fn on_marks(&mut self, segment: &Segment) {
-        self.ecn.on_received(segment);
-    }
-
-    /// Acknowledges a segment that was received before, and counts its payload as a duplicate. Returns true if it has any.
+    /// Acknowledges a segment that was received before, and counts its payload as a duplicate. Returns the
+    /// length of that.
     #[cold]
-    pub(crate) fn discard_old(&mut self, now: Time, segment: &Segment) -> bool {
+    fn discard_old(&mut self, now: Time, segment: &Segment) -> u32 {
         self.recv.want_ack();
         let start = self.seq_offset(segment);
         if segment.payload_len == 0 || start < 0 {
-            return false;
+            return 0;
         }
         let range = DataRange::new(start as u64, start as u64 + u64::from(segment.payload_len));
         self.recv.arrive(now, range, false, false, |_| ());
         self.counters.data_segments_received += 1;
         self.counters.bytes_duplicate += range.len();
-        true
+        segment.payload_len
     }
 
     /// Processes a segment in TIME-WAIT (RFC 9293 section 3.10.7.4): a repeated FIN of the peer shows that
     /// its acknowledgement was lost, and restarts the wait of `time_wait`. So does a DATA_FIN (RFC 8684
-    /// section 3.3.3). Returns true if a reset ends it (RFC 5961 section 3.2).
+    /// section 3.3.3). A reset ends it (RFC 5961 section 3.2).
     #[cold]
     pub(crate) fn on_segment_in_time_wait(
         &mut self,
         now: Time,
         time_wait: Duration,
         segment: &Segment,
-    ) -> bool {
+    ) -> Ending {
         if segment.flags.has(Flags::RST) {
-            return self.seq_offset(segment) == self.recv.nxt() as i64;
+            let valid = self.seq_offset(segment) == self.recv.nxt() as i64;
+            return if valid { Ending::Done } else { Ending::Continues };
         }
         let data_fin = segment.options.dss.is_some_and(|dss| dss.data_fin);
         if segment.seq_len() > 0 || data_fin {
@@ -148,30 +177,17 @@ impl Subflow {
         if segment.flags.has(Flags::FIN) {
             self.enter_time_wait(now + time_wait);
         }
-        false
+        Ending::Continues
     }
 
     #[inline]
-    pub fn recv(&self) -> &Receiver {
+    pub(crate) fn recv(&self) -> &Receiver {
         &self.recv
     }
 
-    /// Requests an acknowledgement at once.
     #[inline]
-    pub(crate) fn want_ack(&mut self) {
-        self.recv.want_ack();
-    }
-
-    /// Cancels an acknowledgement that is due.
-    #[inline]
-    pub(crate) fn cancel_ack(&mut self) {
-        self.recv.cancel_ack();
-    }
-
-    /// True if an acknowledgement is due at once.
-    #[inline]
-    pub(crate) fn is_ack_due(&self) -> bool {
-        self.recv.due() == AckDue::Now
+    pub(crate) fn recv_mut(&mut self) -> &mut Receiver {
+        &mut self.recv
     }
 
     /// Counts a segment with payload.
@@ -202,24 +218,6 @@ impl Subflow {
         self.recv.arrive(now, range, fin, full_sized, fresh);
     }
 
-    /// Handles a segment that ends a burst of its sender and is next in the stream, after the application has
-    /// read all of it.
-    #[inline]
-    pub(crate) fn on_pushed(&mut self) {
-        self.recv.on_pushed();
-    }
-
-    /// Samples the round trip at the receiver: `elapsed` since the timestamp `echo` was sent.
-    #[inline]
-    pub(crate) fn sample_arrival(&mut self, echo: u32, elapsed: Duration) {
-        self.recv.growth.sample(echo, elapsed);
-    }
-
-    /// Increases the advertised window, after the application has read `read` bytes in a round trip.
-    pub(crate) fn widen_window(&mut self, read: u64, most: u64) {
-        self.recv.growth.widen(read, most);
-    }
-
     /// Receives duplicate payload, and a FIN.
     pub(crate) fn arrive_again(&mut self, now: Time, range: DataRange, fin: bool) {
         self.recv.arrive(now, range, fin, false, |_| ());
@@ -232,14 +230,8 @@ impl Subflow {
         self.held.as_deref()
     }
 
-    /// Returns the held payload mutably.
-    pub(crate) fn held_mut(&mut self) -> Option<&mut Held> {
-        self.held.as_deref_mut()
-    }
-
-    /// Returns the held payload, creating it if necessary.
-    pub(crate) fn hold(&mut self) -> &mut Held {
-        self.held.get_or_insert_default()
+    pub(crate) fn held_mut(&mut self) -> &mut Option<Box<Held>> {
+        &mut self.held
     }
 
     /// Receives the payload `range` of a segment whose place in the stream is not known; its sum is `sum`.
@@ -262,16 +254,6 @@ impl Subflow {
         });
     }
 
-    /// Removes and returns all held payload.
-    pub(crate) fn take_held(&mut self) -> Option<Box<Held>> {
-        self.held.take()
-    }
-
-    /// Stores the rest of the held payload.
-    pub(crate) fn put_held(&mut self, held: Box<Held>) {
-        self.held = Some(held);
-    }
-
     /// Discards held payload that is no longer needed.
     pub(crate) fn prune_held(&mut self) {
         if let Some(held) = &mut self.held {
@@ -288,9 +270,11 @@ impl Subflow {
         &self.mappings
     }
 
-    /// Discards all of them.
-    pub(crate) fn clear_mappings(&mut self) {
+    /// Discards what only a subflow of MPTCP has: signals, mappings, and the withdrawal of its address.
+    pub(crate) fn leave_mptcp(&mut self) {
+        self.signals.clear();
         self.mappings.clear();
+        self.timers.disarm(Timer::Withdrawal);
     }
 
     /// Discards those of data received in order.
@@ -330,6 +314,6 @@ impl Subflow {
     /// True if only the peer's FIN is expected, and it was received (in order).
     #[inline]
     pub(crate) fn has_ended_in_order(&self) -> bool {
-        self.recv.finished() && self.awaits_fin()
+        self.recv.finished() && self.state.awaits_fin()
     }
 }

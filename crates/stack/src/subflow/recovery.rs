@@ -36,7 +36,7 @@ struct Probe {
 
 /// The recovery of one subflow.
 #[derive(Clone, Debug)]
-pub struct Recovery {
+pub(crate) struct Recovery {
     detection: LossDetection,
     undo_enabled: bool,
     limited_transmit: bool,
@@ -45,6 +45,8 @@ pub struct Recovery {
     recover: u64,
     /// True after the first reduction: `recover` is valid.
     recovered_once: bool,
+    /// The number of duplicate acknowledgements that indicate a loss.
+    dup_thresh: u32,
     duplicates: u32,
     /// NewReno: bytes that have left the network according to duplicate acknowledgements.
     credit: u64,
@@ -89,7 +91,7 @@ struct Rack {
 
 /// The meaning of an expiration of the retransmission timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum RetransmitTimer {
+pub(crate) enum RetransmitTimer {
     /// A timeout (RFC 6298).
     Timeout,
     /// A tail loss probe (RFC 8985 section 7).
@@ -100,7 +102,7 @@ pub enum RetransmitTimer {
 
 /// The effect of an acknowledgement on recovery.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Verdict {
+pub(crate) struct Verdict {
     /// True if fast recovery was entered, so that a reduction is due.
     pub entered: bool,
     /// True if recovery (of either kind) has ended.
@@ -113,7 +115,7 @@ pub struct Verdict {
 
 impl Recovery {
     /// Returns the recovery of a subflow whose first data octet is `first`.
-    pub fn new(config: &ConnectionConfig, sack: bool, first: u64) -> Recovery {
+    pub(super) fn new(config: &ConnectionConfig, sack: bool, first: u64) -> Recovery {
         // RACK needs SACK; without it, duplicate acknowledgements are used.
         let detection = if sack { config.loss_detection } else { LossDetection::DuplicateAcks };
         Recovery {
@@ -123,6 +125,7 @@ impl Recovery {
             state: RecoveryState::Open,
             recover: first,
             recovered_once: false,
+            dup_thresh: DUP_THRESH,
             duplicates: 0,
             credit: 0,
             partial: 0,
@@ -148,12 +151,22 @@ impl Recovery {
         }
     }
 
-    pub fn state(&self) -> RecoveryState {
+    /// Sets the number of duplicate acknowledgements that indicate a loss, in place of three. RACK uses it for the number
+    /// of selectively acknowledged segments after which it waits for no reordering (RFC 8985 section 6.2 step 4).
+    pub(crate) fn set_dup_thresh(&mut self, threshold: u32) {
+        self.dup_thresh = threshold;
+    }
+
+    pub(crate) fn dup_thresh(&self) -> u32 {
+        self.dup_thresh
+    }
+
+    pub(crate) fn state(&self) -> RecoveryState {
         self.state
     }
 
     /// Returns the number of consecutive timeouts.
-    pub fn timeouts(&self) -> u32 {
+    pub(crate) fn timeouts(&self) -> u32 {
         self.timeouts
     }
 
@@ -161,19 +174,19 @@ impl Recovery {
     ///
     /// RFC 6582 section 3.2 step 3: NewReno, which repairs one loss per round trip, restarts it only for the
     /// first partial acknowledgement, so that a timeout ends a recovery of many losses ("impatient").
-    pub fn restarts_timer(&self) -> bool {
+    pub(super) fn restarts_timer(&self) -> bool {
         self.detection != LossDetection::DuplicateAcks
             || self.state != RecoveryState::Recovery
             || self.partial <= 1
     }
 
     /// Returns the bytes that have left the network according to duplicate acknowledgements.
-    pub fn credit(&self) -> u64 {
+    pub(super) fn credit(&self) -> u64 {
         self.credit
     }
 
     /// Handles the retransmission of the segment of `board` that begins at `seq`.
-    pub fn on_retransmit(&mut self, now: Time, board: &Scoreboard, seq: u64) {
+    pub(super) fn on_retransmit(&mut self, now: Time, board: &Scoreboard, seq: u64) {
         if self.detection == LossDetection::RackTlp {
             self.rack.resent.push_back((now, seq));
         }
@@ -200,7 +213,7 @@ impl Recovery {
     /// `original` is true if the acknowledgement's timestamp shows that it answers an earlier transmission of
     /// the segment; see [`Recovery::answers_original`].
     #[inline]
-    pub fn on_delivered(&mut self, now: Time, record: &Sent, min_rtt: Duration, original: bool) {
+    pub(super) fn on_delivered(&mut self, now: Time, record: &Sent, min_rtt: Duration, original: bool) {
         if self.detection != LossDetection::RackTlp {
             return;
         }
@@ -225,7 +238,7 @@ impl Recovery {
 
     /// Handles a segment that was sent once, if [`Recovery::is_quiet`].
     #[inline]
-    pub fn on_delivered_once(&mut self, now: Time, record: &Sent) {
+    pub(super) fn on_delivered_once(&mut self, now: Time, record: &Sent) {
         let end = record.end();
         if end > self.rack.fack {
             self.rack.fack = end;
@@ -250,13 +263,13 @@ impl Recovery {
     // after a lost flight, echoes the last segment in order, which is always older. Linux compares no echo
     // here.
     #[inline]
-    pub fn answers_original(record: &Sent, una: u64, echo_before: impl Fn(Time) -> bool) -> bool {
+    pub(super) fn answers_original(record: &Sent, una: u64, echo_before: impl Fn(Time) -> bool) -> bool {
         record.retransmitted() && record.seq == una && echo_before(record.sent)
     }
 
     /// True if RACK is used, and nothing is being repaired, probed or waited for.
     #[inline]
-    pub fn is_quiet(&self) -> bool {
+    pub(super) fn is_quiet(&self) -> bool {
         self.state == RecoveryState::Open
             && self.detection == LossDetection::RackTlp
             && self.probe.is_none()
@@ -265,13 +278,13 @@ impl Recovery {
 
     /// Handles progress of the cumulative acknowledgement.
     #[inline]
-    pub fn on_progress(&mut self) {
+    pub(super) fn on_progress(&mut self) {
         self.timeouts = 0;
     }
 
     /// Handles a reported duplicate that ends at `end` (RFC 2883). Returns true if every retransmission of
     /// the last reduction is now known to be unnecessary.
-    pub fn on_dsack(&mut self, board: &Scoreboard, end: u64) -> bool {
+    pub(super) fn on_dsack(&mut self, board: &Scoreboard, end: u64) -> bool {
         // RFC 8985 section 6.2 step 4: the window grows once per round trip with a DSACK.
         if self.rack.dsack_round.is_none_or(|round| board.una() >= round) {
             self.rack.dsack_round = Some(board.nxt());
@@ -297,7 +310,7 @@ impl Recovery {
     }
 
     /// Handles a round-trip measurement.
-    pub fn on_rtt_sample(&mut self) {
+    pub(super) fn on_rtt_sample(&mut self) {
         self.probe_allowed = true;
     }
 
@@ -306,7 +319,7 @@ impl Recovery {
     /// `echo_before` returns whether its timestamp is older than a given time. `lost` is called for each
     /// segment that is now marked lost.
     #[allow(clippy::too_many_arguments)]
-    pub fn on_ack(
+    pub(super) fn on_ack(
         &mut self,
         now: Time,
         board: &mut Scoreboard,
@@ -406,14 +419,14 @@ impl Recovery {
             RecoveryState::Open => {
                 // RFC 6582 section 3.2 step 1: data in flight at the last recovery starts no other.
                 let fresh = !self.recovered_once || board.una() > self.recover;
-                if self.duplicates >= DUP_THRESH && fresh {
+                if self.duplicates >= self.dup_thresh && fresh {
                     self.enter(board);
-                    self.credit = mss * u64::from(DUP_THRESH);
+                    self.credit = mss * u64::from(self.dup_thresh);
                     self.lose_first(board, lost);
                     self.force = true;
                     return true;
                 }
-                if self.limited_transmit && self.duplicates < DUP_THRESH {
+                if self.limited_transmit && self.duplicates < self.dup_thresh {
                     self.credit = mss * u64::from(self.duplicates);
                 }
                 false
@@ -463,7 +476,7 @@ impl Recovery {
 
     /// Ends a recovery whose cause is no sign of congestion (RFC 4821 section 7.6.2): lost data is
     /// retransmitted at once.
-    pub fn excuse(&mut self) {
+    pub(super) fn excuse(&mut self) {
         self.leave();
         self.undo = None;
         self.force = true;
@@ -472,7 +485,7 @@ impl Recovery {
     /// Returns the reordering window (RFC 8985 section 6.2 step 4).
     fn reordering_window(&self, board: &Scoreboard, rtt: &RttEstimator) -> Duration {
         let in_recovery = self.state != RecoveryState::Open;
-        if !self.rack.reordering_seen && (in_recovery || board.sacked_segments() >= DUP_THRESH) {
+        if !self.rack.reordering_seen && (in_recovery || board.sacked_segments() >= self.dup_thresh) {
             return Duration::ZERO;
         }
         let min_rtt = rtt.min().unwrap_or(Duration::ZERO);
@@ -490,7 +503,7 @@ impl Recovery {
     /// by RFC 8985 or wait for the end of its reordering window. First transmissions are sent in the order of
     /// the records, so checking the first one suffices.
     #[inline]
-    pub fn none_overtaken(&self, board: &Scoreboard) -> bool {
+    pub(super) fn none_overtaken(&self, board: &Scoreboard) -> bool {
         self.rack.resent.is_empty()
             && board.records().front().is_none_or(|first| {
                 !first.retransmitted() && (first.sent, first.end()) >= (self.rack.sent, self.rack.end)
@@ -561,7 +574,7 @@ impl Recovery {
     }
 
     /// Handles the reordering timer: marks segments lost and starts a recovery if required.
-    pub fn on_reordering_timer(
+    pub(super) fn on_reordering_timer(
         &mut self,
         now: Time,
         board: &mut Scoreboard,
@@ -578,7 +591,7 @@ impl Recovery {
 
     /// Handles an expiration of the retransmission timer: everything in flight is marked lost. Returns true
     /// if this is the first timeout for this data.
-    pub fn on_timeout(&mut self, board: &mut Scoreboard, mut lost: impl FnMut(&Sent)) -> bool {
+    pub(super) fn on_timeout(&mut self, board: &mut Scoreboard, mut lost: impl FnMut(&Sent)) -> bool {
         // RFC 5681 equation 4 lowers the threshold once for the same data. (After all of that is
         // acknowledged, the state is no longer `Loss`.)
         let first = self.state != RecoveryState::Loss;
@@ -623,14 +636,14 @@ impl Recovery {
     }
 
     /// Records the transmission of a tail loss probe.
-    pub fn on_probe(&mut self, end: u64, retransmission: bool) {
+    pub(super) fn on_probe(&mut self, end: u64, retransmission: bool) {
         self.probe = Some(Probe { end, retransmission });
         self.probe_allowed = false;
     }
 
     /// Returns a cheap lower bound on the time of [`Recovery::timer`].
     #[inline]
-    pub fn timer_not_before(&self, base: Time, board: &Scoreboard, rtt: &RttEstimator) -> Time {
+    pub(super) fn timer_not_before(&self, base: Time, board: &Scoreboard, rtt: &RttEstimator) -> Time {
         let timeout = rtt.rto(0);
         match (self.detection, rtt.srtt()) {
             (LossDetection::DuplicateAcks, _) => base + timeout,
@@ -645,7 +658,7 @@ impl Recovery {
     /// from then or from `last_new`, the last transmission of new data.
     #[allow(clippy::too_many_arguments)]
     #[inline]
-    pub fn timer(
+    pub(super) fn timer(
         &self,
         base: Time,
         last_new: Time,

@@ -17,7 +17,7 @@ const MAX_PIECES: usize = 16_384;
 const SILENCE: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub enum AckDue {
+pub(crate) enum AckDue {
     /// The empty list.
     #[default]
     Nothing,
@@ -29,7 +29,7 @@ pub enum AckDue {
 
 /// The receiving half. Offsets count from the peer's SYN, which is 0.
 #[derive(Clone, Debug)]
-pub struct Receiver {
+pub(crate) struct Receiver {
     /// The peer's initial sequence number.
     pub irs: Seq,
     nxt: u64,
@@ -81,7 +81,7 @@ impl Rules {
 
 /// The effect of received payload on the subflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arrival {
+pub(crate) struct Arrival {
     /// True if the bytes advanced the cumulative acknowledgement.
     pub advanced: bool,
     /// True if nothing was new.
@@ -90,7 +90,7 @@ pub struct Arrival {
 
 impl Receiver {
     /// Returns a receiver that has received the peer's SYN with number `irs`, and has this receive buffer.
-    pub fn new(irs: Seq, config: AckConfig, buffer: ReceiveBuffer) -> Receiver {
+    pub(super) fn new(irs: Seq, config: AckConfig, buffer: ReceiveBuffer) -> Receiver {
         Receiver {
             irs,
             nxt: 1,
@@ -116,7 +116,7 @@ impl Receiver {
     /// two consecutive segments (as Linux estimates its `rcv_mss`). Two of `mss` or more are several segments
     /// joined by offload, each of which counts (RFC 9293 section 3.8.6.3): they are acknowledged at once.
     #[inline]
-    pub fn measure(&mut self, now: Time, payload_len: u32, mss: u32) -> bool {
+    pub(super) fn measure(&mut self, now: Time, payload_len: u32, mss: u32) -> bool {
         if self.config.growth {
             self.grow(now, payload_len, mss);
         }
@@ -151,30 +151,30 @@ impl Receiver {
     /// with [`AckConfig::push`] it is acknowledged at once, as the sender may wait for that
     /// (`tcp_cleanup_rbuf`).
     #[inline]
-    pub fn on_pushed(&mut self) {
+    pub(crate) fn on_pushed(&mut self) {
         if self.config.push && self.due == AckDue::Later {
             self.due = AckDue::Now;
         }
     }
 
     /// Returns the next offset expected.
-    pub fn nxt(&self) -> u64 {
+    pub(crate) fn nxt(&self) -> u64 {
         self.nxt
     }
 
     /// Returns the offset of the last acknowledgement.
-    pub fn last_ack_sent(&self) -> u64 {
+    pub(super) fn last_ack_sent(&self) -> u64 {
         self.last_ack_sent
     }
 
     /// Returns the number of bytes received, in order or not; a FIN in order counts as one.
-    pub fn total(&self) -> u64 {
+    pub(crate) fn total(&self) -> u64 {
         let holds_fin = self.fin != NO_FIN && self.out_of_order.containing(self.fin).is_some();
         self.nxt + self.out_of_order.total() - u64::from(holds_fin)
     }
 
     /// Returns the number of missing pieces of `range`, and the first of them.
-    pub fn gaps(&self, range: DataRange) -> (u32, DataRange) {
+    pub(crate) fn gaps(&self, range: DataRange) -> (u32, DataRange) {
         let (mut count, mut first) = (0, DataRange::default());
         let mut cursor = range.start.max(self.nxt);
         let mut note = |gap: DataRange| {
@@ -199,24 +199,24 @@ impl Receiver {
         (count, first)
     }
 
-    pub fn ack(&self) -> Seq {
+    pub(crate) fn ack(&self) -> Seq {
         self.irs.add(self.nxt)
     }
 
     /// True if the peer's FIN has been reached in order.
-    pub fn finished(&self) -> bool {
+    pub(crate) fn finished(&self) -> bool {
         self.nxt > self.fin
     }
 
     /// True if nothing is held after a hole, and no end is known.
     #[inline]
-    pub fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         self.out_of_order.is_empty() && self.fin == NO_FIN
     }
 
     /// Receives the next `len` bytes, if [`Receiver::is_complete`]: a cheaper [`Receiver::arrive`].
     #[inline]
-    pub fn take_expected(&mut self, now: Time, len: u64, full_sized: bool) {
+    pub(super) fn take_expected(&mut self, now: Time, len: u64, full_sized: bool) {
         debug_assert!(self.is_complete());
         self.nxt += len;
         if !self.dsack.is_empty() {
@@ -227,7 +227,7 @@ impl Receiver {
     }
 
     /// Receives the payload `range` (and a FIN after it); calls `fresh` with each new part.
-    pub fn arrive(
+    pub(super) fn arrive(
         &mut self,
         now: Time,
         range: DataRange,
@@ -338,34 +338,36 @@ impl Receiver {
     }
 
     /// Requests an acknowledgement at once.
-    pub fn want_ack(&mut self) {
+    pub(crate) fn want_ack(&mut self) {
         self.due = AckDue::Now;
     }
 
     /// Cancels an acknowledgement that is due; the next one covers its segments.
-    pub fn cancel_ack(&mut self) {
+    pub(crate) fn cancel_ack(&mut self) {
         self.due = AckDue::Nothing;
         self.ack_at = Time::NEVER;
     }
 
-    pub fn due(&self) -> AckDue {
-        self.due
+    /// True if an acknowledgement is due at once.
+    #[inline]
+    pub(crate) fn is_ack_due(&self) -> bool {
+        self.due == AckDue::Now
     }
 
     /// Returns the time of a delayed acknowledgement.
-    pub fn ack_at(&self) -> Time {
+    pub(crate) fn ack_at(&self) -> Time {
         if self.due == AckDue::Later { self.ack_at } else { Time::NEVER }
     }
 
     /// Handles the time of a delayed acknowledgement.
-    pub fn on_timer(&mut self, now: Time) {
+    pub(super) fn on_timer(&mut self, now: Time) {
         if self.due == AckDue::Later && self.ack_at <= now {
             self.due = AckDue::Now;
         }
     }
 
     /// Records that an acknowledgement was sent, with or without data.
-    pub fn on_ack_sent(&mut self) {
+    pub(crate) fn on_ack_sent(&mut self) {
         self.last_ack_sent = self.nxt;
         // A duplicate is reported by the next acknowledgement or not at all (RFC 2883 section 4).
         self.dsack = DataRange::default();
@@ -378,18 +380,18 @@ impl Receiver {
     }
 
     /// True if there is anything to report in SACK blocks.
-    pub fn has_blocks(&self) -> bool {
+    pub(super) fn has_blocks(&self) -> bool {
         !self.dsack.is_empty() || !self.out_of_order.is_empty()
     }
 
     /// True if more than one hole is open, and no duplicate shows that an acknowledgement was lost.
-    pub fn has_several_holes(&self) -> bool {
+    pub(crate) fn has_several_holes(&self) -> bool {
         self.dsack.is_empty() && self.out_of_order.as_slice().len() > 1
     }
 
     /// Returns the SACK blocks of the next acknowledgement, at most `room` of them: a duplicate first (RFC
     /// 2883), then the block of the latest arrival, then the others by age (RFC 2018 section 4).
-    pub fn blocks(&mut self, room: u32) -> SackBlocks {
+    pub(super) fn blocks(&mut self, room: u32) -> SackBlocks {
         let mut blocks = SackBlocks::EMPTY;
         let room = room.min(4) as usize;
         if room == 0 {
@@ -463,9 +465,9 @@ mod tests {
         assert!(receiver.measure(Time::ZERO, 1220, 1400));
         assert!(!receiver.measure(Time::ZERO, 180, 1400));
         assert!(receiver.measure(Time::ZERO, 1400, 1400));
-        assert_eq!(receiver.due(), AckDue::Nothing);
+        assert_eq!(receiver.due, AckDue::Nothing);
         assert!(receiver.measure(Time::ZERO, 2800, 1400));
-        assert_eq!(receiver.due(), AckDue::Now, "two in one");
+        assert_eq!(receiver.due, AckDue::Now, "two in one");
         assert!(
             receiver.measure(Time::ZERO, 1400, 1400),
             "joined segments do not change the length of a full one"
@@ -476,16 +478,16 @@ mod tests {
     fn every_second_segment_is_acknowledged_and_a_lone_one_late() {
         let mut receiver = receiver();
         arrive(&mut receiver, 1, 101);
-        assert_eq!(receiver.due(), AckDue::Later);
+        assert_eq!(receiver.due, AckDue::Later);
         assert_eq!(receiver.ack_at(), Time::from_millis(40));
         arrive(&mut receiver, 101, 201);
-        assert_eq!(receiver.due(), AckDue::Now);
+        assert_eq!(receiver.due, AckDue::Now);
         receiver.on_ack_sent();
         arrive(&mut receiver, 201, 301);
         receiver.on_timer(Time::from_millis(39));
-        assert_eq!(receiver.due(), AckDue::Later);
+        assert_eq!(receiver.due, AckDue::Later);
         receiver.on_timer(Time::from_millis(40));
-        assert_eq!(receiver.due(), AckDue::Now);
+        assert_eq!(receiver.due, AckDue::Now);
         assert_eq!(receiver.ack(), Seq(300));
     }
 
@@ -497,7 +499,7 @@ mod tests {
     fn due_after(receiver: &mut Receiver, now: Time) -> AckDue {
         let full_sized = receiver.measure(now, 1448, 1448);
         receiver.take_expected(now, 1448, full_sized);
-        let due = receiver.due();
+        let due = receiver.due;
         if due == AckDue::Now {
             receiver.on_ack_sent();
         }
@@ -535,9 +537,9 @@ mod tests {
             let mut receiver = linux();
             receiver.config.push = push;
             while due_after(&mut receiver, Time::ZERO) == AckDue::Now {}
-            assert_eq!(receiver.due(), AckDue::Later);
+            assert_eq!(receiver.due, AckDue::Later);
             receiver.on_pushed();
-            assert_eq!(receiver.due() == AckDue::Now, push);
+            assert_eq!(receiver.due == AckDue::Now, push);
         }
     }
 
@@ -552,7 +554,7 @@ mod tests {
         assert_eq!(receiver.blocks(3).as_slice(), [block(501, 601), block(701, 801), block(301, 401)]);
         assert_eq!(receiver.blocks(1).as_slice(), [block(501, 601)]);
         assert_eq!(arrive(&mut receiver, 1, 351), [DataRange::new(1, 301)]);
-        assert_eq!(receiver.due(), AckDue::Now);
+        assert_eq!(receiver.due, AckDue::Now);
         assert_eq!(receiver.nxt(), 401);
     }
 
@@ -639,7 +641,7 @@ mod tests {
                     assert_eq!(said.as_slice()[0], duplicate);
                 }
                 receiver.on_ack_sent();
-                assert_eq!((receiver.due(), receiver.ack_at()), (AckDue::Nothing, Time::NEVER));
+                assert_eq!((receiver.due, receiver.ack_at()), (AckDue::Nothing, Time::NEVER));
                 assert_eq!(receiver.last_ack_sent(), nxt);
             }
         }
@@ -697,21 +699,21 @@ mod tests {
     fn holes_their_filling_and_overlaps_are_acknowledged_at_once() {
         let mut receiver = receiver();
         arrive(&mut receiver, 101, 201);
-        assert_eq!(receiver.due(), AckDue::Now);
+        assert_eq!(receiver.due, AckDue::Now);
         receiver.on_ack_sent();
         arrive(&mut receiver, 1, 51);
-        assert_eq!(receiver.due(), AckDue::Now);
+        assert_eq!(receiver.due, AckDue::Now);
         receiver.on_ack_sent();
         arrive(&mut receiver, 51, 101);
         receiver.on_ack_sent();
         arrive(&mut receiver, 201, 301);
-        assert_eq!(receiver.due(), AckDue::Later);
+        assert_eq!(receiver.due, AckDue::Later);
         receiver.on_ack_sent();
         arrive(&mut receiver, 251, 351);
-        assert_eq!(receiver.due(), AckDue::Now);
+        assert_eq!(receiver.due, AckDue::Now);
         receiver.on_ack_sent();
         receiver.want_ack();
-        assert_eq!((receiver.due(), receiver.ack_at()), (AckDue::Now, Time::NEVER));
+        assert_eq!((receiver.due, receiver.ack_at()), (AckDue::Now, Time::NEVER));
     }
 
     #[test]
@@ -721,21 +723,21 @@ mod tests {
             let range = DataRange::new(1 + start * 10, 11 + start * 10);
             small.arrive(Time::from_millis(start), range, false, false, |_| ());
         }
-        assert_eq!((small.due(), small.ack_at()), (AckDue::Later, Time::from_millis(40)));
+        assert_eq!((small.due, small.ack_at()), (AckDue::Later, Time::from_millis(40)));
         let mut config = ConnectionConfig::linux().ack;
         config.quick = 2;
         let mut quick = Receiver::new(Seq(u32::MAX), config, BUFFER);
         for due in [AckDue::Now, AckDue::Now, AckDue::Later] {
             let next = quick.nxt();
             arrive(&mut quick, next, next + 10);
-            assert_eq!(quick.due(), due);
+            assert_eq!(quick.due, due);
             quick.on_ack_sent();
         }
         config.quick = 0;
         config.every = 1;
         let mut each = Receiver::new(Seq(u32::MAX), config, BUFFER);
         each.arrive(Time::ZERO, DataRange::new(1, 11), false, false, |_| ());
-        assert_eq!(each.due(), AckDue::Now);
+        assert_eq!(each.due, AckDue::Now);
     }
 
     #[test]
@@ -748,11 +750,11 @@ mod tests {
             receiver.arrive(Time::ZERO, fin, true, false, |_| panic!("no payload")),
             Arrival { advanced: true, duplicate: false }
         );
-        assert_eq!((receiver.due(), receiver.nxt()), (AckDue::Now, 102));
+        assert_eq!((receiver.due, receiver.nxt()), (AckDue::Now, 102));
         receiver.on_ack_sent();
         let again = receiver.arrive(Time::ZERO, fin, true, false, |_| ());
         assert_eq!(again, Arrival { advanced: false, duplicate: true });
-        assert_eq!((receiver.due(), receiver.has_blocks()), (AckDue::Now, false));
+        assert_eq!((receiver.due, receiver.has_blocks()), (AckDue::Now, false));
         assert!(receiver.finished());
     }
 

@@ -6,7 +6,7 @@ use crate::config::RtoConfig;
 
 /// The estimator of one subflow.
 #[derive(Clone, Debug)]
-pub struct RttEstimator {
+pub(crate) struct RttEstimator {
     srtt: Duration,
     rttvar: Duration,
     min: Duration,
@@ -23,7 +23,7 @@ pub struct RttEstimator {
 
 impl RttEstimator {
     /// Returns an estimator without a sample.
-    pub fn new(config: &RtoConfig) -> RttEstimator {
+    pub(super) fn new(config: &RtoConfig) -> RttEstimator {
         RttEstimator {
             srtt: Duration::ZERO,
             rttvar: Duration::ZERO,
@@ -40,7 +40,7 @@ impl RttEstimator {
         }
     }
 
-    pub fn sample(&mut self, rtt: Duration) {
+    pub(super) fn sample(&mut self, rtt: Duration) {
         let rtt = rtt.max(Duration::from_nanos(1));
         self.last = rtt;
         self.min = self.min.min(rtt);
@@ -63,42 +63,42 @@ impl RttEstimator {
     }
 
     /// Returns the smoothed RTT; `None` before the first sample.
-    pub fn srtt(&self) -> Option<Duration> {
+    pub(crate) fn srtt(&self) -> Option<Duration> {
         self.sampled.then_some(self.srtt)
     }
 
     /// Returns the smoothed RTT; zero before the first sample.
-    pub fn srtt_or_zero(&self) -> Duration {
+    pub(crate) fn srtt_or_zero(&self) -> Duration {
         self.srtt
     }
 
     /// Returns the variation.
-    pub fn rttvar(&self) -> Duration {
+    pub(super) fn rttvar(&self) -> Duration {
         self.rttvar
     }
 
     /// Returns the minimum sample; `None` before the first.
-    pub fn min(&self) -> Option<Duration> {
+    pub(super) fn min(&self) -> Option<Duration> {
         self.sampled.then_some(self.min)
     }
 
     /// Returns the minimum of the smoothed RTT; `None` before the first sample.
-    pub fn srtt_min(&self) -> Option<Duration> {
+    pub(super) fn srtt_min(&self) -> Option<Duration> {
         self.sampled.then_some(self.srtt_min)
     }
 
     /// Returns the maximum of the smoothed RTT; `None` before the first sample.
-    pub fn srtt_max(&self) -> Option<Duration> {
+    pub(super) fn srtt_max(&self) -> Option<Duration> {
         self.sampled.then_some(self.srtt_max)
     }
 
     /// Returns the last sample.
-    pub fn last(&self) -> Duration {
+    pub(super) fn last(&self) -> Duration {
         self.last
     }
 
     /// Returns the retransmission timeout after `backoff` doublings.
-    pub fn rto(&self, backoff: u32) -> Duration {
+    pub(crate) fn rto(&self, backoff: u32) -> Duration {
         let base = if self.sampled { self.rto } else { self.initial };
         Duration(base.0.saturating_mul(1 << backoff.min(16))).min(self.ceiling)
     }

@@ -13,7 +13,7 @@ use crate::subflow::rate::SendStamp;
 /// The mapping of a segment. It never changes on a subflow (RFC 8684 section 3.3.1), so a retransmission that
 /// begins inside it repeats the whole mapping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SentMapping {
+pub(crate) struct SentMapping {
     /// The distance from the start of the mapping to the segment; 16 bits, like the length in the option.
     pub back: u16,
     /// The number of payload bytes mapped.
@@ -26,7 +26,7 @@ pub struct SentMapping {
 
 /// The state of the last transmission of a segment that is not cumulatively acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub(crate) enum Fate {
     /// The segment or its acknowledgement is in flight.
     InFlight,
     /// The segment is lost.
@@ -42,7 +42,7 @@ pub enum Fate {
 // arrives.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-pub struct Sent {
+pub(crate) struct Sent {
     /// The subflow offset of its first octet.
     pub seq: u64,
     /// The number of payload bytes.
@@ -64,17 +64,17 @@ pub struct Sent {
 
 impl Sent {
     /// Returns the subflow offset of its end.
-    pub fn end(&self) -> u64 {
+    pub(super) fn end(&self) -> u64 {
         self.seq + self.space()
     }
 
     /// Returns the sequence space it occupies.
-    pub fn space(&self) -> u64 {
+    pub(super) fn space(&self) -> u64 {
         u64::from(self.len) + u64::from(self.fin)
     }
 
     /// Returns the range of the stream that it carries.
-    pub fn range(&self) -> DataRange {
+    pub(crate) fn range(&self) -> DataRange {
         DataRange::new(self.data, self.data + u64::from(self.len))
     }
 
@@ -85,22 +85,22 @@ impl Sent {
     }
 
     /// True if the segment was sent more than once.
-    pub fn retransmitted(&self) -> bool {
+    pub(super) fn retransmitted(&self) -> bool {
         self.transmissions > 1
     }
 
     /// True if the segment is selectively acknowledged.
-    pub fn is_sacked(&self) -> bool {
+    pub(crate) fn is_sacked(&self) -> bool {
         self.fate == Fate::Sacked
     }
 
     /// True if the segment is marked lost, and not retransmitted since.
-    pub fn is_lost(&self) -> bool {
+    pub(super) fn is_lost(&self) -> bool {
         self.fate == Fate::Lost
     }
 
     /// True if its last transmission counts as in flight.
-    pub fn is_in_flight(&self) -> bool {
+    pub(super) fn is_in_flight(&self) -> bool {
         self.fate == Fate::InFlight
     }
 
@@ -118,7 +118,7 @@ const _: () = assert!(size_of::<Sent>() == 64);
 
 /// All segments sent and not cumulatively acknowledged.
 #[derive(Clone, Debug, Default)]
-pub struct Scoreboard {
+pub(crate) struct Scoreboard {
     sent: VecDeque<Sent>,
     una: u64,
     nxt: u64,
@@ -140,36 +140,36 @@ pub struct Scoreboard {
 
 impl Scoreboard {
     /// Returns an empty scoreboard whose next octet is `next`.
-    pub fn starting_at(next: u64) -> Scoreboard {
+    pub(super) fn starting_at(next: u64) -> Scoreboard {
         Scoreboard { una: next, nxt: next, lost_hint: next, ..Scoreboard::default() }
     }
 
     /// Returns the first unacknowledged offset.
-    pub fn una(&self) -> u64 {
+    pub(crate) fn una(&self) -> u64 {
         self.una
     }
 
     /// Returns the next offset to send for the first time.
-    pub fn nxt(&self) -> u64 {
+    pub(crate) fn nxt(&self) -> u64 {
         self.nxt
     }
 
     /// Returns the bytes in flight (a FIN counts as one).
-    pub fn in_flight(&self) -> u64 {
+    pub(super) fn in_flight(&self) -> u64 {
         self.in_flight
     }
 
     /// True if nothing is unacknowledged.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.sent.is_empty()
     }
 
-    pub fn records(&self) -> &VecDeque<Sent> {
+    pub(crate) fn records(&self) -> &VecDeque<Sent> {
         &self.sent
     }
 
     /// Returns the lowest stream offset not acknowledged on this subflow; `None` if there is no such data.
-    pub fn lowest_data(&self) -> Option<u64> {
+    pub(crate) fn lowest_data(&self) -> Option<u64> {
         if self.una >= self.disordered_until {
             return self.sent.front().filter(|record| record.len > 0).map(|record| record.data);
         }
@@ -179,14 +179,14 @@ impl Scoreboard {
 
     /// True if the first record, or the rest of its mapping, covers the byte at `offset` of the stream.
     #[inline]
-    pub fn begins_with(&self, offset: u64) -> bool {
+    pub(crate) fn begins_with(&self, offset: u64) -> bool {
         self.sent.front().is_some_and(|first| first.maps(offset))
     }
 
     /// True if a record near the one found last makes [`Scoreboard::carries`] true: successive queries for
     /// the head of the stream are close together.
     #[inline]
-    pub fn carries_nearby(&mut self, offset: u64) -> bool {
+    pub(super) fn carries_nearby(&mut self, offset: u64) -> bool {
         let near = self.carrier.saturating_sub(self.popped);
         for at in near..near + 3 {
             if self.sent.get(at as usize).is_some_and(|record| record.maps(offset)) {
@@ -198,7 +198,7 @@ impl Scoreboard {
     }
 
     /// True if any record, or its mapping, covers the byte at `offset` of the stream.
-    pub fn carries(&mut self, offset: u64) -> bool {
+    pub(super) fn carries(&mut self, offset: u64) -> bool {
         let Some(first) = self.sent.front() else { return false };
         if first.maps(offset) {
             return true;
@@ -217,22 +217,22 @@ impl Scoreboard {
     }
 
     /// Returns the number of selectively acknowledged segments.
-    pub fn sacked_segments(&self) -> u32 {
+    pub(super) fn sacked_segments(&self) -> u32 {
         self.sacked_segments
     }
 
     /// Returns the number of selectively acknowledged bytes.
-    pub fn sacked_bytes(&self) -> u64 {
+    pub(super) fn sacked_bytes(&self) -> u64 {
         self.sacked_bytes
     }
 
     /// Returns the number of segments to be retransmitted.
-    pub fn lost_segments(&self) -> u32 {
+    pub(super) fn lost_segments(&self) -> u32 {
         self.lost_segments
     }
 
     /// Returns the index of the first record that ends after `offset`.
-    pub fn index_of(&self, offset: u64) -> usize {
+    pub(super) fn index_of(&self, offset: u64) -> usize {
         // Most queries are for the front.
         let Some(first) = self.sent.front().filter(|first| first.end() <= offset) else { return 0 };
         if offset >= self.nxt {
@@ -249,7 +249,7 @@ impl Scoreboard {
 
     /// Appends the record of a new segment.
     #[inline]
-    pub fn push(&mut self, record: Sent) {
+    pub(super) fn push(&mut self, record: Sent) {
         debug_assert_eq!(record.seq, self.nxt);
         self.nxt = record.end();
         if record.len > 0 {
@@ -265,7 +265,7 @@ impl Scoreboard {
 
     /// Acknowledges everything before `una`. `newly` is called with each part that was not selectively
     /// acknowledged before, as it was in the record, and the number of new bytes.
-    pub fn acknowledge(&mut self, una: u64, mut newly: impl FnMut(&Sent, u64)) {
+    pub(super) fn acknowledge(&mut self, una: u64, mut newly: impl FnMut(&Sent, u64)) {
         while let Some(first) = self.sent.front_mut() {
             if first.seq >= una {
                 break;
@@ -297,7 +297,7 @@ impl Scoreboard {
     /// True if everything up to `una` was sent and consists of whole segments that were sent once and for
     /// which no SACK was received.
     #[inline]
-    pub fn is_plain_up_to(&self, una: u64) -> bool {
+    pub(super) fn is_plain_up_to(&self, una: u64) -> bool {
         let mut end = self.una;
         for record in &self.sent {
             if end >= una {
@@ -313,7 +313,7 @@ impl Scoreboard {
 
     /// Like [`Scoreboard::acknowledge`], if [`Scoreboard::is_plain_up_to`].
     #[inline]
-    pub fn acknowledge_plain(&mut self, una: u64, mut newly: impl FnMut(&Sent)) {
+    pub(super) fn acknowledge_plain(&mut self, una: u64, mut newly: impl FnMut(&Sent)) {
         debug_assert!(self.is_plain_up_to(una));
         self.in_flight -= una - self.una;
         while self.una < una
@@ -360,7 +360,7 @@ impl Scoreboard {
 
     /// Selectively acknowledges `start..end`. Only whole segments count. Records that end at or before
     /// `known` were reported before, so that a growing block costs only its growth.
-    pub fn sack(&mut self, start: u64, end: u64, known: u64, mut newly: impl FnMut(&Sent)) {
+    pub(super) fn sack(&mut self, start: u64, end: u64, known: u64, mut newly: impl FnMut(&Sent)) {
         let mut at = self.index_of(start.max(known));
         at += usize::from(self.sent.get(at).is_some_and(|record| record.seq < start));
         while let Some(record) = self.sent.get(at).filter(|record| record.end() <= end) {
@@ -373,12 +373,12 @@ impl Scoreboard {
     }
 
     /// Stops waiting for all data sent: the subflow has ended.
-    pub fn abandon(&mut self) {
+    pub(super) fn abandon(&mut self) {
         *self = Scoreboard::starting_at(self.nxt);
     }
 
     /// Treats selectively acknowledged data as possibly discarded by the receiver (RFC 2018 section 8).
-    pub fn forget_sacks(&mut self) {
+    pub(super) fn forget_sacks(&mut self) {
         for record in self.sent.iter_mut().filter(|record| record.is_sacked()) {
             record.fate = Fate::Forgotten;
         }
@@ -387,7 +387,7 @@ impl Scoreboard {
     }
 
     /// Marks the record at `index` lost; returns false if it was already lost or acknowledged.
-    pub fn mark_lost(&mut self, index: usize) -> bool {
+    pub(super) fn mark_lost(&mut self, index: usize) -> bool {
         let Some(record) = self.sent.get(index) else { return false };
         if matches!(record.fate, Fate::Sacked | Fate::Lost) {
             return false;
@@ -398,7 +398,7 @@ impl Scoreboard {
     }
 
     /// Unmarks lost records that were not retransmitted since.
-    pub fn unmark_lost(&mut self) {
+    pub(super) fn unmark_lost(&mut self) {
         for record in self.sent.iter_mut().filter(|record| record.is_lost()) {
             record.fate = Fate::InFlight;
             self.in_flight += record.space();
@@ -407,7 +407,7 @@ impl Scoreboard {
     }
 
     /// Returns the index of the first record to be retransmitted.
-    pub fn next_lost(&mut self) -> Option<usize> {
+    pub(super) fn next_lost(&mut self) -> Option<usize> {
         if self.lost_segments == 0 {
             return None;
         }
@@ -424,7 +424,7 @@ impl Scoreboard {
 
     /// Splits the record at `index` so that it has at most `len` bytes; the rest follows as a separate
     /// record.
-    pub fn split(&mut self, index: usize, len: u32) {
+    pub(super) fn split(&mut self, index: usize, len: u32) {
         let Some(record) = self.sent.get_mut(index) else { return };
         if record.len <= len || len == 0 {
             return;
@@ -442,7 +442,7 @@ impl Scoreboard {
     }
 
     /// Records the retransmission of the record at `index`.
-    pub fn retransmit(&mut self, index: usize, now: Time, stamp: SendStamp) {
+    pub(super) fn retransmit(&mut self, index: usize, now: Time, stamp: SendStamp) {
         let Some(record) = self.sent.get_mut(index) else { return };
         record.transmissions = record.transmissions.saturating_add(1);
         record.sent = now;
@@ -451,7 +451,7 @@ impl Scoreboard {
     }
 
     /// Checks that the counters agree with the records; for tests.
-    pub fn is_consistent(&self) -> bool {
+    pub(crate) fn is_consistent(&self) -> bool {
         let mut next = self.una;
         let (mut in_flight, mut sacked, mut sacked_bytes, mut lost) = (0, 0, 0, 0);
         for record in &self.sent {

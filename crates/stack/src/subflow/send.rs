@@ -1,11 +1,9 @@
-//! The sending half of a subflow: its queue, new segments, retransmissions, probes, the FIN, and pacing.
+//! The sending half of a subflow: new segments, retransmissions, probes, the FIN, and pacing.
 
 use anabranch_units::{Duration, Rate, Time};
 
+use super::Subflow;
 use super::scoreboard::{Fate, Sent, SentMapping};
-use super::{Queued, Subflow};
-use crate::scheduler::AssignKind;
-use crate::seq::DataRange;
 
 /// The time at the pacing rate of the maximum that Linux hands to segmentation offload at once.
 const TRAIN: Duration = Duration::from_nanos(976_563);
@@ -18,6 +16,14 @@ pub(crate) enum Repair {
     Blocked,
     /// This segment, which counts as sent.
     Send(Sent),
+}
+
+/// Whether segments sent together continue after one of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Train {
+    GoesOn,
+    /// The segment is the last one, which has PSH.
+    Ends,
 }
 
 /// Returns the record of a segment that begins at `seq` and is sent now for the first time.
@@ -37,103 +43,6 @@ pub(crate) fn new_record(seq: u64, now: Time) -> Sent {
 }
 
 impl Subflow {
-    /// Returns the bytes in its queue: assigned to it and not sent yet.
-    #[inline]
-    pub fn queued(&self) -> u64 {
-        self.queued
-    }
-
-    /// Returns the queue: parts of the stream in the order of transmission.
-    #[inline]
-    pub fn queue(&self) -> impl Iterator<Item = &Queued> {
-        self.queue.iter()
-    }
-
-    #[inline]
-    pub fn is_queue_empty(&self) -> bool {
-        self.queue.is_empty()
-    }
-
-    /// Appends `range` to the queue.
-    pub(crate) fn enqueue(&mut self, range: DataRange, kind: AssignKind) {
-        self.queued += range.len();
-        match self.queue.back_mut() {
-            Some(last) if last.range.end == range.start && last.kind == kind => last.range.end = range.end,
-            _ => self.queue.push_back(Queued { range, kind }),
-        }
-    }
-
-    /// Removes `len` bytes from the front of the first range in the queue, which has at least that many.
-    #[inline]
-    pub(crate) fn dequeue(&mut self, len: u64) {
-        if let Some(front) = self.queue.front_mut() {
-            front.range.start += len;
-            if front.range.is_empty() {
-                self.queue.pop_front();
-            }
-        }
-        self.queued -= len;
-    }
-
-    /// Removes `range` from the queue; `taken` receives each part of it that was there, with its kind.
-    pub(crate) fn recall(&mut self, range: DataRange, mut taken: impl FnMut(DataRange, AssignKind)) {
-        let mut place = 0;
-        while let Some(queued) = self.queue.get(place).copied() {
-            let inside = queued.range.intersection(range);
-            if inside.is_empty() {
-                place += 1;
-                continue;
-            }
-            self.queued -= inside.len();
-            let left = DataRange::new(queued.range.start, inside.start);
-            let right = DataRange::new(inside.end, queued.range.end);
-            match (left.is_empty(), right.is_empty()) {
-                (true, true) => {
-                    self.queue.remove(place);
-                }
-                (false, true) => self.queue[place].range = left,
-                (true, false) => self.queue[place].range = right,
-                (false, false) => {
-                    self.queue[place].range = left;
-                    self.queue.insert(place + 1, Queued { range: right, kind: queued.kind });
-                }
-            }
-            taken(inside, queued.kind);
-        }
-    }
-
-    /// Removes everything from the queue whose kind `leaves`; `taken` receives it.
-    pub(crate) fn empty_queue(&mut self, leaves: impl Fn(AssignKind) -> bool, mut taken: impl FnMut(Queued)) {
-        for _ in 0..self.queue.len() {
-            let Some(queued) = self.queue.pop_front() else { break };
-            if leaves(queued.kind) {
-                self.queued -= queued.range.len();
-                taken(queued);
-            } else {
-                self.queue.push_back(queued);
-            }
-        }
-    }
-
-    /// Returns the next part of the queue, and true if a part before it was dropped: data acknowledged up to
-    /// `una` in the meantime, on another subflow, need not be sent.
-    pub(crate) fn next_queued(&mut self, una: u64) -> (Option<Queued>, bool) {
-        let mut dropped = false;
-        while let Some(front) = self.queue.front_mut() {
-            if front.range.start < una {
-                let skip = una.min(front.range.end) - front.range.start;
-                front.range.start += skip;
-                self.queued -= skip;
-                dropped = true;
-            }
-            if !front.range.is_empty() {
-                return (Some(*front), dropped);
-            }
-            self.queue.pop_front();
-        }
-        (None, dropped)
-    }
-
     /// True if nothing was sent for a retransmission timeout, so that the congestion window is out of date
     /// (RFC 5681 section 4.1).
     pub(crate) fn was_idle(&self, now: Time) -> bool {
@@ -190,10 +99,10 @@ impl Subflow {
 
     /// Sends the FIN, if it is due. Returns its offset.
     pub(crate) fn take_fin(&mut self, now: Time) -> Option<u64> {
-        if !self.fin_due() {
+        if !self.state.fin_pending() || !self.queue.is_empty() {
             return None;
         }
-        self.on_fin_sent();
+        self.state.on_fin_sent();
         let seq = self.board.nxt();
         self.record_sent(now, Sent { fin: true, ..new_record(seq, now) });
         Some(seq)
@@ -227,7 +136,7 @@ impl Subflow {
 
     #[inline]
     pub(super) fn count_new_data(&mut self, now: Time, len: u64, segments: u64) {
-        self.dequeue(len);
+        self.queue.take(len);
         self.round_sent += segments;
         self.last_new = now;
         self.counters.data_segments_sent += segments;
@@ -239,7 +148,7 @@ impl Subflow {
     /// `tcp_minshall_check` in net/ipv4/tcp_output.c of Linux).
     #[inline]
     pub(crate) fn without_short_end(&self, len: u64) -> u64 {
-        let waits = len == self.queued && self.short_end > self.board.una();
+        let waits = len == self.queue.bytes() && self.short_end > self.board.una();
         if waits { len - len % u64::from(self.mss) } else { len }
     }
 
@@ -259,30 +168,30 @@ impl Subflow {
         self.board.push(record);
     }
 
-    /// True if a new segment of `len` bytes, which is already recorded, ends a train of at least two sent
-    /// together, like one packet of Linux's segmentation offload: the number that the pacing rate sends in a
+    /// Returns whether a new segment of `len` bytes, which is already recorded, ends a train of at least two
+    /// sent together, like one packet of Linux's segmentation offload: the number that the pacing rate sends in a
     /// millisecond, at least two (`tcp_tso_autosize`). The last one has PSH, so that the receiver answers it.
     #[inline]
-    pub(crate) fn ends_train(
+    pub(crate) fn train_after(
         &mut self,
         now: Time,
         len: u64,
         pacing_rate: impl FnOnce() -> Option<Rate>,
-    ) -> bool {
+    ) -> Train {
         let goes_on = self.last_sent == now;
         self.train = if goes_on { self.train.saturating_add(1) } else { 1 };
         if self.train < 2 {
-            return false;
+            return Train::GoesOn;
         }
         let mss = u64::from(self.mss);
-        let more = self.queued > 0 && len == mss && self.in_flight() + mss <= self.cwnd;
+        let more = self.queue.bytes() > 0 && len == mss && self.in_flight() + mss <= self.cwnd;
         let sent = (u64::from(self.train) + 1) * mss;
         let rate = || pacing_rate().unwrap_or_else(|| self.default_pacing_rate());
         if more && sent <= rate().bytes_in(TRAIN) {
-            return false;
+            return Train::GoesOn;
         }
         self.train = 0;
-        true
+        Train::Ends
     }
 
     fn retransmit(&mut self, now: Time, index: usize) -> Sent {
@@ -342,14 +251,14 @@ impl Subflow {
             return None;
         }
         let calm = self.board.lost_segments() == 0 && self.board.sacked_segments() == 0;
-        let size = self.path_mtu.probe_size(now, self.mss, self.cwnd, self.queued + unassigned)?;
+        let size = self.path_mtu.probe_size(now, self.mss, self.cwnd, self.queue.bytes() + unassigned)?;
         (calm && front >= u64::from(size)).then_some(size)
     }
 
     /// Marks samples as app-limited: a sender that does not fill its window for lack of data measures itself,
     /// not the path.
     pub(crate) fn on_app_limited(&mut self) {
-        if self.is_usable() && self.queue.is_empty() {
+        if self.state.is_usable() && self.queue.is_empty() {
             let flight = self.in_flight();
             self.rate.on_app_limited(flight);
         }
@@ -358,7 +267,7 @@ impl Subflow {
     /// Returns the offset of a byte that the peer has already received, which makes it answer with its window
     /// and its acknowledgement.
     pub(crate) fn take_window_probe(&mut self) -> Option<u64> {
-        if !core::mem::take(&mut self.probe_wanted) || !self.is_synchronised() {
+        if !core::mem::take(&mut self.probe_wanted) || !self.state.is_synchronised() {
             return None;
         }
         self.counters.window_probes += 1;

@@ -23,12 +23,12 @@ const LEAST_SEGMENTS: u64 = 10;
 /// The overhead of a packet.
 const HEAD: u64 = 1024;
 /// The length of the pieces in which written data is stored, and assigned to subflows.
-pub const PIECE: u64 = 32_728;
+pub(crate) const PIECE: u64 = 32_728;
 /// The memory of a connection beside its subflows' buffers: the minimum of `tcp_wmem`.
-pub const CONNECTION: u64 = 4096;
+pub(crate) const CONNECTION: u64 = 4096;
 
 /// Returns the buffer of a new subflow, in bytes of memory.
-pub fn initial(buffers: SendBuffers) -> u32 {
+pub(crate) fn initial(buffers: SendBuffers) -> u32 {
     short(match buffers {
         SendBuffers::Fixed(size) => size.get(),
         SendBuffers::Auto { initial, max } => {
@@ -43,7 +43,7 @@ fn short(size: u64) -> u32 {
 }
 
 /// Returns the buffer for a window of `cwnd` bytes in segments of `mss`, if the kernel updates it now.
-pub fn expanded(buffers: SendBuffers, now: u32, cwnd: u64, mss: u64) -> u32 {
+pub(crate) fn expanded(buffers: SendBuffers, now: u32, cwnd: u64, mss: u64) -> u32 {
     match buffers {
         SendBuffers::Fixed(_) => now,
         SendBuffers::Auto { max, .. } => {
@@ -54,13 +54,13 @@ pub fn expanded(buffers: SendBuffers, now: u32, cwnd: u64, mss: u64) -> u32 {
 }
 
 /// Returns the memory of a subflow with `unacked` bytes sent and unacknowledged and `queued` bytes to send.
-pub fn memory(unacked: u64, queued: u64, mss: u64) -> u64 {
+pub(crate) fn memory(unacked: u64, queued: u64, mss: u64) -> u64 {
     let packets = unacked.div_ceil(2 * mss.max(1)) + queued.div_ceil(1 << 16);
     unacked + queued + HEAD * packets
 }
 
 /// Returns the end of the piece that contains `offset` of the stream.
-pub fn end_of_piece(offset: u64) -> u64 {
+pub(crate) fn end_of_piece(offset: u64) -> u64 {
     (offset / PIECE + 1) * PIECE
 }
 
@@ -78,7 +78,7 @@ impl Subflow {
             return false;
         }
         let mss = u64::from(self.mss);
-        if self.in_flight() + self.queued + mss > self.cwnd {
+        if self.in_flight() + self.queue.bytes() + mss > self.cwnd {
             return false;
         }
         let size = expanded(buffers, self.send_buffer, self.cwnd, mss);

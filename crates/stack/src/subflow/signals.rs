@@ -35,7 +35,7 @@ impl Default for Signals {
 
 impl Signals {
     /// Adds an option. A pending one is not repeated, and the last priority replaces earlier ones.
-    pub fn push(&mut self, option: MptcpOption) {
+    pub(crate) fn push(&mut self, option: MptcpOption) {
         if matches!(option, MptcpOption::Priority { .. }) {
             self.waiting.retain(|waiting| !matches!(waiting, MptcpOption::Priority { .. }));
         }
@@ -44,13 +44,13 @@ impl Signals {
         }
     }
 
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.waiting.clear();
     }
 
     /// True if one may be sent.
     #[inline]
-    pub fn may_leave(&self) -> bool {
+    pub(super) fn may_leave(&self) -> bool {
         match self.waiting.front() {
             None => false,
             Some(MptcpOption::Fail(_)) => true,
@@ -59,13 +59,13 @@ impl Signals {
     }
 
     /// True if an option added now would be deferred.
-    pub fn is_held_up(&self) -> bool {
+    pub(crate) fn is_held_up(&self) -> bool {
         self.resume_at.is_armed()
     }
 
     /// Moves the options that wait for the end of the row and may also be sent on another subflow: all about
     /// addresses.
-    pub fn take_movable(&mut self, to: &mut Signals) {
+    pub(crate) fn take_movable(&mut self, to: &mut Signals) {
         if !self.is_held_up() {
             return;
         }
@@ -80,7 +80,7 @@ impl Signals {
 
     /// Returns the next option, to be sent with the acknowledgement number `ack`; `timeout` is that of a
     /// retransmission.
-    pub fn pop(&mut self, now: Time, ack: Seq, timeout: Duration) -> Option<MptcpOption> {
+    pub(super) fn pop(&mut self, now: Time, ack: Seq, timeout: Duration) -> Option<MptcpOption> {
         if !self.may_leave() {
             return None;
         }
@@ -95,7 +95,7 @@ impl Signals {
 
     /// Records another segment sent, with this payload and acknowledgement number.
     #[inline]
-    pub fn on_other(&mut self, payload_len: u32, ack: Seq) {
+    pub(super) fn on_other(&mut self, payload_len: u32, ack: Seq) {
         if self.in_row > 0 && (payload_len > 0 || ack != self.ack) {
             self.in_row = 0;
             self.resume_at = Time::NEVER;
@@ -104,11 +104,11 @@ impl Signals {
 
     /// Returns the time at which [`Signals::on_timer`] is due.
     #[inline]
-    pub fn due(&self) -> Time {
+    pub(super) fn due(&self) -> Time {
         if self.waiting.is_empty() { Time::NEVER } else { self.resume_at }
     }
 
-    pub fn on_timer(&mut self, now: Time) {
+    pub(crate) fn on_timer(&mut self, now: Time) {
         if self.resume_at <= now {
             self.in_row = 0;
             self.resume_at = Time::NEVER;

@@ -1,14 +1,15 @@
-//! The state of a subflow: the TCP states, the handshake, FINs and resets. Only the functions of this file
-//! change it.
+//! The state of a subflow: the TCP states, FINs and resets. Only the functions of this file change it.
 
 use anabranch_units::{Duration, Time};
 
 use super::Subflow;
+use super::handshake::Handshake;
+use super::timer_table::Timer;
 use crate::segment::ResetReason;
 
 /// The states of RFC 9293 section 3.3.2, and the one that RFC 8684 adds for joins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TcpState {
+pub(crate) enum TcpState {
     SynSent,
     /// A SYN was received and answered.
     SynReceived,
@@ -34,7 +35,7 @@ pub enum TcpState {
 
 /// The reason for a local reset of a subflow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ResetCause {
+pub(crate) enum ResetCause {
     /// The connection is aborted: sends MP_FASTCLOSE.
     Abort,
     /// Only the subflow ends: sends MP_TCPRST (RFC 8684 section 3.6).
@@ -44,24 +45,6 @@ pub enum ResetCause {
     /// The payload mapped from this offset of the stream was changed in transit: sends MP_FAIL too (section
     /// 3.7).
     Damage(i64),
-}
-
-/// The progress of the three-way or four-way handshake.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Handshake {
-    /// True for a join, false for the first subflow.
-    pub join: bool,
-    pub local_nonce: u32,
-    /// The peer's nonce.
-    pub remote_nonce: u32,
-    /// The number of transmissions of the SYN, the SYN/ACK or a join's third ACK.
-    pub attempts: u32,
-    /// True if it is to be sent (again) now.
-    pub send: bool,
-    /// The time of its retransmission.
-    pub retry_at: Option<Time>,
-    /// The time of its first transmission, for an RTT sample if it was sent once.
-    pub sent_at: Time,
 }
 
 /// The consequence of an acknowledged FIN, or of the peer's FIN, for the connection.
@@ -75,41 +58,56 @@ pub(crate) enum Ending {
     Done,
 }
 
-impl Subflow {
+/// The state of a subflow, with the FIN and the reset that it has to send. Its transitions are the functions of this file.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Lifecycle {
+    tcp: TcpState,
+    /// True if the FIN is to be sent when the queue is empty.
+    fin_wanted: bool,
+    fin_sent: bool,
+    reset: Option<ResetCause>,
+}
+
+impl Lifecycle {
+    /// Returns the state of a new subflow.
+    pub(super) fn new(tcp: TcpState) -> Lifecycle {
+        Lifecycle { tcp, fin_wanted: false, fin_sent: false, reset: None }
+    }
+
+    /// Returns the state of TCP.
     #[inline]
-    pub fn state(&self) -> TcpState {
-        self.state
+    pub(crate) fn tcp(&self) -> TcpState {
+        self.tcp
     }
 
     /// True if it has ended.
-    pub fn is_closed(&self) -> bool {
-        self.state == TcpState::Closed
+    pub(crate) fn is_closed(&self) -> bool {
+        self.tcp == TcpState::Closed
+    }
+
+    /// True if data flows in both directions, and no reset is due.
+    #[inline]
+    pub(super) fn is_flowing(&self) -> bool {
+        self.tcp == TcpState::Established && self.reset.is_none()
     }
 
     /// True if it has neither ended nor is about to be reset.
     #[inline]
-    pub fn is_open(&self) -> bool {
-        !matches!(self.state, TcpState::Closed | TcpState::TimeWait) && self.reset.is_none()
+    pub(crate) fn is_open(&self) -> bool {
+        !matches!(self.tcp, TcpState::Closed | TcpState::TimeWait) && self.reset.is_none()
     }
 
     /// True if data may be assigned to it.
-    pub fn is_usable(&self) -> bool {
-        matches!(self.state, TcpState::Established | TcpState::CloseWait)
+    pub(crate) fn is_usable(&self) -> bool {
+        matches!(self.tcp, TcpState::Established | TcpState::CloseWait)
             && !self.fin_wanted
             && self.reset.is_none()
     }
 
     /// True if it can still exchange segments of the connection.
-    pub fn is_synchronised(&self) -> bool {
-        !matches!(
-            self.state,
-            TcpState::SynSent | TcpState::SynReceived | TcpState::TimeWait | TcpState::Closed
-        )
-    }
-
-    /// True if the local FIN was sent and acknowledged.
-    pub fn fin_acked(&self) -> bool {
-        self.fin_sent && self.board.is_empty()
+    pub(crate) fn is_synchronised(&self) -> bool {
+        !matches!(self.tcp, TcpState::SynSent | TcpState::SynReceived | TcpState::TimeWait | TcpState::Closed)
     }
 
     /// True if it is about to be reset by this side.
@@ -147,15 +145,16 @@ impl Subflow {
         self.fin_sent
     }
 
-    /// True if the FIN is the next thing to send.
-    pub(crate) fn fin_due(&self) -> bool {
-        self.fin_wanted && !self.fin_sent && self.queue.is_empty()
+    /// True if the FIN was requested, and not sent.
+    #[inline]
+    pub(super) fn fin_pending(&self) -> bool {
+        self.fin_wanted && !self.fin_sent
     }
 
     /// Updates the state when the FIN is sent.
-    pub(crate) fn on_fin_sent(&mut self) {
+    pub(super) fn on_fin_sent(&mut self) {
         self.fin_sent = true;
-        self.state = match self.state {
+        self.tcp = match self.tcp {
             TcpState::CloseWait => TcpState::LastAck,
             _ => TcpState::FinWait1,
         };
@@ -163,9 +162,9 @@ impl Subflow {
 
     /// Updates the state when its FIN is acknowledged.
     pub(crate) fn on_fin_acked(&mut self) -> Ending {
-        match self.state {
+        match self.tcp {
             TcpState::FinWait1 => {
-                self.state = TcpState::FinWait2;
+                self.tcp = TcpState::FinWait2;
                 Ending::Continues
             }
             TcpState::Closing => Ending::TimeWait,
@@ -176,38 +175,59 @@ impl Subflow {
 
     /// Updates the state when the peer's FIN was reached in order.
     pub(crate) fn on_fin(&mut self) -> Ending {
-        self.state = match self.state {
+        self.tcp = match self.tcp {
             TcpState::Established | TcpState::PreEstablished => TcpState::CloseWait,
             // If the same segment had acknowledged the local FIN, the state would already be FIN-WAIT-2.
             TcpState::FinWait1 => TcpState::Closing,
             TcpState::FinWait2 => TcpState::TimeWait,
             other => other,
         };
-        if self.state == TcpState::TimeWait { Ending::TimeWait } else { Ending::Continues }
+        if self.tcp == TcpState::TimeWait { Ending::TimeWait } else { Ending::Continues }
     }
 
     /// True if the local side is complete and it waits for the peer's FIN.
     #[inline]
-    pub(crate) fn awaits_fin(&self) -> bool {
-        matches!(self.state, TcpState::Established | TcpState::FinWait1 | TcpState::FinWait2)
+    pub(super) fn awaits_fin(&self) -> bool {
+        matches!(self.tcp, TcpState::Established | TcpState::FinWait1 | TcpState::FinWait2)
     }
 
-    /// Waits in TIME-WAIT until `until`.
-    pub(crate) fn enter_time_wait(&mut self, until: Time) {
-        self.state = TcpState::TimeWait;
-        self.time_wait_until = until;
+    /// Rejects the SYN/ACK of a join. It has still synchronised the subflow, so the reset acknowledges it.
+    pub(crate) fn reject_syn_ack(&mut self) {
+        self.tcp = TcpState::PreEstablished;
+        self.request_reset(ResetCause::Because(ResetReason::MptcpError));
     }
 
     /// Ends it.
     pub(crate) fn set_closed(&mut self) {
-        self.state = TcpState::Closed;
+        self.tcp = TcpState::Closed;
+    }
+}
+
+impl Subflow {
+    #[inline]
+    pub(crate) fn state(&self) -> &Lifecycle {
+        &self.state
     }
 
-    /// Records the time of its end. Returns false if that is already known.
-    pub(crate) fn note_end(&mut self, now: Time) -> bool {
-        let first = self.ended.is_none();
-        self.ended.get_or_insert(now);
-        first
+    #[inline]
+    pub(crate) fn state_mut(&mut self) -> &mut Lifecycle {
+        &mut self.state
+    }
+
+    /// True if the local FIN was sent and acknowledged.
+    pub(crate) fn fin_acked(&self) -> bool {
+        self.state.fin_sent && self.board.is_empty()
+    }
+
+    /// Waits in TIME-WAIT until `until`.
+    pub(crate) fn enter_time_wait(&mut self, until: Time) {
+        self.state.tcp = TcpState::TimeWait;
+        self.timers.arm(Timer::TimeWait, until);
+    }
+
+    /// Records the time of its end.
+    pub(crate) fn note_end(&mut self, now: Time) {
+        self.ended = Some(now);
     }
 
     /// True if everything is complete and its statistics are final.
@@ -222,85 +242,41 @@ impl Subflow {
 
     /// Completes the handshake: data may flow.
     pub(crate) fn establish(&mut self, now: Time) {
-        self.state = TcpState::Established;
+        self.state.tcp = TcpState::Established;
         self.established = Some(now);
-        self.handshake.send = false;
-        self.handshake.retry_at = None;
+        self.handshake.skip();
+        self.timers.disarm(Timer::Handshake);
         self.last_sent = now;
     }
 
     /// Accepts the SYN/ACK of a join: its third ACK is due.
     pub(crate) fn await_fourth_ack(&mut self) {
-        self.state = TcpState::PreEstablished;
-        self.handshake.attempts = 0;
-        self.handshake.send = true;
-    }
-
-    /// Rejects the SYN/ACK of a join. It has still synchronised the subflow, so the reset acknowledges it.
-    pub(crate) fn reject_syn_ack(&mut self) {
-        self.state = TcpState::PreEstablished;
-        self.request_reset(ResetCause::Because(ResetReason::MptcpError));
+        self.state.tcp = TcpState::PreEstablished;
+        self.handshake.restart();
     }
 
     /// Handles a SYN of the peer that has crossed with the local one: the SYN/ACK is due.
     pub(crate) fn cross_syn(&mut self, now: Time) {
-        self.state = TcpState::SynReceived;
+        self.state.tcp = TcpState::SynReceived;
         self.last_received = now;
         // The SYN/ACK is timed and retransmitted separately.
-        self.handshake.attempts = 0;
-        self.handshake.send = true;
-    }
-
-    /// True for a join, false for the first subflow.
-    #[inline]
-    pub(crate) fn is_join(&self) -> bool {
-        self.handshake.join
+        self.handshake.restart();
     }
 
     /// Returns the state of the handshake.
+    #[inline]
     pub(crate) fn handshake(&self) -> &Handshake {
         &self.handshake
     }
 
-    /// True if a segment of the handshake is to be sent now.
     #[inline]
-    pub(crate) fn handshake_due(&self) -> bool {
-        self.handshake.send
-    }
-
-    /// Repeats the segment of the handshake at the peer's request.
-    pub(crate) fn repeat_handshake(&mut self) {
-        self.handshake.send = true;
-    }
-
-    /// Skips the segment of the handshake, which was sent elsewhere.
-    pub(crate) fn skip_handshake_segment(&mut self) {
-        self.handshake.send = false;
+    pub(crate) fn handshake_mut(&mut self) -> &mut Handshake {
+        &mut self.handshake
     }
 
     /// Records the transmission of a segment of the handshake, which is repeated after `wait`.
     pub(crate) fn on_handshake_sent(&mut self, now: Time, wait: Duration) {
-        self.handshake.send = false;
-        self.handshake.attempts += 1;
-        if self.handshake.attempts == 1 {
-            self.handshake.sent_at = now;
-        }
-        self.handshake.retry_at = Some(now + wait);
-    }
-
-    /// Handles the expiration of the wait for an answer in the handshake: repeats it, unless more than
-    /// `retries` repetitions have been made. Returns false in that case.
-    pub(crate) fn retry_handshake(&mut self, retries: u32) -> bool {
-        if self.handshake.attempts > retries {
-            return false;
-        }
-        self.handshake.send = true;
-        self.handshake.retry_at = None;
-        true
-    }
-
-    /// Sets the nonce of the peer's side of a join.
-    pub(crate) fn set_remote_nonce(&mut self, nonce: u32) {
-        self.handshake.remote_nonce = nonce;
+        self.handshake.on_sent(now);
+        self.timers.arm(Timer::Handshake, now + wait);
     }
 }

@@ -1,28 +1,26 @@
-//! The timers of a subflow: their expirations, and the resulting loss detection.
+//! The expired timers of a subflow, and the resulting loss detection.
 
 use anabranch_units::{Duration, Time};
 
 use super::path_mtu::ProbeLoss;
 use super::recovery::RetransmitTimer;
+use super::timer_table::{Timer, TimerContext};
 use super::{ResetCause, Subflow, TcpState};
 use crate::congestion::CongestionEvent;
 use crate::observer::LossReason;
 use crate::segment::ResetReason;
 use crate::seq::DataRange;
 
-/// The state of the connection that the timers of a subflow depend on.
+/// The limits of the repetitions of a subflow's segments.
 #[derive(Clone, Copy)]
-pub(crate) struct TimerContext {
-    /// True if each consecutive timeout doubles the next.
-    pub backoff: bool,
-    /// The time by which the peer may delay an acknowledgement.
-    pub ack_delay: Duration,
-    /// True if segments are paced.
-    pub paces: bool,
+pub(crate) struct Patience {
+    /// The maximum number of repetitions of a segment of the handshake.
+    pub syn_retries: u32,
+    /// The maximum number of consecutive timeouts.
+    pub timeouts: u32,
 }
 
 /// An expired timer, for the connection.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Expiry {
     /// None, or one that the subflow has handled.
     Nothing,
@@ -31,118 +29,84 @@ pub(crate) enum Expiry {
     HandshakeFailed,
     /// The peer has withdrawn the address, and is silent.
     Withdrawn,
-    /// The reordering timer: [`Subflow::on_reordering_timer`] is next.
-    Reordering,
-    /// The retransmission timer: [`Subflow::on_retransmission_timeout`] is next.
-    Timeout,
+    /// Segments were marked lost by the reordering timer, with the reduction of the window that follows.
+    Reordered(Option<CongestionEvent>),
+    /// Everything in flight was marked lost by the retransmission timer.
+    TimedOut(Timeout),
+    /// The peer has not answered the maximum number of consecutive timeouts.
+    GivenUp,
+}
+
+/// A timeout of the retransmission timer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Timeout {
+    /// The bytes that were in flight.
+    pub flight_bytes: u64,
+    /// Whether the data in flight has timed out before.
+    pub which: WhichTimeout,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum WhichTimeout {
+    First,
+    Repeated,
 }
 
 impl Subflow {
-    #[inline]
-    fn retransmit_timer(&self, context: TimerContext) -> (Time, RetransmitTimer) {
-        let TimerContext { backoff, ack_delay, .. } = context;
-        self.recovery.timer(self.timer_base, self.last_new, &self.board, &self.rtt, backoff, ack_delay)
-    }
-
-    /// Returns the time at which the retransmission timer expires, or the probe or the reordering timer in
-    /// its place.
-    pub(crate) fn retransmission_due(&self, context: TimerContext) -> Time {
-        self.retransmit_timer(context).0
-    }
-
-    /// Returns the time at which [`Subflow::expire`] is due. Unless `EXACT`, a time after `known`, for which
-    /// the connection is queued anyway, need not be exact. `fin_wait` returns how long to wait for the peer's
-    /// FIN, if the wait is limited.
-    #[inline]
-    pub(crate) fn next_timeout<const EXACT: bool>(
-        &self,
-        now: Time,
-        known: Time,
-        context: TimerContext,
-        fin_wait: impl FnOnce() -> Option<Duration>,
-    ) -> Time {
-        match self.state {
-            TcpState::Closed => return Time::NEVER,
-            TcpState::TimeWait => return self.time_wait_until.min(self.recv.ack_at()),
-            TcpState::SynSent | TcpState::SynReceived | TcpState::PreEstablished => {
-                return self.handshake.retry_at.unwrap_or(Time::NEVER);
-            }
-            _ => {}
-        }
-        let mut due = self.recv.ack_at().min(self.removal_deadline).min(self.signals.due());
-        if self.state == TcpState::FinWait2 {
-            due = due.min(self.fin_wait_end(fin_wait));
-        }
-        if !self.board.is_empty() {
-            // Usually the connection was queued before the last acknowledgements, which have moved the timer
-            // to a later time.
-            let earliest = self.recovery.timer_not_before(self.timer_base, &self.board, &self.rtt);
-            if EXACT || earliest < due.min(known) {
-                due = due.min(self.retransmit_timer(context).0);
-            }
-        }
-        if context.paces
-            && (!self.queue.is_empty() || self.board.lost_segments() > 0 || self.fin_wanted)
-            && self.pace_at > now
-        {
-            due = due.min(self.pace_at);
-        }
-        due
-    }
-
-    /// Returns the time at which a subflow that waits only for the peer's FIN stops waiting: the peer may
-    /// have lost its state, and no reset may have arrived.
-    fn fin_wait_end(&self, fin_wait: impl FnOnce() -> Option<Duration>) -> Time {
-        fin_wait().map_or(Time::NEVER, |wait| self.last_received + wait)
-    }
-
-    /// Handles the expired timers, and returns the one that concerns the connection.
-    pub(crate) fn expire(
+    /// Handles the expired timers, and returns the one that concerns the connection. `lost` receives the data that is now
+    /// marked lost.
+    pub(crate) fn expire<F: Fn() -> Option<Duration>>(
         &mut self,
-        now: Time,
-        context: TimerContext,
-        syn_retries: u32,
-        fin_wait: impl FnOnce() -> Option<Duration>,
+        context: &TimerContext<F>,
+        patience: Patience,
+        lost: impl FnMut(DataRange, LossReason),
     ) -> Expiry {
-        self.recv.on_timer(now);
-        self.signals.on_timer(now);
-        match self.state {
-            TcpState::Closed => return Expiry::Nothing,
-            TcpState::TimeWait if self.time_wait_until <= now => return Expiry::WaitOver,
-            TcpState::TimeWait => return Expiry::Nothing,
-            TcpState::SynSent | TcpState::SynReceived | TcpState::PreEstablished => {
-                let due = self.handshake.retry_at.is_some_and(|due| due <= now);
-                if !due || self.retry_handshake(syn_retries) {
-                    return Expiry::Nothing;
-                }
-                if self.state == TcpState::PreEstablished {
-                    self.request_reset(ResetCause::Because(ResetReason::BadPerformance));
-                    return Expiry::Nothing;
-                }
-                return Expiry::HandshakeFailed;
+        self.recv.on_timer(context.now);
+        self.signals.on_timer(context.now);
+        match self.next_expired(context) {
+            None | Some(Timer::Ack | Timer::Signal | Timer::Pacing) => Expiry::Nothing,
+            Some(Timer::Handshake) => self.on_handshake_timer(patience.syn_retries),
+            Some(Timer::TimeWait | Timer::FinWait) => Expiry::WaitOver,
+            Some(Timer::Withdrawal) => {
+                self.timers.disarm(Timer::Withdrawal);
+                Expiry::Withdrawn
             }
-            _ => {}
+            Some(Timer::Retransmission) => self.on_retransmission_timer(context, patience.timeouts, lost),
         }
-        if self.removal_deadline <= now {
-            self.removal_deadline = Time::NEVER;
-            return Expiry::Withdrawn;
-        }
-        if self.state == TcpState::FinWait2 && self.fin_wait_end(fin_wait) <= now {
-            return Expiry::WaitOver;
-        }
-        let (due, kind) = self.retransmit_timer(context);
-        if due > now {
+    }
+
+    /// Repeats the segment of the handshake that was not answered, unless that was done `retries` times.
+    fn on_handshake_timer(&mut self, retries: u32) -> Expiry {
+        if self.handshake.attempts() <= retries {
+            self.handshake.repeat();
+            self.timers.disarm(Timer::Handshake);
             return Expiry::Nothing;
         }
-        match kind {
+        if self.state.tcp() == TcpState::PreEstablished {
+            self.state.request_reset(ResetCause::Because(ResetReason::BadPerformance));
+            return Expiry::Nothing;
+        }
+        Expiry::HandshakeFailed
+    }
+
+    /// Handles the retransmission timer, or the probe or the reordering timer in its place.
+    fn on_retransmission_timer<F>(
+        &mut self,
+        context: &TimerContext<F>,
+        timeouts: u32,
+        lost: impl FnMut(DataRange, LossReason),
+    ) -> Expiry {
+        let now = context.now;
+        match self.retransmit_timer(context).1 {
             RetransmitTimer::TailProbe => {
                 self.tail_probe_wanted = true;
                 // The timeout restarts from the probe (RFC 8985 section 7.3).
                 self.timer_base = now;
                 Expiry::Nothing
             }
-            RetransmitTimer::Reordering => Expiry::Reordering,
-            RetransmitTimer::Timeout => Expiry::Timeout,
+            RetransmitTimer::Reordering => Expiry::Reordered(self.on_reordering_timer(now, lost)),
+            RetransmitTimer::Timeout if self.recovery.timeouts() >= timeouts => Expiry::GivenUp,
+            RetransmitTimer::Timeout => Expiry::TimedOut(self.on_retransmission_timeout(now, lost)),
         }
     }
 
@@ -150,22 +114,13 @@ impl Subflow {
     /// does not answer (RFC 8684 section 3.4.2).
     pub(crate) fn withdraw(&mut self, now: Time) {
         self.probe_wanted = true;
-        self.removal_deadline = now + self.rtt.rto(0) * 2;
-    }
-
-    pub(crate) fn cancel_withdrawal(&mut self) {
-        self.removal_deadline = Time::NEVER;
-    }
-
-    /// Returns the time of a delayed acknowledgement.
-    #[inline]
-    pub(crate) fn ack_at(&self) -> Time {
-        self.recv.ack_at()
+        let due = now + self.rtt.rto(0) * 2;
+        self.timers.arm(Timer::Withdrawal, due);
     }
 
     /// Handles the reordering timer: marks segments lost. Returns the congestion event, if any.
     #[cold]
-    pub(crate) fn on_reordering_timer(
+    fn on_reordering_timer(
         &mut self,
         now: Time,
         mut lost: impl FnMut(DataRange, LossReason),
@@ -192,14 +147,13 @@ impl Subflow {
         Some(CongestionEvent { now, flight_bytes, recover_bytes, ecn: false, reduced })
     }
 
-    /// Handles the retransmission timer: marks everything in flight lost. Returns the bytes that were in
-    /// flight, and true if it is the first timeout for this data.
+    /// Handles a timeout: marks everything in flight lost.
     #[cold]
-    pub(crate) fn on_retransmission_timeout(
+    fn on_retransmission_timeout(
         &mut self,
         now: Time,
         mut lost: impl FnMut(DataRange, LossReason),
-    ) -> (u64, bool) {
+    ) -> Timeout {
         self.counters.timeouts += 1;
         let flight = self.board.nxt() - self.board.una();
         let mut segments = 0;
@@ -216,7 +170,10 @@ impl Subflow {
         self.tail_probe_wanted = false;
         self.ecn.on_reduced(self.board.nxt());
         self.suspect_path_mtu(now);
-        (flight, first)
+        Timeout {
+            flight_bytes: flight,
+            which: if first { WhichTimeout::First } else { WhichTimeout::Repeated },
+        }
     }
 
     /// Records that segments were marked lost, the lowest from offset `first` on; `entered` is true if a

@@ -22,12 +22,12 @@ pub(crate) struct WindowHeld {
 
 impl WindowHeld {
     /// The state before any window was advertised.
-    pub const NONE: WindowHeld = WindowHeld { ack: Seq(0), bytes: 0 };
+    pub(super) const NONE: WindowHeld = WindowHeld { ack: Seq(0), bytes: 0 };
 
     /// Records a segment that acknowledges `ack` and has space for `window` bytes after all received data.
     /// Returns the number of bytes by which its data acknowledgement has to lag, and its window to be larger.
     #[inline]
-    pub fn show(&mut self, ack: Seq, window: u64) -> u64 {
+    pub(super) fn show(&mut self, ack: Seq, window: u64) -> u64 {
         if ack != self.ack || window >= u64::from(self.bytes) {
             *self = WindowHeld { ack, bytes: window as u32 };
             return 0;
@@ -38,13 +38,13 @@ impl WindowHeld {
     /// Records a segment that acknowledges `ack` without a data acknowledgement. Before the next one Linux
     /// may let the subflow use the window advertised for the connection (`SndWndShared`): `window` is the
     /// greater of that and the segment's own.
-    pub fn show_alone(&mut self, ack: Seq, window: u64) {
+    pub(super) fn show_alone(&mut self, ack: Seq, window: u64) {
         self.ack = ack;
         self.raise(window);
     }
 
     /// Records that another subflow has advertised `window` bytes, which Linux may use on this one.
-    pub fn raise(&mut self, window: u64) {
+    pub(super) fn raise(&mut self, window: u64) {
         self.bytes = self.bytes.max(window as u32);
     }
 }

@@ -20,12 +20,12 @@ pub(super) struct Buckets {
 }
 
 impl Buckets {
-    pub fn new() -> Buckets {
+    pub(super) fn new() -> Buckets {
         Buckets { occupied: [0; WORDS], contents: [(0.0, 0.0); BUCKETS] }
     }
 
     /// Adds a window of at least [`CELLS`] with a probability above 0. The mean stays exact.
-    pub fn add(&mut self, cwnd: f64, mass: f64) {
+    pub(super) fn add(&mut self, cwnd: f64, mass: f64) {
         let index = ((cwnd.to_bits() >> SHIFT) - (FIRST.to_bits() >> SHIFT)) as usize;
         let index = index.min(BUCKETS - 1);
         let (word, bit) = (index / 64, 1 << (index % 64));
@@ -41,7 +41,7 @@ impl Buckets {
     }
 
     /// Removes the lowest bucket and returns its mean window and probability.
-    pub fn take_lowest(&mut self) -> Option<(f64, f64)> {
+    pub(super) fn take_lowest(&mut self) -> Option<(f64, f64)> {
         let word = self.occupied.iter().position(|&word| word != 0)?;
         let index = 64 * word + self.occupied[word].trailing_zeros() as usize;
         self.occupied[word] &= self.occupied[word] - 1;
@@ -49,7 +49,7 @@ impl Buckets {
     }
 
     /// Returns the sum of window times probability.
-    pub fn mean(&self) -> f64 {
+    pub(super) fn mean(&self) -> f64 {
         let mut sum = 0.0;
         for (word, &bits) in self.occupied.iter().enumerate() {
             let mut bits = bits;

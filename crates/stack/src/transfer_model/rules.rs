@@ -46,7 +46,7 @@ pub(super) struct Outcome {
 }
 
 impl Rules {
-    pub fn new(options: &ModelOptions, start: &PathState) -> Rules {
+    pub(super) fn new(options: &ModelOptions, start: &PathState) -> Rules {
         let loss = fraction(start.loss, 0.0);
         let limit = options.window_limit.unwrap_or(MAX_WINDOW).clamp(1, MAX_WINDOW);
         let cwnd = start.cwnd.clamp(1, limit);
@@ -74,19 +74,19 @@ impl Rules {
     }
 
     /// Returns the segments that a lossless round adds in congestion avoidance, after `round` rounds.
-    pub fn increase_after(&self, round: u32) -> u32 {
+    pub(super) fn increase_after(&self, round: u32) -> u32 {
         let steps = |rounds: u32| (f64::from(rounds) * self.increase) as u32;
         steps(round.saturating_add(1)) - steps(round)
     }
 
     /// Returns the window after a lossless round in slow start. // DMPTCP eq. 6
-    pub fn doubled(&self, cwnd: u32, ssthresh: u32) -> u32 {
+    pub(super) fn doubled(&self, cwnd: u32, ssthresh: u32) -> u32 {
         let double = (2 * cwnd).min(self.limit);
         if self.clip { double.min(ssthresh) } else { double }
     }
 
     /// Returns the window after a lossless round. // DMPTCP eq. 6
-    pub fn grown(&self, cwnd: u32, ssthresh: u32, round: u32) -> u32 {
+    pub(super) fn grown(&self, cwnd: u32, ssthresh: u32, round: u32) -> u32 {
         if cwnd < ssthresh {
             self.doubled(cwnd, ssthresh)
         } else {
@@ -95,7 +95,7 @@ impl Rules {
     }
 
     /// Returns the outcomes of a round with this window. A large `cwnd` may be a mean of several.
-    pub fn outcome(&self, cwnd: f64) -> Outcome {
+    pub(super) fn outcome(&self, cwnd: f64) -> Outcome {
         let exponent = cwnd * self.ln_kept;
         let none = libm::exp(exponent);
         // Not `1 - none`, which would lose most digits if loss is rare.
@@ -108,7 +108,7 @@ impl Rules {
     }
 
     /// Returns the threshold after a loss. // DMPTCP eq. 10, 13
-    pub fn ssthresh_after_loss(&self, cwnd: u32) -> u32 {
+    pub(super) fn ssthresh_after_loss(&self, cwnd: u32) -> u32 {
         (cwnd / 2).max(self.least_ssthresh)
     }
 }

@@ -27,14 +27,14 @@ pub(super) struct Table {
 
 impl Table {
     /// Returns a table with window 0 only, which has no outcome.
-    pub fn new() -> Table {
+    pub(super) fn new() -> Table {
         let mut none = [0.0; CELLS];
         none[0] = 1.0;
         Table { none, fast: [0.0; CELLS], timeout: [0.0; CELLS], timeouts: 0, known: 1, power: 1.0 }
     }
 
     /// Computes the windows below `end`.
-    pub fn extend(&mut self, rules: &Rules, end: usize) {
+    pub(super) fn extend(&mut self, rules: &Rules, end: usize) {
         for cwnd in self.known..end.min(CELLS) {
             let none = self.none[cwnd - 1] * rules.kept;
             let lossy = 1.0 - none;

@@ -87,7 +87,7 @@ impl Losses {
 }
 
 impl Walk {
-    pub fn new(model: &TransferModel, start: &PathState) -> Walk {
+    pub(crate) fn new(model: &TransferModel, start: &PathState) -> Walk {
         let rules = Rules::new(&model.options, start);
         let mut walk = Walk {
             round: 0,
@@ -115,7 +115,7 @@ impl Walk {
 
     /// Returns a walk that begins with the round after this one: the window of `start` is already in flight
     /// and counts as delivered before.
-    pub fn after_a_round(model: &TransferModel, start: &PathState) -> Walk {
+    pub(crate) fn after_a_round(model: &TransferModel, start: &PathState) -> Walk {
         let mut walk = Walk::new(model, start);
         walk.step();
         walk.round = 0;
@@ -125,7 +125,7 @@ impl Walk {
 
     /// Returns the segments delivered within `rounds`, or at least `enough` if that many are delivered; see
     /// [`TransferModel::delivered`]. No later call may request fewer rounds.
-    pub fn reach(&mut self, rounds: f64, enough: f64) -> f64 {
+    pub(crate) fn reach(&mut self, rounds: f64, enough: f64) -> f64 {
         let kept = self.rules.kept;
         let rounds = rounds.max(0.0);
         let enough = if enough.is_nan() { f64::INFINITY } else { enough };

@@ -16,10 +16,10 @@ const FIRST: u64 = 16 << 10;
 const MOST: u64 = 256 << 10;
 
 /// Grants up to a number of bytes of memory for a part of a file, or registers the caller.
-pub type Grant = Arc<dyn Fn(&mut Context<'_>, u64) -> Poll<io::Result<Granted>> + Send + Sync>;
+pub(crate) type Grant = Arc<dyn Fn(&mut Context<'_>, u64) -> Poll<io::Result<Granted>> + Send + Sync>;
 
 /// Memory that was granted.
-pub struct Granted {
+pub(crate) struct Granted {
     /// The number of bytes.
     pub bytes: u64,
     /// The charge, which is released on drop.
@@ -27,7 +27,7 @@ pub struct Granted {
 }
 
 /// A part of a body in memory.
-pub struct Chunk {
+pub(crate) struct Chunk {
     bytes: Bytes,
     _charge: Option<Charge>,
 }
@@ -47,7 +47,7 @@ impl Buf for Chunk {
 }
 
 /// The unread part of a file.
-pub struct Rest {
+pub(crate) struct Rest {
     pub file: Arc<File>,
     pub at: u64,
     pub left: u64,
@@ -60,14 +60,14 @@ pub struct Rest {
 type Reading = JoinHandle<io::Result<Vec<u8>>>;
 
 /// The body of a response.
-pub enum FileBody {
+pub(crate) enum FileBody {
     Text(Bytes),
     File(Box<Rest>),
 }
 
 impl FileBody {
     /// Returns `left` bytes of `file` from `at` on.
-    pub fn part(file: Arc<File>, at: u64, left: u64, grant: Grant) -> FileBody {
+    pub(crate) fn part(file: Arc<File>, at: u64, left: u64, grant: Grant) -> FileBody {
         FileBody::File(Box::new(Rest { file, at, left, next: FIRST, grant, reading: None }))
     }
 }

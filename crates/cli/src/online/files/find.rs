@@ -13,7 +13,7 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 /// A directory whose files are served.
-pub struct Root {
+pub(super) struct Root {
     path: PathBuf,
     directory: File,
     /// The open files, by device and inode: any number of clients that download one share a descriptor.
@@ -21,7 +21,7 @@ pub struct Root {
 }
 
 /// The file or directory at a path.
-pub enum Found {
+pub(super) enum Found {
     /// A regular file.
     File(Opened),
     /// The list of a directory's files in HTML.
@@ -37,7 +37,7 @@ pub enum Found {
 }
 
 /// An open regular file.
-pub struct Opened {
+pub(super) struct Opened {
     /// The file, read at explicit offsets, because it is shared.
     pub file: Arc<File>,
     pub name: PathBuf,
@@ -60,7 +60,7 @@ impl Root {
     ///
     /// # Errors
     /// If it is not a readable directory.
-    pub fn open(path: &Path) -> io::Result<Root> {
+    pub(super) fn open(path: &Path) -> io::Result<Root> {
         let path = path.canonicalize()?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::open(&path, flags, Mode::empty())?.into();
@@ -68,13 +68,13 @@ impl Root {
     }
 
     /// Returns its path.
-    pub fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Finds the file or directory that the path of a request names. Neither `..` nor a link leads out of the
     /// root. Blocks on slow disks.
-    pub fn find(&self, path: &str) -> Found {
+    pub(super) fn find(&self, path: &str) -> Found {
         let Ok(decoded) = percent_decode_str(path).decode_utf8() else { return Found::Nothing };
         if decoded.contains('\0') {
             return Found::Nothing;

@@ -15,14 +15,14 @@ use hyper::header::{
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode, Version as HttpVersion};
 
-pub use body::{FileBody, Grant, Granted};
+pub(crate) use body::{FileBody, Grant, Granted};
 use find::{Found, Opened, Root};
 use range::Wanted;
 use version::Version;
 
 /// The files of a directory.
 #[derive(Clone)]
-pub struct Files {
+pub(crate) struct Files {
     root: Arc<Root>,
 }
 
@@ -31,17 +31,17 @@ impl Files {
     ///
     /// # Errors
     /// If it is not a readable directory.
-    pub fn open(path: &Path) -> std::io::Result<Files> {
+    pub(crate) fn open(path: &Path) -> std::io::Result<Files> {
         Ok(Files { root: Arc::new(Root::open(path)?) })
     }
 
     /// Returns the path of the directory.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.root.path()
     }
 
     /// Answers a request. The body requests its memory from `grant`.
-    pub async fn answer(&self, request: &Parts, grant: Grant) -> Response<FileBody> {
+    pub(crate) async fn answer(&self, request: &Parts, grant: Grant) -> Response<FileBody> {
         let mut response = match refuse(request) {
             Some(refused) => refused,
             None => self.find(request, grant).await,

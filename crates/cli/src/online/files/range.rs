@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// The request of a `Range` header.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Wanted {
+pub(super) enum Wanted {
     /// The whole file: there is no range, or none that has to be served.
     Whole,
     /// These bytes, at least one.
@@ -17,7 +17,7 @@ pub enum Wanted {
 ///
 /// A range in an unknown unit is ignored (RFC 9110 section 14.2), and so is one that is malformed or names
 /// several parts, as the section permits: the client recognises that by the status 200.
-pub fn wanted(header: &[u8], len: u64) -> Wanted {
+pub(super) fn wanted(header: &[u8], len: u64) -> Wanted {
     let parts = std::str::from_utf8(header).ok().and_then(|text| text.split_once('='));
     let Some((_, spec)) = parts.filter(|(unit, _)| unit.trim().eq_ignore_ascii_case("bytes")) else {
         return Wanted::Whole;

@@ -9,7 +9,7 @@ use hyper::header::{
 
 /// The version of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Version {
+pub(super) struct Version {
     /// The entity tag.
     pub tag: String,
     /// The time of the last change, to the second.
@@ -18,7 +18,7 @@ pub struct Version {
 
 impl Version {
     /// Returns the version of a file of `len` bytes that was last changed at `modified`.
-    pub fn of(len: u64, modified: Option<SystemTime>) -> Version {
+    pub(super) fn of(len: u64, modified: Option<SystemTime>) -> Version {
         let since = modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
         Version {
             tag: format!("\"{:x}-{:x}-{len:x}\"", since.as_secs(), since.subsec_nanos()),
@@ -30,13 +30,13 @@ impl Version {
     }
 
     /// Returns the value of `Last-Modified`.
-    pub fn last_modified(&self) -> Option<String> {
+    pub(super) fn last_modified(&self) -> Option<String> {
         self.modified.map(httpdate::fmt_http_date)
     }
 
     /// Returns the status that the conditions of a GET or HEAD lead to instead of the file, in the order of
     /// RFC 9110 section 13.2.2.
-    pub fn objection(&self, headers: &HeaderMap) -> Option<StatusCode> {
+    pub(super) fn objection(&self, headers: &HeaderMap) -> Option<StatusCode> {
         if let Some(tags) = text(headers, IF_MATCH) {
             if !self.is_among(&tags, false) {
                 return Some(StatusCode::PRECONDITION_FAILED);
@@ -55,7 +55,7 @@ impl Version {
 
     /// True if a range is to be served: not if the client has a part of another version (RFC 9110 section
     /// 13.1.5).
-    pub fn is_same_for_range(&self, headers: &HeaderMap) -> bool {
+    pub(super) fn is_same_for_range(&self, headers: &HeaderMap) -> bool {
         text(headers, IF_RANGE).is_none_or(|condition| {
             condition == self.tag || self.last_modified().is_some_and(|date| date == condition)
         })

@@ -16,7 +16,12 @@ use crate::online::bench::{self, Done, Mode, Progress};
 use crate::online::fallback::{self, Fallback};
 use crate::{online, output};
 
-pub async fn measure(args: &Args, plan: &Plan, host: Option<&Host>, name: &str) -> Result<(), Failure> {
+pub(super) async fn measure(
+    args: &Args,
+    plan: &Plan,
+    host: Option<&Host>,
+    name: &str,
+) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::Failed(format!("{name}: {error}"));
     let progress: Arc<Progress> = Arc::default();
     let mut controls: Vec<StreamControl> = Vec::new();

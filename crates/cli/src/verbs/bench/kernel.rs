@@ -26,14 +26,14 @@ fn socket_of(args: &Args, family: AddressFamily) -> io::Result<OwnedFd> {
 }
 
 /// A connection of the kernel.
-pub struct Opened {
+pub(super) struct Opened {
     pub read: Reader,
     pub write: Writer,
     /// Whether it uses Multipath TCP after the handshake, if that was requested and can be determined.
     pub is_multipath: Option<bool>,
 }
 
-pub async fn connect(args: &Args, name: &str) -> io::Result<Opened> {
+pub(super) async fn connect(args: &Args, name: &str) -> io::Result<Opened> {
     let bare = name.trim_start_matches('[').trim_end_matches(']');
     let found = tokio::net::lookup_host((bare, args.port)).await?.next();
     let to = found.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name has no address"))?;
@@ -54,11 +54,11 @@ pub async fn connect(args: &Args, name: &str) -> io::Result<Opened> {
 }
 
 /// Returns a reader of a kernel socket, whose bytes are copied.
-pub fn buffered(read: tokio::net::tcp::OwnedReadHalf) -> Reader {
+pub(super) fn buffered(read: tokio::net::tcp::OwnedReadHalf) -> Reader {
     Box::new(tokio::io::BufReader::with_capacity(CHUNK, read))
 }
 
-pub fn listen(args: &Args) -> io::Result<tokio::net::TcpListener> {
+pub(super) fn listen(args: &Args) -> io::Result<tokio::net::TcpListener> {
     let at = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), args.port);
     let (socket, at) = match socket_of(args, AddressFamily::INET6) {
         Ok(socket) => (socket, at),

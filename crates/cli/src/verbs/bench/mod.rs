@@ -18,7 +18,7 @@ use crate::failure::Failure;
 /// Measures goodput and latency between two hosts, as iperf3 does, with a line per subflow
 #[derive(clap::Args)]
 #[command(group(clap::ArgGroup::new("role").required(true).args(["server", "client"])))]
-pub struct Args {
+pub(crate) struct Args {
     #[cfg(all(target_os = "linux", feature = "network"))]
     #[command(flatten)]
     host: crate::online::HostArgs,
@@ -73,7 +73,7 @@ pub fn run(_: &Args) -> Result<(), Failure> {
 }
 
 #[cfg(all(target_os = "linux", feature = "network"))]
-pub fn run(args: &Args) -> Result<(), Failure> {
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     use crate::online;
 
     let plan = plan::Plan::of(args)?;

@@ -9,13 +9,13 @@ use crate::failure::Failure;
 use crate::online::bench::{Hello, Limit, Mode};
 
 /// The actions of the client, and the interval of its reports.
-pub struct Plan {
+pub(super) struct Plan {
     pub hello: Hello,
     pub interval: Option<Duration>,
 }
 
 impl Plan {
-    pub fn of(args: &Args) -> Result<Plan, Failure> {
+    pub(super) fn of(args: &Args) -> Result<Plan, Failure> {
         let span = |text: &str, option: &str| {
             let span = units::parse_span(text);
             let span = span.map_err(|error| Failure::Usage(format!("{option}: {error}")))?;

@@ -13,7 +13,7 @@ use crate::{output, terminal};
 
 /// The result, in JSON.
 #[derive(Serialize)]
-pub struct Output {
+pub(super) struct Output {
     connections: u32,
     duration_s: f64,
     /// The data received by the server, by its own account, and its goodput.
@@ -38,7 +38,7 @@ fn rate(bytes: u64, seconds: f64) -> f64 {
     bytes as f64 * 8.0 / seconds.max(1e-9)
 }
 
-pub fn show(interval: &Interval) -> String {
+pub(super) fn show(interval: &Interval) -> String {
     let seconds = interval.end_s - interval.start_s;
     let mut text = format!(
         "{:6.1}-{:<6.1} s  sent {:>8} {:>11}  received {:>8} {:>11}\n",
@@ -58,7 +58,13 @@ pub fn show(interval: &Interval) -> String {
     text
 }
 
-pub fn summary(args: &Args, seconds: f64, all: &[Done], stats: &Watch, intervals: Vec<Interval>) -> Output {
+pub(super) fn summary(
+    args: &Args,
+    seconds: f64,
+    all: &[Done],
+    stats: &Watch,
+    intervals: Vec<Interval>,
+) -> Output {
     let uploaded: u64 = all.iter().map(|done| done.uploaded.bytes).sum();
     let downloaded: u64 = all.iter().map(|done| done.downloaded.bytes).sum();
     let mut pings: Vec<u64> = all.iter().flat_map(|done| done.pings.iter().copied()).collect();
@@ -90,7 +96,7 @@ pub fn summary(args: &Args, seconds: f64, all: &[Done], stats: &Watch, intervals
     }
 }
 
-pub fn text(output: &Output, stats: &Watch) -> String {
+pub(super) fn text(output: &Output, stats: &Watch) -> String {
     let mut table = Table::new().column("", Align::Left).column("", Align::Right).column("", Align::Right);
     let mut text = String::new();
     for (what, bytes) in [("uploaded", output.uploaded_bytes), ("downloaded", output.downloaded_bytes)] {

@@ -14,7 +14,7 @@ use crate::online::fallback::Fallback;
 use crate::online::log::Log;
 use crate::output;
 
-pub async fn serve(args: &Args, host: Option<&Host>) -> Result<(), Failure> {
+pub(super) async fn serve(args: &Args, host: Option<&Host>) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::Failed(error.to_string());
     let log = Log::new(false);
     let answer = |from: SocketAddr, read: Reader, write: Writer, control: Option<StreamControl>| {

@@ -14,7 +14,7 @@ use crate::online::table;
 
 /// The data moved in an interval.
 #[derive(Serialize)]
-pub struct Interval {
+pub(super) struct Interval {
     pub start_s: f64,
     pub end_s: f64,
     pub sent_bytes: u64,
@@ -24,14 +24,14 @@ pub struct Interval {
 }
 
 #[derive(Serialize)]
-pub struct SubflowPart {
+pub(super) struct SubflowPart {
     pub connection: usize,
     #[serde(flatten)]
     pub subflow: table::Subflow,
 }
 
 /// The counters of all connections at the last check.
-pub struct Watch {
+pub(super) struct Watch {
     begun: Instant,
     controls: Vec<StreamControl>,
     progress: Arc<Progress>,
@@ -46,7 +46,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    pub fn new(begun: Instant, controls: Vec<StreamControl>, progress: Arc<Progress>) -> Watch {
+    pub(super) fn new(begun: Instant, controls: Vec<StreamControl>, progress: Arc<Progress>) -> Watch {
         let none = vec![Vec::new(); controls.len()];
         Watch {
             begun,
@@ -61,7 +61,7 @@ impl Watch {
     }
 
     /// Reads the counters of a connection, if they still exist.
-    pub fn look(&mut self, connection: usize) {
+    pub(super) fn look(&mut self, connection: usize) {
         let Some(control) = self.controls.get(connection) else { return };
         let stats = control.subflow_stats();
         if !stats.is_empty() {
@@ -71,7 +71,7 @@ impl Watch {
         }
     }
 
-    pub fn interval(&mut self) -> Interval {
+    pub(super) fn interval(&mut self) -> Interval {
         (0..self.controls.len()).for_each(|connection| self.look(connection));
         let end = self.begun.elapsed().as_secs_f64();
         let moved =

@@ -13,7 +13,7 @@ use crate::table::{Align, Table, wrap, wrap_behind};
 use crate::terminal::{BAD, GOOD, paint};
 use crate::{output, terminal};
 
-pub fn text(scenario: &Scenario, comparison: &Comparison) -> String {
+pub(crate) fn text(scenario: &Scenario, comparison: &Comparison) -> String {
     let mut text = String::new();
     for condition in &scenario.conditions {
         let traffic = &condition.experiment.traffic;

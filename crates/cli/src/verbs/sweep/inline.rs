@@ -3,7 +3,7 @@
 use core::fmt::Write as _;
 
 /// Returns the text of the plan for `scenario` in which `vary` varies.
-pub fn plan(scenario: &str, vary: &[String]) -> Result<String, String> {
+pub(crate) fn plan(scenario: &str, vary: &[String]) -> Result<String, String> {
     let mut text = format!("scenario = {}\n[vary]\n", quoted(scenario));
     for one in vary {
         let (key, values) = one.split_once('=').ok_or_else(|| {

@@ -13,7 +13,7 @@ use crate::terminal::{self, BAD, GOOD, paint};
 const SHOWN: usize = 25;
 
 /// Returns the points of a plan.
-pub fn points(plan: &Plan) -> String {
+pub(crate) fn points(plan: &Plan) -> String {
     let mut table = Table::new().column("point", Align::Right);
     for dimension in plan.dimensions() {
         table = table.column(&dimension.keys.join(", "), Align::Right);
@@ -27,7 +27,7 @@ pub fn points(plan: &Plan) -> String {
 }
 
 /// Returns the results: point by point if there are few, and always a line for each contender.
-pub fn text(
+pub(crate) fn text(
     plan: &Plan,
     journal: &Journal,
     summary: &Summary,

@@ -5,8 +5,7 @@ use anabranch_stack::config::Profile;
 
 use super::super::document::Files;
 use super::super::graph::Form;
-use super::super::sides::Sides;
-use super::super::{Direction, link};
+use super::super::{Direction, link, sides};
 use super::{LINK_KEYS, MOST, NODE_KEYS, Network, ROUTE_KEYS};
 use crate::reader::Reader;
 use crate::source::{Problem, Span, did_you_mean};
@@ -83,40 +82,51 @@ fn read_link(network: &mut Network, node: &Node, files: &Files<'_>, profile: Pro
         return Err(Problem::at(name_span, format!("two links are called `{name}`"))
             .help("give each link a name of its own"));
     }
-    let capacity = match (table.get("rate"), table.get("trace")) {
-        (Some(rate), None) => Capacity::Rate(rate.rate()?),
-        (None, Some(trace)) => Capacity::from(files.trace(trace)?),
-        (Some(_), Some(trace)) => {
-            return Err(Problem::at(&trace.span, "a link has either a rate or a trace")
-                .help("remove `rate` or `trace`"));
-        }
-        (None, None) => {
-            return Err(Problem::at(table.span, format!("link `{name}` has neither `rate` nor `trace`"))
-                .help("add for example `rate = \"100 Mbit/s\"`"));
-        }
-    };
     let trace_start = link::trace_start(&table, "a link")?;
-    let mut config = LinkConfig {
-        capacity: link::started(capacity, trace_start),
-        delay: table.required("delay", "\"10 ms\"", Node::delay)?,
-        loss: link::loss(&table, "a link")?,
-        ..link::carrier(&table, profile)?
-    };
-    link::impair(&table, &mut config)?;
-    link::redraw(&table, "delay", &format!("link.{name}"), &mut config)?;
-    let whole = |node: &Node| {
-        let data = node.table("a change")?.clone();
-        Ok(Sides { data, acks: Table::default() })
-    };
-    link::change(&table, &link::LINK_CHANGE, files, whole, &mut config, None)?;
     let duplex = table.optional("duplex", Node::boolean)?.unwrap_or(true);
+    let written = node.table("a link")?;
+    if let (false, Some(entry)) = (duplex, sides::given_back(written)) {
+        return Err(Problem::at(&entry.key_span, "this link has one direction, and none back")
+            .help("remove this value, or `duplex = false`"));
+    }
+    let ways = sides::split_link(written, false)?;
+    let read = |side: &Table| -> Result<LinkConfig, Problem> {
+        let table = Reader::new(side, &node.span, "a link", LINK_KEYS)?;
+        let mut config = LinkConfig {
+            capacity: link::started(capacity(&table, &name, files)?, trace_start),
+            delay: table.required("delay", "\"10 ms\"", Node::delay)?,
+            loss: link::loss(&table, "a link")?,
+            ..link::carrier(&table, profile)?
+        };
+        link::impair(&table, &mut config)?;
+        link::redraw(&table, "delay", &format!("link.{name}"), &mut config)?;
+        Ok(config)
+    };
+    let (mut forth, mut back) = (read(&ways.data)?, read(&ways.acks)?);
+    let split = |node: &Node| sides::split_link(node.table("a change of a link")?, true);
+    let signals = link::change(&table, &link::LINK_CHANGE, files, split, &mut forth, Some(&mut back))?;
     let backup = table.optional("backup", Node::boolean)?.unwrap_or(false);
-    let there = network.wire((from, to), &name, &config, duplex, table.span);
+    let there = network.wire((from, to), &name, &forth, duplex.then_some(&back), table.span);
     for at in [Some(there), network.back[there]].into_iter().flatten() {
         network.graph.links[at].trace_start = trace_start;
+        network.graph.links[at].signals.clone_from(&signals);
         network.backup[at] = backup;
     }
     Ok(())
+}
+
+/// Reads the capacity of a direction of the link `name`.
+fn capacity(table: &Reader<'_>, name: &str, files: &Files<'_>) -> Result<Capacity, Problem> {
+    match (table.get("rate"), table.get("trace")) {
+        (Some(rate), None) => Ok(Capacity::Rate(rate.rate()?)),
+        (None, Some(trace)) => Ok(Capacity::from(files.trace(trace)?)),
+        (Some(_), Some(trace)) => {
+            Err(Problem::at(&trace.span, "a link has either a rate or a trace")
+                .help("remove `rate` or `trace`"))
+        }
+        (None, None) => Err(Problem::at(table.span, format!("link `{name}` has neither `rate` nor `trace`"))
+            .help("add for example `rate = \"100 Mbit/s\"`")),
+    }
 }
 
 fn read_route(network: &mut Network, node: &Node) -> Result<(), Problem> {

@@ -4,7 +4,7 @@ use super::{SbdOptions, Summary};
 
 /// A subflow whose path has a bottleneck.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Bottleneck {
+pub(crate) struct Bottleneck {
     /// The index of the subflow.
     pub index: u8,
     /// Its measurements.

@@ -36,7 +36,7 @@ use super::rule::{Change, WindowRule, Windows};
 use crate::event::SubflowId;
 use crate::parameter;
 use crate::parameter::{Options, Parameter};
-pub use grouping::Bottleneck;
+pub(super) use grouping::Bottleneck;
 use grouping::group;
 use statistics::Statistics;
 pub use statistics::Summary;

@@ -1,87 +1,77 @@
 //! The samples of a comparison, by column, and whether they are its own.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 
-use anabranch_lab::samples::SCHEMA;
-use anabranch_table::Format;
-use serde::{Deserialize, Serialize};
+use anabranch_table::{Cell, Kind};
+use serde::Serialize;
 use serde_json::Value;
 
-use crate::failure::Failure;
+use crate::samples::SCHEMA;
 
 /// The flows of a samples file. `condition` and `scheduler` are places in the lists of names.
-#[derive(Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Samples {
     file: String,
     conditions: Vec<String>,
     schedulers: Vec<String>,
     condition: Vec<usize>,
     scheduler: Vec<usize>,
-    run: Vec<u32>,
+    run: Vec<u64>,
     flow: Vec<u64>,
     fct_s: Vec<Option<f64>>,
 }
 
 /// The columns that are shown.
-#[derive(Deserialize)]
-struct Row {
-    schema: u32,
-    condition: String,
-    scheduler: String,
-    run: u32,
-    flow: u64,
-    fct_s: Option<f64>,
-}
+const COLUMNS: [(&str, Kind); 6] = [
+    ("schema", Kind::Integer),
+    ("condition", Kind::Text),
+    ("scheduler", Kind::Text),
+    ("run", Kind::Integer),
+    ("flow", Kind::Integer),
+    ("fct_s", Kind::Number),
+];
 
 impl Samples {
     /// Reads the samples in `path`, which must be those of `comparison` in the file `of`.
-    pub fn read(path: &Path, comparison: &Value, of: &str) -> Result<Samples, Failure> {
+    pub(super) fn read(path: &Path, comparison: &Value, of: &str) -> Result<Samples, String> {
         let mut samples = Samples { file: path.display().to_string(), ..Samples::default() };
-        let failed = |why: String| Failure::Failed(format!("{}: {why}", path.display()));
-        if Format::of(path) == Some(Format::Parquet) {
-            return Err(failed(
-                "a report reads CSV or JSON lines; write them with `compare --samples FILE.csv`".to_owned(),
-            ));
-        }
-        let file = File::open(path).map_err(|error| failed(format!("cannot read it: {error}")))?;
-        if Format::of(path) == Some(Format::Csv) {
-            for (at, row) in csv::Reader::from_reader(BufReader::new(file)).into_deserialize().enumerate() {
-                samples.add(row.map_err(|error| error.to_string()), at + 2).map_err(failed)?;
-            }
-        } else {
-            for (at, line) in BufReader::new(file).lines().enumerate() {
-                let row = line
-                    .map_err(|error| error.to_string())
-                    .and_then(|line| serde_json::from_str(&line).map_err(|error| error.to_string()));
-                samples.add(row, at + 1).map_err(failed)?;
-            }
+        let mut other = None;
+        anabranch_table::read(path, &COLUMNS, |row| other = samples.add(row).or(other))
+            .map_err(|error| error.to_string())?;
+        let failed = |why: String| format!("{}: {why}", path.display());
+        if let Some(schema) = other {
+            return Err(failed(format!(
+                "its schema is {schema}, and this version of anabranch reads {SCHEMA}; run the comparison again"
+            )));
         }
         samples.check(comparison).map_err(|why| failed(format!("it has not the flows of {of}: {why}")))?;
         Ok(samples)
     }
 
-    /// The name of the file.
+    /// Returns the times of the flows of a contender under a condition.
+    pub fn times(&self, condition: &str, scheduler: &str) -> Vec<Option<f64>> {
+        let rows = self.condition.iter().zip(&self.scheduler).zip(&self.fct_s);
+        let own =
+            rows.filter(|((c, s), _)| self.conditions[**c] == condition && self.schedulers[**s] == scheduler);
+        own.map(|(_, fct)| *fct).collect()
+    }
+
+    /// Returns the name of the file.
     pub fn file(&self) -> &str {
         &self.file
     }
 
-    fn add(&mut self, row: Result<Row, String>, line: usize) -> Result<(), String> {
-        let row = row.map_err(|error| format!("line {line} is no sample: {error}"))?;
-        if row.schema != SCHEMA {
-            return Err(format!(
-                "its schema is {}, and this version of anabranch reads {SCHEMA}; run the comparison again",
-                row.schema
-            ));
-        }
-        self.condition.push(place(&mut self.conditions, row.condition));
-        self.scheduler.push(place(&mut self.schedulers, row.scheduler));
-        self.run.push(row.run);
-        self.flow.push(row.flow);
-        self.fct_s.push(row.fct_s);
-        Ok(())
+    /// Adds a row; returns its schema if that is another one.
+    fn add(&mut self, row: &[Cell<'_>]) -> Option<i64> {
+        let whole = |at: usize| if let Cell::Integer(number) = row[at] { number } else { 0 };
+        let text = |at: usize| if let Cell::Text(text) = row[at] { text } else { "" };
+        self.condition.push(place(&mut self.conditions, text(1)));
+        self.scheduler.push(place(&mut self.schedulers, text(2)));
+        self.run.push(whole(3).unsigned_abs());
+        self.flow.push(whole(4).unsigned_abs());
+        self.fct_s.push(if let Cell::Number(fct) = row[5] { Some(fct) } else { None });
+        (whole(0) != i64::from(SCHEMA)).then(|| whole(0))
     }
 
     /// Compares the number of flows, and the mean time, of each contender with the comparison's.
@@ -119,9 +109,9 @@ impl Samples {
 }
 
 /// The place of `name` in `names`, at the end if it is new. There are few, and rows are grouped by them.
-fn place(names: &mut Vec<String>, name: String) -> usize {
+fn place(names: &mut Vec<String>, name: &str) -> usize {
     names.iter().position(|known| *known == name).unwrap_or_else(|| {
-        names.push(name);
+        names.push(name.to_owned());
         names.len() - 1
     })
 }

@@ -1,0 +1,229 @@
+//! `anabranch plot` as a command: its figures, its formats, and what it refuses.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn anabranch(directory: &Path, words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_anabranch")).current_dir(directory).args(words).output().unwrap()
+}
+
+fn success(directory: &Path, words: &[&str]) {
+    let output = anabranch(directory, words);
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn refused(directory: &Path, words: &[&str], why: &str) {
+    let output = anabranch(directory, &[&["plot"], words].concat());
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && error.contains(why), "{words:?}: {error}");
+    assert!(!error.contains("panicked"), "{error}");
+}
+
+/// Records a small flow over two paths, of which one loses segments.
+fn record(directory: &Path, name: &str, more: &[&str]) {
+    let words = [
+        "run",
+        "--path",
+        "20Mbit/s,20ms,name=wifi",
+        "--path",
+        "10Mbit/s,40ms,name=lte,loss=5%",
+        "--size",
+        "200KB",
+        "--schedulers",
+        "min_rtt,tcp",
+        "--record",
+        name,
+    ];
+    success(directory, &[&words[..], more].concat());
+}
+
+fn read(directory: &Path, name: &str) -> String {
+    std::fs::read_to_string(directory.join(name)).unwrap()
+}
+
+/// The elements that carry text.
+fn texts(svg: &str) -> Vec<&str> {
+    svg.lines()
+        .filter(|line| line.starts_with("<text"))
+        .filter_map(|line| line.split_once('>')?.1.strip_suffix("</text>"))
+        .collect()
+}
+
+#[test]
+fn the_time_sequence_graph_of_a_recording_is_the_golden_one() {
+    let place = tempfile::tempdir().unwrap();
+    record(place.path(), "r", &[]);
+    success(place.path(), &["plot", "r", "--figure", "sequence", "-o", "sequence.svg"]);
+    let drawn = read(place.path(), "sequence.svg");
+    let golden = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/sequence.svg");
+    if std::env::var_os("ANABRANCH_UPDATE").is_some() {
+        std::fs::write(&golden, &drawn).unwrap();
+    }
+    assert!(
+        drawn == std::fs::read_to_string(&golden).unwrap_or_default(),
+        "the figure is not tests/golden/sequence.svg; look at it, and run the test with ANABRANCH_UPDATE=1"
+    );
+    // As one person wants to read it: units on the axes, every subflow and event in the legend.
+    let texts = texts(&drawn);
+    for wanted in ["Time (ms)", "wifi", "lte", "DATA_ACK", "window edge", "retransmitted", "min_rtt", "tcp"] {
+        assert!(texts.contains(&wanted), "{wanted}: {texts:?}");
+    }
+    assert!(drawn.contains(">Data offset (KB)</text>"));
+}
+
+#[test]
+fn every_format_of_tables_gives_the_same_figures() {
+    let place = tempfile::tempdir().unwrap();
+    for format in ["parquet", "csv", "ndjson"] {
+        record(place.path(), format, &["--record-format", format]);
+        for figure in ["sequence", "cwnd", "rtt", "queue", "reordering", "paths", "goodput", "completion"] {
+            let file = format!("{format}-{figure}.svg");
+            success(place.path(), &["plot", format, "--figure", figure, "-o", &file]);
+            let first = read(place.path(), &format!("parquet-{figure}.svg"));
+            assert_eq!(read(place.path(), &file), first, "{figure} of {format}");
+        }
+    }
+}
+
+#[test]
+fn figures_of_comparisons_explanations_and_sweeps_name_their_contenders_and_units() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let common = ["two-paths", "--runs", "2", "--size", "20KB", "--schedulers", "tcp,min_rtt"];
+    let run = |verb: &str, more: &[&str]| success(directory, &[&[verb][..], &common, more].concat());
+    run("compare", &["--samples", "c.csv", "--json", "-o", "c.json"]);
+    run("explain", &["--json", "-o", "e.json"]);
+    let vary = ["--vary", "path.1.rate=5Mbit/s,20Mbit/s", "--vary", "path.2.rtt=20ms,60ms"];
+    success(directory, &[&["sweep", "two-paths", "--runs", "2", "-o", "s"][..], &vary].concat());
+    let cases: [(&[&str], &str, &[&str]); 9] = [
+        (&["c.json"], "difference", &["min_rtt", "Completion time against tcp (%)"]),
+        (&["c.json", "c.csv"], "completion", &["min_rtt", "Completion time (ms)"]),
+        (&["c.json"], "completion", &["Completion time, mean of a run (ms)"]),
+        (&["c.json", "c.csv"], "cdf", &["min_rtt", "Completion time (ms)"]),
+        (&["c.json"], "paths", &["Share of the bytes (%)"]),
+        (&["c.json"], "goodput", &["Goodput of a flow, mean (Mbit/s)"]),
+        (&["e.json"], "causes", &["Mean time of a flow (ms)", "handshake", "serialisation"]),
+        (&["s"], "map", &["path.1.rate (Mbit/s)", "better, %"]),
+        (&["s"], "lines", &["path.1.rate (Mbit/s)", "path.2.rtt = 20 ms"]),
+    ];
+    for (inputs, figure, wanted) in cases {
+        success(directory, &[&["plot"], inputs, &["--figure", figure, "-o", "f.svg"]].concat());
+        let svg = read(directory, "f.svg");
+        let texts = texts(&svg);
+        for wanted in wanted {
+            assert!(texts.contains(wanted), "{figure}: {wanted}: {texts:?}");
+        }
+    }
+}
+
+#[test]
+fn a_selection_keeps_the_colour_of_a_contender_and_the_range_of_time() {
+    let place = tempfile::tempdir().unwrap();
+    record(place.path(), "r", &[]);
+    let plot = |more: &[&str]| {
+        success(place.path(), &[&["plot", "r", "--figure", "goodput", "-o", "f.svg"], more].concat());
+        read(place.path(), "f.svg")
+    };
+    let one = plot(&["--schedulers", "min_rtt", "--from", "50ms", "--to", "100ms", "--width", "page"]);
+    assert!(one.contains("#0072B2") && !texts(&one).contains(&"tcp"));
+    assert!(texts(&one).contains(&"60") && !texts(&one).contains(&"120"));
+    assert!(one.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"515.5pt\""), "{}", &one[..90]);
+    assert!(plot(&["--font", "Times", "--font-size", "9"]).contains("font-family=\"Times\" font-size=\"9\""));
+}
+
+#[cfg(feature = "plot-raster")]
+#[test]
+fn png_and_pdf_are_whole_files_of_the_right_size() {
+    let place = tempfile::tempdir().unwrap();
+    record(place.path(), "r", &[]);
+    success(place.path(), &["plot", "r", "--figure", "cwnd", "-o", "f.png", "--dpi", "144"]);
+    let png = std::fs::read(place.path().join("f.png")).unwrap();
+    assert_eq!(&png[..8], b"\x89PNG\r\n\x1a\n");
+    // 3.5 inches.
+    assert_eq!(u32::from_be_bytes(png[16..20].try_into().unwrap()), 504);
+    assert_eq!(&png[png.len() - 8..png.len() - 4], b"IEND");
+    success(place.path(), &["plot", "r", "--figure", "cwnd", "-o", "f.pdf"]);
+    let pdf = String::from_utf8_lossy(&std::fs::read(place.path().join("f.pdf")).unwrap()).into_owned();
+    assert!(pdf.starts_with("%PDF-") && pdf.trim_end().ends_with("%%EOF"));
+    assert!(pdf.contains("/MediaBox [0 0 252 "), "the page is not 252 pt wide");
+    // Text stays text.
+    assert!(pdf.contains("/Font"));
+}
+
+#[test]
+fn an_interrupted_recording_is_marked_in_the_figure() {
+    let place = tempfile::tempdir().unwrap();
+    record(place.path(), "r", &[]);
+    let state = read(place.path(), "r/run.json");
+    let state = state
+        .replacen("\"complete\": true", "\"complete\": false", 1)
+        .replace("\"reason\": null", "\"reason\": \"Ctrl-C\"");
+    std::fs::write(place.path().join("r/run.json"), state).unwrap();
+    success(place.path(), &["plot", "r", "--figure", "cwnd", "-o", "f.svg"]);
+    assert!(read(place.path(), "f.svg").contains("Partial: this recording was interrupted (Ctrl-C)."));
+    // A killed run has no tables.
+    std::fs::remove_dir_all(place.path().join("r/tcp")).unwrap();
+    success(place.path(), &["plot", "r", "--figure", "cwnd", "-o", "f.svg"]);
+    let svg = read(place.path(), "f.svg");
+    let words: String = texts(&svg).join(" ");
+    assert!(words.contains("without tables: tcp"), "{words}");
+}
+
+#[test]
+fn faults_are_named_with_their_place_and_the_mend() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    record(directory, "r", &["--record-format", "csv"]);
+    refused(
+        directory,
+        &["r", "--figure", "causes", "-o", "f.svg"],
+        "only of an explanation; it has sequence, cwnd",
+    );
+    refused(directory, &["r", "--figure", "cwnd", "-o", "f.jpg"], "must end in .svg, .png or .pdf");
+    refused(directory, &["r", "--figure", "cwnd", "-o", "no/f.svg"], "cannot write no/f.svg");
+    refused(
+        directory,
+        &["r", "--figure", "cwnd", "--schedulers", "ecf", "-o", "f.svg"],
+        "there are min_rtt, tcp",
+    );
+    refused(
+        directory,
+        &["r", "--figure", "cwnd", "--flow", "2", "-o", "f.svg"],
+        "there is no flow 2; the runs have 1",
+    );
+    refused(
+        directory,
+        &["r", "--figure", "cwnd", "--x", "size", "-o", "f.svg"],
+        "--x is for figures of a sweep",
+    );
+    refused(
+        directory,
+        &["r", "--figure", "cwnd", "--from", "2s", "--to", "1s", "-o", "f.svg"],
+        "--from must be before",
+    );
+    refused(directory, &["r", "--figure", "jain", "-o", "f.svg"], "nothing to show");
+    refused(directory, &["nothing", "--figure", "cwnd", "-o", "f.svg"], "nothing: cannot read it");
+    refused(
+        directory,
+        &[".", "--figure", "cwnd", "-o", "f.svg"],
+        "the directory of neither a sweep nor a recording",
+    );
+    std::fs::remove_file(directory.join("r/tcp/queues.csv")).unwrap();
+    refused(directory, &["r", "--figure", "cwnd", "-o", "f.svg"], "r/tcp/queues.csv: cannot read it");
+    let events = directory.join("r/min_rtt/events.csv");
+    let damaged =
+        read(directory, "r/min_rtt/events.csv").replacen(",up,", ",up,x", 1).replacen("t_ns", "time", 1);
+    std::fs::write(&events, damaged).unwrap();
+    refused(directory, &["r", "--figure", "cwnd", "-o", "f.svg"], "it has no column `t_ns`");
+    assert!(!directory.join("f.svg").exists());
+}
+
+#[test]
+fn the_list_has_the_figures_of_a_result() {
+    let place = tempfile::tempdir().unwrap();
+    record(place.path(), "r", &[]);
+    let all = String::from_utf8(anabranch(place.path(), &["plot", "--list"]).stdout).unwrap();
+    assert!(all.contains("sequence") && all.contains("causes") && all.contains("map"));
+    let own = String::from_utf8(anabranch(place.path(), &["plot", "r", "--list"]).stdout).unwrap();
+    assert!(own.contains("sequence") && !own.contains("causes") && !own.contains("map"));
+}

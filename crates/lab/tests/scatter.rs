@@ -1,0 +1,152 @@
+//! Packet scatter before Multipath TCP, in fat trees and graphs with routes of equal cost.
+
+use std::sync::atomic::AtomicBool;
+
+use anabranch_lab::run::{Prepared, RunResult};
+use anabranch_lab::scenario::{Document, Scenario};
+
+fn scenario(text: &str) -> Scenario {
+    Document::built_in("test", text).unwrap().scenario().unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+fn runs(text: &str) -> Vec<RunResult> {
+    let scenario = scenario(text);
+    let prepared = Prepared::new(&scenario, 0).unwrap();
+    let cancelled = AtomicBool::new(false);
+    (0..scenario.contenders.len()).map(|at| prepared.run(at, 0, &cancelled).unwrap()).collect()
+}
+
+/// A fat tree with one flow between pods, whose four routes have queues for all of it.
+fn tree(traffic: &str, connection: &str) -> RunResult {
+    let text = format!(
+        "schedulers = ['min_rtt']\ncongestion = 'lia'
+        topology = {{ kind = 'fat-tree', k = 4, rate = '100 Mbit/s', delay = '20 us', queue = '1000 packets' }}
+        traffic = {{ from = 'h1', to = 'h16', direction = 'upload', {traffic} }}
+        [connection]\npath-manager = 'n_diff_ports:5'\n{connection}"
+    );
+    runs(&text).remove(0)
+}
+
+/// The data packets on each of the links that begin with `of`, without those of acknowledgements.
+fn packets(run: &RunResult, of: &str) -> Vec<u64> {
+    let links = run.links.iter().filter(|link| link.name.starts_with(of) && !link.name.ends_with(".back"));
+    links.map(|link| link.counters.delivered.bytes / 1500).collect()
+}
+
+fn subflows(run: &RunResult) -> usize {
+    run.flows[0].report.sender.subflows.len()
+}
+
+/// New data of each subflow of the sender: in all, without retransmissions.
+fn sent(run: &RunResult) -> Vec<u64> {
+    let subflows = run.flows[0].report.sender.subflows.iter();
+    subflows.map(|subflow| subflow.counters.bytes_sent).collect()
+}
+
+#[test]
+fn a_short_flow_uses_all_routes_and_opens_no_subflow() {
+    let run = tree("size = '90 KB'", "scatter.switch = 'volume'");
+    assert_eq!(subflows(&run), 1);
+    assert!(run.flows[0].report.fct.is_some());
+    let cores = packets(&run, "agg1.");
+    assert_eq!(cores.len(), 4);
+    assert!(cores.iter().all(|packets| *packets >= 5), "{cores:?}");
+    // Without scatter a subflow keeps one route.
+    let plain = tree("size = '90 KB'", "");
+    assert!(subflows(&plain) > 1);
+}
+
+#[test]
+fn scattered_packets_are_spread_evenly() {
+    let run = tree("size = '2 MB'", "scatter.switch = 'never'");
+    assert_eq!(subflows(&run), 1);
+    let cores = packets(&run, "agg1.");
+    let all: u64 = cores.iter().sum();
+    // 1382 packets by a fair draw: a standard deviation of 16 around 345.
+    assert!(cores.iter().all(|packets| packets.abs_diff(all / 4) < 65), "{cores:?}");
+}
+
+#[test]
+fn the_switch_is_at_the_volume_and_new_data_leaves_the_scattered_subflow() {
+    for volume in [50_000_u64, 400_000] {
+        let run = tree("size = '5 MB'", &format!("scatter = {{ switch = 'volume', volume = {volume} }}"));
+        let sent = sent(&run);
+        assert_eq!(sent.len(), 5);
+        // The scattered subflow goes on for the round trip of the joins, in which slow start doubles its window twice.
+        assert!(sent[0] > volume && sent[0] < 4 * volume + 200_000, "{volume}: {sent:?}");
+        assert!(sent[1..].iter().all(|bytes| *bytes > 100_000), "{sent:?}");
+        let report = &run.flows[0].report;
+        assert_eq!(report.delivered, 5_000_000);
+        let total: u64 = sent.iter().sum();
+        assert!(
+            total - 5_000_000 <= report.retransmitted_segments * 1448 + report.duplicate_bytes,
+            "{sent:?}"
+        );
+    }
+    // At most the volume: no switch.
+    assert_eq!(subflows(&tree("size = '400 KB'", "scatter = { switch = 'volume', volume = 400_000 }")), 1);
+}
+
+#[test]
+fn a_receiver_that_connects_switches_by_the_volume_too() {
+    let text = "schedulers = ['min_rtt']
+        topology = { kind = 'fat-tree', k = 4, rate = '100 Mbit/s', delay = '20 us', queue = '1000 packets' }
+        traffic = { from = 'h1', to = 'h16', size = '2 MB' }
+        connection = { path-manager = 'n_diff_ports:3', scatter = { switch = 'volume', volume = 200_000 } }";
+    let run = runs(text).remove(0);
+    let sent = sent(&run);
+    assert_eq!(sent.len(), 3);
+    assert!(sent[0] > 200_000 && sent[0] < 700_000, "{sent:?}");
+}
+
+#[test]
+fn the_switch_at_congestion_waits_for_the_first_loss() {
+    for (size, meets_loss) in [("60 KB", Some(false)), ("1 MB", None), ("5 MB", Some(true))] {
+        let run = tree(&format!("size = '{size}'"), "scatter.switch = 'congestion'");
+        let counters = run.flows[0].report.sender.subflows[0].counters;
+        let met = counters.recoveries + counters.timeouts > 0;
+        assert_eq!(subflows(&run) > 1, met, "{size}: {counters:?}");
+        assert!(meets_loss.is_none_or(|expected| expected == met), "{size}: {counters:?}");
+    }
+    let text = "schedulers = ['min_rtt']
+        topology = { kind = 'fat-tree', k = 4, rate = '100 Mbit/s', delay = '20 us', queue = '20 packets' }
+        traffic = { from = 'h1', to = 'h16', direction = 'upload', size = '5 MB' }
+        connection = { path-manager = 'n_diff_ports:3', scatter.switch = 'congestion' }";
+    let run = runs(text).remove(0);
+    assert_eq!(subflows(&run), 3);
+    assert!(run.flows[0].report.retransmitted_segments > 0);
+}
+
+/// Between pods a threshold of three and one for each of four routes; below it reordering starts no recovery.
+#[test]
+fn reordering_below_the_threshold_retransmits_nothing() {
+    // One other flow makes the queues of the routes unequal.
+    let run = |threshold: &str| {
+        let text = format!(
+            "schedulers = ['min_rtt']\nprofile = 'ns3'
+            topology = {{ kind = 'fat-tree', k = 4, rate = '100 Mbit/s', delay = '20 us', queue = '1000 packets' }}
+            traffic = {{ from = ['h1', 'h2'], to = ['h16', 'h14'], direction = 'upload', size = '1 MB' }}
+            connection = {{ simultaneous = false, initial-window = 10, scatter = {{ switch = 'never' {threshold} }} }}"
+        );
+        let run = runs(&text).remove(0);
+        assert_eq!(run.links.iter().map(|link| link.counters.dropped().packets).sum::<u64>(), 0);
+        run.flows.iter().map(|flow| flow.report.retransmitted_segments).sum::<u64>()
+    };
+    let (three, routes, large) = (run(", dup-acks = 3"), run(""), run(", dup-acks = 1000"));
+    assert_eq!(large, 0);
+    assert!(routes <= three, "{routes} {three}");
+    assert_eq!(run(", dup-acks = 7"), routes, "four routes make 7");
+}
+
+#[test]
+fn a_rule_that_cannot_be_reached_is_an_error() {
+    let error = |text: &str| {
+        let text = format!("path = [{{ preset = 'dsl' }}]\nschedulers = ['tcp', 'min_rtt']\n{text}");
+        Document::built_in("x", text).unwrap().scenario().unwrap_err().to_string()
+    };
+    assert!(error("connection.scatter.switch = 'congestion'").contains("direction = \"upload\""));
+    assert!(
+        error("connection = { path-manager = 'none', scatter.switch = 'volume' }").contains("n_diff_ports")
+    );
+    assert!(error("connection.scatter.swich = 'volume'").contains("scatter.switch"));
+}

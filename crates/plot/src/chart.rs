@@ -1,0 +1,139 @@
+//! A figure before it is drawn: panels with axes and marks, in the units of the data.
+
+/// A figure.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Chart {
+    pub(crate) panels: Vec<Panel>,
+    pub(crate) keys: Vec<Key>,
+    /// A warning that a reader must not miss.
+    pub(crate) warning: Option<String>,
+}
+
+/// A pair of axes with its marks, drawn in their order.
+#[derive(Clone, Debug)]
+pub(crate) struct Panel {
+    pub(crate) title: String,
+    pub(crate) x: Axis,
+    pub(crate) y: Axis,
+    pub(crate) marks: Vec<Mark>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Axis {
+    pub(crate) label: String,
+    pub(crate) unit: Unit,
+    pub(crate) scale: Scale,
+    pub(crate) range: (f64, f64),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Scale {
+    Linear,
+    Logarithmic,
+    /// A row or a column for each name; the first one is at 0, and at the top of a vertical axis.
+    Names(Vec<String>),
+}
+
+/// The unit of the numbers of an axis, from which it chooses a multiple.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Unit {
+    Seconds,
+    Bytes,
+    BitsPerSecond,
+    Percent,
+    /// As it is.
+    Named(String),
+    None,
+}
+
+impl Axis {
+    pub(crate) fn new(label: &str, unit: Unit, range: (f64, f64)) -> Axis {
+        Axis { label: label.to_owned(), unit, scale: Scale::Linear, range }
+    }
+
+    pub(crate) fn names(names: Vec<String>) -> Axis {
+        let range = (-0.5, names.len().max(1) as f64 - 0.5);
+        Axis { label: String::new(), unit: Unit::None, scale: Scale::Names(names), range }
+    }
+
+    /// Returns the axis with the limits of `values`, and a margin.
+    pub(crate) fn around(label: &str, unit: Unit, values: impl IntoIterator<Item = f64>) -> Axis {
+        let (low, high) = limits(values).unwrap_or((0.0, 1.0));
+        let margin = if high > low { 0.05 * (high - low) } else { 0.05 * high.abs().max(1e-9) };
+        Axis::new(label, unit, (low - margin, high + margin))
+    }
+
+    /// Returns the axis from zero to a little more than the largest of `values`.
+    pub(crate) fn up_to(label: &str, unit: Unit, values: impl IntoIterator<Item = f64>) -> Axis {
+        let high = limits(values).map_or(1.0, |(_, high)| if high > 0.0 { high } else { 1.0 });
+        Axis::new(label, unit, (0.0, 1.05 * high))
+    }
+}
+
+/// Returns the minimum and the maximum of the finite values.
+pub(crate) fn limits(values: impl IntoIterator<Item = f64>) -> Option<(f64, f64)> {
+    values.into_iter().filter(|value| value.is_finite()).fold(None, |limits, value| {
+        let (low, high) = limits.unwrap_or((value, value));
+        Some((value.min(low), value.max(high)))
+    })
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Stroke {
+    pub(crate) colour: &'static str,
+    pub(crate) width: f64,
+    pub(crate) dash: &'static [f64],
+}
+
+impl Stroke {
+    pub(crate) const fn solid(colour: &'static str, width: f64) -> Stroke {
+        Stroke { colour, width, dash: &[] }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Symbol {
+    Circle,
+    Square,
+    Triangle,
+    Diamond,
+    Cross,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Mark {
+    /// A line; a value that is not finite is a gap.
+    Line { points: Vec<(f64, f64)>, stroke: Stroke, step: bool },
+    /// Vertical lines at x from y to y. Where they are as dense as the figure is fine, the lines of `slot.0` out of
+    /// `slot.1` series are drawn side by side, so that none hides another.
+    Segments { bars: Vec<(f64, f64, f64)>, stroke: Stroke, slot: (usize, usize) },
+    /// Symbols, hollow if `hollow` is true.
+    Points {
+        points: Vec<(f64, f64)>,
+        symbol: Symbol,
+        colour: &'static str,
+        size: f64,
+        hollow: bool,
+        opacity: f64,
+    },
+    /// An interval between two points of the same x or y, with caps.
+    Interval { from: (f64, f64), to: (f64, f64), stroke: Stroke },
+    /// A rectangle, with a text in it.
+    Rect { x: (f64, f64), y: (f64, f64), fill: String, edge: Option<Stroke>, text: String },
+    /// A line across the whole panel.
+    VerticalRule(f64),
+}
+
+/// An entry of the legend.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Key {
+    pub(crate) text: String,
+    pub(crate) sample: Sample,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Sample {
+    Line(Stroke, Option<Symbol>),
+    Symbol(Symbol, &'static str, bool),
+    Area(String),
+}

@@ -1,0 +1,408 @@
+//! The figures of a comparison, from the object of `anabranch compare --json`.
+
+use anabranch_lab::output::report::ShownComparison;
+use serde::Deserialize;
+
+use super::recording::{path_keys, stack};
+use super::{Contenders, conditions, distribution};
+use crate::chart::{Axis, Chart, Mark, Panel, Stroke, Unit, limits};
+use crate::style::{self, Style};
+use crate::{PlotError, Selection};
+
+/// The keys of the object that figures need.
+#[derive(Deserialize)]
+struct Comparison {
+    runs: u64,
+    reference: Option<String>,
+    min_effect_pct: f64,
+    rows: Vec<Row>,
+    fairness: Vec<Fairness>,
+    conditions: Vec<Condition>,
+}
+
+#[derive(Deserialize)]
+struct Row {
+    scheduler: String,
+    condition: String,
+    path: Option<String>,
+    n: usize,
+    fct_s: Times,
+    goodput_bps: Option<f64>,
+    goodput_ci95_bps: Option<(f64, f64)>,
+    vs_reference_pct: Option<Estimate>,
+    bytes_by_path: Vec<u64>,
+    by_run: ByRun,
+}
+
+#[derive(Deserialize)]
+struct Times {
+    mean: Option<f64>,
+    ci95: Option<(f64, f64)>,
+}
+
+#[derive(Clone, Deserialize)]
+struct Estimate {
+    mean: Option<f64>,
+    ci95: Option<(f64, f64)>,
+}
+
+#[derive(Deserialize)]
+struct ByRun {
+    fct_s: Vec<Option<f64>>,
+}
+
+#[derive(Deserialize)]
+struct Fairness {
+    condition: String,
+    scheduler: String,
+    jain: Option<Estimate>,
+}
+
+#[derive(Deserialize)]
+struct Condition {
+    name: String,
+    paths: Vec<String>,
+}
+
+/// With more, points are a dark bar: the box alone is drawn.
+const MOST_POINTS: usize = 2000;
+
+pub(super) fn chart(shown: &ShownComparison, name: &str, selection: &Selection) -> Result<Chart, PlotError> {
+    let result: Comparison = Comparison::deserialize(&shown.comparison)
+        .map_err(|error| PlotError::new(format!("{}: it is no whole comparison: {error}", shown.file)))?;
+    let contenders = Contenders::new(result.rows.iter().map(|row| row.scheduler.as_str()), selection)?;
+    let conditions =
+        conditions(result.conditions.iter().map(|condition| condition.name.as_str()), selection)?;
+    let all = All { shown, result, contenders, conditions };
+    Ok(match name {
+        "difference" => all.difference()?,
+        "completion" => all.completion(),
+        "cdf" => all.cdf(),
+        "paths" => all.paths(),
+        "goodput" => all.goodput(),
+        _ => all.jain(),
+    })
+}
+
+struct All<'a> {
+    shown: &'a ShownComparison,
+    result: Comparison,
+    contenders: Contenders,
+    conditions: Vec<String>,
+}
+
+fn label(row: &Row) -> String {
+    row.path.as_ref().map_or(row.scheduler.clone(), |path| format!("{} ({path})", row.scheduler))
+}
+
+/// An estimate in a row.
+struct Forest<'a> {
+    label: String,
+    scheduler: &'a str,
+    mean: f64,
+    ci95: Option<(f64, f64)>,
+    certain: bool,
+}
+
+impl All<'_> {
+    fn rows(&self, condition: &str) -> Vec<&Row> {
+        let mut rows: Vec<&Row> = self.result.rows.iter().filter(|row| row.condition == condition).collect();
+        rows.retain(|row| self.contenders.place(&row.scheduler).is_some());
+        rows.sort_by_key(|row| self.contenders.place(&row.scheduler));
+        rows
+    }
+
+    fn title(&self, condition: &str) -> String {
+        if self.result.conditions.len() > 1 { condition.to_owned() } else { String::new() }
+    }
+
+    fn style(&self, scheduler: &str) -> Style {
+        self.contenders.style(scheduler).unwrap_or_else(|| style::contenders(&[scheduler.to_owned()])[0])
+    }
+
+    /// True for bulk traffic, which has no completion times.
+    fn is_bulk(&self) -> bool {
+        self.result.rows.iter().all(|row| row.fct_s.mean.is_none())
+    }
+
+    fn forest(
+        &self,
+        title: String,
+        x: &str,
+        unit: Unit,
+        rule: Option<(f64, f64)>,
+        rows: &[Forest<'_>],
+    ) -> Option<Panel> {
+        let ends =
+            rows.iter().flat_map(|row| [Some(row.mean), row.ci95.map(|ci| ci.0), row.ci95.map(|ci| ci.1)]);
+        let band = rule.iter().flat_map(|(at, band)| [Some(at - band), Some(at + band)]);
+        let x = Axis::around(x, unit, ends.chain(band).flatten());
+        let mut marks = Vec::new();
+        if let Some((at, band)) = rule {
+            let whole = (-0.5, rows.len() as f64 - 0.5);
+            let fill = "#e9edf1".to_owned();
+            marks.push(Mark::Rect {
+                x: (at - band, at + band),
+                y: whole,
+                fill,
+                edge: None,
+                text: String::new(),
+            });
+            marks.push(Mark::VerticalRule(at));
+        }
+        for (at, row) in rows.iter().enumerate() {
+            let style = self.style(row.scheduler);
+            let place = at as f64;
+            if let Some((low, high)) = row.ci95 {
+                let stroke = Stroke::solid(style.colour, 1.0);
+                marks.push(Mark::Interval { from: (low, place), to: (high, place), stroke });
+            }
+            let (symbol, colour) = (style.symbol, style.colour);
+            let points = vec![(row.mean, place)];
+            marks.push(Mark::Points {
+                points,
+                symbol,
+                colour,
+                size: 5.0,
+                hollow: !row.certain,
+                opacity: 1.0,
+            });
+        }
+        let y = Axis::names(rows.iter().map(|row| row.label.clone()).collect());
+        (!rows.is_empty()).then_some(Panel { title, x, y, marks })
+    }
+
+    fn difference(&self) -> Result<Chart, PlotError> {
+        let Some(reference) = &self.result.reference else {
+            return Err(PlotError::new("this comparison has no reference, so there are no differences"));
+        };
+        let band = self.result.min_effect_pct;
+        let measure = if self.is_bulk() { "Goodput" } else { "Completion time" };
+        let panels = self.conditions.iter().filter_map(|condition| {
+            let rows = self.rows(condition);
+            let rows = rows.iter().filter(|row| row.scheduler != *reference).filter_map(|row| {
+                let estimate = row.vs_reference_pct.clone()?;
+                let (low, high) = estimate.ci95.unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
+                let certain = low > 0.0 || high < 0.0 || (low >= -band && high <= band);
+                let (label, scheduler) = (label(row), row.scheduler.as_str());
+                Some(Forest { label, scheduler, mean: estimate.mean?, ci95: estimate.ci95, certain })
+            });
+            let x = format!("{measure} against {reference}");
+            self.forest(
+                self.title(condition),
+                &x,
+                Unit::Percent,
+                Some((0.0, band)),
+                &rows.collect::<Vec<_>>(),
+            )
+        });
+        Ok(Chart { panels: panels.collect(), ..Chart::default() })
+    }
+
+    fn goodput(&self) -> Chart {
+        let panels = self.conditions.iter().filter_map(|condition| {
+            let rows = self.rows(condition);
+            let rows = rows.iter().filter_map(|row| {
+                let (label, scheduler) = (label(row), row.scheduler.as_str());
+                Some(Forest {
+                    label,
+                    scheduler,
+                    mean: row.goodput_bps?,
+                    ci95: row.goodput_ci95_bps,
+                    certain: true,
+                })
+            });
+            self.forest(
+                self.title(condition),
+                "Goodput of a flow, mean",
+                Unit::BitsPerSecond,
+                None,
+                &rows.collect::<Vec<_>>(),
+            )
+        });
+        Chart { panels: panels.collect(), ..Chart::default() }
+    }
+
+    fn jain(&self) -> Chart {
+        let panels = self.conditions.iter().filter_map(|condition| {
+            let rows = self.result.fairness.iter().filter(|fairness| fairness.condition == *condition);
+            let rows = rows.filter(|row| self.contenders.place(&row.scheduler).is_some()).filter_map(|row| {
+                let jain = row.jain.clone()?;
+                let (label, scheduler) = (row.scheduler.clone(), row.scheduler.as_str());
+                Some(Forest { label, scheduler, mean: jain.mean?, ci95: jain.ci95, certain: true })
+            });
+            self.forest(self.title(condition), "Jain's index", Unit::None, None, &rows.collect::<Vec<_>>())
+        });
+        Chart { panels: panels.collect(), ..Chart::default() }
+    }
+
+    /// Returns the times of the flows of a row, or the means of its runs, with the number of all.
+    fn times(&self, row: &Row) -> (Vec<f64>, usize) {
+        let all = match &self.shown.samples {
+            Some(samples) => samples.times(&row.condition, &row.scheduler),
+            None => row.by_run.fct_s.clone(),
+        };
+        let mut times: Vec<f64> = all.iter().flatten().copied().collect();
+        times.sort_by(f64::total_cmp);
+        (times, all.len())
+    }
+
+    fn time_axis(&self, condition: &str) -> Axis {
+        let of =
+            if self.shown.samples.is_some() { "Completion time" } else { "Completion time, mean of a run" };
+        Axis::up_to(of, Unit::Seconds, self.rows(condition).iter().flat_map(|row| self.times(row).0))
+    }
+
+    fn completion(&self) -> Chart {
+        let mut panels = Vec::new();
+        for condition in &self.conditions {
+            let rows: Vec<&Row> =
+                self.rows(condition).into_iter().filter(|row| !self.times(row).0.is_empty()).collect();
+            let mut marks = Vec::new();
+            for (at, row) in rows.iter().enumerate() {
+                self.one(at as f64, row, &mut marks);
+            }
+            let y = Axis::names(rows.iter().map(|row| label(row)).collect());
+            if !rows.is_empty() {
+                // Half of the range without values is a waste of a column.
+                let times = rows.iter().flat_map(|row| self.times(row).0);
+                let x = match limits(times.clone()) {
+                    Some((low, high)) if low > 0.5 * high => Axis {
+                        range: Axis::around("", Unit::Seconds, times).range,
+                        ..self.time_axis(condition)
+                    },
+                    _ => self.time_axis(condition),
+                };
+                panels.push(Panel { title: self.title(condition), x, y, marks });
+            }
+        }
+        Chart { panels, ..Chart::default() }
+    }
+
+    /// Points below, the box in the middle, and the mean with its interval above.
+    fn one(&self, at: f64, row: &Row, marks: &mut Vec<Mark>) {
+        let (times, _) = self.times(row);
+        let style = self.style(&row.scheduler);
+        let colour = style.colour;
+        if times.len() <= MOST_POINTS {
+            let spread = |place: usize| (place as f64 * 0.618_033_988_75).fract() - 0.5;
+            let points =
+                times.iter().enumerate().map(|(place, time)| (*time, at + 0.3 + 0.2 * spread(place)));
+            let opacity = if times.len() > 200 { 0.4 } else { 0.65 };
+            let points = points.collect();
+            marks.push(Mark::Points {
+                points,
+                symbol: style.symbol,
+                colour,
+                size: 1.6,
+                hollow: false,
+                opacity,
+            });
+        }
+        let quantile = |share: f64| {
+            let place = share * (times.len() - 1) as f64;
+            let (low, high) = (times[place.floor() as usize], times[place.ceil() as usize]);
+            low + (high - low) * place.fract()
+        };
+        let (q1, median, q3) = (quantile(0.25), quantile(0.5), quantile(0.75));
+        let reach = 1.5 * (q3 - q1);
+        let low = times.iter().copied().find(|time| *time >= q1 - reach).unwrap_or(q1).min(q1);
+        let high = times.iter().rev().copied().find(|time| *time <= q3 + reach).unwrap_or(q3).max(q3);
+        let (top, bottom) = (at - 0.14, at + 0.1);
+        let middle = (top + bottom) / 2.0;
+        let thin = Stroke::solid(colour, 0.7);
+        for (from, to) in [(low, q1), (q3, high)] {
+            marks.push(Mark::Line {
+                points: vec![(from, middle), (to, middle)],
+                stroke: thin.clone(),
+                step: false,
+            });
+        }
+        let fill = "#ffffff".to_owned();
+        marks.push(Mark::Rect { x: (q1, q3), y: (top, bottom), fill, edge: Some(thin), text: String::new() });
+        let bar = (median, median);
+        marks.push(Mark::Rect {
+            x: bar,
+            y: (top, bottom),
+            fill: colour.to_owned(),
+            edge: Some(Stroke::solid(colour, 1.2)),
+            text: String::new(),
+        });
+        let place = at - 0.32;
+        if let Some((low, high)) = row.fct_s.ci95 {
+            let stroke = Stroke::solid(colour, 0.9);
+            marks.push(Mark::Interval { from: (low, place), to: (high, place), stroke });
+        }
+        if let Some(mean) = row.fct_s.mean {
+            let points = vec![(mean, place)];
+            marks.push(Mark::Points {
+                points,
+                symbol: style.symbol,
+                colour,
+                size: 4.0,
+                hollow: false,
+                opacity: 1.0,
+            });
+        }
+    }
+
+    fn cdf(&self) -> Chart {
+        let of = if self.shown.samples.is_some() { "Flows" } else { "Runs" };
+        let mut panels = Vec::new();
+        for condition in &self.conditions {
+            let rows = self.rows(condition);
+            let marks: Vec<Mark> = rows
+                .iter()
+                .map(|row| (row, self.times(row)))
+                .filter(|(_, (times, _))| times.len() > 1)
+                .map(|(row, (times, all))| {
+                    let points = distribution(&times, all);
+                    Mark::Line { points, stroke: self.style(&row.scheduler).stroke(1.2), step: true }
+                })
+                .collect();
+            if !marks.is_empty() {
+                let y = Axis::new(of, Unit::Percent, (0.0, 100.0));
+                panels.push(Panel { title: self.title(condition), x: self.time_axis(condition), y, marks });
+            }
+        }
+        Chart { panels, keys: self.contenders.keys(), warning: self.few() }
+    }
+
+    /// One run has no distribution of its means.
+    fn few(&self) -> Option<String> {
+        let few = self.shown.samples.is_none()
+            && self.result.runs > 1
+            && self.result.rows.iter().any(|row| row.n as u64 > self.result.runs);
+        few.then(|| "Each step is the mean of a run; with the file of --samples, it is a flow.".to_owned())
+    }
+
+    fn paths(&self) -> Chart {
+        let mut names: Vec<&str> = Vec::new();
+        for name in self.result.conditions.iter().flat_map(|condition| &condition.paths) {
+            if !names.contains(&name.as_str()) {
+                names.push(name);
+            }
+        }
+        let x = Axis::new("Share of the bytes", Unit::Percent, (0.0, 100.0));
+        let mut panels = Vec::new();
+        for condition in
+            self.result.conditions.iter().filter(|condition| self.conditions.contains(&condition.name))
+        {
+            let rows = self.rows(&condition.name);
+            let mut marks = Vec::new();
+            for (at, row) in rows.iter().enumerate() {
+                let all = row.bytes_by_path.iter().sum::<u64>().max(1) as f64;
+                let parts = condition.paths.iter().zip(&row.bytes_by_path).map(|(path, bytes)| {
+                    let place = names.iter().position(|name| name == path).unwrap_or_default();
+                    (style::path(place), 100.0 * *bytes as f64 / all)
+                });
+                marks.extend(stack(at, parts));
+            }
+            let y = Axis::names(rows.iter().map(|row| label(row)).collect());
+            if !rows.is_empty() {
+                panels.push(Panel { title: self.title(&condition.name), x: x.clone(), y, marks });
+            }
+        }
+        Chart { panels, keys: path_keys(&names), warning: None }
+    }
+}

@@ -1,0 +1,309 @@
+//! The figures of a sweep.
+
+use anabranch_lab::output::report::{Dimension, ShownSweep};
+use anabranch_lab::sweep::{PointRow, Reading};
+use serde_json::Value;
+
+use super::{Contenders, conditions};
+use crate::chart::{Axis, Chart, Key, Mark, Panel, Sample, Scale, Stroke, Unit};
+use crate::style::{self, DIM};
+use crate::{PlotError, Selection};
+
+pub(super) fn chart(sweep: &ShownSweep, name: &str, selection: &Selection) -> Result<Chart, PlotError> {
+    let rows = || sweep.results.iter().flat_map(|point| &point.result.rows);
+    let contenders = Contenders::new(rows().map(|row| row.scheduler.as_str()), selection)?;
+    let conditions = conditions(rows().map(|row| row.condition.as_str()), selection)?;
+    let key = |wanted: &Option<String>, other: usize| match wanted {
+        None => Ok(other),
+        Some(wanted) => {
+            sweep.dimensions.iter().position(|dimension| dimension.name == *wanted).ok_or_else(|| {
+                let names: Vec<&str> =
+                    sweep.dimensions.iter().map(|dimension| dimension.name.as_str()).collect();
+                PlotError::new(format!("the sweep has no key `{wanted}`; it has {}", names.join(", ")))
+            })
+        }
+    };
+    let x = key(&selection.x, 0)?;
+    let y = key(&selection.y, usize::from(x == 0))?;
+    let all = All { sweep, contenders, conditions, x, y };
+    let mut chart = if name == "map" { all.map()? } else { all.lines() };
+    let done = sweep.results.len();
+    if done < sweep.points {
+        chart.warning = Some(format!("Partial: {done} of {} points are done.", sweep.points));
+    }
+    Ok(chart)
+}
+
+struct All<'a> {
+    sweep: &'a ShownSweep,
+    contenders: Contenders,
+    conditions: Vec<String>,
+    x: usize,
+    y: usize,
+}
+
+/// Returns the values of a key in their order.
+fn values(sweep: &ShownSweep, key: usize) -> Vec<Value> {
+    let mut values: Vec<Value> = Vec::new();
+    for point in &sweep.results {
+        if !values.contains(&point.values[key]) {
+            values.push(point.values[key].clone());
+        }
+    }
+    if values.iter().all(Value::is_number) {
+        values.sort_by(|a, b| a.as_f64().unwrap_or_default().total_cmp(&b.as_f64().unwrap_or_default()));
+    }
+    values
+}
+
+fn text(value: &Value) -> String {
+    match value.as_f64() {
+        Some(number) => {
+            let text = format!("{number:.3e}").parse::<f64>().map_or(number, |rounded| rounded);
+            format!("{text}")
+        }
+        None => value.as_str().unwrap_or_default().to_owned(),
+    }
+}
+
+impl All<'_> {
+    fn title(&self, condition: &str, scheduler: &str) -> String {
+        let parts = [if self.conditions.len() > 1 { condition } else { "" }, scheduler];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ")
+    }
+
+    fn rows<'a>(
+        &'a self,
+        condition: &'a str,
+        scheduler: &'a str,
+    ) -> impl Iterator<Item = (&'a [Value], &'a PointRow)> {
+        self.sweep.results.iter().filter_map(move |point| {
+            let own = |row: &&PointRow| row.condition == condition && row.scheduler == scheduler;
+            Some((point.values.as_slice(), point.result.rows.iter().find(own)?))
+        })
+    }
+
+    /// Returns the axis of a key: names where its values are few or texts, else numbers.
+    fn axis(&self, key: usize, named: bool) -> Axis {
+        let dimension: &Dimension = &self.sweep.dimensions[key];
+        let unit = dimension.unit.clone().map_or(Unit::None, Unit::Named);
+        let values = values(self.sweep, key);
+        if named || !values.iter().all(Value::is_number) {
+            let names = Axis::names(values.iter().map(text).collect());
+            return Axis { label: dimension.name.clone(), unit, ..names };
+        }
+        let numbers: Vec<f64> = values.iter().filter_map(Value::as_f64).collect();
+        let axis = Axis::around(&dimension.name, unit, numbers.iter().copied());
+        let (low, high) = (numbers[0], numbers[numbers.len() - 1]);
+        if dimension.logarithmic && low > 0.0 && high > low {
+            let margin = (high / low).powf(0.04);
+            return Axis { scale: Scale::Logarithmic, range: (low / margin, high * margin), ..axis };
+        }
+        axis
+    }
+
+    /// Returns the place of a value on the axis of its key.
+    fn place(&self, axis: &Axis, key: usize, value: &Value) -> f64 {
+        match &axis.scale {
+            Scale::Names(_) => {
+                values(self.sweep, key).iter().position(|other| other == value).unwrap_or_default() as f64
+            }
+            _ => value.as_f64().unwrap_or(f64::NAN),
+        }
+    }
+
+    fn map(&self) -> Result<Chart, PlotError> {
+        if self.sweep.dimensions.len() < 2 || self.x == self.y {
+            return Err(PlotError::new("a map needs two swept keys; the figure `lines` shows one"));
+        }
+        let grid = self.sweep.design == "grid";
+        let (x, mut y) = (self.axis(self.x, grid), self.axis(self.y, grid));
+        // Values grow upwards.
+        if let Scale::Names(names) = &mut y.scale {
+            names.reverse();
+        }
+        let rows = (values(self.sweep, self.y).len() as f64 - 1.0).max(0.0);
+        let strongest = {
+            let all = self.sweep.results.iter().flat_map(|point| &point.result.rows);
+            let mut sizes: Vec<f64> = all.filter_map(|row| row.vs_reference_pct).map(f64::abs).collect();
+            sizes.sort_by(f64::total_cmp);
+            sizes.get(sizes.len().saturating_sub(1) * 95 / 100).copied().unwrap_or(1.0).max(1.0)
+        };
+        let mut panels = Vec::new();
+        for condition in &self.conditions {
+            for scheduler in &self.contenders.names {
+                let compared: Vec<_> =
+                    self.rows(condition, scheduler).filter(|(_, row)| row.reading.is_some()).collect();
+                if compared.is_empty() {
+                    continue;
+                }
+                let mut marks = Vec::new();
+                for (at, row) in compared {
+                    let across = self.place(&x, self.x, &at[self.x]);
+                    let along = self.place(&y, self.y, &at[self.y]);
+                    let (fill, text) = cell(row, strongest);
+                    if grid {
+                        let along = rows - along;
+                        let edge = Some(Stroke::solid(DIM, 0.3));
+                        let (x, y) = ((across - 0.5, across + 0.5), (along - 0.5, along + 0.5));
+                        marks.push(Mark::Rect { x, y, fill, edge, text });
+                    } else {
+                        let certain = matches!(row.reading, Some(Reading::Better | Reading::Worse));
+                        let colour = match row.reading {
+                            Some(Reading::Better) => "#005c9e",
+                            Some(Reading::Worse) => "#c44e00",
+                            _ => DIM,
+                        };
+                        let points = vec![(across, along)];
+                        let symbol = crate::chart::Symbol::Circle;
+                        marks.push(Mark::Points {
+                            points,
+                            symbol,
+                            colour,
+                            size: 4.0,
+                            hollow: !certain,
+                            opacity: 1.0,
+                        });
+                    }
+                }
+                panels.push(Panel {
+                    title: self.title(condition, scheduler),
+                    x: x.clone(),
+                    y: y.clone(),
+                    marks,
+                });
+            }
+        }
+        let area = |text: &str, fill: String| Key { text: text.to_owned(), sample: Sample::Area(fill) };
+        let dot = |text: &str, colour, hollow| Key {
+            text: text.to_owned(),
+            sample: Sample::Symbol(crate::chart::Symbol::Circle, colour, hollow),
+        };
+        let keys = if grid {
+            vec![
+                area("better, %", style::diverging(true, 0.8)),
+                area("worse, %", style::diverging(false, 0.8)),
+                area("undecided (?)", "#ffffff".to_owned()),
+            ]
+        } else {
+            vec![
+                dot("better", "#005c9e", false),
+                dot("worse", "#c44e00", false),
+                dot("equal or undecided", DIM, true),
+            ]
+        };
+        Ok(Chart { panels, keys, warning: None })
+    }
+
+    fn lines(&self) -> Chart {
+        let has_times = self
+            .sweep
+            .results
+            .iter()
+            .flat_map(|point| &point.result.rows)
+            .any(|row| row.fct_mean_s.is_some());
+        let (label, unit) = if has_times {
+            ("Completion time, mean", Unit::Seconds)
+        } else {
+            ("Goodput, mean", Unit::BitsPerSecond)
+        };
+        let of = |row: &PointRow| match has_times {
+            true => row.fct_mean_s.map(|mean| (mean, row.fct_ci95_s)),
+            false => row.goodput_bps.map(|mean| (mean, row.goodput_ci95_bps)),
+        };
+        let x = self.axis(self.x, false);
+        // A panel for each value of the other key, if these are few.
+        let others: Vec<Option<Value>> = match self.sweep.dimensions.get(self.y).filter(|_| self.x != self.y)
+        {
+            Some(_) => {
+                let all = values(self.sweep, self.y);
+                if all.len() <= 4 { all.into_iter().map(Some).collect() } else { vec![None] }
+            }
+            None => vec![None],
+        };
+        let mut panels = Vec::new();
+        for condition in &self.conditions {
+            for other in &others {
+                let mut marks = Vec::new();
+                let mut seen = Vec::new();
+                for scheduler in &self.contenders.names {
+                    let Some(style) = self.contenders.style(scheduler) else { continue };
+                    let own = self
+                        .rows(condition, scheduler)
+                        .filter(|(at, _)| other.as_ref().is_none_or(|other| at[self.y] == *other));
+                    let mut points: Vec<(f64, f64, Option<(f64, f64)>)> = own
+                        .filter_map(|(at, row)| {
+                            of(row).map(|(mean, ci)| (self.place(&x, self.x, &at[self.x]), mean, ci))
+                        })
+                        .collect();
+                    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+                    for (at, mean, ci) in &points {
+                        seen.push(*mean);
+                        if let Some((low, high)) = ci {
+                            seen.push(*high);
+                            let stroke = Stroke::solid(style.colour, 0.7);
+                            marks.push(Mark::Interval { from: (*at, *low), to: (*at, *high), stroke });
+                        }
+                    }
+                    let points: Vec<(f64, f64)> =
+                        points.into_iter().map(|(at, mean, _)| (at, mean)).collect();
+                    if self.sweep.design == "grid" && (other.is_some() || self.sweep.dimensions.len() == 1) {
+                        marks.push(Mark::Line {
+                            points: points.clone(),
+                            stroke: style.stroke(1.0),
+                            step: false,
+                        });
+                    }
+                    let (symbol, colour) = (style.symbol, style.colour);
+                    marks.push(Mark::Points {
+                        points,
+                        symbol,
+                        colour,
+                        size: 3.5,
+                        hollow: false,
+                        opacity: 1.0,
+                    });
+                }
+                let title = other.as_ref().map_or(String::new(), |other| {
+                    let dimension = &self.sweep.dimensions[self.y];
+                    format!(
+                        "{} = {} {}",
+                        dimension.name,
+                        text(other),
+                        dimension.unit.as_deref().unwrap_or_default()
+                    )
+                });
+                let title = self.title(condition, title.trim_end());
+                if !seen.is_empty() {
+                    panels.push(Panel {
+                        title,
+                        x: x.clone(),
+                        y: Axis::up_to(label, unit.clone(), seen),
+                        marks,
+                    });
+                }
+            }
+        }
+        let mut keys = self.contenders.keys();
+        for key in &mut keys {
+            if let Sample::Line(_, symbol) = &mut key.sample {
+                *symbol = self.contenders.style(&key.text).map(|style| style.symbol);
+            }
+        }
+        Chart { panels, keys, warning: None }
+    }
+}
+
+/// Returns the colour and the text of a cell: by how much a contender differs from the reference.
+fn cell(row: &PointRow, strongest: f64) -> (String, String) {
+    let difference = row.vs_reference_pct.unwrap_or_default();
+    let written = format!("{difference:+.0}").replace('-', "\u{2212}");
+    let strength = difference.abs() / strongest;
+    match row.reading {
+        Some(Reading::Better) => (style::diverging(true, strength), written),
+        Some(Reading::Worse) => (style::diverging(false, strength), written),
+        Some(Reading::Equal) => ("#e6e9ec".to_owned(), "=".to_owned()),
+        Some(Reading::Incomplete) => ("#ffffff".to_owned(), "!".to_owned()),
+        _ => ("#ffffff".to_owned(), "?".to_owned()),
+    }
+}

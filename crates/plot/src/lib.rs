@@ -1,0 +1,68 @@
+//! Figures of results for papers, as SVG, PNG and PDF.
+//!
+//! A figure is one of [`FIGURES`], made from an [`Input`] of a report by [`draw`]: it shows the numbers that the page of the
+//! report shows. SVG is written here; PNG and PDF need the feature `raster`.
+
+#![forbid(unsafe_code)]
+#![warn(unreachable_pub)]
+
+mod chart;
+mod figures;
+#[cfg(feature = "raster")]
+mod raster;
+mod style;
+mod svg;
+mod ticks;
+
+use std::fmt;
+
+use anabranch_recording::report::Input;
+use anabranch_units::Duration;
+
+pub use figures::{FIGURES, FigureInfo, Kind};
+#[cfg(feature = "raster")]
+pub use raster::{RasterError, pdf, png};
+pub use svg::{COLUMN, PAGE, Page};
+
+/// The part of the results that a figure shows; by default all of it.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// The contenders, in their order.
+    pub schedulers: Vec<String>,
+    /// The condition.
+    pub condition: Option<String>,
+    /// The times of a run between which a figure over time is drawn.
+    pub from: Option<Duration>,
+    /// The end of that range.
+    pub to: Option<Duration>,
+    /// The key of a sweep on the horizontal axis.
+    pub x: Option<String>,
+    /// The key of a sweep on the vertical axis.
+    pub y: Option<String>,
+}
+
+/// A figure cannot be drawn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlotError(String);
+
+impl PlotError {
+    pub(crate) fn new(text: impl Into<String>) -> PlotError {
+        PlotError(text.into())
+    }
+}
+
+impl fmt::Display for PlotError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for PlotError {}
+
+/// Returns the figure called `name` of a result, as SVG.
+///
+/// # Errors
+/// If there is no such figure of this kind of result, or nothing to show in it.
+pub fn draw(input: &Input, name: &str, selection: &Selection, page: &Page) -> Result<String, PlotError> {
+    Ok(svg::draw(&figures::chart(input, name, selection)?, page))
+}

@@ -1,0 +1,305 @@
+//! A recording as figures need it: the report's page and `anabranch plot` draw the same numbers.
+
+mod column;
+mod events;
+mod tables;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::read::{ReadError, Recorded, StoredRun};
+
+pub use column::Column;
+
+/// The flows whose events, windows and round trips are read.
+#[derive(Clone, Debug)]
+pub struct Details {
+    /// The flows, from 0; none: as many as `most_events` allows, the slowest first.
+    pub flows: Option<Vec<usize>>,
+    /// The number of flows at most.
+    pub most_flows: usize,
+    /// The number of events of data in the view at most. A flow with more is thinned out.
+    pub most_events: usize,
+}
+
+/// A run directory as figures need it.
+#[derive(Clone, Debug, Serialize)]
+pub struct View {
+    /// The directory.
+    pub file: String,
+    /// The version of the program.
+    pub version: String,
+    /// The commit from which it was built, if known.
+    pub commit: Option<String>,
+    /// Its command line.
+    pub command: Vec<String>,
+    /// True if all runs ended and all tables are on disk.
+    pub complete: bool,
+    /// The reason of an early end, if known.
+    pub reason: Option<String>,
+    /// The scenario, which may have no name.
+    pub scenario: String,
+    /// Its hash.
+    pub scenario_hash: String,
+    /// Its seed.
+    pub seed: u64,
+    /// The run of a comparison that was replayed.
+    pub run: Option<u32>,
+    /// The runs with tables.
+    pub runs: Vec<RunView>,
+    /// The runs that have no tables, because they were killed.
+    pub lost: Vec<String>,
+}
+
+/// A run of one contender.
+#[derive(Clone, Debug, Serialize)]
+pub struct RunView {
+    /// The condition; empty if there is only one.
+    pub condition: String,
+    /// The contender.
+    pub scheduler: String,
+    /// The names of its paths.
+    pub paths: Vec<String>,
+    /// True if the run ended.
+    pub complete: bool,
+    /// The time of the last event.
+    pub end_ns: u64,
+    /// All flows.
+    pub flows: Vec<FlowView>,
+    /// Jain's index of the goodput of all flows that have one; none for fewer than two.
+    pub jain: Option<f64>,
+    /// The bytes that arrived first by each path, of the contender's flows together.
+    pub bytes_by_path: Vec<u64>,
+    /// The bytes delivered in order in each interval, of the contender's flows together.
+    pub goodput: Goodput,
+    /// The time that a segment waited for earlier data at the receiver, of the contender's flows together.
+    pub reordering: Reordering,
+    /// The queues of the links with the largest ones.
+    pub queues: Vec<QueueView>,
+    /// The number of links.
+    pub links: usize,
+    /// The flows in detail.
+    pub streams: Vec<Stream>,
+}
+
+/// A flow.
+#[derive(Clone, Debug, Serialize)]
+pub struct FlowView {
+    /// Its name.
+    pub name: String,
+    /// False for competing and background flows.
+    pub own: bool,
+    /// The stream of its data: `up` or `down`.
+    pub direction: String,
+    /// Its start.
+    pub start_ns: u64,
+    /// Its size; missing for bulk.
+    pub size_bytes: Option<u64>,
+    /// `completed`, `running`, `waiting`, or the reason of its failure.
+    pub outcome: String,
+    /// The time from its start to the delivery of its last byte.
+    pub fct_ns: Option<u64>,
+    /// Its goodput in bit/s.
+    pub goodput_bps: Option<u64>,
+}
+
+/// Bytes delivered in order, by interval of time.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Goodput {
+    /// The length of an interval.
+    pub bin_ns: u64,
+    /// The bytes of each.
+    pub bytes: Vec<u64>,
+}
+
+impl Goodput {
+    /// Returns the rate in bit/s in interval `at` of a run that ends at `end_ns`.
+    pub fn bps(&self, at: usize, end_ns: u64) -> f64 {
+        let begin = at as u64 * self.bin_ns;
+        let span = self.bin_ns.min(end_ns.saturating_sub(begin)).max(1);
+        8e9 * self.bytes[at] as f64 / span as f64
+    }
+}
+
+/// The distribution of out-of-order delays.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Reordering {
+    /// The number of segments.
+    pub segments: usize,
+    /// The number of segments that never were in order.
+    pub stuck: usize,
+    /// Delays in nanoseconds and the share of the segments with at most that delay, ascending: all of them, or as many as
+    /// a figure can show, the largest ones all.
+    pub steps: Vec<(u64, f64)>,
+}
+
+/// The queue of a link over time.
+#[derive(Clone, Debug, Serialize)]
+pub struct QueueView {
+    /// The link.
+    pub link: String,
+    /// Times.
+    pub t_ns: Column,
+    /// The maximum of the bytes in the queue since the time before.
+    pub bytes: Column,
+    /// The packets dropped since the time before.
+    pub dropped: Column,
+}
+
+/// A flow in detail: the stream of its data.
+#[derive(Clone, Debug, Serialize)]
+pub struct Stream {
+    /// The flow, from 0.
+    pub flow: usize,
+    /// `up` or `down`.
+    pub direction: String,
+    /// The subflows.
+    pub subflows: Vec<Subflow>,
+    /// The time within which events are one; zero if all are shown.
+    pub thinned_ns: u64,
+    /// Data sent.
+    pub sent: Sent,
+    /// Data acknowledgements.
+    pub acks: Acks,
+}
+
+/// A subflow.
+#[derive(Clone, Debug, Serialize)]
+pub struct Subflow {
+    /// Its number.
+    pub id: usize,
+    /// Its name: that of its path where that is known.
+    pub name: String,
+    /// Its path in the list of the run's, if known.
+    pub path: Option<usize>,
+    /// Times of the following columns.
+    pub t_ns: Column,
+    /// Congestion window.
+    pub cwnd_bytes: Column,
+    /// Slow-start threshold; -1 while it is infinite.
+    pub ssthresh_bytes: Column,
+    /// Bytes in flight.
+    pub inflight_bytes: Column,
+    /// Smoothed round-trip time; -1 before the first sample.
+    pub srtt_us: Column,
+}
+
+/// The kinds of [`Sent::kind`].
+pub const KINDS: [&str; 4] = ["sent", "retransmitted", "reinjected", "probe"];
+
+/// Data sent, by column.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Sent {
+    /// Times.
+    pub t_ns: Column,
+    /// The first offset.
+    pub from: Column,
+    /// The offset after the data.
+    pub to: Column,
+    /// The place in [`Stream::subflows`].
+    pub subflow: Column,
+    /// The place in [`KINDS`].
+    pub kind: Column,
+}
+
+/// Data acknowledgements that the sender received, by column.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Acks {
+    /// Times.
+    pub t_ns: Column,
+    /// The DATA_ACK.
+    pub ack: Column,
+    /// The right edge of the peer's window; -1 if it is unknown.
+    pub edge: Column,
+}
+
+impl View {
+    /// Reads the run directory in `path`.
+    ///
+    /// # Errors
+    /// If it is none, a table is missing or damaged, or a flow of `details` does not exist.
+    pub fn read(path: &Path, details: &Details) -> Result<View, ReadError> {
+        View::of(&Recorded::open(path)?, details, |_| true)
+    }
+
+    /// Reads the runs for which `wanted` is true.
+    ///
+    /// # Errors
+    /// As [`View::read`].
+    pub fn of(
+        recorded: &Recorded,
+        details: &Details,
+        wanted: impl Fn(&StoredRun) -> bool,
+    ) -> Result<View, ReadError> {
+        let stored = &recorded.stored;
+        let (with, without): (Vec<_>, Vec<_>) =
+            stored.runs.iter().filter(|run| wanted(run)).partition(|run| recorded.has_tables(run));
+        let mut outlines = Vec::with_capacity(with.len());
+        for run in &with {
+            outlines.push(tables::Outline::read(recorded, run)?);
+        }
+        let chosen = choose(&outlines, details)?;
+        let share = details.most_events / with.len().max(1);
+        let mut runs = Vec::with_capacity(with.len());
+        for (run, outline) in with.into_iter().zip(outlines) {
+            runs.push(outline.finish(recorded, run, &chosen, share)?);
+        }
+        // As the contenders were given; a directory lists them by name.
+        Ok(View {
+            file: recorded.path().display().to_string(),
+            version: stored.version.clone(),
+            commit: stored.commit.clone(),
+            command: stored.command.clone(),
+            complete: stored.complete,
+            reason: stored.reason.clone(),
+            scenario: stored.scenario.clone(),
+            scenario_hash: stored.scenario_hash.clone(),
+            seed: stored.seed,
+            run: stored.run,
+            runs,
+            lost: without.iter().map(|run| run.directory.clone()).collect(),
+        })
+    }
+
+    /// True if a run was interrupted, or has no tables.
+    pub fn is_partial(&self) -> bool {
+        !self.complete
+    }
+}
+
+/// Returns the flows whose details are read: the same ones in all runs, so that contenders can be compared.
+fn choose(outlines: &[tables::Outline], details: &Details) -> Result<Vec<usize>, ReadError> {
+    if let Some(flows) = &details.flows {
+        let most = outlines.iter().map(|outline| outline.flows.len()).max().unwrap_or_default();
+        if let Some(flow) = flows.iter().find(|flow| **flow >= most) {
+            return Err(ReadError::new(format!("there is no flow {}; the runs have {most}", flow + 1)));
+        }
+        return Ok(flows.clone());
+    }
+    // The slowest flow is the one that a reader asks about; unfinished ones are slower than any other.
+    let mut cost: BTreeMap<usize, (f64, usize)> = BTreeMap::new();
+    for outline in outlines {
+        for (at, flow) in outline.flows.iter().enumerate().filter(|(_, flow)| flow.own) {
+            let events = outline.events.get(at).copied().unwrap_or_default();
+            if events > 0 {
+                let entry = cost.entry(at).or_default();
+                entry.0 += flow.fct_ns.map_or(1e30, |fct| fct as f64);
+                entry.1 = entry.1.max(events);
+            }
+        }
+    }
+    let mut slowest: Vec<(usize, (f64, usize))> = cost.into_iter().collect();
+    slowest.sort_by(|a, b| b.1.0.total_cmp(&a.1.0));
+    let share = details.most_events / outlines.len().max(1);
+    let (mut chosen, mut events) = (Vec::new(), 0);
+    for (flow, (_, more)) in slowest {
+        events += more;
+        if !chosen.is_empty() && (events > share || chosen.len() == details.most_flows) {
+            break;
+        }
+        chosen.push(flow);
+    }
+    Ok(chosen)
+}

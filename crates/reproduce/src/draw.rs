@@ -1,0 +1,350 @@
+//! Figures as SVG. Lines over numbers, groups of bars over categories; values that the paper prints are hollow.
+
+use core::fmt::Write;
+
+use crate::figure::{Dot, Drawn, DrawnCurve};
+
+const WIDTH: f64 = 440.0;
+const HEIGHT: f64 = 270.0;
+const LEFT: f64 = 56.0;
+const RIGHT: f64 = 14.0;
+const TOP: f64 = 12.0;
+const BOTTOM: f64 = 52.0;
+/// The height of a glyph, for labels that must not overlap.
+const LETTER: f64 = 6.2;
+/// Of categories with longer names than this the labels are slanted.
+const FLAT: f64 = 1.05;
+
+/// Colours that can be told apart with every kind of colour vision, by Okabe and Ito.
+const COLORS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b58900", "#56b4e9", "#7a5195"];
+/// Contenders with the same colour in all figures: a plain TCP, the default, and the papers' own.
+const KNOWN: [(&str, &str); 13] = [
+    ("tcp", "#6e7781"),
+    ("tcp@1", "#6e7781"),
+    ("min_rtt", "#0072b2"),
+    ("default", "#0072b2"),
+    ("dmptcp", "#d55e00"),
+    ("cp_radical", "#d55e00"),
+    ("stms_a", "#d55e00"),
+    ("cp_conservative", "#009e73"),
+    ("stms_c", "#009e73"),
+    ("ecf", "#cc79a7"),
+    ("blest", "#009e73"),
+    ("daps", "#cc79a7"),
+    ("otias", "#b58900"),
+];
+
+/// An axis.
+struct Axis {
+    low: f64,
+    high: f64,
+    log: bool,
+    from: f64,
+    to: f64,
+}
+
+impl Axis {
+    /// Returns an axis that shows `values` between the places `from` and `to`; of a linear axis of values it
+    /// begins at 0 at most.
+    fn of(values: impl Iterator<Item = f64> + Clone, log: bool, zero: bool, from: f64, to: f64) -> Axis {
+        let values = values.filter(|value| value.is_finite() && (!log || *value > 0.0));
+        let mut low = values.clone().fold(f64::INFINITY, f64::min);
+        let mut high = values.fold(f64::NEG_INFINITY, f64::max);
+        if low > high {
+            (low, high) = (if log { 1.0 } else { 0.0 }, 1.0);
+        }
+        if log {
+            if zero {
+                (low, high) = (10f64.powf(low.log10().floor()), 10f64.powf(high.log10().ceil()));
+            }
+            high = high.max(low * 1.01);
+        } else {
+            if zero {
+                let below = low.min(0.0);
+                let step = step(high.max(0.0) - below);
+                (low, high) = ((below / step).floor() * step, (high.max(0.0) / step).ceil() * step);
+            }
+            if high <= low {
+                high = low + 1.0;
+            }
+        }
+        Axis { low, high, log, from, to }
+    }
+
+    fn place(&self, value: f64) -> f64 {
+        let part = match self.log {
+            true => (value.max(self.low) / self.low).ln() / (self.high / self.low).ln(),
+            false => (value - self.low) / (self.high - self.low),
+        };
+        self.from + (self.to - self.from) * part
+    }
+
+    fn ticks(&self) -> Vec<f64> {
+        if self.log {
+            let decades = self.low.log10().floor() as i32..=self.high.log10().ceil() as i32;
+            let many = self.high / self.low > 200.0;
+            let parts: &[f64] = if many { &[1.0] } else { &[1.0, 2.0, 5.0] };
+            let all = decades.flat_map(|decade| parts.iter().map(move |part| part * 10f64.powi(decade)));
+            return all.filter(|tick| *tick >= self.low * 0.999 && *tick <= self.high * 1.001).collect();
+        }
+        let step = step(self.high - self.low);
+        let (first, last) = ((self.low / step).ceil() as i64, (self.high / step + 1e-9).floor() as i64);
+        (first..=last).map(|tick| tick as f64 * step).collect()
+    }
+}
+
+/// Returns a round step of which there are at most six in `range`.
+fn step(range: f64) -> f64 {
+    if range <= 0.0 || !range.is_finite() {
+        return 1.0;
+    }
+    let decade = 10f64.powf((range / 5.0).log10().floor());
+    let fits = |factor: &&f64| range / (decade * **factor) <= 6.0;
+    decade * [1.0, 2.0, 5.0, 10.0].iter().find(fits).unwrap_or(&10.0)
+}
+
+/// Returns a number for a label.
+fn label(value: f64) -> String {
+    let text = match value.abs() {
+        v if v >= 1e6 => return format!("{}M", label(value / 1e6)),
+        v if v >= 1e4 => return format!("{}k", label(value / 1e3)),
+        v if v >= 10.0 => format!("{value:.1}"),
+        v if v >= 1.0 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    };
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if text.is_empty() || text == "-0" { "0".to_owned() } else { text.to_owned() }
+}
+
+/// Returns the colour of each curve. A printed one has that of the curve of the same name without `paper: `.
+fn colors(curves: &[DrawnCurve]) -> Vec<&'static str> {
+    let known = |name: &str| {
+        let name = name.trim_start_matches("paper: ");
+        KNOWN.iter().find(|(known, _)| *known == name).map(|(_, color)| *color)
+    };
+    let mut all: Vec<&'static str> = Vec::with_capacity(curves.len());
+    for (at, curve) in curves.iter().enumerate() {
+        let same = curves[..at].iter().position(|own| curve.name.strip_prefix("paper: ") == Some(&own.name));
+        let free = || {
+            let taken = |color: &&&str| !all.contains(*color);
+            COLORS.iter().find(taken).copied().unwrap_or(COLORS[at % COLORS.len()])
+        };
+        let color = same.map(|own| all[own]).or_else(|| known(&curve.name)).unwrap_or_else(free);
+        all.push(color);
+    }
+    all
+}
+
+/// Returns the drawing with its legend, as HTML.
+pub(crate) fn figure(figure: &Drawn) -> String {
+    let mut svg = String::from("<figure>");
+    if !figure.panel.is_empty() {
+        let _ = write!(svg, "<figcaption>{}</figcaption>", escape(&figure.panel));
+    }
+    let _ = write!(
+        svg,
+        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{} over {}\">",
+        escape(&figure.y),
+        escape(&figure.x)
+    );
+    let ends = |dot: &Dot| [Some(dot.1), dot.2.map(|span| span.0), dot.2.map(|span| span.1)];
+    let dots = || figure.curves.iter().flat_map(|curve| &curve.dots);
+    let y = Axis::of(dots().flat_map(ends).flatten(), figure.log_y, true, HEIGHT - BOTTOM, TOP);
+    for tick in y.ticks() {
+        let place = y.place(tick);
+        let _ = write!(
+            svg,
+            "<path class=\"grid\" d=\"M{LEFT},{place:.1}H{:.1}\"/><text x=\"{}\" y=\"{:.1}\" \
+             text-anchor=\"end\">{}</text>",
+            WIDTH - RIGHT,
+            LEFT - 6.0,
+            place + 4.0,
+            label(tick)
+        );
+    }
+    match figure.categories.is_empty() {
+        true => lines(&mut svg, figure, &y),
+        false => bars(&mut svg, figure, &y),
+    }
+    let _ = write!(
+        svg,
+        "<path class=\"axis\" d=\"M{LEFT},{TOP}V{0:.1}H{1:.1}\"/>\
+         <text class=\"label\" x=\"{2:.1}\" y=\"{3}\" text-anchor=\"middle\">{4}</text>\
+         <text class=\"label\" transform=\"translate(13,{5:.1}) rotate(-90)\" text-anchor=\"middle\">{6}</text>\
+         </svg>",
+        HEIGHT - BOTTOM,
+        WIDTH - RIGHT,
+        (LEFT + WIDTH - RIGHT) / 2.0,
+        HEIGHT - 6.0,
+        escape(&figure.x),
+        (TOP + HEIGHT - BOTTOM) / 2.0,
+        escape(&figure.y)
+    );
+    if figure.curves.len() > 1 {
+        svg += "<div class=\"legend\">";
+        for (curve, color) in figure.curves.iter().zip(colors(&figure.curves)) {
+            let style = match curve.printed {
+                true => format!("border:2px dashed {color}"),
+                false => format!("background:{color}"),
+            };
+            let _ = write!(svg, "<span><i style=\"{style}\"></i>{}</span>", escape(&curve.name));
+        }
+        svg += "</div>";
+    }
+    svg + "</figure>\n"
+}
+
+/// The text of a pointer over a point.
+fn title(curve: &DrawnCurve, position: &str, dot: &Dot) -> String {
+    let interval = dot.2.map_or(String::new(), |(low, high)| format!(" [{low}, {high}]"));
+    format!("<title>{}, {}: {}{interval}</title>", escape(&curve.name), escape(position), dot.1)
+}
+
+fn whisker(svg: &mut String, x: f64, y: &Axis, dot: &Dot, color: &str) {
+    if let Some((low, high)) = dot.2 {
+        let _ = write!(
+            svg,
+            "<path d=\"M{x:.1},{:.1}V{:.1}\" stroke=\"{color}\" stroke-width=\"1.2\" opacity=\".6\"/>",
+            y.place(low),
+            y.place(high)
+        );
+    }
+}
+
+fn lines(svg: &mut String, figure: &Drawn, y: &Axis) {
+    let positions = || figure.curves.iter().flat_map(|curve| &curve.dots).map(|dot| dot.0);
+    let many = figure.curves.iter().any(|curve| curve.dots.len() > 24);
+    let margin = if many { 0.0 } else { 10.0 };
+    let x = Axis::of(positions(), figure.log_x, false, LEFT + margin, WIDTH - RIGHT - margin);
+    let mut ticks: Vec<f64> = positions().collect();
+    ticks.sort_unstable_by(f64::total_cmp);
+    ticks.dedup();
+    if ticks.len() > 12 {
+        ticks = x.ticks();
+    }
+    let mut end = f64::NEG_INFINITY;
+    for tick in ticks {
+        let (place, text) = (x.place(tick), label(tick));
+        let half = LETTER * text.len() as f64 / 2.0;
+        let _ = write!(svg, "<path class=\"axis\" d=\"M{place:.1},{:.1}v4\"/>", HEIGHT - BOTTOM);
+        if place - half > end + 3.0 {
+            end = place + half;
+            let _ = write!(
+                svg,
+                "<text x=\"{place:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{text}</text>",
+                HEIGHT - BOTTOM + 17.0
+            );
+        }
+    }
+    for (curve, color) in figure.curves.iter().zip(colors(&figure.curves)) {
+        let places = curve.dots.iter().filter(|dot| !y.log || dot.1 > 0.0);
+        let path: Vec<String> =
+            places.map(|dot| format!("{:.1},{:.1}", x.place(dot.0), y.place(dot.1))).collect();
+        let dash = if curve.printed { " stroke-dasharray=\"5 4\"" } else { "" };
+        let _ = write!(
+            svg,
+            "<polyline points=\"{}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"1.8\"{dash}/>",
+            path.join(" ")
+        );
+        if many {
+            continue;
+        }
+        for dot in &curve.dots {
+            whisker(svg, x.place(dot.0), y, dot, color);
+            let fill = if curve.printed { "var(--paper)" } else { color };
+            let _ = write!(
+                svg,
+                "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"3.2\" fill=\"{fill}\" stroke=\"{color}\">{}</circle>",
+                x.place(dot.0),
+                y.place(dot.1),
+                title(curve, &label(dot.0), dot)
+            );
+        }
+    }
+}
+
+fn bars(svg: &mut String, figure: &Drawn, y: &Axis) {
+    let span = (WIDTH - LEFT - RIGHT) / figure.categories.len() as f64;
+    let width = 0.8 * span / figure.curves.len() as f64;
+    let longest = figure.categories.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    let slanted = LETTER * longest as f64 > FLAT * span;
+    for (at, name) in figure.categories.iter().enumerate() {
+        let place = LEFT + span * (at as f64 + 0.5);
+        let base = HEIGHT - BOTTOM;
+        let _ = match slanted {
+            false => write!(
+                svg,
+                "<text x=\"{place:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+                base + 17.0,
+                escape(name)
+            ),
+            true => write!(
+                svg,
+                "<text transform=\"translate({:.1},{:.1}) rotate(-20)\" text-anchor=\"end\">{}</text>",
+                place + 8.0,
+                base + 13.0,
+                escape(name)
+            ),
+        };
+    }
+    let zero = if y.log { y.low } else { 0.0 };
+    for (number, (curve, color)) in figure.curves.iter().zip(colors(&figure.curves)).enumerate() {
+        for dot in &curve.dots {
+            let left = LEFT + span * (dot.0 + 0.1) + width * number as f64;
+            let (top, bottom) = (y.place(dot.1.max(zero)), y.place(dot.1.min(zero)));
+            let look = match curve.printed {
+                true => {
+                    format!("fill=\"none\" stroke=\"{color}\" stroke-width=\"1.5\" stroke-dasharray=\"3 2\"")
+                }
+                false => format!("fill=\"{color}\""),
+            };
+            let position = figure.categories.get(dot.0 as usize).map_or("", String::as_str);
+            let _ = write!(
+                svg,
+                "<rect x=\"{left:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{:.1}\" {look}>{}</rect>",
+                (width - 1.0).max(1.0),
+                (bottom - top).max(0.5),
+                title(curve, position, dot)
+            );
+            whisker(svg, left + width / 2.0, y, dot, "currentColor");
+        }
+    }
+}
+
+/// Returns `text` for HTML.
+pub(crate) fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_and_inside_the_axis() {
+        let axis = Axis::of([3.0, 193.0].into_iter(), false, true, 0.0, 100.0);
+        assert_eq!(axis.ticks(), [0.0, 50.0, 100.0, 150.0, 200.0]);
+        assert_eq!((axis.place(0.0), axis.place(200.0)), (0.0, 100.0));
+        let axis = Axis::of([-0.4, 0.9].into_iter(), false, true, 0.0, 100.0);
+        assert!(axis.low <= -0.4 && axis.high >= 0.9 && axis.ticks().contains(&0.0));
+        let axis = Axis::of([20.0, 6000.0].into_iter(), true, true, 0.0, 100.0);
+        assert_eq!(axis.ticks(), [10.0, 100.0, 1000.0, 10_000.0]);
+        for empty in [false, true] {
+            let axis = Axis::of([f64::NAN].into_iter(), empty, true, 0.0, 100.0);
+            assert!(axis.place(1.0).is_finite() && !axis.ticks().is_empty());
+        }
+    }
+
+    #[test]
+    fn labels_are_short() {
+        let all = [0.0, 0.05, 2.5, 20.0, 150.0, 6000.0, 20_000.0, 10_000_000.0, -0.2].map(label);
+        assert_eq!(all, ["0", "0.05", "2.5", "20", "150", "6000", "20k", "10M", "-0.2"]);
+    }
+
+    #[test]
+    fn a_printed_curve_has_the_colour_of_ours() {
+        let curve = |name: &str, printed| DrawnCurve { name: name.to_owned(), printed, dots: Vec::new() };
+        let all = colors(&[curve("lia", false), curve("olia", false), curve("paper: lia", true)]);
+        assert!(all[0] == all[2] && all[0] != all[1]);
+    }
+}

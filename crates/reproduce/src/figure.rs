@@ -1,0 +1,429 @@
+//! Figures of papers, to be drawn from measurements: which runs are at which position of which curve.
+
+use std::collections::BTreeMap;
+
+use anabranch_lab::stats::{self, Interval, Part};
+use serde::{Deserialize, Serialize};
+
+use crate::metric::Metric;
+
+/// A file of figures.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Figures {
+    /// The figures, in the order of the paper.
+    #[serde(default, rename = "figure")]
+    pub figures: Vec<Figure>,
+}
+
+/// A figure, or one panel of it. Its positions are conditions, contenders, paths or spans of time.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Figure {
+    /// The claim about it.
+    pub claim: String,
+    /// The heading of a panel.
+    #[serde(default)]
+    pub panel: String,
+    /// The scenario of the paper's directory.
+    #[serde(default)]
+    pub scenario: Option<String>,
+    /// Instead: the plan of the paper's directory.
+    #[serde(default)]
+    pub plan: Option<String>,
+    /// Instead: the survey's window simulation, with these parameters.
+    #[serde(default)]
+    pub window: Option<String>,
+    /// The conditions, which are the positions unless one of the next three is given.
+    #[serde(default, rename = "in")]
+    pub conditions: Vec<String>,
+    /// Contenders as positions.
+    #[serde(default)]
+    pub contenders: Vec<String>,
+    /// This number of paths as positions.
+    #[serde(default)]
+    pub paths: usize,
+    /// Spans of time as positions.
+    #[serde(default)]
+    pub time: Option<Spans>,
+    /// True if the runs are drawn as a cumulative distribution of the measure.
+    #[serde(default)]
+    pub distribution: bool,
+    /// The places of the positions on the axis; without them they are categories.
+    #[serde(default)]
+    pub at: Vec<f64>,
+    /// The names of categories, if not those of the conditions or contenders.
+    #[serde(default)]
+    pub names: Vec<String>,
+    /// The label of the axis of the positions.
+    pub x: String,
+    /// The label of the axis of the values.
+    pub y: String,
+    /// The measure of curves without their own.
+    #[serde(default)]
+    pub metric: Option<Metric>,
+    /// The curves.
+    pub curves: Vec<Curve>,
+    /// Values that the paper prints.
+    #[serde(default)]
+    pub printed: Vec<Printed>,
+    /// A logarithmic axis of the positions.
+    #[serde(default)]
+    pub log_x: bool,
+    /// A logarithmic axis of the values.
+    #[serde(default)]
+    pub log_y: bool,
+    /// Values of the scenario to set, as `--set` does.
+    #[serde(default)]
+    pub set: Vec<String>,
+    /// The number of runs instead of the scenario's.
+    #[serde(default)]
+    pub runs: Option<u32>,
+}
+
+/// Consecutive spans of time, in seconds.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Spans {
+    /// The begin of the first.
+    pub from: f64,
+    /// The end of the last.
+    pub upto: f64,
+    /// The length of each.
+    pub step: f64,
+}
+
+/// A curve: a contender, or what differs from the figure.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(from = "NameOrCurve")]
+pub struct Curve {
+    /// The contender; none if contenders are the positions.
+    pub of: Option<String>,
+    /// Its name, if not the contender's.
+    pub name: Option<String>,
+    /// The measure, if not the figure's.
+    pub metric: Option<Metric>,
+    /// The conditions, if not the figure's.
+    pub conditions: Vec<String>,
+    /// Values that it sets in addition.
+    pub set: Vec<String>,
+}
+
+/// A name, or a table.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum NameOrCurve {
+    Name(String),
+    Curve(Table),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct Table {
+    of: Option<String>,
+    name: Option<String>,
+    metric: Option<Metric>,
+    #[serde(default, rename = "in")]
+    conditions: Vec<String>,
+    #[serde(default)]
+    set: Vec<String>,
+}
+
+impl From<NameOrCurve> for Curve {
+    fn from(either: NameOrCurve) -> Curve {
+        match either {
+            NameOrCurve::Name(name) => Curve { of: Some(name), ..Curve::default() },
+            NameOrCurve::Curve(Table { of, name, metric, conditions, set }) => {
+                Curve { of, name, metric, conditions, set }
+            }
+        }
+    }
+}
+
+/// Values of the paper at the positions; NaN where it has none.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Printed {
+    /// The name of the curve.
+    pub name: String,
+    /// The values.
+    pub values: Vec<f64>,
+}
+
+/// The runs at one position of a curve.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) condition: String,
+    pub(crate) contender: String,
+    pub(crate) metric: Metric,
+    pub(crate) set: Vec<String>,
+}
+
+impl Figure {
+    /// Returns the fault of the figure, if it has one.
+    pub(crate) fn fault(&self) -> Option<String> {
+        let sources = [&self.scenario, &self.plan, &self.window];
+        if sources.iter().filter(|source| source.is_some()).count() != 1 {
+            return Some("a figure has one of `scenario`, `plan` and `window`".to_owned());
+        }
+        if self.curves.is_empty() {
+            return Some("a figure has `curves`".to_owned());
+        }
+        let positions = self.positions();
+        for curve in &self.curves {
+            if curve.metric.or(self.metric).is_none() {
+                return Some("a curve needs a `metric`, its own or the figure's".to_owned());
+            }
+            if curve.of.is_none() == self.contenders.is_empty() {
+                return Some(
+                    "a curve needs a contender, unless contenders are the positions of the figure".to_owned(),
+                );
+            }
+            let by_condition = self.contenders.is_empty() && self.paths == 0 && self.time.is_none();
+            let own = curve.conditions.len();
+            if own > 0 && by_condition && !self.distribution && own != positions {
+                return Some(format!("a curve has {own} conditions and the figure {positions} positions"));
+            }
+        }
+        for (what, count) in [("at", self.at.len()), ("names", self.names.len())] {
+            if count > 0 && count != positions {
+                return Some(format!("`{what}` has {count} values and the figure {positions} positions"));
+            }
+        }
+        let printed = self.printed.iter().find(|printed| printed.values.len() != positions)?;
+        Some(format!(
+            "`{}` has {} values and the figure {positions} positions",
+            printed.name,
+            printed.values.len()
+        ))
+    }
+
+    /// Returns the number of positions.
+    fn positions(&self) -> usize {
+        match (&self.time, self.contenders.len(), self.paths) {
+            (Some(spans), _, _) => spans.all().count(),
+            (None, 0, 0) => {
+                let own = self.curves.first().map_or(0, |curve| curve.conditions.len());
+                self.conditions.len().max(own).max(1)
+            }
+            (None, 0, paths) => paths,
+            (None, contenders, _) => contenders,
+        }
+    }
+
+    /// Returns the runs at each position of a curve; a distribution has one position.
+    pub(crate) fn places(&self, curve: &Curve) -> Vec<Place> {
+        let Some(metric) = curve.metric.or(self.metric) else { return Vec::new() };
+        let own = if curve.conditions.is_empty() { &self.conditions } else { &curve.conditions };
+        let first = own.first().cloned().unwrap_or_default();
+        let place = |condition: &str, contender: Option<&String>, metric| Place {
+            condition: condition.to_owned(),
+            contender: contender.or(curve.of.as_ref()).cloned().unwrap_or_default(),
+            metric,
+            set: [self.set.clone(), curve.set.clone()].concat(),
+        };
+        if let Some(spans) = &self.time {
+            let spans = spans.all().map(|span| Metric { span: Some(span), ..metric });
+            spans.map(|metric| place(&first, None, metric)).collect()
+        } else if !self.contenders.is_empty() {
+            self.contenders.iter().map(|name| place(&first, Some(name), metric)).collect()
+        } else if self.paths > 0 {
+            let paths = (0..self.paths).map(|path| Metric { path: Some(path), ..metric });
+            paths.map(|metric| place(&first, None, metric)).collect()
+        } else if own.is_empty() {
+            vec![place("", None, metric)]
+        } else {
+            own.iter().map(|condition| place(condition, None, metric)).collect()
+        }
+    }
+
+    /// Returns the figure with values: `values` are the runs of each place of each curve.
+    pub(crate) fn drawn(&self, values: &[Vec<&[f64]>]) -> Drawn {
+        let count = self.positions();
+        let categories = match (&self.names, &self.contenders) {
+            _ if !self.at.is_empty() || self.distribution || self.time.is_some() => Vec::new(),
+            (names, _) if !names.is_empty() => names.clone(),
+            (_, contenders) if !contenders.is_empty() => contenders.clone(),
+            _ if self.paths > 0 => (1..=self.paths).map(|path| path.to_string()).collect(),
+            _ => self.conditions.clone(),
+        };
+        let x: Vec<f64> = match &self.time {
+            Some(spans) => spans.all().map(|(from, to)| (from + to) / 2.0).collect(),
+            None if self.at.is_empty() => (0..count).map(|position| position as f64).collect(),
+            None => self.at.clone(),
+        };
+        let points = |places: &Vec<&[f64]>| -> Vec<Dot> {
+            if self.distribution {
+                return distribution(places);
+            }
+            x.iter().zip(places).filter_map(|(x, runs)| Dot::mean(*x, runs)).collect()
+        };
+        let mut curves: Vec<DrawnCurve> = self
+            .curves
+            .iter()
+            .zip(values)
+            .map(|(curve, places)| DrawnCurve {
+                name: curve.name.clone().or(curve.of.clone()).unwrap_or_default(),
+                printed: false,
+                dots: points(places),
+            })
+            .collect();
+        curves.extend(self.printed.iter().map(|printed| {
+            DrawnCurve {
+                name: printed.name.clone(),
+                printed: true,
+                dots: x
+                    .iter()
+                    .zip(&printed.values)
+                    .filter(|(_, y)| y.is_finite())
+                    .map(|(x, y)| Dot(*x, *y, None))
+                    .collect(),
+            }
+        }));
+        Drawn {
+            claim: self.claim.clone(),
+            panel: self.panel.clone(),
+            x: self.x.clone(),
+            y: self.y.clone(),
+            categories,
+            log_x: self.log_x,
+            log_y: self.log_y,
+            curves,
+        }
+    }
+}
+
+impl Spans {
+    fn all(self) -> impl Iterator<Item = (f64, f64)> {
+        let count = ((self.upto - self.from) / self.step).floor().max(0.0) as usize;
+        (0..count).map(move |number| {
+            let from = self.from + self.step * number as f64;
+            (from, from + self.step)
+        })
+    }
+}
+
+/// A point of a curve: its position, its value, and the 95 % interval of that.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Dot(pub f64, pub f64, pub Option<(f64, f64)>);
+
+impl Dot {
+    /// Returns the mean over `runs`; none if it is no number.
+    fn mean(x: f64, runs: &[f64]) -> Option<Dot> {
+        let mean = stats::mean(runs).filter(|mean| mean.is_finite())?;
+        let parts: Vec<Part> = runs.iter().map(|value| Part::one(*value)).collect();
+        let interval = stats::bootstrap(&parts, 1).map(|Interval(low, high)| (rounded(low), rounded(high)));
+        Some(Dot(x, rounded(mean), interval))
+    }
+}
+
+/// Returns the fraction of the runs that are at most as large, for each run.
+fn distribution(places: &[&[f64]]) -> Vec<Dot> {
+    let mut values: Vec<f64> = places.concat().into_iter().filter(|value| value.is_finite()).collect();
+    values.sort_unstable_by(f64::total_cmp);
+    let count = values.len() as f64;
+    let rank = |(at, value): (usize, f64)| Dot(rounded(value), rounded((at + 1) as f64 / count), None);
+    values.into_iter().enumerate().map(rank).collect()
+}
+
+/// Returns a value with four digits, which is more than a drawing shows.
+fn rounded(value: f64) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return value;
+    }
+    let scale = 10f64.powi(3 - value.abs().log10().floor() as i32);
+    (value * scale).round() / scale
+}
+
+/// A figure with its values.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Drawn {
+    /// The claim about it.
+    pub claim: String,
+    /// The heading of a panel.
+    pub panel: String,
+    /// The label of the axis of the positions.
+    pub x: String,
+    /// The label of the axis of the values.
+    pub y: String,
+    /// The names of the positions, which are then 0, 1, 2 and so on.
+    pub categories: Vec<String>,
+    /// A logarithmic axis of the positions.
+    pub log_x: bool,
+    /// A logarithmic axis of the values.
+    pub log_y: bool,
+    /// The curves.
+    pub curves: Vec<DrawnCurve>,
+}
+
+/// A curve with its values.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DrawnCurve {
+    /// Its name.
+    pub name: String,
+    /// True if its values are printed in the paper.
+    pub printed: bool,
+    /// Its points.
+    pub dots: Vec<Dot>,
+}
+
+/// Returns the figures by claim, in the order of the file.
+pub(crate) fn by_claim(figures: &[Drawn]) -> BTreeMap<&str, Vec<&Drawn>> {
+    let mut all: BTreeMap<&str, Vec<&Drawn>> = BTreeMap::new();
+    for figure in figures {
+        all.entry(&figure.claim).or_default().push(figure);
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figure(text: &str) -> Figure {
+        toml::from_str(&format!("claim = 'D1'\nx = 'x'\ny = 'y'\n{text}")).unwrap()
+    }
+
+    #[test]
+    fn positions_are_conditions_contenders_paths_or_spans() {
+        let names = |figure: &Figure| -> Vec<String> {
+            let places = figure.places(&figure.curves[0]).into_iter();
+            places.map(|place| format!("{} {} {}", place.condition, place.contender, place.metric)).collect()
+        };
+        let by_condition = figure("scenario = 's'\nmetric = 'done'\nin = ['a', 'b']\ncurves = ['tcp']");
+        assert_eq!(names(&by_condition), ["a tcp done", "b tcp done"]);
+        let by_contender =
+            figure("scenario = 's'\nin = ['a']\ncontenders = ['tcp', 'ecf']\ncurves = [{ metric = 'done' }]");
+        assert_eq!(names(&by_contender), ["a tcp done", "a ecf done"]);
+        let by_path = figure("scenario = 's'\nmetric = 'segments'\npaths = 2\ncurves = ['tcp']");
+        assert_eq!(names(&by_path), [" tcp segments.1", " tcp segments.2"]);
+        let by_time = figure(
+            "scenario = 's'\nmetric = 'gap'\ntime = { from = 0, upto = 4, step = 2 }\ncurves = ['tcp']",
+        );
+        assert_eq!(names(&by_time), [" tcp gap@0..2", " tcp gap@2..4"]);
+        for figure in [by_condition, by_contender, by_path, by_time] {
+            assert_eq!(figure.fault(), None);
+        }
+    }
+
+    #[test]
+    fn a_figure_that_does_not_fit_together_is_refused() {
+        let fault = |text: &str| figure(text).fault().unwrap_or_default();
+        assert!(fault("metric = 'done'\ncurves = ['tcp']").contains("one of `scenario`"));
+        assert!(fault("scenario = 's'\ncurves = ['tcp']").contains("needs a `metric`"));
+        let two = "scenario = 's'\nmetric = 'done'\nin = ['a', 'b']\ncurves = ['tcp']\n";
+        assert!(fault(&format!("{two}at = [1]")).contains("`at` has 1 values and the figure 2"));
+        assert!(fault(&format!("{two}printed = [{{ name = 'p', values = [1] }}]")).contains("`p` has 1"));
+        assert!(fault("scenario = 's'\nmetric = 'done'\ncurves = [{}]").contains("needs a contender"));
+    }
+
+    #[test]
+    fn a_point_is_a_mean_and_a_distribution_has_one_for_each_run() {
+        let mean = figure("scenario = 's'\nmetric = 'done'\nin = ['a']\ncurves = ['tcp']");
+        let drawn = mean.drawn(&[vec![&[1.0, 2.0, 3.0]]]);
+        assert_eq!((drawn.curves[0].dots[0].1, drawn.categories.as_slice()), (2.0, &["a".to_owned()][..]));
+        let all = figure("plan = 's'\nmetric = 'benefit'\ndistribution = true\ncurves = ['tcp']");
+        let drawn = all.drawn(&[vec![&[0.5, -0.25]]]);
+        assert_eq!(drawn.curves[0].dots, [Dot(-0.25, 0.5, None), Dot(0.5, 1.0, None)]);
+    }
+}

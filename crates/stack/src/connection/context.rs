@@ -1,0 +1,44 @@
+//! The state of a connection that its parts read and change besides their own, for one step.
+
+use anabranch_units::{Duration, Time};
+
+use super::timer_table::TimerTable;
+use crate::config::ConnectionConfig;
+use crate::subflow::Subflow;
+
+/// The state for one step of a part.
+pub(super) struct Context<'a> {
+    pub now: Time,
+    pub config: &'a ConnectionConfig,
+    pub subflows: &'a mut [Subflow],
+    pub timers: &'a mut TimerTable,
+}
+
+impl Context<'_> {
+    /// Returns the maximum retransmission timeout of the usable subflows.
+    pub(super) fn max_rto(&self) -> Duration {
+        max_rto(self.subflows, self.config)
+    }
+
+    /// Returns the usable subflow with the lowest RTT.
+    pub(super) fn best_subflow(&mut self) -> Option<&mut Subflow> {
+        let usable = self.subflows.iter_mut().filter(|subflow| subflow.state().is_usable());
+        usable.min_by_key(|subflow| (subflow.potentially_failed(), subflow.rtt().srtt()))
+    }
+}
+
+/// Returns the maximum retransmission timeout of the usable subflows.
+pub(super) fn max_rto(subflows: &[Subflow], config: &ConnectionConfig) -> Duration {
+    let backoff = config.rto.backoff;
+    subflows
+        .iter()
+        .filter(|subflow| subflow.state().is_synchronised())
+        .map(|subflow| subflow.rtt().rto(if backoff { subflow.recovery().timeouts() } else { 0 }))
+        .max()
+        .unwrap_or(config.rto.initial)
+}
+
+/// Returns the time of the last acceptable segment on any subflow.
+pub(super) fn heard_at(subflows: &[Subflow]) -> Time {
+    subflows.iter().map(|subflow| subflow.last_received()).max().unwrap_or(Time::ZERO)
+}

@@ -1,0 +1,145 @@
+//! The queue of a subflow: parts of the stream that are assigned to it and not sent yet.
+
+use std::collections::VecDeque;
+
+use crate::scheduler::AssignKind;
+use crate::seq::DataRange;
+
+/// A part of the stream in the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Queued {
+    /// The part.
+    pub range: DataRange,
+    /// Whether another subflow has carried it.
+    pub kind: AssignKind,
+}
+
+/// The next part of a queue, with [`SendQueue::next`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Front {
+    /// The part; `None` if the queue is empty.
+    pub part: Option<Queued>,
+    /// Whether the queue has become shorter.
+    pub dropped: Dropped,
+}
+
+/// Whether data was dropped from a queue because it need not be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dropped {
+    Nothing,
+    /// Some, which frees space for other data.
+    Some,
+}
+
+/// The queue, in the order of transmission.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SendQueue {
+    parts: VecDeque<Queued>,
+    /// The sum of their lengths.
+    bytes: u64,
+}
+
+impl SendQueue {
+    /// Returns the number of bytes.
+    #[inline]
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Returns the parts in the order of transmission.
+    #[inline]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Queued> {
+        self.parts.iter()
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// Appends `range`.
+    pub(crate) fn push(&mut self, range: DataRange, kind: AssignKind) {
+        self.bytes += range.len();
+        match self.parts.back_mut() {
+            Some(last) if last.range.end == range.start && last.kind == kind => last.range.end = range.end,
+            _ => self.parts.push_back(Queued { range, kind }),
+        }
+    }
+
+    /// Returns the first part.
+    #[inline]
+    pub(super) fn front(&self) -> Option<Queued> {
+        self.parts.front().copied()
+    }
+
+    /// Removes `len` bytes from the front of the first part, which has at least that many.
+    #[inline]
+    pub(super) fn take(&mut self, len: u64) {
+        if let Some(front) = self.parts.front_mut() {
+            front.range.start += len;
+            if front.range.is_empty() {
+                self.parts.pop_front();
+            }
+        }
+        self.bytes -= len;
+    }
+
+    /// Removes `range`; `taken` receives each part of it that was there, with its kind.
+    pub(crate) fn recall(&mut self, range: DataRange, mut taken: impl FnMut(DataRange, AssignKind)) {
+        let mut place = 0;
+        while let Some(queued) = self.parts.get(place).copied() {
+            let inside = queued.range.intersection(range);
+            if inside.is_empty() {
+                place += 1;
+                continue;
+            }
+            self.bytes -= inside.len();
+            let left = DataRange::new(queued.range.start, inside.start);
+            let right = DataRange::new(inside.end, queued.range.end);
+            match (left.is_empty(), right.is_empty()) {
+                (true, true) => {
+                    self.parts.remove(place);
+                }
+                (false, true) => self.parts[place].range = left,
+                (true, false) => self.parts[place].range = right,
+                (false, false) => {
+                    self.parts[place].range = left;
+                    self.parts.insert(place + 1, Queued { range: right, kind: queued.kind });
+                }
+            }
+            taken(inside, queued.kind);
+        }
+    }
+
+    /// Removes everything whose kind `leaves`; `taken` receives it.
+    pub(crate) fn empty(&mut self, leaves: impl Fn(AssignKind) -> bool, mut taken: impl FnMut(Queued)) {
+        for _ in 0..self.parts.len() {
+            let Some(queued) = self.parts.pop_front() else { break };
+            if leaves(queued.kind) {
+                self.bytes -= queued.range.len();
+                taken(queued);
+            } else {
+                self.parts.push_back(queued);
+            }
+        }
+    }
+
+    /// Returns the next part. Data acknowledged up to `una` in the meantime, on another subflow, need not be
+    /// sent, and is dropped.
+    pub(crate) fn next(&mut self, una: u64) -> Front {
+        let mut dropped = Dropped::Nothing;
+        while let Some(front) = self.parts.front_mut() {
+            if front.range.start < una {
+                let skip = una.min(front.range.end) - front.range.start;
+                front.range.start += skip;
+                self.bytes -= skip;
+                dropped = Dropped::Some;
+            }
+            if !front.range.is_empty() {
+                return Front { part: Some(*front), dropped };
+            }
+            self.parts.pop_front();
+        }
+        Front { part: None, dropped }
+    }
+}
