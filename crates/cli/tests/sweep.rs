@@ -43,7 +43,7 @@ fn status(directory: &Path, name: &str) -> String {
 
 #[test]
 fn a_sweep_interrupted_five_times_ends_with_the_same_bytes() {
-    const POINTS: usize = 40;
+    const POINTS: usize = 120;
     let place = workplace();
     let path = place.path();
     std::fs::write(path.join("plan.toml"), PLAN.replace("points = 12", &format!("points = {POINTS}")))

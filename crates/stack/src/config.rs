@@ -11,6 +11,7 @@ use crate::congestion::{CongestionKind, CubicOptions};
 use crate::path_manager::PathManagerKind;
 use crate::scheduler::SchedulerKind;
 use crate::segment::{PathId, Segment};
+use crate::subflow::growth::first_window;
 use crate::timestamp::TimestampTick;
 
 pub use sim_only::{ScatterSwitch, ScatterVolume, SequenceOrigin, SimConfig, SimOnly};
@@ -305,6 +306,8 @@ pub struct ConnectionConfig {
     /// True if the scheduler `linux` assigns new data up to the edge of the peer's window, inside a segment, as
     /// in Linux; needs `send_buffers`. Without `nagle`, the short segments are sent at once.
     pub fill_window: bool,
+    /// True if the first window advertised is a whole number of segments, as in Linux; with `ack.growth`.
+    pub whole_first_window: bool,
     /// Retransmission timeouts.
     pub rto: RtoConfig,
     /// The number of SYNs with MP_CAPABLE before the next one is plain.
@@ -359,7 +362,8 @@ pub struct ConnectionConfig {
 
 impl ConnectionConfig {
     /// Returns the defaults of this library: a sender and receiver as in Linux, but with the CUBIC of RFC
-    /// 9438, 1400 bytes per segment, and without `nagle` and `fill_window`. [`Profile::Linux`] has the kernel's own
+    /// 9438, 1400 bytes per segment, and without `nagle`, `fill_window` and
+    /// `whole_first_window`. [`Profile::Linux`] has the kernel's own
     /// CUBIC, segments that fill the MTU, and those.
     pub fn linux() -> ConnectionConfig {
         ConnectionConfig {
@@ -381,6 +385,7 @@ impl ConnectionConfig {
             pacing: false,
             nagle: false,
             fill_window: false,
+            whole_first_window: false,
             rto: RtoConfig {
                 initial: Duration::from_secs(1),
                 min: Duration::from_millis(200),
@@ -432,6 +437,7 @@ impl ConnectionConfig {
             congestion: CongestionKind::CubicLinux,
             nagle: true,
             fill_window: true,
+            whole_first_window: true,
             ..ConnectionConfig::linux()
         };
         ConnectionConfig { mss: linux.full_segment(false), ..linux }
@@ -465,6 +471,22 @@ impl ConnectionConfig {
     /// Returns this configuration with settings for a simulator alone.
     pub fn simulated(self, only: SimOnly) -> SimConfig {
         SimConfig { connection: self, only }
+    }
+
+    /// Returns the maximum of the first window that it advertises, as the one that connects or accepts; no limit
+    /// unless `whole_first_window`.
+    pub(crate) fn first_window(&self, initiator: bool) -> u64 {
+        if !(self.whole_first_window && self.ack.growth) {
+            return u64::MAX;
+        }
+        let buffer = match self.receive_buffer {
+            ReceiveBuffer::Fixed(size) => size.get(),
+            // Linux advertises half of the memory before it has received a segment.
+            ReceiveBuffer::Auto { initial, .. } => initial.get() / 2,
+        };
+        // A listener knows that timestamps take 12 bytes of each segment.
+        let options = if self.timestamps && !initiator { 12 } else { 0 };
+        first_window(buffer, u64::from(self.mtu.saturating_sub(Segment::IPV4_LEN + options).max(1)))
     }
 
     /// Returns the length of the options of a data segment: timestamps, and the data sequence signal with a

@@ -97,6 +97,7 @@ const KNOBS: &[(&str, How)] = &[
         }),
     ),
     ("fill-window", Refused("the kernel always assigns data up to the edge of the window")),
+    ("whole-first-window", Refused("the kernel's first window always has whole segments")),
     ("lisa", Refused("the kernel does not have it")),
     ("rto.initial", Refused("the kernel uses 1 s")),
     (
@@ -360,6 +361,7 @@ mod tests {
         ("pacing", "true"),
         ("nagle", "false"),
         ("fill-window", "false"),
+        ("whole-first-window", "false"),
         ("lisa", "true"),
         ("rto.initial", "2 s"),
         ("rto.min", "50 ms"),

@@ -109,7 +109,7 @@ pub fn check_flow(flow: Option<usize>, scenario: &Scenario) -> Result<(), Failur
 }
 
 /// The explanation for people: bars, a table and sentences for each condition.
-pub fn text(scenario: &Scenario, explanation: &Explanation, bytes: bool) -> String {
+pub(crate) fn text(scenario: &Scenario, explanation: &Explanation, bytes: bool) -> String {
     let mut text = String::new();
     for condition in &scenario.conditions {
         let rows: Vec<&Row> = explanation.rows.iter().filter(|row| row.condition == condition.name).collect();

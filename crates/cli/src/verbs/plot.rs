@@ -16,7 +16,7 @@ use crate::terminal;
 /// Writes one figure of a result as SVG, PNG or PDF, for a paper
 #[derive(clap::Args)]
 #[command(long_about = LONG)]
-pub struct Args {
+pub(crate) struct Args {
     /// A directory of `anabranch run --record` or `anabranch sweep`, or JSON of `anabranch compare --json` (then its --samples
     /// file if there is one) or `anabranch explain --json`
     #[arg(required_unless_present = "list", num_args = 1..=2, value_name = "INPUT")]
@@ -135,7 +135,7 @@ fn time(text: &str) -> Result<Duration, String> {
     anabranch_lab::units::parse_span(text).map_err(|error| error.to_string())
 }
 
-pub fn run(args: &Args) -> Result<(), Failure> {
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if args.list && args.inputs.is_empty() {
         return list(None);
     }

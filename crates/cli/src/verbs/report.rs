@@ -13,7 +13,7 @@ use crate::{output, provenance};
 /// Writes results as one HTML file with figures, which needs no network
 #[derive(clap::Args)]
 #[command(long_about = LONG)]
-pub struct Args {
+pub(crate) struct Args {
     /// JSON of `anabranch compare --json`, then its --samples file if there is one; JSON of `anabranch explain --json`; directories
     /// of `anabranch sweep` and `anabranch run --record`
     #[arg(required = true, value_name = "INPUT")]

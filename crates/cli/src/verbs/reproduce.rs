@@ -256,7 +256,8 @@ fn check(request: &Request, papers: &[Paper]) -> Result<(), Failure> {
 
 fn is_selected(request: &Request, paper: &Paper, claim: &Claim) -> bool {
     let paper_fits = request.paper.as_ref().is_none_or(|name| *name == paper.id);
-    let id_fits = request.claim.is_empty() || request.claim.iter().any(|id| id.eq_ignore_ascii_case(&claim.id));
+    let id_fits =
+        request.claim.is_empty() || request.claim.iter().any(|id| id.eq_ignore_ascii_case(&claim.id));
     let of = |kind: &str, number: &Option<String>| {
         number.as_ref().is_none_or(|number| names(&claim.figure, kind, number))
     };
@@ -300,7 +301,7 @@ fn listed(papers: &[Paper], selected: &dyn Fn(&Paper, &Claim) -> bool, recorded:
 }
 
 /// Returns the verdicts as text, with a line for each claim if `names` or if there are few.
-pub fn text(papers: &[Paper], findings: &[Finding], names: bool) -> String {
+pub(crate) fn text(papers: &[Paper], findings: &[Finding], names: bool) -> String {
     match findings {
         [finding] => details(finding),
         _ => {

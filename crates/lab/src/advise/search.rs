@@ -74,7 +74,7 @@ impl<'p> Plan<'p> {
 
 impl Found {
     /// Returns a comparison of candidates on the found first path with the found TCP.
-    pub fn plan<'p>(&'p self, candidates: &'p [Candidate], runs: u32, seed: u64) -> Plan<'p> {
+    pub(super) fn plan<'p>(&'p self, candidates: &'p [Candidate], runs: u32, seed: u64) -> Plan<'p> {
         let single_congestion = self.single_congestion.as_deref();
         Plan { candidates, start: self.start, runs, seed, single_congestion }
     }
@@ -144,7 +144,7 @@ impl<'a> Setting<'a> {
     }
 
     /// Compares the contenders of `plan`, after `changes`.
-    pub fn compare(&self, plan: &Plan<'_>, changes: &[String]) -> Result<Comparison, AdviceError> {
+    pub(super) fn compare(&self, plan: &Plan<'_>, changes: &[String]) -> Result<Comparison, AdviceError> {
         Ok(compare::compare(&self.planned(plan, changes)?, &self.runs())?)
     }
 
@@ -182,7 +182,7 @@ impl<'a> Setting<'a> {
     }
 
     /// Screens schedulers on every promising first path, and then congestion controls with the best one.
-    pub fn screen(&self) -> Result<Found, AdviceError> {
+    pub(super) fn screen(&self) -> Result<Found, AdviceError> {
         let schedulers: Vec<Candidate> = SCHEDULERS.iter().map(plain).collect();
         let mut screened = 0;
         // By first path, the values of the candidates.
@@ -280,7 +280,7 @@ impl<'a> Setting<'a> {
     }
 
     /// Judges the candidates; returns them with the best first. Runs that cannot tell are followed by more.
-    pub fn judge(&self, found: &Found) -> Result<(Comparison, Vec<Candidate>), AdviceError> {
+    pub(super) fn judge(&self, found: &Found) -> Result<(Comparison, Vec<Candidate>), AdviceError> {
         let first = self.scenario.runs.max(SCREENING_RUNS);
         let judged = self.judge_in(found, first, JUDGEMENT_SEED)?;
         if self.answer(&judged.0, &judged.1[0]) != Answer::Undecided {
@@ -303,7 +303,7 @@ impl<'a> Setting<'a> {
     }
 
     /// Returns where the time of the flows went for TCP and each candidate, in the first runs of the judgement.
-    pub fn reasons(
+    pub(super) fn reasons(
         &self,
         found: &Found,
         judgement: &Comparison,

@@ -36,6 +36,7 @@ impl Options for ConnectionConfig {
         parameter!(ConnectionConfig, "pacing", "pacing", bool, pacing),
         parameter!(ConnectionConfig, "nagle", "the short end of the data waits while a short segment is unacknowledged", bool, nagle),
         parameter!(ConnectionConfig, "fill-window", "scheduler linux assigns data up to the window's edge, inside a segment", bool, fill_window),
+        parameter!(ConnectionConfig, "whole-first-window", "the first window is a whole number of segments", bool, whole_first_window),
         parameter!(ConnectionConfig, "lisa", "slow start of joining subflows linked to the others'", bool, lisa),
         parameter!(ConnectionConfig, "rto.initial", "timeout before there is an RTT sample", time Duration::ZERO, LONGEST, rto.initial),
         parameter!(ConnectionConfig, "rto.min", "least timeout", time Duration::ZERO, LONGEST, rto.min),

@@ -35,13 +35,13 @@ impl Advertised {
     }
 
     /// Records a segment that acknowledges everything before `acked`, with a window that ends at `edge`.
-    /// Returns the window after the highest acknowledgement, and true if it is larger than before.
+    /// Returns the window after the highest acknowledgement if it is larger than before.
     #[inline]
-    pub(super) fn show(&mut self, acked: u64, edge: u64) -> (u64, bool) {
+    pub(super) fn show(&mut self, acked: u64, edge: u64) -> Option<u64> {
         self.highest = self.highest.max(acked);
         let window = edge - self.highest;
         let grown = window > self.window;
         self.window = window;
-        (window, grown)
+        grown.then_some(window)
     }
 }

@@ -15,7 +15,7 @@ use crate::event::Placement;
 use crate::segment::ResetReason;
 use crate::seq::DataRange;
 use crate::subflow::ResetCause;
-use crate::subflow::held::{Claim, LEAST_ROOM, MAX_PIECES, Piece};
+use crate::subflow::held::{Checksums, Claim, LEAST_ROOM, MAX_PIECES, Piece, Run};
 
 /// The outcome for unmapped payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -133,8 +133,8 @@ impl Connection {
             && !self.subflows[at].state().is_resetting()
         {
             let Some(held) = self.subflows[at].held_mut() else { break };
-            let Some((first, last, right)) = held.complete_run() else { break };
-            if !right {
+            let Some(Run { first, last, checksums }) = held.complete_run() else { break };
+            if checksums == Checksums::Differ {
                 let data = held.claims[first].data;
                 self.on_damage(now, at, data);
                 break;

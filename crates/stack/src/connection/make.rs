@@ -323,8 +323,7 @@ impl Connection {
         // Nothing is sent after the end of the stream.
         let finished = self.recv.finished();
         let lag = if finished { 0 } else { self.subflows[at].show_window(window) };
-        let (shown, grown) = self.advertised.show(nxt.saturating_sub(lag), nxt + window);
-        if grown {
+        if let Some(shown) = self.advertised.show(nxt.saturating_sub(lag), nxt + window) {
             for subflow in &mut self.subflows {
                 subflow.raise_shown_window(shown);
             }

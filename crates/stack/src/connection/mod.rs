@@ -15,7 +15,8 @@
 //!    `subflow_end.rs`, `end.rs` (the connection).
 //! 5. The parts: `data_timer.rs`, `reinject.rs`, `opportunistic.rs`, `scatter.rs`, `paths.rs`, `persist.rs`,
 //!    `deliver.rs`, `send_space.rs`, `negotiate.rs`, `challenge.rs`.
-//! 6. The state: this file, with the common predicates; `send_state.rs` and `recv_state.rs`, the halves of
+//! 6. The state: this file, with the common predicates; `context.rs`, the state that a step lends to a part;
+//!    `send_state.rs` and `recv_state.rs`, the halves of
 //!    the data level; `fallback_state.rs`, `head_repair.rs`, `scheduling.rs`, `keys.rs`, `advertised.rs`,
 //!    `events.rs`, `rotation.rs` and `timer_table.rs`; and `wanted.rs`, the work left for the next poll. Each
 //!    of these structs owns its fields.
@@ -201,6 +202,7 @@ impl Connection {
         if config.ack.growth {
             // The maximum that a SYN can advertise.
             recv.begin_with(u64::from(u16::MAX));
+            recv.begin_with(config.first_window(birth.initiator));
         }
         Connection {
             id: birth.id,

@@ -53,6 +53,11 @@ impl Growth {
         Growth { threshold, buffer, space: INITIAL_SPACE, rtt: 0, echo: 0 }
     }
 
+    /// Limits the initial threshold to `most` bytes.
+    pub(crate) fn begin_with(&mut self, most: u64) {
+        self.threshold = self.threshold.min(u32::try_from(most).unwrap_or(u32::MAX));
+    }
+
     /// Processes a segment of `len` bytes. Returns true if it has increased the threshold.
     #[inline]
     pub(super) fn on_data(&mut self, len: u32, mss: u32) -> bool {
@@ -110,6 +115,13 @@ pub(crate) fn wanted_buffer(read: u64, before: u64) -> u64 {
     window.saturating_add(u64::try_from(growth.saturating_mul(2)).unwrap_or(u64::MAX))
 }
 
+/// Returns the first window with a `buffer` for payload: whole segments of `mss` bytes, if it has space for more
+/// than one, in a field of 16 bits (`tcp_select_initial_window` in net/ipv4/tcp_output.c).
+pub(crate) const fn first_window(buffer: u64, mss: u64) -> u64 {
+    let whole = if buffer > mss { buffer - buffer % mss } else { buffer };
+    if whole < u16::MAX as u64 { whole } else { u16::MAX as u64 }
+}
+
 /// Returns the minimum with which [`wanted_buffer`] is compared on a new connection.
 pub(crate) const fn initial_space() -> u64 {
     INITIAL_SPACE as u64
@@ -139,6 +151,20 @@ mod tests {
         growth.widen(40_000, 1 << 20);
         assert_eq!(growth.buffer, 80_000 + 2 * (80_000 * 21_000 / 19_000));
         assert_eq!((0..100).filter(|_| growth.on_data(1448, 1448)).count(), 65);
+    }
+
+    #[test]
+    fn a_first_window_has_whole_segments_and_fits_into_its_field() {
+        assert_eq!(first_window(65_536, 1460), 64_240);
+        assert_eq!(first_window(65_536, 1448), 65_160);
+        assert_eq!(first_window(16_000, 1460), 14_600);
+        assert_eq!((first_window(1460, 1460), first_window(1000, 1460)), (1460, 1000));
+        assert_eq!(first_window(1 << 20, 1460), 65_535);
+        let mut growth = growth(16_000);
+        growth.begin_with(14_600);
+        assert_eq!(growth.window(), 14_600);
+        assert!(growth.on_data(1448, 1448) && !growth.on_data(1448, 1448));
+        assert_eq!(growth.window(), 16_000);
     }
 
     #[test]

@@ -44,6 +44,23 @@ pub(crate) struct Claim {
     pub data_fin: bool,
 }
 
+/// Consecutive claims with all of their payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    /// The index of the first claim.
+    pub first: usize,
+    /// The index of the last claim.
+    pub last: usize,
+    pub checksums: Checksums,
+}
+
+/// Whether the payload of a run has the checksums of its mappings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Checksums {
+    Match,
+    Differ,
+}
+
 /// The held payload of one subflow; both lists are ascending and do not overlap.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Held {
@@ -99,9 +116,8 @@ impl Held {
         None
     }
 
-    /// Returns a run of claims whose payload is complete: the first, the last, and whether its checksums are
-    /// correct.
-    pub(crate) fn complete_run(&self) -> Option<(usize, usize, bool)> {
+    /// Returns a run of claims whose payload is complete.
+    pub(crate) fn complete_run(&self) -> Option<Run> {
         for (first, claim) in self.claims.iter().enumerate() {
             let start = claim.mapped.start;
             let at = self.pieces.partition_point(|piece| piece.range.start < start);
@@ -121,7 +137,8 @@ impl Held {
                     (last, end) = (last + 1, next.mapped.end);
                 }
                 if cursor == end {
-                    return Some((first, last, is_zero(sum)));
+                    let checksums = if is_zero(sum) { Checksums::Match } else { Checksums::Differ };
+                    return Some(Run { first, last, checksums });
                 }
             }
         }

@@ -1,10 +1,13 @@
 //! A subflow: one TCP (RFC 9293) that carries a part of a connection's stream.
 //!
-//! Its fields are private. `state.rs` changes its state, `receive.rs` processes received segments,
-//! `acknowledge.rs` their acknowledgements, `queue.rs` has the data to send, `send.rs` transmission, `header.rs`
-//! writes headers and signals, and `timer_table.rs` has the timers and their deadlines, `timers.rs` the actions of those that have expired; `fast.rs` has the fast paths of these. The
-//! parts have files of their own: scoreboard, loss recovery, round trips, receiver, delivery rate, path MTU,
-//! congestion marks, held payload, mappings.
+//! Its fields are private. Reception is one call for each step, with an answer: `receive.rs` accepts a
+//! received segment, `acknowledge.rs` processes its acknowledgement, `timers.rs` the expired timers, whose
+//! deadlines are in `timer_table.rs`; `send.rs` transmits, `header.rs` writes headers and signals. `fast.rs` has
+//! the fast paths of these.
+//!
+//! The parts are types with private fields, in files of their own: state, handshake, route, queue, scoreboard,
+//! loss recovery, round trips, receiver, signals, delivery rate, path MTU, congestion marks, held payload,
+//! mappings. The connection reaches a part through the method with its name.
 
 pub(crate) mod acknowledge;
 pub(crate) mod ecn;
@@ -41,6 +44,7 @@ use crate::segment::{Address, Flags, PathId, ResetReason, Segment};
 use crate::seq::{Seq, offset_near};
 use crate::stats::{SubflowCounters, SubflowStats};
 use ecn::EcnState;
+use handshake::Handshake;
 use held::Held;
 use mappings::Mappings;
 use path_mtu::PathMtu;
@@ -52,14 +56,12 @@ use route::Route;
 use rtt::RttEstimator;
 use scoreboard::Scoreboard;
 use signals::Signals;
+use state::Lifecycle;
+use timer_table::TimerTable;
 use window_held::WindowHeld;
 
 pub(crate) use fast::FastPaths;
-use handshake::Handshake;
-pub(crate) use state::Ending;
-use state::Lifecycle;
-pub(crate) use state::{ResetCause, TcpState};
-use timer_table::TimerTable;
+pub(crate) use state::{Ending, ResetCause, TcpState};
 
 /// The parameters of a new subflow.
 pub(crate) struct SubflowBirth {

@@ -40,13 +40,25 @@ impl TimerKind for Timer {
 /// The deadlines of the timers that are armed and disarmed.
 pub(super) type TimerTable = crate::timer_table::TimerTable<Timer, STORED>;
 
-/// The timers that run in the handshake.
-const OPENING: [Timer; 1] = [Timer::Handshake];
-/// The timers that run while segments are exchanged. The last is the most expensive one.
-const OPEN: [Timer; 6] =
-    [Timer::Ack, Timer::Withdrawal, Timer::Signal, Timer::FinWait, Timer::Pacing, Timer::Retransmission];
-/// The timers that run in TIME-WAIT.
-const TIME_WAIT: [Timer; 2] = [Timer::TimeWait, Timer::Ack];
+/// Declares the timers that run in some states: their list, and a function that returns the first of their deadlines,
+/// written out because it is called for every segment.
+macro_rules! running {
+    ($list:ident, $first:ident: $($timer:ident)*) => {
+        const $list: &[Timer] = &[$(Timer::$timer),*];
+
+        impl Subflow {
+            #[inline(always)]
+            fn $first<F: Fn() -> Option<Duration>>(&self, context: &TimerContext<F>) -> Time {
+                Time::NEVER$(.min(self.deadline(Timer::$timer, context)))*
+            }
+        }
+    };
+}
+
+running!(OPENING, first_in_opening: Handshake);
+running!(TIME_WAIT, first_in_time_wait: TimeWait Ack);
+// While segments are exchanged; the retransmission timer, which costs most, runs besides these.
+running!(OPEN, first_in_open: Ack Withdrawal Signal FinWait Pacing);
 
 /// The state of the connection that the timers of a subflow depend on.
 #[derive(Clone, Copy)]
@@ -111,30 +123,22 @@ impl Subflow {
         known: Time,
         context: &TimerContext<F>,
     ) -> Time {
-        let mut due = Time::NEVER;
         match self.state.tcp() {
-            TcpState::Closed => {}
+            TcpState::Closed => Time::NEVER,
             TcpState::SynSent | TcpState::SynReceived | TcpState::PreEstablished => {
-                for timer in OPENING {
-                    due = due.min(self.deadline(timer, context));
-                }
+                self.first_in_opening(context)
             }
-            TcpState::TimeWait => {
-                for timer in TIME_WAIT {
-                    due = due.min(self.deadline(timer, context));
-                }
-            }
+            TcpState::TimeWait => self.first_in_time_wait(context),
             _ => {
-                for timer in OPEN {
-                    // Usually the connection was queued before the last acknowledgements, which have moved the
-                    // retransmission timer to a later time.
-                    if timer != Timer::Retransmission || EXACT || self.may_retransmit_before(due.min(known)) {
-                        due = due.min(self.deadline(timer, context));
-                    }
+                let due = self.first_in_open(context);
+                // Usually the connection was queued before the last acknowledgements, which have moved the
+                // retransmission timer to a later time.
+                if EXACT || self.may_retransmit_before(due.min(known)) {
+                    return due.min(self.deadline(Timer::Retransmission, context));
                 }
+                due
             }
         }
-        due
     }
 
     /// True if the retransmission timer may expire before `due`.
@@ -149,12 +153,16 @@ impl Subflow {
         &self,
         context: &TimerContext<F>,
     ) -> Option<Timer> {
-        let running: &[Timer] = match self.state.tcp() {
-            TcpState::Closed => &[],
-            TcpState::SynSent | TcpState::SynReceived | TcpState::PreEstablished => &OPENING,
-            TcpState::TimeWait => &TIME_WAIT,
-            _ => &OPEN,
+        let has_expired = |timer: &Timer| self.deadline(*timer, context) <= context.now;
+        let running = match self.state.tcp() {
+            TcpState::Closed => return None,
+            TcpState::SynSent | TcpState::SynReceived | TcpState::PreEstablished => OPENING,
+            TcpState::TimeWait => TIME_WAIT,
+            _ => {
+                let first = OPEN.iter().copied().find(has_expired);
+                return first.or_else(|| Some(Timer::Retransmission).filter(has_expired));
+            }
         };
-        running.iter().copied().find(|&timer| self.deadline(timer, context) <= context.now)
+        running.iter().copied().find(has_expired)
     }
 }

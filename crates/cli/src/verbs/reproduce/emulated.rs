@@ -90,12 +90,7 @@ pub(super) fn run(request: &Request, emulated: &Emulated, json: bool) -> Result<
     }
 }
 
-fn row<'a>(
-    paper: &Paper,
-    claim: &'a Claim,
-    runs: u32,
-    options: &Options<'_>,
-) -> Result<Row<'a>, Failure> {
+fn row<'a>(paper: &Paper, claim: &'a Claim, runs: u32, options: &Options<'_>) -> Result<Row<'a>, Failure> {
     let store = RefCell::new(Store::new());
     let progress = Progress::new();
     let count = RefCell::new((0, 0));
@@ -120,9 +115,8 @@ fn row<'a>(
     let store = store.into_inner();
     let every = || store.values().flat_map(|unit| unit.values());
     // Runs are pairs, so one counts only if no contender was late in it.
-    let good: BTreeSet<usize> = (0..runs as usize)
-        .filter(|run| every().all(|made| made.runs[*run].emulated.is_some()))
-        .collect();
+    let good: BTreeSet<usize> =
+        (0..runs as usize).filter(|run| every().all(|made| made.runs[*run].emulated.is_some())).collect();
     if good.len() < 2 {
         let worst = every().flat_map(|made| &made.runs).map(|run| p99(&run.quality)).fold(0.0, f64::max);
         return Err(Failure::Failed(format!(

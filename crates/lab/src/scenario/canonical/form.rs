@@ -201,6 +201,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     ("timestamps", "true", "true"),
     ("undo", "true", "false"),
     ("user-timeout", "924000000000 ns", "924000000000 ns"),
+    ("whole-first-window", "false", "false"),
     ("withhold-acks", "false", "false"),
 ];
 

@@ -38,6 +38,11 @@ fn held(pieces: &[Piece], claims: &[Claim]) -> Held {
     held
 }
 
+/// Returns a run with the right checksums.
+fn verified(first: usize, last: usize) -> Run {
+    Run { first, last, checksums: Checksums::Match }
+}
+
 #[test]
 fn a_claim_is_complete_when_pieces_fill_it() {
     let claims = [claim(1, 102), claim(102, 200), claim(300, 400)];
@@ -45,13 +50,13 @@ fn a_claim_is_complete_when_pieces_fill_it() {
     assert_eq!(run(&[piece(1, 52), piece(52, 101)]), None);
     assert_eq!(run(&[piece(2, 52), piece(52, 102)]), None);
     assert_eq!(run(&[piece(1, 52), piece(53, 102)]), None);
-    assert_eq!(run(&[piece(1, 52), piece(52, 102)]), Some((0, 0, true)));
+    assert_eq!(run(&[piece(1, 52), piece(52, 102)]), Some(verified(0, 0)));
     // Each separately, although the next has arrived too.
-    assert_eq!(run(&[piece(1, 52), piece(52, 102), piece(102, 200)]), Some((0, 0, true)));
-    assert_eq!(run(&[piece(102, 200)]), Some((1, 1, true)));
-    assert_eq!(run(&[piece(300, 400)]), Some((2, 2, true)));
+    assert_eq!(run(&[piece(1, 52), piece(52, 102), piece(102, 200)]), Some(verified(0, 0)));
+    assert_eq!(run(&[piece(102, 200)]), Some(verified(1, 1)));
+    assert_eq!(run(&[piece(300, 400)]), Some(verified(2, 2)));
     let wrong = Piece { sum: 7, ..piece(52, 102) };
-    assert_eq!(run(&[piece(1, 52), wrong]), Some((0, 0, false)));
+    assert_eq!(run(&[piece(1, 52), wrong]), Some(Run { first: 0, last: 0, checksums: Checksums::Differ }));
 }
 
 #[test]
@@ -59,11 +64,11 @@ fn claims_that_share_a_piece_are_complete_together() {
     let claims = [claim(1, 102), claim(102, 200), claim(300, 400)];
     let run = |pieces: &[Piece]| held(pieces, &claims).complete_run();
     assert_eq!(run(&[piece(1, 52), piece(52, 151)]), None);
-    assert_eq!(run(&[piece(1, 52), piece(52, 151), piece(151, 200)]), Some((0, 1, true)));
-    assert_eq!(run(&[piece(1, 200)]), Some((0, 1, true)));
+    assert_eq!(run(&[piece(1, 52), piece(52, 151), piece(151, 200)]), Some(verified(0, 1)));
+    assert_eq!(run(&[piece(1, 200)]), Some(verified(0, 1)));
     // Nothing is known about the data after the second.
     assert_eq!(run(&[piece(1, 52), piece(52, 250)]), None);
-    assert_eq!(run(&[piece(1, 52), piece(52, 250), piece(300, 400)]), Some((2, 2, true)));
+    assert_eq!(run(&[piece(1, 52), piece(52, 250), piece(300, 400)]), Some(verified(2, 2)));
 }
 
 // RFC 8684 section 3.3.1: of contradicting mappings the first is used.
