@@ -127,13 +127,17 @@ fn a_wrong_key_name_unit_or_type_is_refused() {
         for case in std::fs::read_to_string(&path).unwrap().split("==== ").skip(1) {
             let (title, rest) = case.split_once('\n').unwrap();
             let (text, error) = rest.split_once("---- error\n").unwrap();
-            if is_of_form(error) {
+            // A value inside of a text such as `bbr:loss-threshold=2%` has no form of its own.
+            let is_short = |part: &str| part.contains(':') && part.contains('=');
+            let in_text = text.lines().any(|line| line.split('"').skip(1).step_by(2).any(is_short));
+            let is_value = in_text && !error.starts_with("unknown key");
+            if is_of_form(error) && !is_value {
                 refused += 1;
                 assert!(!errors(&scenario, text).is_empty(), "{}: {title}:\n{text}", path.display());
             }
         }
     }
-    assert!(refused > 60, "{refused}");
+    assert!(refused > 40, "{refused}");
     let plan = validator(&schema::plan());
     for wrong in [
         "scenario = 'phone'",
