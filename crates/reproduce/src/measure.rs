@@ -25,7 +25,7 @@ const PRACTICALLY: f64 = 0.03;
 #[derive(Debug)]
 pub enum MeasureError {
     /// The scenario is not valid.
-    Scenario(ScenarioError),
+    Scenario(Box<ScenarioError>),
     /// A run failed or was cancelled.
     Run(RunError),
     /// There is no such scenario, condition, contender or measure.
@@ -46,7 +46,7 @@ impl std::error::Error for MeasureError {}
 
 impl From<ScenarioError> for MeasureError {
     fn from(error: ScenarioError) -> MeasureError {
-        MeasureError::Scenario(error)
+        MeasureError::Scenario(Box::new(error))
     }
 }
 

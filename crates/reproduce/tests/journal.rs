@@ -71,7 +71,7 @@ fn a_paper_in_a_directory_is_judged_like_a_built_in_one() {
     }
     let paper = library::open(directory.path()).unwrap();
     let go = AtomicBool::new(false);
-    let own = run(&[paper.clone()], &["D24"], &mut Journal::in_memory(), &go, &|_| ()).unwrap();
+    let own = run(std::slice::from_ref(&paper), &["D24"], &mut Journal::in_memory(), &go, &|_| ()).unwrap();
     let built_in = library::papers().unwrap();
     let other = run(&built_in, &["D24"], &mut Journal::in_memory(), &go, &|_| ()).unwrap();
     assert_eq!((&own.findings, &own.figures), (&other.findings, &other.figures));

@@ -92,7 +92,7 @@ impl Pool {
 
     /// Returns the number of buffers.
     #[cfg(test)]
-    pub fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.buffers.len()
     }
 }

@@ -231,7 +231,7 @@ impl All<'_> {
                     let own = self
                         .rows(condition, scheduler)
                         .filter(|(at, _)| other.as_ref().is_none_or(|other| at[self.y] == *other));
-                    let mut points: Vec<(f64, f64, Option<(f64, f64)>)> = own
+                    let mut points: Vec<_> = own
                         .filter_map(|(at, row)| {
                             of(row).map(|(mean, ci)| (self.place(&x, self.x, &at[self.x]), mean, ci))
                         })
