@@ -42,6 +42,9 @@ struct All<'a> {
     y: usize,
 }
 
+/// A place, a mean, and the ends of its interval.
+type Estimate = (f64, f64, Option<(f64, f64)>);
+
 /// Returns the values of a key in their order.
 fn values(sweep: &ShownSweep, key: usize) -> Vec<Value> {
     let mut values: Vec<Value> = Vec::new();
@@ -231,7 +234,7 @@ impl All<'_> {
                     let own = self
                         .rows(condition, scheduler)
                         .filter(|(at, _)| other.as_ref().is_none_or(|other| at[self.y] == *other));
-                    let mut points: Vec<_> = own
+                    let mut points: Vec<Estimate> = own
                         .filter_map(|(at, row)| {
                             of(row).map(|(mean, ci)| (self.place(&x, self.x, &at[self.x]), mean, ci))
                         })
