@@ -116,7 +116,9 @@ impl Table {
     pub(crate) fn merge(&mut self, entry: Entry) {
         match self.get_mut(&entry.key) {
             Some(old) => match (&mut old.node.value, entry.node.value) {
-                (Value::Table(old), Value::Table(new)) => new.entries.into_iter().for_each(|e| old.merge(e)),
+                (Value::Table(old), Value::Table(new)) if !names_other_sides(old, &new) => {
+                    new.entries.into_iter().for_each(|e| old.merge(e));
+                }
                 (_, value) => {
                     *old = Entry {
                         key: entry.key,
@@ -128,6 +130,17 @@ impl Table {
             None => self.entries.push(entry),
         }
     }
+}
+
+/// True if both tables have a value for each of two sides and name these differently, so that one replaces the other.
+fn names_other_sides(old: &Table, new: &Table) -> bool {
+    const SIDES: [[&str; 2]; 3] = [["data", "acks"], ["down", "up"], ["forth", "back"]];
+    let sides = |table: &Table| {
+        let first = table.entries.first()?.key.as_str();
+        let pair = SIDES.iter().position(|pair| pair.contains(&first))?;
+        table.entries.iter().all(|entry| SIDES[pair].contains(&entry.key.as_str())).then_some(pair)
+    };
+    matches!((sides(old), sides(new)), (Some(old), Some(new)) if old != new)
 }
 
 fn convert_table(table: &DeTable<'_>, source: usize, depth: usize) -> Result<Table, Problem> {

@@ -292,7 +292,7 @@ fn the_default_answer_is_that_of_linux_senders() {
         of(&["congestion=cubic_linux", "profile=linux", "traffic.direction=download"]).rows
     );
     let difference = |comparison: &Comparison, name: &str| row(comparison, name).vs_reference_pct.unwrap();
-    for name in ["linux", "min_rtt", "dmptcp"] {
+    for name in ["min_rtt", "dmptcp"] {
         let found = difference(&default, name);
         assert!(found.mean < -3.0 && found.ci95.unwrap().1 < 0.0, "{name}: {found:?}");
     }

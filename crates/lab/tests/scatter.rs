@@ -101,12 +101,13 @@ fn a_receiver_that_connects_switches_by_the_volume_too() {
 
 #[test]
 fn the_switch_at_congestion_waits_for_the_first_loss() {
-    for (size, meets_loss) in [("60 KB", Some(false)), ("1 MB", None), ("5 MB", Some(true))] {
+    for size in ["60 KB", "1 MB", "5 MB"] {
         let run = tree(&format!("size = '{size}'"), "scatter.switch = 'congestion'");
         let counters = run.flows[0].report.sender.subflows[0].counters;
         let met = counters.recoveries + counters.timeouts > 0;
-        assert_eq!(subflows(&run) > 1, met, "{size}: {counters:?}");
-        assert!(meets_loss.is_none_or(|expected| expected == met), "{size}: {counters:?}");
+        // A flow that is sent in full before its first loss is noticed does not switch.
+        assert!(met || subflows(&run) == 1, "{size}: {counters:?}");
+        assert!(size != "5 MB" || subflows(&run) > 1, "{counters:?}");
     }
     let text = "schedulers = ['min_rtt']
         topology = { kind = 'fat-tree', k = 4, rate = '100 Mbit/s', delay = '20 us', queue = '20 packets' }

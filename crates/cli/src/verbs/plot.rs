@@ -219,7 +219,7 @@ fn converted(svg: &str, font: &str, format: Format, dpi: u16) -> Result<Vec<u8>,
 fn converted(_: &str, _: &str, format: Format, _: u16) -> Result<Vec<u8>, Failure> {
     let name = if format == Format::Pdf { "PDF" } else { "PNG" };
     Err(Failure::Failed(format!(
-        "{name} is not in this build, which lacks the feature `plot-raster` (cargo install --locked --path crates/cli --features plot-raster); write SVG"
+        "{name} is not in this build, which lacks the feature `plot-raster` (cargo install --locked --path crates/cli); write SVG"
     )))
 }
 

@@ -45,8 +45,8 @@ struct Entry {
 enum AtHand {
     /// Its number is not known yet.
     Sent(Key, Id),
-    /// With its number.
-    Left(u32, Id),
+    /// With its number. When it has arrived, another packet may get the number and enter a link next.
+    Left(u32, Key, Id),
 }
 
 /// A recorder of what the stories of flows need.
@@ -191,7 +191,7 @@ impl Notes {
             LinkEvent::Enter { segment, packet, .. } => {
                 let entries = at(&mut self.packets, *packet as usize);
                 let id = match self.at_hand.take() {
-                    Some(AtHand::Left(left, id)) if left == *packet => Some(id),
+                    Some(AtHand::Left(left, own, id)) if left == *packet && own == key(segment) => Some(id),
                     Some(AtHand::Sent(sent, id)) if sent == key(segment) => {
                         entries.clear();
                         Some(id)
@@ -205,7 +205,7 @@ impl Notes {
                 hops.push(Hop { link, entered: now, departed: None, left: None });
                 self.longest_way = self.longest_way.max(hops.len());
             }
-            LinkEvent::Leave { packet, departed, .. } => {
+            LinkEvent::Leave { segment, packet, departed, .. } => {
                 // A copy made by the link has the number of the original, and one that comes after it is not a later
                 // transmission.
                 let streams = &mut self.streams;
@@ -227,7 +227,7 @@ impl Notes {
                 };
                 let carries = id.map(|id| (id.stream as u32, id.number as u32));
                 at(&mut self.services, link).push(Service { departed: *departed, carries });
-                self.at_hand = id.map(|id| AtHand::Left(*packet, id));
+                self.at_hand = id.map(|id| AtHand::Left(*packet, key(segment), id));
                 let Some(id) = id else { return };
                 let transmission = &mut self.streams[id.stream].story.transmissions[id.number];
                 if let Some(hop) = transmission.hops.iter_mut().rfind(|hop| hop.link == link) {
@@ -237,7 +237,7 @@ impl Notes {
             LinkEvent::Drop { packet, reason, .. } => {
                 let id = match (reason, self.at_hand) {
                     // The receiver rejects it on arrival.
-                    (DropReason::Effect(_), Some(AtHand::Left(left, id))) if left == *packet => {
+                    (DropReason::Effect(_), Some(AtHand::Left(left, _, id))) if left == *packet => {
                         self.at_hand = None;
                         Some(id)
                     }

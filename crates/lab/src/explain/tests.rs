@@ -341,6 +341,18 @@ fn any_scenario() -> impl Strategy<Value = String> {
     )
 }
 
+/// The acknowledgement of a packet gets the number that the packet had in the network, and enters a link next.
+#[test]
+fn the_answer_to_a_packet_is_no_part_of_its_way() {
+    let text = "path = [{ rate = '500 kbit/s', rtt = '66 ms', change = [{ at = '80 ms', down = true }, { at = '400 ms', up = true }] }]
+        traffic = { size = '1 KB', flows = 3, direction = 'upload' }
+        schedulers = ['min_rtt']\ncongestion = 'newreno'\nprofile = 'linux'\ndeadline = '20 s'";
+    let (result, accounts) = run(text, 0);
+    for (flow, account) in result.flows.iter().zip(accounts) {
+        assert_eq!(account.unwrap().total, flow.report.fct.unwrap());
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
