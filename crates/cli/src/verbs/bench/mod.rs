@@ -68,7 +68,7 @@ pub(crate) struct Args {
 }
 
 #[cfg(not(all(target_os = "linux", feature = "network")))]
-pub fn run(_: &Args) -> Result<(), Failure> {
+pub(crate) fn run(_: &Args) -> Result<(), Failure> {
     Err(Failure::without_network("bench"))
 }
 
