@@ -1,6 +1,6 @@
 //! JSON Schema (2020-12) of scenarios and sweep plans, for editors.
 //!
-//! It is generated from the declarations that the readers use: the rows of tables ([`shape`]), the tables of units, and
+//! It is generated from the declarations that the readers use: the rows of tables (`shape`), the tables of units, and
 //! the parameters of schedulers, congestion controls and connections. It describes the forms that
 //! `docs/scenario.md` documents. Relations between values, such as a range of a size in bytes, are checked by the
 //! reader alone.
