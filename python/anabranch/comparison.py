@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch import _anabranch, _progress, scenario
 from anabranch._anabranch import Table
-from anabranch.records import Row, Verdict, record
+from anabranch.records import Row, Verdict, record, row_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,12 +73,7 @@ class Comparison:
 
     def row(self, scheduler: str, condition: str | None = None) -> Row:
         """Return the results of a contender, in the first condition unless one is named."""
-        for row in self.rows:
-            if row.scheduler == scheduler and condition in {None, row.condition}:
-                return row
-        known = ", ".join(dict.fromkeys(row.scheduler for row in self.rows))
-        message = f"there is no row for {scheduler!r}; there are {known}"
-        raise KeyError(message)
+        return row_of(self.rows, scheduler, condition)
 
     @property
     def plot(self) -> ComparisonPlots:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from anabranch import _anabranch, _progress, scenario
 from anabranch._anabranch import Table
 from anabranch.comparison import threads
-from anabranch.records import Explained, TimePart, record
+from anabranch.records import Explained, TimePart, record, row_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,12 +67,7 @@ class Explanation:
 
     def row(self, scheduler: str, condition: str | None = None) -> Explained:
         """Return the explanation of a contender, in the first condition unless one is named."""
-        for row in self.rows:
-            if row.scheduler == scheduler and condition in {None, row.condition}:
-                return row
-        known = ", ".join(dict.fromkeys(row.scheduler for row in self.rows))
-        message = f"there is no row for {scheduler!r}; there are {known}"
-        raise KeyError(message)
+        return row_of(self.rows, scheduler, condition)
 
     def parts(self, row: Explained) -> list[TimePart]:
         """Return the parts that are shown: those of a flow, or those of a byte."""

@@ -243,6 +243,17 @@ class Finding:
 
 
 Record = TypeVar("Record")
+AnyRow = TypeVar("AnyRow", Row, Explained)
+
+
+def row_of(rows: list[AnyRow], scheduler: str, condition: str | None) -> AnyRow:
+    """Return the row of a contender, in the first condition unless one is named."""
+    for row in rows:
+        if row.scheduler == scheduler and condition in {None, row.condition}:
+            return row
+    known = ", ".join(dict.fromkeys(row.scheduler for row in rows))
+    message = f"there is no row for {scheduler!r}; there are {known}"
+    raise KeyError(message)
 
 
 def record(kind: type[Record], data: dict[str, Any]) -> Record:
