@@ -225,13 +225,13 @@ pub(crate) fn parse_span(text: &str) -> Result<std::time::Duration, String> {
     if text == "0" {
         return Ok(std::time::Duration::ZERO);
     }
-    let span = anabranch_lab::units::parse_span(text).map_err(|error| error.to_string())?;
+    let span = anabranch_lab::scenario::units::parse_span(text).map_err(|error| error.to_string())?;
     Ok(std::time::Duration::from_nanos(span.0))
 }
 
 /// Parses a size in bytes as an option's value.
 pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
-    anabranch_lab::units::parse_size(text).map(|size| size.0).map_err(|error| error.to_string())
+    anabranch_lab::scenario::units::parse_size(text).map(|size| size.0).map_err(|error| error.to_string())
 }
 
 /// Returns a parser of whole numbers in `range`, for an option's value.

@@ -80,7 +80,7 @@ impl Race {
     /// Returns a race that is judged by the main class of `experiment`'s traffic, if it has classes.
     pub(crate) fn judged_by_main(self, experiment: &Experiment) -> Race {
         let classes = &experiment.classes;
-        let main = crate::scenario::classes::main(classes);
+        let main = crate::scenario::main_class(classes);
         let main = main.map(|group| (group, measured::measures(&classes[group].kind)[0]));
         Race { bulk: main.map_or(self.bulk, |(_, measure)| measure == Measure::Goodput), main, ..self }
     }

@@ -8,12 +8,12 @@ use serde::Serialize;
 
 use crate::baseline::Race;
 use crate::capture::Captures;
-use crate::estimate;
 use crate::recording::Recording;
 use crate::report::fairness::{self, Fairness};
 use crate::report::verdict::{self, Verdict};
 use crate::report::{self, Entrant, Row, Setting};
 use crate::run::{Prepared, RunError, RunResult};
+use crate::scenario::estimate;
 use crate::scenario::{Scenario, Transport};
 use crate::starts::{self, DecisiveStart, OtherStart};
 

@@ -1,4 +1,4 @@
-//! Experiments: scenario files, paired comparisons, statistics and verdicts.
+//! Experiments with scenarios: runs, paired comparisons, statistics, verdicts, sweeps, explanations and advice.
 //!
 //! ```
 //! use anabranch_lab::scenario::Document;
@@ -19,25 +19,18 @@ pub mod advise;
 pub mod baseline;
 pub mod capture;
 pub mod compare;
-pub mod estimate;
 pub mod explain;
 pub mod figures;
-pub mod lower_bound;
 mod network;
 pub mod output;
-mod reader;
 pub mod recording;
 pub mod report;
 pub mod run;
 pub mod samples;
-pub mod scenario;
-pub mod schema;
-mod source;
 pub mod starts;
 pub mod stats;
 pub mod sweep;
-mod tree;
-pub mod units;
 pub mod whole_file;
 
-pub use source::{Place, ScenarioError, did_you_mean};
+pub use anabranch_scenario as scenario;
+pub use anabranch_scenario::{Place, ScenarioError, did_you_mean};

@@ -16,11 +16,11 @@ use anabranch_units::{Bytes, Duration, RandomStream, Rate, Time};
 
 use crate::capture::{Capture, CaptureError, Captures, Settings, Viewpoint};
 use crate::compare::{Job, Options, Purpose};
-use crate::lower_bound::{Limits, LowerBound};
 use crate::network;
 use crate::recording::{Beginning, Dynamic, Recording};
+use crate::scenario::ScenarioError;
+use crate::scenario::lower_bound::{Limits, LowerBound};
 use crate::scenario::{Condition, Direction, Experiment, FlowSize, Phases, Scenario, Start, Transport};
-use crate::source::ScenarioError;
 
 /// The reason that there is no result.
 #[derive(Clone, Debug, PartialEq)]

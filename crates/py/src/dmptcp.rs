@@ -1,7 +1,7 @@
 //! DMPTCP's transfer model and its choice of subflows.
 
 use anabranch_lab::output::{Candidate, Model, Selection};
-use anabranch_lab::units;
+use anabranch_lab::scenario::units;
 use anabranch_stack::transfer_model::{ModelOptions, PathState};
 use anabranch_units::Bytes;
 use pyo3::exceptions::PyValueError;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anabranch_lab::scenario::Scenario;
-use anabranch_lab::units;
+use anabranch_lab::scenario::units;
 use anabranch_recording::{Origin, RunDirectory, Settings};
 use anabranch_table::Format;
 use anabranch_units::Duration;

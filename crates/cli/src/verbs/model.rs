@@ -1,7 +1,7 @@
 //! `anabranch model`
 
 use anabranch_lab::output::{Model, State, TooManyStates};
-use anabranch_lab::units;
+use anabranch_lab::scenario::units;
 use anabranch_stack::transfer_model::{ModelOptions, PathState};
 
 use crate::args::{Show, whole};

@@ -132,7 +132,7 @@ fn font_size(text: &str) -> Result<f64, String> {
 }
 
 fn time(text: &str) -> Result<Duration, String> {
-    anabranch_lab::units::parse_span(text).map_err(|error| error.to_string())
+    anabranch_lab::scenario::units::parse_span(text).map_err(|error| error.to_string())
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {

@@ -1,6 +1,6 @@
 //! `anabranch schema`
 
-use anabranch_lab::schema;
+use anabranch_lab::scenario::schema;
 
 use crate::failure::Failure;
 use crate::output;

@@ -1,7 +1,7 @@
 //! `anabranch select`
 
 use anabranch_lab::output::{Candidate, Selection};
-use anabranch_lab::units;
+use anabranch_lab::scenario::units;
 use anabranch_units::{Bytes, Duration};
 
 use crate::args::{Show, whole};

@@ -18,7 +18,7 @@ use crate::explain::{Excess, Largest};
 use crate::report::Difference;
 use crate::run::RunError;
 use crate::scenario::Document;
-use crate::source::ScenarioError;
+use crate::scenario::ScenarioError;
 
 pub use margins::{Margin, Quantity};
 pub(crate) use search::spoken;

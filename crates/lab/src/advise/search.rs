@@ -6,7 +6,7 @@ use crate::explain::{self, Explicable, Question, explain};
 use crate::report::difference::Reading;
 use crate::report::{self, Row};
 use crate::scenario::{Condition, Document, InitialChoice, Scenario, Transport};
-use crate::source::{ScenarioError, did_you_mean};
+use crate::scenario::{ScenarioError, did_you_mean};
 
 /// The scheduler of the Linux kernel.
 pub(super) const KERNEL: &str = "linux";
@@ -263,7 +263,7 @@ impl<'a> Setting<'a> {
         if condition.experiment.initial_choice == InitialChoice::Given {
             return vec![condition.experiment.initial];
         }
-        let estimates = crate::estimate::estimates(&condition.experiment, &condition.base);
+        let estimates = crate::scenario::estimate::estimates(&condition.experiment, &condition.base);
         let mut starts: Vec<usize> = (0..estimates.len()).collect();
         starts.sort_by_key(|path| estimates[*path]);
         starts.truncate(MOST_STARTS);

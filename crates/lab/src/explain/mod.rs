@@ -27,8 +27,8 @@ use crate::compare::{self, Cost, Job, Options, Purpose};
 use crate::report::measured::of_flows;
 use crate::report::{difference, is_bulk, is_complete};
 use crate::run::{Class, FlowResult, Prepared, RunError, RunResult};
+use crate::scenario::ScenarioError;
 use crate::scenario::{Scenario, Transport};
-use crate::source::ScenarioError;
 
 pub use cause::{Cause, Parts};
 pub use row::{Change, Excess, Largest, PathPart, Row, TimePart};

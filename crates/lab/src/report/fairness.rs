@@ -348,7 +348,7 @@ fn clauses(own: &[&Fairness]) -> String {
     }
     let plural = if indexes.len() > 1 { "Jain's indexes are" } else { "Jain's index is" };
     let indexes: Vec<&str> = indexes.iter().map(String::as_str).collect();
-    clauses.push(format!("{plural} {}", crate::reader::list(&indexes)));
+    clauses.push(format!("{plural} {}", crate::scenario::list(&indexes)));
     clauses.join("; ")
 }
 
@@ -360,7 +360,7 @@ fn balances(parties: &[(String, &Party)], place: &str) -> Vec<String> {
         let names: Vec<&str> = own.iter().map(|(name, _)| name.as_str()).collect();
         let amounts: Vec<String> = own.iter().map(|(_, party)| party.amount()).collect();
         let amounts: Vec<&str> = amounts.iter().map(String::as_str).collect();
-        let (names, amounts) = (crate::reader::list(&names), crate::reader::list(&amounts));
+        let (names, amounts) = (crate::scenario::list(&names), crate::scenario::list(&amounts));
         let (get, their) = if own.len() > 1 { ("get", "their") } else { ("gets", "its") };
         (!own.is_empty()).then(|| match kind {
             Balance::More => format!("{names} {get} more than {their} fair share{place}, by {amounts}"),

@@ -106,7 +106,7 @@ impl Setting {
             queues: paths.iter().map(|path| queue(&experiment.own_link(path).config)).collect(),
             initial: paths[experiment.initial].name.clone(),
             initial_choice: experiment.initial_choice.name(),
-            estimates_s: crate::estimate::estimates(experiment, &condition.base)
+            estimates_s: crate::scenario::estimate::estimates(experiment, &condition.base)
                 .into_iter()
                 .map(|time| time.as_secs_f64())
                 .collect(),

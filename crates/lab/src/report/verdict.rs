@@ -504,10 +504,10 @@ impl Finding {
             one => {
                 let is = if one == 1 { "is" } else { "are" };
                 let to = if leaders.len() == 1 { "it" } else { best.name.as_str() };
-                format!(", and {} {is} practically equal to {to}", crate::reader::list(&equal))
+                format!(", and {} {is} practically equal to {to}", crate::scenario::list(&equal))
             }
         };
-        (crate::reader::list(&leaders), clause)
+        (crate::scenario::list(&leaders), clause)
     }
 
     /// Returns the clause in which the best contender is the subject; or several, if they cannot be
@@ -542,7 +542,7 @@ impl Finding {
                 format!("{} of {}'s {} {}", standing.missed, standing.name, standing.flows, self.unit)
             })
             .collect();
-        let missed = crate::reader::list(&missed);
+        let missed = crate::scenario::list(&missed);
         match self.measure {
             Measure::Goodput => format!("there is no winner, because {missed} were aborted"),
             _ => format!(
@@ -596,7 +596,7 @@ fn sentence(findings: &[&Finding], class: Option<&str>) -> String {
         .iter()
         .map(|(clause, conditions)| match conditions.as_slice() {
             [""] => clause.clone(),
-            conditions => format!("with {} {clause}", crate::reader::list(conditions)),
+            conditions => format!("with {} {clause}", crate::scenario::list(conditions)),
         })
         .collect();
     let mut text = parts.join("; ");

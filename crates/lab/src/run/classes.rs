@@ -6,7 +6,7 @@ use anabranch_units::{Duration, RandomStream, Time};
 
 use super::scatter;
 use super::{Choice, Class, Owned, Owner, Prepared, RunError, Task, impossible};
-use crate::lower_bound::Limits;
+use crate::scenario::lower_bound::Limits;
 use crate::scenario::{Direction, Experiment, Kind, Pair, Path, Start, TrafficClass, Via};
 
 /// Returns the experiment with its data in the other direction.

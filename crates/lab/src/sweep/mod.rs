@@ -6,16 +6,13 @@
 //! point, so that a sweep can be interrupted at any time and continued. The results of a point depend only on
 //! the plan and on the program, not on the number of threads, interruptions or shards.
 
-mod design;
 mod journal;
-pub(crate) mod plan;
 mod point;
 mod summary;
 mod work;
 
-pub use design::Design;
+pub use crate::scenario::plan::{Design, Dimension, Plan, Point, Space, Stop, Values};
 pub use journal::{Header, Journal, JournalError};
-pub use plan::{Dimension, Plan, Point, Space, Stop, Values};
 pub use point::{PointResult, PointRow, Reading};
 pub use summary::{Standing, Summary};
 pub use work::{Options, Shard, SweepError, simulate_point, sweep};

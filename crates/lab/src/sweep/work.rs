@@ -5,11 +5,10 @@ use std::sync::Mutex;
 
 use anabranch_units::RandomStream;
 
-use super::design::shuffle;
 use super::{Journal, JournalError, Plan, PointResult, Stop};
 use crate::compare::{self, Comparison};
 use crate::run::RunError;
-use crate::source::ScenarioError;
+use crate::scenario::ScenarioError;
 
 /// The options of a sweep.
 pub struct Options<'a> {
@@ -98,7 +97,7 @@ pub fn sweep(plan: &Plan, journal: &mut Journal, options: &Options<'_>) -> Resul
     }
     (options.progress)(before, total);
     // Adjacent points take a similar time. In a random order the first ones predict the remaining time.
-    shuffle(&mut open, &mut RandomStream::new(0, "sweep.order"));
+    RandomStream::new(0, "sweep.order").shuffle(&mut open);
     let threads = match options.jobs {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         jobs => jobs,

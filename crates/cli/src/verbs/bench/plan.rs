@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anabranch_lab::units;
+use anabranch_lab::scenario::units;
 
 use super::Args;
 use crate::failure::Failure;
