@@ -18,7 +18,8 @@ use crate::event::CloseReason;
 use crate::segment::{Dss, MappedDsn, Mapping, MptcpOption, ResetReason, Segment};
 use crate::seq::Dsn;
 use crate::subflow::mappings::mapped_start;
-use crate::subflow::{ResetCause, Subflow, TcpState};
+use crate::subflow::receive::Position;
+use crate::subflow::{Reset, ResetCause, Subflow};
 
 /// The signal of a fallback to the peer, besides the infinite mapping.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,7 +50,7 @@ impl Connection {
             && self.phase == Phase::Open
             && !self.config.only.simultaneous
             && self.is_alone(&self.subflows[at])
-            && self.receives_in_order(&self.subflows[at])
+            && self.subflows[at].receives_in_order(self.recv.nxt(), self.recv.out_of_order())
             && self.sends_in_order(&self.subflows[at])
     }
 
@@ -58,38 +59,13 @@ impl Connection {
         !subflow.handshake().is_join()
             && !subflow.state().is_resetting()
             && !subflow.state().fin_sent()
-            && self.live_subflows().all(|other| {
-                let opening = matches!(other.state().tcp(), TcpState::SynSent | TcpState::SynReceived);
-                other.id() == subflow.id() || opening
-            })
-    }
-
-    /// True if every byte that has arrived on the subflow was received once, held or in the stream, and no
-    /// held byte is at a place that the stream has passed by another mapping.
-    fn receives_in_order(&self, subflow: &Subflow) -> bool {
-        let first_held = subflow.held().and_then(|held| held.start());
-        if first_held.is_some_and(|start| start <= self.recv.nxt()) {
-            return false;
-        }
-        let held = subflow.held().map_or(0, |held| held.bytes());
-        let taken = subflow.recv().total() - u64::from(subflow.recv().finished());
-        self.recv.nxt() + self.recv.out_of_order() + held + 1 == taken
+            && self.live_subflows().all(|other| other.id() == subflow.id() || other.state().is_opening())
     }
 
     /// True if everything sent on the subflow was sent once and in the order of the stream.
     fn sends_in_order(&self, subflow: &Subflow) -> bool {
-        if self.fallback.was_joined()
-            || subflow.counters().bytes_reinjected > 0
-            || !self.send.reinject.is_empty()
-        {
-            return false;
-        }
-        // Data in the subflow's queue can be assigned again.
-        let mut waiting = self.send.unassigned.first().map_or(self.send.written, |range| range.start);
-        if let Some(first) = subflow.queue().iter().map(|queued| queued.range.start).min() {
-            waiting = waiting.min(first);
-        }
-        waiting + 1 == subflow.board().nxt()
+        let unassigned = self.send.unassigned.first().map_or(self.send.written, |range| range.start);
+        !self.fallback.was_joined() && self.send.reinject.is_empty() && subflow.sends_in_order(unassigned)
     }
 
     /// Falls back to TCP on the only subflow, if [`Connection::may_fall_back`] allows it.
@@ -119,18 +95,14 @@ impl Connection {
         // Joins in progress are abandoned (section 3.7: only one subflow may remain).
         self.paths.forget();
         for other in (0..self.subflows.len()).filter(|&other| other != at) {
-            match self.subflows[other].state().tcp() {
-                TcpState::Closed => {}
-                TcpState::SynSent => self.fail_handshake(now, other, CloseReason::Refused),
-                _ => self.subflows[other]
-                    .state_mut()
-                    .request_reset(ResetCause::Because(ResetReason::Unspecified)),
+            let cause = ResetCause::Because(ResetReason::Unspecified);
+            if self.subflows[other].state_mut().reset(cause) == Reset::Silent {
+                self.fail_handshake(now, other, CloseReason::Refused);
             }
         }
-        // Queued data is assigned to the subflow again, in order.
         let Connection { subflows, send, .. } = self;
-        subflows[at].queue_mut().empty(|_| true, |queued| send.take_back(queued.range));
-        self.subflows[at].leave_mptcp();
+        let Position { acked, window, received, finished } =
+            subflows[at].leave_mptcp(|queued| send.take_back(queued.range));
         self.timers.disarm(Timer::Data);
         self.timers.disarm(Timer::Fin);
         self.closing.withdraw_fins();
@@ -138,13 +110,10 @@ impl Connection {
         self.send.fin_sent = false;
         self.send.fin_acked = false;
         // Section 3.7: the subflow's acknowledgements are those of the stream.
-        let subflow = &self.subflows[at];
-        let acked = self.fallback.in_sent_stream(subflow.board().una() as i64);
-        let window = subflow.whole_window();
-        let end = self.fallback.in_received_stream(subflow.recv().nxt() as i64 - 1);
-        let fin = subflow.recv().finished().then_some(end);
+        let acked = self.fallback.in_sent_stream(acked as i64);
+        let end = self.fallback.in_received_stream(received as i64 - 1);
         self.on_data_ack(now, acked, window);
-        if let Some(end) = fin {
+        if finished {
             self.recv.set_fin(end.max(0) as u64);
             self.subflows[at].state_mut().withdraw_fin();
             self.after_remote_fin();
@@ -196,7 +165,7 @@ impl Connection {
         if crowded || subflow.has_seen_dss() {
             return NEXT;
         }
-        if subflow.board().una() <= 1 && !(self.keys_pending(at) && self.may_fall_back(at)) {
+        if subflow.una() <= 1 && !(self.keys_pending(at) && self.may_fall_back(at)) {
             return NEXT;
         }
         // Section 3.7: data is acknowledged although no data acknowledgement was ever received. Section 3.1:

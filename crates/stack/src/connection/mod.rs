@@ -67,10 +67,10 @@ mod wanted;
 
 use std::sync::Arc;
 
-use anabranch_units::{Duration, Rate, Time};
+use anabranch_units::{Duration, Time};
 
 use crate::config::{Checksums, SimConfig};
-use crate::congestion::{AnyCongestion, CongestionControl};
+use crate::congestion::AnyCongestion;
 use crate::event::{ConnectionId, SubflowId};
 use crate::observer::{Observer, StackEvent, StackEvents, Windows};
 use crate::scheduler::SchedulerKind;
@@ -266,14 +266,7 @@ impl Connection {
     /// Copies the window of a subflow from the congestion control, after any call to it.
     #[inline]
     fn refresh_window(&mut self, at: usize) {
-        let subflow = &mut self.subflows[at];
-        subflow.set_windows(self.congestion.window(subflow.id()));
-    }
-
-    /// Returns the pacing rate of the subflow at `at`.
-    fn pacing_rate(&self, at: usize) -> Rate {
-        let subflow = &self.subflows[at];
-        self.congestion.pacing_rate(subflow.id()).unwrap_or_else(|| subflow.default_pacing_rate())
+        self.subflows[at].refresh_window(&self.congestion);
     }
 
     /// Reports to the observer the windows of every subflow whose congestion window or threshold differs from
@@ -295,11 +288,10 @@ impl Connection {
     #[inline]
     fn report_windows_of<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
         if O::EVENTS.has(StackEvents::WINDOWS) {
-            let pacing_rate = self.paces().then(|| self.pacing_rate(at));
-            let peer_window_edge = self.send.window_end;
+            let paces = self.paces();
             let subflow = &mut self.subflows[at];
-            let (id, own) = (subflow.id(), subflow.report_windows());
-            let windows = Windows { pacing_rate, peer_window_edge, ..own };
+            let (id, own) = (subflow.id(), subflow.report_windows(paces, &self.congestion));
+            let windows = Windows { peer_window_edge: self.send.window_end, ..own };
             observer.on_event(now, self.id, &StackEvent::Windows { subflow: id, windows: &windows });
         }
     }
@@ -322,9 +314,7 @@ impl Connection {
     /// Panics if the counters disagree with their objects; for tests.
     pub(crate) fn assert_consistent(&self) {
         for subflow in &self.subflows {
-            assert!(subflow.board().is_consistent(), "scoreboard of {:?}", subflow.id());
-            let queued: u64 = subflow.queue().iter().map(|queued| queued.range.len()).sum();
-            assert_eq!(queued, subflow.queue().bytes(), "queue of {:?}", subflow.id());
+            subflow.assert_consistent();
         }
         assert!(self.send.una <= self.send.nxt && self.send.nxt <= self.send.written);
         // Every written byte is acknowledged, assigned to a subflow, or unassigned.
@@ -348,12 +338,6 @@ impl Connection {
             && self.keys.remote().is_some()
             && !self.config.only.simultaneous
             && !self.subflows[at].handshake().is_join()
-    }
-
-    /// Returns the maximum number of bytes that a subflow advertises.
-    #[inline]
-    fn offered(&self, at: usize) -> u64 {
-        if self.config.ack.growth { self.subflows[at].recv().growth.window() } else { u64::MAX }
     }
 
     /// True if segments are sent at a pacing rate.

@@ -9,6 +9,7 @@ use crate::crypto;
 use crate::path_manager::{
     AnyPathManager, HostAddress, PathCommand, PathEvent, PathManager, PathManagerKind,
 };
+use crate::scheduler::SubflowView;
 use crate::segment::{AddAddress, Address, AddressIds, MptcpOption};
 
 /// The number of transmissions of an announcement before it is given up (soft state: RFC 8684 section 3.4.1).
@@ -22,7 +23,6 @@ const ANNOUNCE_AT_ONCE: usize = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NewSubflow {
     pub local: IpAddr,
-    pub local_id: u8,
     pub remote: Address,
     pub remote_id: u8,
     pub backup: bool,
@@ -194,12 +194,11 @@ impl PathsState {
         }
     }
 
-    /// Adds a subflow to be opened by the endpoint, with the IDs of its addresses.
+    /// Adds a subflow to be opened by the endpoint.
     fn add_new_subflow(&mut self, local: IpAddr, remote: Address, backup: bool) {
         let known = self.remote.iter().find(|(_, known)| *known == remote);
         let remote_id = known.map_or(0, |(id, _)| *id);
-        let local_id = self.local_id(local);
-        self.new_subflows.push(NewSubflow { local, local_id, remote, remote_id, backup, at: Time::NEVER });
+        self.new_subflows.push(NewSubflow { local, remote, remote_id, backup, at: Time::NEVER });
     }
 
     /// Returns the time at which the first of the new subflows is opened.
@@ -321,8 +320,8 @@ impl Connection {
                 self.subflows[at].state().is_usable() && Some(self.subflows[at].route().local().ip) != avoid
             })
             .min_by_key(|&at| {
-                let subflow = &self.subflows[at];
-                (subflow.potentially_failed(), subflow.signals().is_held_up(), subflow.rtt().srtt())
+                let SubflowView { potentially_failed, srtt, .. } = self.subflows[at].view(None);
+                (potentially_failed, self.subflows[at].signals().is_held_up(), srtt)
             })
     }
 

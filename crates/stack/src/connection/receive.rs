@@ -10,7 +10,7 @@ use super::{Connection, Mode};
 use crate::event::{CloseReason, Placement, SubflowId};
 use crate::observer::{Observer, StackEvent, StackEvents, report};
 use crate::segment::{DataAck, Dss, Flags, MappedDsn, MptcpOption, ResetReason, Segment};
-use crate::seq::{DataRange, Seq};
+use crate::seq::Seq;
 use crate::subflow::receive::Acceptance;
 use crate::subflow::{Ending, ResetCause, TcpState};
 
@@ -56,7 +56,7 @@ impl Connection {
     ) -> Step {
         self.process_by_state(now, at, segment)?;
         self.check_acceptable(now, at, segment, placed)?;
-        let una = self.subflows[at].board().una();
+        let una = self.subflows[at].una();
         self.process_ack(now, at, segment, observer)?;
         if self.subflows[at].state().tcp() == TcpState::PreEstablished {
             self.on_fourth_ack(now, at);
@@ -149,7 +149,7 @@ impl Connection {
         self.process_mptcp_options(now, at, segment)?;
         if self.mode == Mode::Plain {
             self.release_all(now, at, placed);
-        } else if data_una == self.send.una && una < self.subflows[at].board().una() {
+        } else if data_una == self.send.una && una < self.subflows[at].una() {
             // Without a data acknowledgement, the peer may have fallen back to TCP, and would take
             // retransmitted data for new data.
             if segment.options.dss.is_some_and(|dss| dss.data_ack.is_some()) {
@@ -362,8 +362,8 @@ impl Connection {
     /// Handles the peer's FIN reached in order.
     #[cold]
     fn on_fin(&mut self, now: Time, at: usize) {
-        if self.subflows[at].state_mut().on_fin() == Ending::TimeWait {
-            self.enter_time_wait(now, at);
+        if self.subflows[at].on_fin(now + self.config.time_wait) == Ending::TimeWait {
+            self.on_time_wait(now, at);
         }
         if self.mode == Mode::Plain {
             let end = self.fallback.in_received_stream(self.subflows[at].recv().nxt() as i64 - 1);
@@ -382,17 +382,7 @@ impl Connection {
         segment: &Segment,
         placed: &mut Vec<Placement>,
     ) {
-        let offset = self.subflows[at].seq_offset(segment);
-        if offset < 1 {
-            // Not directly after the SYN.
-            self.subflows[at].recv_mut().want_ack();
-            return;
-        }
-        let start = offset as u64;
-        let range = DataRange::new(start, start + u64::from(segment.payload_len));
-        if segment.payload_len > 0 {
-            self.subflows[at].count_data_segment();
-        }
+        let Some(range) = self.subflows[at].begin_payload(segment) else { return };
         let fin = segment.flags.has(Flags::FIN);
         let mut incoming = Incoming { now, at, segment, fin, placed };
         if self.checksummed {

@@ -6,8 +6,10 @@ use super::{Connection, Mode, Phase};
 use crate::congestion::CongestionControl;
 use crate::event::{CloseReason, Event};
 use crate::path_manager::PathEvent;
+use crate::scheduler::SubflowView;
 use crate::segment::{MptcpOption, ResetReason, Segment};
-use crate::subflow::{ResetCause, Subflow, TcpState};
+use crate::stats::SubflowStats;
+use crate::subflow::{Ended, Reset, ResetCause};
 
 impl Connection {
     pub(super) fn set_closed(&mut self, at: usize) {
@@ -27,18 +29,17 @@ impl Connection {
     /// Gives up a subflow with a reset.
     #[cold]
     pub(super) fn kill_subflow(&mut self, now: Time, at: usize, reason: ResetReason) {
-        if self.subflows[at].state().tcp() == TcpState::SynSent {
+        if self.subflows[at].state_mut().reset(ResetCause::Because(reason)) == Reset::Silent {
             self.fail_handshake(now, at, CloseReason::TimedOut);
             return;
         }
-        self.subflows[at].state_mut().request_reset(ResetCause::Because(reason));
         self.subflow_ended(now, at);
         self.run_path_manager();
     }
 
+    /// Handles that a subflow waits in TIME-WAIT.
     #[cold]
-    pub(crate) fn enter_time_wait(&mut self, now: Time, at: usize) {
-        self.subflows[at].enter_time_wait(now + self.config.time_wait);
+    pub(super) fn on_time_wait(&mut self, now: Time, at: usize) {
         self.subflow_ended(now, at);
         self.check_ended(now);
     }
@@ -53,16 +54,13 @@ impl Connection {
     #[cold]
     pub(super) fn answer_fins(&mut self) {
         for at in 0..self.subflows.len() {
-            let subflow = &self.subflows[at];
-            if subflow.state().tcp() != TcpState::CloseWait
-                || subflow.state().fin_requested()
-                || subflow.state().is_resetting()
-            {
+            if !self.subflows[at].state().may_answer_fin() {
                 continue;
             }
             let another = || {
                 self.subflows.iter().any(|other| {
-                    other.id().index() != at && other.state().is_usable() && !other.potentially_failed()
+                    let view = other.view(None);
+                    view.id.index() != at && view.usable && !view.potentially_failed
                 })
             };
             if self.send.fin_acked || (!self.recv.finished() && another()) {
@@ -80,9 +78,7 @@ impl Connection {
             return;
         }
         for subflow in &mut self.subflows {
-            if subflow.state().tcp() == TcpState::CloseWait && !subflow.state().fin_sent() {
-                subflow.state_mut().withdraw_fin();
-            }
+            subflow.state_mut().reopen();
         }
         self.answer_fins();
     }
@@ -90,22 +86,12 @@ impl Connection {
     /// Ends a subflow, once: its data is reinjected on others, and congestion control, scheduler, path
     /// manager and application are notified.
     pub(super) fn subflow_ended(&mut self, now: Time, at: usize) {
-        let subflow = &mut self.subflows[at];
-        if subflow.has_ended() {
-            return;
-        }
-        subflow.note_end(now);
-        self.recover_from_dead(at);
-        let subflow = &mut self.subflows[at];
-        subflow.abandon();
-        let (id, was_up, reset) = (subflow.id(), subflow.was_established(), subflow.peer_reset());
-        let (local, remote) = (subflow.route().local(), subflow.route().remote());
-        let mut stats = subflow.stats();
-        stats.ended = Some(now);
+        let Some(Ended { stats, reset }) = self.take_from_ended(now, at) else { return };
         self.past.push(stats);
+        let SubflowStats { id, local, remote, established, .. } = stats;
         self.send.outstanding.forget(id);
         self.send.reinject.forget(id);
-        if was_up {
+        if established.is_some() {
             self.congestion.on_subflow_down(id);
             self.tell_scheduler(now, &crate::scheduler::SchedulerEvent::SubflowDown(id));
             // `Closed` is the last event.
@@ -113,7 +99,6 @@ impl Connection {
                 self.events.push(Event::SubflowDown(id));
             }
         }
-        self.subflows[at].held_mut().take();
         self.paths.notify(&PathEvent::SubflowClosed { id, local, remote, reset });
         self.reopen_half_closed();
         self.expect_subflow(now);
@@ -158,12 +143,11 @@ impl Connection {
             return;
         }
         let laggard = self.subflows.iter().position(|subflow| {
-            subflow.recovery().timeouts() >= 3
-                && subflow.board().lowest_data().is_some_and(|low| low <= freed)
+            subflow.view(None).timeouts >= 3 && subflow.lowest_data().is_some_and(|low| low <= freed)
         });
-        let works = |subflow: &Subflow| subflow.state().is_usable() && !subflow.potentially_failed();
+        let works = |view: SubflowView| view.usable && !view.potentially_failed;
         if let Some(at) = laggard
-            && self.subflows.iter().any(works)
+            && self.subflows.iter().any(|subflow| works(subflow.view(None)))
         {
             self.kill_subflow(now, at, ResetReason::TooMuchOutstanding);
             self.tell_writable();

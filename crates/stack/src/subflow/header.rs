@@ -8,15 +8,57 @@ use super::recv::Receiver;
 use super::signals::Signals;
 use super::{Subflow, TcpState};
 use crate::config::ConnectionConfig;
-use crate::segment::{Flags, MptcpOption, OPTION_SPACE, Segment, SynOptions, Timestamps};
+use crate::segment::{Dss, Flags, MptcpOption, OPTION_SPACE, Segment, SynOptions, Timestamps};
 use crate::seq::Seq;
 use crate::timestamp::TimestampTick;
 
+/// The parts of a segment that its connection decides.
+pub(crate) struct Outline {
+    pub flags: Flags,
+    /// The offset of its start; `None` for that of the next new data.
+    pub seq: Option<u64>,
+    /// The window field.
+    pub window: u16,
+    pub dss: Option<Dss>,
+    /// The MP_CAPABLE with both keys, in place of a DSS.
+    pub keys: Option<MptcpOption>,
+    pub blocks: Blocks,
+}
+
+/// Whether a segment has the SACK blocks for which its other options leave space.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Blocks {
+    Added,
+    Omitted,
+}
+
+/// The edge that a window field gives, from the acknowledgement of the same level on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Edge {
+    /// That of the subflow: the segment has no data acknowledgement.
+    OfSubflow,
+    /// That of the stream: the segment has a data acknowledgement.
+    OfStream,
+}
+
 impl Subflow {
-    /// Applies the options of the peer's SYN or SYN/ACK; `own_scale` is the window shift offered by this
-    /// side.
+    /// Processes the peer's SYN or SYN/ACK; `own_scale` is the window shift offered by this side. In SYN-SENT a
+    /// SYN/ACK completes the handshake of TCP, and a SYN has crossed with the local one.
     #[cold]
-    pub(crate) fn take_syn(&mut self, segment: &Segment, own_scale: u8, config: &ConnectionConfig) {
+    pub(crate) fn on_syn(&mut self, now: Time, segment: &Segment, own_scale: u8, config: &ConnectionConfig) {
+        self.take_syn_options(segment, own_scale, config);
+        if self.state.tcp() != TcpState::SynSent {
+            return;
+        }
+        self.on_received(now);
+        if segment.flags.has(Flags::ACK) {
+            self.complete_handshake(now, segment);
+        } else {
+            self.cross_syn();
+        }
+    }
+
+    fn take_syn_options(&mut self, segment: &Segment, own_scale: u8, config: &ConnectionConfig) {
         let syn =
             segment.options.syn.unwrap_or(SynOptions { mss: 536, window_scale: None, sack_permitted: false });
         // RFC 9293 section 3.7.1: the options of a segment reduce the peer's MSS.
@@ -43,21 +85,35 @@ impl Subflow {
         self.recovery.set_dup_thresh(threshold);
     }
 
+    /// True if a segment in the handshake acknowledges data never sent: it is answered with a reset, and
+    /// changes nothing (RFC 9293 sections 3.10.7.3 and 3.10.7.4).
+    pub(crate) fn refuses(&self, segment: &Segment) -> bool {
+        let opening = match self.state.tcp() {
+            TcpState::SynSent => true,
+            TcpState::SynReceived => !segment.flags.has(Flags::SYN),
+            _ => false,
+        };
+        opening
+            && segment.flags.has(Flags::ACK)
+            && !segment.flags.has(Flags::RST)
+            && !self.is_ack_of_syn(segment)
+    }
+
     /// True if an acknowledgement number acknowledges exactly the local SYN.
     #[inline]
     pub(crate) fn is_ack_of_syn(&self, segment: &Segment) -> bool {
         segment.ack == self.iss.add(1)
     }
 
-    /// Applies the window of the segment that completes the handshake, and a round trip if the handshake was
-    /// `timed` and was sent once.
+    /// Applies the window of the segment that completes the handshake, and the round trip of a segment of the
+    /// handshake that was sent once.
     pub(crate) fn complete_handshake(&mut self, now: Time, segment: &Segment) {
         self.sample_handshake(now);
         self.window_edge = 1 + self.scaled_window(segment);
     }
 
     /// Samples the round trip of a segment of the handshake that was sent once.
-    pub(crate) fn sample_handshake(&mut self, now: Time) {
+    pub(super) fn sample_handshake(&mut self, now: Time) {
         if let Some(sent) = self.handshake.sent_once() {
             self.rtt.sample(now.since(sent));
         }
@@ -69,28 +125,16 @@ impl Subflow {
         self.receive_scale
     }
 
-    /// True if SACK was negotiated.
+    /// True if an acknowledgement would have several SACK blocks.
     #[inline]
-    pub(crate) fn has_sack(&self) -> bool {
-        self.sack
+    pub(crate) fn has_several_blocks(&self) -> bool {
+        self.sack && self.recv.has_several_holes()
     }
 
-    /// Returns the maximum payload of a segment.
+    /// Returns the maximum number of bytes that it advertises beyond those received.
     #[inline]
-    pub(crate) fn mss(&self) -> u32 {
-        self.mss
-    }
-
-    /// True if every segment has to echo a received mark, or a reduction is to be signalled with new data.
-    #[inline]
-    pub(crate) fn announces_reduction(&self) -> bool {
-        self.ecn.has_to_say()
-    }
-
-    /// Marks a segment of new data as ECN-capable.
-    #[inline]
-    pub(crate) fn mark_new_data(&mut self, out: &mut Segment) {
-        self.ecn.on_new_data(out);
+    pub(crate) fn offered(&self) -> u64 {
+        self.recv.offered()
     }
 
     /// Returns the timestamps of a segment sent now, if they are used.
@@ -99,24 +143,15 @@ impl Subflow {
         Timestamps { value: tick.value(now), echo: self.ts_recent }
     }
 
-    /// Writes the header of a segment that begins at `seq`, without its window, its data level and its
-    /// payload.
+    /// Writes a segment without payload: its header, the data level and the SACK blocks.
     #[inline]
-    pub(crate) fn write_header(
-        &self,
-        now: Time,
-        tick: TimestampTick,
-        flags: Flags,
-        seq: u64,
-        window: u16,
-        out: &mut Segment,
-    ) {
+    pub(crate) fn write(&mut self, now: Time, tick: TimestampTick, outline: &Outline, out: &mut Segment) {
         out.source = self.route.local();
         out.destination = self.route.remote();
-        out.seq = self.iss.add(seq);
+        out.seq = self.iss.add(outline.seq.unwrap_or(self.board.nxt()));
         out.ack = if self.state.tcp() == TcpState::SynSent { Seq(0) } else { self.recv.ack() };
-        out.flags = flags;
-        out.window = window;
+        out.flags = outline.flags;
+        out.window = outline.window;
         out.payload_len = 0;
         out.payload_sum = 0;
         out.ecn = crate::segment::Ecn::NotEct;
@@ -127,19 +162,18 @@ impl Subflow {
         if self.timestamps {
             out.options.timestamps = Some(self.timestamps_now(now, tick));
         }
-    }
-
-    /// Adds the SACK blocks for which there is space, after all other options.
-    #[inline]
-    pub(crate) fn write_blocks(&mut self, out: &mut Segment) {
-        if self.sack && self.recv.has_blocks() {
+        out.options.dss = outline.dss;
+        if let Some(keys) = outline.keys {
+            out.options.push(keys);
+        }
+        if outline.blocks == Blocks::Added && self.sack && self.recv.has_blocks() {
             let space = OPTION_SPACE.saturating_sub(out.options.wire_len() + 4) / 8;
             out.options.sack = self.recv.blocks(space);
         }
     }
 
-    /// Returns the SYN, the SYN/ACK or the third ACK of a join, with the options of TCP. Its window is `window`, its shift
-    /// `scale`.
+    /// Returns the SYN, the SYN/ACK or the third ACK of a join, with the options of TCP, and counts it as sent.
+    /// Its window is `window`, its shift `scale`.
     #[cold]
     pub(crate) fn handshake_segment(
         &mut self,
@@ -149,6 +183,9 @@ impl Subflow {
         scale: u8,
         config: &ConnectionConfig,
     ) -> Segment {
+        // RFC 6298 section 2.1 for a SYN; a join's third ACK is answered within one round trip.
+        let wait = self.rtt.rto(self.handshake.attempts().min(16));
+        self.on_handshake_sent(now, wait);
         if self.state.tcp() == TcpState::PreEstablished {
             let mut segment =
                 Segment::new(self.route.local(), self.route.remote(), self.iss.add(1), Flags::ACK);
@@ -181,17 +218,17 @@ impl Subflow {
         segment
     }
 
-    /// Advertises a window of `window` bytes with a data acknowledgement. Returns the number of bytes by
-    /// which that has to lag (`window_held.rs`).
+    /// Advertises a window of `window` bytes. Returns the number of bytes by which the data acknowledgement of the
+    /// segment, if it has one, has to lag (`window_held.rs`).
     #[inline]
-    pub(crate) fn show_window(&mut self, window: u64) -> u64 {
-        self.window_held.show(self.recv.ack(), window)
-    }
-
-    /// Advertises a window of `window` bytes without a data acknowledgement.
-    #[inline]
-    pub(crate) fn show_window_alone(&mut self, window: u64) {
-        self.window_held.show_alone(self.recv.ack(), window);
+    pub(crate) fn advertise(&mut self, edge: Edge, window: u64) -> u64 {
+        match edge {
+            Edge::OfStream => self.window_held.show(self.recv.ack(), window),
+            Edge::OfSubflow => {
+                self.window_held.show_alone(self.recv.ack(), window);
+                0
+            }
+        }
     }
 
     /// Records that another subflow has advertised a window of `window` bytes.
@@ -207,24 +244,5 @@ impl Subflow {
 
     pub(crate) fn signals_mut(&mut self) -> &mut Signals {
         &mut self.signals
-    }
-
-    /// Returns the option to be signalled now.
-    pub(crate) fn next_signal(&mut self, now: Time) -> Option<MptcpOption> {
-        let timeout = self.rtt.rto(0);
-        self.signals.pop(now, self.recv.ack(), timeout)
-    }
-
-    /// Counts a segment without payload.
-    #[inline]
-    pub(crate) fn count_control(&mut self) {
-        self.counters.control_segments_sent += 1;
-    }
-
-    /// Records that a segment was made that acknowledges all received data.
-    #[inline]
-    pub(crate) fn on_segment_sent(&mut self, out: &Segment) {
-        self.recv.on_ack_sent();
-        self.signals.on_other(out.payload_len, out.ack);
     }
 }

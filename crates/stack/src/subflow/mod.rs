@@ -2,7 +2,7 @@
 //!
 //! Its fields are private. Reception is one call for each step, with an answer: `receive.rs` accepts a
 //! received segment, `acknowledge.rs` processes its acknowledgement, `timers.rs` the expired timers, whose
-//! deadlines are in `timer_table.rs`; `send.rs` transmits, `header.rs` writes headers and signals. `fast.rs` has
+//! deadlines are in `timer_table.rs`; `transmit.rs` sends, with `send.rs`; `header.rs` writes segments. `fast.rs` has
 //! the fast paths of these.
 //!
 //! The parts are types with private fields, in files of their own: state, handshake, route, queue, scoreboard,
@@ -14,7 +14,7 @@ pub(crate) mod ecn;
 mod fast;
 pub(crate) mod growth;
 mod handshake;
-mod header;
+pub(crate) mod header;
 pub(crate) mod held;
 pub(crate) mod mappings;
 pub(crate) mod path_mtu;
@@ -32,11 +32,13 @@ mod signals;
 mod state;
 pub(crate) mod timer_table;
 pub(crate) mod timers;
+pub(crate) mod transmit;
 mod window_held;
 
 use anabranch_units::{Duration, Rate, Time};
 
 use crate::config::ConnectionConfig;
+use crate::congestion::CongestionControl;
 use crate::event::SubflowId;
 use crate::observer::Windows;
 use crate::scheduler::SubflowView;
@@ -61,7 +63,7 @@ use timer_table::TimerTable;
 use window_held::WindowHeld;
 
 pub(crate) use fast::FastPaths;
-pub(crate) use state::{Ending, ResetCause, TcpState};
+pub(crate) use state::{Ended, Ending, Remains, Reset, ResetCause, TcpState};
 
 /// The parameters of a new subflow.
 pub(crate) struct SubflowBirth {
@@ -75,10 +77,23 @@ pub(crate) struct SubflowBirth {
     pub iss: Seq,
     /// True if this side sends the SYN.
     pub initiator: bool,
-    /// True for a join, false for the first subflow.
-    pub join: bool,
-    /// The local nonce of the join.
+    /// The local nonce, for a join.
     pub nonce: u32,
+    /// The parameters of a join; `None` for the first subflow.
+    pub join: Option<JoinBirth>,
+}
+
+/// The parameters that only a join has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct JoinBirth {
+    /// The ID of the remote address.
+    pub remote_id: u8,
+    /// The peer's nonce; 0 if it is not known yet.
+    pub remote_nonce: u32,
+    /// True if this side asks the peer to treat the subflow as a backup.
+    pub asks_backup: bool,
+    /// True if the peer asks for that.
+    pub backup_asked: bool,
 }
 
 /// One subflow.
@@ -174,15 +189,21 @@ pub(crate) struct Subflow {
 }
 
 impl Subflow {
-    /// Returns a subflow before its handshake.
-    pub(crate) fn new(id: SubflowId, now: Time, birth: &SubflowBirth, config: &ConnectionConfig) -> Subflow {
-        let SubflowBirth { local, remote, path, iss, initiator, join, nonce } = *birth;
+    /// Returns a subflow before its handshake; `local_id` is the ID of its local address.
+    pub(crate) fn new(
+        id: SubflowId,
+        now: Time,
+        birth: &SubflowBirth,
+        local_id: u8,
+        config: &ConnectionConfig,
+    ) -> Subflow {
+        let SubflowBirth { local, iss, initiator, .. } = *birth;
         Subflow {
             id,
             state: Lifecycle::new(if initiator { TcpState::SynSent } else { TcpState::SynReceived }),
-            route: Route::new(local, remote, path),
+            route: Route::new(birth, local_id),
             timers: TimerTable::IDLE,
-            handshake: Handshake::new(now, join, nonce),
+            handshake: Handshake::new(now, birth),
             started: now,
             established: None,
             ended: None,
@@ -260,26 +281,22 @@ impl Subflow {
         &mut self.route
     }
 
-    /// Returns the unacknowledged segments.
+    /// Returns the first offset that is not acknowledged.
     #[inline]
-    pub(crate) fn board(&self) -> &Scoreboard {
-        &self.board
+    pub(crate) fn una(&self) -> u64 {
+        self.board.una()
     }
 
-    /// Returns the queue: the data assigned to it and not sent yet.
+    /// Returns the stream offset of the first byte that is not acknowledged here.
     #[inline]
-    pub(crate) fn queue(&self) -> &SendQueue {
-        &self.queue
+    pub(crate) fn lowest_data(&self) -> Option<u64> {
+        self.board.lowest_data()
     }
 
+    /// True if the first unacknowledged segment begins with the byte at `offset` of the stream.
     #[inline]
-    pub(crate) fn queue_mut(&mut self) -> &mut SendQueue {
-        &mut self.queue
-    }
-
-    /// Stops waiting for all data sent.
-    pub(crate) fn abandon(&mut self) {
-        self.board.abandon();
+    pub(crate) fn begins_with(&self, offset: u64) -> bool {
+        self.board.begins_with(offset)
     }
 
     /// True if the segment found by the last query, or one near it, carries the byte at `offset` of the
@@ -296,16 +313,10 @@ impl Subflow {
             || self.queue.iter().any(|queued| queued.range.start <= offset && offset < queued.range.end)
     }
 
-    /// Returns the estimator of round trips.
+    /// Returns the retransmission timeout, which grows with each consecutive timeout if there is a `backoff`.
     #[inline]
-    pub(crate) fn rtt(&self) -> &RttEstimator {
-        &self.rtt
-    }
-
-    /// Returns the loss recovery.
-    #[inline]
-    pub(crate) fn recovery(&self) -> &Recovery {
-        &self.recovery
+    pub(crate) fn rto(&self, backoff: bool) -> Duration {
+        self.rtt.rto(if backoff { self.recovery.timeouts() } else { 0 })
     }
 
     #[inline]
@@ -313,17 +324,10 @@ impl Subflow {
         &self.counters
     }
 
-    /// Returns the congestion window in bytes.
+    /// Copies the window and the threshold from the congestion control, after any call to it.
     #[inline]
-    pub(crate) fn cwnd(&self) -> u64 {
-        self.cwnd
-    }
-
-    /// Sets the congestion window and the threshold.
-    #[inline]
-    pub(crate) fn set_windows(&mut self, (cwnd, ssthresh): (u64, Option<u64>)) {
-        self.cwnd = cwnd;
-        self.ssthresh = ssthresh;
+    pub(crate) fn refresh_window<C: CongestionControl>(&mut self, congestion: &C) {
+        (self.cwnd, self.ssthresh) = congestion.window(self.id);
     }
 
     /// True if the windows differ from the last report to the observer.
@@ -332,16 +336,16 @@ impl Subflow {
         self.windows_told != self.windows_now()
     }
 
-    /// Returns the windows for the observer, without those of the connection, and records the report.
+    /// Returns the windows for the observer, without that of the connection, and records the report.
     #[inline]
-    pub(crate) fn report_windows(&mut self) -> Windows {
+    pub(crate) fn report_windows<C: CongestionControl>(&mut self, paces: bool, congestion: &C) -> Windows {
         self.windows_told = self.windows_now();
         Windows {
             cwnd_bytes: self.cwnd,
             ssthresh_bytes: self.ssthresh,
             inflight_bytes: self.in_flight(),
             srtt: self.rtt.srtt(),
-            pacing_rate: None,
+            pacing_rate: paces.then(|| self.pacing_rate(congestion)),
             peer_window_edge: 0,
         }
     }
@@ -356,19 +360,9 @@ impl Subflow {
         self.probe_wanted = self.window_edge <= self.board.nxt();
     }
 
-    /// Returns the peer's window for this subflow, from the acknowledged offset.
-    pub(crate) fn whole_window(&self) -> u64 {
-        self.window_edge.saturating_sub(self.board.una())
-    }
-
     /// Records the cause of the peer's reset, and whether it is transient.
     pub(crate) fn on_peer_reset(&mut self, transient: bool, reason: ResetReason) {
         self.peer_reset = Some((transient, reason));
-    }
-
-    /// Returns the cause of the peer's reset, if it has given one.
-    pub(crate) fn peer_reset(&self) -> Option<(bool, ResetReason)> {
-        self.peer_reset
     }
 
     /// Returns the congestion window and the threshold, or the maximum value if that is infinite.
@@ -377,7 +371,7 @@ impl Subflow {
     }
 
     /// Returns the sender's estimate of bytes in the network.
-    pub(crate) fn in_flight(&self) -> u64 {
+    fn in_flight(&self) -> u64 {
         self.board.in_flight().saturating_sub(self.recovery.credit())
     }
 
@@ -419,7 +413,7 @@ impl Subflow {
     }
 
     /// True if the subflow has potentially failed: a timeout has occurred and nothing was received since.
-    pub(crate) fn potentially_failed(&self) -> bool {
+    fn potentially_failed(&self) -> bool {
         self.recovery.timeouts() > 0
     }
 

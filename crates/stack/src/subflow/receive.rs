@@ -4,7 +4,7 @@
 use anabranch_units::{Duration, Time};
 
 use super::held::Held;
-use super::mappings::Mappings;
+use super::queue::Queued;
 use super::recv::Receiver;
 use super::timer_table::Timer;
 use super::{Ending, Subflow};
@@ -39,6 +39,18 @@ pub(crate) enum Acceptance {
     /// All of the segment was received before, and is acknowledged again. This number of bytes of its payload is
     /// discarded.
     Old(u32),
+}
+
+/// How far a subflow has come in both directions.
+pub(crate) struct Position {
+    /// The offset up to which the sent data is acknowledged.
+    pub acked: u64,
+    /// The peer's window from there.
+    pub window: u64,
+    /// The offset up to which everything was received.
+    pub received: u64,
+    /// True if that includes the peer's FIN.
+    pub finished: bool,
 }
 
 impl Subflow {
@@ -129,7 +141,7 @@ impl Subflow {
 
     /// Records that an acceptable segment was received.
     #[inline]
-    pub(crate) fn on_received(&mut self, now: Time) {
+    pub(super) fn on_received(&mut self, now: Time) {
         self.last_received = now;
         self.timers.disarm(Timer::Withdrawal);
     }
@@ -190,10 +202,17 @@ impl Subflow {
         &mut self.recv
     }
 
-    /// Counts a segment with payload.
+    /// Returns the place of a segment's payload in the subflow, and counts it; `None` if it is refused, as it
+    /// does not begin after the SYN.
     #[inline]
-    pub(crate) fn count_data_segment(&mut self) {
-        self.counters.data_segments_received += 1;
+    pub(crate) fn begin_payload(&mut self, segment: &Segment) -> Option<DataRange> {
+        let offset = self.seq_offset(segment);
+        if offset < 1 {
+            self.recv.want_ack();
+            return None;
+        }
+        self.counters.data_segments_received += u64::from(segment.payload_len > 0);
+        Some(DataRange::new(offset as u64, offset as u64 + u64::from(segment.payload_len)))
     }
 
     /// Counts bytes delivered to the stream, and duplicate bytes.
@@ -224,14 +243,27 @@ impl Subflow {
         self.counters.bytes_duplicate += range.len();
     }
 
+    /// True if every byte that has arrived was received once, held or in the stream, which has `nxt` bytes in
+    /// order and `out_of_order` beyond a hole, and no held byte is at a place that the stream has passed by
+    /// another mapping.
+    pub(crate) fn receives_in_order(&self, nxt: u64, out_of_order: u64) -> bool {
+        let held = self.held();
+        if held.and_then(Held::start).is_some_and(|start| start <= nxt) {
+            return false;
+        }
+        let taken = self.recv.total() - u64::from(self.recv.finished());
+        nxt + out_of_order + held.map_or(0, Held::bytes) + 1 == taken
+    }
+
     /// Returns payload that cannot be delivered yet.
     #[inline]
     pub(crate) fn held(&self) -> Option<&Held> {
         self.held.as_deref()
     }
 
-    pub(crate) fn held_mut(&mut self) -> &mut Option<Box<Held>> {
-        &mut self.held
+    /// Returns the list of held payload, to which payload can be added.
+    pub(crate) fn held_mut(&mut self) -> &mut Held {
+        self.held.get_or_insert_default()
     }
 
     /// Receives the payload `range` of a segment whose place in the stream is not known; its sum is `sum`.
@@ -254,27 +286,27 @@ impl Subflow {
         });
     }
 
-    /// Discards held payload that is no longer needed.
-    pub(crate) fn prune_held(&mut self) {
-        if let Some(held) = &mut self.held {
-            held.prune(self.recv.nxt());
-            if held.pieces.is_empty() && held.claims.is_empty() {
-                self.held = None;
-            }
-        }
-    }
-
-    /// Returns the mappings that extend beyond their segments.
+    /// True if it knows mappings that extend beyond their segments.
     #[inline]
-    pub(crate) fn mappings(&self) -> &Mappings {
-        &self.mappings
+    pub(crate) fn has_mappings(&self) -> bool {
+        !self.mappings.is_empty()
     }
 
-    /// Discards what only a subflow of MPTCP has: signals, mappings, and the withdrawal of its address.
-    pub(crate) fn leave_mptcp(&mut self) {
+    /// Discards what only a subflow of MPTCP has: signals, mappings, and the withdrawal of its address. Its
+    /// queue is recalled, and assigned again in order: `recalled` receives it. Returns where it is in both
+    /// directions.
+    pub(crate) fn leave_mptcp(&mut self, recalled: impl FnMut(Queued)) -> Position {
+        self.queue.empty(|_| true, recalled);
         self.signals.clear();
         self.mappings.clear();
         self.timers.disarm(Timer::Withdrawal);
+        let una = self.board.una();
+        Position {
+            acked: una,
+            window: self.window_edge.saturating_sub(una),
+            received: self.recv.nxt(),
+            finished: self.recv.finished(),
+        }
     }
 
     /// Discards those of data received in order.

@@ -168,7 +168,7 @@ impl Receiver {
     }
 
     /// Returns the number of bytes received, in order or not; a FIN in order counts as one.
-    pub(crate) fn total(&self) -> u64 {
+    pub(super) fn total(&self) -> u64 {
         let holds_fin = self.fin != NO_FIN && self.out_of_order.containing(self.fin).is_some();
         self.nxt + self.out_of_order.total() - u64::from(holds_fin)
     }
@@ -197,6 +197,12 @@ impl Receiver {
         }
         note(DataRange::new(cursor, range.end));
         (count, first)
+    }
+
+    /// Returns the maximum number of bytes that are advertised beyond those received.
+    #[inline]
+    pub(super) fn offered(&self) -> u64 {
+        if self.config.growth { self.growth.window() } else { u64::MAX }
     }
 
     pub(crate) fn ack(&self) -> Seq {
@@ -385,7 +391,7 @@ impl Receiver {
     }
 
     /// True if more than one hole is open, and no duplicate shows that an acknowledgement was lost.
-    pub(crate) fn has_several_holes(&self) -> bool {
+    pub(super) fn has_several_holes(&self) -> bool {
         self.dsack.is_empty() && self.out_of_order.as_slice().len() > 1
     }
 

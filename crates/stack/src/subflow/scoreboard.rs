@@ -90,7 +90,7 @@ impl Sent {
     }
 
     /// True if the segment is selectively acknowledged.
-    pub(crate) fn is_sacked(&self) -> bool {
+    pub(super) fn is_sacked(&self) -> bool {
         self.fate == Fate::Sacked
     }
 
@@ -145,12 +145,12 @@ impl Scoreboard {
     }
 
     /// Returns the first unacknowledged offset.
-    pub(crate) fn una(&self) -> u64 {
+    pub(super) fn una(&self) -> u64 {
         self.una
     }
 
     /// Returns the next offset to send for the first time.
-    pub(crate) fn nxt(&self) -> u64 {
+    pub(super) fn nxt(&self) -> u64 {
         self.nxt
     }
 
@@ -160,16 +160,16 @@ impl Scoreboard {
     }
 
     /// True if nothing is unacknowledged.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.sent.is_empty()
     }
 
-    pub(crate) fn records(&self) -> &VecDeque<Sent> {
+    pub(super) fn records(&self) -> &VecDeque<Sent> {
         &self.sent
     }
 
     /// Returns the lowest stream offset not acknowledged on this subflow; `None` if there is no such data.
-    pub(crate) fn lowest_data(&self) -> Option<u64> {
+    pub(super) fn lowest_data(&self) -> Option<u64> {
         if self.una >= self.disordered_until {
             return self.sent.front().filter(|record| record.len > 0).map(|record| record.data);
         }
@@ -179,7 +179,7 @@ impl Scoreboard {
 
     /// True if the first record, or the rest of its mapping, covers the byte at `offset` of the stream.
     #[inline]
-    pub(crate) fn begins_with(&self, offset: u64) -> bool {
+    pub(super) fn begins_with(&self, offset: u64) -> bool {
         self.sent.front().is_some_and(|first| first.maps(offset))
     }
 
@@ -451,7 +451,7 @@ impl Scoreboard {
     }
 
     /// Checks that the counters agree with the records; for tests.
-    pub(crate) fn is_consistent(&self) -> bool {
+    pub(super) fn is_consistent(&self) -> bool {
         let mut next = self.una;
         let (mut in_flight, mut sacked, mut sacked_bytes, mut lost) = (0, 0, 0, 0);
         for record in &self.sent {

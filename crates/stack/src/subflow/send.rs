@@ -1,15 +1,17 @@
-//! The sending half of a subflow: new segments, retransmissions, probes, the FIN, and pacing.
+//! The sending half of a subflow: retransmissions, probes, the FIN, the records of what is sent, and pacing.
 
 use anabranch_units::{Duration, Rate, Time};
 
 use super::Subflow;
 use super::scoreboard::{Fate, Sent, SentMapping};
+use super::transmit::{NewData, SendContext};
+use crate::congestion::CongestionControl;
 
 /// The time at the pacing rate of the maximum that Linux hands to segmentation offload at once.
 const TRAIN: Duration = Duration::from_nanos(976_563);
 
 /// The next retransmission of a subflow.
-pub(crate) enum Repair {
+pub(super) enum Repair {
     /// Nothing is lost.
     Nothing,
     /// The congestion window does not admit it yet.
@@ -28,7 +30,7 @@ pub(crate) enum Train {
 
 /// Returns the record of a segment that begins at `seq` and is sent now for the first time.
 #[inline]
-pub(crate) fn new_record(seq: u64, now: Time) -> Sent {
+pub(super) fn new_record(seq: u64, now: Time) -> Sent {
     Sent {
         seq,
         len: 0,
@@ -43,9 +45,34 @@ pub(crate) fn new_record(seq: u64, now: Time) -> Sent {
 }
 
 impl Subflow {
+    /// Records each of the segments sent as `whole`, because single segments are lost and acknowledged. They
+    /// share one mapping.
+    #[cold]
+    pub(super) fn record_burst<C: CongestionControl>(
+        &mut self,
+        whole: &Sent,
+        context: &SendContext,
+        congestion: &mut C,
+    ) {
+        let mut back = 0;
+        while back < whole.len {
+            let len = self.mss.min(whole.len - back);
+            let record = Sent {
+                seq: whole.seq + u64::from(back),
+                len,
+                data: whole.data + u64::from(back),
+                mapping: SentMapping { back: whole.mapping.back + back as u16, ..whole.mapping },
+                ..*whole
+            };
+            self.record_sent(context.now, record);
+            self.after_data(context.now, u64::from(len), context.paces, congestion);
+            back += len;
+        }
+    }
+
     /// True if nothing was sent for a retransmission timeout, so that the congestion window is out of date
     /// (RFC 5681 section 4.1).
-    pub(crate) fn was_idle(&self, now: Time) -> bool {
+    pub(super) fn was_idle(&self, now: Time) -> bool {
         self.in_flight() == 0
             && now.since(self.last_sent) > self.rtt.rto(0)
             && self.counters.data_segments_sent > 0
@@ -54,22 +81,17 @@ impl Subflow {
 
     /// Returns the bytes that the peer's window for this subflow admits.
     #[inline]
-    pub(crate) fn window(&self) -> u64 {
+    pub(super) fn window(&self) -> u64 {
         self.window_edge.saturating_sub(self.board.nxt())
     }
 
     /// True if pacing, regardless of the windows, delays the next transmission.
-    pub(crate) fn is_paced_out(&self, now: Time) -> bool {
+    pub(super) fn is_paced_out(&self, now: Time) -> bool {
         self.pace_at > now && !self.recovery.force && !self.tail_probe_wanted
     }
 
-    /// True if a tail loss probe is due.
-    pub(crate) fn is_probing(&self) -> bool {
-        self.tail_probe_wanted
-    }
-
     /// Returns the next segment to retransmit.
-    pub(crate) fn next_retransmission(&mut self, now: Time) -> Repair {
+    pub(super) fn next_retransmission(&mut self, now: Time) -> Repair {
         let Some(lost) = self.board.next_lost() else { return Repair::Nothing };
         self.board.split(lost, self.mss);
         let record = self.board.records()[lost];
@@ -82,7 +104,7 @@ impl Subflow {
 
     /// Returns the last segment, to be retransmitted as a tail loss probe if one is due and there is no new
     /// data (RFC 8985 section 7.3).
-    pub(crate) fn take_tail_probe(&mut self, now: Time) -> Option<Sent> {
+    pub(super) fn take_tail_probe(&mut self, now: Time) -> Option<Sent> {
         if !core::mem::take(&mut self.tail_probe_wanted) || self.board.is_empty() {
             return None;
         }
@@ -98,7 +120,7 @@ impl Subflow {
     }
 
     /// Sends the FIN, if it is due. Returns its offset.
-    pub(crate) fn take_fin(&mut self, now: Time) -> Option<u64> {
+    pub(super) fn take_fin(&mut self, now: Time) -> Option<u64> {
         if !self.state.fin_pending() || !self.queue.is_empty() {
             return None;
         }
@@ -108,26 +130,20 @@ impl Subflow {
         Some(seq)
     }
 
-    /// Counts new data that is about to be sent: `segments` with `len` bytes from the front of the queue,
-    /// including a tail loss probe or a probe of the path's MTU.
-    pub(crate) fn on_new_data(
-        &mut self,
-        now: Time,
-        len: u64,
-        segments: u64,
-        mtu_probe: Option<u32>,
-        again: bool,
-    ) {
-        let seq = self.board.nxt();
+    /// Counts new data that is about to be sent from the front of the queue, including a tail loss probe or a
+    /// probe of the path's MTU.
+    pub(super) fn on_new_data(&mut self, now: Time, new: &NewData) {
+        let len = new.range.len();
+        let segments = if new.segment_size > 0 { len.div_ceil(u64::from(new.segment_size)) } else { 1 };
         let probing = core::mem::take(&mut self.tail_probe_wanted);
-        if let Some(size) = mtu_probe {
-            self.path_mtu.on_probe_sent(seq, size);
+        if let Some(size) = new.mtu_probe {
+            self.path_mtu.on_probe_sent(new.seq, size);
         }
         if probing {
             self.counters.tail_probes += 1;
-            self.recovery.on_probe(seq + len, false);
+            self.recovery.on_probe(new.seq + len, false);
         }
-        if again {
+        if new.again {
             self.counters.bytes_reinjected += len;
             self.counters.segments_reinjected += segments;
         }
@@ -147,20 +163,14 @@ impl Subflow {
     /// the end of the queue waits while another one is unacknowledged (`tcp_nagle_check` and
     /// `tcp_minshall_check` in net/ipv4/tcp_output.c of Linux).
     #[inline]
-    pub(crate) fn without_short_end(&self, len: u64) -> u64 {
+    pub(super) fn without_short_end(&self, len: u64) -> u64 {
         let waits = len == self.queue.bytes() && self.short_end > self.board.una();
         if waits { len - len % u64::from(self.mss) } else { len }
     }
 
-    /// Records that new data is sent up to the offset `end`, the last segment being a short one.
-    #[inline]
-    pub(crate) fn note_short_end(&mut self, end: u64) {
-        self.short_end = end;
-    }
-
     /// Records a segment that is sent for the first time.
     #[inline(always)]
-    pub(crate) fn record_sent(&mut self, now: Time, mut record: Sent) {
+    pub(super) fn record_sent(&mut self, now: Time, mut record: Sent) {
         if self.board.is_empty() {
             self.timer_base = now;
         }
@@ -171,13 +181,8 @@ impl Subflow {
     /// Returns whether a new segment of `len` bytes, which is already recorded, ends a train of at least two
     /// sent together, like one packet of Linux's segmentation offload: the number that the pacing rate sends in a
     /// millisecond, at least two (`tcp_tso_autosize`). The last one has PSH, so that the receiver answers it.
-    #[inline]
-    pub(crate) fn train_after(
-        &mut self,
-        now: Time,
-        len: u64,
-        pacing_rate: impl FnOnce() -> Option<Rate>,
-    ) -> Train {
+    #[inline(always)]
+    pub(super) fn train_after<C: CongestionControl>(&mut self, now: Time, len: u64, congestion: &C) -> Train {
         let goes_on = self.last_sent == now;
         self.train = if goes_on { self.train.saturating_add(1) } else { 1 };
         if self.train < 2 {
@@ -186,8 +191,7 @@ impl Subflow {
         let mss = u64::from(self.mss);
         let more = self.queue.bytes() > 0 && len == mss && self.in_flight() + mss <= self.cwnd;
         let sent = (u64::from(self.train) + 1) * mss;
-        let rate = || pacing_rate().unwrap_or_else(|| self.default_pacing_rate());
-        if more && sent <= rate().bytes_in(TRAIN) {
+        if more && sent <= self.pacing_rate(congestion).bytes_in(TRAIN) {
             return Train::GoesOn;
         }
         self.train = 0;
@@ -211,10 +215,17 @@ impl Subflow {
         record
     }
 
-    /// Records how much of the congestion window is used, after any segment with data was sent:
-    /// congestion-window validation as in Linux, where a window limited once in a round trip is limited.
+    /// Updates congestion control, validation and pacing after any segment with data was sent: congestion-window
+    /// validation as in Linux, where a window limited once in a round trip is limited.
     #[inline]
-    pub(crate) fn after_data(&mut self, now: Time) {
+    pub(super) fn after_data<C: CongestionControl>(
+        &mut self,
+        now: Time,
+        len: u64,
+        paces: bool,
+        congestion: &mut C,
+    ) {
+        congestion.on_sent(self.id, now, len);
         let in_flight = self.in_flight();
         let limited = in_flight + u64::from(self.mss) > self.cwnd;
         if self.board.una() >= self.usage_seq
@@ -226,17 +237,21 @@ impl Subflow {
             self.usage_seq = self.board.nxt();
         }
         self.last_sent = now;
+        if paces {
+            let rate = self.pacing_rate(congestion);
+            let gap = if rate.0 == 0 { Duration::ZERO } else { rate.transmission_time(len) };
+            self.pace_at = self.pace_at.max(now) + gap;
+        }
     }
 
-    /// Delays the next segment by the time that `len` bytes take at the pacing rate.
-    pub(crate) fn pace(&mut self, now: Time, len: u64, rate: Rate) {
-        let gap = if rate.0 == 0 { Duration::ZERO } else { rate.transmission_time(len) };
-        self.pace_at = self.pace_at.max(now) + gap;
+    /// Returns the pacing rate: that of the congestion control, if it has one.
+    pub(super) fn pacing_rate<C: CongestionControl>(&self, congestion: &C) -> Rate {
+        congestion.pacing_rate(self.id).unwrap_or_else(|| self.default_pacing_rate())
     }
 
     /// Returns the pacing rate if the congestion control has none: as in Linux, twice the window per round
     /// trip while it is below half of the threshold, and 1.2 times otherwise.
-    pub(crate) fn default_pacing_rate(&self) -> Rate {
+    fn default_pacing_rate(&self) -> Rate {
         let Some(srtt) = self.rtt.srtt() else { return Rate(0) };
         let fast = self.ssthresh.is_none_or(|ssthresh| self.cwnd < ssthresh / 2);
         let rate = Rate::from_bytes_over(self.cwnd.max(self.in_flight()), srtt);
@@ -246,7 +261,7 @@ impl Subflow {
     /// Returns the size of the MTU probe sent in place of a segment; the first range of its queue has `front`
     /// bytes, and `unassigned` more are written.
     #[inline]
-    pub(crate) fn mtu_probe(&mut self, now: Time, front: u64, unassigned: u64) -> Option<u32> {
+    pub(super) fn mtu_probe(&mut self, now: Time, front: u64, unassigned: u64) -> Option<u32> {
         if !self.path_mtu.is_searching(now) {
             return None;
         }
@@ -266,7 +281,7 @@ impl Subflow {
 
     /// Returns the offset of a byte that the peer has already received, which makes it answer with its window
     /// and its acknowledgement.
-    pub(crate) fn take_window_probe(&mut self) -> Option<u64> {
+    pub(super) fn take_window_probe(&mut self) -> Option<u64> {
         if !core::mem::take(&mut self.probe_wanted) || !self.state.is_synchronised() {
             return None;
         }

@@ -4,8 +4,13 @@ use anabranch_units::{Duration, Time};
 
 use super::Subflow;
 use super::handshake::Handshake;
+use super::queue::Queued;
 use super::timer_table::Timer;
+use crate::config::ConnectionConfig;
+use crate::congestion::{CongestionControl, SubflowStart};
 use crate::segment::ResetReason;
+use crate::seq::DataRange;
+use crate::stats::SubflowStats;
 
 /// The states of RFC 9293 section 3.3.2, and the one that RFC 8684 adds for joins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,10 +57,36 @@ pub(crate) enum ResetCause {
 pub(crate) enum Ending {
     /// The subflow continues in another state.
     Continues,
-    /// Both FINs are acknowledged, and this side has to wait: [`Subflow::enter_time_wait`] is next.
+    /// Both FINs are acknowledged, and this side waits in TIME-WAIT.
     TimeWait,
     /// Both FINs are acknowledged, and the subflow is complete.
     Done,
+}
+
+/// The outcome of [`Lifecycle::reset`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reset {
+    /// The reset is the next segment sent.
+    Due,
+    /// Nothing was received from the peer, so no reset is sent: the connection ends the subflow.
+    Silent,
+    /// It had ended.
+    Closed,
+}
+
+/// Data of an ended subflow.
+pub(crate) enum Remains {
+    /// A part of the queue, which was not sent.
+    Queued(Queued),
+    /// Data that was sent, and is not acknowledged.
+    Unacked(DataRange),
+}
+
+/// An ended subflow.
+pub(crate) struct Ended {
+    pub stats: SubflowStats,
+    /// The content of the peer's reset, if there was one: whether the cause is transient, and the cause.
+    pub reset: Option<(bool, ResetReason)>,
 }
 
 /// The state of a subflow, with the FIN and the reset that it has to send. Its transitions are the functions of this file.
@@ -81,6 +112,11 @@ impl Lifecycle {
         self.tcp
     }
 
+    /// True if the first segment of the handshake is not acknowledged.
+    pub(crate) fn is_opening(&self) -> bool {
+        matches!(self.tcp, TcpState::SynSent | TcpState::SynReceived)
+    }
+
     /// True if it has ended.
     pub(crate) fn is_closed(&self) -> bool {
         self.tcp == TcpState::Closed
@@ -90,6 +126,19 @@ impl Lifecycle {
     #[inline]
     pub(super) fn is_flowing(&self) -> bool {
         self.tcp == TcpState::Established && self.reset.is_none()
+    }
+
+    /// True if segments with data, or a FIN, may be sent.
+    #[inline]
+    pub(super) fn carries_data(&self) -> bool {
+        !matches!(
+            self.tcp,
+            TcpState::SynSent
+                | TcpState::SynReceived
+                | TcpState::PreEstablished
+                | TcpState::TimeWait
+                | TcpState::Closed
+        )
     }
 
     /// True if it has neither ended nor is about to be reset.
@@ -117,13 +166,49 @@ impl Lifecycle {
     }
 
     #[inline]
-    pub(crate) fn reset_due(&self) -> Option<ResetCause> {
+    pub(super) fn reset_due(&self) -> Option<ResetCause> {
         self.reset
     }
 
     /// Requests a reset, which is the next segment sent.
     pub(crate) fn request_reset(&mut self, cause: ResetCause) {
         self.reset = Some(cause);
+    }
+
+    /// Resets a subflow from which segments were received; any other ends without a segment.
+    pub(crate) fn reset(&mut self, cause: ResetCause) -> Reset {
+        match self.tcp {
+            TcpState::Closed => Reset::Closed,
+            TcpState::SynSent => Reset::Silent,
+            _ => {
+                self.reset = Some(cause);
+                Reset::Due
+            }
+        }
+    }
+
+    /// Closes a subflow that is no longer needed: by the FIN, or by a reset in the handshake.
+    pub(crate) fn close(&mut self) {
+        match self.tcp {
+            TcpState::Closed => {}
+            _ if self.fin_wanted => {}
+            TcpState::SynSent | TcpState::SynReceived | TcpState::PreEstablished => {
+                self.reset = Some(ResetCause::Gone);
+            }
+            _ => self.fin_wanted = true,
+        }
+    }
+
+    /// True if the peer has sent its FIN, and the local one could be requested.
+    pub(crate) fn may_answer_fin(&self) -> bool {
+        self.tcp == TcpState::CloseWait && self.is_usable()
+    }
+
+    /// Withdraws the request for a FIN that was not sent, if the peer has sent its own.
+    pub(crate) fn reopen(&mut self) {
+        if self.tcp == TcpState::CloseWait && !self.fin_sent {
+            self.fin_wanted = false;
+        }
     }
 
     /// Requests the FIN, which is sent when the queue is empty.
@@ -137,7 +222,7 @@ impl Lifecycle {
     }
 
     /// True if its FIN was requested, or sent.
-    pub(crate) fn fin_requested(&self) -> bool {
+    pub(super) fn fin_requested(&self) -> bool {
         self.fin_wanted
     }
 
@@ -161,7 +246,7 @@ impl Lifecycle {
     }
 
     /// Updates the state when its FIN is acknowledged.
-    pub(crate) fn on_fin_acked(&mut self) -> Ending {
+    fn on_fin_acked(&mut self) -> Ending {
         match self.tcp {
             TcpState::FinWait1 => {
                 self.tcp = TcpState::FinWait2;
@@ -174,7 +259,7 @@ impl Lifecycle {
     }
 
     /// Updates the state when the peer's FIN was reached in order.
-    pub(crate) fn on_fin(&mut self) -> Ending {
+    fn on_fin(&mut self) -> Ending {
         self.tcp = match self.tcp {
             TcpState::Established | TcpState::PreEstablished => TcpState::CloseWait,
             // If the same segment had acknowledged the local FIN, the state would already be FIN-WAIT-2.
@@ -215,38 +300,90 @@ impl Subflow {
     }
 
     /// True if the local FIN was sent and acknowledged.
-    pub(crate) fn fin_acked(&self) -> bool {
+    pub(super) fn fin_acked(&self) -> bool {
         self.state.fin_sent && self.board.is_empty()
     }
 
+    /// Handles the acknowledgement of the local FIN. TIME-WAIT ends at `until`, if this begins it.
+    pub(crate) fn on_fin_acked(&mut self, until: Time) -> Ending {
+        let ending = self.state.on_fin_acked();
+        if ending == Ending::TimeWait {
+            self.enter_time_wait(until);
+        }
+        ending
+    }
+
+    /// Handles the peer's FIN reached in order. TIME-WAIT ends at `until`, if this begins it.
+    pub(crate) fn on_fin(&mut self, until: Time) -> Ending {
+        let ending = self.state.on_fin();
+        if ending == Ending::TimeWait {
+            self.enter_time_wait(until);
+        }
+        ending
+    }
+
     /// Waits in TIME-WAIT until `until`.
-    pub(crate) fn enter_time_wait(&mut self, until: Time) {
+    pub(super) fn enter_time_wait(&mut self, until: Time) {
         self.state.tcp = TcpState::TimeWait;
         self.timers.arm(Timer::TimeWait, until);
     }
 
-    /// Records the time of its end.
-    pub(crate) fn note_end(&mut self, now: Time) {
+    /// Ends it, once: returns its final statistics. `remains` receives its data that the peer may not have; the
+    /// stream is acknowledged up to `una`.
+    pub(crate) fn end(&mut self, now: Time, una: u64, mut remains: impl FnMut(Remains)) -> Option<Ended> {
+        if self.ended.is_some() {
+            return None;
+        }
         self.ended = Some(now);
+        self.recall_queue(|queued| remains(Remains::Queued(queued)));
+        // The copies are no longer sent.
+        self.queue.empty(|_| true, |_| ());
+        self.unacked_data(una, |range| remains(Remains::Unacked(range)));
+        self.board.abandon();
+        self.held = None;
+        Some(Ended { stats: self.stats(), reset: self.peer_reset })
     }
 
-    /// True if everything is complete and its statistics are final.
-    pub(crate) fn has_ended(&self) -> bool {
-        self.ended.is_some()
-    }
-
-    /// True if its handshake was ever completed.
-    pub(crate) fn was_established(&self) -> bool {
-        self.established.is_some()
-    }
-
-    /// Completes the handshake: data may flow.
-    pub(crate) fn establish(&mut self, now: Time) {
+    /// Completes the handshake, for a join by the fourth ACK: data may flow.
+    pub(crate) fn establish<C: CongestionControl>(
+        &mut self,
+        now: Time,
+        config: &ConnectionConfig,
+        congestion: &mut C,
+    ) {
+        if self.state.tcp == TcpState::PreEstablished {
+            self.sample_handshake(now);
+        }
         self.state.tcp = TcpState::Established;
         self.established = Some(now);
         self.handshake.skip();
         self.timers.disarm(Timer::Handshake);
         self.last_sent = now;
+        let start = SubflowStart {
+            now,
+            mss: u64::from(self.mss),
+            // RFC 5681 section 3.1: one segment if the SYN or its answer was lost; Linux does so after two
+            // losses. RFC 6298 section 5.7 likewise.
+            initial_window: if self.handshake.attempts() > 1 && !self.handshake.is_join() {
+                1
+            } else {
+                config.initial_window
+            },
+            initial_ssthresh: config.initial_ssthresh,
+            rtt: self.rtt.srtt(),
+            prr: config.prr && self.sack,
+            paced: config.pacing,
+            sack: self.sack,
+            byte_counting_limit: config.byte_counting_limit,
+        };
+        congestion.on_subflow_up(self.id, &start);
+    }
+
+    /// Records the content of the peer's SYN/ACK to a join.
+    pub(crate) fn on_join_answered(&mut self, address_id: u8, backup: bool, nonce: u32) {
+        self.route.set_remote_id(address_id);
+        self.route.on_backup_asked(backup);
+        self.handshake.set_remote_nonce(nonce);
     }
 
     /// Accepts the SYN/ACK of a join: its third ACK is due.
@@ -256,9 +393,8 @@ impl Subflow {
     }
 
     /// Handles a SYN of the peer that has crossed with the local one: the SYN/ACK is due.
-    pub(crate) fn cross_syn(&mut self, now: Time) {
+    pub(super) fn cross_syn(&mut self) {
         self.state.tcp = TcpState::SynReceived;
-        self.last_received = now;
         // The SYN/ACK is timed and retransmitted separately.
         self.handshake.restart();
     }
@@ -275,7 +411,7 @@ impl Subflow {
     }
 
     /// Records the transmission of a segment of the handshake, which is repeated after `wait`.
-    pub(crate) fn on_handshake_sent(&mut self, now: Time, wait: Duration) {
+    pub(super) fn on_handshake_sent(&mut self, now: Time, wait: Duration) {
         self.handshake.on_sent(now);
         self.timers.arm(Timer::Handshake, now + wait);
     }
