@@ -354,18 +354,20 @@ pub fn reproduce(
     Ok(Results { findings, figures: drawn })
 }
 
-/// Judges the checks of a claim by measurements that `measure` makes, without a journal and variants.
+/// Judges the checks of a claim, plain or with one of its paper's variants, by measurements that `measure` makes,
+/// without a journal.
 ///
 /// # Errors
 /// If a scenario is not valid, or it cannot be measured.
 pub fn judged_by(
     paper: &Paper,
     claim: &Claim,
+    variant: Option<&Variant>,
     options: &Options<'_>,
     measure: &dyn Fn(&Unit, &Wanted) -> Result<Measurement, MeasureError>,
 ) -> Result<Vec<Checked>, ReproduceError> {
     let failed = |error| ReproduceError::Measure(claim.id.clone(), Box::new(error));
-    let comparisons = comparisons(paper, claim, None, options).map_err(failed)?;
+    let comparisons = comparisons(paper, claim, variant, options).map_err(failed)?;
     let mut needs = Needs::default();
     needs.add(claim, &comparisons);
     let mut measured = BTreeMap::new();
