@@ -126,6 +126,17 @@ fn every_simulated_figure_and_table_is_drawn() {
     }
 }
 
+/// Labels are not cut: an axis of values has space for some 36 letters, one of positions for twice as many.
+#[test]
+fn every_label_of_an_axis_fits() {
+    for paper in papers() {
+        for figure in &paper.figures {
+            assert!(figure.y.chars().count() <= 35, "{}: {}", figure.claim, figure.y);
+            assert!(figure.x.chars().count() <= 65, "{}: {}", figure.claim, figure.x);
+        }
+    }
+}
+
 /// Every figure has panels with names of their own, and measures that exist.
 #[test]
 fn every_figure_can_be_measured() {
