@@ -85,6 +85,7 @@ def reproduce_claims(
     claim: Sequence[str],
     quick: bool,
     full: bool,
+    holding: bool,
     plain: bool,
     out: str | os.PathLike[str] | None,
     any_build: bool,

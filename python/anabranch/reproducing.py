@@ -52,7 +52,7 @@ class Reproduction:
 
     @property
     def changed(self) -> str | None:
-        """The verdicts of a quick reproduction that differ from the recorded ones, in words."""
+        """With ``quick`` and ``holding``: the verdicts that differ from the recorded ones, in words."""
         return self._inner.changed
 
     @property
@@ -98,6 +98,7 @@ def reproduce(
     claim: str | Sequence[str] = (),
     quick: bool = False,
     full: bool = False,
+    holding: bool = False,
     plain: bool = False,
     out: str | os.PathLike[str] | None = None,
     any_build: bool = False,
@@ -111,9 +112,9 @@ def reproduce(
     ``paper`` is ``dmptcp``, ``cp``, ``stms`` or ``coupled``, ``figure`` and ``table`` are its own, such as ``14a``,
     and ``claim`` is one or several such as ``D18``. Without any of them, ``quick`` or ``full`` the recorded verdicts
     are returned. ``quick`` judges the claims that are most likely to change with the stack, with fewer runs; ``full``
-    all of them. ``from_`` is the directory of a paper that is not built in. ``plain`` tries no variants. ``out`` is
-    the directory of the journal and the results, in which an interrupted reproduction continues. docs/claims.md
-    describes claims.
+    all of them, and ``holding`` those that are recorded as holding, such as with another ``seed``. ``from_`` is the
+    directory of a paper that is not built in. ``plain`` tries no variants. ``out`` is the directory of the journal and
+    the results, in which an interrupted reproduction continues. docs/claims.md describes claims.
 
     >>> import anabranch
     >>> anabranch.reproduce("dmptcp", claim="D18").data[0]["status"] in {"holds", "variant", "fails", "undecided"}
@@ -128,6 +129,7 @@ def reproduce(
         "table": table,
         "quick": quick,
         "full": full,
+        "holding": holding,
         "list": list,
         "seed": seed,
     }
@@ -135,11 +137,15 @@ def reproduce(
         given,
         ("figure", "table"),
         ("quick", "full"),
+        ("quick", "holding"),
+        ("full", "holding"),
         ("list", "quick"),
         ("list", "full"),
+        ("list", "holding"),
         ("list", "seed"),
         ("from_", "paper"),
         ("from_", "list"),
+        ("from_", "holding"),
     )
     if any_build and out is None:
         message = "`any_build` is about the measurements in a directory; give `out`"
@@ -156,6 +162,7 @@ def reproduce(
             claim=[claim] if isinstance(claim, str) else [*claim],
             quick=quick,
             full=full,
+            holding=holding,
             plain=plain,
             out=None if out is None else str(pathlib.Path(out)),
             any_build=any_build,

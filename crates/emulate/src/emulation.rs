@@ -217,15 +217,34 @@ impl Emulation {
     /// # Errors
     /// As for [`Emulation::go`].
     pub fn go_with(&self, tap: Option<Tap>) -> Result<Live<'_>, EmulateError> {
-        let ports = |host: &Host| {
-            host.devices.iter().map(|fd| Port::new(fd.try_clone()?)).collect::<std::io::Result<Vec<Port>>>()
-        };
+        self.connect(ports(&self.client)?, ports(&self.server)?, tap)
+    }
+
+    /// Starts the links with a stack in this process in place of the kernel of the host `role`: `other` are
+    /// its ports, one for each path. The devices of that kernel remain without a link.
+    ///
+    /// # Errors
+    /// As for [`Emulation::go`], and if there are not as many ports as paths.
+    pub fn go_without(&self, role: Role, other: Vec<Port>) -> Result<Live<'_>, EmulateError> {
+        if other.len() != self.addresses.paths {
+            let (ports, paths) = (other.len(), self.addresses.paths);
+            return Err(EmulateError::Usage(format!("there are {ports} ports for {paths} paths")));
+        }
+        match role {
+            Role::Client => self.connect(other, ports(&self.server)?, None),
+            Role::Server => self.connect(ports(&self.client)?, other, None),
+        }
+    }
+
+    /// Starts the links between these ports.
+    fn connect(
+        &self,
+        client: Vec<Port>,
+        server: Vec<Port>,
+        tap: Option<Tap>,
+    ) -> Result<Live<'_>, EmulateError> {
         let failed = |error| EmulateError::system("cannot start the links", error);
-        let wiring = Wiring::new(
-            &self.topology,
-            ports(&self.client).map_err(failed)?,
-            ports(&self.server).map_err(failed)?,
-        );
+        let wiring = Wiring::new(&self.topology, client, server);
         let lost = self.lost()?;
         let engine = Engine::start_with(wiring, &self.options.engine, tap).map_err(failed)?;
         Ok(Live { emulation: self, engine, lost })
@@ -323,6 +342,12 @@ impl Live<'_> {
         let lanes = Lane::of(&emulation.topology);
         Ok(Report::new(&emulation.names, &lanes, &lost, &engine, &emulation.options.bounds))
     }
+}
+
+/// Returns the ports of the devices of a host.
+fn ports(host: &Host) -> Result<Vec<Port>, EmulateError> {
+    let ports = host.devices.iter().map(|fd| Port::new(fd.try_clone()?)).collect::<std::io::Result<_>>();
+    ports.map_err(|error| EmulateError::system("cannot start the links", error))
 }
 
 /// Waits until the IPv6 addresses are usable, which the kernel brings about asynchronously.

@@ -46,8 +46,16 @@ impl PacketSocket {
     /// If the system has no sockets left.
     pub fn pair(mtu: u32) -> io::Result<(Port, PacketSocket)> {
         let (port, there) = socket_pair()?;
-        let socket = UnixDatagram::from_std(StdDatagram::from(there))?;
-        Ok((port, PacketSocket { socket, mtu }))
+        Ok((port, PacketSocket::new(there, mtu)?))
+    }
+
+    /// Returns the device of the descriptor of a [`socket_pair`], with that MTU. Has to be called within a
+    /// tokio runtime.
+    ///
+    /// # Errors
+    /// If the runtime cannot wait for it.
+    pub fn new(descriptor: OwnedFd, mtu: u32) -> io::Result<PacketSocket> {
+        Ok(PacketSocket { socket: UnixDatagram::from_std(StdDatagram::from(descriptor))?, mtu })
     }
 }
 

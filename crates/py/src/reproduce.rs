@@ -17,7 +17,7 @@ use crate::work::{Control, work};
 pub(crate) struct Reproduction {
     #[pyo3(get)]
     text: String,
-    /// The verdicts of a quick reproduction that differ from the recorded ones, in words.
+    /// With `quick` and `holding`: the verdicts that differ from the recorded ones, in words.
     #[pyo3(get)]
     changed: Option<String>,
     judged: Judged,
@@ -38,7 +38,7 @@ impl Reproduction {
 
 /// Judges claims, or looks up their recorded verdicts.
 #[pyfunction]
-#[pyo3(signature = (paper, *, from_, figure, table, claim, quick, full, plain, out, any_build, list, seed, jobs, progress))]
+#[pyo3(signature = (paper, *, from_, figure, table, claim, quick, full, holding, plain, out, any_build, list, seed, jobs, progress))]
 #[expect(clippy::too_many_arguments, reason = "these are the options of the command")]
 pub(crate) fn reproduce_claims(
     py: Python<'_>,
@@ -49,6 +49,7 @@ pub(crate) fn reproduce_claims(
     claim: Vec<String>,
     quick: bool,
     full: bool,
+    holding: bool,
     plain: bool,
     out: Option<std::path::PathBuf>,
     any_build: bool,
@@ -66,6 +67,7 @@ pub(crate) fn reproduce_claims(
         claim,
         quick,
         full,
+        holding,
         plain,
         out,
         any_build,

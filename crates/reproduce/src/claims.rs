@@ -4,6 +4,7 @@ use core::fmt;
 
 use serde::Deserialize;
 
+use crate::choice::Choice;
 use crate::figure::{Figure, Figures};
 use crate::metric::Metric;
 
@@ -121,18 +122,9 @@ pub struct Claim {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Check {
-    /// The scenario of the paper's directory.
-    #[serde(default)]
-    pub scenario: Option<String>,
-    /// Instead: the plan of the paper's directory, each point of which is one run.
-    #[serde(default)]
-    pub plan: Option<String>,
-    /// Instead: the survey's window simulation, with these parameters.
-    #[serde(default)]
-    pub window: Option<String>,
-    /// The conditions, each of which has to satisfy the relation; all unless given.
-    #[serde(default, rename = "in")]
-    pub conditions: Vec<String>,
+    /// The runs; each of their conditions has to satisfy the relation.
+    #[serde(flatten)]
+    pub choice: Choice,
     /// The measure.
     pub metric: Metric,
     /// The contender.
@@ -163,12 +155,6 @@ pub struct Check {
     /// Whether one condition is enough: that with the least or greatest value.
     #[serde(default)]
     pub pick: Option<Pick>,
-    /// Values of the scenario to set, as `--set` does.
-    #[serde(default)]
-    pub set: Vec<String>,
-    /// The number of runs instead of the scenario's.
-    #[serde(default)]
-    pub runs: Option<u32>,
     /// The number of runs with `--quick`.
     #[serde(default)]
     pub quick_runs: Option<u32>,
@@ -206,8 +192,7 @@ impl Check {
 
     /// Returns the fault of the check, if it has one.
     fn fault(&self) -> Option<String> {
-        let sources = [&self.scenario, &self.plan, &self.window];
-        if sources.iter().filter(|source| source.is_some()).count() != 1 {
+        if !self.choice.has_one_source() {
             return Some("a check has one of `scenario`, `plan` and `window`".to_owned());
         }
         let needs = match self.is {

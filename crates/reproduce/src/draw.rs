@@ -147,8 +147,11 @@ pub(crate) fn figure(figure: &Drawn) -> String {
         escape(&figure.y),
         escape(&figure.x)
     );
-    let ends = |dot: &Dot| [Some(dot.1), dot.2.map(|span| span.0), dot.2.map(|span| span.1)];
     let dots = || figure.curves.iter().flat_map(|curve| &curve.dots);
+    // The interval of a mean of counts may reach below 0, where the axis has nothing to show.
+    let is_positive = dots().all(|dot| dot.1 >= 0.0);
+    let least = if is_positive { 0.0 } else { f64::NEG_INFINITY };
+    let ends = |dot: &Dot| [Some(dot.1), dot.2.map(|span| span.0.max(least)), dot.2.map(|span| span.1)];
     let y = Axis::of(dots().flat_map(ends).flatten(), figure.log_y, true, HEIGHT - BOTTOM, TOP);
     for tick in y.ticks() {
         let place = y.place(tick);
@@ -205,7 +208,7 @@ fn whisker(svg: &mut String, x: f64, y: &Axis, dot: &Dot, color: &str) {
         let _ = write!(
             svg,
             "<path d=\"M{x:.1},{:.1}V{:.1}\" stroke=\"{color}\" stroke-width=\"1.2\" opacity=\".6\"/>",
-            y.place(low),
+            y.place(low.max(y.low)),
             y.place(high)
         );
     }
@@ -319,6 +322,26 @@ pub(crate) fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_interval_of_a_count_does_not_move_the_axis_below_zero() {
+        let drawn = |value: f64| {
+            let dots = vec![Dot(1.0, value, Some((value - 2.0, value + 2.0))), Dot(2.0, 9.0, None)];
+            let curves = vec![DrawnCurve { name: "tcp".to_owned(), printed: false, dots }];
+            figure(&Drawn {
+                claim: String::new(),
+                panel: String::new(),
+                x: "x".to_owned(),
+                y: "y".to_owned(),
+                categories: Vec::new(),
+                log_x: false,
+                log_y: false,
+                curves,
+            })
+        };
+        assert!(!drawn(0.5).contains(">-2</text>"));
+        assert!(drawn(-0.5).contains(">-2</text>"));
+    }
 
     #[test]
     fn ticks_are_round_and_inside_the_axis() {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use anabranch_lab::stats::{self, Interval, Part};
 use serde::{Deserialize, Serialize};
 
+use crate::choice::Choice;
 use crate::metric::Metric;
 
 /// A file of figures.
@@ -25,18 +26,9 @@ pub struct Figure {
     /// The heading of a panel.
     #[serde(default)]
     pub panel: String,
-    /// The scenario of the paper's directory.
-    #[serde(default)]
-    pub scenario: Option<String>,
-    /// Instead: the plan of the paper's directory.
-    #[serde(default)]
-    pub plan: Option<String>,
-    /// Instead: the survey's window simulation, with these parameters.
-    #[serde(default)]
-    pub window: Option<String>,
-    /// The conditions, which are the positions unless one of the next three is given.
-    #[serde(default, rename = "in")]
-    pub conditions: Vec<String>,
+    /// The runs; their conditions are the positions unless one of the next three is given.
+    #[serde(flatten)]
+    pub choice: Choice,
     /// Contenders as positions.
     #[serde(default)]
     pub contenders: Vec<String>,
@@ -73,12 +65,6 @@ pub struct Figure {
     /// A logarithmic axis of the values.
     #[serde(default)]
     pub log_y: bool,
-    /// Values of the scenario to set, as `--set` does.
-    #[serde(default)]
-    pub set: Vec<String>,
-    /// The number of runs instead of the scenario's.
-    #[serde(default)]
-    pub runs: Option<u32>,
 }
 
 /// Consecutive spans of time, in seconds.
@@ -162,8 +148,7 @@ pub(crate) struct Place {
 impl Figure {
     /// Returns the fault of the figure, if it has one.
     pub(crate) fn fault(&self) -> Option<String> {
-        let sources = [&self.scenario, &self.plan, &self.window];
-        if sources.iter().filter(|source| source.is_some()).count() != 1 {
+        if !self.choice.has_one_source() {
             return Some("a figure has one of `scenario`, `plan` and `window`".to_owned());
         }
         if self.curves.is_empty() {
@@ -204,7 +189,7 @@ impl Figure {
             (Some(spans), _, _) => spans.all().count(),
             (None, 0, 0) => {
                 let own = self.curves.first().map_or(0, |curve| curve.conditions.len());
-                self.conditions.len().max(own).max(1)
+                self.choice.conditions.len().max(own).max(1)
             }
             (None, 0, paths) => paths,
             (None, contenders, _) => contenders,
@@ -214,13 +199,13 @@ impl Figure {
     /// Returns the runs at each position of a curve; a distribution has one position.
     pub(crate) fn places(&self, curve: &Curve) -> Vec<Place> {
         let Some(metric) = curve.metric.or(self.metric) else { return Vec::new() };
-        let own = if curve.conditions.is_empty() { &self.conditions } else { &curve.conditions };
+        let own = if curve.conditions.is_empty() { &self.choice.conditions } else { &curve.conditions };
         let first = own.first().cloned().unwrap_or_default();
         let place = |condition: &str, contender: Option<&String>, metric| Place {
             condition: condition.to_owned(),
             contender: contender.or(curve.of.as_ref()).cloned().unwrap_or_default(),
             metric,
-            set: [self.set.clone(), curve.set.clone()].concat(),
+            set: [self.choice.set.clone(), curve.set.clone()].concat(),
         };
         if let Some(spans) = &self.time {
             let spans = spans.all().map(|span| Metric { span: Some(span), ..metric });
@@ -245,7 +230,7 @@ impl Figure {
             (names, _) if !names.is_empty() => names.clone(),
             (_, contenders) if !contenders.is_empty() => contenders.clone(),
             _ if self.paths > 0 => (1..=self.paths).map(|path| path.to_string()).collect(),
-            _ => self.conditions.clone(),
+            _ => self.choice.conditions.clone(),
         };
         let x: Vec<f64> = match &self.time {
             Some(spans) => spans.all().map(|(from, to)| (from + to) / 2.0).collect(),

@@ -8,6 +8,7 @@
 
 #![warn(unreachable_pub)]
 
+pub mod choice;
 pub mod claims;
 mod draw;
 pub mod figure;

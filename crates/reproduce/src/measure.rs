@@ -67,6 +67,15 @@ pub enum Source {
     Window(String),
 }
 
+impl Source {
+    /// Returns the name of the scenario or plan, or the parameters.
+    pub fn name(&self) -> &str {
+        match self {
+            Source::Scenario(name) | Source::Plan(name) | Source::Window(name) => name,
+        }
+    }
+}
+
 /// The runs of one scenario under one condition.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unit {

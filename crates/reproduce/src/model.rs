@@ -28,9 +28,16 @@ pub(crate) fn is_name(name: &str) -> bool {
 pub(crate) fn predict(scenario: &Scenario, wanted: &Wanted, values: &mut Values) {
     for name in wanted.contenders.iter().filter(|name| is_name(name)) {
         for condition in &scenario.conditions {
-            let time = completion(condition, name == AT_RATE).unwrap_or(f64::NAN);
+            let course = Course::of(condition, name == AT_RATE);
             for metric in &wanted.metrics {
-                let value = if metric.quantity == Quantity::Done { 1e3 * time } else { f64::NAN };
+                let value = course.as_ref().map_or(f64::NAN, |course| match (metric.quantity, metric.span) {
+                    (Quantity::Done, None) => 1e3 * course.end(),
+                    (Quantity::Goodput, None) => 8e-6 * course.bytes / course.end(),
+                    (Quantity::Goodput, Some((from, to))) => {
+                        8e-6 * (course.delivered(to) - course.delivered(from)) / (to - from)
+                    }
+                    _ => f64::NAN,
+                });
                 let own = values.entry(name.clone()).or_default().entry(metric.to_string()).or_default();
                 own.extend((0..scenario.runs).map(|_| value));
             }
@@ -38,32 +45,75 @@ pub(crate) fn predict(scenario: &Scenario, wanted: &Wanted, values: &mut Values)
     }
 }
 
-/// Returns the seconds from the SYN to the last byte by the model; none for flows without a size.
-fn completion(condition: &Condition, at_rate: bool) -> Option<f64> {
-    let FlowSize::Fixed(size) = condition.experiment.traffic.size else { return None };
-    let path = condition.experiment.paths().first()?;
-    let rtt = condition.experiment.shortest_rtt().as_secs_f64();
-    let link = condition.experiment.own_link(path);
-    let config = &condition.base;
-    let loss = match link.config.loss {
-        Loss::None => 0.0,
-        Loss::Bernoulli(loss) => loss,
-        Loss::GilbertElliott(_) => return None,
-    };
-    let start = PathState { cwnd: config.initial_window, ssthresh: config.initial_ssthresh, loss };
-    let segments = size.0 as f64 / f64::from(config.mss);
-    let span = (f64::from(config.mss) + HEADERS) * 8.0 / link.mean_rate().as_bps_f64();
-    let model = TransferModel::default();
-    let (mut delivered, mut time) = (0.0, rtt);
-    for round in 1..MOST_ROUNDS {
-        let after = model.delivered(start, f64::from(round), segments + 1.0);
-        if after >= segments {
-            // The last round arrives half a round trip after it began.
-            let rest = if at_rate { span * (segments - delivered) } else { 0.0 };
-            return Some(time + rest + rtt / 2.0);
+/// A transfer by the model.
+struct Course {
+    /// The size of the flow.
+    bytes: f64,
+    /// The seconds from the SYN, and the bytes that have arrived by then: at the begin of the first round's arrivals,
+    /// and at the end of those of each round.
+    points: Vec<(f64, f64)>,
+}
+
+impl Course {
+    /// Returns the transfer of a condition; none for flows without a size.
+    fn of(condition: &Condition, at_rate: bool) -> Option<Course> {
+        let FlowSize::Fixed(size) = condition.experiment.traffic.size else { return None };
+        let path = condition.experiment.paths().first()?;
+        let rtt = condition.experiment.shortest_rtt().as_secs_f64();
+        let link = condition.experiment.own_link(path);
+        let config = &condition.base;
+        let loss = match link.config.loss {
+            Loss::None => 0.0,
+            Loss::Bernoulli(loss) => loss,
+            Loss::GilbertElliott(_) => return None,
+        };
+        let start = PathState { cwnd: config.initial_window, ssthresh: config.initial_ssthresh, loss };
+        let bytes = size.0 as f64;
+        let segment = f64::from(config.mss);
+        let segments = bytes / segment;
+        let span = (segment + HEADERS) * 8.0 / link.mean_rate().as_bps_f64();
+        let model = TransferModel::default();
+        let (mut delivered, mut time) = (0.0, rtt);
+        let mut points = vec![(time + rtt / 2.0, 0.0)];
+        for round in 1..MOST_ROUNDS {
+            let after = model.delivered(start, f64::from(round), segments + 1.0);
+            if after >= segments {
+                // The last round arrives half a round trip after it began.
+                let rest = if at_rate { span * (segments - delivered) } else { 0.0 };
+                points.push((time + rest + rtt / 2.0, bytes));
+                return Some(Course { bytes, points });
+            }
+            time += if at_rate { rtt.max(span * (after - delivered)) } else { rtt };
+            delivered = after;
+            points.push((time + rtt / 2.0, delivered * segment));
         }
-        time += if at_rate { rtt.max(span * (after - delivered)) } else { rtt };
-        delivered = after;
+        None
     }
-    None
+
+    /// Returns the seconds from the SYN to the last byte.
+    fn end(&self) -> f64 {
+        self.points.last().map_or(f64::NAN, |(time, _)| *time)
+    }
+
+    /// Returns the bytes that have arrived at a time, evenly over each round.
+    fn delivered(&self, time: f64) -> f64 {
+        let after = self.points.partition_point(|(end, _)| *end <= time);
+        match (after.checked_sub(1).map(|at| self.points[at]), self.points.get(after)) {
+            (None, _) => 0.0,
+            (Some((_, bytes)), None) => bytes,
+            (Some((from, bytes)), Some((to, more))) => bytes + (more - bytes) * (time - from) / (to - from),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_arrive_evenly_over_a_round_and_none_after_the_last() {
+        let course = Course { bytes: 30.0, points: vec![(1.0, 0.0), (2.0, 10.0), (4.0, 30.0)] };
+        let at = [0.5, 1.0, 1.5, 3.0, 4.0, 9.0].map(|time| course.delivered(time));
+        assert_eq!((at, course.end()), ([0.0, 0.0, 5.0, 20.0, 30.0, 30.0], 4.0));
+    }
 }

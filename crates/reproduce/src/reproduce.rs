@@ -227,12 +227,8 @@ fn comparisons(
         if let Some(of) = variant.and_then(|variant| variant.of.as_ref()) {
             check.of.clone_from(of);
         }
-        let source = match (&check.scenario, &check.plan, &check.window) {
-            (Some(name), _, _) => Source::Scenario(name.clone()),
-            (_, Some(name), _) => Source::Plan(name.clone()),
-            (_, _, text) => Source::Window(text.clone().unwrap_or_default()),
-        };
-        let mut conditions = check.conditions.clone();
+        let source = check.choice.source();
+        let mut conditions = check.choice.conditions.clone();
         if conditions.is_empty() {
             conditions = match &source {
                 Source::Scenario(name) => {
@@ -242,9 +238,9 @@ fn comparisons(
                 Source::Plan(_) | Source::Window(_) => vec![String::new()],
             };
         }
-        let mut set = check.set.clone();
+        let mut set = check.choice.set.clone();
         set.extend(variant.iter().flat_map(|variant| variant.set.iter().cloned()));
-        let runs = if options.quick { check.quick_runs.or(check.runs) } else { check.runs };
+        let runs = if options.quick { check.quick_runs.or(check.choice.runs) } else { check.choice.runs };
         let unit = |condition: &str| Unit {
             paper: paper.home.clone(),
             source: source.clone(),
@@ -358,18 +354,20 @@ pub fn reproduce(
     Ok(Results { findings, figures: drawn })
 }
 
-/// Judges the checks of a claim by measurements that `measure` makes, without a journal and variants.
+/// Judges the checks of a claim, plain or with one of its paper's variants, by measurements that `measure` makes,
+/// without a journal.
 ///
 /// # Errors
 /// If a scenario is not valid, or it cannot be measured.
 pub fn judged_by(
     paper: &Paper,
     claim: &Claim,
+    variant: Option<&Variant>,
     options: &Options<'_>,
     measure: &dyn Fn(&Unit, &Wanted) -> Result<Measurement, MeasureError>,
 ) -> Result<Vec<Checked>, ReproduceError> {
     let failed = |error| ReproduceError::Measure(claim.id.clone(), Box::new(error));
-    let comparisons = comparisons(paper, claim, None, options).map_err(failed)?;
+    let comparisons = comparisons(paper, claim, variant, options).map_err(failed)?;
     let mut needs = Needs::default();
     needs.add(claim, &comparisons);
     let mut measured = BTreeMap::new();
@@ -382,17 +380,12 @@ pub fn judged_by(
 
 /// Returns the unit of a place of a figure.
 fn unit_of(paper: &Paper, figure: &Figure, place: &crate::figure::Place, options: &Options<'_>) -> Unit {
-    let source = match (&figure.scenario, &figure.plan, &figure.window) {
-        (Some(name), _, _) => Source::Scenario(name.clone()),
-        (_, Some(name), _) => Source::Plan(name.clone()),
-        (_, _, text) => Source::Window(text.clone().unwrap_or_default()),
-    };
     Unit {
         paper: paper.home.clone(),
-        source,
+        source: figure.choice.source(),
         condition: place.condition.clone(),
         set: place.set.clone(),
-        runs: figure.runs,
+        runs: figure.choice.runs,
         seed: options.seed,
     }
 }
@@ -574,9 +567,8 @@ fn checked<'a>(
         (None, Some(condition)) => condition.clone(),
         (name, _) => name.clone().unwrap_or_else(|| check.of.clone()),
     });
-    let source = [&check.scenario, &check.plan, &check.window].into_iter().flatten().next();
     Ok(Checked {
-        source: source.cloned().unwrap_or_default(),
+        source: check.choice.source().name().to_owned(),
         required: judge::required(check),
         names: (check.of.clone(), to),
         unit: check.metric.unit().to_owned(),

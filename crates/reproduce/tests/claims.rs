@@ -73,14 +73,10 @@ fn every_check_can_be_measured() {
             let variants = claim.variants.iter().map(|name| &paper.variant(name).unwrap().set);
             for set in std::iter::once(&plain).chain(variants) {
                 for check in &claim.checks {
-                    let source = match (&check.scenario, &check.plan, &check.window) {
-                        (Some(name), _, _) => Source::Scenario(name.clone()),
-                        (_, Some(name), _) => Source::Plan(name.clone()),
-                        (_, _, text) => Source::Window(text.clone().unwrap()),
-                    };
-                    let conditions = check.conditions.iter().chain(&check.to_in).cloned();
+                    let source = check.choice.source();
+                    let conditions = check.choice.conditions.iter().chain(&check.to_in).cloned();
                     let mut conditions: Vec<String> = conditions.collect();
-                    if let (Some(name), true) = (&check.scenario, check.conditions.is_empty()) {
+                    if let (Source::Scenario(name), true) = (&source, check.choice.conditions.is_empty()) {
                         let scenario = Document::open(&format!("{}/{name}", paper.id)).unwrap();
                         let all = scenario.scenario().unwrap().conditions.into_iter();
                         conditions.extend(all.map(|condition| condition.name));
@@ -92,7 +88,7 @@ fn every_check_can_be_measured() {
                             paper: paper.id.clone(),
                             source: source.clone(),
                             condition,
-                            set: [check.set.clone(), set.clone()].concat(),
+                            set: [check.choice.set.clone(), set.clone()].concat(),
                             runs: Some(1),
                             seed: None,
                         };
@@ -126,6 +122,17 @@ fn every_simulated_figure_and_table_is_drawn() {
             let excused = NOT_DRAWN.iter().any(|(id, _)| *id == claim.id);
             let is_text = claim.figure.starts_with("Section") && !drawn;
             assert!(drawn != (excused || is_text), "{} ({})", claim.id, claim.figure);
+        }
+    }
+}
+
+/// Labels are not cut: an axis of values has space for some 36 letters, one of positions for twice as many.
+#[test]
+fn every_label_of_an_axis_fits() {
+    for paper in papers() {
+        for figure in &paper.figures {
+            assert!(figure.y.chars().count() <= 35, "{}: {}", figure.claim, figure.y);
+            assert!(figure.x.chars().count() <= 65, "{}: {}", figure.claim, figure.x);
         }
     }
 }
@@ -174,8 +181,8 @@ fn every_scenario_file_is_built_in_and_used() {
     let mut used: BTreeSet<String> = BTreeSet::new();
     for paper in papers() {
         for check in paper.claims.iter().flat_map(|claim| &claim.checks) {
-            used.extend(check.scenario.iter().map(|name| format!("{}/{name}", paper.id)));
-            used.extend(check.plan.iter().map(|name| format!("{}/{name}", paper.id)));
+            used.extend(check.choice.scenario.iter().map(|name| format!("{}/{name}", paper.id)));
+            used.extend(check.choice.plan.iter().map(|name| format!("{}/{name}", paper.id)));
         }
     }
     let mut files = BTreeSet::new();

@@ -24,14 +24,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::{JoinSet, LocalSet};
 
 use crate::kernel::{CHUNK, LOOK, PORT, REQUEST};
-use crate::measure::{Measured, Quality};
+use crate::measure::{Measured, Quality, Received};
 use crate::points::{FlowPlan, Point};
 use crate::results::Trouble;
 use crate::simulated;
 
 /// The length of the headers and options before the payload of a full segment, as computed by a host of
 /// `anabranch-net`, over IPv4 and over IPv6.
-const HEADERS: [u32; 2] = [80, 100];
+pub(crate) const HEADERS: [u32; 2] = [80, 100];
 /// Below the engine's priority, above that of other programs.
 pub(crate) const PRIORITY: i32 = 10;
 /// The longest time to wait for the last acknowledgements.
@@ -44,7 +44,8 @@ fn server(point: &Point) -> IpAddr {
     }
 }
 
-fn client(point: &Point, path: usize) -> IpAddr {
+/// Returns the address of the client on the path at this position.
+pub(crate) fn client(point: &Point, path: usize) -> IpAddr {
     match point.experiment().ipv6 {
         false => IpAddr::V4(Ipv4Addr::new(10, 0, path as u8 + 1, 1)),
         true => IpAddr::V6(Ipv6Addr::new(0xfd86, 0x8684, 0, path as u16 + 1, 0, 0, 0, 1)),
@@ -59,7 +60,7 @@ fn path_to(packet: &[u8]) -> usize {
 }
 
 /// The server's devices, of which a packet is sent on the one for the client's address.
-struct Bundle(Vec<PacketSocket>);
+pub(crate) struct Bundle(pub(crate) Vec<PacketSocket>);
 
 impl Device for Bundle {
     fn capabilities(&self) -> Capabilities {
@@ -106,17 +107,26 @@ pub(crate) fn run(
 
 /// One transfer, and the progress of its two ends.
 #[derive(Default)]
-struct Flow {
+pub(crate) struct Flow {
     size: Option<u64>,
     /// The time of its start.
     start: Option<Instant>,
     size_known: bool,
     download: bool,
-    begun: Cell<Option<Instant>>,
+    /// The time at which the client began to connect.
+    pub(crate) begun: Cell<Option<Instant>>,
     sender: OnceCell<StreamControl>,
     receiver: OnceCell<StreamControl>,
     received: Cell<u64>,
     complete: Cell<Option<Instant>>,
+}
+
+impl Flow {
+    /// Returns a transfer of this size, or without an end.
+    pub(crate) fn new(point: &Point, size: Option<u64>) -> Flow {
+        let (size_known, download) = (point.experiment().traffic.size_known, point.is_download());
+        Flow { size, size_known, download, ..Flow::default() }
+    }
 }
 
 /// The flows by the client's address and port, which are known once it has connected.
@@ -143,29 +153,20 @@ async fn transfers(
     }
     let options = EngineOptions { seed, ..EngineOptions::default() };
     let engine = Engine::start_with(Wiring::new(&topology, near.0, far.0), &options, tap)?;
-    let mut builder = Host::builder();
-    for (path, device) in near.1.into_iter().enumerate() {
-        let ip = client(point, path);
-        builder = builder.device(device, &[ip]);
-        if experiment.paths()[path].backup {
-            builder = builder.backup(ip);
-        }
-    }
-    let client_host = Rc::new(builder.start()?);
+    let client_host = Rc::new(client_host(point, near.1)?);
     let server_host = Host::builder().device(Bundle(far.1), &[server(point)]).start()?;
     let plan = point.plan(run).map_err(Trouble::failed)?;
     let mut listener = server_host.listen(PORT, config.clone(), plan.len())?;
     let begun = Instant::now();
     let last = plan.iter().map(|flow| flow.start).max().unwrap_or_default();
     let end = begun + last + Duration::from_nanos(point.duration().as_nanos());
-    let (size_known, download) = (experiment.traffic.size_known, point.is_download());
-    let flow = |flow: FlowPlan| {
-        let start = Some(begun + flow.start);
-        Rc::new(Flow { size: flow.size, start, size_known, download, ..Flow::default() })
-    };
+    let flow =
+        |flow: FlowPlan| Rc::new(Flow { start: Some(begun + flow.start), ..Flow::new(point, flow.size) });
     let flows: Vec<Rc<Flow>> = plan.into_iter().map(flow).collect();
     // They run until these are dropped.
-    let _background = background(point, &client_host, &server_host, begun)?;
+    let mut background = JoinSet::new();
+    serve_background(point, &server_host, &mut background)?;
+    ask_background(point, &client_host, server(point), begun, &mut background);
     let connected = Flows::default();
     let mut ends: JoinSet<io::Result<MptcpStream>> = JoinSet::new();
     for flow in &flows {
@@ -196,6 +197,22 @@ async fn transfers(
     };
     let measured: Result<Vec<Measured>, Trouble> = flows.iter().map(|flow| measured(point, flow)).collect();
     Ok((Measured::together(measured?), quality(&engine.stop()?)))
+}
+
+/// Returns the host of the client, with a device for each path.
+///
+/// # Errors
+/// If the system does not provide what it needs.
+pub(crate) fn client_host(point: &Point, devices: Vec<PacketSocket>) -> io::Result<Host> {
+    let mut builder = Host::builder();
+    for (path, device) in devices.into_iter().enumerate() {
+        let ip = client(point, path);
+        builder = builder.device(device, &[ip]);
+        if point.experiment().paths()[path].backup {
+            builder = builder.backup(ip);
+        }
+    }
+    builder.start()
 }
 
 /// Runs the client's end.
@@ -244,19 +261,19 @@ async fn serve(
     }
 }
 
-/// Starts the background flows, which are not measured.
-fn background(
+/// Starts the server's ends of the background flows, which are not measured.
+///
+/// # Errors
+/// If a port is in use.
+pub(crate) fn serve_background(
     point: &Point,
-    client_host: &Rc<Host>,
-    server_host: &Host,
-    begun: Instant,
-) -> io::Result<JoinSet<io::Result<()>>> {
-    let mut flows = JoinSet::new();
+    host: &Host,
+    flows: &mut JoinSet<io::Result<()>>,
+) -> io::Result<()> {
     let download = point.is_download();
     for (group, own) in point.experiment().traffic.background.iter().enumerate() {
-        let port = PORT + 1 + group as u16;
-        let config = point.background_config();
-        let mut listener = server_host.listen(port, config.clone(), own.flows as usize)?;
+        let mut listener =
+            host.listen(PORT + 1 + group as u16, point.background_config(), own.flows as usize)?;
         flows.spawn_local(async move {
             let mut servers = JoinSet::new();
             loop {
@@ -264,10 +281,24 @@ fn background(
                 servers.spawn_local(fill(stream, download));
             }
         });
+    }
+    Ok(())
+}
+
+/// Starts the client's ends of the background flows, to a server with this address.
+pub(crate) fn ask_background(
+    point: &Point,
+    host: &Rc<Host>,
+    server: IpAddr,
+    begun: Instant,
+    flows: &mut JoinSet<io::Result<()>>,
+) {
+    let download = point.is_download();
+    for (group, own) in point.experiment().traffic.background.iter().enumerate() {
         for _ in 0..own.flows {
             let start = begun + Duration::from_nanos(own.start.0);
-            let (host, config) = (client_host.clone(), config.clone());
-            let (local, there) = (client(point, own.path), SocketAddr::new(server(point), port));
+            let (host, config) = (host.clone(), point.background_config());
+            let (local, there) = (client(point, own.path), SocketAddr::new(server, PORT + 1 + group as u16));
             flows.spawn_local(async move {
                 tokio::time::sleep_until(start.into()).await;
                 let mut stream = host.connect_from(local, there, config).await?;
@@ -278,7 +309,6 @@ fn background(
             });
         }
     }
-    Ok(flows)
 }
 
 /// Writes indefinitely, or reads.
@@ -300,7 +330,7 @@ async fn interrupted(cancelled: &AtomicBool) {
 }
 
 /// Writes all data, and waits until it is acknowledged.
-async fn send(flow: &Flow, mut stream: MptcpStream) -> io::Result<MptcpStream> {
+pub(crate) async fn send(flow: &Flow, mut stream: MptcpStream) -> io::Result<MptcpStream> {
     let _ = flow.sender.set(stream.control());
     if flow.size_known {
         stream.set_flow_size(flow.size);
@@ -319,7 +349,7 @@ async fn send(flow: &Flow, mut stream: MptcpStream) -> io::Result<MptcpStream> {
 }
 
 /// Reads to the end; data received after `end` does not count.
-async fn receive(flow: &Flow, mut stream: MptcpStream, end: Instant) -> io::Result<MptcpStream> {
+pub(crate) async fn receive(flow: &Flow, mut stream: MptcpStream, end: Instant) -> io::Result<MptcpStream> {
     let _ = flow.receiver.set(stream.control());
     let mut chunk = vec![0; CHUNK];
     loop {
@@ -338,14 +368,34 @@ async fn receive(flow: &Flow, mut stream: MptcpStream, end: Instant) -> io::Resu
 }
 
 fn measured(point: &Point, flow: &Flow) -> Result<Measured, Trouble> {
-    let (Some(sender), Some(receiver), Some(begun)) =
-        (flow.sender.get(), flow.receiver.get(), flow.begun.get())
-    else {
-        return Err(Trouble::failed("anabranch did not connect"));
-    };
+    Ok(received(point, flow)?.with(sent(point, flow)?))
+}
+
+/// Returns the measurements at the sender of a flow.
+///
+/// # Errors
+/// If it has not connected.
+pub(crate) fn sent(point: &Point, flow: &Flow) -> Result<Measured, Trouble> {
+    let sender = flow.sender.get().ok_or_else(not_connected)?;
     let subflows = sender.subflow_stats();
     let sum =
         |count: fn(&SubflowCounters) -> u64| subflows.iter().map(|subflow| count(&subflow.counters)).sum();
+    let mut measured = Measured {
+        segments: sum(|counters| counters.data_segments_sent),
+        retransmitted: sum(|counters| counters.segments_retransmitted),
+        timeouts: sum(|counters| counters.timeouts),
+        ..Measured::default()
+    };
+    simulated::note_subflows(&mut measured, point, &subflows);
+    Ok(measured)
+}
+
+/// Returns the measurements at the receiver of a flow.
+///
+/// # Errors
+/// If it has not connected.
+pub(crate) fn received(point: &Point, flow: &Flow) -> Result<Received, Trouble> {
+    let (receiver, begun) = flow.receiver.get().zip(flow.begun.get()).ok_or_else(not_connected)?;
     let mut bytes_by_path = vec![0; point.experiment().paths().len()];
     for subflow in receiver.subflow_stats() {
         let ip = if flow.download { subflow.local.ip } else { subflow.remote.ip };
@@ -358,17 +408,12 @@ fn measured(point: &Point, flow: &Flow) -> Result<Measured, Trouble> {
         Some(_) => flow.complete.get().map(|at| at.duration_since(begun)),
         None => Some(Duration::from_nanos(point.duration().as_nanos())),
     };
-    let mut measured = Measured {
-        time_s: time.map(|time| time.as_secs_f64()),
-        delivered: flow.received.get(),
-        segments: sum(|counters| counters.data_segments_sent),
-        retransmitted: sum(|counters| counters.segments_retransmitted),
-        timeouts: sum(|counters| counters.timeouts),
-        bytes_by_path,
-        ..Measured::default()
-    };
-    simulated::note_subflows(&mut measured, point, &subflows);
-    Ok(measured)
+    let time_s = time.map(|time| time.as_secs_f64());
+    Ok(Received { time_s, delivered: flow.received.get(), bytes_by_path })
+}
+
+fn not_connected() -> Trouble {
+    Trouble::failed("anabranch did not connect")
 }
 
 fn quality(report: &EngineReport) -> Quality {

@@ -9,7 +9,7 @@ use anabranch_emulate::{Emulation, Role};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Protocol, Socket};
 
-use crate::kernel::{CHUNK, LOOK, PORT, REQUEST, Shared, bound, is_timeout};
+use crate::kernel::{CHUNK, LOOK, PORT, REQUEST, Shared, bound, is_timeout, server};
 use crate::points::Point;
 use crate::results::Trouble;
 
@@ -30,24 +30,29 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    /// Makes the sockets of the background flows of `point`.
+    /// Makes the sockets of the background flows of `point` on the hosts that the kernel has, `roles`.
     ///
     /// # Errors
     /// If the system does not provide them.
-    pub(crate) fn open(point: &Point, emulation: &Emulation) -> Result<Background, Trouble> {
+    pub(crate) fn open(point: &Point, emulation: &Emulation, roles: &[Role]) -> Result<Background, Trouble> {
         let mut all = Background { flows: Vec::new(), listeners: Vec::new() };
         let addresses = emulation.addresses();
         for (group, own) in point.experiment().traffic.background.iter().enumerate() {
             let port = PORT + 1 + group as u16;
             let at = |role, port| SocketAddr::new(addresses.of(role, own.path), port);
-            let there = at(Role::Server, port);
-            let listener = emulation.namespace(Role::Server).run(|| {
-                let socket = bound(Protocol::TCP, point.background, there)?;
-                socket.listen(own.flows as i32)?;
-                std::io::Result::Ok(socket)
-            })??;
-            all.listeners.push((listener, own.flows as usize));
-            for _ in 0..own.flows {
+            let mut there = at(Role::Server, port);
+            if roles.contains(&Role::Server) {
+                let listener = emulation.namespace(Role::Server).run(|| {
+                    let socket = bound(Protocol::TCP, point.background, there)?;
+                    socket.listen(own.flows as i32)?;
+                    std::io::Result::Ok(socket)
+                })??;
+                all.listeners.push((listener, own.flows as usize));
+            } else {
+                // Another stack has one address.
+                there.set_ip(server(point, emulation).ip());
+            }
+            for _ in 0..if roles.contains(&Role::Client) { own.flows } else { 0 } {
                 let client = emulation
                     .namespace(Role::Client)
                     .run(|| bound(Protocol::TCP, point.background, at(Role::Client, 0)))??;

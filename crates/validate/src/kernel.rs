@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender as Tell, channel};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use anabranch_emulate::{EmulateError, Emulation, Options, Report, Role, Tap};
@@ -13,7 +13,7 @@ use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 
 use crate::anabranch::PRIORITY;
 use crate::background::Background;
-use crate::measure::{Measured, Quality};
+use crate::measure::{Measured, Part, Quality, Received};
 use crate::points::{FlowPlan, Point, Sender};
 use crate::results::Trouble;
 use crate::sys::set_socket_option;
@@ -31,6 +31,8 @@ const STEP: Duration = Duration::from_millis(10);
 const DRAIN: Duration = Duration::from_secs(5);
 /// The longest duration of the handshake.
 const CONNECT: Duration = Duration::from_secs(20);
+/// The longest time between the acceptance of a connection and the report of its client's port.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The defaults of an unpatched kernel, so that they are the same on every machine.
 const SETTINGS: &[(&str, &str)] = &[
@@ -47,7 +49,8 @@ pub(crate) struct Shared<'a> {
     pub point: &'a Point,
     /// The start of the links.
     pub begun: Instant,
-    deadline: Instant,
+    /// The end of infinite flows, and of the time for finite ones.
+    pub deadline: Instant,
     /// The start of the last flow.
     last: Instant,
     /// The number of ends of flows that are not done.
@@ -59,7 +62,28 @@ pub(crate) struct Shared<'a> {
     senders: Mutex<Vec<Socket>>,
 }
 
-impl Shared<'_> {
+impl<'a> Shared<'a> {
+    /// Returns the state of a run whose links have just started, with this number of ends.
+    pub(crate) fn new(
+        point: &'a Point,
+        flows: &[Arc<Flow>],
+        ends: usize,
+        cancelled: &'a AtomicBool,
+    ) -> Shared<'a> {
+        let begun = Instant::now();
+        let last = begun + flows.iter().map(|flow| flow.start).max().unwrap_or_default();
+        Shared {
+            point,
+            begun,
+            deadline: last + Duration::from_nanos(point.duration().as_nanos()),
+            last,
+            left: AtomicUsize::new(ends),
+            failed: AtomicBool::new(false),
+            cancelled,
+            senders: Mutex::default(),
+        }
+    }
+
     fn is_over(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
             || self.cancelled.load(Ordering::Relaxed)
@@ -71,6 +95,16 @@ impl Shared<'_> {
         self.left.load(Ordering::Relaxed) == 0
             || self.failed.load(Ordering::Relaxed)
             || self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// True if an end has failed, or the run is cancelled.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Relaxed) || self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// True if only one end is not done.
+    pub(crate) fn is_last(&self) -> bool {
+        self.left.load(Ordering::Relaxed) <= 1
     }
 
     /// Registers `socket` to be shut down by [`Shared::watch`]. A sending program waits for space without a
@@ -106,20 +140,34 @@ impl Shared<'_> {
 }
 
 /// One transfer.
-struct Flow {
-    size: Option<u64>,
+pub(crate) struct Flow {
+    pub(crate) size: Option<u64>,
     /// Its start relative to the links'.
-    start: Duration,
+    pub(crate) start: Duration,
     /// The port of the client's socket.
-    port: u16,
+    pub(crate) port: OnceLock<u16>,
     /// The time at which the client began to connect.
-    begun: OnceLock<Instant>,
+    pub(crate) begun: OnceLock<Instant>,
     /// Set when the sender has read its counters, so that the receiver may end.
-    counted: AtomicBool,
+    pub(crate) counted: AtomicBool,
+}
+
+impl Flow {
+    /// Returns the flows of a plan.
+    pub(crate) fn of(plan: &[FlowPlan]) -> Vec<Arc<Flow>> {
+        let flow = |plan: &FlowPlan| Flow {
+            size: plan.size,
+            start: plan.start,
+            port: OnceLock::new(),
+            begun: OnceLock::new(),
+            counted: AtomicBool::new(false),
+        };
+        plan.iter().map(|plan| Arc::new(flow(plan))).collect()
+    }
 }
 
 /// The role of an end of a transfer. The receiver notifies the sender when it has received everything.
-enum Duty {
+pub(crate) enum Duty {
     Send(Receiver<()>),
     Receive(Tell<()>),
 }
@@ -137,10 +185,74 @@ impl End<'_> {
     }
 }
 
-/// The outcome at an end.
-enum Part {
-    Sent(Measured),
-    Received(Received),
+/// The two hosts of a run.
+pub(crate) enum Hosts<'a> {
+    /// The kernel at both ends: the sockets of its clients, and its listening socket.
+    Kernel { clients: Vec<Socket>, listener: &'a Socket },
+    /// The kernel as the client, and another stack as the server.
+    KernelClient { clients: Vec<Socket>, server: Box<Stack<'a>> },
+    /// The kernel as the server, and another stack as the client.
+    KernelServer { listener: &'a Socket, client: Box<Stack<'a>> },
+}
+
+/// Another stack: it does its duties, one for each flow, and returns a part for each.
+pub(crate) type Stack<'a> = dyn FnOnce(Vec<Duty>) -> Result<Vec<Part>, Trouble> + Send + 'a;
+
+/// Makes the hosts of a run of `point`.
+///
+/// # Errors
+/// Any [`Trouble`]. Without the hosts no run is possible.
+pub(crate) fn emulation(point: &Point, run: u32) -> Result<Emulation, Trouble> {
+    let mut settings: Vec<(String, String)> =
+        SETTINGS.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    settings.extend_from_slice(&point.kernel.sysctls);
+    let options = Options {
+        condition: point.condition,
+        run,
+        settings,
+        route: point.kernel.route.clone(),
+        mtu: point.kernel.mtu,
+        subflows: point.kernel.subflows,
+        ..Options::default()
+    };
+    Emulation::build(&point.scenario, &options).map_err(|error| match error {
+        EmulateError::Failed(text) => Trouble::Broken(text),
+        other => Trouble::from(other),
+    })
+}
+
+/// Returns the address of the server at which connections of `point` begin.
+pub(crate) fn server(point: &Point, emulation: &Emulation) -> SocketAddr {
+    SocketAddr::new(emulation.addresses().of(Role::Server, point.initial()), PORT)
+}
+
+/// Returns the kernel's sockets of the clients of `flows`, whose ports it notes.
+///
+/// # Errors
+/// If the system does not provide them.
+pub(crate) fn clients(
+    point: &Point,
+    emulation: &Emulation,
+    flows: &[Arc<Flow>],
+) -> Result<Vec<Socket>, Trouble> {
+    let here = SocketAddr::new(emulation.addresses().of(Role::Client, point.initial()), 0);
+    let mut clients = Vec::with_capacity(flows.len());
+    for flow in flows {
+        let client = emulation.namespace(Role::Client).run(|| socket(point, here))??;
+        let port = client.local_addr()?.as_socket().map_or(0, |address| address.port());
+        let _ = flow.port.set(port);
+        clients.push(client);
+    }
+    Ok(clients)
+}
+
+/// Returns the kernel's listening socket.
+///
+/// # Errors
+/// If the system does not provide it.
+pub(crate) fn listening(point: &Point, emulation: &Emulation, flows: usize) -> Result<Socket, Trouble> {
+    let there = server(point, emulation);
+    Ok(emulation.namespace(Role::Server).run(|| listener(point, there, flows))??)
 }
 
 /// Runs number `run` of `point`, captured by `tap`. Returns the measurements and the punctuality.
@@ -154,51 +266,14 @@ pub(crate) fn run(
     tap: Option<Tap>,
 ) -> Result<(Measured, Quality), Trouble> {
     let plan = point.plan(run).map_err(Trouble::failed)?;
-    let mut settings: Vec<(String, String)> =
-        SETTINGS.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-    settings.extend_from_slice(&point.kernel.sysctls);
-    let options = Options {
-        condition: point.condition,
-        run,
-        settings,
-        route: point.kernel.route.clone(),
-        mtu: point.kernel.mtu,
-        subflows: point.kernel.subflows,
-        ..Options::default()
-    };
-    // Without these no run is possible.
-    let emulation = Emulation::build(&point.scenario, &options).map_err(|error| match error {
-        EmulateError::Failed(text) => Trouble::Broken(text),
-        other => Trouble::from(other),
-    })?;
-    let addresses = emulation.addresses();
-    let at = |role| SocketAddr::new(addresses.of(role, point.initial()), 0);
-    let (here, mut there) = (at(Role::Client), at(Role::Server));
-    there.set_port(PORT);
-    let listener = emulation.namespace(Role::Server).run(|| listener(point, there, plan.len()))??;
-    let mut clients = Vec::new();
-    let mut flows = Vec::new();
-    for FlowPlan { start, size } in &plan {
-        let client = emulation.namespace(Role::Client).run(|| socket(point, here))??;
-        let port = client.local_addr()?.as_socket().map_or(0, |address| address.port());
-        flows.push(Flow {
-            size: *size,
-            start: *start,
-            port,
-            begun: OnceLock::new(),
-            counted: AtomicBool::new(false),
-        });
-        clients.push(client);
-    }
-    let background = Background::open(point, &emulation)?;
+    let emulation = emulation(point, run)?;
+    let flows = Flow::of(&plan);
+    let listener = listening(point, &emulation, flows.len())?;
+    let hosts = Hosts::Kernel { clients: clients(point, &emulation, &flows)?, listener: &listener };
+    let background = Background::open(point, &emulation, &[Role::Client, Role::Server])?;
     let live = emulation.go_with(tap)?;
-    let begun = Instant::now();
-    let last = begun + plan.iter().map(|flow| flow.start).max().unwrap_or_default();
-    let deadline = last + Duration::from_nanos(point.duration().as_nanos());
-    let left = AtomicUsize::new(2 * flows.len());
-    let (failed, senders) = (AtomicBool::new(false), Mutex::default());
-    let shared = Shared { point, begun, deadline, last, left, failed, cancelled, senders };
-    let parts = carry(&shared, &flows, clients, &listener, there, background);
+    let shared = Shared::new(point, &flows, 2 * flows.len(), cancelled);
+    let parts = carry(&shared, &flows, hosts, server(point, &emulation), background);
     let report = live.finish()?;
     if cancelled.load(Ordering::Relaxed) {
         return Err(Trouble::Interrupted);
@@ -207,11 +282,10 @@ pub(crate) fn run(
 }
 
 /// Runs the transfers; returns the measurements of each.
-fn carry(
+pub(crate) fn carry(
     shared: &Shared<'_>,
-    flows: &[Flow],
-    clients: Vec<Socket>,
-    listener: &Socket,
+    flows: &[Arc<Flow>],
+    hosts: Hosts<'_>,
     there: SocketAddr,
     background: Background,
 ) -> Result<Vec<Measured>, Trouble> {
@@ -222,7 +296,7 @@ fn carry(
         let (send, receive) = (Duty::Send(hear), Duty::Receive(tell));
         let (client, server) = if shared.point.is_download() { (receive, send) } else { (send, receive) };
         near.push(client);
-        far.push(Some(server));
+        far.push(server);
     }
     let note = |number: usize, part: Result<Part, Trouble>| {
         if part.is_err() {
@@ -231,51 +305,79 @@ fn carry(
         parts.lock().unwrap_or_else(PoisonError::into_inner).push((number, part));
         shared.left.fetch_sub(1, Ordering::Relaxed);
     };
-    let note = &note;
+    // The duties of the other stack are one end: its parts come together.
+    let note_all = |all: Result<Vec<Part>, Trouble>| {
+        let list = match all {
+            Ok(list) => list.into_iter().map(Ok).enumerate().collect(),
+            Err(error) => {
+                shared.failed.store(true, Ordering::Relaxed);
+                vec![(0, Err(error))]
+            }
+        };
+        parts.lock().unwrap_or_else(PoisonError::into_inner).extend(list);
+        shared.left.fetch_sub(1, Ordering::Relaxed);
+    };
+    let (note, note_all) = (&note, &note_all);
     std::thread::scope(|scope| {
-        background.start(scope, shared);
-        scope.spawn(|| shared.watch());
-        scope.spawn(move || {
-            let _ = anabranch_emulate::set_realtime(PRIORITY);
-            for _ in flows {
-                let (number, socket) = match accept(shared, flows, listener) {
-                    Ok(accepted) => accepted,
-                    Err(error) => return note(0, Err(error)),
-                };
-                let Some(duty) = far[number].take() else { continue };
+        let ask_all = |clients: Vec<Socket>, duties: Vec<Duty>| {
+            for (number, (socket, duty)) in clients.into_iter().zip(duties).enumerate() {
                 scope.spawn(move || {
                     let _ = anabranch_emulate::set_realtime(PRIORITY);
-                    let end = End { shared, flow: &flows[number], is_client: false };
-                    note(number, serve(&end, &socket, duty));
+                    let end = End { shared, flow: &flows[number], is_client: true };
+                    note(number, ask(&end, &socket, there, duty));
                 });
             }
-        });
-        for (number, (socket, duty)) in clients.into_iter().zip(near).enumerate() {
+        };
+        let serve_all = |listener, duties: Vec<Duty>| {
+            let mut duties: Vec<Option<Duty>> = duties.into_iter().map(Some).collect();
             scope.spawn(move || {
                 let _ = anabranch_emulate::set_realtime(PRIORITY);
-                let end = End { shared, flow: &flows[number], is_client: true };
-                note(number, ask(&end, &socket, there, duty));
+                for _ in flows {
+                    let (number, socket) = match accept(shared, flows, listener) {
+                        Ok(accepted) => accepted,
+                        Err(error) => return note(0, Err(error)),
+                    };
+                    let Some(duty) = duties[number].take() else { continue };
+                    scope.spawn(move || {
+                        let _ = anabranch_emulate::set_realtime(PRIORITY);
+                        let end = End { shared, flow: &flows[number], is_client: false };
+                        note(number, serve(&end, &socket, duty));
+                    });
+                }
             });
+        };
+        background.start(scope, shared);
+        scope.spawn(|| shared.watch());
+        match hosts {
+            Hosts::Kernel { clients, listener } => {
+                serve_all(listener, far);
+                ask_all(clients, near);
+            }
+            Hosts::KernelClient { clients, server } => {
+                scope.spawn(move || note_all(server(far)));
+                ask_all(clients, near);
+            }
+            Hosts::KernelServer { listener, client } => {
+                serve_all(listener, far);
+                scope.spawn(move || note_all(client(near)));
+            }
         }
     });
-    let mut measured = vec![(None, None); flows.len()];
+    let mut measured: Vec<(Option<Measured>, Option<Received>)> = vec![(None, None); flows.len()];
     for (number, part) in parts.into_inner().unwrap_or_else(PoisonError::into_inner) {
         match part? {
             Part::Sent(sent) => measured[number].0 = Some(sent),
             Part::Received(received) => measured[number].1 = Some(received),
         }
     }
-    let both = |(sent, received): (Option<Measured>, Option<Received>)| {
-        let received = received?;
-        let Received { time_s, delivered, bytes_by_path } = received;
-        Some(Measured { time_s, delivered, bytes_by_path, ..sent? })
-    };
+    let both =
+        |(sent, received): (Option<Measured>, Option<Received>)| received.zip(sent).map(|(r, s)| r.with(s));
     let all: Option<Vec<Measured>> = measured.into_iter().map(both).collect();
     all.ok_or_else(|| Trouble::failed("an end of a transfer is missing"))
 }
 
 /// Accepts the next connection at the server; returns it with the number of its flow.
-fn accept(shared: &Shared<'_>, flows: &[Flow], listener: &Socket) -> Result<(usize, Socket), Trouble> {
+fn accept(shared: &Shared<'_>, flows: &[Arc<Flow>], listener: &Socket) -> Result<(usize, Socket), Trouble> {
     // The timeouts of a Multipath TCP socket do not apply to `accept`.
     let look = Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as _ };
     while poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&look)) != Ok(1) {
@@ -287,8 +389,17 @@ fn accept(shared: &Shared<'_>, flows: &[Flow], listener: &Socket) -> Result<(usi
     socket.set_read_timeout(Some(LOOK))?;
     socket.set_write_timeout(Some(LOOK))?;
     let port = peer.as_socket().map(|address| address.port());
-    let number = flows.iter().position(|flow| Some(flow.port) == port);
-    number.map(|number| (number, socket)).ok_or_else(|| Trouble::failed("an unexpected client has connected"))
+    let accepted = Instant::now();
+    loop {
+        // Another stack's client notes its port when it has connected.
+        if let Some(number) = flows.iter().position(|flow| flow.port.get().copied() == port) {
+            return Ok((number, socket));
+        }
+        if shared.is_over() || accepted.elapsed() > PATIENCE {
+            return Err(Trouble::failed("an unexpected client has connected"));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Runs the client's end.
@@ -380,14 +491,6 @@ fn listener(point: &Point, there: SocketAddr, flows: usize) -> io::Result<Socket
 /// True if a call only exceeded its time limit.
 pub(crate) fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
-}
-
-/// The results of the receiver.
-#[derive(Clone, Default)]
-struct Received {
-    time_s: Option<f64>,
-    delivered: u64,
-    bytes_by_path: Vec<u64>,
 }
 
 fn receive(end: &End<'_>, mut socket: &Socket, tell: Tell<()>) -> Result<Received, Trouble> {
@@ -517,7 +620,8 @@ fn drain(end: &End<'_>, socket: &Socket) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn quality(report: &Report) -> Quality {
+/// Returns the punctuality of a run.
+pub(crate) fn quality(report: &Report) -> Quality {
     let directions = || report.paths.iter().flat_map(|path| [&path.up, &path.down]);
     let worst = |of: fn(&anabranch_emulate::LatenessReport) -> f64| {
         directions().map(|direction| of(&direction.lateness)).fold(0.0, f64::max)

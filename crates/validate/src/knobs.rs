@@ -12,6 +12,8 @@ use anabranch_stack::config::{
 use anabranch_stack::path_manager::PathManagerKind;
 use anabranch_units::Duration;
 
+use crate::points::KernelEnd;
+
 /// The headers of a full segment over IPv4 and IPv6.
 const HEADERS: [u32; 2] = [40, 60];
 /// The length of the timestamps option.
@@ -70,51 +72,84 @@ enum How {
 }
 use How::{Applied, Refused};
 
+/// The end of a transfer at which a knob matters, for the sender of the data and the receiver.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Matters {
+    Sender,
+    Receiver,
+    Both,
+}
+use Matters::{Both, Receiver, Sender};
+
+impl Matters {
+    /// True if it matters to the kernel at that end; at both ends, if none is given.
+    fn at(self, end: Option<KernelEnd>) -> bool {
+        match end {
+            None => true,
+            Some(KernelEnd::Sender) => self != Receiver,
+            Some(KernelEnd::Receiver) => self != Sender,
+        }
+    }
+}
+
 /// All knobs but those that exist only in the simulator.
-const KNOBS: &[(&str, How)] = &[
-    ("mss", Applied(mss)),
-    ("mtu", Applied(mtu)),
-    ("initial-window", Applied(|config, kernel| kernel.route(format!("initcwnd {}", config.initial_window)))),
-    ("initial-ssthresh", Refused("the kernel takes it only from earlier connections")),
-    ("byte-counting-limit", Refused("the kernel counts all acknowledged bytes")),
-    ("loss-detection", Applied(loss_detection)),
-    ("sack", Applied(|config, kernel| kernel.switch("tcp_sack", config.sack))),
-    ("timestamps", Applied(|config, kernel| kernel.switch("tcp_timestamps", config.timestamps))),
-    ("prr", Refused("the kernel always has it")),
-    ("undo", Refused("the kernel always has it")),
-    ("limited-transmit", Refused("the kernel always has it")),
-    ("ecn", Applied(|config, kernel| kernel.switch("tcp_ecn", config.ecn))),
+const KNOBS: &[(&str, Matters, How)] = &[
+    ("mss", Sender, Applied(mss)),
+    ("mtu", Both, Applied(mtu)),
+    (
+        "initial-window",
+        Sender,
+        Applied(|config, kernel| kernel.route(format!("initcwnd {}", config.initial_window))),
+    ),
+    ("initial-ssthresh", Sender, Refused("the kernel takes it only from earlier connections")),
+    ("byte-counting-limit", Sender, Refused("the kernel counts all acknowledged bytes")),
+    ("loss-detection", Sender, Applied(loss_detection)),
+    ("sack", Both, Applied(|config, kernel| kernel.switch("tcp_sack", config.sack))),
+    ("timestamps", Both, Applied(|config, kernel| kernel.switch("tcp_timestamps", config.timestamps))),
+    ("prr", Sender, Refused("the kernel always has it")),
+    ("undo", Sender, Refused("the kernel always has it")),
+    ("limited-transmit", Sender, Refused("the kernel always has it")),
+    ("ecn", Both, Applied(|config, kernel| kernel.switch("tcp_ecn", config.ecn))),
     (
         "idle-restart",
+        Sender,
         Applied(|config, kernel| kernel.switch("tcp_slow_start_after_idle", config.idle_restart)),
     ),
-    ("pacing", Refused("the kernel paces by a queueing discipline, which the emulated devices do not have")),
+    (
+        "pacing",
+        Sender,
+        Refused("the kernel paces by a queueing discipline, which the emulated devices do not have"),
+    ),
     (
         "nagle",
+        Sender,
         Applied(|config, kernel| {
             kernel.no_delay = !config.nagle;
             Ok(())
         }),
     ),
-    ("fill-window", Refused("the kernel always assigns data up to the edge of the window")),
-    ("whole-first-window", Refused("the kernel's first window always has whole segments")),
-    ("lisa", Refused("the kernel does not have it")),
-    ("rto.initial", Refused("the kernel uses 1 s")),
+    ("fill-window", Sender, Refused("the kernel always assigns data up to the edge of the window")),
+    ("whole-first-window", Sender, Refused("the kernel's first window always has whole segments")),
+    ("lisa", Sender, Refused("the kernel does not have it")),
+    ("rto.initial", Both, Refused("the kernel uses 1 s")),
     (
         "rto.min",
+        Sender,
         Applied(|config, kernel| kernel.sysctl("net/ipv4/tcp_rto_min_us", config.rto.min.as_nanos() / 1000)),
     ),
     (
         "rto.max",
+        Sender,
         Applied(|config, kernel| {
             let millis = config.rto.max.as_nanos() / 1_000_000;
             within("rto.max", millis, 1000, 120_000, "ms")?;
             kernel.sysctl("net/ipv4/tcp_rto_max_ms", millis)
         }),
     ),
-    ("rto.backoff", Refused("the kernel always backs off")),
+    ("rto.backoff", Sender, Refused("the kernel always backs off")),
     (
         "rto.max-timeouts",
+        Sender,
         Applied(|config, kernel| {
             within("rto.max-timeouts", config.rto.max_timeouts.into(), 1, 255, "timeouts")?;
             kernel.sysctl("net/ipv4/tcp_retries2", config.rto.max_timeouts)
@@ -122,6 +157,7 @@ const KNOBS: &[(&str, How)] = &[
     ),
     (
         "rto.syn-retries",
+        Both,
         Applied(|config, kernel| {
             within("rto.syn-retries", config.rto.syn_retries.into(), 1, 127, "retries")?;
             kernel.sysctl("net/ipv4/tcp_syn_retries", config.rto.syn_retries)
@@ -129,21 +165,23 @@ const KNOBS: &[(&str, How)] = &[
     ),
     (
         "mptcp-syns",
+        Both,
         // The kernel does not count the first.
         Applied(|config, kernel| {
             kernel.sysctl("net/mptcp/syn_retrans_before_tcp_fallback", config.mptcp_syns.saturating_sub(1))
         }),
     ),
-    ("ack.every", Applied(ack_every)),
-    ("ack.delay", Refused("the kernel adapts its delay to the sender, between 40 and 200 ms")),
-    ("ack.quick", Refused("the kernel decides by itself how long it acknowledges every segment")),
-    ("ack.growth", Refused("the kernel always acknowledges segments that raise its window")),
-    ("ack.push", Refused("the kernel always acknowledges at the end of a burst")),
-    ("receive-buffer", Applied(receive_buffer)),
-    ("send-buffer", Applied(send_buffer)),
-    ("subflow-send-buffer", Applied(subflow_send_buffer)),
+    ("ack.every", Receiver, Applied(ack_every)),
+    ("ack.delay", Receiver, Refused("the kernel adapts its delay to the sender, between 40 and 200 ms")),
+    ("ack.quick", Receiver, Refused("the kernel decides by itself how long it acknowledges every segment")),
+    ("ack.growth", Receiver, Refused("the kernel always acknowledges segments that raise its window")),
+    ("ack.push", Receiver, Refused("the kernel always acknowledges at the end of a burst")),
+    ("receive-buffer", Receiver, Applied(receive_buffer)),
+    ("send-buffer", Sender, Applied(send_buffer)),
+    ("subflow-send-buffer", Sender, Applied(subflow_send_buffer)),
     (
         "user-timeout",
+        Both,
         Applied(|config, kernel| match config.mptcp {
             true => Err("the kernel does not have it for Multipath TCP".to_owned()),
             false => {
@@ -154,6 +192,7 @@ const KNOBS: &[(&str, How)] = &[
     ),
     (
         "keepalive",
+        Both,
         Applied(|config, kernel| {
             let idle = config.keepalive.map_or(0, |idle| idle.as_nanos());
             if idle < 1_000_000_000 || !idle.is_multiple_of(1_000_000_000) {
@@ -163,9 +202,10 @@ const KNOBS: &[(&str, How)] = &[
             Ok(())
         }),
     ),
-    ("time-wait", Refused("the kernel uses 60 s")),
+    ("time-wait", Both, Refused("the kernel uses 60 s")),
     (
         "close-timeout",
+        Both,
         Applied(|config, kernel| {
             let nanos = config.close_timeout.as_nanos();
             if !nanos.is_multiple_of(1_000_000_000) {
@@ -176,6 +216,7 @@ const KNOBS: &[(&str, How)] = &[
     ),
     (
         "path-manager",
+        Both,
         Applied(|config, kernel| match &config.path_manager {
             PathManagerKind::FullMesh => Ok(()),
             PathManagerKind::None => {
@@ -190,25 +231,28 @@ const KNOBS: &[(&str, How)] = &[
     ),
     (
         "max-subflows",
+        Both,
         Applied(|config, kernel| {
             within("max-subflows", config.max_subflows.into(), 1, 9, "subflows")?;
             kernel.subflows = kernel.subflows.or(Some(config.max_subflows.into()));
             Ok(())
         }),
     ),
-    ("opportunistic", Refused("the kernel does not have it")),
-    ("reinjection", Refused("the kernel itself decides when to reinject")),
+    ("opportunistic", Sender, Refused("the kernel does not have it")),
+    ("reinjection", Sender, Refused("the kernel itself decides when to reinject")),
     (
         "path-mtu",
+        Sender,
         Applied(|config, kernel| match config.path_mtu {
             PathMtuDiscovery::Icmp => Ok(()),
             PathMtuDiscovery::Probe => kernel.sysctl("net/ipv4/tcp_mtu_probing", 1),
             PathMtuDiscovery::Off => Err("the kernel always accepts ICMP errors".to_owned()),
         }),
     ),
-    ("dsn-width", Refused("the kernel itself decides the width")),
+    ("dsn-width", Both, Refused("the kernel itself decides the width")),
     (
         "checksums",
+        Both,
         Applied(|config, kernel| match config.checksums {
             Checksums::IfAsked => Ok(()),
             Checksums::Required => kernel.sysctl("net/mptcp/checksum_enabled", 1),
@@ -311,11 +355,16 @@ fn subflow_send_buffer(config: &ConnectionConfig, kernel: &mut KernelSettings) -
     }
 }
 
-/// Returns the kernel's settings for the knobs of `config` that differ from `default`.
+/// Returns the kernel's settings for the knobs of `config` that differ from `default`, if it is at `end` alone or
+/// at both ends. Knobs that matter only at the other end are not the kernel's.
 ///
 /// # Errors
 /// The knob that cannot be applied, and the reason.
-pub(crate) fn settings(config: &SimConfig, default: &SimConfig) -> Result<KernelSettings, String> {
+pub(crate) fn settings(
+    config: &SimConfig,
+    default: &SimConfig,
+    end: Option<KernelEnd>,
+) -> Result<KernelSettings, String> {
     let mut kernel = KernelSettings::default();
     for knob in ALL.iter() {
         let value = knob.value(config);
@@ -323,9 +372,10 @@ pub(crate) fn settings(config: &SimConfig, default: &SimConfig) -> Result<Kernel
             continue;
         }
         let refused = |why: &str| format!("`{} = {value}` cannot be applied to the kernel: {why}", knob.name);
-        match KNOBS.iter().find(|(name, _)| *name == knob.name) {
-            Some((_, Applied(apply))) => apply(config, &mut kernel).map_err(|why| refused(&why))?,
-            Some((_, Refused(why))) => return Err(refused(why)),
+        match KNOBS.iter().find(|(name, _, _)| *name == knob.name) {
+            Some((_, matters, _)) if !matters.at(end) => {}
+            Some((_, _, Applied(apply))) => apply(config, &mut kernel).map_err(|why| refused(&why))?,
+            Some((_, _, Refused(why))) => return Err(refused(why)),
             None if knob.is_sim_only() => return Err(refused("it exists only in the simulator")),
             None => return Err(refused("it has no rule for the kernel")),
         }
@@ -405,7 +455,7 @@ mod tests {
     #[test]
     fn every_knob_is_applied_or_refused_by_name() {
         for knob in ALL.iter() {
-            let row = KNOBS.iter().any(|(name, _)| *name == knob.name);
+            let row = KNOBS.iter().any(|(name, _, _)| *name == knob.name);
             assert_ne!(row, knob.is_sim_only(), "{}", knob.name);
             let value = OTHER.iter().find(|(name, _)| *name == knob.name).map(|(_, value)| *value);
             let value = value.unwrap_or_else(|| panic!("give another value of {} to try", knob.name));
@@ -432,7 +482,7 @@ mod tests {
                     continue;
                 }
                 differs = true;
-                match settings(&own, &default) {
+                match settings(&own, &default, None) {
                     Ok(kernel) => {
                         assert_ne!(kernel, KernelSettings::default(), "{set} is ignored for {scheduler}");
                     }
@@ -444,18 +494,18 @@ mod tests {
             }
             assert!(differs, "{set} is the default");
         }
-        for (name, _) in KNOBS {
+        for (name, _, _) in KNOBS {
             assert!(ALL.iter().any(|knob| knob.name == *name), "{name} is no knob");
         }
         let default = config("linux", &[]);
-        assert_eq!(settings(&default, &default), Ok(KernelSettings::default()));
+        assert_eq!(settings(&default, &default, None), Ok(KernelSettings::default()));
     }
 
     #[test]
     fn the_kernel_is_given_what_was_asked_for() {
         let given = |scheduler: &str, sets: &[&str]| {
             let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
-            settings(&config(scheduler, &sets), &config(scheduler, &[])).unwrap()
+            settings(&config(scheduler, &sets), &config(scheduler, &[]), None).unwrap()
         };
         assert_eq!(given("linux", &["receive-buffer=20KB"]).receive_buffer, Some(20_000));
         assert_eq!(given("tcp", &["send-buffer=100KB"]).send_buffer, Some(50_000));
@@ -469,6 +519,27 @@ mod tests {
         assert_eq!(ecn, [("net/ipv4/tcp_ecn".to_owned(), "1".to_owned())]);
         let none = given("linux", &["path-manager=none"]);
         assert_eq!(none.subflows, Some(1));
+    }
+
+    #[test]
+    fn only_knobs_of_its_end_are_the_kernels() {
+        let at = |set: &str, end| {
+            let own = config("linux", &[set.to_owned()]);
+            settings(&own, &config("linux", &[]), Some(end))
+        };
+        for (set, matters, other) in [
+            ("ack.growth=false", KernelEnd::Receiver, KernelEnd::Sender),
+            ("initial-ssthresh=20", KernelEnd::Sender, KernelEnd::Receiver),
+        ] {
+            let name = set.split_once('=').unwrap().0;
+            assert!(at(set, matters).unwrap_err().contains(&format!("`{name} = ")), "{set}");
+            assert_eq!(at(set, other), Ok(KernelSettings::default()), "{set}");
+        }
+        let buffer = |end| at("receive-buffer=20KB", end).unwrap().receive_buffer;
+        assert_eq!((buffer(KernelEnd::Receiver), buffer(KernelEnd::Sender)), (Some(20_000), None));
+        for end in [KernelEnd::Receiver, KernelEnd::Sender] {
+            assert!(at("dsn-width=narrow", end).is_err());
+        }
     }
 
     #[test]

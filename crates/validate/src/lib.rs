@@ -17,6 +17,7 @@ mod kernel;
 mod knobs;
 pub mod machine;
 pub mod measure;
+mod mixed;
 pub mod pcap;
 pub mod points;
 pub mod prediction;

@@ -55,6 +55,33 @@ pub struct Measured {
     pub mss: Vec<u32>,
 }
 
+/// The measurements of a transfer at its receiver.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Received {
+    /// As in [`Measured`].
+    pub(crate) time_s: Option<f64>,
+    /// As in [`Measured`].
+    pub(crate) delivered: u64,
+    /// As in [`Measured`].
+    pub(crate) bytes_by_path: Vec<u64>,
+}
+
+impl Received {
+    /// Returns the measurements of both ends.
+    pub(crate) fn with(self, sent: Measured) -> Measured {
+        let Received { time_s, delivered, bytes_by_path } = self;
+        Measured { time_s, delivered, bytes_by_path, ..sent }
+    }
+}
+
+/// The measurements of one end of a transfer.
+pub(crate) enum Part {
+    /// Those of the sender.
+    Sent(Measured),
+    /// Those of the receiver.
+    Received(Received),
+}
+
 impl Measured {
     /// Returns the measurements of a run from those of its transfers, `flows`: times are means, counts are
     /// sums.

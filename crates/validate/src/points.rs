@@ -28,6 +28,25 @@ pub enum Sender {
     Multipath,
 }
 
+/// The end of transfers that the kernel has, with anabranch at the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KernelEnd {
+    /// The sender of the data.
+    Sender,
+    /// Its receiver.
+    Receiver,
+}
+
+impl KernelEnd {
+    /// Returns its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            KernelEnd::Sender => "sender",
+            KernelEnd::Receiver => "receiver",
+        }
+    }
+}
+
 /// Transfers over the paths of a scenario, often a single one.
 #[derive(Clone, Debug)]
 pub struct Point {
@@ -101,7 +120,7 @@ impl Point {
                 let sender = sender(transport, condition).map_err(wrong)?;
                 let config = &condition.configs[contender];
                 let congestion = congestion(config.congestion.name()).map_err(wrong)?;
-                let kernel = knobs::settings(config, &default(transport, condition)?).map_err(wrong)?;
+                let kernel = knobs::settings(config, &default(transport, condition)?, None).map_err(wrong)?;
                 kinds.push((sender, congestion, background, kernel));
             }
         }
@@ -178,6 +197,37 @@ impl Point {
             kernel: KernelSettings::default(),
             set: Set::Chosen,
         })
+    }
+
+    /// Returns the only contender of `scenario` in its only condition, for the kernel at one end and anabranch's
+    /// stack at the other. As the receiver the kernel serves any scheduler and congestion control of the sender.
+    ///
+    /// # Errors
+    /// What the kernel does not have, or what exists only in the simulator.
+    pub fn mixed(scenario: Scenario, end: KernelEnd) -> Result<Point, PointError> {
+        let mut point = Point::emulated(scenario)?;
+        let name = point.name.clone();
+        let wrong = |text: String| {
+            let end = end.name();
+            PointError(format!("scenario `{name}` cannot be emulated with Linux as the {end}: {text}"))
+        };
+        let (condition, contender) = (&point.scenario.conditions[0], &point.scenario.contenders[0]);
+        let (config, transport) = (&condition.configs[0], &contender.transport);
+        limits(&condition.experiment).map_err(wrong)?;
+        (point.congestion, point.background) = match (end, transport) {
+            // A receiver needs none, and every kernel has this one.
+            (KernelEnd::Receiver, _) => ("reno", "reno"),
+            (KernelEnd::Sender, Transport::Multipath(kind)) if !is_the_kernels(kind.name()) => {
+                return Err(wrong(format!("the kernel has no scheduler `{}`", kind.name())));
+            }
+            (KernelEnd::Sender, _) => {
+                let own = congestion(config.congestion.name()).map_err(wrong)?;
+                let none = condition.experiment.traffic.background.is_empty();
+                (own, if none { "reno" } else { background(condition).map_err(wrong)? })
+            }
+        };
+        point.kernel = knobs::settings(config, &default(transport, condition)?, Some(end)).map_err(wrong)?;
+        Ok(point)
     }
 
     /// Returns the simulated experiment.
@@ -323,18 +373,31 @@ fn check(experiment: &Experiment) -> Result<(), String> {
     if experiment.profile != Profile::Linux {
         return no("its profile is not `linux`, which is the kernel's");
     }
+    limits(experiment)?;
+    if traffic.beside.is_some() {
+        return no("it has flows that compete with the contender's");
+    }
+    if traffic.size == FlowSize::Bulk && traffic.start != Start::Together(Time::ZERO) {
+        return no("its flows have no size and do not start together at 0");
+    }
+    Ok(())
+}
+
+/// True if the kernel's scheduler is about that of this name: it prefers the subflow that is likely to deliver
+/// soonest.
+pub fn is_the_kernels(scheduler: &str) -> bool {
+    ["linux", "min_rtt"].contains(&scheduler)
+}
+
+/// Checks the numbers of flows and paths.
+fn limits(experiment: &Experiment) -> Result<(), String> {
+    let traffic = &experiment.traffic;
     if traffic.flows == 0 || traffic.flows > MOST_FLOWS {
         return Err(format!("it has {} flows; the kernel is measured with 1 to {MOST_FLOWS}", traffic.flows));
     }
     let background: u32 = traffic.background.iter().map(|background| background.flows).sum();
     if background > MOST_FLOWS {
         return Err(format!("it has {background} background flows; the limit is {MOST_FLOWS}"));
-    }
-    if traffic.beside.is_some() {
-        return no("it has flows that compete with the contender's");
-    }
-    if traffic.size == FlowSize::Bulk && traffic.start != Start::Together(Time::ZERO) {
-        return no("its flows have no size and do not start together at 0");
     }
     if experiment.paths().len() > MOST_PATHS {
         return Err(format!(

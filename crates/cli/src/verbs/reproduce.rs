@@ -59,6 +59,10 @@ pub struct Request {
     /// Every claim with all of its runs and variants
     #[arg(long, conflicts_with = "quick")]
     pub full: bool,
+    /// Every claim that is recorded as holding, plainly or as a variant, such as with another --seed; exit code 1 if
+    /// a verdict changes
+    #[arg(long, conflicts_with_all = ["quick", "full", "list", "from"])]
+    pub holding: bool,
     /// Try no variants of claims that do not hold
     #[arg(long)]
     pub plain: bool,
@@ -129,7 +133,7 @@ pub struct Judged {
     pub papers: Vec<Paper>,
     /// The results of the chosen claims.
     pub findings: Vec<Finding>,
-    /// The verdicts of a quick reproduction that differ from the recorded ones, in words.
+    /// With `quick` and `holding`: the verdicts that differ from the recorded ones, in words.
     pub changed: Option<String>,
 }
 
@@ -159,20 +163,27 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 pub fn judge(request: &Request, watch: &Watch<'_>) -> Result<Judged, Failure> {
     let failed = |error: &dyn core::fmt::Display| Failure::Failed(error.to_string());
     let papers = papers(request)?;
-    let selected = |paper: &Paper, claim: &Claim| is_selected(request, paper, claim);
     check(request, &papers)?;
     let before = match request.from {
         Some(_) => Recorded::default(),
         None => recorded::recorded().map_err(|error| failed(&error))?,
     };
+    let is_held = |claim: &Claim| !request.holding || holds(claim, &before.findings);
+    let selected = |paper: &Paper, claim: &Claim| is_selected(request, paper, claim) && is_held(claim);
     let chosen = request.figure.is_some() || request.table.is_some() || !request.claim.is_empty();
-    if request.list || !(chosen || request.quick || request.full || request.from.is_some()) {
-        let recorded = match (&request.out, request.list) {
-            (Some(directory), true) => read(&directory.join("results.json"))?,
-            _ => before,
+    let all = request.quick || request.full || request.holding || request.from.is_some();
+    if request.list || !(chosen || all) {
+        let kept = match (&request.out, request.list) {
+            (Some(directory), true) => Some(read(&directory.join("results.json"))?),
+            _ => None,
         };
-        let findings = listed(&papers, &selected, &recorded.findings);
+        let recorded = &kept.as_ref().unwrap_or(&before).findings;
+        let findings = listed(&papers, &selected, recorded);
         return Ok(Judged { papers, findings, changed: None });
+    }
+    if request.holding && !papers.iter().any(|paper| paper.claims.iter().any(|claim| selected(paper, claim)))
+    {
+        return Err(Failure::Usage("none of these claims is recorded as holding by its runs".to_owned()));
     }
     let build = build();
     let mut journal = match &request.out {
@@ -196,7 +207,7 @@ pub fn judge(request: &Request, watch: &Watch<'_>) -> Result<Judged, Failure> {
         seed: request.seed,
         jobs: request.jobs.jobs,
         cancelled: watch.cancelled,
-        figures: request.out.is_some() && !request.quick,
+        figures: request.out.is_some() && !request.quick && !request.holding,
         expected: &before.findings,
         progress: watch.progress,
     };
@@ -219,7 +230,10 @@ pub fn judge(request: &Request, watch: &Watch<'_>) -> Result<Judged, Failure> {
         write(directory, &papers, &Recorded { build, seed: request.seed, findings: all, figures })?;
         (watch.remark)(format_args!("results and report.html in {}", directory.display()));
     }
-    let changed = if request.quick { changed(&findings, &before.findings) } else { None };
+    let changed = match (request.quick, request.holding && !request.plain) {
+        (false, false) => None,
+        (_, whole) => changed(&findings, &before.findings, if whole { whole_verdict } else { plain_verdict }),
+    };
     Ok(Judged { papers, findings, changed })
 }
 
@@ -399,15 +413,28 @@ fn checks(checks: &[Checked], width: usize) -> String {
     text
 }
 
-/// Returns the plain verdicts that differ from the recorded ones, in words.
-fn changed(findings: &[Finding], recorded: &[Finding]) -> Option<String> {
-    let plain = |finding: &Finding| {
-        Status::all(finding.checks.iter().flat_map(|check| check.lines.iter().map(|line| line.status)))
-    };
+/// True if runs decide a claim, and it is recorded as holding, plainly or as a variant.
+fn holds(claim: &Claim, recorded: &[Finding]) -> bool {
+    let is_held = |finding: &Finding| matches!(finding.status, Status::Holds | Status::Variant);
+    !claim.checks.is_empty() && recorded.iter().any(|known| known.id == claim.id && is_held(known))
+}
+
+/// Returns the verdict of a claim without its variants.
+fn plain_verdict(finding: &Finding) -> Status {
+    reproduce::status(&finding.checks)
+}
+
+/// Returns the verdict of a claim.
+fn whole_verdict(finding: &Finding) -> Status {
+    finding.status
+}
+
+/// Returns the verdicts that differ from the recorded ones, in words.
+fn changed(findings: &[Finding], recorded: &[Finding], verdict: fn(&Finding) -> Status) -> Option<String> {
     let change = |now: &&Finding| {
         let known = recorded.iter().find(|known| known.id == now.id && !known.checks.is_empty())?;
-        (plain(known) != plain(now))
-            .then(|| format!("{} {}, recorded: {}", now.id, plain(now).name(), plain(known).name()))
+        (verdict(known) != verdict(now))
+            .then(|| format!("{} {}, recorded: {}", now.id, verdict(now).name(), verdict(known).name()))
     };
     let changes: Vec<String> =
         findings.iter().filter(|finding| !finding.checks.is_empty()).filter_map(|now| change(&now)).collect();

@@ -1,16 +1,17 @@
-//! `anabranch reproduce --emulated`: the same checks by runs in real time, beside simulated ones.
+//! `anabranch reproduce --emulated`: the same checks by runs in real time, with anabranch at both ends or with the
+//! kernel at one, beside simulated ones.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::AtomicBool;
 
-use anabranch_reproduce::claims::{Claim, Paper};
+use anabranch_reproduce::claims::{Claim, Paper, Variant};
 use anabranch_reproduce::measure::{MeasureError, Measurement, Unit, Values, Wanted, Work};
 use anabranch_reproduce::reproduce::{self, Checked, Options};
 use anabranch_reproduce::{Metric, Status};
-use anabranch_validate::measure::{Measured, Quality};
-use anabranch_validate::real::{Pair, Transfer};
-use anabranch_validate::results::Trouble;
+use anabranch_validate::machine::Machine;
+use anabranch_validate::measure::Measured;
+use anabranch_validate::points::KernelEnd;
+use anabranch_validate::real::{self, Transfer};
 use serde::Serialize;
 
 use super::{Request, check as check_choice, colored, is_selected, papers};
@@ -28,6 +29,29 @@ pub(super) struct Emulated {
     /// The number of runs of each contender for --emulated
     #[arg(long, value_name = "N", default_value_t = 5, requires = "emulated", value_parser = clap::value_parser!(u32).range(2..=1000))]
     emulated_runs: u32,
+    /// Put this machine's kernel at one end in other runs, with anabranch at the other; as the sender only for a
+    /// plain TCP and for minRTT, which is about its own scheduler
+    #[arg(long, value_name = "END", requires = "emulated")]
+    linux: Option<End>,
+    /// Judge with this variant of the paper, such as LIA
+    #[arg(long, value_name = "NAME", requires = "emulated")]
+    variant: Option<String>,
+}
+
+/// The end that the kernel has.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum End {
+    Receiver,
+    Sender,
+}
+
+impl From<End> for KernelEnd {
+    fn from(end: End) -> KernelEnd {
+        match end {
+            End::Receiver => KernelEnd::Receiver,
+            End::Sender => KernelEnd::Sender,
+        }
+    }
 }
 
 /// The number of attempts for a run until the machine is punctual.
@@ -36,7 +60,27 @@ const ATTEMPTS: u32 = 3;
 /// The runs of a contender, and whether it ends when everything is delivered.
 struct Made {
     sized: bool,
-    runs: Vec<Pair>,
+    /// Whether some of its runs have the kernel at one end.
+    mixed: bool,
+    runs: Vec<real::Made>,
+}
+
+impl Made {
+    /// True if no attempt of this run was late to the end.
+    fn is_punctual(&self, run: usize) -> bool {
+        let run = &self.runs[run];
+        run.emulated.is_some() && (run.linux.is_some() || !self.mixed)
+    }
+}
+
+/// What to judge, and how.
+struct Task<'a> {
+    paper: &'a Paper,
+    claim: &'a Claim,
+    variant: Option<&'a Variant>,
+    runs: u32,
+    linux: Option<KernelEnd>,
+    options: &'a Options<'a>,
 }
 
 /// The runs by unit and contender.
@@ -53,10 +97,19 @@ struct Row<'a> {
     discarded: u32,
     /// The greatest 99th percentile of lateness of a run that counts, in microseconds.
     lateness_p99_us: f64,
+    /// The variant, if one was chosen.
+    variant: Option<&'a str>,
     simulated: Status,
     emulated: Status,
+    /// The verdict with the kernel at one end.
+    linux: Option<Status>,
+    /// That end.
+    linux_end: Option<&'static str>,
+    /// The machine and its kernel.
+    machine: Machine,
     simulated_checks: Vec<Checked>,
     emulated_checks: Vec<Checked>,
+    linux_checks: Option<Vec<Checked>>,
 }
 
 pub(super) fn run(request: &Request, emulated: &Emulated, json: bool) -> Result<(), Failure> {
@@ -82,7 +135,10 @@ pub(super) fn run(request: &Request, emulated: &Emulated, json: bool) -> Result<
         if claim.checks.is_empty() {
             return Err(Failure::Usage(format!("claim {} has no checks to be emulated", claim.id)));
         }
-        rows.push(row(paper, claim, emulated.emulated_runs, &options)?);
+        let variant = emulated.variant.as_deref().map(|name| variant(paper, name)).transpose()?;
+        let linux = emulated.linux.map(KernelEnd::from);
+        let runs = emulated.emulated_runs;
+        rows.push(row(&Task { paper, claim, variant, runs, linux, options: &options })?);
     }
     match json {
         true => output::print_json(&rows),
@@ -90,23 +146,48 @@ pub(super) fn run(request: &Request, emulated: &Emulated, json: bool) -> Result<
     }
 }
 
-fn row<'a>(paper: &Paper, claim: &'a Claim, runs: u32, options: &Options<'_>) -> Result<Row<'a>, Failure> {
+/// Returns the variant of that name.
+fn variant<'a>(paper: &'a Paper, name: &str) -> Result<&'a Variant, Failure> {
+    paper.variant(name).ok_or_else(|| {
+        let names: Vec<&str> = paper.variants.iter().map(|variant| variant.name.as_str()).collect();
+        Failure::Usage(format!("{} has no variant `{name}`; it has {}", paper.id, names.join(", ")))
+    })
+}
+
+fn row<'a>(task: &Task<'a>) -> Result<Row<'a>, Failure> {
+    let &Task { paper, claim, variant, runs, linux, options } = task;
+    let failed = |error: &dyn core::fmt::Display| Failure::Failed(error.to_string());
+    let judge = |measure: &dyn Fn(&Unit, &Wanted) -> Result<Measurement, MeasureError>| {
+        reproduce::judged_by(paper, claim, variant, options, measure)
+    };
+    // Before the first run, which may take long: whether all of them are possible, and how many there are.
+    let (total, mixed) = (RefCell::new(0), RefCell::new(linux.is_none()));
+    judge(&|unit, wanted| {
+        let transfers = transfers(unit, wanted, linux)?;
+        *total.borrow_mut() += transfers.len() * runs as usize;
+        *mixed.borrow_mut() |= transfers.iter().any(|(_, transfer)| transfer.is_mixed());
+        Ok(nothing(wanted, &transfers))
+    })
+    .map_err(|error| Failure::Usage(error.to_string()))?;
+    if !mixed.into_inner() {
+        return Err(Failure::Usage(format!(
+            "claim {}: the kernel can send for none of its contenders; use --linux receiver",
+            claim.id
+        )));
+    }
     let store = RefCell::new(Store::new());
     let progress = Progress::new();
-    let count = RefCell::new((0, 0));
-    let tick = |more: usize, done: usize| {
-        let mut count = count.borrow_mut();
-        *count = (count.0 + done, count.1 + more);
-        progress.update(count.0, count.1);
+    let done = RefCell::new(0);
+    let tick = || {
+        *done.borrow_mut() += 1;
+        progress.update(*done.borrow(), *total.borrow());
     };
-    let failed = |error: &dyn core::fmt::Display| Failure::Failed(error.to_string());
-    let all = |unit: &Unit, wanted: &Wanted| {
-        let made = measure(unit, wanted, runs, options.cancelled, &tick)?;
+    let first = judge(&|unit, wanted| {
+        let made = measure(unit, wanted, task, &tick)?;
         let values = values(&made, wanted, &|run| Some(&run.simulated), &|_| true)?;
         store.borrow_mut().insert(unit.clone(), made);
         Ok(Measurement { key: String::new(), values })
-    };
-    let first = reproduce::judged_by(paper, claim, options, &all);
+    });
     progress.finish();
     if options.cancelled.load(std::sync::atomic::Ordering::Relaxed) {
         return Err(Failure::Interrupted);
@@ -116,78 +197,94 @@ fn row<'a>(paper: &Paper, claim: &'a Claim, runs: u32, options: &Options<'_>) ->
     let every = || store.values().flat_map(|unit| unit.values());
     // Runs are pairs, so one counts only if no contender was late in it.
     let good: BTreeSet<usize> =
-        (0..runs as usize).filter(|run| every().all(|made| made.runs[*run].emulated.is_some())).collect();
+        (0..runs as usize).filter(|run| every().all(|made| made.is_punctual(*run))).collect();
     if good.len() < 2 {
-        let worst = every().flat_map(|made| &made.runs).map(|run| p99(&run.quality)).fold(0.0, f64::max);
+        let why = every().flat_map(|made| &made.runs).filter_map(|run| run.objection.as_ref()).next_back();
         return Err(Failure::Failed(format!(
-            "claim {}: the machine was too slow in all but {} of {runs} runs (1 % of the packets up to {:.1} ms \
-             late); try on a quieter one, or --emulated-runs with more",
+            "claim {}: only {} of {runs} runs are reliable; of the last one {}; try on a quieter machine, or \
+             --emulated-runs with more",
             claim.id,
             good.len(),
-            worst / 1e3
+            why.map_or("nothing is known", String::as_str)
         )));
     }
-    let judged = |of: &dyn Fn(&Pair) -> Option<&Measured>| {
-        let again = |unit: &Unit, wanted: &Wanted| {
+    let judged = |of: &dyn Fn(&real::Made) -> Option<&Measured>| {
+        let checks = judge(&|unit, wanted| {
             let made = store.get(unit).ok_or_else(|| MeasureError::Missing("no runs".to_owned()))?;
             let values = values(made, wanted, of, &|run| good.contains(&run))?;
             Ok(Measurement { key: String::new(), values })
-        };
-        reproduce::judged_by(paper, claim, options, &again).map_err(|error| failed(&error))
+        });
+        checks.map_err(|error| failed(&error))
     };
     let simulated_checks = judged(&|run| Some(&run.simulated))?;
     let emulated_checks = judged(&|run| run.emulated.as_ref())?;
+    // Contenders that the kernel cannot have are those of the emulated runs.
+    let linux_checks =
+        linux.map(|_| judged(&|run| run.linux.as_ref().or(run.emulated.as_ref()))).transpose()?;
     let counted = || every().flat_map(|made| good.iter().map(|run| &made.runs[*run]));
     Ok(Row {
         id: &claim.id,
         figure: &claim.figure,
         runs: good.len(),
         discarded: every().flat_map(|made| &made.runs).map(|run| run.discarded).sum(),
-        lateness_p99_us: counted().map(|run| p99(&run.quality)).fold(0.0, f64::max),
+        lateness_p99_us: counted().map(|run| run.p99_us).fold(0.0, f64::max),
+        variant: variant.map(|variant| variant.name.as_str()),
         simulated: reproduce::status(&simulated_checks),
         emulated: reproduce::status(&emulated_checks),
+        linux: linux_checks.as_deref().map(reproduce::status),
+        linux_end: linux.map(KernelEnd::name),
+        machine: Machine::here(),
         simulated_checks,
         emulated_checks,
+        linux_checks,
     })
 }
 
-fn p99(quality: &Quality) -> f64 {
-    quality.p99_us
-}
-
-/// Makes all runs of a unit.
-fn measure(
+/// Returns the transfers of a unit by contender.
+fn transfers(
     unit: &Unit,
     wanted: &Wanted,
-    runs: u32,
-    cancelled: &AtomicBool,
-    tick: &dyn Fn(usize, usize),
-) -> Result<BTreeMap<String, Made>, MeasureError> {
+    linux: Option<KernelEnd>,
+) -> Result<Vec<(String, Transfer)>, MeasureError> {
     let work = Work::new(unit, wanted)?;
     let [scenario] = work.scenarios() else {
         return Err(MeasureError::Missing(
             "plans and window simulations cannot be emulated, only scenarios".to_owned(),
         ));
     };
-    // Before the first run, which may take long.
     wanted.metrics.iter().try_for_each(|metric| check(*metric))?;
+    let transfer = |(at, name): (usize, String)| {
+        let transfer = Transfer::new(scenario, at, linux);
+        transfer.map(|own| (name, own)).map_err(|error| MeasureError::Missing(error.to_string()))
+    };
+    scenario.contenders.iter().map(|own| own.name.clone()).enumerate().map(transfer).collect()
+}
+
+/// Returns a measurement without values.
+fn nothing(wanted: &Wanted, transfers: &[(String, Transfer)]) -> Measurement {
+    let own = || wanted.metrics.iter().map(|metric| (metric.to_string(), vec![f64::NAN; 2])).collect();
+    Measurement {
+        key: String::new(),
+        values: transfers.iter().map(|(name, _)| (name.clone(), own())).collect(),
+    }
+}
+
+/// Makes all runs of a unit.
+fn measure(
+    unit: &Unit,
+    wanted: &Wanted,
+    task: &Task<'_>,
+    tick: &dyn Fn(),
+) -> Result<BTreeMap<String, Made>, MeasureError> {
     let mut all = BTreeMap::new();
-    tick(scenario.contenders.len() * runs as usize, 0);
-    for (at, contender) in scenario.contenders.iter().enumerate() {
-        let wrong = |error: &dyn core::fmt::Display| MeasureError::Missing(error.to_string());
-        let transfer = Transfer::new(scenario, at).map_err(|error| wrong(&error))?;
-        let mut made = Vec::with_capacity(runs as usize);
-        for run in 0..runs {
-            made.push(transfer.run(run, ATTEMPTS, cancelled).map_err(|error| match error {
-                Trouble::Interrupted => wrong(&"interrupted"),
-                Trouble::Usage(text)
-                | Trouble::NotPermitted(text)
-                | Trouble::Failed(text)
-                | Trouble::Broken(text) => wrong(&text),
-            })?);
-            tick(0, 1);
+    for (name, transfer) in transfers(unit, wanted, task.linux)? {
+        let mut runs = Vec::with_capacity(task.runs as usize);
+        for run in 0..task.runs {
+            let made = transfer.run(run, ATTEMPTS, task.options.cancelled);
+            runs.push(made.map_err(|error| MeasureError::Missing(error.to_string()))?);
+            tick();
         }
-        all.insert(contender.name.clone(), Made { sized: transfer.is_sized(), runs: made });
+        all.insert(name, Made { sized: transfer.is_sized(), mixed: transfer.is_mixed(), runs });
     }
     Ok(all)
 }
@@ -207,7 +304,7 @@ fn check(metric: Metric) -> Result<(), MeasureError> {
 fn values<'a>(
     made: &'a BTreeMap<String, Made>,
     wanted: &Wanted,
-    of: &dyn Fn(&'a Pair) -> Option<&'a Measured>,
+    of: &dyn Fn(&'a real::Made) -> Option<&'a Measured>,
     counts: &dyn Fn(usize) -> bool,
 ) -> Result<Values, MeasureError> {
     let mut values = Values::new();
@@ -245,23 +342,35 @@ fn value(metric: Metric, sized: bool, measured: &Measured) -> f64 {
 fn text(row: &Row<'_>) -> String {
     let width = terminal::text_width();
     let mut text = format!("{} ({})\n", row.id, row.figure);
-    for (simulated, emulated) in row.simulated_checks.iter().zip(&row.emulated_checks) {
-        text += &wrap_behind("  ", &format!("{} ({})", simulated.required, simulated.source), width);
-        for (kind, check) in [("simulated", simulated), ("emulated", emulated)] {
-            for line in &check.lines {
+    if let Some(variant) = row.variant {
+        text += &format!("variant   {variant}\n");
+    }
+    let mut kinds = vec![("simulated", &row.simulated_checks), ("emulated", &row.emulated_checks)];
+    kinds.extend(row.linux_checks.as_ref().map(|checks| ("linux", checks)));
+    for (at, check) in row.simulated_checks.iter().enumerate() {
+        text += &wrap_behind("  ", &format!("{} ({})", check.required, check.source), width);
+        for (kind, checks) in &kinds {
+            for line in &checks[at].lines {
                 let name = format!("    {kind:<9} {:<9} ", line.status.name());
                 text += &wrap_behind(&name, &line.words, width);
             }
         }
     }
-    let same = if row.simulated == row.emulated { "the same" } else { "ANOTHER VERDICT" };
+    let mut verdicts = vec![
+        format!("simulated: {}", colored(row.simulated)),
+        format!("emulated: {}", colored(row.emulated)),
+    ];
+    if let (Some(status), Some(end)) = (row.linux, row.linux_end) {
+        verdicts.push(format!("with Linux as the {end}: {}", colored(status)));
+    }
+    let all_same = row.emulated == row.simulated && row.linux.is_none_or(|linux| linux == row.simulated);
+    let same = if all_same { "the same" } else { "ANOTHER VERDICT" };
     text + &format!(
-        "verdict   simulated: {}, emulated: {} ({same}); {} runs, {} attempts discarded, 1 % of the packets up \
-         to {:.1} ms late\n",
-        colored(row.simulated),
-        colored(row.emulated),
+        "verdict   {} ({same}); {} runs, {} attempts discarded, 1 % of the packets up to {:.1} ms late\n{}\n",
+        verdicts.join(", "),
         row.runs,
         row.discarded,
-        row.lateness_p99_us / 1e3
+        row.lateness_p99_us / 1e3,
+        row.machine
     )
 }
