@@ -48,7 +48,7 @@ mod _anabranch {
     #[pymodule_export]
     use super::recording::read_parquet;
     #[pymodule_export]
-    use super::reproduce::{Reproduction, reproduce_claims};
+    use super::reproduce::{Reproducing, Reproduction, simulate_part};
     #[pymodule_export]
     use super::run::{Run, run};
     #[pymodule_export]
