@@ -37,7 +37,7 @@ __all__ = [
     "compare",
     "explain",
     "model",
-    "read_parquet",
+    "read_table",
     "run",
     "select",
     "simulate_part",
@@ -77,7 +77,7 @@ def explain(
     jobs: int,
     progress: Callable[[int, int], object] | None,
 ) -> Explanation: ...
-def read_parquet(path: str | os.PathLike[str]) -> Table: ...
+def read_table(name: str, path: str | os.PathLike[str]) -> Table: ...
 def simulate_part(task: str, first: int, last: int) -> str: ...
 def model(*, cwnd: int, ssthresh: int | None, loss: str, rounds: int, clip: bool) -> str: ...
 def select(

@@ -46,7 +46,7 @@ mod _anabranch {
     #[pymodule_export]
     use super::explain::{Explanation, explain};
     #[pymodule_export]
-    use super::recording::read_parquet;
+    use super::recording::read_table;
     #[pymodule_export]
     use super::reproduce::{Reproducing, Reproduction, simulate_part};
     #[pymodule_export]
