@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""The costs of the Python package, on one thread: `venv/bin/python tools/python_costs.py`.
+"""The costs of the Python package: `venv/bin/python tools/python_costs.py [package] [units] [efficiency]`.
 
-Prints the CPU time of a decision in Python, that of `compare()` against the command, and the time in which a million
-rows reach polars, and the cost of a cluster. Needs the package, polars and distributed.
+Without words all of them. `package`: the CPU time of a decision and of a window rule in Python, that of `compare()` against
+the command, and the time in which a million rows reach polars. `units`: the CPU time of a unit of work on a cluster, in the
+process that hands them out and in the worker. `efficiency`: the same sweep on a thread, and with one and two workers. Needs
+the package, polars and distributed.
 """
 
 import os
@@ -102,30 +104,45 @@ def children(code):
     return min(measured)
 
 
-def overhead():
-    """Prints the CPU time of the process that hands out units, and of its workers, for units of one point each."""
-    from anabranch import cluster as own
+def spent(pids):
+    """The CPU time of processes, in seconds."""
+    fields = (open(f"/proc/{pid}/stat").read().rsplit(") ", 1)[1].split() for pid in pids)
+    return sum(int(one[11]) + int(one[12]) for one in fields) / os.sysconf("SC_CLK_TCK")
+
+
+def on_workers(plan, workers):
+    """The wall time of a sweep on workers of Dask, and the CPU time here, where its scheduler is, and there."""
     from distributed import Client, LocalCluster
 
-    def spent(pids):
-        ticks = os.sysconf("SC_CLK_TCK")
-        fields = (open(f"/proc/{pid}/stat").read().rsplit(") ", 1)[1].split() for pid in pids)
-        return sum(int(one[11]) + int(one[12]) for one in fields) / ticks
+    options = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": ":0"}
+    with LocalCluster(**options) as local, Client(local) as client:
+        client.wait_for_workers(workers)
+        pids = [worker.pid for worker in local.workers.values()]
+        # The modules are imported before.
+        warm = Plan(Scenario(PATHS, size="2 KB", runs=1), vary={"path.1.rtt": [f"{ms} ms" for ms in range(1, 9)]})
+        anabranch.sweep(warm, client=client)
+        clock, here, there = time.perf_counter(), time.process_time(), spent(pids)
+        anabranch.sweep(plan, client=client)
+        return time.perf_counter() - clock, time.process_time() - here, spent(pids) - there
+
+
+def on_a_thread(plan):
+    """The wall time and the CPU time of a sweep in this process."""
+    clock, cpu = time.perf_counter(), time.process_time()
+    anabranch.sweep(plan, jobs=1)
+    return time.perf_counter() - clock, time.process_time() - cpu
+
+
+def units():
+    """Prints the CPU time of the process that hands out units, and of its worker, for units of one point each."""
+    from anabranch import cluster
 
     short = Scenario([Path("100 Mbit/s", "1 ms")], size="2 KB", schedulers=["tcp"], runs=1)
-    plan = Plan(short, vary={"path.1.rtt": Range("1 ms", "2 ms", steps=1000)})
-    begun = time.process_time()
-    anabranch.sweep(plan, jobs=1)
-    points = time.process_time() - begun
-    own.UNIT_S = 0.0
-    options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": ":0"}
-    with LocalCluster(**options) as local, Client(local) as client:
-        pids = [worker.pid for worker in local.workers.values()]
-        anabranch.sweep(Plan(short, vary={"path.1.rtt": ["1 ms", "2 ms"]}), client=client)
-        here, there = time.process_time(), spent(pids)
-        anabranch.sweep(plan, client=client)
-        here, there = time.process_time() - here, spent(pids) - there
-    own.UNIT_S = 2.0
+    plan = Plan(short, vary={"path.1.rtt": Range("1 ms", "2 ms", steps=2000)})
+    _, points = on_a_thread(plan)
+    whole, cluster.UNIT_S = cluster.UNIT_S, 0.0
+    _, here, there = on_workers(plan, 1)
+    cluster.UNIT_S = whole
     each = 1e3 / len(plan)
     print(
         f"{len(plan)} units of one point: {here * each:.2f} ms of CPU time in the process that hands them out, which is the "
@@ -133,25 +150,25 @@ def overhead():
     )
 
 
-def cluster():
-    """Prints the time of a sweep of short points on one thread, and on one worker of Dask."""
-    from distributed import Client, LocalCluster
+def efficiency():
+    """Prints the times of a sweep on a thread, and with one and two workers.
 
-    short = Scenario([Path("100 Mbit/s", "1 ms")], size="2 KB", schedulers=["tcp"], runs=1)
-    plan = Plan(short, vary={"path.1.rtt": Range("1 ms", "2 ms", steps=400)})
-    begun = time.perf_counter()
-    anabranch.sweep(plan, jobs=1)
-    thread = time.perf_counter() - begun
-    options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": ":0"}
-    with LocalCluster(**options) as local, Client(local) as client:
-        client.submit(len, "a").result()
-        begun = time.perf_counter()
-        anabranch.sweep(plan, client=client)
-        worker = time.perf_counter() - begun
-    print(f"{len(plan)} short points: {1e3 * thread:.0f} ms on a thread, {1e3 * worker:.0f} ms on a worker")
+    The efficiency by CPU time is that of the thread over all that the sweep took, here and there: with as many cores as
+    workers, none of which does anything else, nothing can be faster. That by the clock counts on an idle machine alone.
+    """
+    plan = Plan(Scenario(PATHS, size="20 MB", runs=1), vary={"path.1.rtt": Range("5 ms", "100 ms", steps=100)})
+    clock, cpu = on_a_thread(plan)
+    print(f"{len(plan)} points: {clock:.1f} s on a thread, {cpu:.2f} s of CPU time")
+    for workers in (1, 2):
+        wall, here, there = on_workers(plan, workers)
+        print(
+            f"{workers} workers: {wall:.1f} s, {100 * clock / workers / wall:.0f} % by the clock; CPU time {here:.2f} s here "
+            f"and {there:.2f} s there, {100 * cpu / (here + there):.0f} %"
+        )
 
 
-def main():
+def package():
+    """Prints the costs of decisions, of compare(), and of a large table."""
     base = transfer("min_rtt")
     for scheduler in (Fastest, First):
         scheduler.decisions = 0
@@ -172,6 +189,6 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
-    cluster()
-    overhead()
+    for part in (package, units, efficiency):
+        if part.__name__ in (sys.argv[1:] or [part.__name__]):
+            part()

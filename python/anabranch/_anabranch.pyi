@@ -20,6 +20,7 @@ __all__ = [
     "Pending",
     "Plan",
     "Recall",
+    "Reproducing",
     "Reproduction",
     "Run",
     "Subflow",
@@ -36,10 +37,10 @@ __all__ = [
     "compare",
     "explain",
     "model",
-    "read_parquet",
-    "reproduce_claims",
+    "read_table",
     "run",
     "select",
+    "simulate_part",
 ]
 
 VERSION: str
@@ -76,25 +77,8 @@ def explain(
     jobs: int,
     progress: Callable[[int, int], object] | None,
 ) -> Explanation: ...
-def reproduce_claims(
-    paper: str | None,
-    *,
-    from_: str | os.PathLike[str] | None,
-    figure: str | None,
-    table: str | None,
-    claim: Sequence[str],
-    quick: bool,
-    full: bool,
-    holding: bool,
-    plain: bool,
-    out: str | os.PathLike[str] | None,
-    any_build: bool,
-    list: bool,
-    seed: int | None,
-    jobs: int,
-    progress: Callable[[int, int], object] | None,
-) -> Reproduction: ...
-def read_parquet(path: str | os.PathLike[str]) -> Table: ...
+def read_table(name: str, path: str | os.PathLike[str]) -> Table: ...
+def simulate_part(task: str, first: int, last: int) -> str: ...
 def model(*, cwnd: int, ssthresh: int | None, loss: str, rounds: int, clip: bool) -> str: ...
 def select(
     paths: Sequence[tuple[str, str, int, int | None, bool, bool]], *, remaining: str | None, mss: int
@@ -198,6 +182,30 @@ class Explanation:
     @property
     def table(self) -> Table: ...
     def json(self) -> str: ...
+
+@final
+class Reproducing:
+    def __new__(
+        cls,
+        paper: str | None,
+        *,
+        from_: str | os.PathLike[str] | None,
+        figure: str | None,
+        table: str | None,
+        claim: Sequence[str],
+        quick: bool,
+        full: bool,
+        holding: bool,
+        plain: bool,
+        out: str | os.PathLike[str] | None,
+        any_build: bool,
+        list: bool,
+        seed: int | None,
+        jobs: int,
+    ) -> Self: ...
+    def needed(self) -> list[tuple[str, int, float]]: ...
+    def add(self, task: str, parts: Sequence[str]) -> None: ...
+    def finish(self, progress: Callable[[int, int], object] | None) -> Reproduction: ...
 
 @final
 class Reproduction:

@@ -1,86 +1,321 @@
-"""Sweeps on a cluster: the points of a plan as tasks of Dask.
+"""Sweeps and reproductions on a cluster: their runs as tasks of Dask.
 
-A task simulates some points and returns their lines of the journal; this process alone writes the journal. So
-workers need no common file system, may come and go, and what one of them loses is simulated again by another. The
-table is written in the order of the points, whatever the order of the answers.
+A task simulates a unit: some points of a plan, which it returns as lines of the journal, or some runs of a
+measurement. This process alone writes the journal. So workers need no common file system, may come and go, and what
+one of them loses is simulated again by another. The order of the answers does not count: the table of a sweep is
+written in the order of its points, and the runs of a measurement are joined in theirs.
 
-The first units have one point. Later ones have as many as take about :data:`UNIT_S`, by the time of the points
-before, and fewer towards the end, so that all workers end together. When no point is left to begin, idle workers get
-halves of the units that are late; the first answer counts, and both are the same.
+The first units have one point. Later ones have as many as take about :data:`UNIT_S`, by the time of those before, and
+fewer towards the end, so that all workers end together. When nothing is left to begin, idle workers get halves of the
+units that are late; the first answer counts, and both are the same.
+
+Most of the cost of a task is that of a message. Tasks are submitted and their answers fetched together: those that have
+ended since the last time. The busier this process is, the more they are, and the less each of them costs.
 """
 
 from __future__ import annotations
 
 import hashlib
-import queue
+import math
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from anabranch.exceptions import AnabranchError, SchedulerError
+from anabranch.exceptions import SchedulerError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
 
     from anabranch import _anabranch
     from anabranch.storage import Local
     from anabranch.sweeping import Plan
 
-__all__ = ["UNIT_S", "Units", "run"]
+__all__ = ["UNIT_S", "Runs", "Units", "reproduce", "run"]
 
 UNIT_S = 2.0
 """The time of a unit in seconds: long against the overhead of a task, short against a sweep."""
 _MOST_POINTS = 4096
 _AHEAD = 2
 """Units on the way for each thread, so that none waits for this process."""
+_AHEAD_S = 0.2
+"""Short units are as many as take this time on each thread, within reason."""
+_MOST_AHEAD = 32
 _LATE = 2.0
 """A unit is late after this multiple of its expected time."""
-_LOOK_S = 0.2
-"""The longest time between two looks at the workers."""
+_LOOK_S = 0.5
+"""The longest time between two looks at the number of workers."""
+_TICK_S = 0.01
+"""The time between two looks at the tasks."""
+
+Unit = TypeVar("Unit")
 
 
 class Units:
-    """The points that are not done, cut into units.
+    """The points of a plan that are not done, cut into units.
 
     >>> units = Units(list(range(100)))
     >>> units.next(threads=2), units.next(threads=2)
-    ([0], [99])
-    >>> units.measured(points=2, seconds=0.2)
-    >>> len(units.next(threads=2))
-    12
+    ([0], [61])
+    >>> units.measured([0, 61], seconds=0.2)
+    >>> units.next(threads=2)
+    [22, 83, 44, 5, 66, 27, 88, 49, 10, 71, 32, 93]
     """
 
     def __init__(self, points: list[int]) -> None:
-        # Neighbours take a similar time, and the ends of a plan often the least and the most: the first units are from
-        # both ends, and each later one has points from the whole rest.
-        self._rest = points
+        # Neighbours take a similar time. In steps of the golden section each unit has points of the whole plan.
+        count = len(points)
+        step = next((step for step in range(int(count * 0.6180339887498949), count) if math.gcd(step, count) == 1), 1)
+        self._rest = [points[number * step % count] for number in reversed(range(count))]
         self._points, self._seconds = 0, 0.0
 
     def __len__(self) -> int:
         return len(self._rest)
 
-    def measured(self, *, points: int, seconds: float) -> None:
+    def measured(self, unit: Sequence[int], seconds: float) -> None:
         """Note the time that a unit took."""
-        self._points += points
+        self._points += len(unit)
         self._seconds += seconds
 
-    def expected_s(self, points: int) -> float | None:
-        """Return the expected time of a number of points, once one has been measured."""
-        return points * self._seconds / self._points if self._points else None
+    def expected_s(self, unit: Sequence[int]) -> float | None:
+        """Return the expected time of a unit, once one has been measured."""
+        return len(unit) * self._seconds / self._points if self._points else None
 
     def next(self, threads: int) -> list[int]:
         """Return the next unit."""
-        one = self.expected_s(1)
-        if one is None:
-            return [self._rest.pop(0 if len(self._rest) % 2 == 0 else -1)]
-        # A quarter of the share of each thread, so that units become smaller towards the end, down to a tenth.
-        share = len(self._rest) // (4 * max(1, threads))
-        whole = UNIT_S / max(one, 1e-9)
-        size = max(1, min(_MOST_POINTS, max(share, int(whole / 10)), int(whole), len(self._rest)))
-        step = max(1, len(self._rest) // size)
-        unit = self._rest[::step][:size]
-        chosen = set(unit)
-        self._rest = [point for point in self._rest if point not in chosen]
+        one = self.expected_s([0])
+        size = 1 if one is None else _size(len(self._rest), UNIT_S / max(one, 1e-9), threads)
+        unit = self._rest[-size:][::-1]
+        del self._rest[-size:]
         return unit
+
+
+class Runs:
+    """The runs of measurements, cut into units, which have runs of one measurement: its number, and their range.
+
+    ``measurements`` has the number of runs of each, and about how many packets they send.
+
+    >>> runs = Runs([(10, 1e6), (40, 4e7)])
+    >>> runs.next(threads=1), runs.next(threads=1)
+    ((1, 0, 1), (1, 1, 2))
+    >>> runs.measured((1, 0, 1), seconds=0.1)
+    >>> runs.next(threads=1), runs.expected_s((0, 0, 10))
+    ((1, 2, 11), 0.1)
+    """
+
+    def __init__(self, measurements: Sequence[tuple[int, float]]) -> None:
+        self._each = [packets / max(1, runs) for runs, packets in measurements]
+        # The longest runs first, so that no worker begins one at the end.
+        order = sorted(range(len(measurements)), key=lambda number: -self._each[number])
+        self._rest = [[number, 0, measurements[number][0]] for number in order if measurements[number][0]]
+        self._left = sum(packets for _, packets in measurements)
+        self._packets, self._seconds = 0.0, 0.0
+
+    def __len__(self) -> int:
+        return sum(end - first for _, first, end in self._rest)
+
+    def _cost(self, unit: tuple[int, int, int]) -> float:
+        return self._each[unit[0]] * (unit[2] - unit[1])
+
+    def measured(self, unit: tuple[int, int, int], seconds: float) -> None:
+        """Note the time that a unit took."""
+        self._packets += self._cost(unit)
+        self._seconds += seconds
+
+    def expected_s(self, unit: tuple[int, int, int]) -> float | None:
+        """Return the expected time of a unit, once one has been measured."""
+        return self._cost(unit) * self._seconds / self._packets if self._packets else None
+
+    def next(self, threads: int) -> tuple[int, int, int]:
+        """Return the next unit."""
+        number, first, end = self._rest[0]
+        one = self.expected_s((number, 0, 1))
+        size = 1
+        if one is not None:
+            # All that is left, in runs of this measurement.
+            left = int(self._left / max(self._each[number], 1e-9))
+            size = min(end - first, _size(max(1, left), UNIT_S / max(one, 1e-9), threads))
+        unit = (number, first, first + size)
+        self._left -= self._cost(unit)
+        if unit[2] == end:
+            self._rest.pop(0)
+        else:
+            self._rest[0][1] = unit[2]
+        return unit
+
+
+def _size(left: int, whole: float, threads: int) -> int:
+    """Return the size of the next unit, if ``whole`` takes :data:`UNIT_S`."""
+    # A quarter of the share of each thread, so that units become smaller towards the end, down to a tenth.
+    share = left // (4 * max(1, threads))
+    return max(1, min(_MOST_POINTS, max(share, int(whole / 10)), int(whole), left))
+
+
+class _Units(Protocol[Unit]):
+    def __len__(self) -> int: ...
+    def measured(self, unit: Unit, seconds: float) -> None: ...
+    def expected_s(self, unit: Unit) -> float | None: ...
+    def next(self, threads: int) -> Unit: ...
+
+
+class _Job(Protocol[Unit]):
+    """Work in units."""
+
+    @property
+    def units(self) -> _Units[Unit]:
+        """The units that are not begun."""
+
+    def is_left(self) -> bool:
+        """Whether an answer is missing."""
+
+    def call(self, unit: Unit) -> tuple[Any, ...]:
+        """Return the arguments of the task of a unit."""
+
+    def halves(self, unit: Unit) -> Iterable[Unit]:
+        """Return what is missing of a unit, in two parts."""
+
+    def accept(self, answers: list[tuple[Unit, Any]]) -> None:
+        """Take the answers of some units."""
+
+    def raised(self, error: Exception) -> Exception:
+        """Return the exception for an exception of a task."""
+
+
+class _Dispatcher(Generic[Unit]):
+    """Hands out the units of a job."""
+
+    def __init__(self, client: Any, function: Callable[..., tuple[Any, float]], job: _Job[Unit]) -> None:
+        self._client, self._function, self._job = client, function, job
+        self._tasks: dict[Any, tuple[Unit, float]] = {}
+        self._repeated: set[Any] = set()
+        self._threads, self._looked = 1, -_LOOK_S
+
+    def run(self) -> None:
+        """Return when the job is done."""
+        try:
+            while self._job.is_left():
+                self._fill()
+                # The state of a task is known here, without a message.
+                ended = [task for task in self._tasks if task.status != "pending"]
+                if not ended:
+                    time.sleep(_TICK_S)
+                    continue
+                answers = []
+                try:
+                    for task, (answer, seconds) in zip(ended, self._client.gather(ended), strict=True):
+                        unit, _ = self._tasks.pop(task)
+                        self._job.units.measured(unit, seconds)
+                        answers.append((unit, answer))
+                except Exception as error:
+                    raised = self._job.raised(error)
+                    if raised is error:
+                        raise
+                    raise raised from error
+                self._job.accept(answers)
+        finally:
+            self._client.cancel(list(self._tasks), force=True)
+
+    def _fill(self) -> None:
+        """Submit units as long as threads would wait for them."""
+        if time.monotonic() - self._looked >= _LOOK_S:
+            # A call to the scheduler, which costs as much as a unit.
+            self._threads = max(1, sum(self._client.nthreads().values()))
+            self._looked = time.monotonic()
+        units, job = self._job.units, self._job
+        new: list[Unit] = []
+        ahead = float(_AHEAD * self._threads)
+        # Where each task is short, half of the queue is submitted at a time.
+        if len(self._tasks) <= self._most() / 2:
+            ahead = max(ahead, self._most())
+        while units and len(self._tasks) + len(new) < ahead:
+            new.append(units.next(self._threads))
+        if not units and not new and len(self._tasks) < self._threads:
+            new += self._late()
+        if new:
+            calls = zip(*(job.call(unit) for unit in new), strict=True)
+            tasks = self._client.map(self._function, *map(list, calls), pure=False, retries=3)
+            begun = time.monotonic()
+            self._tasks.update((task, (unit, begun)) for task, unit in zip(tasks, new, strict=True))
+
+    def _most(self) -> float:
+        """Return the number of units that all threads need for a short time."""
+        some = [self._job.units.expected_s(unit) for unit, _ in list(self._tasks.values())[-4:]]
+        known = [seconds for seconds in some if seconds is not None]
+        if not known:
+            return 0.0
+        mean = sum(known) / len(known)
+        return self._threads * min(_MOST_AHEAD, _AHEAD_S / max(mean, 1e-9))
+
+    def _late(self) -> list[Unit]:
+        """Return the missing points of a late unit in halves."""
+        now = time.monotonic()
+        for task, (unit, begun) in self._tasks.items():
+            expected = self._job.units.expected_s(unit)
+            if task not in self._repeated and expected is not None and now - begun >= _LATE * expected + 0.1:
+                self._repeated.add(task)
+                return list(self._job.halves(unit))
+        return []
+
+
+def _run(client: Any, function: Callable[..., tuple[Any, float]], job: _Job[Any]) -> None:
+    import dask
+
+    # Dask would look for the source of the calling code at each submission.
+    with dask.config.set({"distributed.diagnostics.computations.nframes": 0}):
+        _Dispatcher(client, function, job).run()
+
+
+class _Points:
+    """The points of a sweep."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        sweep: _anabranch.Sweep,
+        progress: Callable[[int, int], object] | None,
+        store: Local,
+    ) -> None:
+        self._plan, self._sweep, self._progress, self._store = plan, sweep, progress, store
+        missing = sweep.missing
+        self.units, self._left = Units(missing), set(missing)
+        self._packed = _packed(plan)
+        self._digest = hashlib.sha256(self._packed).hexdigest()
+
+    def is_left(self) -> bool:
+        return bool(self._left)
+
+    def call(self, unit: list[int]) -> tuple[Any, ...]:
+        # The plan goes with each task: data that was scattered is lost with its workers.
+        return self._packed, self._digest, unit
+
+    def halves(self, unit: list[int]) -> Iterable[list[int]]:
+        points = [point for point in unit if point in self._left]
+        half = -(-len(points) // 2)
+        return [part for part in (points[half:][::-1], points[:half]) if part]
+
+    def accept(self, answers: list[tuple[list[int], list[str]]]) -> None:
+        new = []
+        for unit, lines in answers:
+            for point, line in zip(unit, lines, strict=True):
+                if point in self._left:
+                    self._left.remove(point)
+                    new.append(line)
+        for line in new:
+            self._sweep.add(line)
+        if new:
+            self._store.add(new)
+        if self._progress is not None:
+            self._progress(len(self._plan) - len(self._left), len(self._plan))
+
+    def raised(self, error: Exception) -> Exception:
+        from anabranch._contenders import reference
+
+        if not isinstance(error, ImportError | AttributeError) or not self._plan._custom():
+            return error
+        names = ", ".join(reference(part) for part in self._plan._custom())
+        message = (
+            f"the workers cannot import the code of this sweep ({names}): {error}; install its module on them, or "
+        )
+        message += "send it with `client.upload_file`"
+        return SchedulerError(message)
 
 
 def run(
@@ -91,81 +326,72 @@ def run(
     store: Local,
 ) -> None:
     """Simulate the missing points of ``sweep`` on the workers of ``client``."""
-    missing = sweep.missing
-    done, total = len(plan) - len(missing), len(plan)
-    if not missing:
-        return
-    packed = _packed(plan)
-    digest = hashlib.sha256(packed).hexdigest()
-    units, left = Units(missing), set(missing)
-    tasks: dict[Any, tuple[list[int], float]] = {}
-    repeated: set[Any] = set()
-    ended: queue.SimpleQueue[Any] = queue.SimpleQueue()
-
-    def submit(unit: list[int]) -> None:
-        # The plan goes with each task: data that was scattered is lost with its workers.
-        task = client.submit(_simulate, packed, digest, unit, pure=False, retries=3)
-        tasks[task] = (unit, time.monotonic())
-        task.add_done_callback(ended.put)
-
-    known, looked = 0, -_LOOK_S
-
-    def fill() -> None:
-        nonlocal known, looked
-        if time.monotonic() - looked >= _LOOK_S:
-            # A call to the scheduler, which costs as much as a unit.
-            known, looked = sum(client.nthreads().values()), time.monotonic()
-        threads = max(1, known)
-        while units and len(tasks) < _AHEAD * threads:
-            submit(units.next(threads))
-        if not units and len(tasks) < threads:
-            _split(tasks, repeated, left, units, submit)
-
-    try:
-        fill()
-        while left:
-            try:
-                task = ended.get(timeout=_LOOK_S)
-            except queue.Empty:
-                # Workers may have come, and units may be late.
-                fill()
-                continue
-            unit, _ = tasks.pop(task)
-            lines, seconds = _result(task, plan)
-            units.measured(points=len(unit), seconds=seconds)
-            new = [line for point, line in zip(unit, lines, strict=True) if point in left]
-            left.difference_update(unit)
-            for line in new:
-                sweep.add(line)
-            store.add(new)
-            done += len(new)
-            if progress is not None:
-                progress(done, total)
-            fill()
-    finally:
-        client.cancel(list(tasks), force=True)
+    if sweep.missing:
+        _run(client, _simulate, _Points(plan, sweep, progress, store))
 
 
-def _split(
-    tasks: dict[Any, tuple[list[int], float]],
-    repeated: set[Any],
-    left: set[int],
-    units: Units,
-    submit: Callable[[list[int]], None],
-) -> None:
-    """Give the points of late units to idle workers, in halves."""
-    now = time.monotonic()
-    for task, (unit, begun) in list(tasks.items()):
-        expected = units.expected_s(len(unit))
-        if task in repeated or expected is None or now - begun < _LATE * expected + 0.1:
-            continue
-        repeated.add(task)
-        points = [point for point in unit if point in left]
-        half = -(-len(points) // 2)
-        for part in (points[half:][::-1], points[:half]):
-            if part:
-                submit(part)
-        return
+class _Measurements:
+    """The runs of the measurements that a reproduction needs for its next pass."""
+
+    def __init__(
+        self,
+        inner: _anabranch.Reproducing,
+        needed: list[tuple[str, int, float]],
+        accepted: Callable[[], object],
+    ) -> None:
+        self._inner, self._accepted = inner, accepted
+        self._tasks = [task for task, _, _ in needed]
+        self.units = Runs([(runs, packets) for _, runs, packets in needed])
+        self._left = [set(range(runs)) for _, runs, _ in needed]
+        self._parts: list[list[str]] = [[] for _ in needed]
+        for number in range(len(needed)):
+            self._add(number)
+
+    def _add(self, number: int) -> None:
+        if not self._left[number]:
+            self._inner.add(self._tasks[number], self._parts[number])
+            self._parts[number] = []
+            self._accepted()
+
+    def is_left(self) -> bool:
+        return any(self._left)
+
+    def call(self, unit: tuple[int, int, int]) -> tuple[Any, ...]:
+        number, first, end = unit
+        return self._tasks[number], first, end
+
+    def halves(self, unit: tuple[int, int, int]) -> Iterable[tuple[int, int, int]]:
+        number, first, end = unit
+        half = -(-(first + end) // 2)
+        parts = ((number, half, end), (number, first, half))
+        return [part for part in parts if self._left[number].intersection(range(*part[1:]))]
+
+    def accept(self, answers: list[tuple[tuple[int, int, int], str]]) -> None:
+        for (number, first, end), part in answers:
+            runs = self._left[number].intersection(range(first, end))
+            if runs:
+                self._left[number] -= runs
+                self._parts[number].append(part)
+                self._add(number)
+
+    def raised(self, error: Exception) -> Exception:
+        return error
+
+
+def reproduce(inner: _anabranch.Reproducing, client: Any, progress: Callable[[int, int], object] | None) -> None:
+    """Make the measurements that ``inner`` lacks on the workers of ``client``."""
+    done = total = 0
+
+    def accepted() -> None:
+        nonlocal done
+        done += 1
+        if progress is not None:
+            progress(done, total)
+
+    # The verdicts of a pass decide which variants are measured in the next one.
+    while needed := inner.needed():
+        total += len(needed)
+        _run(client, _measure, _Measurements(inner, needed, accepted))
 
 
 def _packed(plan: Plan) -> bytes:
@@ -179,26 +405,6 @@ def _packed(plan: Plan) -> bytes:
         if plan._custom():
             message += "; write its schedulers in a module, and keep open files and locks out of their objects"
         raise SchedulerError(message) from error
-
-
-def _result(task: Any, plan: Plan) -> tuple[list[str], float]:
-    """Return the answer of a task."""
-    from anabranch._contenders import reference
-
-    try:
-        lines, seconds = task.result()
-    except AnabranchError:
-        raise
-    except (ImportError, AttributeError) as error:
-        if not plan._custom():
-            raise
-        names = ", ".join(reference(part) for part in plan._custom())
-        message = (
-            f"the workers cannot import the code of this sweep ({names}): {error}; install its module on them, or "
-        )
-        message += "send it with `client.upload_file`"
-        raise SchedulerError(message) from error
-    return lines, seconds
 
 
 _plans: dict[str, Plan] = {}
@@ -215,3 +421,12 @@ def _simulate(packed: bytes, digest: str, points: list[int]) -> tuple[list[str],
     begun = time.perf_counter()
     lines = _plans[digest].simulate(points)
     return lines, time.perf_counter() - begun
+
+
+def _measure(task: str, first: int, end: int) -> tuple[str, float]:
+    """Make runs of a measurement on a worker; return them and the time."""
+    from anabranch import _anabranch
+
+    begun = time.perf_counter()
+    part = _anabranch.simulate_part(task, first, end)
+    return part, time.perf_counter() - begun

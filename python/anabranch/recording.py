@@ -25,6 +25,10 @@ TABLES = ("flows", "subflows", "windows", "queues", "events", "decisions")
 """The tables of a run; docs/recording.md describes their columns."""
 
 
+FORMATS = ("parquet", "csv", "ndjson")
+"""The formats, which are the extensions of the files."""
+
+
 class Temporary:
     """A new directory, which is removed with the last object that keeps this one."""
 
@@ -70,14 +74,13 @@ class RecordedRun:
         return bool(self.data["complete"])
 
     def _read(self, name: str) -> Table:
-        file = self.directory / f"{name}.parquet"
-        if not file.exists():
-            others = [other.name for other in self.directory.glob(f"{name}.*")]
-            found = f"there is {others[0]}, which this package does not read" if others else "the run did not end"
-            message = f"there is no {file}: {found}"
+        files = (self.directory / f"{name}.{extension}" for extension in FORMATS)
+        file = next((file for file in files if file.exists()), None)
+        if file is None:
+            message = f"there is no {self.directory / name}.{FORMATS[0]}: the run did not end"
             raise RunError(message)
         try:
-            return _anabranch.read_parquet(file)
+            return _anabranch.read_table(name, file)
         except OSError as error:
             raise RunError(str(error)) from error
 

@@ -105,6 +105,7 @@ def reproduce(
     list: bool = False,  # noqa: A002
     seed: int | None = None,
     jobs: int = 0,
+    client: Any = None,
     progress: Progress = None,
 ) -> Reproduction:
     """Judge the claims of published papers by simulation, as ``anabranch reproduce`` does.
@@ -113,8 +114,10 @@ def reproduce(
     and ``claim`` is one or several such as ``D18``. Without any of them, ``quick`` or ``full`` the recorded verdicts
     are returned. ``quick`` judges the claims that are most likely to change with the stack, with fewer runs; ``full``
     all of them, and ``holding`` those that are recorded as holding, such as with another ``seed``. ``from_`` is the
-    directory of a paper that is not built in. ``plain`` tries no variants. ``out`` is the directory of the journal and
-    the results, in which an interrupted reproduction continues. docs/claims.md describes claims.
+    directory of a paper that is not built in. ``plain`` tries no variants. ``out`` is
+    the directory of the journal and the results, in which an interrupted reproduction continues. With a ``client`` of
+    Dask the runs are simulated on its workers, with the same results; they need to read the directory ``from_``.
+    docs/claims.md describes claims.
 
     >>> import anabranch
     >>> anabranch.reproduce("dmptcp", claim="D18").data[0]["status"] in {"holds", "variant", "fails", "undecided"}
@@ -153,22 +156,27 @@ def reproduce(
     if jobs < 0:
         message = f"{jobs} is no number of threads"
         raise ValueError(message)
+    inner = _anabranch.Reproducing(
+        paper,
+        from_=None if from_ is None else str(pathlib.Path(from_).absolute()),
+        figure=figure,
+        table=table,
+        claim=[claim] if isinstance(claim, str) else [*claim],
+        quick=quick,
+        full=full,
+        holding=holding,
+        plain=plain,
+        out=None if out is None else str(pathlib.Path(out)),
+        any_build=any_build,
+        list=list,
+        seed=seed,
+        jobs=jobs,
+    )
     with _progress.bar(progress, "measurements") as update:
-        inner = _anabranch.reproduce_claims(
-            paper,
-            from_=None if from_ is None else str(pathlib.Path(from_)),
-            figure=figure,
-            table=table,
-            claim=[claim] if isinstance(claim, str) else [*claim],
-            quick=quick,
-            full=full,
-            holding=holding,
-            plain=plain,
-            out=None if out is None else str(pathlib.Path(out)),
-            any_build=any_build,
-            list=list,
-            seed=seed,
-            jobs=jobs,
-            progress=update,
-        )
-    return Reproduction(inner)
+        if client is not None:
+            from anabranch import cluster
+
+            cluster.reproduce(inner, client, update)
+            # All that is left are the verdicts.
+            update = None
+        return Reproduction(inner.finish(update))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import getpass
 import os
-import shutil
-import socket
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path as File
 from typing import Any
 
@@ -18,7 +17,8 @@ import pytest
 
 import anabranch
 from anabranch import Path, Plan, Range, Scenario
-from anabranch.cluster import UNIT_S, Units
+from anabranch.cluster import UNIT_S, Runs, Units
+from tests import ssh
 from tests.skipping import skipped
 
 PATHS = [Path("20 Mbit/s", "20 ms"), Path("20 Mbit/s", "30 ms")]
@@ -71,9 +71,9 @@ def test_units_grow_to_their_time_and_shrink_towards_the_end() -> None:
     units = Units(list(range(10_000)))
     first = [units.next(threads=2) for _ in range(4)]
     assert [len(unit) for unit in first] == [1, 1, 1, 1]
-    units.measured(points=4, seconds=0.04)
-    sizes: list[int] = []
     seen = [point for unit in first for point in unit]
+    units.measured(seen, seconds=0.04)
+    sizes: list[int] = []
     while units:
         unit = units.next(threads=2)
         sizes.append(len(unit))
@@ -82,6 +82,39 @@ def test_units_grow_to_their_time_and_shrink_towards_the_end() -> None:
     assert max(sizes) == UNIT_S / 0.01
     assert sizes == sorted(sizes, reverse=True)
     assert min(sizes[:-1]) == UNIT_S / 0.01 / 10
+
+
+def test_a_unit_has_points_of_the_whole_plan() -> None:
+    units = Units(list(range(10_000)))
+    units.measured([0], seconds=0.01)
+    unit = sorted(units.next(threads=2))
+    assert len(unit) == UNIT_S / 0.01
+    gaps = {later - earlier for earlier, later in pairwise(unit)}
+    assert max(gaps) < 3 * 10_000 / len(unit), gaps
+
+
+def test_a_unit_costs_no_more_in_a_long_plan() -> None:
+    # Counted in allocated objects: a copy of the rest for each unit would be 100,000 points.
+    units = Units(list(range(100_000)))
+    units.measured([0], seconds=1e-3)
+    rest = units._rest
+    assert len(units.next(threads=1)) == UNIT_S / 1e-3
+    assert units._rest is rest
+
+
+def test_runs_are_cut_by_their_packets_and_all_are_made() -> None:
+    runs = Runs([(30, 3e6), (500, 5e6), (1, 9e6)])
+    # The longest first.
+    assert runs.next(threads=2) == (2, 0, 1)
+    runs.measured((2, 0, 1), seconds=0.9)
+    seen, costs = {(2, 0)}, []
+    while runs:
+        number, first, end = unit = runs.next(threads=2)
+        seen |= {(number, run) for run in range(first, end)}
+        costs.append(runs.expected_s(unit) or 0)
+    assert len(seen) == 531
+    assert max(costs) < UNIT_S / 4
+    assert min(costs[:-2]) >= 0.09, costs
 
 
 def test_schedulers_in_python_are_swept(client: Any, tmp_path: File) -> None:
@@ -145,8 +178,7 @@ def test_workers_may_come_and_go(plan: Plan, expected: bytes, tmp_path: File) ->
 
         def scale(done: int, total: int) -> None:
             sizes.append(len(client.nthreads()))
-            if done in {3, 12}:
-                cluster.scale(2 if done == 3 else 1)
+            cluster.scale(1 if done < 3 or done >= 12 else 2)
 
         anabranch.sweep(many, client=client, output=tmp_path / "cluster", progress=scale)
     assert table(tmp_path / "cluster") == table(tmp_path / "threads")
@@ -179,35 +211,56 @@ def test_a_straggler_is_split(client: Any, plan: Plan, expected: bytes, tmp_path
     assert table(tmp_path / "cluster") == expected
 
 
-@contextlib.contextmanager
-def sshd(directory: File) -> Iterator[tuple[int, File]]:
-    """Run a server for this user on a port of this machine, and return the port and the key of a client."""
-    program = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
-    if program is None:
-        skipped("there is no sshd (Debian: apt install openssh-server)")
-    for name in ("host", "client"):
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(directory / name)], check=True)
-    (directory / "authorized").write_text((directory / "client.pub").read_text())
-    if os.geteuid() == 0:
-        File("/run/sshd").mkdir(exist_ok=True)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = int(free.getsockname()[1])
-    config = directory / "config"
-    config.write_text(
-        f"Port {port}\nListenAddress 127.0.0.1\nHostKey {directory}/host\nAuthorizedKeysFile {directory}/authorized\n"
-        f"PidFile {directory}/pid\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin yes\n"
-    )
-    with subprocess.Popen([program, "-D", "-e", "-f", str(config)], stderr=subprocess.DEVNULL) as server:
-        try:
-            for _ in range(100):
-                with socket.socket() as probe:
-                    if probe.connect_ex(("127.0.0.1", port)) == 0:
-                        break
-                time.sleep(0.1)
-            yield port, directory / "client"
-        finally:
-            server.terminate()
+def files(directory: File) -> dict[str, bytes]:
+    return {name: (directory / name).read_bytes() for name in ("results.json", "report.html")}
+
+
+def measurements(directory: File) -> list[str]:
+    return sorted((directory / "journal.ndjson").read_text().splitlines())
+
+
+def test_a_reproduction_on_workers_has_the_same_bytes_and_continues(client: Any, tmp_path: File) -> None:
+    # D24 holds, and D14 fails with its variant too, which is a second pass.
+    claims = ["D24", "D14"]
+    on_threads = anabranch.reproduce("dmptcp", claim=claims, out=tmp_path / "threads")
+    assert on_threads.finding("D24").status == "holds"
+    assert on_threads.finding("D14").variants
+
+    def stop(done: int, total: int) -> None:
+        if done >= 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        anabranch.reproduce("dmptcp", claim=claims, out=tmp_path / "cluster", client=client, progress=stop)
+    begun = measurements(tmp_path / "cluster")
+    assert len(begun) >= 2
+    assert not (tmp_path / "cluster" / "results.json").exists()
+    seen: list[tuple[int, int]] = []
+    options: Any = {"client": client, "progress": lambda done, total: seen.append((done, total))}
+    result = anabranch.reproduce("dmptcp", claim=claims, out=tmp_path / "cluster", **options)
+    assert files(tmp_path / "cluster") == files(tmp_path / "threads")
+    assert measurements(tmp_path / "cluster") == measurements(tmp_path / "threads")
+    assert (repr(result), result.data) == (repr(on_threads), on_threads.data)
+    assert len(seen) == len(measurements(tmp_path / "cluster")) - len(begun)
+    assert seen[-1][0] == seen[-1][1]
+    # Nothing is left to do, so no task is submitted.
+    seen.clear()
+    assert repr(anabranch.reproduce("dmptcp", claim=claims, out=tmp_path / "cluster", **options)) == repr(result)
+    assert not seen
+
+
+def test_a_reproduction_without_simulations_needs_no_worker(client: Any) -> None:
+    recorded = anabranch.reproduce("dmptcp", client=client)
+    assert repr(recorded) == repr(anabranch.reproduce("dmptcp"))
+
+
+def test_a_paper_that_workers_read_otherwise_is_an_error(client: Any, tmp_path: File, monkeypatch: Any) -> None:
+    from anabranch import cluster
+
+    original = cluster._measure
+    monkeypatch.setattr(cluster, "_measure", lambda task, *runs: original(task.replace('"key":"', '"key":"0'), *runs))
+    with pytest.raises(anabranch.RunError, match=r"claim D24: .*the same version"):
+        anabranch.reproduce("dmptcp", claim="D24", plain=True, client=client)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -216,28 +269,87 @@ def test_workers_over_ssh_give_the_same_bytes(
 ) -> None:
     distributed = pytest.importorskip("distributed")
     pytest.importorskip("asyncssh")
-    tmp_path.chmod(0o700)
+    if ssh.program() is None:
+        skipped("there is no sshd (Debian: apt install openssh-server)")
     code = "from tests.test_cluster import First\nclass Mine(First):\n    name = 'mine'\n"
     (tmp_path / "only_here.py").write_text(code)
     monkeypatch.syspath_prepend(str(tmp_path))
-    with sshd(tmp_path) as (port, key):
-        options = {"port": port, "known_hosts": None, "client_keys": [str(key)], "username": getpass.getuser()}
-        with (
-            distributed.SSHCluster(
-                ["127.0.0.1", "127.0.0.1", "127.0.0.1"],
-                connect_options=options,
-                worker_options={"nthreads": 1},
-                scheduler_options={"port": 0, "dashboard_address": ":0"},
-                remote_python=sys.executable,
-            ) as cluster,
-            distributed.Client(cluster) as client,
-        ):
-            client.wait_for_workers(2, timeout=60)
-            anabranch.sweep(plan, client=client, output=tmp_path / "results")
-            scenario = BASE.set(schedulers=["tcp", "only_here:Mine"])
-            with pytest.raises(anabranch.SchedulerError, match=r"cannot import .*only_here:Mine.*upload_file"):
-                anabranch.sweep(scenario, vary=VARY, runs=1, client=client)
+    with ssh.server(tmp_path) as options, ssh.cluster(options) as cluster, distributed.Client(cluster) as client:
+        client.wait_for_workers(2, timeout=60)
+        anabranch.sweep(plan, client=client, output=tmp_path / "results")
+        scenario = BASE.set(schedulers=["tcp", "only_here:Mine"])
+        with pytest.raises(anabranch.SchedulerError, match=r"cannot import .*only_here:Mine.*upload_file"):
+            anabranch.sweep(scenario, vary=VARY, runs=1, client=client)
     assert table(tmp_path / "results") == expected
+
+
+INTERRUPTED = """
+import sys
+from pathlib import Path
+import anabranch, distributed
+from tests import ssh
+from tests.test_cluster import BASE, VARY
+
+def main():
+    kind, directory, mark = sys.argv[1:]
+    plan = anabranch.Plan(BASE.set(size="20 MB"), vary=VARY, runs=1000)
+    if kind == "ssh":
+        with ssh.server(Path(directory), mark) as options, ssh.cluster(options) as cluster:
+            sweep(plan, cluster)
+    else:
+        with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
+            sweep(plan, cluster)
+
+def sweep(plan, cluster):
+    import threading, time
+    with distributed.Client(cluster) as client:
+        client.wait_for_workers(2, timeout=60)
+        def watch():
+            with distributed.Client(cluster.scheduler_address) as other:
+                while not all(other.processing().values()):
+                    time.sleep(0.1)
+            print("begun", flush=True)
+        threading.Thread(target=watch, daemon=True).start()
+        anabranch.sweep(plan, client=client)
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize(("kind", "number"), [("local", "SIGINT"), ("local", "SIGKILL"), ("ssh", "SIGKILL")])
+def test_an_interrupted_program_leaves_no_workers(kind: str, number: str, tmp_path: File) -> None:
+    pytest.importorskip("distributed")
+    if kind == "ssh" and (ssh.program() is None or not pytest.importorskip("asyncssh")):
+        skipped("there is no sshd (Debian: apt install openssh-server)")
+    if not File("/proc/self/environ").exists():
+        skipped("there is no /proc, by which the processes are found")
+    # All of its processes inherit the mark, those over SSH by the server's configuration.
+    mark = f"ANABRANCH_TEST={tmp_path.name}-{os.getpid()}"
+    (tmp_path / "program.py").write_text(INTERRUPTED)
+    environment = {**os.environ, "ANABRANCH_TEST": mark.split("=")[1], "PYTHONPATH": str(File(__file__).parents[1])}
+
+    def left() -> list[str]:
+        found = []
+        for process in File("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if mark.encode() in (process / "environ").read_bytes():
+                    found.append((process / "cmdline").read_text().replace("\0", " "))
+        return found
+
+    command = [sys.executable, str(tmp_path / "program.py"), kind, str(tmp_path), mark]
+    options: Any = {"env": environment, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+    with subprocess.Popen(command, **options) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "begun\n"
+        assert len(left()) > 2, left()
+        program.send_signal(signal.Signals[number])
+        program.wait(timeout=60)
+    for _ in range(300):
+        if not left():
+            break
+        time.sleep(0.1)
+    assert not left(), left()
 
 
 @pytest.fixture(scope="module")

@@ -102,15 +102,45 @@ def test_options_of_a_recording_are_those_of_the_command(tmp_path: File) -> None
     own = anabranch.run(PATHS, record=tmp_path / "a", record_every="0", xpl=True, **options)
     assert own.recording.data["interval_ns"] == 0
     assert list((tmp_path / "a" / "tcp").glob("*.xpl"))
-    written = anabranch.run(PATHS, record=tmp_path / "b", record_format="csv", **options)
-    with pytest.raises(anabranch.RunError, match=r"events\.csv, which this package does not read"):
-        _ = written.recording.run().events
     with pytest.raises(anabranch.RunError, match="not empty"):
         anabranch.run(PATHS, record=tmp_path / "a", **options)
     with pytest.raises(ValueError, match="format"):
         anabranch.run(PATHS, record=tmp_path / "c", record_format="xls", **options)
     with pytest.raises(anabranch.ScenarioError, match="unit"):
         anabranch.run(PATHS, record=tmp_path / "d", record_every="1 parsec", **options)
+
+
+@pytest.mark.parametrize("extension", ["csv", "ndjson"])
+@pytest.mark.parametrize("conditions", [False, True])
+def test_text_tables_are_read_like_parquet(extension: str, conditions: bool, tmp_path: File) -> None:
+    scenario = anabranch.Scenario(PATHS, size="200 KB", schedulers=["tcp", "dmptcp", "blest"])
+    if conditions:
+        scenario = scenario.set(condition=[{"name": 'slow, "far"', "path": {"lte": {"rtt": "90 ms"}}}])
+    first = anabranch.run(scenario, record=tmp_path / "parquet").recording
+    other = anabranch.run(scenario, record=tmp_path / extension, record_format=extension).recording
+    for one, again in zip(first.runs, other.runs, strict=True):
+        for name in TABLES:
+            expected, table = pl.DataFrame(getattr(one, name)), pl.DataFrame(getattr(again, name))
+            assert table.schema == expected.schema
+            assert table.equals(expected), name
+    assert other.plot.time_sequence(scheduler="dmptcp").lines
+    plt.close("all")
+
+
+@pytest.mark.parametrize("extension", ["csv", "ndjson"])
+def test_a_damaged_text_table_is_an_error_with_its_line(extension: str, tmp_path: File) -> None:
+    own = anabranch.run(PATHS, size="50 KB", schedulers=["tcp"], record=tmp_path / "run", record_format=extension)
+    file = own.recording.run().directory / f"windows.{extension}"
+    lines = file.read_text().splitlines()
+    # A number is replaced by a word, a line is cut, or the columns are others.
+    word = lines[2].replace("140", "many") if "140" in lines[2] else lines[2].replace("0", "many")
+    for changed in ([*lines[:2], word, *lines[3:]], [*lines[:2], lines[2][: len(lines[2]) // 2]], ["{}", "1,2"]):
+        file.write_text("\n".join(changed) + "\n")
+        with pytest.raises(anabranch.RunError, match=rf"windows\.{extension}: "):
+            _ = Recording(tmp_path / "run").run().windows
+    file.unlink()
+    with pytest.raises(anabranch.RunError, match=r"there is no .*windows.*the run did not end"):
+        _ = Recording(tmp_path / "run").run().windows
 
 
 def test_another_directory_is_no_recording(tmp_path: File) -> None:

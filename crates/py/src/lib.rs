@@ -46,9 +46,9 @@ mod _anabranch {
     #[pymodule_export]
     use super::explain::{Explanation, explain};
     #[pymodule_export]
-    use super::recording::read_parquet;
+    use super::recording::read_table;
     #[pymodule_export]
-    use super::reproduce::{Reproduction, reproduce_claims};
+    use super::reproduce::{Reproducing, Reproduction, simulate_part};
     #[pymodule_export]
     use super::run::{Run, run};
     #[pymodule_export]

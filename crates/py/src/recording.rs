@@ -1,12 +1,13 @@
 //! Recordings: run directories, and their tables in Arrow's memory format.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anabranch_lab::scenario::Scenario;
 use anabranch_lab::scenario::units;
+use anabranch_recording::schema::{TABLES, TableSchema};
 use anabranch_recording::{Origin, RunDirectory, Settings};
-use anabranch_table::Format;
+use anabranch_table::{Cell, Column, Format, Kind};
 use anabranch_units::Duration;
 use arrow_array::builder::{BooleanBuilder, Float64Builder, Int64Builder, StringViewBuilder};
 use arrow_array::{ArrayRef, RecordBatch};
@@ -20,7 +21,7 @@ use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::errors;
-use crate::table::Table;
+use crate::table::{Rows, Table};
 
 /// The options of a recording: the directory, the format, the least time between rows, and whether to write files for
 /// xplot.
@@ -46,11 +47,36 @@ pub(crate) fn create(
         .map_err(|error| errors::failed(py, &error.to_string()))
 }
 
-/// Reads a table of Parquet.
+/// Reads the table `name` of a recording from a file, whose extension is its format.
 #[pyfunction]
-pub(crate) fn read_parquet(py: Python<'_>, path: PathBuf) -> PyResult<Table> {
+pub(crate) fn read_table(py: Python<'_>, name: &str, path: PathBuf) -> PyResult<Table> {
     let shown = path.display().to_string();
-    py.detach(|| read(path)).map_err(|error| PyOSError::new_err(format!("cannot read {shown}: {error}")))
+    let failed = |error: String| PyOSError::new_err(format!("cannot read {shown}: {error}"));
+    if Format::of(&path) == Some(Format::Parquet) {
+        return py.detach(|| read(path)).map_err(|error| failed(error.to_string()));
+    }
+    let Some(schema) = TABLES.iter().find(|table| table.name == name) else {
+        return Err(PyValueError::new_err(format!("a recording has no table `{name}`")));
+    };
+    let rows = py.detach(|| read_text(schema, &path));
+    rows.map_err(|error| PyOSError::new_err(format!("cannot read {error}")))?.finish()
+}
+
+/// Reads a table of CSV or of JSON lines, whose columns have the types of the schema.
+fn read_text(schema: &TableSchema, path: &Path) -> Result<Rows, anabranch_table::ReadError> {
+    let columns: Vec<Column> =
+        schema.columns.iter().map(|column| Column::new(column.name, column.kind)).collect();
+    let names: Vec<(&str, Kind)> = schema.columns.iter().map(|column| (column.name, column.kind)).collect();
+    // An empty field of CSV is a missing value. A condition is never missing, and empty if the scenario has none.
+    let condition = schema.columns.iter().position(|column| column.name == "condition");
+    let mut rows = Rows::new(&columns);
+    anabranch_table::read(path, &names, |cells| {
+        rows.push(cells.iter().enumerate().map(|(at, cell)| match cell {
+            Cell::Missing if Some(at) == condition => Cell::Text(""),
+            cell => *cell,
+        }));
+    })?;
+    Ok(rows)
 }
 
 fn read(path: PathBuf) -> Result<Table, ParquetError> {

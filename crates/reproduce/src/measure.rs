@@ -1,6 +1,7 @@
 //! Measurements: the runs of one scenario under one condition, in numbers.
 
 use core::fmt;
+use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -57,7 +58,7 @@ impl From<RunError> for MeasureError {
 }
 
 /// Where the runs of a measurement come from.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Source {
     /// A scenario of the paper.
     Scenario(String),
@@ -77,7 +78,7 @@ impl Source {
 }
 
 /// The runs of one scenario under one condition.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Unit {
     /// The place of the paper's scenarios: [`Paper::home`](crate::Paper::home).
     pub paper: String,
@@ -163,7 +164,7 @@ impl Measurement {
 }
 
 /// The contenders and measures that are needed of a unit.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Wanted {
     /// The names of the contenders.
     pub contenders: Vec<String>,
@@ -183,11 +184,29 @@ impl Wanted {
     }
 }
 
+/// The measures of one run of a contender.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Numbers {
+    /// The scenario: the point of a plan, otherwise 0.
+    scenario: usize,
+    /// The place of the run among all of that scenario.
+    job: usize,
+    contender: String,
+    /// The measures in the order of [`Wanted::metrics`], as bits: JSON has no infinity and no NaN.
+    bits: Vec<u64>,
+}
+
+/// The measures of some runs of a unit, which other processes and machines exchange.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Part(Vec<Numbers>);
+
 /// The runs of a unit.
 pub struct Work {
     /// A hash of the scenarios, the seed and the number of runs.
     pub key: String,
     scenarios: Vec<Scenario>,
+    /// True if the scenarios are the points of a plan.
+    plan: bool,
     window: Option<window::Setting>,
 }
 
@@ -197,7 +216,7 @@ impl Work {
     /// # Errors
     /// If there is no such scenario or condition, or it is not valid.
     pub fn new(unit: &Unit, wanted: &Wanted) -> Result<Work, MeasureError> {
-        let mut work = Work { key: String::new(), scenarios: Vec::new(), window: None };
+        let mut work = Work { key: String::new(), scenarios: Vec::new(), plan: false, window: None };
         match &unit.source {
             Source::Scenario(name) => {
                 let mut document = library::scenario(&unit.paper, name)?;
@@ -211,7 +230,10 @@ impl Work {
                 scenario.runs = unit.runs.unwrap_or(scenario.runs);
                 work.scenarios.push(scenario);
             }
-            Source::Plan(name) => work.scenarios = points(unit, name)?,
+            Source::Plan(name) => {
+                work.scenarios = points(unit, name)?;
+                work.plan = true;
+            }
             Source::Window(text) => {
                 let text = format!("{text} {} {}", unit.condition, unit.set.join(" "));
                 work.window = Some(window::Setting::parse(&text).map_err(MeasureError::Missing)?);
@@ -239,6 +261,15 @@ impl Work {
         self.scenarios.iter().map(packets).sum()
     }
 
+    /// Returns the number of runs of each contender, or of points of a plan.
+    pub fn runs(&self) -> usize {
+        match (&self.window, &self.scenarios[..]) {
+            (Some(_), _) => 1,
+            (None, [scenario]) if !self.plan => scenario.runs as usize,
+            (None, points) => points.len(),
+        }
+    }
+
     /// Simulates on `jobs` threads.
     ///
     /// # Errors
@@ -249,12 +280,52 @@ impl Work {
         jobs: usize,
         cancelled: &AtomicBool,
     ) -> Result<Measurement, MeasureError> {
+        let all = self.part(wanted, 0..self.runs(), jobs, cancelled)?;
+        self.joined(wanted, vec![all])
+    }
+
+    /// Simulates some of the [`runs`](Work::runs) on `jobs` threads.
+    ///
+    /// # Errors
+    /// If a run cannot be made, or it was cancelled.
+    pub fn part(
+        &self,
+        wanted: &Wanted,
+        runs: Range<usize>,
+        jobs: usize,
+        cancelled: &AtomicBool,
+    ) -> Result<Part, MeasureError> {
+        let mut part = Part::default();
+        for (number, scenario) in self.scenarios.iter().enumerate() {
+            let own = match self.plan {
+                true if runs.contains(&number) => 0..scenario.runs as usize,
+                true => continue,
+                false => runs.clone(),
+            };
+            simulate((number, scenario), wanted, &own, jobs, cancelled, &mut part)?;
+        }
+        Ok(part)
+    }
+
+    /// Joins the parts of all runs, in any order; runs that are in several parts count once.
+    ///
+    /// # Errors
+    /// If a measure cannot be made from them.
+    pub fn joined(&self, wanted: &Wanted, parts: Vec<Part>) -> Result<Measurement, MeasureError> {
         let mut values = Values::new();
         if let Some(setting) = &self.window {
             values = setting.measure(wanted).map_err(MeasureError::Missing)?;
         }
+        let mut all: Vec<Numbers> = parts.into_iter().flat_map(|part| part.0).collect();
+        all.sort_by_key(|one| (one.scenario, one.job));
+        all.dedup_by_key(|one| (one.scenario, one.job));
+        for Numbers { contender, bits, .. } in all {
+            let own = values.entry(contender).or_default();
+            for (metric, bits) in wanted.metrics.iter().zip(bits) {
+                own.entry(metric.to_string()).or_default().push(f64::from_bits(bits));
+            }
+        }
         for scenario in &self.scenarios {
-            simulate(scenario, wanted, jobs, cancelled, &mut values)?;
             model::predict(scenario, wanted, &mut values);
         }
         relate(wanted, &mut values)?;
@@ -350,13 +421,14 @@ fn keep_contenders(scenario: &mut Scenario, wanted: &Wanted) -> Result<(), Measu
     Ok(())
 }
 
-/// Adds the values of each run of a scenario.
+/// Adds the measures of some runs of a scenario, which has this number.
 fn simulate(
-    scenario: &Scenario,
+    (number, scenario): (usize, &Scenario),
     wanted: &Wanted,
+    runs: &Range<usize>,
     threads: usize,
     cancelled: &AtomicBool,
-    values: &mut Values,
+    part: &mut Part,
 ) -> Result<(), MeasureError> {
     let options = Options::new(threads, cancelled, &|_, _| ());
     let threads = match threads {
@@ -364,13 +436,15 @@ fn simulate(
         n => n,
     };
     let (prepared, jobs) = compare::planned(scenario, &options)?;
+    let jobs: Vec<(usize, Job)> =
+        jobs.into_iter().enumerate().filter(|(_, job)| runs.contains(&(job.run as usize))).collect();
     let observed = wanted.metrics.iter().any(|metric| metric.is_observed());
     let results = Mutex::new(vec![None; jobs.len()]);
     let next = AtomicUsize::new(0);
     let work = || {
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(job) = jobs.get(at) else { return };
+            let Some((_, job)) = jobs.get(at) else { return };
             let result = run(scenario, &prepared[job.condition], job, wanted, observed, cancelled);
             if let Ok(mut results) = results.lock() {
                 results[at] = Some(result.map_err(|error| error.to_string()));
@@ -387,17 +461,18 @@ fn simulate(
         return Err(RunError::Cancelled.into());
     }
     let results = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    for (job, result) in jobs.iter().zip(results) {
+    for ((at, job), result) in jobs.into_iter().zip(results) {
         let numbers = match result {
             Some(Ok(numbers)) => numbers,
             Some(Err(error)) => return Err(MeasureError::Missing(error)),
             None => return Err(RunError::Cancelled.into()),
         };
-        let name = &scenario.contenders[job.contender].name;
-        let own = values.entry(name.clone()).or_default();
-        for (metric, number) in wanted.metrics.iter().zip(numbers) {
-            own.entry(metric.to_string()).or_default().push(number);
-        }
+        part.0.push(Numbers {
+            scenario: number,
+            job: at,
+            contender: scenario.contenders[job.contender].name.clone(),
+            bits: numbers.into_iter().map(f64::to_bits).collect(),
+        });
     }
     Ok(())
 }

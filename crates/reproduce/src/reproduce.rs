@@ -1,6 +1,7 @@
 //! The reproduction: measures what the selected claims need, and judges them.
 
 use core::fmt;
+use core::ops::Range;
 use core::sync::atomic::AtomicBool;
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use crate::figure::{Drawn, Figure};
 use crate::journal::{Journal, JournalError};
 use crate::judge::{self, Judgement, Sides, Status};
 use crate::library;
-use crate::measure::{MeasureError, Measurement, Source, Unit, Wanted, Work};
+use crate::measure::{MeasureError, Measurement, Part, Source, Unit, Wanted, Work};
 
 /// The seed of the bootstrap.
 const BOOTSTRAP_SEED: u64 = 1;
@@ -307,6 +308,79 @@ pub fn reproduce(
     journal: &mut Journal,
     options: &Options<'_>,
 ) -> Result<Results, ReproduceError> {
+    // Without a list of tasks every measurement is made.
+    Ok(judge_all(papers, selected, journal, options, None)?.unwrap_or_default())
+}
+
+/// Returns the measurements that the journal lacks for the next pass over the claims; none if it has all of them. They
+/// can be made in any order and on other machines. Later passes depend on their verdicts.
+///
+/// # Errors
+/// If a scenario is not valid.
+pub fn needed(
+    papers: &[Paper],
+    selected: &dyn Fn(&Paper, &Claim) -> bool,
+    journal: &mut Journal,
+    options: &Options<'_>,
+) -> Result<Vec<Task>, ReproduceError> {
+    let mut tasks = Vec::new();
+    judge_all(papers, selected, journal, options, Some(&mut tasks))?;
+    Ok(tasks)
+}
+
+/// A measurement that the journal lacks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Task {
+    /// The key of the measurement.
+    pub key: String,
+    /// The first claim that needs it.
+    pub claim: String,
+    /// The number of runs, which can be made apart.
+    pub runs: usize,
+    /// About how many packets all runs send, which is what they cost.
+    pub packets: f64,
+    unit: Unit,
+    wanted: Wanted,
+}
+
+impl Task {
+    fn work(&self) -> Result<Work, MeasureError> {
+        let work = Work::new(&self.unit, &self.wanted)?;
+        match work.key == self.key {
+            true => Ok(work),
+            false => Err(MeasureError::Missing(format!(
+                "{} is another scenario here; install the same version of anabranch, with the same files",
+                self.unit.paper
+            ))),
+        }
+    }
+
+    /// Makes some of the runs on one thread.
+    ///
+    /// # Errors
+    /// If a run cannot be made, or it was cancelled.
+    pub fn part(&self, runs: Range<usize>, cancelled: &AtomicBool) -> Result<Part, MeasureError> {
+        self.work()?.part(&self.wanted, runs, 1, cancelled)
+    }
+
+    /// Joins the parts of all runs.
+    ///
+    /// # Errors
+    /// If the measures cannot be made from them.
+    pub fn joined(&self, parts: Vec<Part>) -> Result<Measurement, MeasureError> {
+        self.work()?.joined(&self.wanted, parts)
+    }
+}
+
+/// Judges the claims that `selected` accepts. With a list of tasks nothing is measured, and the measurements that the
+/// first incomplete pass lacks are added to it; then there are no results.
+fn judge_all(
+    papers: &[Paper],
+    selected: &dyn Fn(&Paper, &Claim) -> bool,
+    journal: &mut Journal,
+    options: &Options<'_>,
+    mut tasks: Option<&mut Vec<Task>>,
+) -> Result<Option<Results>, ReproduceError> {
     let claims: Vec<(&Paper, &Claim)> = papers
         .iter()
         .flat_map(|paper| paper.claims.iter().map(move |claim| (paper, claim)))
@@ -321,7 +395,11 @@ pub fn reproduce(
         .map(|(paper, _, figure)| (paper, figure))
         .collect();
     let mut meter = Meter::new(&claims, &simulated, &figures, journal, options)?;
-    let (plain, drawn) = pass(&claims, &simulated, &|_| None, &figures, journal, options, &mut meter)?;
+    let Some((plain, drawn)) =
+        pass(&claims, &simulated, &|_| None, &figures, journal, options, &mut meter, tasks.as_deref_mut())?
+    else {
+        return Ok(None);
+    };
     for (at, checks) in simulated.iter().zip(plain) {
         findings[*at].status = status(&checks);
         findings[*at].checks = checks;
@@ -338,7 +416,11 @@ pub fn reproduce(
             .filter(|at| !matches!(findings[*at].status, Status::Holds | Status::Variant))
             .filter(|at| variant(*at).is_some())
             .collect();
-        let (tried, _) = pass(&claims, &open, &variant, &[], journal, options, &mut meter)?;
+        let Some((tried, _)) =
+            pass(&claims, &open, &variant, &[], journal, options, &mut meter, tasks.as_deref_mut())?
+        else {
+            return Ok(None);
+        };
         for (at, checks) in open.into_iter().zip(tried) {
             let Some(Variant { name, what, .. }) = variant(at) else { continue };
             let status = status(&checks);
@@ -351,7 +433,7 @@ pub fn reproduce(
     for at in simulated {
         findings[at].evidence = evidence(&findings[at]);
     }
-    Ok(Results { findings, figures: drawn })
+    Ok(Some(Results { findings, figures: drawn }))
 }
 
 /// Judges the checks of a claim, plain or with one of its paper's variants, by measurements that `measure` makes,
@@ -454,7 +536,9 @@ impl Meter {
     }
 }
 
-/// Measures and judges the claims at the places `which`, each with its variant, and measures `figures`.
+/// Measures and judges the claims at the places `which`, each with its variant, and measures `figures`. With a list of
+/// tasks nothing is measured: if a measurement is missing, it is added to the list, and there is no result.
+#[expect(clippy::too_many_arguments, reason = "one pass needs all of it")]
 fn pass<'a>(
     claims: &[(&'a Paper, &'a Claim)],
     which: &[usize],
@@ -463,7 +547,8 @@ fn pass<'a>(
     journal: &mut Journal,
     options: &Options<'_>,
     meter: &mut Meter,
-) -> Result<(Vec<Vec<Checked>>, Vec<Drawn>), ReproduceError> {
+    tasks: Option<&mut Vec<Task>>,
+) -> Result<Option<(Vec<Vec<Checked>>, Vec<Drawn>)>, ReproduceError> {
     let mut needs = Needs::default();
     let mut planned = Vec::with_capacity(which.len());
     for at in which {
@@ -475,6 +560,19 @@ fn pass<'a>(
     }
     for (paper, figure) in figures {
         needs.draw(paper, figure, options);
+    }
+    if let Some(tasks) = tasks {
+        for (unit, claim) in &needs.order {
+            if let Some(task) = task(unit, &needs.wanted[unit], claim, journal)?
+                // Another unit may have the same runs: it lacks less when they are measured.
+                && !tasks.iter().any(|other| other.key == task.key)
+            {
+                tasks.push(task);
+            }
+        }
+        if !tasks.is_empty() {
+            return Ok(None);
+        }
     }
     let mut keys = BTreeMap::new();
     for (unit, claim) in &needs.order {
@@ -506,7 +604,7 @@ fn pass<'a>(
             figure.curves.iter().map(|curve| figure.places(curve).iter().map(runs).collect()).collect();
         drawn.push(figure.drawn(&values.map_err(failed)?));
     }
-    Ok((all, drawn))
+    Ok(Some((all, drawn)))
 }
 
 /// Measures a unit, unless the journal has it, and returns its key.
@@ -521,15 +619,38 @@ fn measured(
         error => ReproduceError::Measure(String::new(), Box::new(error)),
     };
     let key = Work::new(unit, wanted).map_err(failed)?.key;
-    let missing = match journal.get(&key) {
-        Some(measurement) => measurement.missing(wanted),
-        None => wanted.clone(),
-    };
+    let missing = missing(&key, wanted, journal);
     if !missing.contenders.is_empty() {
         let work = Work::new(unit, &missing).map_err(failed)?;
         journal.add(work.measure(&missing, options.jobs, options.cancelled).map_err(failed)?)?;
     }
     Ok(key)
+}
+
+/// Returns what the journal lacks of the measurement with this key.
+fn missing(key: &str, wanted: &Wanted, journal: &Journal) -> Wanted {
+    match journal.get(key) {
+        Some(measurement) => measurement.missing(wanted),
+        None => wanted.clone(),
+    }
+}
+
+/// Returns the task that completes a unit; none if the journal has all of it.
+fn task(
+    unit: &Unit,
+    wanted: &Wanted,
+    claim: &str,
+    journal: &Journal,
+) -> Result<Option<Task>, ReproduceError> {
+    let failed = |error| ReproduceError::Measure(claim.to_owned(), Box::new(error));
+    let key = Work::new(unit, wanted).map_err(failed)?.key;
+    let wanted = missing(&key, wanted, journal);
+    if wanted.contenders.is_empty() {
+        return Ok(None);
+    }
+    let work = Work::new(unit, &wanted).map_err(failed)?;
+    let (runs, packets) = (work.runs(), work.packets());
+    Ok(Some(Task { key, claim: claim.to_owned(), runs, packets, unit: unit.clone(), wanted }))
 }
 
 /// Judges one check.

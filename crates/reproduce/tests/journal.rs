@@ -5,17 +5,15 @@ use std::path::Path;
 
 use anabranch_reproduce::claims::{Claim, Paper};
 use anabranch_reproduce::journal::Journal;
-use anabranch_reproduce::reproduce::{Options, ReproduceError, Results, reproduce};
+use anabranch_reproduce::measure::Part;
+use anabranch_reproduce::reproduce::{Options, ReproduceError, Results, Task, needed, reproduce};
 use anabranch_reproduce::{Status, library};
 
-fn run(
-    papers: &[Paper],
-    ids: &[&str],
-    journal: &mut Journal,
-    cancelled: &AtomicBool,
-    progress: &dyn Fn(anabranch_reproduce::reproduce::Progress),
-) -> Result<Results, ReproduceError> {
-    let options = Options {
+fn options<'a>(
+    cancelled: &'a AtomicBool,
+    progress: &'a dyn Fn(anabranch_reproduce::reproduce::Progress),
+) -> Options<'a> {
+    Options {
         quick: true,
         variants: false,
         seed: None,
@@ -24,7 +22,17 @@ fn run(
         figures: true,
         expected: &[],
         progress,
-    };
+    }
+}
+
+fn run(
+    papers: &[Paper],
+    ids: &[&str],
+    journal: &mut Journal,
+    cancelled: &AtomicBool,
+    progress: &dyn Fn(anabranch_reproduce::reproduce::Progress),
+) -> Result<Results, ReproduceError> {
+    let options = options(cancelled, progress);
     let selected = |_: &Paper, claim: &Claim| ids.contains(&claim.id.as_str());
     reproduce(papers, &selected, journal, &options)
 }
@@ -44,6 +52,48 @@ fn an_interrupted_reproduction_simulates_only_what_the_journal_lacks() {
     assert!(matches!(more, Ok(_) | Err(ReproduceError::Cancelled)));
     let other = run(&papers, &["D15"], &mut open(), &stop, &|_| ());
     assert!(matches!(other, Err(ReproduceError::Cancelled)));
+}
+
+#[test]
+fn measurements_in_parts_in_any_order_give_the_same_results() {
+    let mut papers = library::papers().unwrap();
+    // Three short points of the plan, whose figure has 200.
+    papers.iter_mut().for_each(|paper| paper.figures.retain(|figure| figure.claim != "C17"));
+    let plan = papers.iter_mut().flat_map(|paper| &mut paper.claims).find(|claim| claim.id == "C17").unwrap();
+    for check in &mut plan.checks {
+        check.choice.runs = Some(3);
+        check.choice.set.push("traffic.duration=1 s".to_owned());
+    }
+    let go = AtomicBool::new(false);
+    // Of a scenario, a plan, the window simulation, and the model.
+    for ids in [["D24", "D15"], ["C17", "D14"], ["V6", "V9"]] {
+        let alone = run(&papers, &ids, &mut Journal::in_memory(), &go, &|_| ());
+        let mut journal = Journal::in_memory();
+        let selected = |_: &Paper, claim: &Claim| ids.contains(&claim.id.as_str());
+        let options = options(&go, &|_| ());
+        let mut passes = 0;
+        loop {
+            let tasks = needed(&papers, &selected, &mut journal, &options).unwrap();
+            if tasks.is_empty() {
+                break;
+            }
+            passes += 1;
+            for task in tasks.iter().rev() {
+                let sent: Task = serde_json::from_str(&serde_json::to_string(task).unwrap()).unwrap();
+                // Every run but the first is in two parts.
+                let ranges = (0..sent.runs).rev().map(|at| at..(at + 2).min(sent.runs));
+                let parts = ranges.map(|runs| sent.part(runs, &go).unwrap());
+                let parts = parts.map(|part| serde_json::to_string(&part).unwrap());
+                let parts: Vec<Part> = parts.map(|part| serde_json::from_str(&part).unwrap()).collect();
+                journal.add(task.joined(parts).unwrap()).unwrap();
+            }
+        }
+        let stop = AtomicBool::new(true);
+        let elsewhere = run(&papers, &ids, &mut journal, &stop, &|_| ()).unwrap();
+        let alone = alone.unwrap();
+        assert!(passes > 0 && alone.findings.iter().all(|finding| !finding.checks.is_empty()), "{ids:?}");
+        assert_eq!((&elsewhere.findings, &elsewhere.figures), (&alone.findings, &alone.figures));
+    }
 }
 
 #[test]

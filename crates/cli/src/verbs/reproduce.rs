@@ -7,8 +7,9 @@ use anabranch_lab::whole_file;
 use anabranch_reproduce::claims::{Claim, Paper};
 use anabranch_reproduce::figure::Drawn;
 use anabranch_reproduce::journal::Journal;
+use anabranch_reproduce::measure::Measurement;
 use anabranch_reproduce::recorded::{self, Recorded};
-use anabranch_reproduce::reproduce::{self, Checked, Finding, Options, ReproduceError, Results, score};
+use anabranch_reproduce::reproduce::{self, Checked, Finding, Options, ReproduceError, Results, Task, score};
 use anabranch_reproduce::{Status, html, library};
 use serde::Serialize;
 
@@ -37,7 +38,7 @@ pub(crate) struct Args {
 }
 
 /// The claims that are judged, and how.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub struct Request {
     /// The paper: dmptcp, cp, stms or coupled; all of them unless given
     pub paper: Option<String>,
@@ -160,81 +161,141 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// Judges the claims of `request`, or looks up their recorded verdicts.
-pub fn judge(request: &Request, watch: &Watch<'_>) -> Result<Judged, Failure> {
-    let failed = |error: &dyn core::fmt::Display| Failure::Failed(error.to_string());
-    let papers = papers(request)?;
-    check(request, &papers)?;
-    let before = match request.from {
-        Some(_) => Recorded::default(),
-        None => recorded::recorded().map_err(|error| failed(&error))?,
-    };
-    let is_held = |claim: &Claim| !request.holding || holds(claim, &before.findings);
-    let selected = |paper: &Paper, claim: &Claim| is_selected(request, paper, claim) && is_held(claim);
-    let chosen = request.figure.is_some() || request.table.is_some() || !request.claim.is_empty();
-    let all = request.quick || request.full || request.holding || request.from.is_some();
-    if request.list || !(chosen || all) {
-        let kept = match (&request.out, request.list) {
-            (Some(directory), true) => Some(read(&directory.join("results.json"))?),
-            _ => None,
+pub(crate) fn judge(request: &Request, watch: &Watch<'_>) -> Result<Judged, Failure> {
+    Reproducing::open(request.clone(), watch.remark)?.finish(watch)
+}
+
+/// A reproduction whose measurements may be made elsewhere.
+pub struct Reproducing {
+    request: Request,
+    papers: Vec<Paper>,
+    before: Recorded,
+    build: String,
+    /// None if the verdicts are only looked up.
+    journal: Option<Journal>,
+}
+
+impl Reproducing {
+    /// Reads the papers, and opens the journal.
+    pub fn open(request: Request, remark: &dyn Fn(core::fmt::Arguments<'_>)) -> Result<Reproducing, Failure> {
+        let failed = |error: &dyn core::fmt::Display| Failure::Failed(error.to_string());
+        let papers = papers(&request)?;
+        check(&request, &papers)?;
+        let before = match request.from {
+            Some(_) => Recorded::default(),
+            None => recorded::recorded().map_err(|error| failed(&error))?,
         };
-        let recorded = &kept.as_ref().unwrap_or(&before).findings;
-        let findings = listed(&papers, &selected, recorded);
-        return Ok(Judged { papers, findings, changed: None });
-    }
-    if request.holding && !papers.iter().any(|paper| paper.claims.iter().any(|claim| selected(paper, claim)))
-    {
-        return Err(Failure::Usage("none of these claims is recorded as holding by its runs".to_owned()));
-    }
-    let build = build();
-    let mut journal = match &request.out {
-        None => Journal::in_memory(),
-        Some(directory) => {
-            std::fs::create_dir_all(directory)
-                .map_err(|error| Failure::Failed(format!("cannot make {}: {error}", directory.display())))?;
-            Journal::open(&directory.join("journal.ndjson"), &build, request.any_build)
-                .map_err(|error| failed(&error))?
+        let build = build();
+        let chosen = request.figure.is_some() || request.table.is_some() || !request.claim.is_empty();
+        let all = request.quick || request.full || request.holding || request.from.is_some();
+        if request.list || !(chosen || all) {
+            return Ok(Reproducing { request, papers, before, build, journal: None });
         }
-    };
-    if journal.foreign() > 0 {
-        (watch.remark)(format_args!(
-            "{} measurements of another build are repeated; --any-build uses them",
-            journal.foreign()
-        ));
+        let is_any =
+            |paper: &Paper| paper.claims.iter().any(|claim| is_judged(&request, &before, paper, claim));
+        if request.holding && !papers.iter().any(is_any) {
+            return Err(Failure::Usage("none of these claims is recorded as holding by its runs".to_owned()));
+        }
+        let journal = match &request.out {
+            None => Journal::in_memory(),
+            Some(directory) => {
+                std::fs::create_dir_all(directory).map_err(|error| {
+                    Failure::Failed(format!("cannot make {}: {error}", directory.display()))
+                })?;
+                Journal::open(&directory.join("journal.ndjson"), &build, request.any_build)
+                    .map_err(|error| failed(&error))?
+            }
+        };
+        if journal.foreign() > 0 {
+            remark(format_args!(
+                "{} measurements of another build are repeated; --any-build uses them",
+                journal.foreign()
+            ));
+        }
+        Ok(Reproducing { request, papers, before, build, journal: Some(journal) })
     }
-    let options = Options {
+
+    /// Returns the measurements that the journal lacks for the next pass over the claims; none if it has all.
+    pub fn needed(&mut self) -> Result<Vec<Task>, Failure> {
+        let Reproducing { request, papers, before, journal, .. } = self;
+        let Some(journal) = journal else { return Ok(Vec::new()) };
+        let go = AtomicBool::new(false);
+        let options = options(request, before, &go, &|_| ());
+        reproduce::needed(papers, &|paper, claim| is_judged(request, before, paper, claim), journal, &options)
+            .map_err(|error| Failure::Failed(error.to_string()))
+    }
+
+    /// Adds a measurement to the journal.
+    pub fn add(&mut self, measurement: Measurement) -> Result<(), Failure> {
+        let Some(journal) = &mut self.journal else { return Ok(()) };
+        journal.add(measurement).map_err(|error| Failure::Failed(error.to_string()))
+    }
+
+    /// Makes the measurements that the journal lacks, and judges the claims.
+    pub fn finish(self, watch: &Watch<'_>) -> Result<Judged, Failure> {
+        let Reproducing { request, papers, before, build, journal } = self;
+        let selected = |paper: &Paper, claim: &Claim| is_selected(&request, paper, claim);
+        let Some(mut journal) = journal else {
+            let recorded = match (&request.out, request.list) {
+                (Some(directory), true) => read(&directory.join("results.json"))?,
+                _ => before,
+            };
+            let findings = listed(&papers, &selected, &recorded.findings);
+            return Ok(Judged { papers, findings, changed: None });
+        };
+        let options = options(&request, &before, watch.cancelled, watch.progress);
+        let wanted = |paper: &Paper, claim: &Claim| is_judged(&request, &before, paper, claim);
+        let result = reproduce::reproduce(&papers, &wanted, &mut journal, &options);
+        let Results { findings, figures } = result.map_err(|error| match error {
+            ReproduceError::Cancelled => {
+                if let Some(directory) = &request.out {
+                    (watch.remark)(format_args!("the same command goes on from {}", directory.display()));
+                }
+                Failure::Interrupted
+            }
+            error => Failure::Failed(error.to_string()),
+        })?;
+        if let Some(directory) = &request.out {
+            let others = others(directory, request.seed, &findings)?;
+            let all = [findings.clone(), others.findings].concat();
+            let figures = ordered(&papers, [figures, others.figures].concat());
+            let all = listed(&papers, &|_, _| true, &all);
+            write(directory, &papers, &Recorded { build, seed: request.seed, findings: all, figures })?;
+            (watch.remark)(format_args!("results and report.html in {}", directory.display()));
+        }
+        let changed = match (request.quick, request.holding && !request.plain) {
+            (false, false) => None,
+            (_, true) => changed(&findings, &before.findings, whole_verdict),
+            (_, false) => changed(&findings, &before.findings, plain_verdict),
+        };
+        Ok(Judged { papers, findings, changed })
+    }
+}
+
+/// Returns the options of a reproduction; `before` has the recorded verdicts.
+fn options<'a>(
+    request: &Request,
+    before: &'a Recorded,
+    cancelled: &'a AtomicBool,
+    progress: &'a dyn Fn(reproduce::Progress),
+) -> Options<'a> {
+    Options {
         quick: request.quick,
         variants: !(request.quick || request.plain),
         seed: request.seed,
         jobs: request.jobs.jobs,
-        cancelled: watch.cancelled,
+        cancelled,
         figures: request.out.is_some() && !request.quick && !request.holding,
         expected: &before.findings,
-        progress: watch.progress,
-    };
-    let wanted = |paper: &Paper, claim: &Claim| selected(paper, claim) && (!request.quick || claim.quick);
-    let result = reproduce::reproduce(&papers, &wanted, &mut journal, &options);
-    let Results { findings, figures } = result.map_err(|error| match error {
-        ReproduceError::Cancelled => {
-            if let Some(directory) = &request.out {
-                (watch.remark)(format_args!("the same command goes on from {}", directory.display()));
-            }
-            Failure::Interrupted
-        }
-        error => failed(&error),
-    })?;
-    if let Some(directory) = &request.out {
-        let others = others(directory, request.seed, &findings)?;
-        let all = [findings.clone(), others.findings].concat();
-        let figures = ordered(&papers, [figures, others.figures].concat());
-        let all = listed(&papers, &|_, _| true, &all);
-        write(directory, &papers, &Recorded { build, seed: request.seed, findings: all, figures })?;
-        (watch.remark)(format_args!("results and report.html in {}", directory.display()));
+        progress,
     }
-    let changed = match (request.quick, request.holding && !request.plain) {
-        (false, false) => None,
-        (_, whole) => changed(&findings, &before.findings, if whole { whole_verdict } else { plain_verdict }),
-    };
-    Ok(Judged { papers, findings, changed })
+}
+
+/// True if a claim is to be judged; `before` has the recorded verdicts.
+fn is_judged(request: &Request, before: &Recorded, paper: &Paper, claim: &Claim) -> bool {
+    is_selected(request, paper, claim)
+        && (!request.quick || claim.quick)
+        && (!request.holding || holds(claim, &before.findings))
 }
 
 /// Reads the built-in papers, or that of `--from`.
