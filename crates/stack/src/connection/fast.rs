@@ -16,6 +16,7 @@ use crate::scheduler::SchedulerEvent;
 use crate::segment::{DataAck, Dss, Flags, MappedDsn, Segment};
 use crate::seq::DataRange;
 use crate::subflow::FastPaths;
+use crate::subflow::send::Content;
 
 /// Of these bits, a segment for the fast path has only ACK.
 const DECISIVE: Flags = Flags::FIN.with(Flags::SYN).with(Flags::RST).with(Flags::ACK);
@@ -256,7 +257,7 @@ impl Connection {
             return None;
         }
         self.make_ack(poll.now, at, poll.out);
-        self.leave(at, SendKind::Control, poll)
+        Some(self.depart(at, Content::Control, SendKind::Control, 0, poll))
     }
 
     /// Returns the segment that `Connection::send_new` makes, if it is a full one sent for the first time, on
@@ -267,17 +268,16 @@ impl Connection {
         if self.paces() || self.checksummed || self.keys_pending(at) {
             return None;
         }
+        let (una, push) = (self.send.una, self.config.ack.push);
         let subflow = self.subflows.get_mut(at)?;
-        let record = subflow.fast_next_segment(now, self.send.una, poll.burst)?;
-        let (id, len, start) = (subflow.id(), u64::from(record.len), record.data);
-        let train = self.train_after(now, at, len);
-        self.after_data(now, at, len);
+        let id = subflow.id();
+        let (record, train) = subflow.fast_send_new(now, una, poll.burst, push, &mut self.congestion)?;
         self.make_new_data(now, at, &record, train, poll.out);
         if self.mode == Mode::Mptcp && !self.timers.is_armed(Timer::Data) {
             self.arm_data_timer(now);
         }
-        let sent = DataRange::new(start, start + len);
-        self.tell_scheduler(now, &SchedulerEvent::Sent { subflow: id, range: sent });
-        self.leave_data(at, SendKind::New, start, poll)
+        let range = record.range();
+        self.tell_scheduler(now, &SchedulerEvent::Sent { subflow: id, range });
+        Some(self.depart(at, Content::NewData, SendKind::New, range.start, poll))
     }
 }

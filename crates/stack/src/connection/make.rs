@@ -213,7 +213,6 @@ impl Connection {
         if train == Train::Ends {
             out.flags = out.flags.with(Flags::PSH);
         }
-        self.subflows[at].mark_new_data(out);
     }
 
     /// Makes the segment of a retransmitted record: data, a FIN, or both.

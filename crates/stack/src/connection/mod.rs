@@ -67,10 +67,10 @@ mod wanted;
 
 use std::sync::Arc;
 
-use anabranch_units::{Duration, Rate, Time};
+use anabranch_units::{Duration, Time};
 
 use crate::config::{Checksums, SimConfig};
-use crate::congestion::{AnyCongestion, CongestionControl};
+use crate::congestion::AnyCongestion;
 use crate::event::{ConnectionId, SubflowId};
 use crate::observer::{Observer, StackEvent, StackEvents, Windows};
 use crate::scheduler::SchedulerKind;
@@ -266,14 +266,7 @@ impl Connection {
     /// Copies the window of a subflow from the congestion control, after any call to it.
     #[inline]
     fn refresh_window(&mut self, at: usize) {
-        let subflow = &mut self.subflows[at];
-        subflow.set_windows(self.congestion.window(subflow.id()));
-    }
-
-    /// Returns the pacing rate of the subflow at `at`.
-    fn pacing_rate(&self, at: usize) -> Rate {
-        let subflow = &self.subflows[at];
-        self.congestion.pacing_rate(subflow.id()).unwrap_or_else(|| subflow.default_pacing_rate())
+        self.subflows[at].refresh_window(&self.congestion);
     }
 
     /// Reports to the observer the windows of every subflow whose congestion window or threshold differs from
@@ -295,7 +288,7 @@ impl Connection {
     #[inline]
     fn report_windows_of<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
         if O::EVENTS.has(StackEvents::WINDOWS) {
-            let pacing_rate = self.paces().then(|| self.pacing_rate(at));
+            let pacing_rate = self.paces().then(|| self.subflows[at].pacing_rate(&self.congestion));
             let peer_window_edge = self.send.window_end;
             let subflow = &mut self.subflows[at];
             let (id, own) = (subflow.id(), subflow.report_windows());

@@ -119,11 +119,13 @@ impl Connection {
         self.scheduling.revises() && self.subflows.iter().any(|subflow| subflow.queue().bytes() > 0)
     }
 
-    /// Assigns new data to a tail loss probe if there is some, regardless of the congestion window (RFC 8985
-    /// section 7.3). With several subflows, a silent one gets no new data.
+    /// Assigns new data to a tail loss probe that is sent next, if there is some, regardless of the congestion
+    /// window (RFC 8985 section 7.3). With several subflows, a silent one gets no new data.
     #[cold]
     pub(super) fn feed_probe<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
-        if self.live_subflows().nth(1).is_some() || !self.subflows[at].state().is_usable() {
+        let first = &self.subflows[at];
+        let third_ack = self.wanted.wants_third_ack() && !first.handshake().is_join();
+        if third_ack || !first.state().is_usable() || self.live_subflows().nth(1).is_some() {
             return;
         }
         let Some(next) = self.send.unassigned.first() else { return };

@@ -44,6 +44,11 @@ impl Wanted {
         self.third_ack
     }
 
+    /// True if the third ACK was to be sent; cancels the request.
+    pub(super) fn take_third_ack(&mut self) -> bool {
+        core::mem::take(&mut self.third_ack)
+    }
+
     /// Cancels the third ACK, which was sent or has become superfluous.
     pub(super) fn cancel_third_ack(&mut self) {
         self.third_ack = false;

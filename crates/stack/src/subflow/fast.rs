@@ -7,7 +7,8 @@ use super::Subflow;
 use super::acknowledge::{Acked, one_way_delay_us};
 use super::queue::Queued;
 use super::scoreboard::{Sent, SentMapping};
-use super::send::new_record;
+use super::send::{Train, new_record};
+use crate::congestion::CongestionControl;
 use crate::observer::LossReason;
 use crate::scheduler::AssignKind;
 use crate::segment::Segment;
@@ -82,11 +83,18 @@ impl Subflow {
         acked
     }
 
-    /// Takes a full segment of new data off the queue and records it as sent, if nothing is to be repaired,
-    /// probed or reset, data is in flight, and the windows admit it: the work of `Connection::send_new` in
-    /// that case.
+    /// Sends a full segment of new data from the queue, if nothing is to be repaired, probed or reset, data is
+    /// in flight, and the windows admit it: the work of [`Subflow::next`] and [`Subflow::send_new`] in that
+    /// case, if segments are not paced. The data is acknowledged up to `una`; a train ends with PSH if `push`.
     #[inline]
-    pub(crate) fn fast_next_segment(&mut self, now: Time, una: u64, burst: u32) -> Option<Sent> {
+    pub(crate) fn fast_send_new<C: CongestionControl>(
+        &mut self,
+        now: Time,
+        una: u64,
+        burst: u32,
+        push: bool,
+        congestion: &mut C,
+    ) -> Option<(Sent, Train)> {
         let Queued { range, kind } = self.queue.front()?;
         let (seq, in_flight) = (self.board.nxt(), self.in_flight());
         let len = u64::from(self.mss);
@@ -105,7 +113,9 @@ impl Subflow {
         let mapping = SentMapping { back: 0, len: len as u16, data_fin: false, checksum: 0 };
         let record = Sent { len: len as u32, data: range.start, mapping, ..new_record(seq, now) };
         self.record_sent(now, record);
-        Some(record)
+        let train = if push { self.train_after(now, len, congestion) } else { Train::GoesOn };
+        self.after_data(now, len, false, congestion);
+        Some((record, train))
     }
 
     /// Returns the offsets of a segment that carries the next data of an established subflow, if nothing is

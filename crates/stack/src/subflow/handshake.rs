@@ -51,7 +51,7 @@ impl Handshake {
 
     /// True if a segment of the handshake is to be sent now.
     #[inline]
-    pub(crate) fn is_due(&self) -> bool {
+    pub(super) fn is_due(&self) -> bool {
         self.due
     }
 

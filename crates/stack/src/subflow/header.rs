@@ -8,7 +8,7 @@ use super::recv::Receiver;
 use super::signals::Signals;
 use super::{Subflow, TcpState};
 use crate::config::ConnectionConfig;
-use crate::segment::{Flags, MptcpOption, OPTION_SPACE, Segment, SynOptions, Timestamps};
+use crate::segment::{Flags, OPTION_SPACE, Segment, SynOptions, Timestamps};
 use crate::seq::Seq;
 use crate::timestamp::TimestampTick;
 
@@ -79,18 +79,6 @@ impl Subflow {
     #[inline]
     pub(crate) fn mss(&self) -> u32 {
         self.mss
-    }
-
-    /// True if every segment has to echo a received mark, or a reduction is to be signalled with new data.
-    #[inline]
-    pub(crate) fn announces_reduction(&self) -> bool {
-        self.ecn.has_to_say()
-    }
-
-    /// Marks a segment of new data as ECN-capable.
-    #[inline]
-    pub(crate) fn mark_new_data(&mut self, out: &mut Segment) {
-        self.ecn.on_new_data(out);
     }
 
     /// Returns the timestamps of a segment sent now, if they are used.
@@ -207,24 +195,5 @@ impl Subflow {
 
     pub(crate) fn signals_mut(&mut self) -> &mut Signals {
         &mut self.signals
-    }
-
-    /// Returns the option to be signalled now.
-    pub(crate) fn next_signal(&mut self, now: Time) -> Option<MptcpOption> {
-        let timeout = self.rtt.rto(0);
-        self.signals.pop(now, self.recv.ack(), timeout)
-    }
-
-    /// Counts a segment without payload.
-    #[inline]
-    pub(crate) fn count_control(&mut self) {
-        self.counters.control_segments_sent += 1;
-    }
-
-    /// Records that a segment was made that acknowledges all received data.
-    #[inline]
-    pub(crate) fn on_segment_sent(&mut self, out: &Segment) {
-        self.recv.on_ack_sent();
-        self.signals.on_other(out.payload_len, out.ack);
     }
 }

@@ -37,6 +37,7 @@ mod window_held;
 use anabranch_units::{Duration, Rate, Time};
 
 use crate::config::ConnectionConfig;
+use crate::congestion::CongestionControl;
 use crate::event::SubflowId;
 use crate::observer::Windows;
 use crate::scheduler::SubflowView;
@@ -319,11 +320,10 @@ impl Subflow {
         self.cwnd
     }
 
-    /// Sets the congestion window and the threshold.
+    /// Copies the window and the threshold from the congestion control, after any call to it.
     #[inline]
-    pub(crate) fn set_windows(&mut self, (cwnd, ssthresh): (u64, Option<u64>)) {
-        self.cwnd = cwnd;
-        self.ssthresh = ssthresh;
+    pub(crate) fn refresh_window<C: CongestionControl>(&mut self, congestion: &C) {
+        (self.cwnd, self.ssthresh) = congestion.window(self.id);
     }
 
     /// True if the windows differ from the last report to the observer.

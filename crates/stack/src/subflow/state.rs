@@ -92,6 +92,19 @@ impl Lifecycle {
         self.tcp == TcpState::Established && self.reset.is_none()
     }
 
+    /// True if segments with data, or a FIN, may be sent.
+    #[inline]
+    pub(super) fn carries_data(&self) -> bool {
+        !matches!(
+            self.tcp,
+            TcpState::SynSent
+                | TcpState::SynReceived
+                | TcpState::PreEstablished
+                | TcpState::TimeWait
+                | TcpState::Closed
+        )
+    }
+
     /// True if it has neither ended nor is about to be reset.
     #[inline]
     pub(crate) fn is_open(&self) -> bool {
@@ -117,7 +130,7 @@ impl Lifecycle {
     }
 
     #[inline]
-    pub(crate) fn reset_due(&self) -> Option<ResetCause> {
+    pub(super) fn reset_due(&self) -> Option<ResetCause> {
         self.reset
     }
 
