@@ -45,7 +45,7 @@ impl Connection {
         self.recv.consume(n);
         self.events.on_consumed();
         let mss = u64::from(self.config.mss);
-        let most = (0..self.subflows.len()).map(|at| self.offered(at)).max().unwrap_or(u64::MAX);
+        let most = self.subflows.iter().map(Subflow::offered).max().unwrap_or(u64::MAX);
         if self.recv.should_update(mss, most) {
             // On every subflow, as in Linux: the window is that of the connection, but a sender that also
             // respects the edge of each subflow (RFC 8684 section 3.3.5) could not use the others.

@@ -3,7 +3,6 @@
 
 use anabranch_units::Time;
 
-use super::make::Edge;
 use super::negotiate::{ThirdAck, find_capable, find_join, is_acceptable, third_ack};
 use super::step::{NEXT, STOP, Step};
 use super::timer_table::Timer;
@@ -14,6 +13,7 @@ use crate::event::{CloseReason, Event, SubflowId};
 use crate::path_manager::PathEvent;
 use crate::scheduler::SchedulerEvent;
 use crate::segment::{Capable, Flags, Join, ResetReason, Segment};
+use crate::subflow::header::Edge;
 use crate::subflow::{ResetCause, Subflow, SubflowBirth, TcpState};
 
 impl Connection {

@@ -13,6 +13,7 @@ use crate::segment::{
     SackBlocks, Segment,
 };
 use crate::seq::DataRange;
+use crate::subflow::header::{Blocks, Edge, Outline};
 use crate::subflow::scoreboard::{Sent, SentMapping};
 use crate::subflow::send::Train;
 use crate::subflow::{ResetCause, TcpState};
@@ -30,15 +31,6 @@ enum DataLevel {
     Signal,
 }
 
-/// The edge that a window field gives, from the acknowledgement of the same level on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Edge {
-    /// That of the subflow: the segment has no data acknowledgement.
-    OfSubflow,
-    /// That of the stream: the segment has a data acknowledgement.
-    OfStream,
-}
-
 impl DataLevel {
     fn says_something(&self) -> bool {
         matches!(self, DataLevel::Map { .. } | DataLevel::Ack)
@@ -48,8 +40,7 @@ impl DataLevel {
 impl Connection {
     #[cold]
     pub(super) fn make_reset(&mut self, now: Time, at: usize, cause: ResetCause, out: &mut Segment) {
-        let seq = self.subflows[at].board().nxt();
-        self.make(now, at, Flags::RST.with(Flags::ACK), seq, DataLevel::Signal, out);
+        self.make(now, at, Flags::RST.with(Flags::ACK), None, DataLevel::Signal, out);
         // Section 3.1: after a damaged handshake no MPTCP option is sent any more.
         let first = self.phase == Phase::Opening && !self.subflows[at].handshake().is_join();
         if self.mode != Mode::Mptcp || first {
@@ -182,7 +173,7 @@ impl Connection {
             level = DataLevel::None;
             capable = Some(self.both_keys(Some(record.mapping)));
         }
-        self.make(now, at, Flags::ACK, record.seq, level, out);
+        self.make(now, at, Flags::ACK, Some(record.seq), level, out);
         out.payload_len = record.len;
         if let Some(capable) = capable {
             out.options.push(capable);
@@ -229,7 +220,7 @@ impl Connection {
 
     /// Makes a FIN without data.
     pub(super) fn make_fin(&mut self, now: Time, at: usize, seq: u64, out: &mut Segment) {
-        self.make(now, at, Flags::FIN.with(Flags::ACK), seq, DataLevel::Ack, out);
+        self.make(now, at, Flags::FIN.with(Flags::ACK), Some(seq), DataLevel::Ack, out);
     }
 
     /// Makes a probe of the peer's window: an acknowledgement with sequence number `seq`, before the window.
@@ -238,15 +229,14 @@ impl Connection {
     /// acknowledgement too.
     #[cold]
     pub(super) fn make_window_probe(&mut self, now: Time, at: usize, seq: u64, out: &mut Segment) {
-        self.make(now, at, Flags::ACK, seq, DataLevel::Ack, out);
+        self.make(now, at, Flags::ACK, Some(seq), DataLevel::Ack, out);
     }
 
     /// Makes an acknowledgement for an option that belongs to no segment, so that the option never displaces
     /// the data level (RFC 8684 section 3).
     #[cold]
     pub(super) fn make_signal(&mut self, now: Time, at: usize, signal: MptcpOption, out: &mut Segment) {
-        let seq = self.subflows[at].board().nxt();
-        self.make(now, at, Flags::ACK, seq, DataLevel::Signal, out);
+        self.make(now, at, Flags::ACK, None, DataLevel::Signal, out);
         out.options.push(signal);
         if out.options.wire_len() > OPTION_SPACE {
             out.options.timestamps = None;
@@ -255,18 +245,16 @@ impl Connection {
 
     /// Makes a pure acknowledgement, with the DATA_FIN if that is due and needs its own segment.
     pub(super) fn make_ack(&mut self, now: Time, at: usize, out: &mut Segment) {
-        let seq = self.subflows[at].board().nxt();
         // A data acknowledgement without news leaves its space to SACK blocks; the RFC prefers that (section
         // 3.3.2), and more than one block would not fit with it. The window applies at the data level only
         // with a data acknowledgement, so an opening window is news.
-        let subflow = &self.subflows[at];
         let quiet = self.mode == Mode::Mptcp
             && self.confirmed
             && self.phase == Phase::Open
-            && (subflow.has_sack() && subflow.recv().has_several_holes())
+            && self.subflows[at].has_several_blocks()
             && self.advertised.is_current(&self.recv);
         let level = if quiet { DataLevel::None } else { DataLevel::Ack };
-        self.make(now, at, Flags::ACK, seq, level, out);
+        self.make(now, at, Flags::ACK, None, level, out);
         if self.fallback.is_failing() {
             self.fallback.write_fail(self.remote_dsn, out);
         }
@@ -275,17 +263,25 @@ impl Connection {
     /// Makes a segment that carries only the DATA_FIN.
     #[cold]
     pub(super) fn make_data_fin(&mut self, now: Time, at: usize, out: &mut Segment) {
-        let seq = self.subflows[at].board().nxt();
         // Section 3.3.3: without payload, subflow sequence number 0 and length 1.
         let end = DataRange::new(self.send.written, self.send.written);
         let mut mapping = SentMapping { back: 0, len: 0, data_fin: true, checksum: 0 };
         mapping.checksum = self.checksum_of(end, 0, &mapping, &());
         let level = DataLevel::Map { data: self.send.written, ssn: 0, mapping };
-        self.make(now, at, Flags::ACK, seq, level, out);
+        self.make(now, at, Flags::ACK, None, level, out);
     }
 
+    /// Makes a segment that begins at the offset `seq` of its subflow, or with the next new data.
     #[inline]
-    fn make(&mut self, now: Time, at: usize, flags: Flags, seq: u64, level: DataLevel, out: &mut Segment) {
+    fn make(
+        &mut self,
+        now: Time,
+        at: usize,
+        flags: Flags,
+        seq: Option<u64>,
+        level: DataLevel,
+        out: &mut Segment,
+    ) {
         // RFC 8684 section 3.1: an acknowledgement that the listener may take for the third one carries the
         // keys.
         let keys = matches!(level, DataLevel::Ack) && self.keys_pending(at);
@@ -293,27 +289,21 @@ impl Connection {
             self.mode == Mode::Mptcp && self.keys.remote().is_some() && level.says_something() && !keys;
         let edge = if tells { Edge::OfStream } else { Edge::OfSubflow };
         let (window, lag) = self.show_window(at, self.subflows[at].receive_scale(), edge);
-        let subflow = &mut self.subflows[at];
-        subflow.write_header(now, self.tick, flags, seq, window, out);
-        if tells {
-            out.options.dss = Some(self.signal_of(level, lag));
-        } else if keys {
-            let keys = self.both_keys(None);
-            out.options.push(keys);
-        }
-        if !matches!(level, DataLevel::Signal) {
-            self.subflows[at].write_blocks(out);
-        }
+        let dss = tells.then(|| self.signal_of(level, lag));
+        let keys = keys.then(|| self.both_keys(None));
+        let blocks = if matches!(level, DataLevel::Signal) { Blocks::Omitted } else { Blocks::Added };
+        let outline = Outline { flags, seq, window, dss, keys, blocks };
+        self.subflows[at].write(now, self.tick, &outline, out);
     }
 
     /// Returns the window field, shifted by `scale`, of a segment sent now, and the number of bytes by which
     /// its data acknowledgement lags behind the received data.
     #[inline]
     pub(super) fn show_window(&mut self, at: usize, scale: u8, edge: Edge) -> (u16, u64) {
-        let field = self.recv.offer(scale, self.offered(at));
+        let field = self.recv.offer(scale, self.subflows[at].offered());
         if edge == Edge::OfSubflow {
             let shown = u64::from(field) << scale;
-            self.subflows[at].show_window_alone(shown.max(self.advertised.window()));
+            self.subflows[at].advertise(edge, shown.max(self.advertised.window()));
             return (field, 0);
         }
         // A small scale may advertise less than this.
@@ -321,7 +311,7 @@ impl Connection {
         let window = self.recv.edge() - nxt;
         // Nothing is sent after the end of the stream.
         let finished = self.recv.finished();
-        let lag = if finished { 0 } else { self.subflows[at].show_window(window) };
+        let lag = if finished { 0 } else { self.subflows[at].advertise(edge, window) };
         if let Some(shown) = self.advertised.show(nxt.saturating_sub(lag), nxt + window) {
             for subflow in &mut self.subflows {
                 subflow.raise_shown_window(shown);

@@ -343,12 +343,6 @@ impl Connection {
             && !self.subflows[at].handshake().is_join()
     }
 
-    /// Returns the maximum number of bytes that a subflow advertises.
-    #[inline]
-    fn offered(&self, at: usize) -> u64 {
-        if self.config.ack.growth { self.subflows[at].recv().growth.window() } else { u64::MAX }
-    }
-
     /// True if segments are sent at a pacing rate.
     #[inline]
     fn paces(&self) -> bool {

@@ -8,9 +8,38 @@ use super::recv::Receiver;
 use super::signals::Signals;
 use super::{Subflow, TcpState};
 use crate::config::ConnectionConfig;
-use crate::segment::{Flags, OPTION_SPACE, Segment, SynOptions, Timestamps};
+use crate::segment::{Dss, Flags, MptcpOption, OPTION_SPACE, Segment, SynOptions, Timestamps};
 use crate::seq::Seq;
 use crate::timestamp::TimestampTick;
+
+/// The parts of a segment that its connection decides.
+pub(crate) struct Outline {
+    pub flags: Flags,
+    /// The offset of its start; `None` for that of the next new data.
+    pub seq: Option<u64>,
+    /// The window field.
+    pub window: u16,
+    pub dss: Option<Dss>,
+    /// The MP_CAPABLE with both keys, in place of a DSS.
+    pub keys: Option<MptcpOption>,
+    pub blocks: Blocks,
+}
+
+/// Whether a segment has the SACK blocks for which its other options leave space.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Blocks {
+    Added,
+    Omitted,
+}
+
+/// The edge that a window field gives, from the acknowledgement of the same level on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Edge {
+    /// That of the subflow: the segment has no data acknowledgement.
+    OfSubflow,
+    /// That of the stream: the segment has a data acknowledgement.
+    OfStream,
+}
 
 impl Subflow {
     /// Applies the options of the peer's SYN or SYN/ACK; `own_scale` is the window shift offered by this
@@ -75,6 +104,18 @@ impl Subflow {
         self.sack
     }
 
+    /// True if an acknowledgement would have several SACK blocks.
+    #[inline]
+    pub(crate) fn has_several_blocks(&self) -> bool {
+        self.sack && self.recv.has_several_holes()
+    }
+
+    /// Returns the maximum number of bytes that it advertises beyond those received.
+    #[inline]
+    pub(crate) fn offered(&self) -> u64 {
+        self.recv.offered()
+    }
+
     /// Returns the maximum payload of a segment.
     #[inline]
     pub(crate) fn mss(&self) -> u32 {
@@ -87,24 +128,15 @@ impl Subflow {
         Timestamps { value: tick.value(now), echo: self.ts_recent }
     }
 
-    /// Writes the header of a segment that begins at `seq`, without its window, its data level and its
-    /// payload.
+    /// Writes a segment without payload: its header, the data level and the SACK blocks.
     #[inline]
-    pub(crate) fn write_header(
-        &self,
-        now: Time,
-        tick: TimestampTick,
-        flags: Flags,
-        seq: u64,
-        window: u16,
-        out: &mut Segment,
-    ) {
+    pub(crate) fn write(&mut self, now: Time, tick: TimestampTick, outline: &Outline, out: &mut Segment) {
         out.source = self.route.local();
         out.destination = self.route.remote();
-        out.seq = self.iss.add(seq);
+        out.seq = self.iss.add(outline.seq.unwrap_or(self.board.nxt()));
         out.ack = if self.state.tcp() == TcpState::SynSent { Seq(0) } else { self.recv.ack() };
-        out.flags = flags;
-        out.window = window;
+        out.flags = outline.flags;
+        out.window = outline.window;
         out.payload_len = 0;
         out.payload_sum = 0;
         out.ecn = crate::segment::Ecn::NotEct;
@@ -115,12 +147,11 @@ impl Subflow {
         if self.timestamps {
             out.options.timestamps = Some(self.timestamps_now(now, tick));
         }
-    }
-
-    /// Adds the SACK blocks for which there is space, after all other options.
-    #[inline]
-    pub(crate) fn write_blocks(&mut self, out: &mut Segment) {
-        if self.sack && self.recv.has_blocks() {
+        out.options.dss = outline.dss;
+        if let Some(keys) = outline.keys {
+            out.options.push(keys);
+        }
+        if outline.blocks == Blocks::Added && self.sack && self.recv.has_blocks() {
             let space = OPTION_SPACE.saturating_sub(out.options.wire_len() + 4) / 8;
             out.options.sack = self.recv.blocks(space);
         }
@@ -169,17 +200,17 @@ impl Subflow {
         segment
     }
 
-    /// Advertises a window of `window` bytes with a data acknowledgement. Returns the number of bytes by
-    /// which that has to lag (`window_held.rs`).
+    /// Advertises a window of `window` bytes. Returns the number of bytes by which the data acknowledgement of the
+    /// segment, if it has one, has to lag (`window_held.rs`).
     #[inline]
-    pub(crate) fn show_window(&mut self, window: u64) -> u64 {
-        self.window_held.show(self.recv.ack(), window)
-    }
-
-    /// Advertises a window of `window` bytes without a data acknowledgement.
-    #[inline]
-    pub(crate) fn show_window_alone(&mut self, window: u64) {
-        self.window_held.show_alone(self.recv.ack(), window);
+    pub(crate) fn advertise(&mut self, edge: Edge, window: u64) -> u64 {
+        match edge {
+            Edge::OfStream => self.window_held.show(self.recv.ack(), window),
+            Edge::OfSubflow => {
+                self.window_held.show_alone(self.recv.ack(), window);
+                0
+            }
+        }
     }
 
     /// Records that another subflow has advertised a window of `window` bytes.

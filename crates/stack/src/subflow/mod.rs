@@ -14,7 +14,7 @@ pub(crate) mod ecn;
 mod fast;
 pub(crate) mod growth;
 mod handshake;
-mod header;
+pub(crate) mod header;
 pub(crate) mod held;
 pub(crate) mod mappings;
 pub(crate) mod path_mtu;

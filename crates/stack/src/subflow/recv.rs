@@ -199,6 +199,12 @@ impl Receiver {
         (count, first)
     }
 
+    /// Returns the maximum number of bytes that are advertised beyond those received.
+    #[inline]
+    pub(super) fn offered(&self) -> u64 {
+        if self.config.growth { self.growth.window() } else { u64::MAX }
+    }
+
     pub(crate) fn ack(&self) -> Seq {
         self.irs.add(self.nxt)
     }
@@ -385,7 +391,7 @@ impl Receiver {
     }
 
     /// True if more than one hole is open, and no duplicate shows that an acknowledgement was lost.
-    pub(crate) fn has_several_holes(&self) -> bool {
+    pub(super) fn has_several_holes(&self) -> bool {
         self.dsack.is_empty() && self.out_of_order.as_slice().len() > 1
     }
 
