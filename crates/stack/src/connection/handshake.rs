@@ -7,7 +7,6 @@ use super::negotiate::{ThirdAck, find_capable, find_join, is_acceptable, third_a
 use super::step::{NEXT, STOP, Step};
 use super::timer_table::Timer;
 use super::{Connection, Mode, Phase};
-use crate::congestion::{CongestionControl, SubflowStart};
 use crate::crypto;
 use crate::event::{CloseReason, Event, SubflowId};
 use crate::path_manager::PathEvent;
@@ -27,9 +26,9 @@ impl Connection {
             None => return None,
         };
         let id = SubflowId(at as u8);
-        let mut subflow = Subflow::new(id, now, &birth, &self.config);
-        subflow.route_mut().set_local_id(self.paths.local_id(birth.local.ip));
-        if let (true, false, Some(threshold)) =
+        let local_id = self.paths.local_id(birth.local.ip);
+        let mut subflow = Subflow::new(id, now, &birth, local_id, &self.config);
+        if let (true, None, Some(threshold)) =
             (self.scatter.is_on(), birth.join, self.config.only.scatter_dup_acks)
         {
             subflow.set_dup_thresh(threshold);
@@ -94,11 +93,9 @@ impl Connection {
         if !segment.flags.has(Flags::SYN.with(Flags::ACK)) || !acks_syn {
             return;
         }
-        self.take_syn_options(at, segment);
-        let subflow = &mut self.subflows[at];
+        self.on_peer_syn(now, at, segment);
+        let subflow = &self.subflows[at];
         let (join, window) = (subflow.handshake().is_join(), subflow.scaled_window(segment));
-        subflow.complete_handshake(now, segment);
-        subflow.on_received(now);
         if self.mode == Mode::Mptcp && (join || self.config.only.simultaneous) {
             self.on_join_syn_ack(now, at, segment);
             return;
@@ -145,9 +142,7 @@ impl Connection {
             return;
         }
         self.paths.learn_remote(address_id, subflow.route().remote());
-        subflow.route_mut().set_remote_id(address_id);
-        subflow.route_mut().on_backup_asked(backup);
-        subflow.handshake_mut().set_remote_nonce(nonce);
+        subflow.on_join_answered(address_id, backup, nonce);
         if self.config.only.simultaneous {
             // The keys were agreed in advance: data or an acknowledgement is the third segment, and there is
             // no fourth.
@@ -180,7 +175,7 @@ impl Connection {
         }
         let crossing = segment.flags.has(Flags::SYN);
         let subflow = &self.subflows[at];
-        if crossing && segment.seq != subflow.recv().irs {
+        if crossing && subflow.seq_offset(segment) != 0 {
             return STOP;
         }
         if crossing && !self.completes_crossing(subflow, segment) {
@@ -281,36 +276,17 @@ impl Connection {
     /// Handles the fourth ACK of a join.
     #[cold]
     pub(super) fn on_fourth_ack(&mut self, now: Time, at: usize) {
-        self.subflows[at].sample_handshake(now);
         self.subflow_up(now, at);
     }
 
     #[cold]
     fn subflow_up(&mut self, now: Time, at: usize) {
         let subflow = &mut self.subflows[at];
-        subflow.establish(now);
         if subflow.handshake().is_join() {
             self.fallback.note_joined();
         }
-        let start = SubflowStart {
-            now,
-            mss: u64::from(subflow.mss()),
-            // RFC 5681 section 3.1: one segment if the SYN or its answer was lost; Linux does so after two
-            // losses. RFC 6298 section 5.7 likewise.
-            initial_window: if subflow.handshake().attempts() > 1 && !subflow.handshake().is_join() {
-                1
-            } else {
-                self.config.initial_window
-            },
-            initial_ssthresh: self.config.initial_ssthresh,
-            rtt: subflow.rtt().srtt(),
-            prr: self.config.prr && subflow.has_sack(),
-            paced: self.config.pacing,
-            sack: subflow.has_sack(),
-            byte_counting_limit: self.config.byte_counting_limit,
-        };
+        subflow.establish(now, &self.config, &mut self.congestion);
         let (id, local, remote) = (subflow.id(), subflow.route().local(), subflow.route().remote());
-        self.congestion.on_subflow_up(id, &start);
         // Another subflow may have given up a part of its window (LISA).
         for other in 0..self.subflows.len() {
             self.refresh_window(other);

@@ -68,12 +68,6 @@ impl Connection {
     /// Returns the SYN, SYN/ACK, or third ACK of a join that is due.
     #[cold]
     pub(super) fn make_handshake(&mut self, now: Time, at: usize) -> Segment {
-        let wait = {
-            let subflow = &self.subflows[at];
-            // RFC 6298 section 2.1 for a SYN; a join's third ACK is answered within one round trip.
-            let attempts = subflow.handshake().attempts().min(16);
-            subflow.rtt().rto(attempts)
-        };
         if self.subflows[at].state().tcp() == TcpState::SynSent
             && self.subflows[at].handshake().attempts() >= self.config.mptcp_syns
             && !self.subflows[at].handshake().is_join()
@@ -91,7 +85,6 @@ impl Connection {
         let capable_flags = self.capable_flags();
         let keys = self.keys;
         let subflow = &mut self.subflows[at];
-        subflow.on_handshake_sent(now, wait);
         let mut segment = subflow.handshake_segment(now, self.tick, window, scale, &self.config);
         let nonces = subflow.handshake().nonces();
         let code = || keys.join_code(nonces.0, nonces.1);

@@ -1,6 +1,8 @@
 //! Negotiation in the handshake: evaluation of the offers and answers of MP_CAPABLE and of TCP's options (RFC
 //! 8684 section 3.1).
 
+use anabranch_units::Time;
+
 use super::{Connection, Mode};
 use crate::config::Checksums;
 use crate::crypto;
@@ -78,11 +80,11 @@ pub(crate) fn own_scale(max: u64) -> u8 {
 }
 
 impl Connection {
-    /// Applies the options of the peer's SYN or SYN/ACK.
+    /// Processes the peer's SYN or SYN/ACK at the level of the subflow.
     #[cold]
-    pub(crate) fn take_syn_options(&mut self, at: usize, segment: &Segment) {
+    pub(crate) fn on_peer_syn(&mut self, now: Time, at: usize, segment: &Segment) {
         let scale = own_scale(self.config.receive_buffer.max().get());
-        self.subflows[at].take_syn(segment, scale, &self.config);
+        self.subflows[at].on_syn(now, segment, scale, &self.config);
     }
 
     /// Falls back to TCP, because the peer, or a middlebox, does not support MPTCP.

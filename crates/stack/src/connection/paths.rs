@@ -22,7 +22,6 @@ const ANNOUNCE_AT_ONCE: usize = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NewSubflow {
     pub local: IpAddr,
-    pub local_id: u8,
     pub remote: Address,
     pub remote_id: u8,
     pub backup: bool,
@@ -194,12 +193,11 @@ impl PathsState {
         }
     }
 
-    /// Adds a subflow to be opened by the endpoint, with the IDs of its addresses.
+    /// Adds a subflow to be opened by the endpoint.
     fn add_new_subflow(&mut self, local: IpAddr, remote: Address, backup: bool) {
         let known = self.remote.iter().find(|(_, known)| *known == remote);
         let remote_id = known.map_or(0, |(id, _)| *id);
-        let local_id = self.local_id(local);
-        self.new_subflows.push(NewSubflow { local, local_id, remote, remote_id, backup, at: Time::NEVER });
+        self.new_subflows.push(NewSubflow { local, remote, remote_id, backup, at: Time::NEVER });
     }
 
     /// Returns the time at which the first of the new subflows is opened.

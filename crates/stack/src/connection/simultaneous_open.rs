@@ -38,8 +38,7 @@ impl Connection {
         if self.mode == Mode::Mptcp {
             self.speak_tcp();
         }
-        self.take_syn_options(at, segment);
-        self.subflows[at].cross_syn(now);
+        self.on_peer_syn(now, at, segment);
     }
 
     /// True if the SYN/ACK of a peer whose SYN has crossed with the local one completes the handshake.

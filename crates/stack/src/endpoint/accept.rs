@@ -12,7 +12,7 @@ use crate::event::{ConnectionId, Placement, Transmit};
 use crate::observer::Observer;
 use crate::segment::{Capable, Flags, Join, MptcpOption, PathId, ResetReason, Segment};
 use crate::seq::Seq;
-use crate::subflow::SubflowBirth;
+use crate::subflow::{JoinBirth, SubflowBirth};
 
 impl<O: Observer> Endpoint<O> {
     /// Accepts connections to `port` on every local address, each with `config`.
@@ -71,7 +71,7 @@ impl<O: Observer> Endpoint<O> {
         }
         let id = self.create(now, false, config);
         let iss = self.initial_seq(now, id, segment.destination, segment.source);
-        let birth = Birth { iss, join: false, remote_nonce: 0 };
+        let birth = Birth { iss, join: None };
         let accepted = self.add_accepted(now, path, segment, id, birth).is_some();
         self.half_open.push(now, id);
         accepted
@@ -94,15 +94,15 @@ impl<O: Observer> Endpoint<O> {
             return false;
         }
         let iss = self.initial_seq(now, id, segment.destination, segment.source);
-        let birth = Birth { iss, join: true, remote_nonce: nonce };
-        let Some(at) = self.add_accepted(now, path, segment, id, birth) else { return false };
         // RFC 8684 section 3.3.8: either side may request a backup, the responder in its SYN/ACK.
         let local = self.config.addresses.iter().find(|address| address.ip == segment.destination.ip);
-        let asked = local.is_some_and(|address| address.backup);
+        let asks_backup = local.is_some_and(|address| address.backup);
+        let join =
+            JoinBirth { remote_id: address_id, remote_nonce: nonce, asks_backup, backup_asked: backup };
+        if self.add_accepted(now, path, segment, id, Birth { iss, join: Some(join) }).is_none() {
+            return false;
+        }
         if let Some(connection) = self.connection_mut(id) {
-            connection.subflows[at].route_mut().ask_backup(asked);
-            connection.subflows[at].route_mut().on_backup_asked(backup);
-            connection.subflows[at].route_mut().set_remote_id(address_id);
             connection.paths.learn_remote(address_id, segment.source);
         }
         true
@@ -114,7 +114,7 @@ impl<O: Observer> Endpoint<O> {
         path: PathId,
         segment: &Segment,
         id: ConnectionId,
-        Birth { iss, join, remote_nonce }: Birth,
+        Birth { iss, join }: Birth,
     ) -> Option<usize> {
         let birth = SubflowBirth {
             local: segment.destination,
@@ -122,8 +122,8 @@ impl<O: Observer> Endpoint<O> {
             path,
             iss,
             initiator: false,
-            join,
             nonce: self.entropy.next_u32(),
+            join,
         };
         let entry = self.connections.get_mut(id)?;
         let connection = &mut entry.connection;
@@ -131,8 +131,7 @@ impl<O: Observer> Endpoint<O> {
             connection.paths.set_initial_local(segment.destination.ip);
         }
         let at = connection.add_subflow(now, birth)?;
-        connection.take_syn_options(at, segment);
-        connection.subflows[at].handshake_mut().set_remote_nonce(remote_nonce);
+        connection.on_peer_syn(now, at, segment);
         let subflow = connection.subflows[at].id();
         entry.note_demuxed(subflow);
         let to = (id, subflow);
@@ -206,7 +205,7 @@ impl<O: Observer> Endpoint<O> {
             return false;
         };
         let path = self.path_of(third.destination.ip).unwrap_or(path);
-        let birth = Birth { iss: cookie.isn, join: false, remote_nonce: 0 };
+        let birth = Birth { iss: cookie.isn, join: None };
         let Some(at) = self.add_accepted(now, path, &syn, id, birth) else {
             self.release(id);
             return false;
@@ -293,8 +292,7 @@ fn is_half_open(connections: &Table, id: ConnectionId) -> bool {
 #[derive(Clone, Copy)]
 struct Birth {
     iss: Seq,
-    join: bool,
-    remote_nonce: u32,
+    join: Option<JoinBirth>,
 }
 
 /// Returns the configuration negotiated with `syn`.

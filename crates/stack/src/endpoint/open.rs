@@ -14,7 +14,7 @@ use crate::observer::Observer;
 use crate::path_manager::HostAddress;
 use crate::segment::{Address, Key, PathId};
 use crate::seq::{Dsn, Seq};
-use crate::subflow::{FastPaths, SubflowBirth};
+use crate::subflow::{FastPaths, JoinBirth, SubflowBirth};
 
 /// The reason why a connection could not be opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,8 +96,8 @@ impl<O: Observer> Endpoint<O> {
             path,
             iss: self.initial_seq(now, id, end, remote),
             initiator: true,
-            join: false,
             nonce: self.entropy.next_u32(),
+            join: None,
         };
         if let Some(entry) = self.connections.get_mut(id) {
             entry.in_ready = true;
@@ -141,22 +141,24 @@ impl<O: Observer> Endpoint<O> {
             let Some(path) = self.path_of(new.local) else { continue };
             let Some(port) = self.free_port(new.local, new.remote) else { continue };
             let local = Address::new(new.local, port);
+            let join = JoinBirth {
+                remote_id: new.remote_id,
+                remote_nonce: 0,
+                asks_backup: new.backup,
+                backup_asked: false,
+            };
             let birth = SubflowBirth {
                 local,
                 remote: new.remote,
                 path,
                 iss: self.initial_seq(now, id, local, new.remote),
                 initiator: true,
-                join: true,
                 nonce: self.entropy.next_u32(),
+                join: Some(join),
             };
             let Some(entry) = self.connections.get_mut(id) else { return };
             let Some(at) = entry.connection.add_subflow(now, birth) else { continue };
-            let subflow = &mut entry.connection.subflows[at];
-            subflow.route_mut().set_local_id(new.local_id);
-            subflow.route_mut().set_remote_id(new.remote_id);
-            subflow.route_mut().ask_backup(new.backup);
-            let to = (id, subflow.id());
+            let to = (id, entry.connection.subflows[at].id());
             entry.note_demuxed(to.1);
             self.demux.add(local, new.remote, to);
         }

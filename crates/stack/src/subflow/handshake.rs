@@ -2,6 +2,8 @@
 
 use anabranch_units::Time;
 
+use super::SubflowBirth;
+
 /// The progress of the three-way or four-way handshake.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Handshake {
@@ -17,10 +19,16 @@ pub(crate) struct Handshake {
 }
 
 impl Handshake {
-    /// Returns the handshake of a subflow whose first segment is due; the nonce is that of this side of a
-    /// join.
-    pub(super) fn new(now: Time, join: bool, local_nonce: u32) -> Handshake {
-        Handshake { join, local_nonce, remote_nonce: 0, attempts: 0, due: true, sent_at: now }
+    /// Returns the handshake of a subflow whose first segment is due.
+    pub(super) fn new(now: Time, birth: &SubflowBirth) -> Handshake {
+        Handshake {
+            join: birth.join.is_some(),
+            local_nonce: birth.nonce,
+            remote_nonce: birth.join.map_or(0, |join| join.remote_nonce),
+            attempts: 0,
+            due: true,
+            sent_at: now,
+        }
     }
 
     /// True for a join, false for the first subflow.
@@ -35,7 +43,7 @@ impl Handshake {
     }
 
     /// Sets the nonce of the peer's side of a join.
-    pub(crate) fn set_remote_nonce(&mut self, nonce: u32) {
+    pub(super) fn set_remote_nonce(&mut self, nonce: u32) {
         self.remote_nonce = nonce;
     }
 

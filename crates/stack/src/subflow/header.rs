@@ -42,10 +42,23 @@ pub(crate) enum Edge {
 }
 
 impl Subflow {
-    /// Applies the options of the peer's SYN or SYN/ACK; `own_scale` is the window shift offered by this
-    /// side.
+    /// Processes the peer's SYN or SYN/ACK; `own_scale` is the window shift offered by this side. In SYN-SENT a
+    /// SYN/ACK completes the handshake of TCP, and a SYN has crossed with the local one.
     #[cold]
-    pub(crate) fn take_syn(&mut self, segment: &Segment, own_scale: u8, config: &ConnectionConfig) {
+    pub(crate) fn on_syn(&mut self, now: Time, segment: &Segment, own_scale: u8, config: &ConnectionConfig) {
+        self.take_syn_options(segment, own_scale, config);
+        if self.state.tcp() != TcpState::SynSent {
+            return;
+        }
+        self.on_received(now);
+        if segment.flags.has(Flags::ACK) {
+            self.complete_handshake(now, segment);
+        } else {
+            self.cross_syn();
+        }
+    }
+
+    fn take_syn_options(&mut self, segment: &Segment, own_scale: u8, config: &ConnectionConfig) {
         let syn =
             segment.options.syn.unwrap_or(SynOptions { mss: 536, window_scale: None, sack_permitted: false });
         // RFC 9293 section 3.7.1: the options of a segment reduce the peer's MSS.
@@ -78,15 +91,15 @@ impl Subflow {
         segment.ack == self.iss.add(1)
     }
 
-    /// Applies the window of the segment that completes the handshake, and a round trip if the handshake was
-    /// `timed` and was sent once.
+    /// Applies the window of the segment that completes the handshake, and the round trip of a segment of the
+    /// handshake that was sent once.
     pub(crate) fn complete_handshake(&mut self, now: Time, segment: &Segment) {
         self.sample_handshake(now);
         self.window_edge = 1 + self.scaled_window(segment);
     }
 
     /// Samples the round trip of a segment of the handshake that was sent once.
-    pub(crate) fn sample_handshake(&mut self, now: Time) {
+    pub(super) fn sample_handshake(&mut self, now: Time) {
         if let Some(sent) = self.handshake.sent_once() {
             self.rtt.sample(now.since(sent));
         }
@@ -96,12 +109,6 @@ impl Subflow {
     #[inline]
     pub(crate) fn receive_scale(&self) -> u8 {
         self.receive_scale
-    }
-
-    /// True if SACK was negotiated.
-    #[inline]
-    pub(crate) fn has_sack(&self) -> bool {
-        self.sack
     }
 
     /// True if an acknowledgement would have several SACK blocks.
@@ -157,8 +164,8 @@ impl Subflow {
         }
     }
 
-    /// Returns the SYN, the SYN/ACK or the third ACK of a join, with the options of TCP. Its window is `window`, its shift
-    /// `scale`.
+    /// Returns the SYN, the SYN/ACK or the third ACK of a join, with the options of TCP, and counts it as sent.
+    /// Its window is `window`, its shift `scale`.
     #[cold]
     pub(crate) fn handshake_segment(
         &mut self,
@@ -168,6 +175,9 @@ impl Subflow {
         scale: u8,
         config: &ConnectionConfig,
     ) -> Segment {
+        // RFC 6298 section 2.1 for a SYN; a join's third ACK is answered within one round trip.
+        let wait = self.rtt.rto(self.handshake.attempts().min(16));
+        self.on_handshake_sent(now, wait);
         if self.state.tcp() == TcpState::PreEstablished {
             let mut segment =
                 Segment::new(self.route.local(), self.route.remote(), self.iss.add(1), Flags::ACK);

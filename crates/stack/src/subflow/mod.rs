@@ -76,10 +76,23 @@ pub(crate) struct SubflowBirth {
     pub iss: Seq,
     /// True if this side sends the SYN.
     pub initiator: bool,
-    /// True for a join, false for the first subflow.
-    pub join: bool,
-    /// The local nonce of the join.
+    /// The local nonce, for a join.
     pub nonce: u32,
+    /// The parameters of a join; `None` for the first subflow.
+    pub join: Option<JoinBirth>,
+}
+
+/// The parameters that only a join has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct JoinBirth {
+    /// The ID of the remote address.
+    pub remote_id: u8,
+    /// The peer's nonce; 0 if it is not known yet.
+    pub remote_nonce: u32,
+    /// True if this side asks the peer to treat the subflow as a backup.
+    pub asks_backup: bool,
+    /// True if the peer asks for that.
+    pub backup_asked: bool,
 }
 
 /// One subflow.
@@ -175,15 +188,21 @@ pub(crate) struct Subflow {
 }
 
 impl Subflow {
-    /// Returns a subflow before its handshake.
-    pub(crate) fn new(id: SubflowId, now: Time, birth: &SubflowBirth, config: &ConnectionConfig) -> Subflow {
-        let SubflowBirth { local, remote, path, iss, initiator, join, nonce } = *birth;
+    /// Returns a subflow before its handshake; `local_id` is the ID of its local address.
+    pub(crate) fn new(
+        id: SubflowId,
+        now: Time,
+        birth: &SubflowBirth,
+        local_id: u8,
+        config: &ConnectionConfig,
+    ) -> Subflow {
+        let SubflowBirth { local, iss, initiator, .. } = *birth;
         Subflow {
             id,
             state: Lifecycle::new(if initiator { TcpState::SynSent } else { TcpState::SynReceived }),
-            route: Route::new(local, remote, path),
+            route: Route::new(birth, local_id),
             timers: TimerTable::IDLE,
-            handshake: Handshake::new(now, join, nonce),
+            handshake: Handshake::new(now, birth),
             started: now,
             established: None,
             ended: None,

@@ -129,7 +129,7 @@ impl Subflow {
 
     /// Records that an acceptable segment was received.
     #[inline]
-    pub(crate) fn on_received(&mut self, now: Time) {
+    pub(super) fn on_received(&mut self, now: Time) {
         self.last_received = now;
         self.timers.disarm(Timer::Withdrawal);
     }

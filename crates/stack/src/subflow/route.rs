@@ -1,5 +1,6 @@
 //! The path of a subflow: its addresses with their IDs, and its priority (RFC 8684 sections 3.2 and 3.3.8).
 
+use super::SubflowBirth;
 use crate::segment::{Address, PathId};
 
 /// The path of a subflow.
@@ -17,8 +18,17 @@ pub(crate) struct Route {
 }
 
 impl Route {
-    pub(super) fn new(local: Address, remote: Address, path: PathId) -> Route {
-        Route { local, remote, path, local_id: 0, remote_id: 0, backup_asked: false, backup_wanted: false }
+    pub(super) fn new(birth: &SubflowBirth, local_id: u8) -> Route {
+        let SubflowBirth { local, remote, path, join, .. } = *birth;
+        Route {
+            local,
+            remote,
+            path,
+            local_id,
+            remote_id: join.map_or(0, |join| join.remote_id),
+            backup_asked: join.is_some_and(|join| join.asks_backup),
+            backup_wanted: join.is_some_and(|join| join.backup_asked),
+        }
     }
 
     #[inline]
@@ -33,7 +43,7 @@ impl Route {
 
     /// Returns the interface on which the subflow sends.
     #[inline]
-    pub(crate) fn path(&self) -> PathId {
+    pub(super) fn path(&self) -> PathId {
         self.path
     }
 
@@ -42,13 +52,8 @@ impl Route {
         (self.local_id, self.remote_id)
     }
 
-    /// Sets the ID of the local address.
-    pub(crate) fn set_local_id(&mut self, id: u8) {
-        self.local_id = id;
-    }
-
     /// Sets the ID of the peer's address.
-    pub(crate) fn set_remote_id(&mut self, id: u8) {
+    pub(super) fn set_remote_id(&mut self, id: u8) {
         self.remote_id = id;
     }
 

@@ -5,6 +5,8 @@ use anabranch_units::{Duration, Time};
 use super::Subflow;
 use super::handshake::Handshake;
 use super::timer_table::Timer;
+use crate::config::ConnectionConfig;
+use crate::congestion::{CongestionControl, SubflowStart};
 use crate::segment::ResetReason;
 
 /// The states of RFC 9293 section 3.3.2, and the one that RFC 8684 adds for joins.
@@ -253,13 +255,46 @@ impl Subflow {
         self.established.is_some()
     }
 
-    /// Completes the handshake: data may flow.
-    pub(crate) fn establish(&mut self, now: Time) {
+    /// Completes the handshake, for a join by the fourth ACK: data may flow.
+    pub(crate) fn establish<C: CongestionControl>(
+        &mut self,
+        now: Time,
+        config: &ConnectionConfig,
+        congestion: &mut C,
+    ) {
+        if self.state.tcp == TcpState::PreEstablished {
+            self.sample_handshake(now);
+        }
         self.state.tcp = TcpState::Established;
         self.established = Some(now);
         self.handshake.skip();
         self.timers.disarm(Timer::Handshake);
         self.last_sent = now;
+        let start = SubflowStart {
+            now,
+            mss: u64::from(self.mss),
+            // RFC 5681 section 3.1: one segment if the SYN or its answer was lost; Linux does so after two
+            // losses. RFC 6298 section 5.7 likewise.
+            initial_window: if self.handshake.attempts() > 1 && !self.handshake.is_join() {
+                1
+            } else {
+                config.initial_window
+            },
+            initial_ssthresh: config.initial_ssthresh,
+            rtt: self.rtt.srtt(),
+            prr: config.prr && self.sack,
+            paced: config.pacing,
+            sack: self.sack,
+            byte_counting_limit: config.byte_counting_limit,
+        };
+        congestion.on_subflow_up(self.id, &start);
+    }
+
+    /// Records the content of the peer's SYN/ACK to a join.
+    pub(crate) fn on_join_answered(&mut self, address_id: u8, backup: bool, nonce: u32) {
+        self.route.set_remote_id(address_id);
+        self.route.on_backup_asked(backup);
+        self.handshake.set_remote_nonce(nonce);
     }
 
     /// Accepts the SYN/ACK of a join: its third ACK is due.
@@ -269,9 +304,8 @@ impl Subflow {
     }
 
     /// Handles a SYN of the peer that has crossed with the local one: the SYN/ACK is due.
-    pub(crate) fn cross_syn(&mut self, now: Time) {
+    pub(super) fn cross_syn(&mut self) {
         self.state.tcp = TcpState::SynReceived;
-        self.last_received = now;
         // The SYN/ACK is timed and retransmitted separately.
         self.handshake.restart();
     }
@@ -288,7 +322,7 @@ impl Subflow {
     }
 
     /// Records the transmission of a segment of the handshake, which is repeated after `wait`.
-    pub(crate) fn on_handshake_sent(&mut self, now: Time, wait: Duration) {
+    pub(super) fn on_handshake_sent(&mut self, now: Time, wait: Duration) {
         self.handshake.on_sent(now);
         self.timers.arm(Timer::Handshake, now + wait);
     }
