@@ -49,7 +49,7 @@ impl Connection {
         subflow.inform(now, acked, &mut self.congestion);
         self.wanted.schedule();
         if acked.advanced > 0 {
-            self.after_advance(now, at, acked.advanced);
+            self.after_advance(now, at, acked);
         }
         if acked.lost_segments > 0 {
             self.tell_scheduler(now, &SchedulerEvent::Lost { subflow: id, segments: acked.lost_segments });
@@ -59,9 +59,9 @@ impl Connection {
     }
 
     #[inline(always)]
-    fn after_advance(&mut self, now: Time, at: usize, advanced: u64) {
-        let subflow = &self.subflows[at];
-        let (id, fin_acked) = (subflow.id(), subflow.fin_acked());
+    fn after_advance(&mut self, now: Time, at: usize, acked: &Acked) {
+        let id = self.subflows[at].id();
+        let &Acked { advanced, fin_acked, .. } = acked;
         if advanced > u64::from(fin_acked) {
             self.stats.last_data_ack = now;
         }
@@ -81,8 +81,8 @@ impl Connection {
             let end = self.fallback.in_sent_stream(self.subflows[at].board().una() as i64);
             self.on_data_ack(now, end, 0);
         }
-        match self.subflows[at].state_mut().on_fin_acked() {
-            Ending::TimeWait => self.enter_time_wait(now, at),
+        match self.subflows[at].on_fin_acked(now + self.config.time_wait) {
+            Ending::TimeWait => self.on_time_wait(now, at),
             Ending::Done => self.close_subflow(now, at),
             Ending::Continues => {}
         }

@@ -86,9 +86,8 @@ impl Connection {
 
     /// Returns the statistics of all subflows, including past ones, in the order of their creation.
     pub(crate) fn subflow_stats(&self) -> Vec<SubflowStats> {
-        let alive = self.subflows.iter().filter(|subflow| !subflow.has_ended());
         let mut all = self.past.clone();
-        all.extend(alive.map(Subflow::stats));
+        all.extend(self.subflows.iter().map(Subflow::stats).filter(|stats| stats.ended.is_none()));
         all.sort_by_key(|stats| (stats.started, stats.id));
         all
     }

@@ -8,7 +8,7 @@ use super::send_state::SendState;
 use super::timer_table::Timer;
 use super::{Connection, Mode, Phase};
 use crate::event::{CloseReason, SubflowId, SubflowSet};
-use crate::subflow::{ResetCause, TcpState};
+use crate::subflow::{ResetCause, Subflow, TcpState};
 
 /// The end of the local stream at the data level: the DATA_FINs due, and the notification of the application.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,7 +41,7 @@ impl Closing {
 
     /// Sends the DATA_FIN alone, if no data is left that could carry it (RFC 8684 section 3.3.3).
     fn send_fin(&mut self, send: &mut SendState, context: &mut Context<'_>) {
-        if send.fin_sent || context.subflows.iter().any(|subflow| !subflow.queue().is_empty()) {
+        if send.fin_sent || context.subflows.iter().any(Subflow::has_queue) {
             return;
         }
         if let Some(best) = context.best_subflow() {

@@ -18,6 +18,7 @@ use crate::event::CloseReason;
 use crate::segment::{Dss, MappedDsn, Mapping, MptcpOption, ResetReason, Segment};
 use crate::seq::Dsn;
 use crate::subflow::mappings::mapped_start;
+use crate::subflow::receive::Position;
 use crate::subflow::{ResetCause, Subflow, TcpState};
 
 /// The signal of a fallback to the peer, besides the infinite mapping.
@@ -78,18 +79,8 @@ impl Connection {
 
     /// True if everything sent on the subflow was sent once and in the order of the stream.
     fn sends_in_order(&self, subflow: &Subflow) -> bool {
-        if self.fallback.was_joined()
-            || subflow.counters().bytes_reinjected > 0
-            || !self.send.reinject.is_empty()
-        {
-            return false;
-        }
-        // Data in the subflow's queue can be assigned again.
-        let mut waiting = self.send.unassigned.first().map_or(self.send.written, |range| range.start);
-        if let Some(first) = subflow.queue().iter().map(|queued| queued.range.start).min() {
-            waiting = waiting.min(first);
-        }
-        waiting + 1 == subflow.board().nxt()
+        let unassigned = self.send.unassigned.first().map_or(self.send.written, |range| range.start);
+        !self.fallback.was_joined() && self.send.reinject.is_empty() && subflow.sends_in_order(unassigned)
     }
 
     /// Falls back to TCP on the only subflow, if [`Connection::may_fall_back`] allows it.
@@ -127,10 +118,9 @@ impl Connection {
                     .request_reset(ResetCause::Because(ResetReason::Unspecified)),
             }
         }
-        // Queued data is assigned to the subflow again, in order.
         let Connection { subflows, send, .. } = self;
-        subflows[at].queue_mut().empty(|_| true, |queued| send.take_back(queued.range));
-        self.subflows[at].leave_mptcp();
+        let Position { acked, window, received, finished } =
+            subflows[at].leave_mptcp(|queued| send.take_back(queued.range));
         self.timers.disarm(Timer::Data);
         self.timers.disarm(Timer::Fin);
         self.closing.withdraw_fins();
@@ -138,13 +128,10 @@ impl Connection {
         self.send.fin_sent = false;
         self.send.fin_acked = false;
         // Section 3.7: the subflow's acknowledgements are those of the stream.
-        let subflow = &self.subflows[at];
-        let acked = self.fallback.in_sent_stream(subflow.board().una() as i64);
-        let window = subflow.whole_window();
-        let end = self.fallback.in_received_stream(subflow.recv().nxt() as i64 - 1);
-        let fin = subflow.recv().finished().then_some(end);
+        let acked = self.fallback.in_sent_stream(acked as i64);
+        let end = self.fallback.in_received_stream(received as i64 - 1);
         self.on_data_ack(now, acked, window);
-        if let Some(end) = fin {
+        if finished {
             self.recv.set_fin(end.max(0) as u64);
             self.subflows[at].state_mut().withdraw_fin();
             self.after_remote_fin();

@@ -196,7 +196,7 @@ impl Connection {
                 return STOP;
             }
         }
-        let standing = self.live_subflows().filter(|subflow| subflow.was_established()).count();
+        let standing = self.live_subflows().filter(|subflow| subflow.stats().established.is_some()).count();
         if standing >= usize::from(self.config.max_subflows.clamp(1, 32)) {
             self.subflows[at].state_mut().request_reset(ResetCause::Because(ResetReason::Prohibited));
             return STOP;

@@ -6,7 +6,6 @@ use anabranch_units::Duration;
 use super::send_state::SendState;
 use crate::event::SubflowId;
 use crate::seq::DataRange;
-use crate::subflow::scoreboard::Sent;
 use crate::subflow::{FastPaths, Subflow};
 
 /// The maximum number of segments reinjected at once because no subflow carries the head of the stream.
@@ -141,11 +140,7 @@ impl HeadRepair {
         let una = send.una;
         let mut end = una + u64::from(self.segments) * u64::from(mss);
         for subflow in subflows.iter().filter(|subflow| subflow.state().is_synchronised()) {
-            let sent = subflow.board().records().iter().map(Sent::range);
-            let waiting = subflow.queue().iter().map(|queued| queued.range);
-            for start in sent.chain(waiting).map(|range| range.start).filter(|&start| start > una) {
-                end = end.min(start);
-            }
+            end = end.min(subflow.first_carried_after(una).unwrap_or(end));
         }
         self.end = end;
         self.segments = (self.segments * 2).min(MOST_REPAIRED);

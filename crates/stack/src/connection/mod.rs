@@ -315,9 +315,7 @@ impl Connection {
     /// Panics if the counters disagree with their objects; for tests.
     pub(crate) fn assert_consistent(&self) {
         for subflow in &self.subflows {
-            assert!(subflow.board().is_consistent(), "scoreboard of {:?}", subflow.id());
-            let queued: u64 = subflow.queue().iter().map(|queued| queued.range.len()).sum();
-            assert_eq!(queued, subflow.queue().bytes(), "queue of {:?}", subflow.id());
+            subflow.assert_consistent();
         }
         assert!(self.send.una <= self.send.nxt && self.send.nxt <= self.send.written);
         // Every written byte is acknowledged, assigned to a subflow, or unassigned.

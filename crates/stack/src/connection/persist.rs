@@ -43,9 +43,8 @@ impl Persist {
             Limit::Application | Limit::SendBuffer | Limit::NoSubflow => false,
             Limit::CongestionWindow | Limit::Scheduler => !context.timers.is_armed(Timer::Schedule),
         };
-        let idle = |subflow: &Subflow| subflow.board().is_empty() && subflow.queue().is_empty();
-        let blocked =
-            shut && context.subflows.iter().all(|subflow| idle(subflow) || subflow.state().is_closed());
+        let idle = |subflow: &Subflow| subflow.is_idle() || subflow.state().is_closed();
+        let blocked = shut && context.subflows.iter().all(idle);
         if !blocked {
             if context.timers.is_armed(Timer::Persist) {
                 self.progress_at = context.now;

@@ -362,8 +362,8 @@ impl Connection {
     /// Handles the peer's FIN reached in order.
     #[cold]
     fn on_fin(&mut self, now: Time, at: usize) {
-        if self.subflows[at].state_mut().on_fin() == Ending::TimeWait {
-            self.enter_time_wait(now, at);
+        if self.subflows[at].on_fin(now + self.config.time_wait) == Ending::TimeWait {
+            self.on_time_wait(now, at);
         }
         if self.mode == Mode::Plain {
             let end = self.fallback.in_received_stream(self.subflows[at].recv().nxt() as i64 - 1);

@@ -1,13 +1,25 @@
 //! Reinjection: data of a subflow that has timed out or ended, and the head of the stream.
 
+use anabranch_units::Time;
+
 use super::head_repair::HeadTimeout;
+use super::send_state::SendState;
 use super::{Connection, Mode};
 use crate::config::Reinjection;
 use crate::event::SubflowSet;
 use crate::scheduler::AssignKind;
 use crate::seq::DataRange;
-use crate::subflow::Subflow;
+use crate::subflow::queue::Queued;
 use crate::subflow::send_buffer::end_of_piece;
+use crate::subflow::{Ended, Remains, Subflow};
+
+/// Takes back a part of a queue.
+fn recall(send: &mut SendState, queued: Queued) {
+    match queued.kind {
+        AssignKind::Reinject => send.request_reinjection(queued.range),
+        _ => send.take_back(queued.range),
+    }
+}
 
 impl Connection {
     /// Reinjects the data of a subflow whose retransmission timer has expired, if configured, and if another
@@ -18,60 +30,35 @@ impl Connection {
         if self.mode != Mode::Mptcp || !others || self.models_buffers() {
             return;
         }
-        self.empty_queue(at);
-        if self.config.reinjection == Reinjection::OnTimeout {
-            self.reinject_all_of(at);
+        let Connection { subflows, send, config, .. } = self;
+        // It was never sent there, and would wait until the subflow works again.
+        subflows[at].recall_queue(|queued| recall(send, queued));
+        if config.reinjection == Reinjection::OnTimeout {
+            subflows[at].unacked_data(send.una, |range| send.request_reinjection(range));
         }
     }
 
-    /// Recalls the queue of a subflow that has timed out: it was never sent there, and would wait until the
-    /// subflow works again. Copies stay, as other subflows carry them too.
-    fn empty_queue(&mut self, at: usize) {
-        let Connection { subflows, send, .. } = self;
-        subflows[at].queue_mut().empty(
-            |kind| kind != AssignKind::Copy,
-            |queued| match queued.kind {
-                AssignKind::Reinject => send.request_reinjection(queued.range),
-                _ => send.take_back(queued.range),
-            },
-        );
-    }
-
-    fn reinject_all_of(&mut self, at: usize) {
-        let mut run = DataRange::default();
-        for index in 0..self.subflows[at].board().records().len() {
-            let record = &self.subflows[at].board().records()[index];
-            if record.is_sacked() || record.len == 0 || record.range().end <= self.send.una {
-                continue;
-            }
-            let range = record.range();
-            if range.start == run.end && !run.is_empty() {
-                run.end = range.end;
-            } else {
-                self.send.request_reinjection(run);
-                run = range;
-            }
-        }
-        self.send.request_reinjection(run);
-    }
-
-    /// Recalls the queue of an ended subflow, and reinjects the rest of its data.
+    /// Ends a subflow, once: its queue is recalled, and the rest of its data is reinjected.
     #[cold]
-    pub(super) fn recover_from_dead(&mut self, at: usize) {
-        self.empty_queue(at);
-        // The copies are no longer sent.
-        self.subflows[at].queue_mut().empty(|_| true, |_| ());
-        if self.mode == Mode::Mptcp {
-            self.reinject_all_of(at);
+    pub(super) fn take_from_ended(&mut self, now: Time, at: usize) -> Option<Ended> {
+        let Connection { subflows, send, mode, .. } = self;
+        let una = send.una;
+        let ended = subflows[at].end(now, una, |remains| match remains {
+            Remains::Queued(queued) => recall(send, queued),
+            Remains::Unacked(range) if *mode == Mode::Mptcp => send.request_reinjection(range),
+            Remains::Unacked(_) => {}
+        })?;
+        if *mode == Mode::Mptcp {
             // Data it has delivered that is not DATA_ACKed may have been discarded there, with the mapping
             // that was damaged or broken (RFC 8684 section 3.7).
-            let only = SubflowSet::one(self.subflows[at].id());
-            let carried = self.send.outstanding.as_slice().iter().filter(|pending| pending.tried == only);
+            let only = SubflowSet::one(ended.stats.id);
+            let carried = send.outstanding.as_slice().iter().filter(|pending| pending.tried == only);
             let ranges: Vec<DataRange> = carried.map(|pending| pending.range).collect();
             for range in ranges {
-                self.send.request_reinjection(range);
+                send.request_reinjection(range);
             }
         }
+        Some(ended)
     }
 
     /// Reinjects the head of the data level, which has made no progress for some time, if no subflow carries
@@ -88,12 +75,8 @@ impl Connection {
     /// regardless of the subflows that carry it (`__mptcp_retrans`). If none is idle, nothing happens until
     /// the timer expires again.
     pub(super) fn reinject_piece(&mut self) {
-        let idle = |subflow: &Subflow| {
-            subflow.state().is_usable()
-                && subflow.board().is_empty()
-                && subflow.queue().is_empty()
-                && subflow.has_seen_dss()
-        };
+        let idle =
+            |subflow: &Subflow| subflow.state().is_usable() && subflow.is_idle() && subflow.has_seen_dss();
         if !self.subflows.iter().any(idle) {
             // Without an idle subflow, only data that no subflow carries is reinjected.
             self.reinject_head();

@@ -9,8 +9,9 @@ use super::timer_table::Timer;
 use super::{Connection, Mode, Phase};
 use crate::event::SubflowId;
 use crate::observer::{Limit, Observer, StackEvent, report};
-use crate::scheduler::{AssignKind, Decision, Rule, Why};
+use crate::scheduler::{AssignKind, Decision, Rule, SubflowView, Why};
 use crate::seq::DataRange;
+use crate::subflow::Subflow;
 
 /// More decisions than this at one time mean that a scheduler loops endlessly.
 const MAX_DECISIONS: u32 = 100_000;
@@ -72,10 +73,9 @@ impl Connection {
             if !subflow.state().is_usable() {
                 return Limit::NoSubflow;
             }
-            let mss = u64::from(subflow.mss());
-            let under_way = subflow.in_flight() + subflow.queue().bytes();
-            let free = subflow.cwnd().saturating_sub(under_way);
-            let window_room = subflow.window().saturating_sub(subflow.queue().bytes());
+            let SubflowView { mss, inflight, queued, cwnd, window_room, .. } = subflow.view(None);
+            let under_way = inflight + queued;
+            let free = cwnd.saturating_sub(under_way);
             let reinject = self.send.reinject_now().first().map(|pending| pending.range);
             let (next, kind) = match (reinject, self.send.unassigned.first()) {
                 (Some(range), _) => (range, AssignKind::Reinject),
@@ -116,7 +116,7 @@ impl Connection {
 
     /// True if some queue has data that the scheduler may recall.
     fn may_revise(&self) -> bool {
-        self.scheduling.revises() && self.subflows.iter().any(|subflow| subflow.queue().bytes() > 0)
+        self.scheduling.revises() && self.subflows.iter().any(Subflow::has_queue)
     }
 
     /// Assigns new data to a tail loss probe that is sent next, if there is some, regardless of the congestion
@@ -129,10 +129,9 @@ impl Connection {
             return;
         }
         let Some(next) = self.send.unassigned.first() else { return };
-        let subflow = &self.subflows[at];
-        let room = subflow.window();
-        let whole = next.len().min(u64::from(subflow.mss()));
-        if whole <= room && next.start + whole <= self.send.window_end {
+        let SubflowView { mss, window_room, .. } = self.subflows[at].view(None);
+        let whole = next.len().min(mss);
+        if whole <= window_room && next.start + whole <= self.send.window_end {
             let range = DataRange::new(next.start, next.start + whole);
             self.assign(now, at, range, AssignKind::New, observer);
         }
@@ -199,7 +198,7 @@ impl Connection {
             AssignKind::New => self.send.assign_new(range, id),
             AssignKind::Copy | AssignKind::Reinject => self.assign_again(range, id),
         }
-        self.subflows[at].queue_mut().push(range, kind);
+        self.subflows[at].assign(range, kind);
         // Arm the data-level timer only once a subflow holds data.
         if !self.timers.is_armed(Timer::Data) {
             self.arm_data_timer(now);
@@ -217,7 +216,7 @@ impl Connection {
         let Some(at) = self.subflow_index(subflow) else { return false };
         let mut taken = false;
         let Connection { subflows, send, .. } = self;
-        subflows[at].queue_mut().recall(range, |part, kind| {
+        subflows[at].recall(range, |part, kind| {
             taken = true;
             match kind {
                 AssignKind::New => send.take_back(part),
@@ -237,7 +236,7 @@ impl Connection {
                 let view = || view_of(subflow, &self.congestion);
                 !subflow.state().is_closed() && view().may_carry() && view().room() > 0
             })
-            .min_by_key(|&at| self.subflows[at].rtt().srtt());
+            .min_by_key(|&at| self.subflows[at].view(None).srtt);
         let Some(fast) = fastest else { return };
         if let Some(range) = self.help_out(now, fast, full) {
             self.assign(now, fast, range, AssignKind::Reinject, observer);

@@ -7,7 +7,8 @@ use crate::congestion::CongestionControl;
 use crate::event::{CloseReason, Event};
 use crate::path_manager::PathEvent;
 use crate::segment::{MptcpOption, ResetReason, Segment};
-use crate::subflow::{ResetCause, Subflow, TcpState};
+use crate::stats::SubflowStats;
+use crate::subflow::{Ended, ResetCause, Subflow, TcpState};
 
 impl Connection {
     pub(super) fn set_closed(&mut self, at: usize) {
@@ -36,9 +37,9 @@ impl Connection {
         self.run_path_manager();
     }
 
+    /// Handles that a subflow waits in TIME-WAIT.
     #[cold]
-    pub(crate) fn enter_time_wait(&mut self, now: Time, at: usize) {
-        self.subflows[at].enter_time_wait(now + self.config.time_wait);
+    pub(super) fn on_time_wait(&mut self, now: Time, at: usize) {
         self.subflow_ended(now, at);
         self.check_ended(now);
     }
@@ -90,22 +91,12 @@ impl Connection {
     /// Ends a subflow, once: its data is reinjected on others, and congestion control, scheduler, path
     /// manager and application are notified.
     pub(super) fn subflow_ended(&mut self, now: Time, at: usize) {
-        let subflow = &mut self.subflows[at];
-        if subflow.has_ended() {
-            return;
-        }
-        subflow.note_end(now);
-        self.recover_from_dead(at);
-        let subflow = &mut self.subflows[at];
-        subflow.abandon();
-        let (id, was_up, reset) = (subflow.id(), subflow.was_established(), subflow.peer_reset());
-        let (local, remote) = (subflow.route().local(), subflow.route().remote());
-        let mut stats = subflow.stats();
-        stats.ended = Some(now);
+        let Some(Ended { stats, reset }) = self.take_from_ended(now, at) else { return };
         self.past.push(stats);
+        let SubflowStats { id, local, remote, established, .. } = stats;
         self.send.outstanding.forget(id);
         self.send.reinject.forget(id);
-        if was_up {
+        if established.is_some() {
             self.congestion.on_subflow_down(id);
             self.tell_scheduler(now, &crate::scheduler::SchedulerEvent::SubflowDown(id));
             // `Closed` is the last event.
@@ -113,7 +104,6 @@ impl Connection {
                 self.events.push(Event::SubflowDown(id));
             }
         }
-        self.subflows[at].held_mut().take();
         self.paths.notify(&PathEvent::SubflowClosed { id, local, remote, reset });
         self.reopen_half_closed();
         self.expect_subflow(now);

@@ -36,6 +36,8 @@ pub(crate) struct Acked {
     pub(crate) recover_bytes: u64,
     /// True if it echoes a congestion mark.
     pub(crate) echo: bool,
+    /// True if the local FIN is acknowledged; valid with `advanced`.
+    pub(crate) fin_acked: bool,
 }
 
 /// The outcome of an acknowledgement for its subflow.
@@ -101,7 +103,8 @@ impl Subflow {
             if self.recovery.restarts_timer() {
                 self.timer_base = now;
             }
-            self.counters.bytes_acked += acked.advanced - u64::from(self.fin_acked());
+            acked.fin_acked = self.fin_acked();
+            self.counters.bytes_acked += acked.advanced - u64::from(acked.fin_acked);
         }
         self.counters.undos += u64::from(acked.verdict.undone);
         self.buffer_checked = false;

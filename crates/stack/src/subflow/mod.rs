@@ -62,7 +62,7 @@ use timer_table::TimerTable;
 use window_held::WindowHeld;
 
 pub(crate) use fast::FastPaths;
-pub(crate) use state::{Ending, ResetCause, TcpState};
+pub(crate) use state::{Ended, Ending, Remains, ResetCause, TcpState};
 
 /// The parameters of a new subflow.
 pub(crate) struct SubflowBirth {
@@ -286,22 +286,6 @@ impl Subflow {
         &self.board
     }
 
-    /// Returns the queue: the data assigned to it and not sent yet.
-    #[inline]
-    pub(crate) fn queue(&self) -> &SendQueue {
-        &self.queue
-    }
-
-    #[inline]
-    pub(crate) fn queue_mut(&mut self) -> &mut SendQueue {
-        &mut self.queue
-    }
-
-    /// Stops waiting for all data sent.
-    pub(crate) fn abandon(&mut self) {
-        self.board.abandon();
-    }
-
     /// True if the segment found by the last query, or one near it, carries the byte at `offset` of the
     /// stream.
     #[inline]
@@ -375,19 +359,9 @@ impl Subflow {
         self.probe_wanted = self.window_edge <= self.board.nxt();
     }
 
-    /// Returns the peer's window for this subflow, from the acknowledged offset.
-    pub(crate) fn whole_window(&self) -> u64 {
-        self.window_edge.saturating_sub(self.board.una())
-    }
-
     /// Records the cause of the peer's reset, and whether it is transient.
     pub(crate) fn on_peer_reset(&mut self, transient: bool, reason: ResetReason) {
         self.peer_reset = Some((transient, reason));
-    }
-
-    /// Returns the cause of the peer's reset, if it has given one.
-    pub(crate) fn peer_reset(&self) -> Option<(bool, ResetReason)> {
-        self.peer_reset
     }
 
     /// Returns the congestion window and the threshold, or the maximum value if that is infinite.

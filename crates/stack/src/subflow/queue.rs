@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use super::Subflow;
+use super::scoreboard::Sent;
 use crate::scheduler::AssignKind;
 use crate::seq::DataRange;
 
@@ -42,23 +44,23 @@ pub(crate) struct SendQueue {
 impl SendQueue {
     /// Returns the number of bytes.
     #[inline]
-    pub(crate) fn bytes(&self) -> u64 {
+    pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// Returns the parts in the order of transmission.
     #[inline]
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Queued> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Queued> {
         self.parts.iter()
     }
 
     #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
 
     /// Appends `range`.
-    pub(crate) fn push(&mut self, range: DataRange, kind: AssignKind) {
+    pub(super) fn push(&mut self, range: DataRange, kind: AssignKind) {
         self.bytes += range.len();
         match self.parts.back_mut() {
             Some(last) if last.range.end == range.start && last.kind == kind => last.range.end = range.end,
@@ -85,7 +87,7 @@ impl SendQueue {
     }
 
     /// Removes `range`; `taken` receives each part of it that was there, with its kind.
-    pub(crate) fn recall(&mut self, range: DataRange, mut taken: impl FnMut(DataRange, AssignKind)) {
+    pub(super) fn recall(&mut self, range: DataRange, mut taken: impl FnMut(DataRange, AssignKind)) {
         let mut place = 0;
         while let Some(queued) = self.parts.get(place).copied() {
             let inside = queued.range.intersection(range);
@@ -112,7 +114,7 @@ impl SendQueue {
     }
 
     /// Removes everything whose kind `leaves`; `taken` receives it.
-    pub(crate) fn empty(&mut self, leaves: impl Fn(AssignKind) -> bool, mut taken: impl FnMut(Queued)) {
+    pub(super) fn empty(&mut self, leaves: impl Fn(AssignKind) -> bool, mut taken: impl FnMut(Queued)) {
         for _ in 0..self.parts.len() {
             let Some(queued) = self.parts.pop_front() else { break };
             if leaves(queued.kind) {
@@ -126,7 +128,7 @@ impl SendQueue {
 
     /// Returns the next part. Data acknowledged up to `una` in the meantime, on another subflow, need not be
     /// sent, and is dropped.
-    pub(crate) fn next(&mut self, una: u64) -> Front {
+    pub(super) fn next(&mut self, una: u64) -> Front {
         let mut dropped = Dropped::Nothing;
         while let Some(front) = self.parts.front_mut() {
             if front.range.start < una {
@@ -141,5 +143,79 @@ impl SendQueue {
             self.parts.pop_front();
         }
         Front { part: None, dropped }
+    }
+}
+
+impl Subflow {
+    /// Appends `range` to the queue.
+    #[inline]
+    pub(crate) fn assign(&mut self, range: DataRange, kind: AssignKind) {
+        self.queue.push(range, kind);
+    }
+
+    /// Recalls `range` from the queue; `taken` receives each part of it that was there, with its kind.
+    pub(crate) fn recall(&mut self, range: DataRange, taken: impl FnMut(DataRange, AssignKind)) {
+        self.queue.recall(range, taken);
+    }
+
+    /// Recalls the queue but for copies of data that other subflows carry.
+    pub(crate) fn recall_queue(&mut self, taken: impl FnMut(Queued)) {
+        self.queue.empty(|kind| kind != AssignKind::Copy, taken);
+    }
+
+    /// True if data is assigned to it that it has not sent.
+    #[inline]
+    pub(crate) fn has_queue(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// True if nothing is in flight or in the queue.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.board.is_empty() && self.queue.is_empty()
+    }
+
+    /// Calls `each` with the parts of the stream after `una` that are in flight or lost here.
+    pub(crate) fn unacked_data(&self, una: u64, mut each: impl FnMut(DataRange)) {
+        let mut run = DataRange::default();
+        for record in self.board.records() {
+            if record.is_sacked() || record.len == 0 || record.range().end <= una {
+                continue;
+            }
+            let range = record.range();
+            if range.start == run.end && !run.is_empty() {
+                run.end = range.end;
+            } else {
+                if !run.is_empty() {
+                    each(run);
+                }
+                run = range;
+            }
+        }
+        if !run.is_empty() {
+            each(run);
+        }
+    }
+
+    /// Returns the start of the first data after `una` that is unacknowledged here, or in the queue.
+    pub(crate) fn first_carried_after(&self, una: u64) -> Option<u64> {
+        let sent = self.board.records().iter().map(Sent::range);
+        let queued = self.queue.iter().map(|queued| queued.range);
+        sent.chain(queued).map(|range| range.start).filter(|&start| start > una).min()
+    }
+
+    /// True if everything sent here was sent once and in the order of the stream, of which everything from
+    /// `unassigned` on is assigned to no subflow.
+    pub(crate) fn sends_in_order(&self, unassigned: u64) -> bool {
+        // Data in the queue can be assigned again.
+        let queued = self.queue.iter().map(|queued| queued.range.start).min();
+        let waiting = queued.map_or(unassigned, |queued| queued.min(unassigned));
+        self.counters.bytes_reinjected == 0 && waiting + 1 == self.board.nxt()
+    }
+
+    /// Panics if the counters disagree with their objects; for tests.
+    pub(crate) fn assert_consistent(&self) {
+        assert!(self.board.is_consistent(), "scoreboard of {:?}", self.id);
+        let queued: u64 = self.queue.iter().map(|queued| queued.range.len()).sum();
+        assert_eq!(queued, self.queue.bytes(), "queue of {:?}", self.id);
     }
 }

@@ -5,6 +5,7 @@ use anabranch_units::{Duration, Time};
 
 use super::held::Held;
 use super::mappings::Mappings;
+use super::queue::Queued;
 use super::recv::Receiver;
 use super::timer_table::Timer;
 use super::{Ending, Subflow};
@@ -39,6 +40,18 @@ pub(crate) enum Acceptance {
     /// All of the segment was received before, and is acknowledged again. This number of bytes of its payload is
     /// discarded.
     Old(u32),
+}
+
+/// How far a subflow has come in both directions.
+pub(crate) struct Position {
+    /// The offset up to which the sent data is acknowledged.
+    pub acked: u64,
+    /// The peer's window from there.
+    pub window: u64,
+    /// The offset up to which everything was received.
+    pub received: u64,
+    /// True if that includes the peer's FIN.
+    pub finished: bool,
 }
 
 impl Subflow {
@@ -270,11 +283,21 @@ impl Subflow {
         &self.mappings
     }
 
-    /// Discards what only a subflow of MPTCP has: signals, mappings, and the withdrawal of its address.
-    pub(crate) fn leave_mptcp(&mut self) {
+    /// Discards what only a subflow of MPTCP has: signals, mappings, and the withdrawal of its address. Its
+    /// queue is recalled, and assigned again in order: `recalled` receives it. Returns where it is in both
+    /// directions.
+    pub(crate) fn leave_mptcp(&mut self, recalled: impl FnMut(Queued)) -> Position {
+        self.queue.empty(|_| true, recalled);
         self.signals.clear();
         self.mappings.clear();
         self.timers.disarm(Timer::Withdrawal);
+        let una = self.board.una();
+        Position {
+            acked: una,
+            window: self.window_edge.saturating_sub(una),
+            received: self.recv.nxt(),
+            finished: self.recv.finished(),
+        }
     }
 
     /// Discards those of data received in order.

@@ -90,7 +90,7 @@ impl Sent {
     }
 
     /// True if the segment is selectively acknowledged.
-    pub(crate) fn is_sacked(&self) -> bool {
+    pub(super) fn is_sacked(&self) -> bool {
         self.fate == Fate::Sacked
     }
 
@@ -164,7 +164,7 @@ impl Scoreboard {
         self.sent.is_empty()
     }
 
-    pub(crate) fn records(&self) -> &VecDeque<Sent> {
+    pub(super) fn records(&self) -> &VecDeque<Sent> {
         &self.sent
     }
 
@@ -451,7 +451,7 @@ impl Scoreboard {
     }
 
     /// Checks that the counters agree with the records; for tests.
-    pub(crate) fn is_consistent(&self) -> bool {
+    pub(super) fn is_consistent(&self) -> bool {
         let mut next = self.una;
         let (mut in_flight, mut sacked, mut sacked_bytes, mut lost) = (0, 0, 0, 0);
         for record in &self.sent {

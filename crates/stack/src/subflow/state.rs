@@ -4,10 +4,13 @@ use anabranch_units::{Duration, Time};
 
 use super::Subflow;
 use super::handshake::Handshake;
+use super::queue::Queued;
 use super::timer_table::Timer;
 use crate::config::ConnectionConfig;
 use crate::congestion::{CongestionControl, SubflowStart};
 use crate::segment::ResetReason;
+use crate::seq::DataRange;
+use crate::stats::SubflowStats;
 
 /// The states of RFC 9293 section 3.3.2, and the one that RFC 8684 adds for joins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,10 +57,25 @@ pub(crate) enum ResetCause {
 pub(crate) enum Ending {
     /// The subflow continues in another state.
     Continues,
-    /// Both FINs are acknowledged, and this side has to wait: [`Subflow::enter_time_wait`] is next.
+    /// Both FINs are acknowledged, and this side waits in TIME-WAIT.
     TimeWait,
     /// Both FINs are acknowledged, and the subflow is complete.
     Done,
+}
+
+/// Data of an ended subflow.
+pub(crate) enum Remains {
+    /// A part of the queue, which was not sent.
+    Queued(Queued),
+    /// Data that was sent, and is not acknowledged.
+    Unacked(DataRange),
+}
+
+/// An ended subflow.
+pub(crate) struct Ended {
+    pub stats: SubflowStats,
+    /// The content of the peer's reset, if there was one: whether the cause is transient, and the cause.
+    pub reset: Option<(bool, ResetReason)>,
 }
 
 /// The state of a subflow, with the FIN and the reset that it has to send. Its transitions are the functions of this file.
@@ -176,7 +194,7 @@ impl Lifecycle {
     }
 
     /// Updates the state when its FIN is acknowledged.
-    pub(crate) fn on_fin_acked(&mut self) -> Ending {
+    fn on_fin_acked(&mut self) -> Ending {
         match self.tcp {
             TcpState::FinWait1 => {
                 self.tcp = TcpState::FinWait2;
@@ -189,7 +207,7 @@ impl Lifecycle {
     }
 
     /// Updates the state when the peer's FIN was reached in order.
-    pub(crate) fn on_fin(&mut self) -> Ending {
+    fn on_fin(&mut self) -> Ending {
         self.tcp = match self.tcp {
             TcpState::Established | TcpState::PreEstablished => TcpState::CloseWait,
             // If the same segment had acknowledged the local FIN, the state would already be FIN-WAIT-2.
@@ -230,29 +248,48 @@ impl Subflow {
     }
 
     /// True if the local FIN was sent and acknowledged.
-    pub(crate) fn fin_acked(&self) -> bool {
+    pub(super) fn fin_acked(&self) -> bool {
         self.state.fin_sent && self.board.is_empty()
     }
 
+    /// Handles the acknowledgement of the local FIN. TIME-WAIT ends at `until`, if this begins it.
+    pub(crate) fn on_fin_acked(&mut self, until: Time) -> Ending {
+        let ending = self.state.on_fin_acked();
+        if ending == Ending::TimeWait {
+            self.enter_time_wait(until);
+        }
+        ending
+    }
+
+    /// Handles the peer's FIN reached in order. TIME-WAIT ends at `until`, if this begins it.
+    pub(crate) fn on_fin(&mut self, until: Time) -> Ending {
+        let ending = self.state.on_fin();
+        if ending == Ending::TimeWait {
+            self.enter_time_wait(until);
+        }
+        ending
+    }
+
     /// Waits in TIME-WAIT until `until`.
-    pub(crate) fn enter_time_wait(&mut self, until: Time) {
+    pub(super) fn enter_time_wait(&mut self, until: Time) {
         self.state.tcp = TcpState::TimeWait;
         self.timers.arm(Timer::TimeWait, until);
     }
 
-    /// Records the time of its end.
-    pub(crate) fn note_end(&mut self, now: Time) {
+    /// Ends it, once: returns its final statistics. `remains` receives its data that the peer may not have; the
+    /// stream is acknowledged up to `una`.
+    pub(crate) fn end(&mut self, now: Time, una: u64, mut remains: impl FnMut(Remains)) -> Option<Ended> {
+        if self.ended.is_some() {
+            return None;
+        }
         self.ended = Some(now);
-    }
-
-    /// True if everything is complete and its statistics are final.
-    pub(crate) fn has_ended(&self) -> bool {
-        self.ended.is_some()
-    }
-
-    /// True if its handshake was ever completed.
-    pub(crate) fn was_established(&self) -> bool {
-        self.established.is_some()
+        self.recall_queue(|queued| remains(Remains::Queued(queued)));
+        // The copies are no longer sent.
+        self.queue.empty(|_| true, |_| ());
+        self.unacked_data(una, |range| remains(Remains::Unacked(range)));
+        self.board.abandon();
+        self.held = None;
+        Some(Ended { stats: self.stats(), reset: self.peer_reset })
     }
 
     /// Completes the handshake, for a join by the fourth ACK: data may flow.
