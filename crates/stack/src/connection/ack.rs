@@ -78,7 +78,7 @@ impl Connection {
         if self.mode == Mode::Plain {
             // Here the subflow's FIN ends the stream: all of the stream is acknowledged with it, before the
             // subflow, and with it the connection, ends.
-            let end = self.fallback.in_sent_stream(self.subflows[at].board().una() as i64);
+            let end = self.fallback.in_sent_stream(self.subflows[at].una() as i64);
             self.on_data_ack(now, end, 0);
         }
         match self.subflows[at].on_fin_acked(now + self.config.time_wait) {

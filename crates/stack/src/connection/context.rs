@@ -4,6 +4,7 @@ use anabranch_units::{Duration, Time};
 
 use super::timer_table::TimerTable;
 use crate::config::ConnectionConfig;
+use crate::scheduler::SubflowView;
 use crate::subflow::Subflow;
 
 /// The state for one step of a part.
@@ -23,7 +24,10 @@ impl Context<'_> {
     /// Returns the usable subflow with the lowest RTT.
     pub(super) fn best_subflow(&mut self) -> Option<&mut Subflow> {
         let usable = self.subflows.iter_mut().filter(|subflow| subflow.state().is_usable());
-        usable.min_by_key(|subflow| (subflow.potentially_failed(), subflow.rtt().srtt()))
+        usable.min_by_key(|subflow| {
+            let SubflowView { potentially_failed, srtt, .. } = subflow.view(None);
+            (potentially_failed, srtt)
+        })
     }
 }
 
@@ -33,7 +37,7 @@ pub(super) fn max_rto(subflows: &[Subflow], config: &ConnectionConfig) -> Durati
     subflows
         .iter()
         .filter(|subflow| subflow.state().is_synchronised())
-        .map(|subflow| subflow.rtt().rto(if backoff { subflow.recovery().timeouts() } else { 0 }))
+        .map(|subflow| subflow.rto(backoff))
         .max()
         .unwrap_or(config.rto.initial)
 }

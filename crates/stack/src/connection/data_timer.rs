@@ -35,12 +35,9 @@ impl Connection {
     /// Returns how long the data acknowledgement may follow that of the subflow: a round trip and the delay
     /// of an acknowledgement, doubled by each unsuccessful reinjection.
     pub(super) fn head_wait(&self) -> Duration {
-        let rtt = self
-            .subflows
-            .iter()
-            .filter(|subflow| subflow.state().is_usable())
-            .map(|subflow| subflow.rtt().srtt_or_zero());
-        let wait = rtt.max().unwrap_or(Duration::ZERO) + self.config.ack.delay;
+        let views = self.subflows.iter().map(|subflow| subflow.view(None));
+        let rtt = views.filter(|subflow| subflow.usable).filter_map(|subflow| subflow.srtt).max();
+        let wait = rtt.unwrap_or(Duration::ZERO) + self.config.ack.delay;
         self.head_repair.back_off(wait)
     }
 

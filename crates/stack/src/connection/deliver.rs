@@ -61,7 +61,7 @@ impl Connection {
         let mut rtt = Duration::ZERO;
         for subflow in &self.subflows {
             if subflow.state().is_synchronised() {
-                rtt = rtt.max(subflow.rtt().srtt_or_zero());
+                rtt = rtt.max(subflow.view(None).srtt.unwrap_or(Duration::ZERO));
             }
         }
         self.recv.autotune(now, rtt, u64::from(self.config.mss));

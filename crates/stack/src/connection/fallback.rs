@@ -183,7 +183,7 @@ impl Connection {
         if crowded || subflow.has_seen_dss() {
             return NEXT;
         }
-        if subflow.board().una() <= 1 && !(self.keys_pending(at) && self.may_fall_back(at)) {
+        if subflow.una() <= 1 && !(self.keys_pending(at) && self.may_fall_back(at)) {
             return NEXT;
         }
         // Section 3.7: data is acknowledged although no data acknowledgement was ever received. Section 3.1:

@@ -301,7 +301,7 @@ impl Connection {
         self.relieve_signals(at);
         // Data of a subflow that failed while there was no other can now be reinjected.
         for other in 0..self.subflows.len() {
-            if other != at && self.subflows[other].potentially_failed() {
+            if other != at && self.subflows[other].view(None).potentially_failed {
                 self.reinject_after_timeout(other);
             }
         }

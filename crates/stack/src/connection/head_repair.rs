@@ -72,7 +72,7 @@ impl HeadRepair {
         {
             return true;
         }
-        let first = |subflow: &Subflow| alive(subflow) && subflow.board().begins_with(una);
+        let first = |subflow: &Subflow| alive(subflow) && subflow.begins_with(una);
         let at = subflows
             .iter()
             .position(first)

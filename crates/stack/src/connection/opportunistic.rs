@@ -7,7 +7,7 @@ use super::Connection;
 use crate::config::OpportunisticRetransmission;
 use crate::congestion::CongestionControl;
 use crate::event::SubflowId;
-use crate::scheduler::RecoveryState;
+use crate::scheduler::{RecoveryState, SubflowView};
 use crate::seq::DataRange;
 
 /// The cause for which a fast subflow helps.
@@ -59,19 +59,19 @@ impl Connection {
             return None;
         }
         let head = self.send.outstanding.as_slice().first().copied()?;
-        let fast_id = self.subflows[fast].id();
-        let fast_rtt = self.subflows[fast].rtt().srtt()?;
+        let SubflowView { id: fast_id, srtt, mss, .. } = self.subflows[fast].view(None);
+        let fast_rtt = srtt?;
         let penalise = policy == OpportunisticRetransmission::RetransmitAndPenalise;
         if penalise
             && full == Full::ReceiveWindow
             && now.since(self.opportunistic.last_penalty(fast_id)) >= fast_rtt
         {
             let slow = (0..self.subflows.len()).find(|&at| {
-                let subflow = &self.subflows[at];
+                let other = self.subflows[at].view(None);
                 at != fast
-                    && head.tried.has(subflow.id())
-                    && subflow.rtt().srtt().is_some_and(|rtt| fast_rtt < rtt)
-                    && subflow.recovery().state() == RecoveryState::Open
+                    && head.tried.has(other.id)
+                    && other.srtt.is_some_and(|rtt| fast_rtt < rtt)
+                    && other.recovery == RecoveryState::Open
             });
             if let Some(slow) = slow {
                 self.congestion.penalise(self.subflows[slow].id(), now);
@@ -83,16 +83,14 @@ impl Connection {
         if head.tried.has(fast_id) {
             return None;
         }
-        let mss = u64::from(self.subflows[fast].mss());
         let mut retransmit = false;
-        for subflow in
-            self.subflows.iter().filter(|other| other.id() != fast_id && head.tried.has(other.id()))
-        {
-            if subflow.cwnd() <= 4 * mss {
+        let others = self.subflows.iter().map(|subflow| subflow.view(None));
+        for other in others.filter(|other| other.id != fast_id && head.tried.has(other.id)) {
+            if other.cwnd <= 4 * mss {
                 retransmit = true;
                 break;
             }
-            if subflow.rtt().srtt().is_some_and(|rtt| fast_rtt * 4 >= rtt) {
+            if other.srtt.is_some_and(|rtt| fast_rtt * 4 >= rtt) {
                 return None;
             }
             retransmit = true;

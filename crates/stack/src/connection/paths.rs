@@ -9,6 +9,7 @@ use crate::crypto;
 use crate::path_manager::{
     AnyPathManager, HostAddress, PathCommand, PathEvent, PathManager, PathManagerKind,
 };
+use crate::scheduler::SubflowView;
 use crate::segment::{AddAddress, Address, AddressIds, MptcpOption};
 
 /// The number of transmissions of an announcement before it is given up (soft state: RFC 8684 section 3.4.1).
@@ -319,8 +320,8 @@ impl Connection {
                 self.subflows[at].state().is_usable() && Some(self.subflows[at].route().local().ip) != avoid
             })
             .min_by_key(|&at| {
-                let subflow = &self.subflows[at];
-                (subflow.potentially_failed(), subflow.signals().is_held_up(), subflow.rtt().srtt())
+                let SubflowView { potentially_failed, srtt, .. } = self.subflows[at].view(None);
+                (potentially_failed, self.subflows[at].signals().is_held_up(), srtt)
             })
     }
 

@@ -56,7 +56,7 @@ impl Connection {
     ) -> Step {
         self.process_by_state(now, at, segment)?;
         self.check_acceptable(now, at, segment, placed)?;
-        let una = self.subflows[at].board().una();
+        let una = self.subflows[at].una();
         self.process_ack(now, at, segment, observer)?;
         if self.subflows[at].state().tcp() == TcpState::PreEstablished {
             self.on_fourth_ack(now, at);
@@ -149,7 +149,7 @@ impl Connection {
         self.process_mptcp_options(now, at, segment)?;
         if self.mode == Mode::Plain {
             self.release_all(now, at, placed);
-        } else if data_una == self.send.una && una < self.subflows[at].board().una() {
+        } else if data_una == self.send.una && una < self.subflows[at].una() {
             // Without a data acknowledgement, the peer may have fallen back to TCP, and would take
             // retransmitted data for new data.
             if segment.options.dss.is_some_and(|dss| dss.data_ack.is_some()) {

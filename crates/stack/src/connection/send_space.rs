@@ -1,9 +1,12 @@
 //! The space in the send buffer: its size, the bytes that occupy it, and the notification of a waiting
 //! writer.
 
+use anabranch_units::Duration;
+
 use super::{Connection, Mode};
 use crate::config::SendBuffers;
 use crate::event::Event;
+use crate::scheduler::SubflowView;
 use crate::subflow::{Subflow, send_buffer};
 
 impl Connection {
@@ -50,11 +53,13 @@ impl Connection {
     /// Returns twice the data that the windows allow in flight until all of it is acknowledged in order: data
     /// on a fast subflow waits for data on the slowest (RFC 6182 section 5.3).
     pub(super) fn wanted_send_buffer(&self) -> u64 {
-        let usable = || self.subflows.iter().filter(|subflow| subflow.state().is_usable());
-        let longest = usable().map(|subflow| subflow.rtt().srtt_or_zero().as_micros()).max().unwrap_or(0);
-        let under_way = |subflow: &Subflow| match subflow.rtt().srtt_or_zero().as_micros() {
-            0 => subflow.cwnd(),
-            own => subflow.cwnd().saturating_mul(longest) / own,
+        let usable =
+            || self.subflows.iter().map(|subflow| subflow.view(None)).filter(|subflow| subflow.usable);
+        let round_trip = |subflow: &SubflowView| subflow.srtt.unwrap_or(Duration::ZERO).as_micros();
+        let longest = usable().map(|subflow| round_trip(&subflow)).max().unwrap_or(0);
+        let under_way = |subflow: SubflowView| match round_trip(&subflow) {
+            0 => subflow.cwnd,
+            own => subflow.cwnd.saturating_mul(longest) / own,
         };
         usable().map(under_way).fold(0, u64::saturating_add).saturating_mul(2)
     }
@@ -70,7 +75,7 @@ impl Connection {
         if self.mode == Mode::Plain {
             return self.send.una;
         }
-        let held = self.subflows.iter().filter_map(|subflow| subflow.board().lowest_data()).min();
+        let held = self.subflows.iter().filter_map(Subflow::lowest_data).min();
         held.map_or(self.send.una, |lowest| lowest.min(self.send.una))
     }
 

@@ -6,9 +6,10 @@ use super::{Connection, Mode, Phase};
 use crate::congestion::CongestionControl;
 use crate::event::{CloseReason, Event};
 use crate::path_manager::PathEvent;
+use crate::scheduler::SubflowView;
 use crate::segment::{MptcpOption, ResetReason, Segment};
 use crate::stats::SubflowStats;
-use crate::subflow::{Ended, ResetCause, Subflow, TcpState};
+use crate::subflow::{Ended, ResetCause, TcpState};
 
 impl Connection {
     pub(super) fn set_closed(&mut self, at: usize) {
@@ -63,7 +64,8 @@ impl Connection {
             }
             let another = || {
                 self.subflows.iter().any(|other| {
-                    other.id().index() != at && other.state().is_usable() && !other.potentially_failed()
+                    let other = other.view(None);
+                    other.id.index() != at && other.usable && !other.potentially_failed
                 })
             };
             if self.send.fin_acked || (!self.recv.finished() && another()) {
@@ -148,12 +150,11 @@ impl Connection {
             return;
         }
         let laggard = self.subflows.iter().position(|subflow| {
-            subflow.recovery().timeouts() >= 3
-                && subflow.board().lowest_data().is_some_and(|low| low <= freed)
+            subflow.view(None).timeouts >= 3 && subflow.lowest_data().is_some_and(|low| low <= freed)
         });
-        let works = |subflow: &Subflow| subflow.state().is_usable() && !subflow.potentially_failed();
+        let works = |subflow: SubflowView| subflow.usable && !subflow.potentially_failed;
         if let Some(at) = laggard
-            && self.subflows.iter().any(works)
+            && self.subflows.iter().any(|subflow| works(subflow.view(None)))
         {
             self.kill_subflow(now, at, ResetReason::TooMuchOutstanding);
             self.tell_writable();

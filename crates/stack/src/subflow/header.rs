@@ -123,12 +123,6 @@ impl Subflow {
         self.recv.offered()
     }
 
-    /// Returns the maximum payload of a segment.
-    #[inline]
-    pub(crate) fn mss(&self) -> u32 {
-        self.mss
-    }
-
     /// Returns the timestamps of a segment sent now, if they are used.
     #[inline]
     fn timestamps_now(&self, now: Time, tick: TimestampTick) -> Timestamps {

@@ -280,10 +280,22 @@ impl Subflow {
         &mut self.route
     }
 
-    /// Returns the unacknowledged segments.
+    /// Returns the first offset that is not acknowledged.
     #[inline]
-    pub(crate) fn board(&self) -> &Scoreboard {
-        &self.board
+    pub(crate) fn una(&self) -> u64 {
+        self.board.una()
+    }
+
+    /// Returns the stream offset of the first byte that is not acknowledged here.
+    #[inline]
+    pub(crate) fn lowest_data(&self) -> Option<u64> {
+        self.board.lowest_data()
+    }
+
+    /// True if the first unacknowledged segment begins with the byte at `offset` of the stream.
+    #[inline]
+    pub(crate) fn begins_with(&self, offset: u64) -> bool {
+        self.board.begins_with(offset)
     }
 
     /// True if the segment found by the last query, or one near it, carries the byte at `offset` of the
@@ -300,27 +312,15 @@ impl Subflow {
             || self.queue.iter().any(|queued| queued.range.start <= offset && offset < queued.range.end)
     }
 
-    /// Returns the estimator of round trips.
+    /// Returns the retransmission timeout, which grows with each consecutive timeout if there is a `backoff`.
     #[inline]
-    pub(crate) fn rtt(&self) -> &RttEstimator {
-        &self.rtt
-    }
-
-    /// Returns the loss recovery.
-    #[inline]
-    pub(crate) fn recovery(&self) -> &Recovery {
-        &self.recovery
+    pub(crate) fn rto(&self, backoff: bool) -> Duration {
+        self.rtt.rto(if backoff { self.recovery.timeouts() } else { 0 })
     }
 
     #[inline]
     pub(crate) fn counters(&self) -> &SubflowCounters {
         &self.counters
-    }
-
-    /// Returns the congestion window in bytes.
-    #[inline]
-    pub(crate) fn cwnd(&self) -> u64 {
-        self.cwnd
     }
 
     /// Copies the window and the threshold from the congestion control, after any call to it.
@@ -370,7 +370,7 @@ impl Subflow {
     }
 
     /// Returns the sender's estimate of bytes in the network.
-    pub(crate) fn in_flight(&self) -> u64 {
+    fn in_flight(&self) -> u64 {
         self.board.in_flight().saturating_sub(self.recovery.credit())
     }
 
@@ -412,7 +412,7 @@ impl Subflow {
     }
 
     /// True if the subflow has potentially failed: a timeout has occurred and nothing was received since.
-    pub(crate) fn potentially_failed(&self) -> bool {
+    fn potentially_failed(&self) -> bool {
         self.recovery.timeouts() > 0
     }
 

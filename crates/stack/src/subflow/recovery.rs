@@ -153,20 +153,20 @@ impl Recovery {
 
     /// Sets the number of duplicate acknowledgements that indicate a loss, in place of three. RACK uses it for the number
     /// of selectively acknowledged segments after which it waits for no reordering (RFC 8985 section 6.2 step 4).
-    pub(crate) fn set_dup_thresh(&mut self, threshold: u32) {
+    pub(super) fn set_dup_thresh(&mut self, threshold: u32) {
         self.dup_thresh = threshold;
     }
 
-    pub(crate) fn dup_thresh(&self) -> u32 {
+    pub(super) fn dup_thresh(&self) -> u32 {
         self.dup_thresh
     }
 
-    pub(crate) fn state(&self) -> RecoveryState {
+    pub(super) fn state(&self) -> RecoveryState {
         self.state
     }
 
     /// Returns the number of consecutive timeouts.
-    pub(crate) fn timeouts(&self) -> u32 {
+    pub(super) fn timeouts(&self) -> u32 {
         self.timeouts
     }
 

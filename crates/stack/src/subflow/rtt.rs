@@ -63,12 +63,12 @@ impl RttEstimator {
     }
 
     /// Returns the smoothed RTT; `None` before the first sample.
-    pub(crate) fn srtt(&self) -> Option<Duration> {
+    pub(super) fn srtt(&self) -> Option<Duration> {
         self.sampled.then_some(self.srtt)
     }
 
     /// Returns the smoothed RTT; zero before the first sample.
-    pub(crate) fn srtt_or_zero(&self) -> Duration {
+    pub(super) fn srtt_or_zero(&self) -> Duration {
         self.srtt
     }
 
@@ -98,7 +98,7 @@ impl RttEstimator {
     }
 
     /// Returns the retransmission timeout after `backoff` doublings.
-    pub(crate) fn rto(&self, backoff: u32) -> Duration {
+    pub(super) fn rto(&self, backoff: u32) -> Duration {
         let base = if self.sampled { self.rto } else { self.initial };
         Duration(base.0.saturating_mul(1 << backoff.min(16))).min(self.ceiling)
     }

@@ -145,12 +145,12 @@ impl Scoreboard {
     }
 
     /// Returns the first unacknowledged offset.
-    pub(crate) fn una(&self) -> u64 {
+    pub(super) fn una(&self) -> u64 {
         self.una
     }
 
     /// Returns the next offset to send for the first time.
-    pub(crate) fn nxt(&self) -> u64 {
+    pub(super) fn nxt(&self) -> u64 {
         self.nxt
     }
 
@@ -160,7 +160,7 @@ impl Scoreboard {
     }
 
     /// True if nothing is unacknowledged.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.sent.is_empty()
     }
 
@@ -169,7 +169,7 @@ impl Scoreboard {
     }
 
     /// Returns the lowest stream offset not acknowledged on this subflow; `None` if there is no such data.
-    pub(crate) fn lowest_data(&self) -> Option<u64> {
+    pub(super) fn lowest_data(&self) -> Option<u64> {
         if self.una >= self.disordered_until {
             return self.sent.front().filter(|record| record.len > 0).map(|record| record.data);
         }
@@ -179,7 +179,7 @@ impl Scoreboard {
 
     /// True if the first record, or the rest of its mapping, covers the byte at `offset` of the stream.
     #[inline]
-    pub(crate) fn begins_with(&self, offset: u64) -> bool {
+    pub(super) fn begins_with(&self, offset: u64) -> bool {
         self.sent.front().is_some_and(|first| first.maps(offset))
     }
 

@@ -423,7 +423,7 @@ impl Subflow {
 
     /// Returns the bytes that the peer's window for this subflow admits.
     #[inline]
-    pub(crate) fn window(&self) -> u64 {
+    pub(super) fn window(&self) -> u64 {
         self.window_edge.saturating_sub(self.board.nxt())
     }
 
