@@ -36,7 +36,7 @@ impl Connection {
     /// of an acknowledgement, doubled by each unsuccessful reinjection.
     pub(super) fn head_wait(&self) -> Duration {
         let views = self.subflows.iter().map(|subflow| subflow.view(None));
-        let rtt = views.filter(|subflow| subflow.usable).filter_map(|subflow| subflow.srtt).max();
+        let rtt = views.filter(|view| view.usable).filter_map(|view| view.srtt).max();
         let wait = rtt.unwrap_or(Duration::ZERO) + self.config.ack.delay;
         self.head_repair.back_off(wait)
     }

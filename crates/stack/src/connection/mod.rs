@@ -288,11 +288,10 @@ impl Connection {
     #[inline]
     fn report_windows_of<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
         if O::EVENTS.has(StackEvents::WINDOWS) {
-            let pacing_rate = self.paces().then(|| self.subflows[at].pacing_rate(&self.congestion));
-            let peer_window_edge = self.send.window_end;
+            let paces = self.paces();
             let subflow = &mut self.subflows[at];
-            let (id, own) = (subflow.id(), subflow.report_windows());
-            let windows = Windows { pacing_rate, peer_window_edge, ..own };
+            let (id, own) = (subflow.id(), subflow.report_windows(paces, &self.congestion));
+            let windows = Windows { peer_window_edge: self.send.window_end, ..own };
             observer.on_event(now, self.id, &StackEvent::Windows { subflow: id, windows: &windows });
         }
     }

@@ -10,7 +10,7 @@ use super::{Connection, Mode};
 use crate::event::{CloseReason, Placement, SubflowId};
 use crate::observer::{Observer, StackEvent, StackEvents, report};
 use crate::segment::{DataAck, Dss, Flags, MappedDsn, MptcpOption, ResetReason, Segment};
-use crate::seq::{DataRange, Seq};
+use crate::seq::Seq;
 use crate::subflow::receive::Acceptance;
 use crate::subflow::{Ending, ResetCause, TcpState};
 
@@ -382,17 +382,7 @@ impl Connection {
         segment: &Segment,
         placed: &mut Vec<Placement>,
     ) {
-        let offset = self.subflows[at].seq_offset(segment);
-        if offset < 1 {
-            // Not directly after the SYN.
-            self.subflows[at].recv_mut().want_ack();
-            return;
-        }
-        let start = offset as u64;
-        let range = DataRange::new(start, start + u64::from(segment.payload_len));
-        if segment.payload_len > 0 {
-            self.subflows[at].count_data_segment();
-        }
+        let Some(range) = self.subflows[at].begin_payload(segment) else { return };
         let fin = segment.flags.has(Flags::FIN);
         let mut incoming = Incoming { now, at, segment, fin, placed };
         if self.checksummed {

@@ -53,13 +53,12 @@ impl Connection {
     /// Returns twice the data that the windows allow in flight until all of it is acknowledged in order: data
     /// on a fast subflow waits for data on the slowest (RFC 6182 section 5.3).
     pub(super) fn wanted_send_buffer(&self) -> u64 {
-        let usable =
-            || self.subflows.iter().map(|subflow| subflow.view(None)).filter(|subflow| subflow.usable);
-        let round_trip = |subflow: &SubflowView| subflow.srtt.unwrap_or(Duration::ZERO).as_micros();
-        let longest = usable().map(|subflow| round_trip(&subflow)).max().unwrap_or(0);
-        let under_way = |subflow: SubflowView| match round_trip(&subflow) {
-            0 => subflow.cwnd,
-            own => subflow.cwnd.saturating_mul(longest) / own,
+        let usable = || self.subflows.iter().map(|subflow| subflow.view(None)).filter(|view| view.usable);
+        let round_trip = |view: &SubflowView| view.srtt.unwrap_or(Duration::ZERO).as_micros();
+        let longest = usable().map(|view| round_trip(&view)).max().unwrap_or(0);
+        let under_way = |view: SubflowView| match round_trip(&view) {
+            0 => view.cwnd,
+            own => view.cwnd.saturating_mul(longest) / own,
         };
         usable().map(under_way).fold(0, u64::saturating_add).saturating_mul(2)
     }

@@ -64,8 +64,8 @@ impl Connection {
             }
             let another = || {
                 self.subflows.iter().any(|other| {
-                    let other = other.view(None);
-                    other.id.index() != at && other.usable && !other.potentially_failed
+                    let view = other.view(None);
+                    view.id.index() != at && view.usable && !view.potentially_failed
                 })
             };
             if self.send.fin_acked || (!self.recv.finished() && another()) {
@@ -152,7 +152,7 @@ impl Connection {
         let laggard = self.subflows.iter().position(|subflow| {
             subflow.view(None).timeouts >= 3 && subflow.lowest_data().is_some_and(|low| low <= freed)
         });
-        let works = |subflow: SubflowView| subflow.usable && !subflow.potentially_failed;
+        let works = |view: SubflowView| view.usable && !view.potentially_failed;
         if let Some(at) = laggard
             && self.subflows.iter().any(|subflow| works(subflow.view(None)))
         {

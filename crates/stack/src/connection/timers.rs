@@ -11,12 +11,11 @@ use super::fallback::Followed;
 use super::keepalive::{SilenceTimeout, Waits};
 use super::timer_table::Timer;
 use super::{Connection, Mode, Phase};
-use crate::congestion::CongestionControl;
 use crate::event::CloseReason;
 use crate::observer::{Observer, StackEvent, report};
 use crate::scheduler::SchedulerEvent;
 use crate::segment::ResetReason;
-use crate::subflow::timers::{Expiry, Patience, Timeout, WhichTimeout};
+use crate::subflow::timers::{Expiry, Patience};
 use crate::subflow::{FastPaths, TcpState};
 
 impl Connection {
@@ -139,23 +138,19 @@ impl Connection {
         let context = self.timer_context(now, || fin_wait);
         let patience =
             Patience { syn_retries: self.config.rto.syn_retries, timeouts: self.config.rto.max_timeouts };
-        let (id, connection) = (self.subflows[at].id(), self.id);
+        let Connection { subflows, congestion, id: connection, .. } = self;
+        let (subflow, connection) = (&mut subflows[at], *connection);
+        let id = subflow.id();
         let lost = |range, reason| {
             report(observer, now, connection, &StackEvent::Lost { subflow: id, range, reason });
         };
-        match self.subflows[at].expire(&context, patience, lost) {
+        match subflow.expire(&context, patience, congestion, lost) {
             Expiry::Nothing => {}
             Expiry::WaitOver => self.close_subflow(now, at),
             Expiry::HandshakeFailed => self.fail_handshake(now, at, CloseReason::TimedOut),
             Expiry::Withdrawn => self.kill_subflow(now, at, ResetReason::Unspecified),
-            Expiry::Reordered(event) => {
-                if let Some(event) = event {
-                    self.congestion.on_congestion(id, &event);
-                    self.refresh_window(at);
-                }
-                self.wanted.schedule();
-            }
-            Expiry::TimedOut(timeout) => self.after_timeout(now, at, timeout),
+            Expiry::Reordered => self.wanted.schedule(),
+            Expiry::TimedOut => self.after_timeout(now, at),
             Expiry::GivenUp => {
                 // RFC 8684 section 3.3.6.
                 self.kill_subflow(now, at, ResetReason::BadPerformance);
@@ -164,13 +159,10 @@ impl Connection {
         }
     }
 
-    /// Informs the congestion control and the scheduler of a subflow's timeout, and reinjects its data.
+    /// Notifies the scheduler of a subflow's timeout, and reinjects its data.
     #[cold]
-    fn after_timeout(&mut self, now: Time, at: usize, timeout: Timeout) {
+    fn after_timeout(&mut self, now: Time, at: usize) {
         let id = self.subflows[at].id();
-        let repeated = timeout.which == WhichTimeout::Repeated;
-        self.congestion.on_rto(id, now, timeout.flight_bytes, repeated);
-        self.refresh_window(at);
         self.tell_scheduler(now, &SchedulerEvent::Timeout(id));
         self.reinject_after_timeout(at);
         self.give_up_laggard(now);

@@ -335,16 +335,16 @@ impl Subflow {
         self.windows_told != self.windows_now()
     }
 
-    /// Returns the windows for the observer, without those of the connection, and records the report.
+    /// Returns the windows for the observer, without that of the connection, and records the report.
     #[inline]
-    pub(crate) fn report_windows(&mut self) -> Windows {
+    pub(crate) fn report_windows<C: CongestionControl>(&mut self, paces: bool, congestion: &C) -> Windows {
         self.windows_told = self.windows_now();
         Windows {
             cwnd_bytes: self.cwnd,
             ssthresh_bytes: self.ssthresh,
             inflight_bytes: self.in_flight(),
             srtt: self.rtt.srtt(),
-            pacing_rate: None,
+            pacing_rate: paces.then(|| self.pacing_rate(congestion)),
             peer_window_edge: 0,
         }
     }

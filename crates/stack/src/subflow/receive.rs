@@ -203,10 +203,17 @@ impl Subflow {
         &mut self.recv
     }
 
-    /// Counts a segment with payload.
+    /// Returns the place of a segment's payload in the subflow, and counts it; `None` if it is refused, as it
+    /// does not begin after the SYN.
     #[inline]
-    pub(crate) fn count_data_segment(&mut self) {
-        self.counters.data_segments_received += 1;
+    pub(crate) fn begin_payload(&mut self, segment: &Segment) -> Option<DataRange> {
+        let offset = self.seq_offset(segment);
+        if offset < 1 {
+            self.recv.want_ack();
+            return None;
+        }
+        self.counters.data_segments_received += u64::from(segment.payload_len > 0);
+        Some(DataRange::new(offset as u64, offset as u64 + u64::from(segment.payload_len)))
     }
 
     /// Counts bytes delivered to the stream, and duplicate bytes.

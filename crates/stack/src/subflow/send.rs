@@ -593,7 +593,7 @@ impl Subflow {
     }
 
     /// Returns the pacing rate: that of the congestion control, if it has one.
-    pub(crate) fn pacing_rate<C: CongestionControl>(&self, congestion: &C) -> Rate {
+    pub(super) fn pacing_rate<C: CongestionControl>(&self, congestion: &C) -> Rate {
         congestion.pacing_rate(self.id).unwrap_or_else(|| self.default_pacing_rate())
     }
 

@@ -6,7 +6,7 @@ use super::path_mtu::ProbeLoss;
 use super::recovery::RetransmitTimer;
 use super::timer_table::{Timer, TimerContext};
 use super::{ResetCause, Subflow, TcpState};
-use crate::congestion::CongestionEvent;
+use crate::congestion::{CongestionControl, CongestionEvent};
 use crate::observer::LossReason;
 use crate::segment::ResetReason;
 use crate::seq::DataRange;
@@ -29,36 +29,22 @@ pub(crate) enum Expiry {
     HandshakeFailed,
     /// The peer has withdrawn the address, and is silent.
     Withdrawn,
-    /// Segments were marked lost by the reordering timer, with the reduction of the window that follows.
-    Reordered(Option<CongestionEvent>),
+    /// Segments were marked lost by the reordering timer.
+    Reordered,
     /// Everything in flight was marked lost by the retransmission timer.
-    TimedOut(Timeout),
+    TimedOut,
     /// The peer has not answered the maximum number of consecutive timeouts.
     GivenUp,
 }
 
-/// A timeout of the retransmission timer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Timeout {
-    /// The bytes that were in flight.
-    pub flight_bytes: u64,
-    /// Whether the data in flight has timed out before.
-    pub which: WhichTimeout,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum WhichTimeout {
-    First,
-    Repeated,
-}
-
 impl Subflow {
-    /// Handles the expired timers, and returns the one that concerns the connection. `lost` receives the data that is now
-    /// marked lost.
-    pub(crate) fn expire<F: Fn() -> Option<Duration>>(
+    /// Handles the expired timers, and returns the one that concerns the connection. `lost` receives the data
+    /// that is now marked lost; the window follows that of the congestion control.
+    pub(crate) fn expire<F: Fn() -> Option<Duration>, C: CongestionControl>(
         &mut self,
         context: &TimerContext<F>,
         patience: Patience,
+        congestion: &mut C,
         lost: impl FnMut(DataRange, LossReason),
     ) -> Expiry {
         self.recv.on_timer(context.now);
@@ -71,7 +57,9 @@ impl Subflow {
                 self.timers.disarm(Timer::Withdrawal);
                 Expiry::Withdrawn
             }
-            Some(Timer::Retransmission) => self.on_retransmission_timer(context, patience.timeouts, lost),
+            Some(Timer::Retransmission) => {
+                self.on_retransmission_timer(context, patience.timeouts, congestion, lost)
+            }
         }
     }
 
@@ -90,10 +78,11 @@ impl Subflow {
     }
 
     /// Handles the retransmission timer, or the probe or the reordering timer in its place.
-    fn on_retransmission_timer<F>(
+    fn on_retransmission_timer<F, C: CongestionControl>(
         &mut self,
         context: &TimerContext<F>,
         timeouts: u32,
+        congestion: &mut C,
         lost: impl FnMut(DataRange, LossReason),
     ) -> Expiry {
         let now = context.now;
@@ -104,9 +93,19 @@ impl Subflow {
                 self.timer_base = now;
                 Expiry::Nothing
             }
-            RetransmitTimer::Reordering => Expiry::Reordered(self.on_reordering_timer(now, lost)),
+            RetransmitTimer::Reordering => {
+                if let Some(event) = self.on_reordering_timer(now, lost) {
+                    congestion.on_congestion(self.id, &event);
+                    self.refresh_window(congestion);
+                }
+                Expiry::Reordered
+            }
             RetransmitTimer::Timeout if self.recovery.timeouts() >= timeouts => Expiry::GivenUp,
-            RetransmitTimer::Timeout => Expiry::TimedOut(self.on_retransmission_timeout(now, lost)),
+            RetransmitTimer::Timeout => {
+                self.on_retransmission_timeout(now, congestion, lost);
+                self.refresh_window(congestion);
+                Expiry::TimedOut
+            }
         }
     }
 
@@ -149,11 +148,12 @@ impl Subflow {
 
     /// Handles a timeout: marks everything in flight lost.
     #[cold]
-    fn on_retransmission_timeout(
+    fn on_retransmission_timeout<C: CongestionControl>(
         &mut self,
         now: Time,
+        congestion: &mut C,
         mut lost: impl FnMut(DataRange, LossReason),
-    ) -> Timeout {
+    ) {
         self.counters.timeouts += 1;
         let flight = self.board.nxt() - self.board.una();
         let mut segments = 0;
@@ -170,10 +170,7 @@ impl Subflow {
         self.tail_probe_wanted = false;
         self.ecn.on_reduced(self.board.nxt());
         self.suspect_path_mtu(now);
-        Timeout {
-            flight_bytes: flight,
-            which: if first { WhichTimeout::First } else { WhichTimeout::Repeated },
-        }
+        congestion.on_rto(self.id, now, flight, !first);
     }
 
     /// Records that segments were marked lost, the lowest from offset `first` on; `entered` is true if a
