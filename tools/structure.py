@@ -104,9 +104,12 @@ def surface(connection, subflow, files):
     own = {name: path for path, text in subflow.items() for name, _ in methods(text, "Subflow")}
     used, parts = {}, {}
     for name in own:
-        paths = callers(SUBFLOW + name + r"\b")
+        # A call, or the name as a value (`map(Subflow::view)`); fields of other types may have the same name.
+        call = rf"{name}\b\s*(?:::<[^(]*>)?\("
+        path = rf"\bSubflow::{name}\b"
+        paths = callers(rf"{SUBFLOW}{call}|{path}")
         if defined[name] == 1:
-            paths = callers(rf"[.:]\s*{name}\b(?=\(|::|\)|,)") or paths
+            paths = callers(rf"\.\s*{call}|{path}") or paths
         if paths:
             used[name] = paths
     # A part is what a method returns by reference, and has methods of its own.

@@ -6,7 +6,7 @@ use crate::event::Departure;
 use crate::observer::{Observer, SendKind, StackEvent, report};
 use crate::segment::Segment;
 use crate::seq::DataRange;
-use crate::subflow::send::Content;
+use crate::subflow::transmit::Content;
 
 impl Connection {
     /// Returns the number of segments that a departure counts in a turn.

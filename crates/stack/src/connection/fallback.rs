@@ -50,7 +50,7 @@ impl Connection {
             && self.phase == Phase::Open
             && !self.config.only.simultaneous
             && self.is_alone(&self.subflows[at])
-            && self.receives_in_order(&self.subflows[at])
+            && self.subflows[at].receives_in_order(self.recv.nxt(), self.recv.out_of_order())
             && self.sends_in_order(&self.subflows[at])
     }
 
@@ -63,18 +63,6 @@ impl Connection {
                 let opening = matches!(other.state().tcp(), TcpState::SynSent | TcpState::SynReceived);
                 other.id() == subflow.id() || opening
             })
-    }
-
-    /// True if every byte that has arrived on the subflow was received once, held or in the stream, and no
-    /// held byte is at a place that the stream has passed by another mapping.
-    fn receives_in_order(&self, subflow: &Subflow) -> bool {
-        let first_held = subflow.held().and_then(|held| held.start());
-        if first_held.is_some_and(|start| start <= self.recv.nxt()) {
-            return false;
-        }
-        let held = subflow.held().map_or(0, |held| held.bytes());
-        let taken = subflow.recv().total() - u64::from(subflow.recv().finished());
-        self.recv.nxt() + self.recv.out_of_order() + held + 1 == taken
     }
 
     /// True if everything sent on the subflow was sent once and in the order of the stream.

@@ -16,7 +16,7 @@ use crate::scheduler::SchedulerEvent;
 use crate::segment::{DataAck, Dss, Flags, MappedDsn, Segment};
 use crate::seq::DataRange;
 use crate::subflow::FastPaths;
-use crate::subflow::send::Content;
+use crate::subflow::transmit::Content;
 
 /// Of these bits, a segment for the fast path has only ACK.
 const DECISIVE: Flags = Flags::FIN.with(Flags::SYN).with(Flags::RST).with(Flags::ACK);

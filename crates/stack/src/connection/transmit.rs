@@ -14,7 +14,7 @@ use crate::segment::Segment;
 use crate::subflow::Subflow;
 use crate::subflow::queue::Dropped;
 use crate::subflow::scoreboard::SentMapping;
-use crate::subflow::send::{Content, Control, NewData, Next, SendContext, Turn};
+use crate::subflow::transmit::{Content, Control, NewData, Next, SendContext, Turn};
 
 /// A call for the next segment.
 pub(super) struct Poll<'a, S, O> {

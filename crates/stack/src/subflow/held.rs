@@ -75,7 +75,7 @@ impl Held {
     }
 
     /// Returns the place of the first of them on the subflow.
-    pub(crate) fn start(&self) -> Option<u64> {
+    pub(super) fn start(&self) -> Option<u64> {
         self.pieces.iter().find(|piece| !piece.done).map(|piece| piece.range.start)
     }
 

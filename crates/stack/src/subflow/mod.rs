@@ -2,7 +2,7 @@
 //!
 //! Its fields are private. Reception is one call for each step, with an answer: `receive.rs` accepts a
 //! received segment, `acknowledge.rs` processes its acknowledgement, `timers.rs` the expired timers, whose
-//! deadlines are in `timer_table.rs`; `send.rs` transmits, `header.rs` writes headers and signals. `fast.rs` has
+//! deadlines are in `timer_table.rs`; `transmit.rs` sends, with `send.rs`; `header.rs` writes segments. `fast.rs` has
 //! the fast paths of these.
 //!
 //! The parts are types with private fields, in files of their own: state, handshake, route, queue, scoreboard,
@@ -32,6 +32,7 @@ mod signals;
 mod state;
 pub(crate) mod timer_table;
 pub(crate) mod timers;
+pub(crate) mod transmit;
 mod window_held;
 
 use anabranch_units::{Duration, Rate, Time};

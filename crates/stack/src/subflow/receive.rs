@@ -244,6 +244,18 @@ impl Subflow {
         self.counters.bytes_duplicate += range.len();
     }
 
+    /// True if every byte that has arrived was received once, held or in the stream, which has `nxt` bytes in
+    /// order and `out_of_order` beyond a hole, and no held byte is at a place that the stream has passed by
+    /// another mapping.
+    pub(crate) fn receives_in_order(&self, nxt: u64, out_of_order: u64) -> bool {
+        let held = self.held();
+        if held.and_then(Held::start).is_some_and(|start| start <= nxt) {
+            return false;
+        }
+        let taken = self.recv.total() - u64::from(self.recv.finished());
+        nxt + out_of_order + held.map_or(0, Held::bytes) + 1 == taken
+    }
+
     /// Returns payload that cannot be delivered yet.
     #[inline]
     pub(crate) fn held(&self) -> Option<&Held> {

@@ -168,7 +168,7 @@ impl Receiver {
     }
 
     /// Returns the number of bytes received, in order or not; a FIN in order counts as one.
-    pub(crate) fn total(&self) -> u64 {
+    pub(super) fn total(&self) -> u64 {
         let holds_fin = self.fin != NO_FIN && self.out_of_order.containing(self.fin).is_some();
         self.nxt + self.out_of_order.total() - u64::from(holds_fin)
     }
