@@ -131,6 +131,7 @@ impl Connection {
     }
 
     /// Returns the state that a transmission depends on.
+    #[inline(always)]
     fn send_context(&self, now: Time, burst: u32) -> SendContext {
         let ends = self.mode == Mode::Plain && self.send.closed;
         // A DSS checksum over a mapping of several segments makes the receiver hold all of them until the

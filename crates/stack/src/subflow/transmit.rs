@@ -134,6 +134,9 @@ impl Subflow {
 
     /// Returns the next segment to send, which counts as sent unless it is new data. `wants` asks the
     /// connection for its own control segment of a kind, when that has its turn; it counts as sent if so.
+    // This and the functions that it calls have one caller, and most calls find nothing: inlined, the context is
+    // never written.
+    #[inline(always)]
     pub(crate) fn next<C: CongestionControl>(
         &mut self,
         context: &SendContext,
@@ -145,6 +148,7 @@ impl Subflow {
         Turn { next, dropped }
     }
 
+    #[inline(always)]
     fn choose<C: CongestionControl>(
         &mut self,
         context: &SendContext,
@@ -171,8 +175,9 @@ impl Subflow {
         {
             return next;
         }
-        let timeout = self.rtt.rto(0);
-        if let Some(signal) = self.signals.pop(context.now, self.recv.ack(), timeout) {
+        if self.signals.may_leave()
+            && let Some(signal) = self.signals.pop(context.now, self.recv.ack(), self.rtt.rto(0))
+        {
             return Next::Signal(signal);
         }
         if wants(Control::Keys) {
@@ -194,6 +199,7 @@ impl Subflow {
     }
 
     /// Returns retransmissions, then new data, then the FIN.
+    #[inline(always)]
     fn next_data<C: CongestionControl>(
         &mut self,
         context: &SendContext,
@@ -231,6 +237,7 @@ impl Subflow {
     }
 
     /// Returns the new data that may be sent now.
+    #[inline(always)]
     fn next_new<C: CongestionControl>(
         &mut self,
         context: &SendContext,
@@ -305,6 +312,7 @@ impl Subflow {
 
     /// Sends new data with this `mapping`. Returns its record (one of all its segments together), and whether
     /// it ends a train.
+    #[inline(always)]
     pub(crate) fn send_new<C: CongestionControl>(
         &mut self,
         context: &SendContext,
