@@ -8,7 +8,7 @@ use super::send_state::SendState;
 use super::timer_table::Timer;
 use super::{Connection, Mode, Phase};
 use crate::event::{CloseReason, SubflowId, SubflowSet};
-use crate::subflow::{ResetCause, Subflow, TcpState};
+use crate::subflow::{Reset, ResetCause, Subflow};
 
 /// The end of the local stream at the data level: the DATA_FINs due, and the notification of the application.
 #[derive(Clone, Copy, Debug, Default)]
@@ -132,11 +132,8 @@ impl Connection {
             return;
         }
         for at in 0..self.subflows.len() {
-            match self.subflows[at].state().tcp() {
-                TcpState::Closed => {}
-                // Nothing has been received from the peer, so no reset is sent.
-                TcpState::SynSent => self.close_subflow(now, at),
-                _ => self.subflows[at].state_mut().request_reset(ResetCause::Abort),
+            if self.subflows[at].state_mut().reset(ResetCause::Abort) == Reset::Silent {
+                self.close_subflow(now, at);
             }
         }
         self.end(reason);
@@ -196,14 +193,7 @@ impl Connection {
             for subflow in &mut self.subflows {
                 // RFC 8684 section 3.3.3. Linux also waits for both DATA_FINs, so that a half-closed
                 // connection can still receive the other direction.
-                if !subflow.state().is_closed() && !subflow.state().fin_requested() {
-                    match subflow.state().tcp() {
-                        TcpState::SynSent | TcpState::SynReceived | TcpState::PreEstablished => {
-                            subflow.state_mut().request_reset(ResetCause::Gone);
-                        }
-                        _ => subflow.state_mut().request_fin(),
-                    }
-                }
+                subflow.state_mut().close();
             }
         }
     }
@@ -225,7 +215,7 @@ impl Connection {
         }
         self.end(CloseReason::NoSubflow);
         for subflow in &mut self.subflows {
-            if subflow.state().tcp() == TcpState::CloseWait {
+            if subflow.state().may_answer_fin() {
                 subflow.state_mut().request_fin();
             }
         }

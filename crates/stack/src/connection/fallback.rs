@@ -19,7 +19,7 @@ use crate::segment::{Dss, MappedDsn, Mapping, MptcpOption, ResetReason, Segment}
 use crate::seq::Dsn;
 use crate::subflow::mappings::mapped_start;
 use crate::subflow::receive::Position;
-use crate::subflow::{ResetCause, Subflow, TcpState};
+use crate::subflow::{Reset, ResetCause, Subflow};
 
 /// The signal of a fallback to the peer, besides the infinite mapping.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,10 +59,7 @@ impl Connection {
         !subflow.handshake().is_join()
             && !subflow.state().is_resetting()
             && !subflow.state().fin_sent()
-            && self.live_subflows().all(|other| {
-                let opening = matches!(other.state().tcp(), TcpState::SynSent | TcpState::SynReceived);
-                other.id() == subflow.id() || opening
-            })
+            && self.live_subflows().all(|other| other.id() == subflow.id() || other.state().is_opening())
     }
 
     /// True if everything sent on the subflow was sent once and in the order of the stream.
@@ -98,12 +95,9 @@ impl Connection {
         // Joins in progress are abandoned (section 3.7: only one subflow may remain).
         self.paths.forget();
         for other in (0..self.subflows.len()).filter(|&other| other != at) {
-            match self.subflows[other].state().tcp() {
-                TcpState::Closed => {}
-                TcpState::SynSent => self.fail_handshake(now, other, CloseReason::Refused),
-                _ => self.subflows[other]
-                    .state_mut()
-                    .request_reset(ResetCause::Because(ResetReason::Unspecified)),
+            let cause = ResetCause::Because(ResetReason::Unspecified);
+            if self.subflows[other].state_mut().reset(cause) == Reset::Silent {
+                self.fail_handshake(now, other, CloseReason::Refused);
             }
         }
         let Connection { subflows, send, .. } = self;

@@ -9,7 +9,7 @@ use crate::path_manager::PathEvent;
 use crate::scheduler::SubflowView;
 use crate::segment::{MptcpOption, ResetReason, Segment};
 use crate::stats::SubflowStats;
-use crate::subflow::{Ended, ResetCause, TcpState};
+use crate::subflow::{Ended, Reset, ResetCause};
 
 impl Connection {
     pub(super) fn set_closed(&mut self, at: usize) {
@@ -29,11 +29,10 @@ impl Connection {
     /// Gives up a subflow with a reset.
     #[cold]
     pub(super) fn kill_subflow(&mut self, now: Time, at: usize, reason: ResetReason) {
-        if self.subflows[at].state().tcp() == TcpState::SynSent {
+        if self.subflows[at].state_mut().reset(ResetCause::Because(reason)) == Reset::Silent {
             self.fail_handshake(now, at, CloseReason::TimedOut);
             return;
         }
-        self.subflows[at].state_mut().request_reset(ResetCause::Because(reason));
         self.subflow_ended(now, at);
         self.run_path_manager();
     }
@@ -55,11 +54,7 @@ impl Connection {
     #[cold]
     pub(super) fn answer_fins(&mut self) {
         for at in 0..self.subflows.len() {
-            let subflow = &self.subflows[at];
-            if subflow.state().tcp() != TcpState::CloseWait
-                || subflow.state().fin_requested()
-                || subflow.state().is_resetting()
-            {
+            if !self.subflows[at].state().may_answer_fin() {
                 continue;
             }
             let another = || {
@@ -83,9 +78,7 @@ impl Connection {
             return;
         }
         for subflow in &mut self.subflows {
-            if subflow.state().tcp() == TcpState::CloseWait && !subflow.state().fin_sent() {
-                subflow.state_mut().withdraw_fin();
-            }
+            subflow.state_mut().reopen();
         }
         self.answer_fins();
     }

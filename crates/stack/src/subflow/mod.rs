@@ -63,7 +63,7 @@ use timer_table::TimerTable;
 use window_held::WindowHeld;
 
 pub(crate) use fast::FastPaths;
-pub(crate) use state::{Ended, Ending, Remains, ResetCause, TcpState};
+pub(crate) use state::{Ended, Ending, Remains, Reset, ResetCause, TcpState};
 
 /// The parameters of a new subflow.
 pub(crate) struct SubflowBirth {

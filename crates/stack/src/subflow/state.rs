@@ -63,6 +63,17 @@ pub(crate) enum Ending {
     Done,
 }
 
+/// The outcome of [`Lifecycle::reset`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reset {
+    /// The reset is the next segment sent.
+    Due,
+    /// Nothing was received from the peer, so no reset is sent: the connection ends the subflow.
+    Silent,
+    /// It had ended.
+    Closed,
+}
+
 /// Data of an ended subflow.
 pub(crate) enum Remains {
     /// A part of the queue, which was not sent.
@@ -99,6 +110,12 @@ impl Lifecycle {
     #[inline]
     pub(crate) fn tcp(&self) -> TcpState {
         self.tcp
+    }
+
+    /// True if the first segment of the handshake is not acknowledged.
+    #[inline]
+    pub(crate) fn is_opening(&self) -> bool {
+        matches!(self.tcp, TcpState::SynSent | TcpState::SynReceived)
     }
 
     /// True if it has ended.
@@ -159,6 +176,42 @@ impl Lifecycle {
         self.reset = Some(cause);
     }
 
+    /// Resets a subflow from which segments were received; any other ends without a segment.
+    pub(crate) fn reset(&mut self, cause: ResetCause) -> Reset {
+        match self.tcp {
+            TcpState::Closed => Reset::Closed,
+            TcpState::SynSent => Reset::Silent,
+            _ => {
+                self.reset = Some(cause);
+                Reset::Due
+            }
+        }
+    }
+
+    /// Closes a subflow that is no longer needed: by the FIN, or by a reset in the handshake.
+    pub(crate) fn close(&mut self) {
+        match self.tcp {
+            TcpState::Closed => {}
+            _ if self.fin_wanted => {}
+            TcpState::SynSent | TcpState::SynReceived | TcpState::PreEstablished => {
+                self.reset = Some(ResetCause::Gone);
+            }
+            _ => self.fin_wanted = true,
+        }
+    }
+
+    /// True if the peer has sent its FIN, and the local one could be requested.
+    pub(crate) fn may_answer_fin(&self) -> bool {
+        self.tcp == TcpState::CloseWait && self.is_usable()
+    }
+
+    /// Withdraws the request for a FIN that was not sent, if the peer has sent its own.
+    pub(crate) fn reopen(&mut self) {
+        if self.tcp == TcpState::CloseWait && !self.fin_sent {
+            self.fin_wanted = false;
+        }
+    }
+
     /// Requests the FIN, which is sent when the queue is empty.
     pub(crate) fn request_fin(&mut self) {
         self.fin_wanted = true;
@@ -170,7 +223,7 @@ impl Lifecycle {
     }
 
     /// True if its FIN was requested, or sent.
-    pub(crate) fn fin_requested(&self) -> bool {
+    pub(super) fn fin_requested(&self) -> bool {
         self.fin_wanted
     }
 
