@@ -11,7 +11,7 @@ use crate::event::Placement;
 use crate::segment::{Dss, MappedDsn, Mapping, ResetReason, Segment};
 use crate::seq::{DataRange, Dsn};
 use crate::subflow::Subflow;
-use crate::subflow::held::{Claim, LEAST_ROOM, MAX_PIECES, Piece};
+use crate::subflow::held::Claim;
 
 impl Connection {
     /// Returns the sum of a mapping's pseudo-header and checksum: with the payload it is zero.
@@ -64,16 +64,16 @@ impl Connection {
             return;
         }
         let claim = self.claim_of(&self.subflows[at], segment);
-        let held = self.subflows[at].held_mut().get_or_insert_default();
+        let room = self.holding_room();
+        let held = self.subflows[at].held_mut();
         let sum = if gap == range {
             Some(segment.payload_sum)
         } else {
             held.derive(range, gap, segment.payload_sum)
         };
-        let room = self.recv.buffer().max(LEAST_ROOM);
         // The next data in order frees space: it is accepted regardless of the amount held after it.
         let waits = gap.start > nxt || self.fallback.is_failing();
-        let full = waits && (held.bytes() + gap.len() > room || held.pieces.len() >= MAX_PIECES);
+        let full = waits && held.is_full(gap.len(), room);
         let Some(sum) = sum.filter(|_| gaps == 1 && !full) else {
             // It cannot be used in this form: it will be retransmitted from the acknowledgement on.
             self.subflows[at].recv_mut().want_ack();
@@ -111,10 +111,7 @@ impl Connection {
         let of = subflow.id();
         subflow.arrive(now, segment, range, fin, |_| ());
         if range.end > subflow.recv().nxt() {
-            // After a hole: its sum may be needed when a segment that fills the hole covers more than the
-            // hole.
-            let piece = Piece { range, sum: segment.payload_sum, done: true, bare: false };
-            subflow.held_mut().get_or_insert_default().insert(piece);
+            subflow.held_mut().insert_verified(range, segment.payload_sum);
         }
         let end = claim.data + range.len() as i64;
         let stream = DataRange::new(claim.data.max(0) as u64, end.max(0) as u64);

@@ -104,7 +104,7 @@ impl Connection {
                 || mapping.checksum.is_some()
                 || u32::from(mapping.len) != segment.payload_len
                 || mapping.ssn != start as u32
-                || !subflow.mappings().is_empty()
+                || subflow.has_mappings()
             {
                 return None;
             }
@@ -167,7 +167,7 @@ impl Connection {
                 Some(Dss { mapping: Some(mapping), data_fin: false, .. })
                     if u32::from(mapping.len) == segment.payload_len
                         && mapping.ssn == start as u32
-                        && subflow.mappings().is_empty() =>
+                        && !subflow.has_mappings() =>
                 {
                     mapped_offset(&mapping, self.remote_dsn, recv.nxt())
                 }

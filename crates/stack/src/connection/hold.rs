@@ -15,7 +15,7 @@ use crate::event::Placement;
 use crate::segment::ResetReason;
 use crate::seq::DataRange;
 use crate::subflow::ResetCause;
-use crate::subflow::held::{Checksums, Claim, LEAST_ROOM, MAX_PIECES, Piece, Run};
+use crate::subflow::held::{LEAST_ROOM, Verified};
 
 /// The outcome for unmapped payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,9 +45,8 @@ impl Connection {
         {
             return Unmapped::IsStream;
         }
-        let held = self.subflows[at].held_mut().get_or_insert_default();
-        if held.bytes() + range.len() > self.recv.buffer().max(LEAST_ROOM) || held.pieces.len() >= MAX_PIECES
-        {
+        let room = self.holding_room();
+        if self.subflows[at].held().is_some_and(|held| held.is_full(range.len(), room)) {
             if in_order {
                 self.mapping_is_broken(now, at, ResetReason::Middlebox, incoming.placed);
             } else {
@@ -97,27 +96,9 @@ impl Connection {
     /// Delivers held bytes that are now mapped, without checksums.
     #[cold]
     pub(super) fn release_mapped(&mut self, now: Time, at: usize, placed: &mut Vec<Placement>) {
-        let Some(mut held) = self.subflows[at].held_mut().take() else { return };
-        let mut left = Vec::with_capacity(held.pieces.len());
         let mut advanced = false;
-        for piece in held.pieces {
-            let mut cursor = piece.range.start;
-            while cursor < piece.range.end {
-                let known = self.subflows[at].mappings();
-                if let Some((mapped, data)) = known.at(cursor) {
-                    let part = DataRange::new(cursor, mapped.end.min(piece.range.end));
-                    advanced |= self.release(at, part, data as i64 + (cursor - mapped.start) as i64, placed);
-                    cursor = part.end;
-                } else {
-                    let end = known.next_start(cursor).min(piece.range.end);
-                    left.push(Piece { range: DataRange::new(cursor, end), ..piece });
-                    cursor = end;
-                }
-            }
-        }
-        held.pieces = left;
-        if !held.pieces.is_empty() {
-            *self.subflows[at].held_mut() = Some(held);
+        for (part, data) in self.subflows[at].take_mapped() {
+            advanced |= self.release(at, part, data, placed);
         }
         if advanced {
             self.after_arrival(now);
@@ -132,34 +113,20 @@ impl Connection {
             && !self.fallback.is_failing()
             && !self.subflows[at].state().is_resetting()
         {
-            let Some(held) = self.subflows[at].held_mut() else { break };
-            let Some(Run { first, last, checksums }) = held.complete_run() else { break };
-            if checksums == Checksums::Differ {
-                let data = held.claims[first].data;
-                self.on_damage(now, at, data);
-                break;
-            }
-            let claims: Vec<Claim> = held.claims.drain(first..=last).collect();
-            let (start, end) = (claims[0].mapped.start, claims[claims.len() - 1].mapped.end);
-            let mut parts = Vec::new();
-            for piece in held
-                .pieces
-                .iter_mut()
-                .filter(|piece| piece.range.start >= start && piece.range.end <= end && !piece.done)
-            {
-                piece.done = true;
-                for claim in &claims {
-                    let part = piece.range.intersection(claim.mapped);
-                    if !part.is_empty() {
-                        parts.push((part, claim.data + (part.start - claim.mapped.start) as i64));
+            match self.subflows[at].take_verified() {
+                None => break,
+                Some(Verified::Damaged(data)) => {
+                    self.on_damage(now, at, data);
+                    break;
+                }
+                Some(Verified::Run { parts, ends }) => {
+                    for (part, data) in parts {
+                        advanced |= self.release(at, part, data, placed);
+                    }
+                    for end in ends {
+                        self.on_data_fin(at, end);
                     }
                 }
-            }
-            for (part, data) in parts {
-                advanced |= self.release(at, part, data, placed);
-            }
-            for claim in claims.iter().filter(|claim| claim.data_fin) {
-                self.on_data_fin(at, claim.data + claim.mapped.len() as i64);
             }
         }
         self.subflows[at].prune_held();
@@ -172,13 +139,12 @@ impl Connection {
     /// Delivers all held bytes after fallback to TCP.
     #[cold]
     pub(super) fn release_all(&mut self, now: Time, at: usize, placed: &mut Vec<Placement>) {
-        let Some(held) = self.subflows[at].held_mut().take() else { return };
         let mut advanced = false;
-        for piece in held.pieces.iter().filter(|piece| !piece.done) {
-            let data = self.fallback.in_received_stream(piece.range.start as i64);
+        for range in self.subflows[at].take_held() {
+            let data = self.fallback.in_received_stream(range.start as i64);
             // It was acknowledged, so it will not be retransmitted.
-            self.recv.extend_edge((data + piece.range.len() as i64).max(0) as u64);
-            advanced |= self.release(at, piece.range, data, placed);
+            self.recv.extend_edge((data + range.len() as i64).max(0) as u64);
+            advanced |= self.release(at, range, data, placed);
         }
         if advanced {
             self.after_arrival(now);

@@ -6,6 +6,8 @@
 //! that begins and ends at the edges of claims is verified as one: a middlebox may have joined segments,
 //! whose sum cannot be divided again.
 
+use super::Subflow;
+use super::mappings::Mapped;
 use crate::checksum::{add, at_offset, is_zero, subtract};
 use crate::seq::DataRange;
 
@@ -16,7 +18,7 @@ pub(crate) const LEAST_ROOM: u64 = 2 * 65_535;
 const MAX_CLAIMS: usize = 1024;
 
 /// The maximum number of held pieces of a subflow; more of them in the space would be tiny.
-pub(crate) const MAX_PIECES: usize = 1024;
+const MAX_PIECES: usize = 1024;
 
 /// A piece of payload of a subflow, as received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,26 +48,40 @@ pub(crate) struct Claim {
 
 /// Consecutive claims with all of their payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
+struct Run {
     /// The index of the first claim.
-    pub first: usize,
+    first: usize,
     /// The index of the last claim.
-    pub last: usize,
-    pub checksums: Checksums,
+    last: usize,
+    checksums: Checksums,
 }
 
 /// Whether the payload of a run has the checksums of its mappings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Checksums {
+enum Checksums {
     Match,
     Differ,
+}
+
+/// A run of mappings with all of their payload, which was verified.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verified {
+    /// The payload has the checksums of its mappings.
+    Run {
+        /// The parts of it that the driver stores, and their places in the stream.
+        parts: Vec<Mapped>,
+        /// The places of DATA_FINs in the stream.
+        ends: Vec<i64>,
+    },
+    /// The payload mapped from this place of the stream on was changed.
+    Damaged(i64),
 }
 
 /// The held payload of one subflow; both lists are ascending and do not overlap.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Held {
-    pub pieces: Vec<Piece>,
-    pub claims: Vec<Claim>,
+    pieces: Vec<Piece>,
+    claims: Vec<Claim>,
 }
 
 impl Held {
@@ -79,9 +95,20 @@ impl Held {
         self.pieces.iter().find(|piece| !piece.done).map(|piece| piece.range.start)
     }
 
-    pub(crate) fn insert(&mut self, piece: Piece) {
+    pub(super) fn insert(&mut self, piece: Piece) {
         let at = self.pieces.partition_point(|known| known.range.start < piece.range.start);
         self.pieces.insert(at, piece);
+    }
+
+    /// Adds payload after a hole that was verified and delivered: its sum may be needed when a segment that
+    /// fills the hole covers more than the hole.
+    pub(crate) fn insert_verified(&mut self, range: DataRange, sum: u16) {
+        self.insert(Piece { range, sum, done: true, bare: false });
+    }
+
+    /// True if it has no space for `len` bytes more, when `room` bytes may be held.
+    pub(crate) fn is_full(&self, len: u64, room: u64) -> bool {
+        self.bytes() + len > room || self.pieces.len() >= MAX_PIECES
     }
 
     /// Records a mapping. Returns false if it contradicts a known one, or there are too many.
@@ -117,7 +144,7 @@ impl Held {
     }
 
     /// Returns a run of claims whose payload is complete.
-    pub(crate) fn complete_run(&self) -> Option<Run> {
+    fn complete_run(&self) -> Option<Run> {
         for (first, claim) in self.claims.iter().enumerate() {
             let start = claim.mapped.start;
             let at = self.pieces.partition_point(|piece| piece.range.start < start);
@@ -145,6 +172,33 @@ impl Held {
         None
     }
 
+    /// Removes a run of claims whose payload is complete, and verifies it.
+    fn take_verified(&mut self) -> Option<Verified> {
+        let Run { first, last, checksums } = self.complete_run()?;
+        if checksums == Checksums::Differ {
+            return Some(Verified::Damaged(self.claims[first].data));
+        }
+        let claims: Vec<Claim> = self.claims.drain(first..=last).collect();
+        let (start, end) = (claims[0].mapped.start, claims[claims.len() - 1].mapped.end);
+        let mut parts = Vec::new();
+        for piece in self
+            .pieces
+            .iter_mut()
+            .filter(|piece| piece.range.start >= start && piece.range.end <= end && !piece.done)
+        {
+            piece.done = true;
+            for claim in &claims {
+                let part = piece.range.intersection(claim.mapped);
+                if !part.is_empty() {
+                    parts.push((part, claim.data + (part.start - claim.mapped.start) as i64));
+                }
+            }
+        }
+        let last = claims.iter().filter(|claim| claim.data_fin);
+        let ends = last.map(|claim| claim.data + claim.mapped.len() as i64).collect();
+        Some(Verified::Run { parts, ends })
+    }
+
     /// Returns the sum of `gap`, the only missing part of `range`, if it can be derived from the sum of
     /// `range` and from the pieces received.
     pub(crate) fn derive(&self, range: DataRange, gap: DataRange, sum: u16) -> Option<u16> {
@@ -164,7 +218,7 @@ impl Held {
     }
 
     /// Discards everything before `nxt` that was verified.
-    pub(super) fn prune(&mut self, nxt: u64) {
+    fn prune(&mut self, nxt: u64) {
         self.pieces.retain(|piece| !piece.done || piece.range.end > nxt);
         let pieces = &self.pieces;
         self.claims.retain(|claim| {
@@ -173,6 +227,58 @@ impl Held {
                     .iter()
                     .any(|piece| !piece.done && !piece.range.intersection(claim.mapped).is_empty())
         });
+    }
+}
+
+impl Subflow {
+    /// Removes the held payload that is mapped by now, without checksums: its parts, and their places in the
+    /// stream.
+    #[cold]
+    pub(crate) fn take_mapped(&mut self) -> Vec<Mapped> {
+        let Some(mut held) = self.held.take() else { return Vec::new() };
+        let mut mapped = Vec::new();
+        let mut left = Vec::with_capacity(held.pieces.len());
+        for piece in held.pieces {
+            let mut cursor = piece.range.start;
+            while cursor < piece.range.end {
+                if let Some((known, data)) = self.mappings.at(cursor) {
+                    let part = DataRange::new(cursor, known.end.min(piece.range.end));
+                    mapped.push((part, data as i64 + (cursor - known.start) as i64));
+                    cursor = part.end;
+                } else {
+                    let end = self.mappings.next_start(cursor).min(piece.range.end);
+                    left.push(Piece { range: DataRange::new(cursor, end), ..piece });
+                    cursor = end;
+                }
+            }
+        }
+        held.pieces = left;
+        if !held.pieces.is_empty() {
+            self.held = Some(held);
+        }
+        mapped
+    }
+
+    /// Removes a complete run of mappings with checksums from the held payload, and verifies it.
+    pub(crate) fn take_verified(&mut self) -> Option<Verified> {
+        self.held.as_mut()?.take_verified()
+    }
+
+    /// Removes all held payload, and returns the places of what the driver stores.
+    #[cold]
+    pub(crate) fn take_held(&mut self) -> Vec<DataRange> {
+        let Some(held) = self.held.take() else { return Vec::new() };
+        held.pieces.iter().filter(|piece| !piece.done).map(|piece| piece.range).collect()
+    }
+
+    /// Discards held payload that is no longer needed.
+    pub(crate) fn prune_held(&mut self) {
+        if let Some(held) = &mut self.held {
+            held.prune(self.recv.nxt());
+            if held.pieces.is_empty() && held.claims.is_empty() {
+                self.held = None;
+            }
+        }
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct Mappings {
 
 impl Mappings {
     #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.known.is_empty()
     }
 
@@ -38,12 +38,12 @@ impl Mappings {
     }
 
     /// Returns the mapping of the byte at `cursor`.
-    pub(crate) fn at(&self, cursor: u64) -> Option<(DataRange, u64)> {
+    pub(super) fn at(&self, cursor: u64) -> Option<(DataRange, u64)> {
         self.known.iter().find(|(mapped, _)| covers(mapped, cursor)).copied()
     }
 
     /// Returns the start of the next mapping after `cursor`.
-    pub(crate) fn next_start(&self, cursor: u64) -> u64 {
+    pub(super) fn next_start(&self, cursor: u64) -> u64 {
         let starts = self.known.iter().map(|(mapped, _)| mapped.start);
         starts.filter(|&start| start > cursor).min().unwrap_or(u64::MAX)
     }

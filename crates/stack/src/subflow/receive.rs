@@ -4,7 +4,6 @@
 use anabranch_units::{Duration, Time};
 
 use super::held::Held;
-use super::mappings::Mappings;
 use super::queue::Queued;
 use super::recv::Receiver;
 use super::timer_table::Timer;
@@ -262,8 +261,9 @@ impl Subflow {
         self.held.as_deref()
     }
 
-    pub(crate) fn held_mut(&mut self) -> &mut Option<Box<Held>> {
-        &mut self.held
+    /// Returns the list of held payload, to which payload can be added.
+    pub(crate) fn held_mut(&mut self) -> &mut Held {
+        self.held.get_or_insert_default()
     }
 
     /// Receives the payload `range` of a segment whose place in the stream is not known; its sum is `sum`.
@@ -286,20 +286,10 @@ impl Subflow {
         });
     }
 
-    /// Discards held payload that is no longer needed.
-    pub(crate) fn prune_held(&mut self) {
-        if let Some(held) = &mut self.held {
-            held.prune(self.recv.nxt());
-            if held.pieces.is_empty() && held.claims.is_empty() {
-                self.held = None;
-            }
-        }
-    }
-
-    /// Returns the mappings that extend beyond their segments.
+    /// True if it knows mappings that extend beyond their segments.
     #[inline]
-    pub(crate) fn mappings(&self) -> &Mappings {
-        &self.mappings
+    pub(crate) fn has_mappings(&self) -> bool {
+        !self.mappings.is_empty()
     }
 
     /// Discards what only a subflow of MPTCP has: signals, mappings, and the withdrawal of its address. Its
