@@ -59,9 +59,10 @@ impl Connection {
 
     /// True if a segment in the handshake is answered with a reset, and changes nothing: it acknowledges data
     /// never sent, or is a SYN that crosses with a join.
+    #[inline]
     pub(crate) fn refuses(&self, id: SubflowId, segment: &Segment) -> bool {
         let subflow = &self.subflows[id.index()];
-        self.is_crossing_join(subflow, segment) || subflow.refuses(segment)
+        subflow.state().is_opening() && (self.is_crossing_join(subflow, segment) || subflow.refuses(segment))
     }
 
     /// Processes a segment for a subflow in SYN-SENT (RFC 9293 section 3.10.7.3).

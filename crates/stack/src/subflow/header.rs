@@ -87,6 +87,7 @@ impl Subflow {
 
     /// True if a segment in the handshake acknowledges data never sent: it is answered with a reset, and
     /// changes nothing (RFC 9293 sections 3.10.7.3 and 3.10.7.4).
+    #[cold]
     pub(crate) fn refuses(&self, segment: &Segment) -> bool {
         let opening = match self.state.tcp() {
             TcpState::SynSent => true,

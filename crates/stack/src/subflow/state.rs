@@ -113,6 +113,7 @@ impl Lifecycle {
     }
 
     /// True if the first segment of the handshake is not acknowledged.
+    #[inline]
     pub(crate) fn is_opening(&self) -> bool {
         matches!(self.tcp, TcpState::SynSent | TcpState::SynReceived)
     }
