@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
@@ -27,7 +28,9 @@ def bar(progress: Progress, unit: str) -> Iterator[Callable[[int, int], object] 
         yield None
         return
     try:
-        from tqdm.auto import tqdm
+        # In a notebook without ipywidgets tqdm warns, and draws the bar as text.
+        with warnings.catch_warnings(action="ignore"):
+            from tqdm.auto import tqdm
     except ImportError:
         yield None
         return

@@ -93,8 +93,9 @@ def advise(
 
     >>> import anabranch
     >>> paths = [anabranch.Path("20 Mbit/s", "20 ms"), anabranch.Path("20 Mbit/s", "30 ms")]
-    >>> anabranch.advise(paths, size="2 MB", margins=False).answer
-    'pays'
+    >>> advice = anabranch.advise(paths, size="2 MB", margins=False)
+    >>> advice.answer, advice.single_path
+    ('pays', 'path 1')
     """
     chosen = scenario.of(source, None, settings, keys)
     if chosen._contenders:

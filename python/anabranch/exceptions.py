@@ -18,7 +18,11 @@ __all__ = ["AnabranchError", "RunError", "ScenarioError", "SchedulerError", "Swe
 
 
 class AnabranchError(Exception):
-    """The base class of all errors of this package."""
+    """The base class of all errors of this package.
+
+    >>> issubclass(SweepError, AnabranchError)
+    True
+    """
 
 
 class ScenarioError(AnabranchError, ValueError):
@@ -59,12 +63,39 @@ class ScenarioError(AnabranchError, ValueError):
 
 
 class RunError(AnabranchError, RuntimeError):
-    """A simulation failed."""
+    """A simulation failed.
+
+    >>> import anabranch
+    >>> try:
+    ...     anabranch.Recording("/nowhere")
+    ... except anabranch.RunError as error:
+    ...     print(error)
+    /nowhere is no recording: [Errno 2] No such file or directory: '/nowhere/run.json'
+    """
 
 
 class SchedulerError(AnabranchError, TypeError):
-    """A scheduler in Python cannot be used, or its answer is no decision."""
+    """A scheduler in Python cannot be used, or its answer is no decision.
+
+    >>> import anabranch
+    >>> class Late(anabranch.Scheduler):
+    ...     def decide(self, view):
+    ...         return "later"
+    >>> try:
+    ...     anabranch.compare("wifi-lte", schedulers=["tcp", Late], runs=1)
+    ... except anabranch.SchedulerError as error:
+    ...     print(error)
+    `decide` returned str; return Assign, Recall or Wait
+    """
 
 
 class SweepError(AnabranchError, RuntimeError):
-    """The directory of a sweep cannot be used."""
+    """The directory of a sweep cannot be used.
+
+    >>> import anabranch
+    >>> try:
+    ...     anabranch.sweep("wifi-lte", vary={"path.lte.rate": ["5 Mbit/s"]}, runs=1, output="nothing://there")
+    ... except anabranch.SweepError as error:
+    ...     print(error)
+    cannot use nothing://there: Protocol not known: nothing
+    """

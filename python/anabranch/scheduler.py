@@ -61,7 +61,25 @@ class Scheduler(ABC):
         """
 
     def on_event(self, view: View, event: Event) -> None:  # noqa: B027
-        """Handle an event of :attr:`events`."""
+        """Handle an event of :attr:`events`.
+
+        >>> import anabranch
+        >>> class Wary(anabranch.Scheduler):
+        ...     '''Uses the subflow that has lost least.'''
+        ...     events = ("lost",)
+        ...     def __init__(self):
+        ...         self.losses = {}
+        ...     def on_event(self, view, event):
+        ...         self.losses[event.subflow] = self.losses.get(event.subflow, 0) + 1
+        ...     def decide(self, view):
+        ...         free = [s for s in view.subflows if s.may_carry() and s.room() > 0]
+        ...         best = min(free, key=lambda s: self.losses.get(s.id, 0), default=None)
+        ...         data = view.next_new(best.room()) if best else None
+        ...         return anabranch.Assign(best, data) if data else anabranch.Wait()
+        >>> result = anabranch.compare("wifi-lte", schedulers=["tcp", Wary], runs=1)
+        >>> result.complete
+        True
+        """
 
 
 Made = TypeVar("Made")

@@ -8,6 +8,7 @@ import gc
 import io
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -166,6 +167,29 @@ def test_the_model_and_the_choice_are_those_of_the_command() -> None:
     assert [p.why for p in own] == [p["why"] for p in chosen]
     with pytest.raises(anabranch.ScenarioError, match="window"):
         anabranch.select([Path("1 Mbit/s", "1 ms", cwnd=0)], "1 KB")
+
+
+@pytest.mark.parametrize("notebook", [False, True])
+def test_a_long_call_shows_a_bar(notebook: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    import tqdm.auto
+
+    shown = io.StringIO()
+
+    class Shown(tqdm.auto.tqdm):  # type: ignore[misc]
+        def __init__(self, **options: Any) -> None:
+            # The real one appears after a second, and vanishes at the end.
+            assert options.pop("delay") == 1
+            super().__init__(**{**options, "file": shown, "leave": True, "mininterval": 0})
+
+    monkeypatch.setattr(tqdm.auto, "tqdm", Shown)
+    monkeypatch.delenv("PYTEST_CURRENT_TEST")
+    if notebook:
+        monkeypatch.setitem(sys.modules, "ipykernel", sys)
+    anabranch.compare(SMALL, progress=None if notebook else True)
+    assert re.search(r"100%.* (\d+)/\1 .*runs", shown.getvalue()), shown.getvalue()
+    shown.truncate(0)
+    anabranch.compare(SMALL, progress=False)
+    assert not shown.getvalue()
 
 
 def test_progress_is_reported_and_its_exceptions_stop_the_work() -> None:

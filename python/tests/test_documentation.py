@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import shutil
@@ -14,11 +15,26 @@ import nbclient
 import nbformat
 import pytest
 
+import anabranch
 from tests.skipping import skipped
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+# Items that are the result of a function, a field or a method.
+MADE = {
+    "Advice": "advise",
+    "Comparison": "compare",
+    "Event": "on_event",
+    "Explanation": "explain",
+    "ModelRound": "model",
+    "PathChoice": "select",
+    "Reproduction": "reproduce",
+    "Run": "run",
+    "Sweep": "sweep",
+    "Table": "samples",
+}
 
 mpl.use("Agg")
 
@@ -32,6 +48,22 @@ def test_the_code_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.
     for number, block in enumerate(blocks, 1):
         exec(compile(block, f"{page}, block {number}", "exec"), names)
     plt.close("all")
+
+
+def test_every_public_item_is_documented_and_has_an_example() -> None:
+    package = ROOT / "python" / "anabranch"
+    pages = [ROOT / "docs" / "python.md", *NOTEBOOKS]
+    code = "".join(page.read_text(encoding="utf-8") for page in pages)
+    for file in package.glob("*.py*"):
+        lines = file.read_text(encoding="utf-8").splitlines()
+        code += "".join(f"{line}\n" for line in lines if line.lstrip().startswith((">>> ", "... ")))
+    for name in anabranch.__all__:
+        item = getattr(anabranch, name)
+        if name.startswith("__") or inspect.ismodule(item):
+            continue
+        assert inspect.getdoc(item), f"{name} has no documentation"
+        made = item.__name__ if inspect.isfunction(item) else MADE.get(name, name)
+        assert re.search(rf"\b{made}\b", code), f"{name} has no example"
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

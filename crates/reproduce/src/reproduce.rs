@@ -536,6 +536,9 @@ impl Meter {
     }
 }
 
+/// The checks of each claim of a pass, and the figures.
+type Passed = (Vec<Vec<Checked>>, Vec<Drawn>);
+
 /// Measures and judges the claims at the places `which`, each with its variant, and measures `figures`. With a list of
 /// tasks nothing is measured: if a measurement is missing, it is added to the list, and there is no result.
 #[expect(clippy::too_many_arguments, reason = "one pass needs all of it")]
@@ -548,7 +551,7 @@ fn pass<'a>(
     options: &Options<'_>,
     meter: &mut Meter,
     tasks: Option<&mut Vec<Task>>,
-) -> Result<Option<(Vec<Vec<Checked>>, Vec<Drawn>)>, ReproduceError> {
+) -> Result<Option<Passed>, ReproduceError> {
     let mut needs = Needs::default();
     let mut planned = Vec::with_capacity(which.len());
     for at in which {
