@@ -120,11 +120,21 @@ impl Connection {
                 Hold::Pacing
             } else if subflow.window() < next {
                 Hold::ReceiveWindow
+            } else if self.short_end_waits(subflow) && subflow.in_flight() + next <= subflow.cwnd() {
+                Hold::ShortSegment
             } else {
                 Hold::CongestionWindow
             };
             report(observer, now, self.id, &StackEvent::Held { subflow: subflow.id(), hold });
         }
+    }
+
+    /// True if Nagle's algorithm withholds all of the data queued on a subflow.
+    fn short_end_waits(&self, subflow: &Subflow) -> bool {
+        let len = subflow.queue().bytes();
+        // A FIN is sent with the last data of a plain TCP.
+        let ends = self.mode == Mode::Plain && self.send.closed && self.send.nxt == self.send.written;
+        self.config.nagle && !ends && len < u64::from(subflow.mss()) && subflow.without_short_end(len) == 0
     }
 
     #[inline(never)]
