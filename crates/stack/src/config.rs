@@ -12,6 +12,7 @@ use crate::path_manager::PathManagerKind;
 use crate::scheduler::SchedulerKind;
 use crate::segment::{PathId, Segment};
 use crate::subflow::growth::first_window;
+use crate::subflow::memory::Memory;
 use crate::timestamp::TimestampTick;
 
 pub use sim_only::{ScatterSwitch, ScatterVolume, SequenceOrigin, SimConfig, SimOnly};
@@ -137,6 +138,9 @@ pub struct AckConfig {
     /// True if the sender marks the last segment of each burst (PSH), and such a segment is acknowledged at
     /// once if it is in order and the application has read all of the stream.
     pub push: bool,
+    /// True if a subflow that has received a segment with PSH or a short one acknowledges it as soon as the
+    /// application has read everything, whichever subflow brought the rest.
+    pub drain: bool,
 }
 
 /// Retransmission timeouts (RFC 6298).
@@ -308,6 +312,9 @@ pub struct ConnectionConfig {
     pub fill_window: bool,
     /// True if the first window advertised is a whole number of segments, as in Linux; with `ack.growth`.
     pub whole_first_window: bool,
+    /// True if the window is the free memory of a growing receive buffer, of which half is payload until every
+    /// subflow has received a large segment, as in Linux; with `ack.growth`.
+    pub window_memory: bool,
     /// Retransmission timeouts.
     pub rto: RtoConfig,
     /// The number of SYNs with MP_CAPABLE before the next one is plain.
@@ -362,9 +369,8 @@ pub struct ConnectionConfig {
 
 impl ConnectionConfig {
     /// Returns the defaults of this library: a sender and receiver as in Linux, but with the CUBIC of RFC
-    /// 9438, 1400 bytes per segment, and without `nagle`, `fill_window` and
-    /// `whole_first_window`. [`Profile::Linux`] has the kernel's own
-    /// CUBIC, segments that fill the MTU, and those.
+    /// 9438, 1400 bytes per segment, and without `nagle`, `fill_window`, `whole_first_window`,
+    /// `window_memory` and `ack.drain`. [`Profile::Linux`] has the kernel's own CUBIC, segments that fill the MTU, and those.
     pub fn linux() -> ConnectionConfig {
         ConnectionConfig {
             mptcp: true,
@@ -386,6 +392,7 @@ impl ConnectionConfig {
             nagle: false,
             fill_window: false,
             whole_first_window: false,
+            window_memory: false,
             rto: RtoConfig {
                 initial: Duration::from_secs(1),
                 min: Duration::from_millis(200),
@@ -402,6 +409,7 @@ impl ConnectionConfig {
                 quick: 16,
                 growth: true,
                 push: true,
+                drain: false,
             },
             receive_buffer: ReceiveBuffer::Auto {
                 initial: Bytes::from_kib(128),
@@ -438,9 +446,11 @@ impl ConnectionConfig {
             nagle: true,
             fill_window: true,
             whole_first_window: true,
+            window_memory: true,
             ..ConnectionConfig::linux()
         };
-        ConnectionConfig { mss: linux.full_segment(false), ..linux }
+        let ack = AckConfig { drain: true, ..linux.ack };
+        ConnectionConfig { mss: linux.full_segment(false), ack, ..linux }
     }
 
     /// Returns the settings of [`Profile::Ns3`] without those for simulators alone.
@@ -487,6 +497,16 @@ impl ConnectionConfig {
         // A listener knows that timestamps take 12 bytes of each segment.
         let options = if self.timestamps && !initiator { 12 } else { 0 };
         first_window(buffer, u64::from(self.mtu.saturating_sub(Segment::IPV4_LEN + options).max(1)))
+    }
+
+    /// Returns the initial memory of the receive buffer, if the window is what is free of it.
+    pub(crate) fn receive_memory(&self) -> Option<Memory> {
+        match self.receive_buffer {
+            ReceiveBuffer::Auto { initial, .. } if self.window_memory && self.ack.growth => {
+                Some(Memory::new(initial.get()))
+            }
+            _ => None,
+        }
     }
 
     /// Returns the length of the options of a data segment: timestamps, and the data sequence signal with a

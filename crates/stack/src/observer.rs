@@ -65,6 +65,8 @@ pub enum Hold {
     ReceiveWindow,
     /// It is paced, and its next transmission is not due.
     Pacing,
+    /// The rest is a short segment, and another one is unacknowledged (Nagle's algorithm).
+    ShortSegment,
 }
 
 /// The windows of a subflow at one time.

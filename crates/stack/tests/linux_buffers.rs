@@ -4,6 +4,7 @@ mod harness;
 
 use anabranch_stack::config::{ConnectionConfig, Profile, SendBuffers, SimConfig};
 use anabranch_stack::scheduler::{LinuxOptions, SchedulerKind};
+use anabranch_stack::segment::DataAck;
 use anabranch_units::{Bytes, Rate, Time};
 use harness::{Pair, Path, Side};
 
@@ -74,4 +75,85 @@ fn a_connection_takes_two_pieces_at_first_and_its_only_subflow_both() {
     assert!(done);
     assert_eq!(share_of_first(&pair), 1.0);
     assert!(pair.client.endpoint.subflow_stats(id).len() > 1);
+}
+
+/// Returns the windows that `receiver` has advertised with data acknowledgements: time, acknowledged bytes of the
+/// stream, and window.
+fn windows(pair: &Pair, receiver: Side) -> Vec<(Time, u64, u64)> {
+    let scale = pair.log.iter().find_map(|(_, side, _, segment, _)| {
+        segment.options.syn.filter(|_| *side == receiver).and_then(|syn| syn.window_scale)
+    });
+    let mut first = None;
+    let acks =
+        pair.log.iter().filter(|(_, side, _, segment, _)| *side == receiver && segment.payload_len == 0);
+    acks.filter_map(|(at, .., segment, _)| {
+        let DataAck::Wide(ack) = segment.options.dss?.data_ack? else { return None };
+        let first = *first.get_or_insert(ack.0);
+        Some((*at, ack.0.wrapping_sub(first), u64::from(segment.window) << scale.unwrap_or(0)))
+    })
+    .collect()
+}
+
+/// Transfers over a path of 100 ms and one of 10 ms; `sender` sends.
+fn transfer(sender: Side, memory: bool) -> Pair {
+    let config = ConnectionConfig { window_memory: memory, ..config(None) };
+    let path = |delay| Path { rate: Some(Rate::from_mbps(50)), ..Path::clean(delay) };
+    let mut pair = Pair::new(vec![path(50), path(5)], config.clone(), 1);
+    pair.connect(config);
+    assert!(pair.run_until(Time::from_secs(1), |pair| pair.client.open));
+    if sender == Side::Server {
+        // The request, which is too short to measure anything.
+        pair.write_all(Side::Client, 100);
+        assert!(pair.run_until(Time::from_secs(1), |pair| pair.server.read == 100));
+    }
+    pair.write_all(sender, SIZE);
+    let read = move |pair: &Pair| if sender == Side::Client { pair.server.read } else { pair.client.read };
+    assert!(pair.run_until(Time::from_secs(60), |pair| read(pair) == SIZE));
+    pair
+}
+
+#[test]
+fn a_client_advertises_half_of_its_memory_until_every_subflow_has_received_data() {
+    let pair = transfer(Side::Server, true);
+    let on_second = pair.data_segments(Side::Server).find(|(.., path, _, _)| *path == 1).map(|(at, ..)| *at);
+    let measured = on_second.unwrap() + Path::clean(5).delay;
+    let windows = windows(&pair, Side::Client);
+    let before = windows.iter().filter(|(at, ..)| *at < measured);
+    let most = before.map(|(.., window)| *window).max().unwrap();
+    assert!((64_000..=65_536).contains(&most), "{most}: half of 131,072, and less what is not read");
+    assert!(windows.iter().any(|(.., window)| *window > 79_872), "it has grown");
+    let freely = transfer(Side::Server, false);
+    let before = self::windows(&freely, Side::Client);
+    let before = before.iter().filter(|(at, ..)| *at < measured).map(|(.., window)| *window);
+    assert_eq!(before.max(), Some(79_872), "without the rule");
+}
+
+#[test]
+fn a_server_measures_its_memory_before_a_second_subflow_joins() {
+    let pair = transfer(Side::Client, true);
+    let joined = pair.log.iter().find(|(_, side, path, ..)| (*side, *path) == (Side::Client, 1)).unwrap().0;
+    let windows = windows(&pair, Side::Server);
+    let before = windows.iter().filter(|(at, ..)| *at < joined);
+    assert!(before.clone().count() > 5, "{windows:?}");
+    let most = before.map(|(.., window)| *window).max().unwrap();
+    assert!((78_000..=79_872).contains(&most), "{most}");
+}
+
+#[test]
+fn a_subflow_has_its_buffer_from_its_syn_ack_on() {
+    let auto = SendBuffers::Auto { initial: Bytes::from_kib(16), max: Bytes::from_kib(4 << 10) };
+    let config = config(Some(auto));
+    let path = |delay| Path { rate: Some(Rate::from_mbps(1)), queue: 100_000, ..Path::clean(delay) };
+    let mut pair = Pair::new(vec![path(20), path(50)], config.clone(), 1);
+    pair.connect(config);
+    assert!(pair.run_until(Time::from_secs(1), |pair| pair.client.open));
+    pair.write_all(Side::Client, SIZE);
+    assert_eq!(pair.client.written, 2 * PIECE);
+    let answered =
+        |pair: &Pair| pair.log.iter().any(|(_, side, path, ..)| (*side, *path) == (Side::Server, 1));
+    assert!(pair.run_until(Time::from_secs(1), answered));
+    let sent = pair.now;
+    assert!(pair.run_until(Time::from_secs(1), |pair| pair.client.written > 2 * PIECE));
+    let elapsed = pair.now.since(sent);
+    assert!(elapsed < Path::clean(52).delay, "{elapsed:?}: with the SYN/ACK, and not with the fourth ACK");
 }

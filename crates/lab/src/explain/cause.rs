@@ -15,7 +15,8 @@ pub enum Cause {
     Application,
     /// Every usable congestion window was full.
     CongestionWindow,
-    /// The pacing timer had not expired.
+    /// The sender withheld the byte although the windows admitted it: its pacing timer had not expired, or the
+    /// segment was short and another short one unacknowledged (Nagle's algorithm).
     Pacing,
     /// The peer's receive window was full.
     ReceiveWindow,

@@ -330,7 +330,14 @@ impl Base<'_> {
     }
 
     fn no_pacing(&mut self) {
-        self.add("no pacing".to_owned(), |condition, _| condition.configs[0].pacing = false);
+        let config = &self.scenario.conditions[self.condition].configs[self.contender];
+        let (paces, withholds) = (config.pacing, config.nagle);
+        if paces {
+            self.add("no pacing".to_owned(), |condition, _| condition.configs[0].pacing = false);
+        }
+        if withholds {
+            self.add("no Nagle algorithm".to_owned(), |condition, _| condition.configs[0].nagle = false);
+        }
     }
 
     fn receive_buffer(&mut self) {

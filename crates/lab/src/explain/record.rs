@@ -141,7 +141,7 @@ impl Notes {
                 let cause = match hold {
                     Hold::CongestionWindow => Cause::CongestionWindow,
                     Hold::ReceiveWindow => Cause::ReceiveWindow,
-                    Hold::Pacing => Cause::Pacing,
+                    Hold::Pacing | Hold::ShortSegment => Cause::Pacing,
                 };
                 at(&mut stream.story.holds, subflow.index()).push(now, cause);
             }

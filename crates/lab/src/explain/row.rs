@@ -409,7 +409,7 @@ fn phrase(cause: Cause, path: Option<&str>) -> String {
         Cause::SendBuffer => "waiting for space in the send buffer",
         Cause::ReceiveWindow => "waiting for the receive window",
         Cause::CongestionWindow => "waiting for the congestion window",
-        Cause::Pacing => "pacing",
+        Cause::Pacing => "pacing or Nagle's algorithm",
         Cause::Scheduler => "waiting by decision of the scheduler",
         Cause::Queueing => "queueing behind other packets",
         Cause::Serialisation => "transmission at the rate of the links",

@@ -200,6 +200,27 @@ fn a_paced_flow_waits_for_its_pacing() {
 }
 
 #[test]
+fn the_wait_of_nagles_algorithm_is_pacing_and_not_the_congestion_window() {
+    // The first flight ends with a short segment at the edge of the window. The last bytes are a short segment too:
+    // it waits for the acknowledgement of the other, which the link transmits 45 segments after the first.
+    let parts = |nagle: bool| {
+        first(&format!(
+            "path = [{{ rate = '10 Mbit/s', rtt = '100 ms', queue = '200 packets' }}]
+             traffic = {{ size = '66 KB' }}
+             schedulers = ['linux']
+             connection = {{ initial-window = 60, nagle = {nagle} }}
+             phases = false"
+        ))
+        .parts()
+    };
+    let (with, without) = (parts(true), parts(false));
+    let waited = with[Cause::Pacing] as f64 / 1e6;
+    assert!((45.0..60.0).contains(&waited), "{waited} ms: {:?}", milliseconds(&with));
+    assert_eq!(without[Cause::Pacing], 0, "{:?}", milliseconds(&without));
+    assert!(with.total() > without.total() + 45_000_000);
+}
+
+#[test]
 fn a_scheduler_that_waits_is_the_scheduler() {
     // CP scheduling leaves the slow path unused although its window is free.
     let parts = first(

@@ -154,6 +154,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     ("traffic.start", "0 ns", "0 ns"),
 
     ("ack.delay", "40000000 ns", "40000000 ns"),
+    ("ack.drain", "false", "false"),
     ("ack.every", "2", "1"),
     ("ack.growth", "true", "false"),
     ("ack.push", "true", "false"),
@@ -202,6 +203,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     ("undo", "true", "false"),
     ("user-timeout", "924000000000 ns", "924000000000 ns"),
     ("whole-first-window", "false", "false"),
+    ("window-memory", "false", "false"),
     ("withhold-acks", "false", "false"),
 ];
 

@@ -37,6 +37,7 @@ impl Options for ConnectionConfig {
         parameter!(ConnectionConfig, "nagle", "the short end of the data waits while a short segment is unacknowledged", bool, nagle),
         parameter!(ConnectionConfig, "fill-window", "scheduler linux assigns data up to the window's edge, inside a segment", bool, fill_window),
         parameter!(ConnectionConfig, "whole-first-window", "the first window is a whole number of segments", bool, whole_first_window),
+        parameter!(ConnectionConfig, "window-memory", "the window is the free memory of a growing receive buffer", bool, window_memory),
         parameter!(ConnectionConfig, "lisa", "slow start of joining subflows linked to the others'", bool, lisa),
         parameter!(ConnectionConfig, "rto.initial", "timeout before there is an RTT sample", time Duration::ZERO, LONGEST, rto.initial),
         parameter!(ConnectionConfig, "rto.min", "least timeout", time Duration::ZERO, LONGEST, rto.min),
@@ -50,6 +51,7 @@ impl Options for ConnectionConfig {
         parameter!(ConnectionConfig, "ack.quick", "segments at the start that are acknowledged at once", integer 0, 1000000, ack.quick),
         parameter!(ConnectionConfig, "ack.growth", "segments that raise the offered window are acknowledged at once", bool, ack.growth),
         parameter!(ConnectionConfig, "ack.push", "full segments that end a burst are acknowledged at once", bool, ack.push),
+        parameter!(ConnectionConfig, "ack.drain", "the end of a burst is acknowledged on every subflow once the program has read all", bool, ack.drain),
         parameter!(@make ConnectionConfig, "receive-buffer",
             "receive buffer: a size, or `{ initial, max }` for autotuning", BUFFER,
             |config| match config.receive_buffer {

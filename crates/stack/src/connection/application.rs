@@ -41,8 +41,12 @@ impl Connection {
     }
 
     /// Consumes `n` bytes that the application has read, and sends a window update if it is large enough.
-    pub(crate) fn consume(&mut self, n: u64) {
+    pub(crate) fn consume(&mut self, now: Time, n: u64) {
         self.recv.consume(n);
+        if self.recv.counts_memory() {
+            self.evaluate_memory(now);
+        }
+        self.on_read();
         self.events.on_consumed();
         let mss = u64::from(self.config.mss);
         let most = self.subflows.iter().map(Subflow::offered).max().unwrap_or(u64::MAX);

@@ -7,6 +7,7 @@ use super::events::ReadNotice;
 use crate::event::Placement;
 use crate::segment::Segment;
 use crate::seq::DataRange;
+use crate::subflow::TcpState;
 
 impl Connection {
     /// Delivers the payload of one segment, which belongs at `stream`, in order or not.
@@ -44,8 +45,15 @@ impl Connection {
         if at_once {
             self.recv.consume(u64::MAX);
         }
-        if self.recv.autotuned_up_to().is_some() {
+        if self.recv.counts_memory() {
+            if at_once {
+                self.evaluate_memory(now);
+            }
+        } else if self.recv.autotuned_up_to().is_some() {
             self.autotune(now);
+        }
+        if at_once {
+            self.on_read();
         }
         if self.recv.nxt() >= self.config.only.readable_from.get() {
             self.events.push_readable(if at_once { ReadNotice::Always } else { ReadNotice::OncePerRead });
@@ -83,10 +91,53 @@ impl Connection {
         }
     }
 
-    /// Acknowledges a segment with PSH that was next in the stream at once, if the application has read it.
-    pub(super) fn on_pushed(&mut self, at: usize) {
-        if self.recv.readable() == 0 || !self.config.only.consume_at_once {
-            self.subflows[at].recv_mut().on_pushed();
+    /// Evaluates the memory of the receive buffer once per round trip. A subflow counts as soon as it is
+    /// opened here, or accepted with a third ACK; before its first data it has measured nothing.
+    #[inline]
+    pub(super) fn evaluate_memory(&mut self, now: Time) {
+        if !self.recv.is_evaluation_due(now) {
+            return;
+        }
+        let (mut rtt, mut measured) = (Duration::ZERO, true);
+        for subflow in &self.subflows {
+            let state = subflow.state().tcp();
+            if !matches!(state, TcpState::SynReceived | TcpState::TimeWait | TcpState::Closed) {
+                rtt = rtt.max(subflow.recv().growth.rtt());
+                measured &= subflow.recv().growth.is_measured();
+            }
+        }
+        if let Some(read) = self.recv.evaluate_memory(now, rtt, measured) {
+            let most = self.config.receive_buffer.max().get();
+            for subflow in &mut self.subflows {
+                subflow.recv_mut().growth.widen(read, most);
+            }
+        }
+    }
+
+    /// Lets the subflows acknowledge the ends of bursts once the application has read everything, and no hole of
+    /// the stream is left that another subflow has to fill.
+    #[inline]
+    pub(super) fn on_read(&mut self) {
+        if !self.config.ack.drain || self.recv.readable() > 0 {
+            return;
+        }
+        let below: u64 = self.subflows.iter().map(|subflow| subflow.recv().out_of_order()).sum();
+        if self.recv.out_of_order() <= below {
+            self.subflows.iter_mut().for_each(|subflow| subflow.recv_mut().on_drained());
+        }
+    }
+
+    /// Processes PSH. A segment that was `next` in the stream is acknowledged at once, if the application has read
+    /// it.
+    pub(super) fn on_pushed(&mut self, at: usize, next: bool) {
+        let at_once = self.config.only.consume_at_once;
+        let receiver = self.subflows[at].recv_mut();
+        receiver.note_push();
+        if next && (self.recv.readable() == 0 || !at_once) {
+            receiver.on_pushed();
+        }
+        if next && at_once {
+            self.on_read();
         }
     }
 

@@ -129,8 +129,8 @@ impl Connection {
         }
         self.sample_arrival(now, at, segment);
         self.take_next(now, at, stream, order, placed);
-        if order == Order::Next && segment.flags.has(Flags::PSH) {
-            self.on_pushed(at);
+        if segment.flags.has(Flags::PSH) {
+            self.on_pushed(at, order == Order::Next);
         }
         if order == Order::Other {
             self.check_closing(now, at);
@@ -186,8 +186,8 @@ impl Connection {
             return FastPath::NotTaken;
         }
         self.take_next(now, at, stream, order, placed);
-        if order == Order::Next && segment.flags.has(Flags::PSH) {
-            self.on_pushed(at);
+        if segment.flags.has(Flags::PSH) {
+            self.on_pushed(at, order == Order::Next);
         }
         FastPath::Taken
     }

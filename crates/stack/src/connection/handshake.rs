@@ -108,6 +108,7 @@ impl Connection {
         }
         self.subflow_up(now, at);
         self.phase = Phase::Open;
+        self.recv.on_established(now);
         self.events.push(Event::Connected);
         if self.mode == Mode::Mptcp {
             self.subflows[at].recv_mut().on_ack_sent();
@@ -139,6 +140,7 @@ impl Connection {
             if self.phase == Phase::Opening {
                 self.send.open(subflow.scaled_window(segment));
                 self.phase = Phase::Open;
+                self.recv.on_established(now);
                 self.events.push(Event::Connected);
             }
             self.confirmed = true;
@@ -149,6 +151,9 @@ impl Connection {
         // From the third ACK on the peer may send on it.
         self.fallback.note_joined();
         subflow.await_fourth_ack();
+        if self.models_buffers() {
+            self.tell_writable();
+        }
     }
 
     /// Processes a segment for a subflow in SYN-RECEIVED.
@@ -202,6 +207,7 @@ impl Connection {
         if self.phase == Phase::Opening {
             self.send.open(window);
             self.phase = Phase::Open;
+            self.recv.on_established(now);
             self.events.push(if self.initiator { Event::Connected } else { Event::Accepted });
         }
         if self.config.only.simultaneous {

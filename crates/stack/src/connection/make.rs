@@ -293,6 +293,10 @@ impl Connection {
     /// its data acknowledgement lags behind the received data.
     #[inline]
     pub(super) fn show_window(&mut self, at: usize, scale: u8, edge: Edge) -> (u16, u64) {
+        if self.recv.counts_memory() {
+            let held = self.subflows.iter().map(|subflow| subflow.recv().out_of_order()).sum();
+            self.recv.set_held_below(held);
+        }
         let field = self.recv.offer(scale, self.subflows[at].offered());
         if edge == Edge::OfSubflow {
             let shown = u64::from(field) << scale;

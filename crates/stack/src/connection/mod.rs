@@ -203,6 +203,7 @@ impl Connection {
             // The maximum that a SYN can advertise.
             recv.begin_with(u64::from(u16::MAX));
             recv.begin_with(config.first_window(birth.initiator));
+            recv.limit_by(config.receive_memory());
         }
         Connection {
             id: birth.id,

@@ -113,8 +113,8 @@ impl Connection {
         if advanced {
             self.after_arrival(now);
         }
-        if next && segment.flags.has(Flags::PSH) {
-            self.on_pushed(at);
+        if segment.flags.has(Flags::PSH) {
+            self.on_pushed(at, next);
         }
         if self.subflows[at].held().is_some() && self.mode == Mode::Mptcp {
             self.release_mapped(now, at, incoming.placed);

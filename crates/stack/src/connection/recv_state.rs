@@ -7,6 +7,7 @@ use crate::config::ReceiveBuffer;
 use crate::ranges::RangeSet;
 use crate::seq::DataRange;
 use crate::subflow::growth::{initial_space, wanted_buffer};
+use crate::subflow::memory::Memory;
 
 /// The receiving half of a connection. Offsets are in the peer's stream.
 #[derive(Clone, Debug)]
@@ -20,6 +21,12 @@ pub(crate) struct RecvState {
     edge: u64,
     buffer: u64,
     policy: ReceiveBuffer,
+    /// The memory of the buffer, if the window is what is free of it.
+    memory: Option<Memory>,
+    /// The number of bytes after holes of the subflows: their memory is not the connection's.
+    held_below: u64,
+    /// The round trip at the last evaluation of the memory.
+    rtt: Duration,
     /// The start of the current measuring interval, and the bytes received by then.
     measured_at: Time,
     measured: u64,
@@ -40,6 +47,9 @@ impl RecvState {
             edge: buffer,
             buffer,
             policy,
+            memory: None,
+            held_below: 0,
+            rtt: Duration::ZERO,
             measured_at: Time::ZERO,
             measured: 0,
             last_per_rtt: 0,
@@ -91,6 +101,48 @@ impl RecvState {
     /// Limits the initial window to `most` bytes.
     pub(crate) fn begin_with(&mut self, most: u64) {
         self.edge = self.edge.min(most);
+    }
+
+    /// Limits the window to what is free of this memory.
+    pub(crate) fn limit_by(&mut self, memory: Option<Memory>) {
+        self.memory = memory;
+        self.follow_memory();
+    }
+
+    fn follow_memory(&mut self) {
+        if let Some(memory) = self.memory {
+            self.buffer = memory.payload();
+        }
+    }
+
+    /// True if the window is what is free of the memory.
+    #[inline]
+    pub(crate) fn counts_memory(&self) -> bool {
+        self.memory.is_some()
+    }
+
+    /// Starts the first measuring interval.
+    pub(crate) fn on_established(&mut self, now: Time) {
+        if self.memory.is_some() {
+            self.measured_at = now;
+        }
+    }
+
+    /// Sets the number of bytes that subflows hold after holes of their own.
+    pub(crate) fn set_held_below(&mut self, bytes: u64) {
+        self.held_below = bytes;
+    }
+
+    /// Returns the right edge for which there is space, which may be left of the advertised one.
+    #[inline]
+    fn limit(&self) -> u64 {
+        match self.memory {
+            None => self.consumed + self.buffer,
+            Some(memory) => {
+                let held = self.readable() + self.out_of_order().saturating_sub(self.held_below);
+                self.nxt + memory.free(held)
+            }
+        }
     }
 
     /// Returns the current size of the buffer.
@@ -199,10 +251,15 @@ impl RecvState {
     /// Returns the window field for a subflow that advertises at most `most` bytes, like
     /// [`RecvState::window_field`].
     pub(crate) fn offer(&mut self, scale: u8, most: u64) -> u16 {
-        let edge = self.edge.max((self.consumed + self.buffer).min(self.nxt.saturating_add(most)));
+        let limit = self.limit().min(self.nxt.saturating_add(most));
+        if self.memory.is_some() && limit <= self.edge {
+            // `mptcp_set_rwin`: an edge that does not move is rounded to the left, and the peer keeps the old one.
+            return ((self.edge - self.nxt) >> scale).min(u64::from(u16::MAX)) as u16;
+        }
+        let edge = self.edge.max(limit);
         let window = edge.saturating_sub(self.nxt);
         let floor = window >> scale;
-        let field = if self.nxt + (floor << scale) >= self.edge {
+        let field = if self.memory.is_none() && self.nxt + (floor << scale) >= self.edge {
             floor
         } else {
             (window + (1 << scale) - 1) >> scale
@@ -214,13 +271,13 @@ impl RecvState {
 
     /// Returns the right edge of the window if it were advertised now.
     pub(crate) fn wanted_edge(&self) -> u64 {
-        self.edge.max(self.consumed + self.buffer)
+        self.edge.max(self.limit())
     }
 
     /// True if the window has opened enough for an immediate update to the peer: by two segments or half the
     /// buffer (RFC 9293 section 3.8.6.2.2), after it was nearly closed.
     pub(crate) fn should_update(&self, mss: u64, most: u64) -> bool {
-        let edge = (self.consumed + self.buffer).min(self.nxt.saturating_add(most));
+        let edge = self.limit().min(self.nxt.saturating_add(most));
         let gain = edge.saturating_sub(self.edge);
         let left = self.edge.saturating_sub(self.nxt);
         gain >= (2 * mss).min(self.buffer / 2).max(1) && 2 * left < self.buffer
@@ -279,6 +336,35 @@ impl RecvState {
         let wanted = wanted_buffer(read, before).min(self.policy.max().get());
         self.buffer = self.buffer.max(wanted);
         Some(read)
+    }
+
+    /// True if the memory is due to be evaluated.
+    #[inline]
+    pub(crate) fn is_evaluation_due(&self, now: Time) -> bool {
+        self.rtt.is_zero() || now.since(self.measured_at) >= self.rtt
+    }
+
+    /// Evaluates the memory after the application has read (`mptcp_rcv_space_adjust`): `measured` is true if
+    /// every subflow has measured its own, and `rtt` is their longest round trip. One of that after the last
+    /// measurement, the data read since is compared with the maximum of earlier intervals. Returns it if the
+    /// memory has grown.
+    pub(crate) fn evaluate_memory(&mut self, now: Time, rtt: Duration, measured: bool) -> Option<u64> {
+        self.rtt = rtt;
+        let memory = self.memory.as_mut()?;
+        memory.set_measured(measured);
+        let mut grown = None;
+        if !rtt.is_zero() && now.since(self.measured_at) >= rtt {
+            let read = self.consumed - self.measured;
+            (self.measured_at, self.measured) = (now, self.consumed);
+            let before = self.last_per_rtt.max(initial_space());
+            if read > before {
+                self.last_per_rtt = read;
+                let wanted = wanted_buffer(read, before).min(self.policy.max().get());
+                grown = memory.grow(wanted).then_some(read);
+            }
+        }
+        self.follow_memory();
+        grown
     }
 }
 
@@ -460,6 +546,65 @@ mod tests {
         assert!(!opened(600, 499, 400) && opened(600, 500, 400));
         assert!(!opened(500, 500, 100) && opened(501, 501, 100));
         assert!(!opened(1000, 0, 0) && opened(1000, 1, 0));
+    }
+
+    #[test]
+    fn the_window_is_the_memory_that_is_free_of_unread_data_and_of_holes_that_other_subflows_fill() {
+        let policy = ReceiveBuffer::Auto { initial: Bytes(131_072), max: Bytes(1 << 22) };
+        let mut recv = RecvState::new(policy);
+        recv.limit_by(Some(Memory::new(131_072)));
+        recv.begin_with(64_240);
+        assert_eq!(u64::from(recv.window_field(7)) << 7, 65_536);
+        // 39,000 bytes take 64,000 of the memory; only the edge of before is kept.
+        arrive(&mut recv, 1000, 40_000);
+        assert_eq!((recv.window_field(7), recv.edge()), (512, 65_536));
+        arrive(&mut recv, 0, 1000);
+        recv.consume(u64::MAX);
+        assert_eq!(u64::from(recv.window_field(7)) << 7, 65_536);
+        arrive(&mut recv, 50_000, 89_000);
+        recv.set_held_below(39_000);
+        assert_eq!(u64::from(recv.window_field(7)) << 7, 65_536, "a hole of the subflow itself");
+    }
+
+    #[test]
+    fn an_edge_that_does_not_move_is_rounded_to_the_left() {
+        let policy = ReceiveBuffer::Auto { initial: Bytes(131_072), max: Bytes(1 << 22) };
+        let mut recv = RecvState::new(policy);
+        recv.limit_by(Some(Memory::new(131_072)));
+        recv.begin_with(64_240);
+        recv.window_field(7);
+        arrive(&mut recv, 10_000, 20_000);
+        arrive(&mut recv, 0, 1000);
+        recv.consume(1000);
+        assert_eq!((recv.window_field(7), recv.edge()), (504, 65_536), "64,536 are 504.2 units");
+        arrive(&mut recv, 1000, 10_000);
+        recv.consume(19_000);
+        assert_eq!((recv.window_field(7), recv.edge()), (512, 85_536));
+        recv.limit_by(Some(Memory::new(131_074)));
+        assert_eq!((recv.window_field(7), recv.edge()), (513, 85_664), "one that moves, to the right");
+    }
+
+    #[test]
+    fn memory_is_evaluated_once_per_round_trip_with_the_least_measured_subflow() {
+        let policy = ReceiveBuffer::Auto { initial: Bytes(131_072), max: Bytes(1 << 22) };
+        let mut recv = RecvState::new(policy);
+        recv.limit_by(Some(Memory::new(131_072)));
+        let rtt = Duration::from_millis(20);
+        let at = Time::from_millis;
+        recv.on_established(at(100));
+        arrive(&mut recv, 0, 1000);
+        recv.consume(1000);
+        assert!(recv.is_evaluation_due(at(101)), "there was none");
+        assert_eq!(recv.evaluate_memory(at(101), rtt, true), None);
+        assert_eq!((recv.buffer(), recv.is_evaluation_due(at(119))), (79_872, false));
+        arrive(&mut recv, 1000, 40_000);
+        recv.consume(39_000);
+        // Twice 40,000, and twice that in proportion to the growth from 14,480.
+        let wanted = 80_000 + 2 * (80_000 * 25_520 / 14_480);
+        assert_eq!(recv.evaluate_memory(at(120), rtt, false), Some(40_000));
+        assert_eq!(recv.buffer(), wanted, "half of twice as much");
+        assert_eq!(recv.evaluate_memory(at(140), rtt, true), None);
+        assert_eq!(recv.buffer(), 2 * wanted / 64 * 39, "and more of the same memory once it is measured");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::{Connection, Mode};
 use crate::config::SendBuffers;
 use crate::event::Event;
 use crate::scheduler::SubflowView;
-use crate::subflow::{Subflow, send_buffer};
+use crate::subflow::{Subflow, TcpState, send_buffer};
 
 impl Connection {
     /// Returns the number of bytes that the application may write now.
@@ -40,7 +40,11 @@ impl Connection {
             if let Some(SendBuffers::Fixed(size)) = self.config.send_buffers {
                 return size.get();
             }
-            let subflows = self.subflows.iter().filter(|subflow| subflow.state().is_usable());
+            // Linux counts the buffer of a subflow that it has opened from the SYN/ACK on (`mptcp_finish_join`).
+            let counts = |subflow: &&Subflow| {
+                subflow.state().is_usable() || subflow.state().tcp() == TcpState::PreEstablished
+            };
+            let subflows = self.subflows.iter().filter(counts);
             let sum = subflows.map(|subflow| u64::from(subflow.send_buffer())).fold(0, u64::saturating_add);
             return send_buffer::CONNECTION + sum.max(1);
         }

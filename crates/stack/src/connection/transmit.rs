@@ -106,8 +106,9 @@ impl Connection {
     /// Reports why subflows do not send the data assigned to them.
     #[inline(never)]
     fn report_holds<O: Observer>(&self, now: Time, observer: &mut O) {
+        let context = self.send_context(now, 0);
         for subflow in &self.subflows {
-            if let Some(hold) = subflow.hold(now, self.paces()) {
+            if let Some(hold) = subflow.hold(&context) {
                 report(observer, now, self.id, &StackEvent::Held { subflow: subflow.id(), hold });
             }
         }

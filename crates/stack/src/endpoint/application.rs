@@ -66,7 +66,7 @@ impl<O: Observer> Endpoint<O> {
     /// Consumes `n` bytes that the application has read.
     pub fn consume(&mut self, now: Time, id: ConnectionId, n: u64) {
         if let Some(connection) = self.connection_mut(id) {
-            connection.consume(n);
+            connection.consume(now, n);
             self.touch(now, id);
         }
     }

@@ -12,12 +12,13 @@
 //! **Constants**: an initial threshold of 64,240 bytes and an initial amount of ten segments per round trip;
 //! 39/64 of the first buffer are for payload.
 //!
-//! **Departures from the source**: sizes are payload, so the kernel's conversion between payload and memory
-//! is omitted except for the first buffer. The edge that a subflow has advertised counts for the connection,
-//! as in Linux.
+//! **Departures from the source**: without a limit of [`Memory`], sizes are payload, and the kernel's conversion
+//! between payload and memory is omitted except for the first buffer. The edge that a subflow has advertised
+//! counts for the connection, as in Linux.
 
 use anabranch_units::Duration;
 
+use super::memory::{LEAST_MEASURE, Memory};
 use crate::config::ReceiveBuffer;
 
 /// The initial threshold: the greatest multiple of 1460 bytes in half of 128 KiB.
@@ -33,6 +34,8 @@ pub(crate) struct Growth {
     threshold: u32,
     /// The limit of the threshold, and of the window.
     buffer: u32,
+    /// The memory of the buffer, if that is what limits it.
+    memory: Option<Memory>,
     /// The maximum number of bytes read in a round trip of the connection, as far as this subflow knows.
     space: u32,
     /// The round trip in eighths of a microsecond, 0 before the first sample.
@@ -50,7 +53,7 @@ impl Growth {
         };
         let buffer = u32::try_from(buffer).unwrap_or(u32::MAX);
         let threshold = buffer.min(INITIAL_THRESHOLD);
-        Growth { threshold, buffer, space: INITIAL_SPACE, rtt: 0, echo: 0 }
+        Growth { threshold, buffer, memory: None, space: INITIAL_SPACE, rtt: 0, echo: 0 }
     }
 
     /// Limits the initial threshold to `most` bytes.
@@ -58,9 +61,33 @@ impl Growth {
         self.threshold = self.threshold.min(u32::try_from(most).unwrap_or(u32::MAX));
     }
 
+    /// Limits the buffer by memory.
+    pub(super) fn limit_by(&mut self, memory: Option<Memory>) {
+        self.memory = memory;
+        self.follow_memory();
+    }
+
+    fn follow_memory(&mut self) {
+        if let Some(memory) = self.memory {
+            self.buffer = u32::try_from(memory.payload()).unwrap_or(u32::MAX);
+        }
+    }
+
+    /// True if it has received a large segment, which measures the part of its memory that is payload.
+    pub(crate) fn is_measured(&self) -> bool {
+        self.memory.is_some_and(Memory::is_measured)
+    }
+
     /// Processes a segment of `len` bytes. Returns true if it has increased the threshold.
     #[inline]
     pub(super) fn on_data(&mut self, len: u32, mss: u32) -> bool {
+        if let Some(memory) = &mut self.memory
+            && !memory.is_measured()
+            && len >= LEAST_MEASURE
+        {
+            memory.set_measured(true);
+            self.follow_memory();
+        }
         let rises = self.threshold < self.buffer && len >= LEAST_LEN;
         if rises {
             self.threshold = self.threshold.saturating_add(2 * len.max(mss)).min(self.buffer);
@@ -102,7 +129,13 @@ impl Growth {
     pub(crate) fn widen(&mut self, read: u64, most: u64) {
         let wanted = wanted_buffer(read, u64::from(self.space)).min(most);
         self.space = u32::try_from(read).unwrap_or(u32::MAX);
-        self.buffer = self.buffer.max(u32::try_from(wanted).unwrap_or(u32::MAX));
+        match &mut self.memory {
+            Some(memory) => {
+                memory.grow(wanted);
+                self.follow_memory();
+            }
+            None => self.buffer = self.buffer.max(u32::try_from(wanted).unwrap_or(u32::MAX)),
+        }
     }
 }
 

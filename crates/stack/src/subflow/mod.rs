@@ -17,6 +17,7 @@ mod handshake;
 pub(crate) mod header;
 pub(crate) mod held;
 pub(crate) mod mappings;
+pub(crate) mod memory;
 pub(crate) mod path_mtu;
 pub(crate) mod queue;
 pub(crate) mod rate;

@@ -45,6 +45,8 @@ pub(crate) struct Receiver {
     config: Rules,
     /// The time of the last data, in milliseconds; the maximum value if there is none.
     data_at: u32,
+    /// True if data that is not acknowledged includes the end of a burst.
+    pushed: bool,
     /// The advertised window, with [`AckConfig::growth`].
     pub growth: Growth,
     /// The offset of the peer's FIN; the maximum value if unknown.
@@ -69,13 +71,14 @@ struct Rules {
     quick: u16,
     growth: bool,
     push: bool,
+    drain: bool,
 }
 
 impl Rules {
     fn of(config: AckConfig) -> Rules {
-        let AckConfig { every, delay, quick, growth, push } = config;
+        let AckConfig { every, delay, quick, growth, push, drain } = config;
         let short = |n: u32| n.min(u32::from(u16::MAX)) as u16;
-        Rules { delay, every: short(every), quick: short(quick), growth, push }
+        Rules { delay, every: short(every), quick: short(quick), growth, push, drain }
     }
 }
 
@@ -103,6 +106,7 @@ impl Receiver {
             ack_at: Time::NEVER,
             config: Rules::of(config),
             data_at: u32::MAX,
+            pushed: false,
             growth: Growth::new(buffer),
             fin: NO_FIN,
             last_ack_sent: 1,
@@ -129,7 +133,9 @@ impl Receiver {
             self.full_len = len;
         }
         self.last_len = len;
-        len >= self.full_len
+        let full_sized = len >= self.full_len;
+        self.pushed |= !full_sized;
+        full_sized
     }
 
     /// Implements Linux's quick acknowledgements: of a segment that increases the advertised window, and of
@@ -157,6 +163,21 @@ impl Receiver {
         }
     }
 
+    /// Records that the last segment ended a burst of its sender.
+    #[inline]
+    pub(crate) fn note_push(&mut self) {
+        self.pushed = true;
+    }
+
+    /// Handles that the application has read everything: with [`AckConfig::drain`] the end of a burst is
+    /// acknowledged at once (`mptcp_cleanup_rbuf`).
+    #[inline]
+    pub(crate) fn on_drained(&mut self) {
+        if self.config.drain && self.pushed && self.due == AckDue::Later && self.out_of_order.is_empty() {
+            self.due = AckDue::Now;
+        }
+    }
+
     /// Returns the next offset expected.
     pub(crate) fn nxt(&self) -> u64 {
         self.nxt
@@ -171,6 +192,12 @@ impl Receiver {
     pub(super) fn total(&self) -> u64 {
         let holds_fin = self.fin != NO_FIN && self.out_of_order.containing(self.fin).is_some();
         self.nxt + self.out_of_order.total() - u64::from(holds_fin)
+    }
+
+    /// Returns the number of bytes held after a hole.
+    #[inline]
+    pub(crate) fn out_of_order(&self) -> u64 {
+        self.out_of_order.total()
     }
 
     /// Returns the number of missing pieces of `range`, and the first of them.
@@ -382,6 +409,7 @@ impl Receiver {
         }
         self.due = AckDue::Nothing;
         self.unacked = 0;
+        self.pushed = false;
         self.ack_at = Time::NEVER;
     }
 
@@ -535,6 +563,27 @@ mod tests {
         receiver.arrive(Time::from_millis(401), DataRange::new(1, 100), false, false, |_| ());
         receiver.on_ack_sent();
         assert_eq!(dues(&mut receiver, Time::from_millis(401)), [true, true, true, false]);
+    }
+
+    #[test]
+    fn a_short_segment_is_acknowledged_once_the_application_has_read_everything() {
+        for (drain, len) in [(false, 700), (true, 700), (true, 1448)] {
+            let mut receiver = linux();
+            receiver.config.drain = drain;
+            while due_after(&mut receiver, Time::ZERO) == AckDue::Now {
+                receiver.on_ack_sent();
+            }
+            receiver.on_ack_sent();
+            let full = receiver.measure(Time::ZERO, len, 1448);
+            let nxt = receiver.nxt();
+            receiver.arrive(Time::ZERO, DataRange::new(nxt, nxt + u64::from(len)), false, full, |_| ());
+            assert_eq!(receiver.due, AckDue::Later);
+            receiver.on_drained();
+            assert_eq!(receiver.due == AckDue::Now, drain && len < 1448, "{drain} {len}");
+            receiver.note_push();
+            receiver.on_drained();
+            assert_eq!(receiver.due == AckDue::Now, drain, "{drain} {len}, with PSH");
+        }
     }
 
     #[test]

@@ -350,17 +350,27 @@ impl Subflow {
     }
 
     /// Returns why the queue is not sent, if it is not empty.
-    pub(crate) fn hold(&self, now: Time, paces: bool) -> Option<Hold> {
+    pub(crate) fn hold(&self, context: &SendContext) -> Option<Hold> {
         if self.queue.bytes() == 0 {
             return None;
         }
         let next = self.queue.bytes().min(u64::from(self.mss));
-        Some(if paces && self.is_paced_out(now) {
+        Some(if context.paces && self.is_paced_out(context.now) {
             Hold::Pacing
         } else if self.window() < next {
             Hold::ReceiveWindow
+        } else if self.short_end_waits(context) && self.in_flight() + next <= self.cwnd {
+            Hold::ShortSegment
         } else {
             Hold::CongestionWindow
         })
+    }
+
+    /// True if the whole queue is a short segment that waits for an acknowledgement (Nagle's algorithm).
+    fn short_end_waits(&self, context: &SendContext) -> bool {
+        let len = self.queue.bytes();
+        // A FIN is sent with the last data of a plain TCP.
+        let ends = context.end.is_some() && context.unassigned == 0;
+        context.nagle && !ends && len < u64::from(self.mss) && self.without_short_end(len) == 0
     }
 }

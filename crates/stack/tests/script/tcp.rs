@@ -9,7 +9,14 @@ use anabranch_units::Duration;
 use crate::kit::*;
 
 fn delayed() -> ConnectionConfig {
-    let ack = AckConfig { every: 2, delay: Duration::from_millis(40), quick: 0, growth: false, push: false };
+    let ack = AckConfig {
+        every: 2,
+        delay: Duration::from_millis(40),
+        quick: 0,
+        growth: false,
+        push: false,
+        drain: false,
+    };
     ConnectionConfig { ack, ..plain() }
 }
 
