@@ -13,7 +13,7 @@ use crate::path_manager::PathEvent;
 use crate::scheduler::SchedulerEvent;
 use crate::segment::{Capable, Flags, Join, ResetReason, Segment};
 use crate::subflow::header::Edge;
-use crate::subflow::{ResetCause, Subflow, SubflowBirth};
+use crate::subflow::{ResetCause, Subflow, SubflowBirth, TcpState};
 
 impl Connection {
     /// Adds a subflow, whose SYN or SYN/ACK is sent with the next poll. Returns `None` if there are too many.
@@ -57,12 +57,22 @@ impl Connection {
         self.subflows[at].handshake_mut().skip();
     }
 
-    /// True if a segment in the handshake is answered with a reset, and changes nothing: it acknowledges data
-    /// never sent, or is a SYN that crosses with a join.
-    #[inline]
+    /// True if a segment in the handshake acknowledges data never sent, or is a SYN that crosses with a join:
+    /// it is answered with a reset, and changes nothing (RFC 9293 sections 3.10.7.3 and 3.10.7.4).
     pub(crate) fn refuses(&self, id: SubflowId, segment: &Segment) -> bool {
         let subflow = &self.subflows[id.index()];
-        subflow.state().is_opening() && (self.is_crossing_join(subflow, segment) || subflow.refuses(segment))
+        if self.is_crossing_join(subflow, segment) {
+            return true;
+        }
+        let opening = match subflow.state().tcp() {
+            TcpState::SynSent => true,
+            TcpState::SynReceived => !segment.flags.has(Flags::SYN),
+            _ => false,
+        };
+        opening
+            && segment.flags.has(Flags::ACK)
+            && !segment.flags.has(Flags::RST)
+            && !subflow.is_ack_of_syn(segment)
     }
 
     /// Processes a segment for a subflow in SYN-SENT (RFC 9293 section 3.10.7.3).

@@ -86,21 +86,6 @@ impl Subflow {
         self.recovery.set_dup_thresh(threshold);
     }
 
-    /// True if a segment in the handshake acknowledges data never sent: it is answered with a reset, and
-    /// changes nothing (RFC 9293 sections 3.10.7.3 and 3.10.7.4).
-    #[cold]
-    pub(crate) fn refuses(&self, segment: &Segment) -> bool {
-        let opening = match self.state.tcp() {
-            TcpState::SynSent => true,
-            TcpState::SynReceived => !segment.flags.has(Flags::SYN),
-            _ => false,
-        };
-        opening
-            && segment.flags.has(Flags::ACK)
-            && !segment.flags.has(Flags::RST)
-            && !self.is_ack_of_syn(segment)
-    }
-
     /// True if an acknowledgement number acknowledges exactly the local SYN.
     #[inline]
     pub(crate) fn is_ack_of_syn(&self, segment: &Segment) -> bool {
