@@ -149,6 +149,8 @@ def test_a_plot_has_a_line_for_each_judgement(judged: anabranch.Reproduction) ->
         ({"quick": True, "full": True}, "contradict"),
         ({"figure": "1", "table": "1"}, "contradict"),
         ({"list": True, "seed": 3}, "contradict"),
+        ({"full": True, "holding": True}, "contradict"),
+        ({"holding": True, "claim": "D34"}, "recorded as holding"),
         ({"from_": "."}, "contradict"),
         ({"any_build": True}, "give `out`"),
         ({"claim": "D999"}, "no claim `D999`"),

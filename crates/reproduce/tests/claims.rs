@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anabranch_lab::scenario::Document;
 use anabranch_lab::scenario::library::PAPERS;
-use anabranch_reproduce::claims::{Kind, Paper};
+use anabranch_reproduce::claims::{Kind, Paper, Variant};
 use anabranch_reproduce::journal::Journal;
 use anabranch_reproduce::measure::{Source, Unit, Wanted, Work};
 use anabranch_reproduce::reproduce::{Options, ReproduceError, reproduce};
@@ -69,9 +69,11 @@ fn every_variant_belongs_to_a_claim() {
 fn every_check_can_be_measured() {
     for paper in papers() {
         for claim in &paper.claims {
-            let plain: Vec<String> = Vec::new();
-            let variants = claim.variants.iter().map(|name| &paper.variant(name).unwrap().set);
-            for set in std::iter::once(&plain).chain(variants) {
+            let variants = claim.variants.iter().map(|name| {
+                let Variant { set, of, .. } = paper.variant(name).unwrap().clone();
+                (set, of)
+            });
+            for (set, other) in std::iter::once((Vec::new(), None)).chain(variants) {
                 for check in &claim.checks {
                     let source = check.choice.source();
                     let conditions = check.choice.conditions.iter().chain(&check.to_in).cloned();
@@ -93,7 +95,7 @@ fn every_check_can_be_measured() {
                             seed: None,
                         };
                         let mut wanted = Wanted::default();
-                        wanted.add(&check.of, check.metric);
+                        wanted.add(other.as_ref().unwrap_or(&check.of), check.metric);
                         if let Some(to) = &check.to {
                             wanted.add(to, check.metric);
                         }

@@ -556,6 +556,32 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_change_is_that_of_the_whole_verdict_or_of_the_plain_one() {
+        let all = recorded::recorded().unwrap().findings;
+        let known = all.into_iter().find(|finding| finding.status == Status::Variant).unwrap();
+        let now = [Finding { status: Status::Fails, ..known.clone() }];
+        let known = [known];
+        assert_eq!(changed(&known, &known, whole_verdict), None);
+        let words = changed(&now, &known, whole_verdict).unwrap();
+        assert!(words.contains(&format!("{} fails, recorded: variant", known[0].id)), "{words}");
+        // Its checks are the same.
+        assert_eq!(changed(&now, &known, plain_verdict), None);
+    }
+
+    #[test]
+    fn rows_that_runs_decide_and_that_hold_are_repeated() {
+        let recorded = recorded::recorded().unwrap().findings;
+        let mut count = 0;
+        for claim in library::papers().unwrap().iter().flat_map(|paper| &paper.claims) {
+            let known = recorded.iter().find(|known| known.id == claim.id).unwrap();
+            let is_held = matches!(known.status, Status::Holds | Status::Variant) && known.kind == "scenario";
+            assert_eq!(holds(claim, &recorded), is_held, "{}", claim.id);
+            count += usize::from(is_held);
+        }
+        assert!(count > 0);
+    }
+
+    #[test]
     fn a_figure_is_found_with_and_without_its_letter() {
         assert!(names("Figure 14a", "Figure", "14a"));
         assert!(names("Figure 14a", "Figure", "14A"));
