@@ -82,11 +82,11 @@ fn path() -> impl Strategy<Value = String> {
 }
 
 fn traced() -> impl Strategy<Value = String> {
-    (1..60_u32, prop_oneof![Just("errors/short.down"), Just("../../../scenarios/traces/synthetic-lte.down")])
+    (1..60_u32, prop_oneof![Just("../../scenario/tests/errors/short.down"), Just("../../../scenarios/traces/synthetic-lte.down")])
         .prop_flat_map(|(rtt, file)| {
             let later = prop_oneof![
                 2 => Just(""),
-                1 => Just(", change = [{ at = '150 ms', trace = 'tests/errors/short.down' }]"),
+                1 => Just(", change = [{ at = '150 ms', trace = '../scenario/tests/errors/short.down' }]"),
                 1 => Just(", shaper = { rate = '2 Mbit/s', burst = '9 KB' }"),
             ];
             later.prop_map(move |later| {
