@@ -195,7 +195,10 @@ test("another flow of a recording is in all its figures", async () => {
 
 test("the table of the time-sequence graph has every event of the recording", async () => {
   const { page, close } = await open("recording.html");
-  const names = await page.locator("#f1-sequence summary").click().then(() => page.locator("#f1-sequence th").allInnerTexts());
+  await page.locator("#f1-sequence summary").click();
+  // The table is made when it is opened.
+  await page.locator("#f1-sequence td").first().waitFor();
+  const names = await page.locator("#f1-sequence th").allInnerTexts();
   assert.deepEqual(names, ["condition", "contender", "t ns", "subflow", "event", "from byte", "to byte"]);
   const events = await page.locator("#f1-sequence tbody tr td:nth-child(5)").allInnerTexts();
   assert.ok(events.includes("sent") && events.includes("retransmitted"), [...new Set(events)].join());
