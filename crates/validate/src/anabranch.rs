@@ -17,9 +17,10 @@ use std::time::{Duration, Instant};
 use anabranch_device::{Capabilities, Device, Packet};
 use anabranch_emulate::{Engine, EngineOptions, EngineReport, PacketSocket, Tap, Wiring};
 use anabranch_lab::run::topology;
-use anabranch_net::{Host, MptcpStream, StreamControl};
+use anabranch_net::{Host, HostBuilder, MptcpStream, StreamControl};
 use anabranch_stack::config::ConnectionConfig;
 use anabranch_stack::stats::SubflowCounters;
+use anabranch_units::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::{JoinSet, LocalSet};
 
@@ -154,7 +155,7 @@ async fn transfers(
     let options = EngineOptions { seed, ..EngineOptions::default() };
     let engine = Engine::start_with(Wiring::new(&topology, near.0, far.0), &options, tap)?;
     let client_host = Rc::new(client_host(point, near.1)?);
-    let server_host = Host::builder().device(Bundle(far.1), &[server(point)]).start()?;
+    let server_host = host_builder().device(Bundle(far.1), &[server(point)]).start()?;
     let plan = point.plan(run).map_err(Trouble::failed)?;
     let mut listener = server_host.listen(PORT, config.clone(), plan.len())?;
     let begun = Instant::now();
@@ -196,7 +197,40 @@ async fn transfers(
         () = interrupted(cancelled) => return Err(Trouble::Interrupted),
     };
     let measured: Result<Vec<Measured>, Trouble> = flows.iter().map(|flow| measured(point, flow)).collect();
-    Ok((Measured::together(measured?), quality(&engine.stop()?)))
+    let measured = Measured::together(measured?);
+    [&*client_host, &server_host].into_iter().try_for_each(had_memory)?;
+    Ok((measured, quality(&engine.stop()?)))
+}
+
+/// The size with which the send buffer of a background flow begins.
+const SEND_BUFFER_START: Bytes = Bytes::from_kib(64);
+
+/// The memory for the buffers of a host, in bytes: far more than its flows need, since a share of it that limits a
+/// flow would be measured as a property of the path.
+const MEMORY: u64 = 1 << 30;
+
+/// Returns a host without devices.
+pub(crate) fn host_builder() -> HostBuilder {
+    Host::builder().buffer_memory(MEMORY)
+}
+
+/// Checks that no flow of `host` was limited by the memory of the host.
+///
+/// # Errors
+/// If a write had to wait for memory.
+pub(crate) fn had_memory(host: &Host) -> Result<(), Trouble> {
+    match host.counters().memory_waits {
+        0 => Ok(()),
+        waits => Err(Trouble::failed(format!("{waits} writes had to wait for the memory of their host"))),
+    }
+}
+
+/// Returns the configuration of a background flow, which writes indefinitely. Its send buffer follows its windows:
+/// buffers of a fixed size would take the memory of the host from the measured flows.
+fn background_config(point: &Point) -> ConnectionConfig {
+    let mut config = point.background_config();
+    config.send_buffer_start.get_or_insert(SEND_BUFFER_START);
+    config
 }
 
 /// Returns the host of the client, with a device for each path.
@@ -204,7 +238,7 @@ async fn transfers(
 /// # Errors
 /// If the system does not provide what it needs.
 pub(crate) fn client_host(point: &Point, devices: Vec<PacketSocket>) -> io::Result<Host> {
-    let mut builder = Host::builder();
+    let mut builder = host_builder();
     for (path, device) in devices.into_iter().enumerate() {
         let ip = client(point, path);
         builder = builder.device(device, &[ip]);
@@ -273,7 +307,7 @@ pub(crate) fn serve_background(
     let download = point.is_download();
     for (group, own) in point.experiment().traffic.background.iter().enumerate() {
         let mut listener =
-            host.listen(PORT + 1 + group as u16, point.background_config(), own.flows as usize)?;
+            host.listen(PORT + 1 + group as u16, background_config(point), own.flows as usize)?;
         flows.spawn_local(async move {
             let mut servers = JoinSet::new();
             loop {
@@ -297,7 +331,7 @@ pub(crate) fn ask_background(
     for (group, own) in point.experiment().traffic.background.iter().enumerate() {
         for _ in 0..own.flows {
             let start = begun + Duration::from_nanos(own.start.0);
-            let (host, config) = (host.clone(), point.background_config());
+            let (host, config) = (host.clone(), background_config(point));
             let (local, there) = (client(point, own.path), SocketAddr::new(server, PORT + 1 + group as u16));
             flows.spawn_local(async move {
                 tokio::time::sleep_until(start.into()).await;

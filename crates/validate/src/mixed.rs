@@ -143,7 +143,7 @@ async fn transfers(
     let (host, mut listener) = match role {
         Role::Client => (Rc::new(anabranch::client_host(point, devices)?), None),
         Role::Server => {
-            let host = Host::builder().device(Bundle(devices), &[there.ip()]).start()?;
+            let host = anabranch::host_builder().device(Bundle(devices), &[there.ip()]).start()?;
             let listener = host.listen(PORT, point.config().clone(), ends.len())?;
             anabranch::serve_background(point, &host, &mut background)?;
             (Rc::new(host), Some(listener))
@@ -187,6 +187,7 @@ async fn transfers(
         }
     };
     let parts: Result<Vec<Part>, Trouble> = ends.iter().map(part).collect();
+    let parts = parts.and_then(|parts| anabranch::had_memory(&host).map(|()| parts));
     ends.iter().for_each(|end| end.flow.counted.store(true, Ordering::Relaxed));
     // The host resets its connections when it is dropped, so it is kept until the kernel has its counters.
     if parts.is_ok() {

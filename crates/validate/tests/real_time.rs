@@ -181,6 +181,33 @@ fn cross_traffic_ipv6_later_starts_and_knobs_are_the_same_three_times() {
     }
 }
 
+/// A host shares its memory for buffers among its connections. Background flows, which always have more to write,
+/// left blocks of 16 KB to the measured flow, and a completion took twice as long as in the simulator and the kernel:
+/// now a write that waits for memory fails the run.
+#[test]
+fn background_flows_leave_the_measured_flow_its_memory() {
+    if let Some(obstacle) = obstacle() {
+        return skipped::skipped(obstacle);
+    }
+    let mut document = Document::bare();
+    document.set_paths(&["20Mbit/s,20ms".to_owned()]).unwrap();
+    for set in [
+        "schedulers=[\"tcp\"]",
+        "traffic.size=\"64 KB\"",
+        "traffic.direction=download",
+        "traffic.start=\"1 s\"",
+        "traffic.background=[{ flows = 20 }]",
+    ] {
+        document.set(set).unwrap();
+    }
+    let campaign = campaign(Point::of(document.scenario().unwrap()).unwrap(), 1);
+    campaign.measure(&AtomicBool::new(false), &|_, _| ()).unwrap();
+    let results = campaign.into_results();
+    let emulated = results.records().iter().find(|record| record.kind == Kind::Emulated).unwrap();
+    assert!(!emulated.failed, "{emulated:?}");
+    assert_eq!(emulated.measured.delivered, 64_000);
+}
+
 /// A small send buffer slows a sender down: without one these transfers take 0.8 s. (The kernel fills the
 /// last segment of its buffer without checking the limit, so that it has some 300 KB in flight with 64 KB and
 /// takes 1.1 s.)
