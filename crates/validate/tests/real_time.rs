@@ -196,7 +196,7 @@ fn background_flows_leave_the_measured_flow_its_memory() {
         "traffic.size=\"64 KB\"",
         "traffic.direction=download",
         "traffic.start=\"1 s\"",
-        "traffic.background=[{ flows = 20 }]",
+        "traffic.background=[{ path = 1, flows = 20 }]",
     ] {
         document.set(set).unwrap();
     }
