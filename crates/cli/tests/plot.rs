@@ -189,7 +189,7 @@ fn faults_are_named_with_their_place_and_the_mend() {
     refused(
         directory,
         &["r", "--figure", "cwnd", "--flow", "2", "-o", "f.svg"],
-        "there is no flow 2; the runs have 1",
+        "r has no flow 2: its runs have only flow 1",
     );
     refused(
         directory,

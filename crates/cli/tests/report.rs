@@ -83,6 +83,60 @@ fn a_sweep_has_its_values_and_a_part_of_it_counts_as_one() {
     assert_eq!(part["results"].as_array().unwrap().len(), 3);
 }
 
+/// The flows in detail of each run, counted from 1.
+fn flows(data: &Value) -> Vec<Vec<u64>> {
+    let runs = data["inputs"][0]["runs"].as_array().unwrap();
+    let streams = |run: &Value| run["streams"].as_array().unwrap().clone();
+    runs.iter()
+        .map(|run| streams(run).iter().map(|stream| stream["flow"].as_u64().unwrap() + 1).collect())
+        .collect()
+}
+
+#[test]
+fn a_recording_begins_with_the_flow_that_was_asked_for() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path();
+    let run = ["run", "two-paths", "--size", "20KB", "--flows", "3", "--schedulers", "tcp,min_rtt"];
+    success(path, &[&run[..], &["--record", "r", "-o", "r.txt"]].concat());
+    for flow in ["1", "2", "3"] {
+        success(path, &["report", "r", "--flow", flow, "-o", "r.html"]);
+        let data = data(&path.join("r.html"));
+        let number: u64 = flow.parse().unwrap();
+        assert_eq!(data["inputs"][0]["flow"], number - 1);
+        for flows in flows(&data) {
+            assert_eq!(flows[0], number);
+            let mut all = flows.clone();
+            all.sort_unstable();
+            assert_eq!(all, [1, 2, 3], "the others follow");
+        }
+    }
+    success(path, &["report", "r", "-o", "r.html"]);
+    assert_eq!(data(&path.join("r.html"))["inputs"][0]["flow"], Value::Null);
+    refused(path, &["r", "--flow", "4"], "r has no flow 4: its runs have flows 1 to 3");
+    refused(path, &["r", "--flow", "0"], "--flow");
+    compare(path, "a", "1");
+    refused(path, &["a.json", "--flow", "1"], "--flow is for recordings, and no input is one");
+}
+
+#[test]
+fn of_bulk_flows_the_one_with_the_least_goodput_is_first() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path();
+    let bulk = ["--set", "traffic.size=bulk", "--set", "traffic.duration=1s"];
+    let run = ["run", "two-paths", "--flows", "3", "--schedulers", "min_rtt", "--record", "r", "-o", "r.txt"];
+    success(path, &[&run[..], &bulk].concat());
+    success(path, &["report", "r", "-o", "r.html"]);
+    let data = data(&path.join("r.html"));
+    let goodput: Vec<u64> = data["inputs"][0]["runs"][0]["flows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|flow| flow["goodput_bps"].as_u64().unwrap())
+        .collect();
+    let shown: Vec<u64> = flows(&data)[0].iter().map(|flow| goodput[*flow as usize - 1]).collect();
+    assert!(shown.len() == 3 && shown.is_sorted(), "{goodput:?} {shown:?}");
+}
+
 #[test]
 fn what_is_no_result_is_refused_and_leaves_no_file() {
     let place = tempfile::tempdir().unwrap();

@@ -139,13 +139,60 @@ fn reordering_below_the_threshold_retransmits_nothing() {
     assert_eq!(run(", dup-acks = 7"), routes, "four routes make 7");
 }
 
+/// With RACK the reordering between two queues is longer than a quarter of the least round trip, and shorter than a whole one.
+#[test]
+fn rack_retransmits_nothing_that_a_longer_queue_delays_by_up_to_a_round_trip() {
+    let run = |window: &str| {
+        let text = format!(
+            "schedulers = ['min_rtt']\nprofile = 'linux'
+            topology = {{ kind = 'fat-tree', k = 4, rate = '100 Mbit/s', delay = '20 us', queue = '1000 packets' }}
+            traffic = {{ from = ['h1', 'h2'], to = ['h16', 'h14'], direction = 'upload', size = '1 MB' }}
+            connection = {{ scatter = {{ switch = 'never' {window} }} }}"
+        );
+        let run = runs(&text).remove(0);
+        assert_eq!(run.links.iter().map(|link| link.counters.dropped().packets).sum::<u64>(), 0);
+        run.flows.iter().map(|flow| flow.report.retransmitted_segments).sum::<u64>()
+    };
+    let (whole, adaptive) = (run(""), run(", reordering-window = 'adaptive'"));
+    assert_eq!(whole, 0);
+    assert!(adaptive > 10, "{adaptive}");
+}
+
+#[test]
+fn either_switches_at_the_rule_that_is_first() {
+    let run = |queue: u32, switch: &str| {
+        let text = format!(
+            "schedulers = ['min_rtt']
+            topology = {{ kind = 'fat-tree', k = 4, rate = '100 Mbit/s', delay = '20 us', queue = '{queue} packets' }}
+            traffic = {{ from = 'h1', to = 'h16', direction = 'upload', size = '2 MB' }}
+            connection = {{ path-manager = 'n_diff_ports:3', scatter = {{ {switch} }} }}"
+        );
+        let run = runs(&text).remove(0);
+        let losses: u64 = run.links.iter().map(|link| link.counters.dropped().packets).sum();
+        (sent(&run), run.flows[0].report.fct, losses)
+    };
+    // The volume, without a loss.
+    let either = run(1000, "switch = 'either', volume = 100_000");
+    assert_eq!(either, run(1000, "switch = 'volume', volume = 100_000"));
+    assert!(either.0.len() == 3 && either.2 == 0, "{either:?}");
+    // A loss before the volume, which is never reached.
+    let either = run(20, "switch = 'either', volume = 3_000_000");
+    assert_eq!(either, run(20, "switch = 'congestion'"));
+    assert!(either.0.len() == 3 && either.2 > 0, "{either:?}");
+    // Neither.
+    assert_eq!(run(1000, "switch = 'either', volume = 3_000_000").0.len(), 1);
+}
+
 #[test]
 fn a_rule_that_cannot_be_reached_is_an_error() {
     let error = |text: &str| {
         let text = format!("path = [{{ preset = 'dsl' }}]\nschedulers = ['tcp', 'min_rtt']\n{text}");
         Document::built_in("x", text).unwrap().scenario().unwrap_err().to_string()
     };
-    assert!(error("connection.scatter.switch = 'congestion'").contains("direction = \"upload\""));
+    for switch in ["congestion", "either"] {
+        let text = format!("connection.scatter.switch = '{switch}'");
+        assert!(error(&text).contains("direction = \"upload\""), "{switch}");
+    }
     assert!(
         error("connection = { path-manager = 'none', scatter.switch = 'volume' }").contains("n_diff_ports")
     );

@@ -15,7 +15,7 @@ use crate::subflow::growth::first_window;
 use crate::subflow::memory::Memory;
 use crate::timestamp::TimestampTick;
 
-pub use sim_only::{ScatterSwitch, ScatterVolume, SequenceOrigin, SimConfig, SimOnly};
+pub use sim_only::{ScatterSwitch, ScatterVolume, ScatterWindow, SequenceOrigin, SimConfig, SimOnly};
 
 /// The configuration of an endpoint (a host).
 #[derive(Clone, Debug)]

@@ -397,6 +397,7 @@ mod tests {
         ("scatter.switch", "volume"),
         ("scatter.volume", "50000"),
         ("scatter.dup-acks", "7"),
+        ("scatter.reordering-window", "adaptive"),
         ("mss", "1000"),
         ("mtu", "1400"),
         ("initial-window", "4"),

@@ -39,26 +39,54 @@ const axis = (theme: Theme): Any => ({
   nameTextStyle: { color: theme.dim, fontSize: 12 },
 });
 
+/** Writes the number at a tick; `step` is about the distance between ticks. */
+export type Write = (value: number, step?: number) => string;
+
+/** The ends of an axis, and a formatter with digits for the distance of its ticks: from the ends if they are given, and otherwise
+ * from those of the data, which the chart passes to these functions. */
+function fitted(write: Write, min: number | undefined, max: number | undefined): Any {
+  const data = { low: 0, high: 0 };
+  return {
+    min: min ?? ((found: { min: number }) => {
+      data.low = found.min;
+      return null;
+    }),
+    max: max ?? ((found: { max: number }) => {
+      data.high = found.max;
+      return null;
+    }),
+    formatter: (value: number) => {
+      const span = (max ?? data.high) - (min ?? data.low);
+      return write(value, span > 0 && Number.isFinite(span) ? span / TICKS : 0);
+    },
+  };
+}
+
+/** The number of ticks that the charts aim at. */
+const TICKS = 5;
+
 /** A horizontal axis of numbers with its name below. */
-export function xAxis(theme: Theme, name: string, range: [number, number] | null, write: (value: number) => string, more: Any = {}): Any {
+export function xAxis(theme: Theme, name: string, range: [number, number] | null, write: Write, more: Any = {}): Any {
   const base = axis(theme);
+  const { min, max, formatter } = fitted(write, more.min ?? range?.[0], more.max ?? range?.[1]);
   return {
     type: "value",
     scale: true,
     name,
     nameLocation: "middle",
     nameGap: 30,
-    min: range?.[0],
-    max: range?.[1],
     ...base,
     ...more,
+    min,
+    max,
     // The ends of a zoomed range are no round numbers.
-    axisLabel: { ...base.axisLabel, formatter: write, showMinLabel: range === null, showMaxLabel: range === null, ...more.axisLabel },
+    axisLabel: { ...base.axisLabel, formatter, showMinLabel: range === null, showMaxLabel: range === null, ...more.axisLabel },
   };
 }
 
-export function yAxis(theme: Theme, name: string, write: (value: number) => string, more: Any = {}): Any {
+export function yAxis(theme: Theme, name: string, write: Write, more: Any = {}): Any {
   const base = axis(theme);
+  const { min, max, formatter } = fitted(write, more.min, more.max);
   return {
     type: "value",
     scale: true,
@@ -66,8 +94,10 @@ export function yAxis(theme: Theme, name: string, write: (value: number) => stri
     nameLocation: "end",
     ...base,
     ...more,
+    min,
+    max,
     nameTextStyle: { ...base.nameTextStyle, align: "left", padding: [0, 0, 0, -40] },
-    axisLabel: { ...base.axisLabel, formatter: write, ...more.axisLabel },
+    axisLabel: { ...base.axisLabel, formatter, ...more.axisLabel },
   };
 }
 

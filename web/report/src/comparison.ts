@@ -5,7 +5,7 @@ import type { Comparison, Interval, Row, Samples } from "./data";
 import { type Cell, choice, el, tip } from "./dom";
 import type { Figure, Panel, Scene } from "./figure";
 import { type Estimate, forest } from "./forest";
-import { bytes, count, digits, exactly, interval, NONE, number, percent, rate, seconds, signed } from "./format";
+import { bytes, count, digits, exactly, interval, NONE, number, pathName, percent, percentTick, plain, rate, seconds, signed } from "./format";
 import { type Bin, bins, box, distribution, firstAbove, jitter, sorted } from "./stats";
 import { pathColour } from "./theme";
 
@@ -14,7 +14,11 @@ const MOST_POINTS = 4000;
 const BINS = 160;
 
 /** The name of a contender: plain TCP with its path. */
-const label = (row: Row): string => (row.path === null ? row.scheduler : `${row.scheduler} (${row.path})`);
+const label = (row: Row): string => (row.path === null ? row.scheduler : `${row.scheduler} (${pathName(row.path)})`);
+
+/** The same, with the flows that were delivered if some were not. */
+const delivered = (row: Row): string =>
+  row.completed < row.n ? `${label(row)}, ${count(row.completed)} of ${count(row.n)}` : label(row);
 
 interface Times {
   row: Row;
@@ -81,7 +85,8 @@ export class ComparisonFigures {
 
   private difference(): Figure | null {
     const { reference, min_effect_pct: band } = this.result;
-    if (reference === null) return null;
+    const compared = this.result.rows.filter((row) => row.scheduler !== reference && row.vs_reference_pct?.mean != null);
+    if (reference === null || !compared.length) return null;
     const what = this.isBulk ? "goodput" : "mean completion time";
     const better = this.isBulk ? "Right of the line is more goodput" : "Left of the line is faster";
     return {
@@ -90,8 +95,8 @@ export class ComparisonFigures {
       note: `${better} than ${reference}. Bars are intervals that hold for all contenders together with 95 %. A hollow mark: with ` +
         `this number of runs, the contender and ${reference} cannot be told apart. The band: differences below ${band} %, which count as equal.`,
       panels: () => this.each((condition) => {
-        const rows = this.rows(condition).filter((row) => row.scheduler !== reference && row.vs_reference_pct?.mean != null);
-        return forest({
+        const rows = compared.filter((row) => row.condition === condition);
+        return rows.length === 0 ? null : forest({
           title: this.title(condition),
           axis: `${what} against ${reference}, %`,
           estimates: rows.map((row) => estimate(row.scheduler, label(row), row.vs_reference_pct, band)),
@@ -114,7 +119,8 @@ export class ComparisonFigures {
       id: `${this.prefix}-completion`,
       title: "Completion times",
       note: `Points are ${points}; beyond ${count(MOST_POINTS)} of them, darker places have more. The box has the middle half with the ` +
-        `median, its whiskers reach up to 1.5 boxes further. The mark above it is the mean with its 95 % interval.`,
+        `median, its whiskers reach up to 1.5 boxes further. The mark above it is the mean with its 95 % interval.` +
+        (this.result.rows.some((row) => row.completed < row.n) ? " Beside a name: how many of its flows were delivered." : ""),
       panels: () => this.each((condition) => this.strip(condition)),
       table: () => ({
         columns: ["condition", "contender", "flows", "delivered", "mean s", "mean low s", "mean high s", "median s", "p95 s", "p99 s",
@@ -139,7 +145,7 @@ export class ComparisonFigures {
       height: (scene) => 70 + 64 * Math.max(1, this.shown(condition, scene).length),
       draw: (scene, width, zoom) => {
         const all = this.shown(condition, scene);
-        const names = all.map((times) => label(times.row));
+        const names = all.map((times) => delivered(times.row));
         const labels = nameWidth(names, width);
         const series = all.flatMap((times, at) => [this.cloud(times, at, scene, zoom), boxSeries(times, at, scene)]);
         return {
@@ -372,7 +378,7 @@ export class ComparisonFigures {
       note: `How the result of each contender changes if its first subflow is on another path, with intervals that hold together with 95 %. ` +
         (this.isBulk ? "Right of the line is more goodput." : "Left of the line is faster."),
       panels: () => known.map(({ condition, start }) => forest({
-        title: [this.title(condition.name), `starting on ${start.path} instead of ${condition.initial}`].filter(Boolean).join(": "),
+        title: [this.title(condition.name), `starting on ${pathName(start.path)} instead of ${pathName(condition.initial)}`].filter(Boolean).join(": "),
         axis: `change of the ${this.isBulk ? "goodput" : "mean completion time"}, %`,
         estimates: start.changes.filter((change) => change.difference_pct?.mean != null)
           .map((change) => estimate(change.scheduler, change.scheduler, change.difference_pct, band)),
@@ -440,7 +446,7 @@ export class ComparisonFigures {
             ...estimate(entry.scheduler, entry.scheduler, entry.jain, 0), certain: true,
             lines: [["mean", number(entry.jain?.mean)], ["95 % interval", interval(entry.jain?.ci95, digits)]],
           })),
-          write: (value) => String(+value.toFixed(3)),
+          write: plain,
           line: null,
           band: 0,
         });
@@ -453,7 +459,6 @@ export class ComparisonFigures {
   }
 }
 
-export const percentTick = (value: number): string => `${value > 0 ? "" : value < 0 ? "\u2212" : ""}${+Math.abs(value).toFixed(2)}`;
 const sum = (values: number[]): number => values.reduce((all, value) => all + value, 0);
 const ends = (of: Interval | null): Cell[] => [of?.mean ?? null, of?.ci95?.[0] ?? null, of?.ci95?.[1] ?? null];
 
@@ -505,8 +510,8 @@ function boxSeries(times: Times, at: number, scene: Scene): Any {
     yAxisIndex: 1,
     clip: true,
     z: 3,
-    data: summary ? [[summary.low, at, summary.high, mean ?? summary.median]] : [],
-    encode: { x: [0, 2, 3], y: 1 },
+    data: summary ? [[summary.low, at, summary.high, mean ?? summary.median, ...(ci95 ?? [summary.low, summary.high])]] : [],
+    encode: { x: [0, 2, 3, 4, 5], y: 1 },
     renderItem: (_: Any, api: Any): Any => {
       if (!summary) return null;
       const point = (value: number, row: number): number[] => api.coord([value, row]);

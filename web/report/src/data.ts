@@ -197,6 +197,8 @@ export type Input =
       scenario_hash: string;
       seed: number | string;
       run: number | null;
+      /** The flow that was asked for, from 0. */
+      flow: number | null;
       runs: RecordedRun[];
       lost: string[];
     }

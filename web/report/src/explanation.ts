@@ -2,13 +2,16 @@
 
 import type { Explanation } from "./data";
 import type { Figure } from "./figure";
-import { percent, seconds } from "./format";
+import { pathName, percent, seconds } from "./format";
 import { stackedBars } from "./stacked";
 import { causeColour } from "./theme";
 
+/** The least share in percent of a cause in the key; the figure cannot show less. */
+const LEAST_SHARE = 0.05;
+
 export function explanationFigures(explanation: Explanation, prefix: string): Figure[] {
   const known = explanation.rows.filter((row) => row.mean_s !== null);
-  const causes = [...new Set(known.flatMap((row) => row.parts.filter((part) => part.mean_s > 0).map((part) => part.cause)))];
+  const causes = [...new Set(known.flatMap((row) => row.parts.filter((part) => part.share_pct >= LEAST_SHARE).map((part) => part.cause)))];
   const order = explanation.rows[0]?.parts.map((part) => part.cause) ?? [];
   causes.sort((a, b) => order.indexOf(a) - order.indexOf(b));
   if (!causes.length) return [];
@@ -28,7 +31,7 @@ export function explanationFigures(explanation: Explanation, prefix: string): Fi
     rows: known.map((row) => ({
       condition: row.condition,
       contender: row.scheduler,
-      label: row.path === null ? row.scheduler : `${row.scheduler} (${row.path})`,
+      label: row.path === null ? row.scheduler : `${row.scheduler} (${pathName(row.path)})`,
       values: causes.map((cause) => (part(row, cause)?.mean_s ?? 0) * scale),
       tips: causes.map((cause) => percent(part(row, cause)?.share_pct)),
     })),

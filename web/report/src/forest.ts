@@ -1,6 +1,6 @@
 // Differences with their intervals: a row for each contender, a line at no difference, a band for differences that do not matter.
 
-import { type Any, base, mark, nameWidth, rowAxes, rowGrid, whisker, xAxis } from "./chart";
+import { type Any, base, mark, nameWidth, rowAxes, rowGrid, whisker, type Write, xAxis } from "./chart";
 import { tip } from "./dom";
 import type { Panel, Scene } from "./figure";
 
@@ -19,7 +19,7 @@ export interface Forest {
   title: string;
   axis: string;
   estimates: Estimate[];
-  write(value: number): string;
+  write: Write;
   /** The value of no difference. */
   line: number | null;
   /** Half the width of the band around the line. */

@@ -5,7 +5,7 @@ import type { Comparison, Input, Report } from "./data";
 import { button, el, name } from "./dom";
 import { explanationFigures } from "./explanation";
 import { Drawn, type Figure, type Scene } from "./figure";
-import { count, list, rate, seconds, shell } from "./format";
+import { count, list, pathName, rate, seconds, shell } from "./format";
 import { hiddenSubflow, RecordingFigures } from "./recording";
 import { SweepFigures } from "./sweep";
 import { type Choice, styles, themeOf } from "./theme";
@@ -78,9 +78,9 @@ function comparisonSection(input: Extract<Input, { kind: "comparison" }>, at: nu
       ...result.conditions.map((condition): [string, string] => [
         condition.name === "" ? "condition" : `condition ${condition.name}`,
         [
-          `${condition.direction} over ${condition.paths.map((path, at) => `${path} (queue ${condition.queues[at] ?? "unknown"})`).join(", ")}`,
+          `${condition.direction} over ${condition.paths.map((path, at) => `${pathName(path)} (queue ${condition.queues[at] ?? "unknown"})`).join(", ")}`,
           `profile ${condition.profile}`,
-          `first path ${condition.initial} (${condition.initial_choice})`,
+          `first path: ${condition.initial} (${condition.initial_choice})`,
           condition.ideal_sum_bps ? `all paths together ${rate(condition.ideal_sum_bps)} without headers` : "",
           phases(condition.phases),
         ].filter(Boolean).join("; "),
@@ -156,6 +156,12 @@ function recordingSection(recording: Recording, at: number): Section {
     const done = own.filter((flow) => flow.outcome === "completed").length;
     const mean = times.reduce((sum, time) => sum + time, 0) / times.length / 1e9;
     const under = run.condition ? ` under ${run.condition}` : "";
+    if (own.length && own.every((flow) => flow.size_bytes === null)) {
+      const rates = own.map((flow) => flow.goodput_bps ?? 0);
+      const goodput = rate(rates.reduce((sum, value) => sum + value, 0) / rates.length);
+      return `${run.scheduler}${under}: ${own.length === 1 ? "a bulk flow" : `${count(own.length)} bulk flows`} with a goodput of ${goodput}` +
+        `${own.length === 1 ? "" : " on average"}.`;
+    }
     const took = times.length ? ` in ${seconds(mean)}${times.length > 1 ? " on average" : ""}` : "";
     return `${run.scheduler}${under}: ${count(done)} of ${count(own.length)} flows completed${took}.`;
   });

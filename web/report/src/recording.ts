@@ -5,7 +5,7 @@ import type { Input, RecordedRun, Stream } from "./data";
 import { type Cell, choice, el, tip } from "./dom";
 import type { Figure, Panel, Range, Scene } from "./figure";
 import { forest } from "./forest";
-import { bytes, count, digits, exactly, percent, rate, seconds } from "./format";
+import { bytes, count, digits, exactly, pathName, percent, plain, rate, seconds } from "./format";
 import { bars, Column, lastAtMost, steps } from "./series";
 import { stackedBars } from "./stacked";
 import { distribution, firstAbove, sorted } from "./stats";
@@ -63,7 +63,7 @@ export class RecordingFigures {
     this.conditions = [...new Set(recording.runs.map((run) => run.condition))];
     this.subflows = [...new Set(recording.runs.flatMap((run) => run.streams.flatMap((stream) => stream.subflows.map((subflow) => subflow.name))))];
     this.flows = [...new Set(recording.runs.flatMap((run) => run.streams.map((stream) => stream.flow)))];
-    this.chosen = this.flows[0] ?? 0;
+    this.chosen = recording.flow ?? this.flows[0] ?? 0;
   }
 
   figures(): Figure[] {
@@ -104,7 +104,7 @@ export class RecordingFigures {
 
   private ofFlow(): string {
     const all = this.recording.runs[0]?.flows.length ?? 0;
-    return all < 2 ? "" : ` Flow ${this.flowName(this.chosen)} of ${count(all)}${this.flows.length > 1 ? "" :
+    return all < 2 ? "" : ` Flow ${this.flowName(this.chosen)} of ${count(all)}${this.flows.length > 1 || this.recording.flow !== null ? "" :
       ": the slowest one"}.`;
   }
 
@@ -112,8 +112,15 @@ export class RecordingFigures {
   private each(panel: (run: Run, flow: Flow) => Panel | null): Panel[] {
     return this.runs.map((run) => {
       const flow = run.streams.find((stream) => stream.of.flow === this.chosen);
+      if (flow && !flow.sent.t_ns.values.length) return this.empty(run);
       return flow ? panel(run, flow) : null;
     }).filter((panel) => panel !== null);
+  }
+
+  /** The place of a run whose chosen flow has sent nothing. */
+  private empty(run: Run): Panel {
+    const title = `${this.title(run.of)}: flow ${this.flowName(this.chosen)} sent no data in this run`;
+    return { title, label: title, height: () => 8, draw: (scene) => ({ ...base(scene.theme), series: [] }) };
   }
 
   /** The end of the time axis of a run: all runs of a condition have the same. */
@@ -214,7 +221,7 @@ export class RecordingFigures {
         const isNew = number === 0;
         const marked = !isNew && found.t.length <= MOST_MARKS;
         const stroke = name === "retransmitted" ? scene.theme.warn : name === "reinjected" ? scene.theme.note : colour;
-        series.push(segments(found, isNew ? colour : stroke, isNew ? (dense ? SLOT : 2) : 2.5, marked ? name : "", isNew ? 4 : 5,
+        series.push(segments(found, isNew ? colour : stroke, isNew ? (dense ? SLOT : 2) : dense && !marked ? 1 : 2.5, marked ? name : "", isNew ? 4 : 5,
           dense && isNew ? { from: view[0], width: (view[1] - view[0]) / columns, at: (at + 0.5) / slots } : null));
       });
     });
@@ -425,7 +432,7 @@ export class RecordingFigures {
           type: "line", step: "end", showSymbol: false, clip: true,
           lineStyle: lineStyle(scene, run.of.scheduler, 2),
           itemStyle: { color: scene.colour(run.of.scheduler) },
-          data: [...rates(run.of), [run.of.end_ns / NS, 0]],
+          data: held(rates(run.of), run.of),
         })),
       })),
       key: (scene) => this.contenderKey(scene),
@@ -445,7 +452,7 @@ export class RecordingFigures {
       note: "The share of each path in the bytes that were delivered, each counted once, on the path by which it arrived first.",
       axis: "share of the bytes, %",
       conditions: this.conditions,
-      parts: names.map((name) => (/^\d+$/.test(name) ? `path ${name}` : name)),
+      parts: names.map(pathName),
       colour: pathColour,
       rows: this.recording.runs.map((run) => {
         const all = run.bytes_by_path.reduce((sum, value) => sum + value, 0) || 1;
@@ -539,7 +546,7 @@ export class RecordingFigures {
         axis: "Jain's index",
         estimates: known.filter((run) => run.condition === condition).map((run) => ({ contender: run.scheduler, label: run.scheduler,
           value: run.jain ?? 0, interval: null, certain: true, lines: [["Jain's index", digits(run.jain ?? 0)]] as [string, string][] })),
-        write: (value) => String(+value.toFixed(3)),
+        write: plain,
         line: null,
         band: 0,
       })),
@@ -547,6 +554,15 @@ export class RecordingFigures {
         rows: known.map((run): Cell[] => [run.condition, run.scheduler, run.jain, run.flows.length]) }),
     };
   }
+}
+
+/** The steps of a rate until the end of the run. A last interval that is cut to less than a tenth of the others says nothing of the
+ * rate, and is left out. */
+function held(steps: [number, number][], run: RecordedRun): [number, number][] {
+  const [end, width] = [run.end_ns / NS, run.goodput.bin_ns / NS];
+  const shown = steps.filter(([from], at) => at === 0 || end - from >= width / 10);
+  const last = shown[shown.length - 1];
+  return last ? [...shown, [end, last[1]]] : [];
 }
 
 /** The name by which a subflow is in the set of the hidden. */

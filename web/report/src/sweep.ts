@@ -4,8 +4,7 @@ import { type Any, base, mark, whisker, xAxis, yAxis } from "./chart";
 import type { Dimension, Input, SweepPoint, SweepRow } from "./data";
 import { type Cell, choice, el, tip } from "./dom";
 import type { Figure, Panel, Scene } from "./figure";
-import { interval, list, rate, seconds, signed } from "./format";
-import { percentTick } from "./comparison";
+import { interval, list, percentTick, rate, seconds, signed } from "./format";
 import { median } from "./stats";
 import { diverging, type Theme } from "./theme";
 
@@ -24,6 +23,8 @@ const READINGS: Record<string, string> = {
 };
 /** A grid with more cells than this has no numbers in them. */
 const MOST_LABELS = 150;
+/** A logarithmic axis has a tick at each value, if there are not more. */
+const MOST_TICKS = 10;
 /** A continuous design has about a value of its own at each point. */
 const ALL = "all values";
 
@@ -301,7 +302,15 @@ export class SweepFigures {
       return make(scene.theme, named(dimension), zoom, write, { min: zoom?.[0] ?? -0.5, max: zoom?.[1] ?? values.length - 0.5,
         interval: 1, axisLabel: { showMinLabel: false, showMaxLabel: false } });
     }
-    return make(scene.theme, named(dimension), zoom, short, dimension.logarithmic ? { type: "log" } : {});
+    if (!dimension.logarithmic || zoom) return make(scene.theme, named(dimension), zoom, short, dimension.logarithmic ? { type: "log" } : {});
+    // A logarithmic axis would otherwise reach to the next powers of ten, and have ticks there alone.
+    const numbers = values.filter((value) => typeof value === "number");
+    const margin = (Math.max(...numbers) / Math.min(...numbers)) ** 0.06;
+    const ends = { min: Math.min(...numbers) / margin, max: Math.max(...numbers) * margin };
+    const ticks = numbers.length <= MOST_TICKS ? { customValues: numbers } : {};
+    return make(scene.theme, named(dimension), zoom, short, { type: "log", ...ends,
+      axisTick: { lineStyle: { color: scene.theme.dim }, ...ticks },
+      axisLabel: { ...ticks, showMinLabel: "customValues" in ticks, showMaxLabel: "customValues" in ticks } });
   }
 
   private lines(): Figure {

@@ -39,6 +39,8 @@ before(async () => {
   const paths = ["--path", "20Mbit/s,20ms,name=wifi", "--path", "10Mbit/s,40ms,name=lte,loss=1%"];
   anabranch("run", ...paths, "--size", "300KB", "--flows", "3", "--schedulers", "min_rtt,redundant", "--record", "runs");
   anabranch("report", "runs", "-o", "recording.html");
+  anabranch("report", "runs", "--flow", "3", "-o", "third.html");
+  writeFileSync(file("silent.html"), silent(readFileSync(file("third.html"), "utf8")));
   const state = JSON.parse(readFileSync(file("runs/run.json"), "utf8"));
   writeFileSync(file("runs/run.json"), JSON.stringify({ ...state, complete: false, reason: "interrupted" }));
   rmSync(file("runs/redundant"), { recursive: true });
@@ -46,6 +48,8 @@ before(async () => {
   writeFileSync(file("million.html"), million(readFileSync(file("recording.html"), "utf8")));
   writeFileSync(file("explained.json"), anabranch("explain", "phone", "--runs", "2", "--json"));
   anabranch("report", "explained.json", "-o", "explanation.html");
+  writeFileSync(file("unfinished.json"), unfinished(readFileSync(file("phone.json"), "utf8")));
+  anabranch("report", "unfinished.json", "-o", "unfinished.html");
   writeFileSync(file("hostile.json"), hostile(readFileSync(file("phone.json"), "utf8")));
   anabranch("report", "hostile.json", "-o", "hostile.html");
   browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
@@ -84,6 +88,36 @@ function million(page) {
   run.streams = [stream];
   data.inputs[0].runs = [run];
   return `${before}<script type="application/json" id="data">${JSON.stringify(data)}${rest.slice(end)}`;
+}
+
+/** The page without the data of the first flow in the first run. */
+function silent(page) {
+  const [before, rest] = page.split('<script type="application/json" id="data">');
+  const end = rest.indexOf("</script>");
+  const data = JSON.parse(rest.slice(0, end));
+  const [stream] = data.inputs[0].runs[0].streams;
+  for (const columns of [stream.sent, stream.acks]) for (const key of Object.keys(columns)) columns[key] = "";
+  stream.subflows = [];
+  return `${before}<script type="application/json" id="data">${JSON.stringify(data)}${rest.slice(end)}`;
+}
+
+/** The comparison with times that differ by less than a thousandth, and with a flow of each contender that did not end. */
+function unfinished(text) {
+  const result = JSON.parse(text);
+  for (const row of result.rows) {
+    row.by_run.fct_s = row.by_run.fct_s.map((_, run) => 57.6 + run / 400);
+    Object.assign(row.fct_s, { mean: 57.61, p50: 57.61, p95: 57.62, p99: 57.62, ci95: [57.59, 57.64] });
+    row.completed = row.n - 1;
+    row.vs_reference_pct = null;
+  }
+  return JSON.stringify(result);
+}
+
+/** The texts of a chart, from its SVG. */
+async function texts(page, figure) {
+  const [download] = await Promise.all([page.waitForEvent("download"), page.locator(figure).getByRole("button", { name: "SVG" }).first().click()]);
+  const svg = readFileSync(await download.path(), "utf8");
+  return [...svg.matchAll(/<text[^>]*>([^<]*)<\/text>/g)].map((found) => found[1]);
 }
 
 /** The comparison with other names of schedulers, conditions and paths. */
@@ -190,6 +224,40 @@ test("another flow of a recording is in all its figures", async () => {
   await chart.and(page.locator("[data-drawn]")).waitFor();
   assert.notEqual(await pixels(chart), before);
   assert.deepEqual(trouble, []);
+  await close();
+});
+
+test("the page begins with the flow that was asked for, and says which run has no data of it", async () => {
+  const third = await open("third.html");
+  const titles = async (page) => page.locator("#f1-sequence h4").allInnerTexts();
+  for (const title of await titles(third.page)) assert.match(title, /flow 3 of 3$/);
+  assert.equal(await third.page.locator("#f1-sequence select").first().evaluate((select) => select.selectedOptions[0].textContent), "3");
+  assert.deepEqual(third.trouble, []);
+  await third.close();
+  const none = await open("silent.html");
+  const [first, second] = await titles(none.page);
+  assert.match(first, /flow 3 sent no data in this run$/);
+  assert.match(second, /flow 3 of 3$/);
+  assert.deepEqual(none.trouble, []);
+  await none.close();
+});
+
+test("flows that did not end leave no empty figure, and labels of an axis tell times apart that differ little", async () => {
+  const { page, trouble, close } = await open("unfinished.html");
+  assert.equal(await page.locator("#f1-difference").count(), 0);
+  const all = await texts(page, "#f1-completion");
+  assert.ok(all.some((text) => /, 11 of 12$/.test(text)), all.join("; "));
+  const times = all.filter((text) => /^[\d.]+ s$/.test(text));
+  assert.ok(times.length > 3 && new Set(times).size === times.length, times.join("; "));
+  assert.deepEqual(trouble, []);
+  await close();
+});
+
+test("print shows the legend and what was chosen", async () => {
+  const { page, close } = await open("sweep.html");
+  await page.emulateMedia({ media: "print" });
+  for (const part of [".legend", "#f1-lines div.controls"]) assert.ok(await page.locator(part).isVisible(), part);
+  for (const part of [".tools", ".theme", "details"]) assert.ok(!(await page.locator(part).first().isVisible()), part);
   await close();
 });
 

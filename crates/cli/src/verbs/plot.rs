@@ -142,7 +142,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let path = args.output.as_deref();
     let format = path.map(Format::of).transpose()?;
     let flow = args.flow.map(|flow| flow as usize - 1);
-    let details = Details { flows: flow.map(|flow| vec![flow]), most_flows: 1, most_events: MOST_EVENTS };
+    let details = Details { flow, most_flows: 1, most_events: MOST_EVENTS };
     let mut inputs = Report::read(&args.inputs, &details)?.inputs;
     let (Some(input), true) = (inputs.pop(), inputs.is_empty()) else {
         return Err(Failure::Usage(

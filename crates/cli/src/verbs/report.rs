@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
 use anabranch_lab::whole_file::WholeFile;
-use anabranch_recording::report::{Report, ReportError};
+use anabranch_recording::report::{Input, Report, ReportError};
 use anabranch_recording::view::Details;
 
 use crate::failure::Failure;
@@ -18,6 +18,9 @@ pub(crate) struct Args {
     /// of `anabranch sweep` and `anabranch run --record`
     #[arg(required = true, value_name = "INPUT")]
     inputs: Vec<PathBuf>,
+    /// The flow of a recording with which its figures begin, from 1 [default: the slowest]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    flow: Option<u32>,
     /// The HTML file
     #[arg(long, short = 'o', value_name = "FILE.html")]
     output: PathBuf,
@@ -58,12 +61,16 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let failed =
         |error: io::Error| Failure::Failed(format!("cannot write {}: {error}", args.output.display()));
     let whole = WholeFile::create(&args.output).map_err(failed)?;
-    let details = Details { flows: None, most_flows: MOST_FLOWS, most_events: MOST_EVENTS };
+    let flow = args.flow.map(|flow| flow as usize - 1);
+    let details = Details { flow, most_flows: MOST_FLOWS, most_events: MOST_EVENTS };
     let data = Report {
         commit: provenance::commit(),
         command: provenance::command(),
         ..Report::read(&args.inputs, &details)?
     };
+    if flow.is_some() && !data.inputs.iter().any(|input| matches!(input, Input::Recording(_))) {
+        return Err(Failure::Usage("--flow is for recordings, and no input is one".to_owned()));
+    }
     let mut out = BufWriter::with_capacity(1 << 16, whole.file());
     write(&data, &mut out).and_then(|()| out.flush()).map_err(failed)?;
     drop(out);

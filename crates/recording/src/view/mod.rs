@@ -16,9 +16,9 @@ pub use column::Column;
 /// The flows whose events, windows and round trips are read.
 #[derive(Clone, Debug)]
 pub struct Details {
-    /// The flows, from 0; none: as many as `most_events` allows, the slowest first.
-    pub flows: Option<Vec<usize>>,
-    /// The number of flows at most.
+    /// The flow that comes first, from 0; none: the slowest. Others follow as far as `most_events` allows, the slowest first.
+    pub flow: Option<usize>,
+    /// The number of flows at most; at least one is read.
     pub most_flows: usize,
     /// The number of events of data in the view at most. A flow with more is thinned out.
     pub most_events: usize,
@@ -47,6 +47,8 @@ pub struct View {
     pub seed: u64,
     /// The run of a comparison that was replayed.
     pub run: Option<u32>,
+    /// [`Details::flow`].
+    pub flow: Option<usize>,
     /// The runs with tables.
     pub runs: Vec<RunView>,
     /// The runs that have no tables, because they were killed.
@@ -240,7 +242,7 @@ impl View {
         for run in &with {
             outlines.push(tables::Outline::read(recorded, run)?);
         }
-        let chosen = choose(&outlines, details)?;
+        let chosen = choose(recorded.path(), &outlines, details)?;
         let share = details.most_events / with.len().max(1);
         let mut runs = Vec::with_capacity(with.len());
         for (run, outline) in with.into_iter().zip(outlines) {
@@ -258,6 +260,7 @@ impl View {
             scenario_hash: stored.scenario_hash.clone(),
             seed: stored.seed,
             run: stored.run,
+            flow: details.flow,
             runs,
             lost: without.iter().map(|run| run.directory.clone()).collect(),
         })
@@ -270,22 +273,28 @@ impl View {
 }
 
 /// Returns the flows whose details are read: the same ones in all runs, so that contenders can be compared.
-fn choose(outlines: &[tables::Outline], details: &Details) -> Result<Vec<usize>, ReadError> {
-    if let Some(flows) = &details.flows {
+fn choose(path: &Path, outlines: &[tables::Outline], details: &Details) -> Result<Vec<usize>, ReadError> {
+    if let Some(flow) = details.flow {
         let most = outlines.iter().map(|outline| outline.flows.len()).max().unwrap_or_default();
-        if let Some(flow) = flows.iter().find(|flow| **flow >= most) {
-            return Err(ReadError::new(format!("there is no flow {}; the runs have {most}", flow + 1)));
+        if flow >= most {
+            let has = match most {
+                0 => "its runs have none".to_owned(),
+                1 => "its runs have only flow 1".to_owned(),
+                most => format!("its runs have flows 1 to {most}"),
+            };
+            return Err(ReadError::new(format!("{} has no flow {}: {has}", path.display(), flow + 1)));
         }
-        return Ok(flows.clone());
     }
-    // The slowest flow is the one that a reader asks about; unfinished ones are slower than any other.
+    // The slowest flow is the one that a reader asks about. Unfinished ones are slower than any other, and among them, as
+    // among bulk flows, those with the least goodput.
     let mut cost: BTreeMap<usize, (f64, usize)> = BTreeMap::new();
     for outline in outlines {
         for (at, flow) in outline.flows.iter().enumerate().filter(|(_, flow)| flow.own) {
             let events = outline.events.get(at).copied().unwrap_or_default();
             if events > 0 {
                 let entry = cost.entry(at).or_default();
-                entry.0 += flow.fct_ns.map_or(1e30, |fct| fct as f64);
+                let goodput = flow.goodput_bps.unwrap_or_default() as f64;
+                entry.0 += flow.fct_ns.map_or(1e30 / (1.0 + goodput), |fct| fct as f64);
                 entry.1 = entry.1.max(events);
             }
         }
@@ -293,10 +302,15 @@ fn choose(outlines: &[tables::Outline], details: &Details) -> Result<Vec<usize>,
     let mut slowest: Vec<(usize, (f64, usize))> = cost.into_iter().collect();
     slowest.sort_by(|a, b| b.1.0.total_cmp(&a.1.0));
     let share = details.most_events / outlines.len().max(1);
-    let (mut chosen, mut events) = (Vec::new(), 0);
+    let events_of = |flow: usize| outlines.iter().filter_map(|outline| outline.events.get(flow)).max();
+    let mut chosen: Vec<usize> = details.flow.into_iter().collect();
+    let mut events = details.flow.and_then(events_of).copied().unwrap_or_default();
     for (flow, (_, more)) in slowest {
+        if details.flow == Some(flow) {
+            continue;
+        }
         events += more;
-        if !chosen.is_empty() && (events > share || chosen.len() == details.most_flows) {
+        if !chosen.is_empty() && (events > share || chosen.len() >= details.most_flows) {
             break;
         }
         chosen.push(flow);

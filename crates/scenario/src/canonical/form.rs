@@ -192,6 +192,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     ("rto.syn-retries", "6", "6"),
     ("sack", "true", "false"),
     ("scatter.dup-acks", "routes", "routes"),
+    ("scatter.reordering-window", "round-trip", "round-trip"),
     ("scatter.switch", "off", "off"),
     ("scatter.volume", "100000", "100000"),
     ("send-buffer", "16777216 B", "16777216 B"),

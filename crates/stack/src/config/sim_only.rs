@@ -38,8 +38,20 @@ pub enum ScatterSwitch {
     Volume,
     /// The connecting side's data has met its first loss: a fast recovery or a timeout.
     Congestion,
+    /// [`ScatterSwitch::Volume`] or [`ScatterSwitch::Congestion`], whichever is first.
+    Either,
     /// No rule: packets are scattered to the end.
     Never,
+}
+
+/// RACK's reordering window of a scattered subflow.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum ScatterWindow {
+    /// One smoothed round trip from the start, the largest that RFC 8985 permits.
+    #[default]
+    RoundTrip,
+    /// As for any subflow: a quarter of the least round trip, and more with each round trip that has a DSACK.
+    Adaptive,
 }
 
 /// A volume of data at which packet scatter ends; by default the 100 KB of MMPTCP's code.
@@ -105,14 +117,17 @@ sim_only! {
     /// Packet scatter of the first subflow, and the rule that ends it.
     scatter_switch: ScatterSwitch, "scatter.switch", "packet scatter: the rule that opens the subflows (simulator alone)",
         [choice ["off" => ScatterSwitch::Off, "volume" => ScatterSwitch::Volume,
-            "congestion" => ScatterSwitch::Congestion, "never" => ScatterSwitch::Never]];
-    /// The volume of rule [`ScatterSwitch::Volume`].
+            "congestion" => ScatterSwitch::Congestion, "either" => ScatterSwitch::Either, "never" => ScatterSwitch::Never]];
+    /// The volume of rules [`ScatterSwitch::Volume`] and [`ScatterSwitch::Either`].
     scatter_volume: ScatterVolume, "scatter.volume", "bytes of the stream after which packet scatter ends (simulator alone)",
         [integer 0, 4_294_967_295];
     /// The duplicate acknowledgements that signal a loss on a scattered subflow; none: three more than there are routes
     /// of equal cost, or three for one route.
     scatter_dup_acks: Option<u32>, "scatter.dup-acks", "duplicate ACKs that signal a loss of scattered packets (simulator alone)",
         [open integer 3, 100_000, "routes"];
+    /// RACK's reordering window on a scattered subflow.
+    scatter_window: ScatterWindow, "scatter.reordering-window", "RACK's reordering window of scattered packets (simulator alone)",
+        [choice ["round-trip" => ScatterWindow::RoundTrip, "adaptive" => ScatterWindow::Adaptive]];
 }
 
 impl SimOnly {
@@ -208,6 +223,7 @@ mod tests {
             (SimOnly { scatter_switch: ScatterSwitch::Never, ..real }, "scatter.switch"),
             (SimOnly { scatter_volume: ScatterVolume(1), ..real }, "scatter.volume"),
             (SimOnly { scatter_dup_acks: Some(3), ..real }, "scatter.dup-acks"),
+            (SimOnly { scatter_window: ScatterWindow::Adaptive, ..real }, "scatter.reordering-window"),
             (SimOnly { consume_at_once: true, ..real }, "consume_at_once"),
             (SimOnly { readable_from: Bytes(1), ..real }, "readable_from"),
         ] {

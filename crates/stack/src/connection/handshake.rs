@@ -4,6 +4,7 @@
 use anabranch_units::Time;
 
 use super::negotiate::{ThirdAck, find_capable, find_join, is_acceptable, third_ack};
+use super::scatter::tolerance;
 use super::step::{NEXT, STOP, Step};
 use super::timer_table::Timer;
 use super::{Connection, Mode, Phase};
@@ -28,10 +29,8 @@ impl Connection {
         let id = SubflowId(at as u8);
         let local_id = self.paths.local_id(birth.local.ip);
         let mut subflow = Subflow::new(id, now, &birth, local_id, &self.config);
-        if let (true, None, Some(threshold)) =
-            (self.scatter.is_on(), birth.join, self.config.only.scatter_dup_acks)
-        {
-            subflow.set_dup_thresh(threshold);
+        if self.scatter.is_on() && birth.join.is_none() {
+            subflow.tolerate(tolerance(&self.config.only));
         }
         if at == self.subflows.len() {
             self.subflows.push(subflow);

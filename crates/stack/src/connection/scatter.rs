@@ -9,7 +9,8 @@
 //! packets have a random source port each, which a receiver on a real network would not accept.
 
 use super::{Connection, Mode};
-use crate::config::ScatterSwitch;
+use crate::config::{ScatterSwitch, ScatterWindow, SimOnly};
+use crate::subflow::Tolerance;
 
 /// The stage of a connection that begins with packet scatter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -58,23 +59,42 @@ impl Scatter {
     }
 }
 
+/// Returns the reordering that a scattered subflow expects.
+// MMPTCP raises the threshold of duplicate acknowledgements. RACK waits for a time instead, by default a quarter of the
+// least round trip: less than a queue of a few packets on one of the routes.
+pub(super) fn tolerance(only: &SimOnly) -> Tolerance {
+    let plain = Tolerance::default();
+    Tolerance {
+        dup_thresh: only.scatter_dup_acks.unwrap_or(plain.dup_thresh),
+        whole_round_trip: only.scatter_window == ScatterWindow::RoundTrip,
+    }
+}
+
 impl Connection {
     /// Starts the path manager if the connection has reached its switch.
     #[cold]
     pub(super) fn decide_switch(&mut self) {
-        let only = &self.config.only;
-        let reached = match only.scatter_switch {
+        let reached = match self.config.only.scatter_switch {
             ScatterSwitch::Off | ScatterSwitch::Never => false,
-            ScatterSwitch::Volume => self.send.nxt.max(self.recv.nxt()) > u64::from(only.scatter_volume.0),
-            ScatterSwitch::Congestion => self.subflows.first().is_some_and(|first| {
-                let counters = first.counters();
-                counters.recoveries + counters.timeouts > 0
-            }),
+            ScatterSwitch::Volume => self.has_scattered_volume(),
+            ScatterSwitch::Congestion => self.has_scattered_into_congestion(),
+            ScatterSwitch::Either => self.has_scattered_volume() || self.has_scattered_into_congestion(),
         };
         if reached {
             self.scatter = Scatter::Switching;
             self.start_path_manager();
         }
+    }
+
+    fn has_scattered_volume(&self) -> bool {
+        self.send.nxt.max(self.recv.nxt()) > u64::from(self.config.only.scatter_volume.0)
+    }
+
+    fn has_scattered_into_congestion(&self) -> bool {
+        self.subflows.first().is_some_and(|first| {
+            let counters = first.counters();
+            counters.recoveries + counters.timeouts > 0
+        })
     }
 
     /// Handles that the subflow at `at` is established: new data takes it, and not the scattered one.

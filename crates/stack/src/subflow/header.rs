@@ -78,12 +78,12 @@ impl Subflow {
         }
         self.ecn.negotiate(segment, config.ecn);
         self.recv = Receiver::new(segment.seq, config.ack, config.receive_buffer);
-        let threshold = self.recovery.dup_thresh();
+        let tolerance = self.recovery.tolerance();
         self.recv.growth.limit_by(config.receive_memory());
         // A host that accepts also keeps a segment in reserve (`tcp_init_buffer_space`).
         self.recv.growth.begin_with(config.first_window(true));
         self.recovery = Recovery::new(config, self.sack, 1);
-        self.recovery.set_dup_thresh(threshold);
+        self.recovery.tolerate(tolerance);
     }
 
     /// True if an acknowledgement number acknowledges exactly the local SYN.

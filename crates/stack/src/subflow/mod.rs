@@ -54,6 +54,7 @@ use path_mtu::PathMtu;
 use queue::SendQueue;
 use rate::RateEstimator;
 use recovery::Recovery;
+pub(crate) use recovery::Tolerance;
 use recv::Receiver;
 use route::Route;
 use rtt::RttEstimator;
@@ -272,9 +273,9 @@ impl Subflow {
         &self.route
     }
 
-    /// Sets the number of duplicate acknowledgements that indicate a loss.
-    pub(crate) fn set_dup_thresh(&mut self, threshold: u32) {
-        self.recovery.set_dup_thresh(threshold);
+    /// Sets the reordering that is expected.
+    pub(crate) fn tolerate(&mut self, tolerance: Tolerance) {
+        self.recovery.tolerate(tolerance);
     }
 
     #[inline]

@@ -18,6 +18,23 @@ const DUP_THRESH: u32 = 3;
 /// RFC 8985 section 6.2: the number of recoveries without a DSACK after which the reordering window is reset.
 const REO_PERSIST: u32 = 16;
 
+/// The reordering that a subflow expects before it has seen any.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Tolerance {
+    /// The number of duplicate acknowledgements that indicate a loss. RACK uses it for the number of selectively
+    /// acknowledged segments after which it waits for no reordering (RFC 8985 section 6.2 step 4).
+    pub dup_thresh: u32,
+    /// True if RACK's reordering window is one smoothed round trip from the start: the largest that RFC 8985 section 6.2
+    /// step 4 permits, which a subflow otherwise reaches by a quarter of the least round trip for each round with a DSACK.
+    pub whole_round_trip: bool,
+}
+
+impl Default for Tolerance {
+    fn default() -> Tolerance {
+        Tolerance { dup_thresh: DUP_THRESH, whole_round_trip: false }
+    }
+}
+
 /// The state needed to undo a reduction.
 #[derive(Clone, Copy, Debug)]
 struct Undo {
@@ -45,8 +62,7 @@ pub(crate) struct Recovery {
     recover: u64,
     /// True after the first reduction: `recover` is valid.
     recovered_once: bool,
-    /// The number of duplicate acknowledgements that indicate a loss.
-    dup_thresh: u32,
+    tolerance: Tolerance,
     duplicates: u32,
     /// NewReno: bytes that have left the network according to duplicate acknowledgements.
     credit: u64,
@@ -125,7 +141,7 @@ impl Recovery {
             state: RecoveryState::Open,
             recover: first,
             recovered_once: false,
-            dup_thresh: DUP_THRESH,
+            tolerance: Tolerance::default(),
             duplicates: 0,
             credit: 0,
             partial: 0,
@@ -151,14 +167,14 @@ impl Recovery {
         }
     }
 
-    /// Sets the number of duplicate acknowledgements that indicate a loss, in place of three. RACK uses it for the number
-    /// of selectively acknowledged segments after which it waits for no reordering (RFC 8985 section 6.2 step 4).
-    pub(super) fn set_dup_thresh(&mut self, threshold: u32) {
-        self.dup_thresh = threshold;
+    /// Sets the reordering that is expected.
+    pub(super) fn tolerate(&mut self, tolerance: Tolerance) {
+        self.tolerance = tolerance;
     }
 
-    pub(super) fn dup_thresh(&self) -> u32 {
-        self.dup_thresh
+    /// Returns the reordering that is expected.
+    pub(super) fn tolerance(&self) -> Tolerance {
+        self.tolerance
     }
 
     pub(super) fn state(&self) -> RecoveryState {
@@ -419,14 +435,14 @@ impl Recovery {
             RecoveryState::Open => {
                 // RFC 6582 section 3.2 step 1: data in flight at the last recovery starts no other.
                 let fresh = !self.recovered_once || board.una() > self.recover;
-                if self.duplicates >= self.dup_thresh && fresh {
+                if self.duplicates >= self.tolerance.dup_thresh && fresh {
                     self.enter(board);
-                    self.credit = mss * u64::from(self.dup_thresh);
+                    self.credit = mss * u64::from(self.tolerance.dup_thresh);
                     self.lose_first(board, lost);
                     self.force = true;
                     return true;
                 }
-                if self.limited_transmit && self.duplicates < self.dup_thresh {
+                if self.limited_transmit && self.duplicates < self.tolerance.dup_thresh {
                     self.credit = mss * u64::from(self.duplicates);
                 }
                 false
@@ -485,8 +501,12 @@ impl Recovery {
     /// Returns the reordering window (RFC 8985 section 6.2 step 4).
     fn reordering_window(&self, board: &Scoreboard, rtt: &RttEstimator) -> Duration {
         let in_recovery = self.state != RecoveryState::Open;
-        if !self.rack.reordering_seen && (in_recovery || board.sacked_segments() >= self.dup_thresh) {
+        if !self.rack.reordering_seen && (in_recovery || board.sacked_segments() >= self.tolerance.dup_thresh)
+        {
             return Duration::ZERO;
+        }
+        if self.tolerance.whole_round_trip {
+            return rtt.srtt_or_zero();
         }
         let min_rtt = rtt.min().unwrap_or(Duration::ZERO);
         (min_rtt / 4 * u64::from(self.rack.reo_mult)).min(rtt.srtt_or_zero())

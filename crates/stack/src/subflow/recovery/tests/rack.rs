@@ -27,6 +27,21 @@ fn with_three_sacked_and_no_reordering_the_window_is_zero() {
 }
 
 #[test]
+fn a_subflow_that_expects_reordering_waits_for_one_round_trip_from_the_start() {
+    let mut bench = Bench::rack(5);
+    bench.recovery.tolerate(Tolerance { dup_thresh: 3, whole_round_trip: true });
+    bench.ack(112, 0, &[1, 2]);
+    assert_eq!(bench.reordering_at(), Some(10 + 100 + 100));
+    assert!(!bench.reordering_timer(209));
+    assert!(bench.reordering_timer(210));
+    assert_eq!(bench.lost, [0]);
+    // Without any reordering, the threshold of acknowledged segments still ends the wait.
+    let mut bench = Bench::rack(5);
+    bench.recovery.tolerate(Tolerance { dup_thresh: 3, whole_round_trip: true });
+    assert!(bench.ack(113, 0, &[1, 2, 3]).entered);
+}
+
+#[test]
 fn in_recovery_without_reordering_the_window_is_zero() {
     let mut bench = Bench::rack(5);
     bench.ack(111, 0, &[1]);
