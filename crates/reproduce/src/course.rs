@@ -137,9 +137,24 @@ impl Taker {
             }
         }
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        if metric.quantity == Quantity::DataAcked {
+            // All paths acknowledge one stream: of their values at the begin the greatest counts.
+            let mut most = 0.0;
+            points.retain(|(_, value)| {
+                most = f64::max(most, *value);
+                *value >= most
+            });
+            let begin = points.iter().take_while(|point| point.0 == points[0].0).count();
+            points.drain(..begin.saturating_sub(1));
+        }
+        // A place in a long stream has more digits than its figure, which counts from the first.
+        let digits = if metric.quantity.is_place() { 9 } else { 5 };
         // A figure shows a ten-thousandth of its width neither more nor less.
         let step = 10f64.powi(4 - length.log10().ceil() as i32);
-        points.into_iter().flat_map(|(at, value)| [(at * step).round() / step, rounded(value, 5)]).collect()
+        points
+            .into_iter()
+            .flat_map(|(at, value)| [(at * step).round() / step, rounded(value, digits)])
+            .collect()
     }
 
     fn samples(&self, metric: Metric, result: &RunResult, seconds: Option<f64>) -> Samples {

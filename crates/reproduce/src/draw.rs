@@ -156,8 +156,7 @@ pub(crate) fn figure(figure: &Drawn) -> String {
     let is_positive = dots().all(|dot| dot.1 >= 0.0);
     let least = if is_positive { 0.0 } else { f64::NEG_INFINITY };
     let ends = |dot: &Dot| [Some(dot.1), dot.2.map(|span| span.0.max(least)), dot.2.map(|span| span.1)];
-    let zero = draw_course::has_zero(figure);
-    let y = Axis::of(dots().flat_map(ends).flatten(), figure.log_y, zero, HEIGHT - BOTTOM, TOP);
+    let y = Axis::of(dots().flat_map(ends).flatten(), figure.log_y, true, HEIGHT - BOTTOM, TOP);
     for tick in y.ticks() {
         let place = y.place(tick);
         let _ = write!(

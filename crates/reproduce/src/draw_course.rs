@@ -6,13 +6,6 @@ use crate::draw::{Axis, LEFT, RIGHT, WIDTH};
 use crate::draw::{colors, escape};
 use crate::figure::{Dot, Drawn, Shape};
 
-/// True if the axis of the values begins at 0: that of a course does not if its values are far from it.
-pub(crate) fn has_zero(figure: &Drawn) -> bool {
-    let values = || figure.curves.iter().flat_map(|curve| &curve.dots).map(|dot| dot.1);
-    let (least, most) = (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max));
-    !matches!(figure.shape, Shape::Steps | Shape::Dots) || least.is_infinite() || least < 0.5 * most
-}
-
 /// Draws the points of a curve as steps or dots.
 pub(crate) fn course(svg: &mut String, shape: Shape, dots: &[Dot], x: &Axis, y: &Axis, color: &str) {
     let places = dots.iter().filter(|dot| !y.log || dot.1 > 0.0);
@@ -20,8 +13,12 @@ pub(crate) fn course(svg: &mut String, shape: Shape, dots: &[Dot], x: &Axis, y: 
     let mut path = String::new();
     if shape == Shape::Dots {
         places.for_each(|(x, y)| _ = write!(path, "M{x:.1},{y:.1}h0"));
-        let look = "stroke-width=\"3\" stroke-linecap=\"round\" opacity=\".8\"";
-        let _ = write!(svg, "<path d=\"{path}\" fill=\"none\" stroke=\"{color}\" {look}/>");
+        let wide = if dots.len() > 300 { 1.6 } else { 3.2 };
+        let look = "stroke-linecap=\"round\" opacity=\".8\"";
+        let _ = write!(
+            svg,
+            "<path d=\"{path}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"{wide}\" {look}/>"
+        );
         return;
     }
     if let Some((x, y)) = places.next() {

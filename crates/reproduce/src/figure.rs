@@ -345,6 +345,9 @@ impl Figure {
                 dots: points(places),
             })
             .collect();
+        if self.course.is_some() {
+            self.count_from_first(&mut curves);
+        }
         curves.extend(self.printed.iter().map(|printed| {
             DrawnCurve {
                 name: printed.name.clone(),
@@ -369,6 +372,20 @@ impl Figure {
             shape: self.shape(),
             span: self.course.map(|course| (course.from, course.upto)),
             note: String::new(),
+        }
+    }
+
+    /// Counts places in a stream from the first one that is drawn, and rounds all values.
+    fn count_from_first(&self, curves: &mut [DrawnCurve]) {
+        let metrics = || self.curves.iter().filter_map(|curve| curve.metric.or(self.metric));
+        let first = match metrics().all(|metric| metric.quantity.is_place()) {
+            true => {
+                curves.iter().flat_map(|curve| &curve.dots).map(|dot| dot.1).fold(f64::INFINITY, f64::min)
+            }
+            false => 0.0,
+        };
+        for dot in curves.iter_mut().flat_map(|curve| &mut curve.dots) {
+            dot.1 = rounded(dot.1 - first, 5);
         }
     }
 

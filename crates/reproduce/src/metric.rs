@@ -53,6 +53,11 @@ impl Quantity {
         matches!(self, Quantity::Sequence | Quantity::Data | Quantity::DataAcked | Quantity::Flight)
     }
 
+    /// True if it is a place in a stream.
+    pub(crate) fn is_place(self) -> bool {
+        matches!(self, Quantity::Sequence | Quantity::Data | Quantity::DataAcked)
+    }
+
     /// True if a value lasts until the next one.
     pub(crate) fn is_state(self) -> bool {
         matches!(self, Quantity::Window | Quantity::Flight | Quantity::Free | Quantity::Srtt)
