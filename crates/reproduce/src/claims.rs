@@ -195,6 +195,9 @@ impl Check {
         if !self.choice.has_one_source() {
             return Some("a check has one of `scenario`, `plan` and `window`".to_owned());
         }
+        if let Some(fault) = self.metric.fault().or(self.to_metric.and_then(Metric::fault)) {
+            return Some(fault);
+        }
         let needs = match self.is {
             Relation::Less | Relation::Greater => [true, false, false],
             Relation::Equal => [true, true, false],

@@ -2,12 +2,13 @@
 
 use core::fmt::Write;
 
-use crate::figure::{Dot, Drawn, DrawnCurve};
+use crate::draw_course;
+use crate::figure::{Dot, Drawn, DrawnCurve, Shape};
 
-const WIDTH: f64 = 440.0;
+pub(crate) const WIDTH: f64 = 440.0;
 const HEIGHT: f64 = 270.0;
-const LEFT: f64 = 56.0;
-const RIGHT: f64 = 14.0;
+pub(crate) const LEFT: f64 = 56.0;
+pub(crate) const RIGHT: f64 = 14.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 52.0;
 /// The height of a glyph, for labels that must not overlap.
@@ -16,7 +17,8 @@ const LETTER: f64 = 6.2;
 const FLAT: f64 = 1.05;
 
 /// Colours that can be told apart with every kind of colour vision, by Okabe and Ito.
-const COLORS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b58900", "#56b4e9", "#7a5195"];
+const COLORS: [&str; 8] =
+    ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b58900", "#56b4e9", "#7a5195", "#8fa31e"];
 /// Contenders with the same colour in all figures: a plain TCP, the default, and the papers' own.
 const KNOWN: [(&str, &str); 13] = [
     ("tcp", "#6e7781"),
@@ -35,10 +37,10 @@ const KNOWN: [(&str, &str); 13] = [
 ];
 
 /// An axis.
-struct Axis {
-    low: f64,
+pub(crate) struct Axis {
+    pub(crate) low: f64,
     high: f64,
-    log: bool,
+    pub(crate) log: bool,
     from: f64,
     to: f64,
 }
@@ -71,7 +73,7 @@ impl Axis {
         Axis { low, high, log, from, to }
     }
 
-    fn place(&self, value: f64) -> f64 {
+    pub(crate) fn place(&self, value: f64) -> f64 {
         let part = match self.log {
             true => (value.max(self.low) / self.low).ln() / (self.high / self.low).ln(),
             false => (value - self.low) / (self.high - self.low),
@@ -117,7 +119,7 @@ fn label(value: f64) -> String {
 }
 
 /// Returns the colour of each curve. A printed one has that of the curve of the same name without `paper: `.
-fn colors(curves: &[DrawnCurve]) -> Vec<&'static str> {
+pub(crate) fn colors(curves: &[DrawnCurve]) -> Vec<&'static str> {
     let known = |name: &str| {
         let name = name.trim_start_matches("paper: ");
         KNOWN.iter().find(|(known, _)| *known == name).map(|(_, color)| *color)
@@ -138,8 +140,10 @@ fn colors(curves: &[DrawnCurve]) -> Vec<&'static str> {
 /// Returns the drawing with its legend, as HTML.
 pub(crate) fn figure(figure: &Drawn) -> String {
     let mut svg = String::from("<figure>");
-    if !figure.panel.is_empty() {
-        let _ = write!(svg, "<figcaption>{}</figcaption>", escape(&figure.panel));
+    let parts = [&figure.panel, &figure.note].into_iter().filter(|part| !part.is_empty());
+    let caption = parts.map(|part| escape(part)).collect::<Vec<_>>().join("; ");
+    if !caption.is_empty() {
+        let _ = write!(svg, "<figcaption>{caption}</figcaption>");
     }
     let _ = write!(
         svg,
@@ -165,9 +169,17 @@ pub(crate) fn figure(figure: &Drawn) -> String {
             label(tick)
         );
     }
-    match figure.categories.is_empty() {
-        true => lines(&mut svg, figure, &y),
-        false => bars(&mut svg, figure, &y),
+    let kind = (figure.shape, figure.categories.is_empty());
+    match kind {
+        (_, true) => lines(&mut svg, figure, &y),
+        (Shape::Boxes, false) => {
+            categories(&mut svg, figure);
+            draw_course::boxes(&mut svg, figure, &y);
+        }
+        (_, false) => {
+            categories(&mut svg, figure);
+            bars(&mut svg, figure, &y);
+        }
     }
     let _ = write!(
         svg,
@@ -190,7 +202,8 @@ pub(crate) fn figure(figure: &Drawn) -> String {
                 true => format!("border:2px dashed {color}"),
                 false => format!("background:{color}"),
             };
-            let _ = write!(svg, "<span><i style=\"{style}\"></i>{}</span>", escape(&curve.name));
+            let none = if curve.dots.is_empty() { " (none)" } else { "" };
+            let _ = write!(svg, "<span><i style=\"{style}\"></i>{}{none}</span>", escape(&curve.name));
         }
         svg += "</div>";
     }
@@ -198,7 +211,7 @@ pub(crate) fn figure(figure: &Drawn) -> String {
 }
 
 /// The text of a pointer over a point.
-fn title(curve: &DrawnCurve, position: &str, dot: &Dot) -> String {
+pub(crate) fn title(curve: &DrawnCurve, position: &str, dot: &Dot) -> String {
     let interval = dot.2.map_or(String::new(), |(low, high)| format!(" [{low}, {high}]"));
     format!("<title>{}, {}: {}{interval}</title>", escape(&curve.name), escape(position), dot.1)
 }
@@ -216,13 +229,17 @@ fn whisker(svg: &mut String, x: f64, y: &Axis, dot: &Dot, color: &str) {
 
 fn lines(svg: &mut String, figure: &Drawn, y: &Axis) {
     let positions = || figure.curves.iter().flat_map(|curve| &curve.dots).map(|dot| dot.0);
-    let many = figure.curves.iter().any(|curve| curve.dots.len() > 24);
+    let many = figure.shape != Shape::Means || figure.curves.iter().any(|curve| curve.dots.len() > 24);
     let margin = if many { 0.0 } else { 10.0 };
-    let x = Axis::of(positions(), figure.log_x, false, LEFT + margin, WIDTH - RIGHT - margin);
+    let (from, to) = (LEFT + margin, WIDTH - RIGHT - margin);
+    let x = match figure.span {
+        Some((low, high)) => Axis { low, high, log: false, from, to },
+        None => Axis::of(positions(), figure.log_x, false, from, to),
+    };
     let mut ticks: Vec<f64> = positions().collect();
     ticks.sort_unstable_by(f64::total_cmp);
     ticks.dedup();
-    if ticks.len() > 12 {
+    if ticks.len() > 12 || figure.span.is_some() {
         ticks = x.ticks();
     }
     let mut end = f64::NEG_INFINITY;
@@ -240,6 +257,10 @@ fn lines(svg: &mut String, figure: &Drawn, y: &Axis) {
         }
     }
     for (curve, color) in figure.curves.iter().zip(colors(&figure.curves)) {
+        if figure.shape != Shape::Means {
+            draw_course::course(svg, figure.shape, &curve.dots, &x, y, color);
+            continue;
+        }
         let places = curve.dots.iter().filter(|dot| !y.log || dot.1 > 0.0);
         let path: Vec<String> =
             places.map(|dot| format!("{:.1},{:.1}", x.place(dot.0), y.place(dot.1))).collect();
@@ -266,9 +287,9 @@ fn lines(svg: &mut String, figure: &Drawn, y: &Axis) {
     }
 }
 
-fn bars(svg: &mut String, figure: &Drawn, y: &Axis) {
+/// Draws the names of categories.
+fn categories(svg: &mut String, figure: &Drawn) {
     let span = (WIDTH - LEFT - RIGHT) / figure.categories.len() as f64;
-    let width = 0.8 * span / figure.curves.len() as f64;
     let longest = figure.categories.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     let slanted = LETTER * longest as f64 > FLAT * span;
     for (at, name) in figure.categories.iter().enumerate() {
@@ -290,6 +311,11 @@ fn bars(svg: &mut String, figure: &Drawn, y: &Axis) {
             ),
         };
     }
+}
+
+fn bars(svg: &mut String, figure: &Drawn, y: &Axis) {
+    let span = (WIDTH - LEFT - RIGHT) / figure.categories.len() as f64;
+    let width = 0.8 * span / figure.curves.len() as f64;
     let zero = if y.log { y.low } else { 0.0 };
     for (number, (curve, color)) in figure.curves.iter().zip(colors(&figure.curves)).enumerate() {
         for dot in &curve.dots {
@@ -337,6 +363,9 @@ mod tests {
                 log_x: false,
                 log_y: false,
                 curves,
+                shape: Shape::Means,
+                span: None,
+                note: String::new(),
             })
         };
         // The height of the tick at 0.

@@ -6,7 +6,8 @@ use anabranch_lab::stats::{self, Interval, Part};
 use serde::{Deserialize, Serialize};
 
 use crate::choice::Choice;
-use crate::metric::Metric;
+use crate::metric::{Metric, Quantity};
+use crate::take::{Form, Samples, Take, rounded};
 
 /// A file of figures.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -41,6 +42,12 @@ pub struct Figure {
     /// True if the runs are drawn as a cumulative distribution of the measure.
     #[serde(default)]
     pub distribution: bool,
+    /// The seconds of the first run that are drawn, if the figure shows its course.
+    #[serde(default)]
+    pub course: Option<Course>,
+    /// The form of a distribution over packets or seconds, within the runs.
+    #[serde(default)]
+    pub samples: Option<Plot>,
     /// The places of the positions on the axis; without them they are categories.
     #[serde(default)]
     pub at: Vec<f64>,
@@ -77,6 +84,27 @@ pub struct Spans {
     pub upto: f64,
     /// The length of each.
     pub step: f64,
+}
+
+/// A part of a run, in seconds since the start of the flow.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Course {
+    /// Its begin.
+    #[serde(default)]
+    pub from: f64,
+    /// Its end.
+    pub upto: f64,
+}
+
+/// The form of a distribution.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Plot {
+    /// The cumulative distribution of each curve.
+    Cdf,
+    /// A box for each curve at each position.
+    Box,
 }
 
 /// A curve: a contender, or what differs from the figure.
@@ -143,6 +171,8 @@ pub(crate) struct Place {
     pub(crate) contender: String,
     pub(crate) metric: Metric,
     pub(crate) set: Vec<String>,
+    /// What is taken from within the runs instead of the measure.
+    pub(crate) take: Option<Take>,
 }
 
 impl Figure {
@@ -153,6 +183,9 @@ impl Figure {
         }
         if self.curves.is_empty() {
             return Some("a figure has `curves`".to_owned());
+        }
+        if let Some(fault) = self.fault_within() {
+            return Some(fault);
         }
         let positions = self.positions();
         for curve in &self.curves {
@@ -166,7 +199,7 @@ impl Figure {
             }
             let by_condition = self.contenders.is_empty() && self.paths == 0 && self.time.is_none();
             let own = curve.conditions.len();
-            if own > 0 && by_condition && !self.distribution && own != positions {
+            if own > 0 && by_condition && !self.has_own_axis() && own != positions {
                 return Some(format!("a curve has {own} conditions and the figure {positions} positions"));
             }
         }
@@ -181,6 +214,60 @@ impl Figure {
             printed.name,
             printed.values.len()
         ))
+    }
+
+    /// Returns the fault of what the figure takes from within runs, or of its measures if it takes nothing.
+    fn fault_within(&self) -> Option<String> {
+        let metrics = || self.curves.iter().filter_map(|curve| curve.metric.or(self.metric));
+        let name = match (self.course, self.samples) {
+            (None, None) => return metrics().find_map(Metric::fault),
+            (Some(_), Some(_)) => return Some("a figure has one of `course` and `samples`".to_owned()),
+            (Some(_), None) => "course",
+            (None, Some(_)) => "samples",
+        };
+        if self.choice.scenario.is_none() {
+            return Some(format!("`{name}` needs a `scenario`"));
+        }
+        let is_box = self.samples == Some(Plot::Box);
+        let others = [
+            ("paths", self.paths > 0),
+            ("time", self.time.is_some()),
+            ("distribution", self.distribution),
+            ("contenders", !is_box && !self.contenders.is_empty()),
+            ("at", !self.at.is_empty()),
+            ("names", !is_box && !self.names.is_empty()),
+            ("printed", !self.printed.is_empty()),
+            ("runs", self.course.is_some() && self.choice.runs.is_some()),
+            ("log-x", (is_box || self.course.is_some()) && self.log_x),
+        ];
+        if let Some((other, _)) = others.iter().find(|(_, has)| *has) {
+            return Some(format!("a figure with `{name}` has no `{other}`"));
+        }
+        let conditions = |curve: &Curve| curve.conditions.len().max(self.choice.conditions.len());
+        if !is_box && self.curves.iter().any(|curve| conditions(curve) > 1) {
+            return Some(format!("a curve of a figure with `{name}` is of one condition"));
+        }
+        metrics().find_map(|metric| self.take(metric)?.fault())
+    }
+
+    /// Returns what the figure takes from within the runs of a curve with this measure.
+    fn take(&self, metric: Metric) -> Option<Take> {
+        let form = match (self.course, self.samples) {
+            (Some(Course { from, upto }), _) => Form::Course { from, upto },
+            (None, Some(_)) => Form::Samples,
+            (None, None) => return None,
+        };
+        Some(Take { metric, form })
+    }
+
+    /// True if the axis of the positions is one of times or values.
+    fn has_own_axis(&self) -> bool {
+        self.distribution || self.course.is_some() || self.samples == Some(Plot::Cdf)
+    }
+
+    /// Returns the number of runs instead of the scenario's.
+    pub(crate) fn runs(&self) -> Option<u32> {
+        self.course.map_or(self.choice.runs, |_| Some(1))
     }
 
     /// Returns the number of positions.
@@ -206,6 +293,7 @@ impl Figure {
             contender: contender.or(curve.of.as_ref()).cloned().unwrap_or_default(),
             metric,
             set: [self.choice.set.clone(), curve.set.clone()].concat(),
+            take: self.take(metric),
         };
         if let Some(spans) = &self.time {
             let spans = spans.all().map(|span| Metric { span: Some(span), ..metric });
@@ -222,11 +310,12 @@ impl Figure {
         }
     }
 
-    /// Returns the figure with values: `values` are the runs of each place of each curve.
+    /// Returns the figure with values: `values` are the runs of each place of each curve, or what was taken from within
+    /// them.
     pub(crate) fn drawn(&self, values: &[Vec<&[f64]>]) -> Drawn {
         let count = self.positions();
         let categories = match (&self.names, &self.contenders) {
-            _ if !self.at.is_empty() || self.distribution || self.time.is_some() => Vec::new(),
+            _ if !self.at.is_empty() || self.has_own_axis() || self.time.is_some() => Vec::new(),
             (names, _) if !names.is_empty() => names.clone(),
             (_, contenders) if !contenders.is_empty() => contenders.clone(),
             _ if self.paths > 0 => (1..=self.paths).map(|path| path.to_string()).collect(),
@@ -241,6 +330,9 @@ impl Figure {
             if self.distribution {
                 return distribution(places);
             }
+            if self.course.is_some() || self.samples.is_some() {
+                return self.within(places);
+            }
             x.iter().zip(places).filter_map(|(x, runs)| Dot::mean(*x, runs)).collect()
         };
         let mut curves: Vec<DrawnCurve> = self
@@ -253,6 +345,9 @@ impl Figure {
                 dots: points(places),
             })
             .collect();
+        if self.course.is_some() {
+            self.count_from_first(&mut curves);
+        }
         curves.extend(self.printed.iter().map(|printed| {
             DrawnCurve {
                 name: printed.name.clone(),
@@ -274,6 +369,63 @@ impl Figure {
             log_x: self.log_x,
             log_y: self.log_y,
             curves,
+            shape: self.shape(),
+            span: self.course.map(|course| (course.from, course.upto)),
+            note: String::new(),
+        }
+    }
+
+    /// Counts places in a stream from the first one that is drawn, and rounds all values.
+    fn count_from_first(&self, curves: &mut [DrawnCurve]) {
+        let metrics = || self.curves.iter().filter_map(|curve| curve.metric.or(self.metric));
+        let first = match metrics().all(|metric| metric.quantity.is_place()) {
+            true => {
+                curves.iter().flat_map(|curve| &curve.dots).map(|dot| dot.1).fold(f64::INFINITY, f64::min)
+            }
+            false => 0.0,
+        };
+        for dot in curves.iter_mut().flat_map(|curve| &mut curve.dots) {
+            dot.1 = rounded(dot.1 - first, 5);
+        }
+    }
+
+    /// Returns the points of a curve of what was taken from within its runs.
+    fn within(&self, places: &[&[f64]]) -> Vec<Dot> {
+        let whole = || places.iter().copied().flatten().copied().collect::<Vec<f64>>();
+        match self.samples {
+            None => whole().chunks_exact(2).map(|pair| Dot(pair[0], pair[1], None)).collect(),
+            Some(Plot::Cdf) => {
+                let steps = Samples::of(&whole()).cumulative();
+                let mut dots: Vec<Dot> = Vec::new();
+                for (value, part) in steps {
+                    // A step of less than a five-hundredth is not seen.
+                    match dots.last() {
+                        Some(last) if part < 1.0 && part - last.1 < 0.002 => {}
+                        _ => dots.push(Dot(value, rounded(part, 4), None)),
+                    }
+                }
+                dots
+            }
+            Some(Plot::Box) => {
+                let five = |(at, flat): (usize, &&[f64])| {
+                    let five = Samples::of(flat).five();
+                    five.into_iter().flatten().map(move |value| Dot(at as f64, value, None))
+                };
+                places.iter().enumerate().flat_map(five).collect()
+            }
+        }
+    }
+
+    fn shape(&self) -> Shape {
+        let metrics = || self.curves.iter().filter_map(|curve| curve.metric.or(self.metric));
+        let is_dots = |metric: Metric| {
+            matches!(metric.quantity, Quantity::Sequence | Quantity::Data | Quantity::Timeouts)
+        };
+        match (self.course, self.samples) {
+            (Some(_), _) if metrics().any(is_dots) => Shape::Dots,
+            (Some(_), _) => Shape::Steps,
+            (None, Some(Plot::Box)) => Shape::Boxes,
+            (None, _) => Shape::Means,
         }
     }
 }
@@ -297,8 +449,9 @@ impl Dot {
     fn mean(x: f64, runs: &[f64]) -> Option<Dot> {
         let mean = stats::mean(runs).filter(|mean| mean.is_finite())?;
         let parts: Vec<Part> = runs.iter().map(|value| Part::one(*value)).collect();
-        let interval = stats::bootstrap(&parts, 1).map(|Interval(low, high)| (rounded(low), rounded(high)));
-        Some(Dot(x, rounded(mean), interval))
+        let interval =
+            stats::bootstrap(&parts, 1).map(|Interval(low, high)| (rounded(low, 4), rounded(high, 4)));
+        Some(Dot(x, rounded(mean, 4), interval))
     }
 }
 
@@ -307,17 +460,8 @@ fn distribution(places: &[&[f64]]) -> Vec<Dot> {
     let mut values: Vec<f64> = places.concat().into_iter().filter(|value| value.is_finite()).collect();
     values.sort_unstable_by(f64::total_cmp);
     let count = values.len() as f64;
-    let rank = |(at, value): (usize, f64)| Dot(rounded(value), rounded((at + 1) as f64 / count), None);
+    let rank = |(at, value): (usize, f64)| Dot(rounded(value, 4), rounded((at + 1) as f64 / count, 4), None);
     values.into_iter().enumerate().map(rank).collect()
-}
-
-/// Returns a value with four digits, which is more than a drawing shows.
-fn rounded(value: f64) -> f64 {
-    if value == 0.0 || !value.is_finite() {
-        return value;
-    }
-    let scale = 10f64.powi(3 - value.abs().log10().floor() as i32);
-    (value * scale).round() / scale
 }
 
 /// A figure with its values.
@@ -339,6 +483,38 @@ pub struct Drawn {
     pub log_y: bool,
     /// The curves.
     pub curves: Vec<DrawnCurve>,
+    /// The way in which the points are drawn.
+    #[serde(default, skip_serializing_if = "Shape::is_means")]
+    pub shape: Shape,
+    /// The ends of the axis of the positions, if they are not those of the points.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub span: Option<(f64, f64)>,
+    /// The runs from which the values are taken, if they are not means.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
+}
+
+/// The way in which the points of a figure are drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Shape {
+    /// Lines or bars of means, or a cumulative distribution.
+    #[default]
+    Means,
+    /// Steps: each value lasts until the next one.
+    Steps,
+    /// Dots.
+    Dots,
+    /// Boxes, each of five points: the end of the lower whisker, the lower quartile, the median, the upper quartile
+    /// and the end of the upper whisker.
+    Boxes,
+}
+
+impl Shape {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    fn is_means(&self) -> bool {
+        *self == Shape::Means
+    }
 }
 
 /// A curve with its values.

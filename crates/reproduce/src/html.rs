@@ -57,7 +57,7 @@ pub fn report(papers: &[Paper], results: &Recorded) -> String {
              paper leaves open, or with a quirk of its tools; it <b class=\"fails\">fails</b> if one interval lies outside, \
              and is <b class=\"undecided\">undecided</b> if one reaches over the edge. Figures have the axes and curves of the \
              papers, with values simulated here; dashed and hollow are numbers that the paper prints. Bars across a point \
-             are 95 % intervals.</p>\n";
+             are 95 % intervals. A figure of one run, or of the packets or seconds of runs, names them above it.</p>\n";
     html += "<table><tr><th>Paper</th><th></th>";
     for status in Status::ALL {
         let _ = write!(html, "<th class=\"n {}\">{}</th>", status.name(), status.name().replace('_', " "));

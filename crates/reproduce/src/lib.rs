@@ -10,7 +10,9 @@
 
 pub mod choice;
 pub mod claims;
+mod course;
 mod draw;
+mod draw_course;
 pub mod figure;
 pub mod html;
 pub mod journal;
@@ -22,6 +24,8 @@ mod model;
 mod observe;
 pub mod recorded;
 pub mod reproduce;
+pub mod take;
+mod value;
 pub mod window;
 
 pub use claims::{Claim, ClaimsError, Kind, Paper};

@@ -8,14 +8,16 @@ use std::sync::Mutex;
 
 use anabranch_lab::ScenarioError;
 use anabranch_lab::compare::{self, Job, Options};
-use anabranch_lab::run::{Class, FlowResult, Prepared, RunError, RunResult};
+use anabranch_lab::run::{Prepared, RunError};
 use anabranch_lab::scenario::{Condition, Direction, FlowSize, Scenario, sha256};
-use anabranch_units::Rate;
 use serde::{Deserialize, Serialize};
 
+use crate::course::Taker;
 use crate::library;
 use crate::metric::{Metric, Quantity};
-use crate::observe::{BIN, Flow, Mean, OnPath, Watch};
+use crate::observe::Watch;
+use crate::take::{Form, Samples, Take};
+use crate::value::{Ran, value};
 use crate::{model, window};
 
 /// A benefit below the negative of this is a loss against the best single path: the options of Multipath TCP
@@ -150,16 +152,25 @@ impl Measurement {
             .ok_or_else(|| MeasureError::Missing(format!("`{metric}` was not measured for `{contender}`")))
     }
 
+    /// Returns what was taken from within the runs of a contender: pairs of a time and a value of a course, and of a
+    /// value and its number of a distribution.
+    ///
+    /// # Errors
+    /// If it was not taken.
+    pub fn taken(&self, contender: &str, take: &Take) -> Result<&[f64], MeasureError> {
+        let own = self.values.get(contender).and_then(|values| values.get(&take.key()));
+        own.map(Vec::as_slice)
+            .ok_or_else(|| MeasureError::Missing(format!("there is no {} of `{contender}`", take.key())))
+    }
+
     /// Returns what is wanted and not measured yet: contenders that lack a measure, with all measures.
     pub fn missing(&self, wanted: &Wanted) -> Wanted {
         let lacks = |name: &&String| {
             let values = self.values.get(*name);
-            !values.is_some_and(|values| {
-                wanted.metrics.iter().all(|metric| values.contains_key(&metric.to_string()))
-            })
+            !values.is_some_and(|values| wanted.keys().all(|key| values.contains_key(&key)))
         };
         let contenders = wanted.contenders.iter().filter(lacks).cloned().collect();
-        Wanted { contenders, metrics: wanted.metrics.clone() }
+        Wanted { contenders, metrics: wanted.metrics.clone(), takes: wanted.takes.clone() }
     }
 }
 
@@ -170,14 +181,34 @@ pub struct Wanted {
     pub contenders: Vec<String>,
     /// The measures.
     pub metrics: Vec<Metric>,
+    /// What figures take from within the runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub takes: Vec<Take>,
 }
 
 impl Wanted {
-    /// Adds a contender and a measure, and the contenders to which the measure refers.
-    pub fn add(&mut self, contender: &str, metric: Metric) {
+    /// Returns the keys of the values of a contender.
+    fn keys(&self) -> impl Iterator<Item = String> {
+        self.metrics.iter().map(Metric::to_string).chain(self.takes.iter().map(Take::key))
+    }
+
+    /// Adds what a figure takes from within the runs of a contender.
+    pub fn take(&mut self, contender: &str, take: Take) {
+        self.contender(contender);
+        if !self.takes.contains(&take) {
+            self.takes.push(take);
+        }
+    }
+
+    fn contender(&mut self, contender: &str) {
         if !self.contenders.iter().any(|other| other == contender) {
             self.contenders.push(contender.to_owned());
         }
+    }
+
+    /// Adds a contender and a measure, and the contenders to which the measure refers.
+    pub fn add(&mut self, contender: &str, metric: Metric) {
+        self.contender(contender);
         if !self.metrics.contains(&metric) {
             self.metrics.push(metric);
         }
@@ -194,6 +225,9 @@ struct Numbers {
     contender: String,
     /// The measures in the order of [`Wanted::metrics`], as bits: JSON has no infinity and no NaN.
     bits: Vec<u64>,
+    /// What was taken from within the run, in the order of [`Wanted::takes`], as bits.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    taken: Vec<Vec<u64>>,
 }
 
 /// The measures of some runs of a unit, which other processes and machines exchange.
@@ -319,8 +353,18 @@ impl Work {
         let mut all: Vec<Numbers> = parts.into_iter().flat_map(|part| part.0).collect();
         all.sort_by_key(|one| (one.scenario, one.job));
         all.dedup_by_key(|one| (one.scenario, one.job));
-        for Numbers { contender, bits, .. } in all {
+        for Numbers { contender, bits, taken, .. } in all {
             let own = values.entry(contender).or_default();
+            for (take, bits) in wanted.takes.iter().zip(taken) {
+                let mut flat: Vec<f64> = bits.into_iter().map(f64::from_bits).collect();
+                let known = own.entry(take.key()).or_default();
+                if take.form == Form::Samples {
+                    let mut all = Samples::of(known);
+                    all.merge(&Samples::of(&flat));
+                    flat = all.flat();
+                }
+                *known = flat;
+            }
             for (metric, bits) in wanted.metrics.iter().zip(bits) {
                 own.entry(metric.to_string()).or_default().push(f64::from_bits(bits));
             }
@@ -462,7 +506,7 @@ fn simulate(
     }
     let results = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     for ((at, job), result) in jobs.into_iter().zip(results) {
-        let numbers = match result {
+        let (values, taken) = match result {
             Some(Ok(numbers)) => numbers,
             Some(Err(error)) => return Err(MeasureError::Missing(error)),
             None => return Err(RunError::Cancelled.into()),
@@ -471,13 +515,21 @@ fn simulate(
             scenario: number,
             job: at,
             contender: scenario.contenders[job.contender].name.clone(),
-            bits: numbers.into_iter().map(f64::to_bits).collect(),
+            bits: bits(values),
+            taken: taken.into_iter().map(bits).collect(),
         });
     }
     Ok(())
 }
 
-/// Simulates one run, and returns its measures.
+fn bits(values: Vec<f64>) -> Vec<u64> {
+    values.into_iter().map(f64::to_bits).collect()
+}
+
+/// The measures of a run, and what was taken from within it.
+type OfRun = (Vec<f64>, Vec<Vec<f64>>);
+
+/// Simulates one run.
 fn run(
     scenario: &Scenario,
     prepared: &Prepared<'_>,
@@ -485,30 +537,26 @@ fn run(
     wanted: &Wanted,
     observed: bool,
     cancelled: &AtomicBool,
-) -> Result<Vec<f64>, RunError> {
+) -> Result<OfRun, RunError> {
     let experiment = &scenario.conditions[job.condition].experiment;
     let bulk = experiment.traffic.size == FlowSize::Bulk;
     let download = experiment.traffic.direction == Direction::Download;
-    if !observed {
+    let measured = |ran: &Ran<'_>| wanted.metrics.iter().map(|metric| value(*metric, ran)).collect();
+    if !observed && wanted.takes.is_empty() {
         let (result, ()) = prepared.run_with(job, cancelled, ())?;
-        let ran = Ran { result: &result, watch: None, bulk, download };
-        return Ok(wanted.metrics.iter().map(|metric| value(*metric, &ran)).collect());
+        return Ok((measured(&Ran { result: &result, watch: None, bulk, download }), Vec::new()));
     }
     let traffic = &experiment.traffic;
     let flows = traffic.flows + traffic.beside.as_ref().map_or(0, |beside| beside.flows);
     let watch = Watch::new(flows as usize, download);
-    let (result, watch) = prepared.run_with(job, cancelled, watch)?;
-    let ran = Ran { result: &result, watch: Some(&watch), bulk, download };
-    Ok(wanted.metrics.iter().map(|metric| value(*metric, &ran)).collect())
-}
-
-/// A run to be measured.
-struct Ran<'a> {
-    result: &'a RunResult,
-    watch: Option<&'a Watch>,
-    bulk: bool,
-    /// True if the server sends the data.
-    download: bool,
+    if wanted.takes.is_empty() {
+        let (result, watch) = prepared.run_with(job, cancelled, watch)?;
+        return Ok((measured(&Ran { result: &result, watch: Some(&watch), bulk, download }), Vec::new()));
+    }
+    let (result, taker) = prepared.run_with(job, cancelled, Taker::new(watch, &wanted.takes))?;
+    let seconds = bulk.then(|| traffic.duration.as_secs_f64());
+    let taken = (0..wanted.takes.len()).map(|number| taker.taken(number, &result, seconds)).collect();
+    Ok((measured(&Ran { result: &result, watch: Some(&taker.watch), bulk, download }), taken))
 }
 
 /// True if a measure is relative to the plain TCPs on single paths.
@@ -548,189 +596,6 @@ fn benefit(goodput: f64, single: impl Iterator<Item = f64> + Clone) -> f64 {
     let best = single.clone().fold(0.0, f64::max);
     let sum: f64 = single.sum();
     if goodput >= best { (goodput - best) / (sum - best) } else { (goodput - best) / best }
-}
-
-/// Returns the mean of the values of flows.
-fn mean<'a>(flows: impl Iterator<Item = &'a FlowResult>, value: impl Fn(&FlowResult) -> f64) -> f64 {
-    let (sum, count) = flows.fold((0.0, 0.0), |(sum, count), flow| (sum + value(flow), count + 1.0));
-    sum / count
-}
-
-/// Returns the value of a measure of a run; NaN if it has none.
-fn value(metric: Metric, ran: &Ran<'_>) -> f64 {
-    let &Ran { result, watch, bulk, download } = ran;
-    let class = if metric.beside { Class::Beside } else { Class::Contender };
-    let flows = || result.flows.iter().filter(move |flow| flow.class == class);
-    let sum = |value: &dyn Fn(&FlowResult) -> f64| flows().map(value).sum::<f64>();
-    let count = |n: u64| n as f64;
-    let segments = |flow: &FlowResult| match metric.path {
-        None => count(flow.report.data_segments),
-        Some(path) => by_path(flow, download).get(path).copied().unwrap_or(0.0),
-    };
-    match metric.quantity {
-        Quantity::Done => mean(flows(), |flow| flow.time.as_secs_f64() * 1e3),
-        Quantity::Acked => mean(flows(), |flow| flow.report.acked.unwrap_or(flow.time).as_secs_f64() * 1e3),
-        Quantity::Goodput => goodput(metric, flows(), result, watch, bulk),
-        Quantity::Share => {
-            let own = sum(&|flow| {
-                count(flow.report.bytes_by_path.get(metric.path.unwrap_or(0)).copied().unwrap_or(0))
-            });
-            100.0 * own / sum(&|flow| count(flow.report.bytes_by_path.iter().sum()))
-        }
-        Quantity::Used => mean(flows(), |flow| f64::from(flow.report.subflows_used)),
-        Quantity::Segments => mean(flows(), segments),
-        Quantity::Most => mean(flows(), |flow| by_path(flow, download).into_iter().fold(0.0, f64::max)),
-        Quantity::Retransmitted => {
-            // On the same subflow or another one.
-            let again =
-                |flow: &FlowResult| count(flow.report.retransmitted_segments + flow.reinjected_segments);
-            100.0 * sum(&again) / sum(&|flow| count(flow.report.data_segments))
-        }
-        Quantity::Timeouts => mean(flows(), |flow| count(flow.report.rto_count)),
-        Quantity::Opportunistic => mean(flows(), |flow| {
-            let connection = flow.report.sender.connection.unwrap_or_default();
-            count(connection.opportunistic_retransmissions)
-        }),
-        Quantity::Penalisations => {
-            mean(flows(), |flow| count(flow.report.sender.connection.unwrap_or_default().penalisations))
-        }
-        Quantity::Jain => {
-            let rate = |flow: &FlowResult| flow.goodput().as_bps_f64();
-            let sum: f64 = result.flows.iter().map(rate).sum();
-            let squares: f64 = result.flows.iter().map(|flow| rate(flow).powi(2)).sum();
-            sum * sum / (result.flows.len() as f64 * squares)
-        }
-        Quantity::Unfinished => sum(&|flow| f64::from(!bulk && flow.report.fct.is_none())),
-        // Relative to others: first the goodput.
-        Quantity::Benefit | Quantity::Degraded => {
-            goodput(Metric { quantity: Quantity::Goodput, ..metric }, flows(), result, watch, bulk)
-        }
-        _ => observed(metric, result, watch, class),
-    }
-}
-
-/// Returns the segments that the sender has sent on each path, which is an interface of the client.
-fn by_path(flow: &FlowResult, download: bool) -> Vec<f64> {
-    let mut segments = vec![0.0; flow.report.bytes_by_path.len()];
-    for subflow in &flow.report.sender.subflows {
-        let client = match download {
-            false => Some(subflow),
-            true => flow.report.receiver.subflows.iter().find(|other| other.local == subflow.remote),
-        };
-        if let Some(slot) = client.and_then(|client| segments.get_mut(usize::from(client.path.0))) {
-            *slot += subflow.counters.data_segments_sent as f64;
-        }
-    }
-    segments
-}
-
-/// Returns the goodput in Mbit/s: of bulk flows their sum, of others their mean.
-fn goodput<'a>(
-    metric: Metric,
-    flows: impl Iterator<Item = &'a FlowResult> + Clone,
-    result: &RunResult,
-    watch: Option<&Watch>,
-    bulk: bool,
-) -> f64 {
-    let rates: Vec<f64> = match (metric.span, watch) {
-        (Some((from, to)), Some(watch)) => {
-            let class = if metric.beside { Class::Beside } else { Class::Contender };
-            let seen = of_class(result, watch, class);
-            let bytes = |flow: &Flow, paths: &[core::net::IpAddr]| {
-                let on = flow.paths.iter().filter(|(ip, _)| {
-                    metric.path.is_none_or(|path| paths.get(path).is_some_and(|own| own == *ip))
-                });
-                let bins = |on: &OnPath| {
-                    let (from, to) = ((from / BIN).round() as usize, (to / BIN).round() as usize);
-                    on.bins.iter().take(to).skip(from).sum::<u64>()
-                };
-                on.map(|(_, on)| bins(on)).sum::<u64>() as f64
-            };
-            seen.map(|(flow, paths)| bytes(flow, &paths) * 8e-6 / (to - from)).collect()
-        }
-        _ => flows
-            .map(|flow| {
-                let bytes = match metric.path {
-                    None => flow.report.delivered,
-                    Some(path) => flow.report.bytes_by_path.get(path).copied().unwrap_or(0),
-                };
-                Rate::from_bytes_over(bytes, flow.time).as_bps_f64() * 1e-6
-            })
-            .collect(),
-    };
-    let sum: f64 = rates.iter().sum();
-    if bulk { sum } else { sum / rates.len() as f64 }
-}
-
-/// Returns the observations of the flows of a class, each with the addresses of its client's interfaces.
-fn of_class<'a>(
-    result: &'a RunResult,
-    watch: &'a Watch,
-    class: Class,
-) -> impl Iterator<Item = (&'a Flow, Vec<core::net::IpAddr>)> {
-    let flows = result.flows.iter().zip(&watch.flows).filter(move |(flow, _)| flow.class == class);
-    flows.map(|(flow, seen)| {
-        let client = if watch.download { &flow.report.receiver } else { &flow.report.sender };
-        let mut paths = vec![core::net::IpAddr::from([0, 0, 0, 0]); flow.report.bytes_by_path.len()];
-        for subflow in &client.subflows {
-            if let Some(slot) = paths.get_mut(usize::from(subflow.path.0)) {
-                *slot = subflow.local.ip;
-            }
-        }
-        (seen, paths)
-    })
-}
-
-/// Returns the value of a measure that was observed.
-fn observed(metric: Metric, result: &RunResult, watch: Option<&Watch>, class: Class) -> f64 {
-    let Some(watch) = watch else { return f64::NAN };
-    let mss =
-        result.flows.iter().flat_map(|flow| flow.report.sender.subflows.first()).map(|one| one.mss).max();
-    let mss = f64::from(mss.unwrap_or(1400));
-    let mut all = Mean::default();
-    let mut add = |mean: &Mean| {
-        all.sum += mean.sum;
-        all.weight += mean.weight;
-        all.most = all.most.max(mean.most);
-    };
-    let (mut srtts, mut pauses) = ([f64::NAN; 2], 0.0);
-    for (flow, paths) in of_class(result, watch, class) {
-        match metric.quantity {
-            Quantity::Interval => add(&flow.interval),
-            Quantity::Gap => add(&flow.gap(metric.span)),
-            Quantity::Jump => add(&flow.jump),
-            Quantity::Guard => add(&flow.guard),
-            Quantity::Pauses => pauses += flow.pauses(),
-            _ => {}
-        }
-        for (place, ip) in paths.iter().enumerate() {
-            let Some(on) = flow.paths.get(ip) else { continue };
-            if place < 2 {
-                srtts[place] = on.srtt.get();
-            }
-            if metric.path.is_some_and(|path| path != place) {
-                continue;
-            }
-            match metric.quantity {
-                Quantity::Wait | Quantity::WaitMost => add(&on.wait),
-                Quantity::Latency => add(&on.latency),
-                Quantity::Srtt => add(&on.srtt),
-                Quantity::Window | Quantity::WindowMost => add(&on.window),
-                Quantity::Free => add(&on.free),
-                Quantity::Burst => add(&on.burst),
-                _ => {}
-            }
-        }
-    }
-    match metric.quantity {
-        Quantity::SrttGap => 1e3 * (srtts[1] - srtts[0]),
-        Quantity::WaitMost => 1e3 * all.most,
-        Quantity::WindowMost => all.most / mss,
-        Quantity::Window | Quantity::Free | Quantity::Jump => all.get() / mss,
-        Quantity::Gap | Quantity::Burst => all.get(),
-        Quantity::Pauses => pauses,
-        _ => 1e3 * all.get(),
-    }
 }
 
 #[cfg(test)]

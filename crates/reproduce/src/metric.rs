@@ -36,6 +36,49 @@ pub(crate) enum Quantity {
     Jump,
     Guard,
     Pauses,
+    Sequence,
+    Data,
+    DataAcked,
+    Flight,
+}
+
+impl Quantity {
+    /// True if a figure may show its course in one run.
+    pub(crate) fn has_course(self) -> bool {
+        self.is_state() || self.has_only_course() || self == Quantity::Timeouts
+    }
+
+    /// True if it is one only over time, with no value of a run.
+    pub(crate) fn has_only_course(self) -> bool {
+        matches!(self, Quantity::Sequence | Quantity::Data | Quantity::DataAcked | Quantity::Flight)
+    }
+
+    /// True if it is a place in a stream.
+    pub(crate) fn is_place(self) -> bool {
+        matches!(self, Quantity::Sequence | Quantity::Data | Quantity::DataAcked)
+    }
+
+    /// True if a value lasts until the next one.
+    pub(crate) fn is_state(self) -> bool {
+        matches!(self, Quantity::Window | Quantity::Flight | Quantity::Free | Quantity::Srtt)
+            || self == Quantity::DataAcked
+    }
+
+    /// True if its course is one of a subflow.
+    pub(crate) fn is_of_path(self) -> bool {
+        self == Quantity::Sequence || self.is_state() && self != Quantity::DataAcked
+    }
+
+    /// True if a figure may show its distribution over packets or seconds.
+    pub(crate) fn has_samples(self) -> bool {
+        matches!(self, Quantity::Wait | Quantity::Goodput)
+    }
+
+    /// Returns the names of those that `has` accepts.
+    pub(crate) fn names(has: impl Fn(Quantity) -> bool) -> String {
+        let own = QUANTITIES.iter().filter(|(quantity, ..)| has(*quantity));
+        own.map(|(_, name, _, _)| *name).collect::<Vec<_>>().join(", ")
+    }
 }
 
 /// Names, units, and whether a recorder is needed.
@@ -69,6 +112,10 @@ const QUANTITIES: &[(Quantity, &str, &str, bool)] = &[
     (Quantity::Jump, "jump", "segments", true),
     (Quantity::Guard, "guard", "ms", true),
     (Quantity::Pauses, "pauses", "", true),
+    (Quantity::Sequence, "sequence", "KB", true),
+    (Quantity::Data, "data", "KB", true),
+    (Quantity::DataAcked, "data-acked", "KB", true),
+    (Quantity::Flight, "flight", "segments", true),
 ];
 
 /// A measure of a run: a quantity, possibly of one path, of a span of time, or of the competing TCPs:
@@ -129,6 +176,13 @@ impl Metric {
     /// Returns the position of its path; none for all paths.
     pub fn path(self) -> Option<usize> {
         self.path
+    }
+
+    /// Returns the reason that a run has no value of it, if it has none.
+    pub(crate) fn fault(self) -> Option<String> {
+        let name = self.name();
+        let is_missing = self.quantity.has_only_course();
+        is_missing.then(|| format!("a run has no value of `{name}`: only a figure with `course` has it"))
     }
 
     /// True if it is of the whole run, and of the contender's own flows.

@@ -11,6 +11,8 @@ use anabranch_stack::segment::{Address, Segment};
 use anabranch_stack::seq::DataRange;
 use anabranch_units::Time;
 
+use crate::take::Samples;
+
 /// The span of a bin of received data, in seconds.
 pub(crate) const BIN: f64 = 0.1;
 
@@ -101,6 +103,8 @@ pub(crate) struct Flow {
     pub(crate) guard: Mean,
     /// The number of pauses of each subflow.
     pauses: BTreeMap<SubflowId, u32>,
+    /// Milliseconds that each packet waited before it could be read, by path; none unless a figure takes them.
+    pub(crate) waits: Option<BTreeMap<IpAddr, Samples>>,
 }
 
 impl Flow {
@@ -118,6 +122,11 @@ impl Flow {
         self.pauses.values().copied().map(f64::from).sum()
     }
 
+    /// Returns the path of a subflow that has sent data.
+    pub(crate) fn path(&self, subflow: SubflowId) -> Option<IpAddr> {
+        self.subflows.get(&subflow).copied()
+    }
+
     fn arrived(&mut self, now: Time, path: IpAddr, sent: Time, data: DataRange) {
         if data.end <= self.next {
             return;
@@ -132,8 +141,12 @@ impl Flow {
             self.early.remove(&start);
             if end > self.next {
                 let bytes = (end - self.next) as f64;
+                let wait = now.since(arrived).as_secs_f64();
+                if let Some(waits) = &mut self.waits {
+                    waits.entry(path).or_default().add(1e3 * wait);
+                }
                 let on = self.paths.entry(path).or_default();
-                on.wait.add(now.since(arrived).as_secs_f64(), bytes);
+                on.wait.add(wait, bytes);
                 on.latency.add(now.since(sent).as_secs_f64(), bytes);
                 self.next = end;
             }
@@ -165,9 +178,20 @@ impl Watch {
         Watch { download, flows: vec![Flow::default(); flows], ..Watch::default() }
     }
 
-    fn sender(&mut self, scope: Scope) -> Option<&mut Flow> {
+    /// Keeps how long each packet waits.
+    pub(crate) fn keep_waits(&mut self) {
+        self.flows.iter_mut().for_each(|flow| flow.waits = Some(BTreeMap::new()));
+    }
+
+    /// Returns the place of the flow whose data this connection sends.
+    pub(crate) fn sent_by(&self, scope: Scope) -> Option<usize> {
         let scopes = if self.download { &self.servers } else { &self.clients };
-        self.flows.get_mut(*scopes.get(&scope)?)
+        scopes.get(&scope).copied().filter(|flow| *flow < self.flows.len())
+    }
+
+    fn sender(&mut self, scope: Scope) -> Option<&mut Flow> {
+        let flow = self.sent_by(scope)?;
+        self.flows.get_mut(flow)
     }
 
     fn receiver(&mut self, scope: Scope) -> Option<&mut Flow> {

@@ -282,7 +282,10 @@ impl Needs {
     fn draw(&mut self, paper: &Paper, figure: &Figure, options: &Options<'_>) {
         for place in figure.curves.iter().flat_map(|curve| figure.places(curve)) {
             let unit = unit_of(paper, figure, &place, options);
-            self.want(&figure.claim, &unit, &place.contender, place.metric);
+            match place.take {
+                None => self.want(&figure.claim, &unit, &place.contender, place.metric),
+                Some(take) => self.unit(&figure.claim, &unit).take(&place.contender, take),
+            }
         }
     }
 
@@ -291,10 +294,14 @@ impl Needs {
     }
 
     fn want(&mut self, claim: &str, unit: &Unit, contender: &str, metric: crate::Metric) {
+        self.unit(claim, unit).add(contender, metric);
+    }
+
+    fn unit(&mut self, claim: &str, unit: &Unit) -> &mut Wanted {
         if !self.wanted.contains_key(unit) {
             self.order.push((unit.clone(), claim.to_owned()));
         }
-        self.wanted.entry(unit.clone()).or_default().add(contender, metric);
+        self.wanted.entry(unit.clone()).or_default()
     }
 }
 
@@ -467,9 +474,20 @@ fn unit_of(paper: &Paper, figure: &Figure, place: &crate::figure::Place, options
         source: figure.choice.source(),
         condition: place.condition.clone(),
         set: place.set.clone(),
-        runs: figure.choice.runs,
+        runs: figure.runs(),
         seed: options.seed,
     }
+}
+
+/// Returns the runs from which a figure takes what happens within them; empty for one of means.
+fn note(paper: &Paper, figure: &Figure, options: &Options<'_>) -> Result<String, MeasureError> {
+    let place = figure.curves.first().and_then(|curve| figure.places(curve).into_iter().next());
+    let Some((place, take)) = place.and_then(|place| place.take.map(|take| (place, take))) else {
+        return Ok(String::new());
+    };
+    let work = Work::new(&unit_of(paper, figure, &place, options), &Wanted::default())?;
+    let seed = work.scenarios().first().map_or(1, |scenario| scenario.seed);
+    Ok(take.note(seed, work.runs()))
 }
 
 /// Estimates the work that is left.
@@ -601,11 +619,17 @@ fn pass<'a>(
         let runs = |place: &crate::figure::Place| {
             let unit = unit_of(paper, figure, place, options);
             let missing = || MeasureError::Missing("a measurement is missing".to_owned());
-            find(&unit).ok_or_else(missing)?.get(&place.contender, place.metric)
+            let measurement = find(&unit).ok_or_else(missing)?;
+            match &place.take {
+                None => measurement.get(&place.contender, place.metric),
+                Some(take) => measurement.taken(&place.contender, take),
+            }
         };
         let values: Result<Vec<Vec<&[f64]>>, MeasureError> =
             figure.curves.iter().map(|curve| figure.places(curve).iter().map(runs).collect()).collect();
-        drawn.push(figure.drawn(&values.map_err(failed)?));
+        let mut one = figure.drawn(&values.map_err(failed)?);
+        one.note = note(paper, figure, options).map_err(failed)?;
+        drawn.push(one);
     }
     Ok(Some((all, drawn)))
 }
