@@ -227,7 +227,7 @@ impl Connection {
     /// Handles the timer of an MP_FAIL.
     #[cold]
     pub(super) fn on_fail_timer(&mut self, now: Time) {
-        let Some(at) = self.subflows.iter().position(|subflow| subflow.held().is_some()) else {
+        let Some(at) = self.subflows.iter().position(Subflow::holds_payload) else {
             self.fallback.end_failing();
             return;
         };

@@ -6,6 +6,7 @@
 
 use anabranch_units::Time;
 
+use super::deliver::Delivery;
 use super::mapping::mapped_offset;
 use super::timer_table::Timer;
 use super::transmit::Poll;
@@ -174,7 +175,7 @@ impl Connection {
                 _ => return FastPath::NotTaken,
             }
         };
-        if self.checksummed || subflow.held().is_some() || in_stream < 0 {
+        if self.checksummed || subflow.holds_payload() || in_stream < 0 {
             return FastPath::NotTaken;
         }
         let stream = DataRange::new(in_stream as u64, in_stream as u64 + len);
@@ -202,16 +203,36 @@ impl Connection {
         order: Order,
         placed: &mut Vec<Placement>,
     ) {
-        let subflow = &mut self.subflows[at];
-        subflow.fast_arrive(now, stream.len());
-        if order == Order::Next {
-            self.recv.take_expected(stream);
-            subflow.count_delivered(stream.len(), 0);
-            let (connection, subflow) = (self.id, subflow.id());
-            placed.push(Placement::Deliver { connection, subflow, payload_offset: 0, stream });
+        if order == Order::Other {
+            self.place_next(now, at, stream, placed);
+            return;
+        }
+        let Connection { recv, subflows, id: connection, .. } = self;
+        let subflow = &mut subflows[at];
+        subflow.fast_place(now, stream.len(), || {
+            recv.take_expected(stream);
+            stream.len()
+        });
+        let (connection, subflow) = (*connection, subflow.id());
+        placed.push(Placement::Deliver { connection, subflow, payload_offset: 0, stream });
+        self.after_arrival(now);
+    }
+
+    /// Takes the payload of a segment that is the next one on its subflow, and belongs at any other place of the stream
+    /// than its end.
+    #[inline(never)]
+    fn place_next(&mut self, now: Time, at: usize, stream: DataRange, placed: &mut Vec<Placement>) {
+        let Connection { recv, subflows, id: connection, .. } = self;
+        let mut delivery = Delivery::new(recv, placed, *connection, &subflows[at]);
+        let len = stream.len();
+        let delivered = subflows[at].fast_place(now, len, || delivery.deliver(stream.start as i64, len, 0));
+        let advanced = delivery.advanced;
+        if delivered == 0 {
+            let (connection, len) = (*connection, len as u32);
+            placed.push(Placement::Discard { connection, payload_offset: 0, len });
+        }
+        if advanced {
             self.after_arrival(now);
-        } else {
-            self.place(now, at, stream, placed);
         }
     }
 

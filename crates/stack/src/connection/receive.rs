@@ -148,7 +148,7 @@ impl Connection {
         let data_una = self.send.una;
         self.process_mptcp_options(now, at, segment)?;
         if self.mode == Mode::Plain {
-            self.release_all(now, at, placed);
+            self.release_held(now, at, placed);
         } else if data_una == self.send.una && una < self.subflows[at].una() {
             // Without a data acknowledgement, the peer may have fallen back to TCP, and would take
             // retransmitted data for new data.
@@ -354,7 +354,7 @@ impl Connection {
             && self.may_fall_back(at)
         {
             self.fall_back(now, at, Notice::None);
-            self.release_all(now, at, placed);
+            self.release_held(now, at, placed);
         }
         self.on_fin(now, at);
     }
@@ -383,8 +383,7 @@ impl Connection {
         placed: &mut Vec<Placement>,
     ) {
         let Some(range) = self.subflows[at].begin_payload(segment) else { return };
-        let fin = segment.flags.has(Flags::FIN);
-        let mut incoming = Incoming { now, at, segment, fin, placed };
+        let mut incoming = Incoming { now, at, segment, placed };
         if self.checksummed {
             self.receive_checked(&mut incoming, range);
         } else {

@@ -163,14 +163,17 @@ impl RecvState {
         }
     }
 
+    /// Returns the next offset expected, if nothing is held after a hole and no end is known.
+    #[inline]
+    pub(crate) fn sole_next(&self) -> Option<u64> {
+        (self.out_of_order.is_empty() && self.fin.is_none()).then_some(self.nxt)
+    }
+
     /// True if `range` is the next of the stream, inside the window, with nothing held after a hole and no
     /// known end.
     #[inline]
     pub(crate) fn expects(&self, range: DataRange) -> bool {
-        range.start == self.nxt
-            && range.end <= self.edge
-            && self.out_of_order.is_empty()
-            && self.fin.is_none()
+        range.end <= self.edge && self.sole_next() == Some(range.start)
     }
 
     /// Receives the expected `range`: a cheaper [`RecvState::arrive`].

@@ -154,12 +154,16 @@ impl Subflow {
         }
     }
 
-    /// Receives the next `len` bytes, if nothing is missing before them: the work of [`Subflow::arrive`].
+    /// Receives the next `len` bytes, if nothing is missing before them: the work of [`Subflow::begin_payload`] and
+    /// [`Subflow::place`]. `stream` returns the number of those that are new in the stream, and so does this.
     #[inline]
-    pub(crate) fn fast_arrive(&mut self, now: Time, len: u64) {
+    pub(crate) fn fast_place(&mut self, now: Time, len: u64, stream: impl FnOnce() -> u64) -> u64 {
         let full_sized = self.recv.measure(now, len as u32, self.mss);
         self.recv.take_expected(now, len, full_sized);
         self.counters.data_segments_received += 1;
+        let delivered = stream();
+        self.count_delivered(delivered, len);
+        delivered
     }
 
     /// True if an acknowledgement is due, and nothing else but data is to be sent.

@@ -19,6 +19,7 @@ pub(crate) mod held;
 pub(crate) mod mappings;
 pub(crate) mod memory;
 pub(crate) mod path_mtu;
+pub(crate) mod payload;
 pub(crate) mod queue;
 pub(crate) mod rate;
 pub(crate) mod receive;
