@@ -27,12 +27,9 @@ impl Connection {
         };
         let id = SubflowId(at as u8);
         let local_id = self.paths.local_id(birth.local.ip);
-        let mut subflow = Subflow::new(id, now, &birth, local_id, &self.config);
-        if let (true, None, Some(threshold)) =
-            (self.scatter.is_on(), birth.join, self.config.only.scatter_dup_acks)
-        {
-            subflow.set_dup_thresh(threshold);
-        }
+        let scattered = self.scatter.is_on() && birth.join.is_none();
+        let dup_thresh = self.config.only.scatter_dup_acks.filter(|_| scattered);
+        let subflow = Subflow::new(id, now, &birth, local_id, dup_thresh, &self.config);
         if at == self.subflows.len() {
             self.subflows.push(subflow);
         } else {
@@ -52,7 +49,7 @@ impl Connection {
     /// received.
     #[cold]
     pub(crate) fn resume_syn_received(&mut self, at: usize) {
-        self.show_window(at, 0, Edge::OfSubflow);
+        self.show_window(at, Edge::OfSyn);
         // This subflow has sent it 0 times, so there is no RTT sample, as if it was sent twice.
         self.subflows[at].handshake_mut().skip();
     }
@@ -143,10 +140,9 @@ impl Connection {
             return;
         }
         self.paths.learn_remote(address_id, subflow.route().remote());
-        subflow.on_join_answered(address_id, backup, nonce);
-        if self.config.only.simultaneous {
-            // The keys were agreed in advance: data or an acknowledgement is the third segment, and there is
-            // no fourth.
+        let agreed = self.config.only.simultaneous;
+        subflow.on_join_answered(address_id, backup, nonce, agreed);
+        if agreed {
             if self.phase == Phase::Opening {
                 self.send.open(subflow.scaled_window(segment));
                 self.phase = Phase::Open;
@@ -154,13 +150,11 @@ impl Connection {
                 self.events.push(Event::Connected);
             }
             self.confirmed = true;
-            subflow.recv_mut().want_ack();
             self.subflow_up(now, at);
             return;
         }
         // From the third ACK on the peer may send on it.
         self.fallback.note_joined();
-        subflow.await_fourth_ack();
         if self.models_buffers() {
             self.tell_writable();
         }

@@ -67,7 +67,7 @@ impl Connection {
             ScatterSwitch::Off | ScatterSwitch::Never => false,
             ScatterSwitch::Volume => self.send.nxt.max(self.recv.nxt()) > u64::from(only.scatter_volume.0),
             ScatterSwitch::Congestion => self.subflows.first().is_some_and(|first| {
-                let counters = first.counters();
+                let counters = first.stats().counters;
                 counters.recoveries + counters.timeouts > 0
             }),
         };

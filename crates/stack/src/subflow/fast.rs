@@ -11,7 +11,7 @@ use super::send::{Train, new_record};
 use crate::congestion::CongestionControl;
 use crate::observer::LossReason;
 use crate::scheduler::AssignKind;
-use crate::segment::Segment;
+use crate::segment::{Flags, Segment};
 use crate::seq::DataRange;
 use crate::timestamp::TimestampTick;
 
@@ -83,18 +83,45 @@ impl Subflow {
         acked
     }
 
-    /// Sends a full segment of new data from the queue, if nothing is to be repaired, probed or reset, data is
-    /// in flight, and the windows admit it: the work of [`Subflow::next`] and [`Subflow::send_new`] in that
-    /// case, if segments are not paced. The data is acknowledged up to `una`; a train ends with PSH if `push`.
+    /// Returns the work that [`Subflow::next`], and for new data [`Subflow::send_new`], would find, if it is a full segment
+    /// of new data that data in flight precedes, or an acknowledgement. `maps` is true if the connection maps new data
+    /// without anything of its own to decide, and does not pace; it is asked for new data alone. The data is acknowledged up to
+    /// `una`; a train ends with PSH if `push`.
     #[inline]
-    pub(crate) fn fast_send_new<C: CongestionControl>(
+    pub(crate) fn fast_next<C: CongestionControl>(
         &mut self,
-        now: Time,
-        una: u64,
-        burst: u32,
-        push: bool,
+        context: &FastContext,
+        congestion: &mut C,
+        maps: impl FnOnce(&C) -> bool,
+    ) -> FastNext {
+        if !self.wants_to_send() {
+            return FastNext::Nothing;
+        }
+        if self.has_data_to_send() {
+            if !maps(congestion) {
+                return FastNext::Other;
+            }
+            return match self.fast_send_new(context, congestion) {
+                Some((record, train)) => FastNext::New(record, train),
+                None => FastNext::Other,
+            };
+        }
+        let usual = self.state.is_flowing()
+            && !self.handshake.is_due()
+            && !self.probe_wanted
+            && !self.signals.may_leave();
+        if usual && self.recv.is_ack_due() { FastNext::Ack } else { FastNext::Other }
+    }
+
+    /// Sends a full segment of new data from the queue, if nothing is to be repaired, probed or reset, data is
+    /// in flight, and the windows admit it.
+    #[inline]
+    fn fast_send_new<C: CongestionControl>(
+        &mut self,
+        context: &FastContext,
         congestion: &mut C,
     ) -> Option<(Sent, Train)> {
+        let &FastContext { now, una, burst, push } = context;
         let Queued { range, kind } = self.queue.front()?;
         let (seq, in_flight) = (self.board.nxt(), self.in_flight());
         let len = u64::from(self.mss);
@@ -135,7 +162,8 @@ impl Subflow {
             return None;
         }
         let window = self.scaled_window(segment);
-        (una + window <= self.window_edge).then_some(NextSegment { una, start, window })
+        let mappable = self.dss_seen && self.mappings.is_empty();
+        (una + window <= self.window_edge).then_some(NextSegment { una, start, window, mappable })
     }
 
     /// Processes the header of such a segment; `mptcp` is true if it has a mapping.
@@ -166,15 +194,51 @@ impl Subflow {
         delivered
     }
 
-    /// True if an acknowledgement is due, and nothing else but data is to be sent.
+    /// Returns the state of the receiving half for a segment with the next payload, if nothing is missing before it, held
+    /// after it or known to end there.
     #[inline]
-    pub(crate) fn fast_is_ack_due(&self) -> bool {
-        let usual = self.state.is_flowing()
-            && !self.handshake.is_due()
-            && !self.probe_wanted
-            && !self.signals.may_leave();
-        usual && self.recv.is_ack_due()
+    pub(crate) fn fast_expects(&self, segment: &Segment) -> Option<Expected> {
+        let expected = segment.seq == self.recv.ack()
+            && !segment.flags.has(Flags::FIN)
+            && segment.payload_len > 0
+            && self.recv.is_complete()
+            && self.held.is_none();
+        let (start, mapped) = (self.recv.nxt(), !self.mappings.is_empty());
+        expected.then_some(Expected { start, mapped })
     }
+}
+
+/// The context of [`Subflow::fast_next`].
+#[derive(Clone, Copy)]
+pub(crate) struct FastContext {
+    pub now: Time,
+    /// The offset up to which the stream is acknowledged.
+    pub una: u64,
+    /// The maximum payload of a departure of several segments, in bytes.
+    pub burst: u32,
+    /// True if the last segment of a train has PSH.
+    pub push: bool,
+}
+
+/// The answer to [`Subflow::fast_next`].
+pub(crate) enum FastNext {
+    /// Nothing is to be sent.
+    Nothing,
+    /// A segment of new data, which counts as sent, and whether it ends a train.
+    New(Sent, Train),
+    /// An acknowledgement.
+    Ack,
+    /// Something else, or nothing at this time: nothing is changed.
+    Other,
+}
+
+/// The place of a segment with the next payload.
+#[derive(Clone, Copy)]
+pub(crate) struct Expected {
+    /// Its offset.
+    pub start: u64,
+    /// True if mappings are known that extend beyond their segments.
+    pub mapped: bool,
 }
 
 /// The offsets of a segment for the fast path, and the window it advertises.
@@ -186,4 +250,7 @@ pub(crate) struct NextSegment {
     pub start: u64,
     /// The peer's window.
     pub window: u64,
+    /// True if a data acknowledgement was received on the subflow, and no mapping is known that extends beyond its
+    /// segment.
+    pub mappable: bool,
 }

@@ -37,8 +37,12 @@ pub(crate) enum Blocks {
 pub(crate) enum Edge {
     /// That of the subflow: the segment has no data acknowledgement.
     OfSubflow,
+    /// The same, and the field is not scaled: the segment is a SYN.
+    OfSyn,
     /// That of the stream: the segment has a data acknowledgement.
     OfStream,
+    /// The same, and nothing is sent to this side any more.
+    OfEndedStream,
 }
 
 impl Subflow {
@@ -104,12 +108,6 @@ impl Subflow {
         if let Some(sent) = self.handshake.sent_once() {
             self.rtt.sample(now.since(sent));
         }
-    }
-
-    /// Returns the shift of the window fields that this side sends, once negotiated.
-    #[inline]
-    pub(crate) fn receive_scale(&self) -> u8 {
-        self.receive_scale
     }
 
     /// True if an acknowledgement would have several SACK blocks.
@@ -205,17 +203,28 @@ impl Subflow {
         segment
     }
 
-    /// Advertises a window of `window` bytes. Returns the number of bytes by which the data acknowledgement of the
-    /// segment, if it has one, has to lag (`window_held.rs`).
+    /// Advertises a window up to the `edge`. `offer` receives the shift of the window field and the maximum number of bytes
+    /// that the subflow advertises; it returns the field, and the window of the connection: its present one for the edge of
+    /// the stream, and otherwise the one advertised last. Returns the field to send, and the number of bytes by which the
+    /// data acknowledgement of the segment has to lag (`window_held.rs`).
     #[inline]
-    pub(crate) fn advertise(&mut self, edge: Edge, window: u64) -> u64 {
+    pub(crate) fn advertise(&mut self, edge: Edge, offer: impl FnOnce(u8, u64) -> (u16, u64)) -> (u16, u64) {
+        let scale = if edge == Edge::OfSyn { 0 } else { self.receive_scale };
+        let (field, window) = offer(scale, self.recv.offered());
         match edge {
-            Edge::OfStream => self.window_held.show(self.recv.ack(), window),
-            Edge::OfSubflow => {
-                self.window_held.show_alone(self.recv.ack(), window);
-                0
+            Edge::OfSyn | Edge::OfSubflow => {
+                let shown = u64::from(field) << scale;
+                self.window_held.show_alone(self.recv.ack(), shown.max(window));
             }
+            Edge::OfStream => {
+                let lag = self.window_held.show(self.recv.ack(), window);
+                if lag > 0 {
+                    return (((window + lag) >> scale).min(u64::from(u16::MAX)) as u16, lag);
+                }
+            }
+            Edge::OfEndedStream => {}
         }
+        (field, 0)
     }
 
     /// Records that another subflow has advertised a window of `window` bytes.

@@ -64,7 +64,7 @@ use state::Lifecycle;
 use timer_table::TimerTable;
 use window_held::WindowHeld;
 
-pub(crate) use fast::FastPaths;
+pub(crate) use fast::{Expected, FastContext, FastNext, FastPaths};
 pub(crate) use state::{Ended, Ending, Remains, Reset, ResetCause, TcpState};
 
 /// The parameters of a new subflow.
@@ -191,15 +191,21 @@ pub(crate) struct Subflow {
 }
 
 impl Subflow {
-    /// Returns a subflow before its handshake; `local_id` is the ID of its local address.
+    /// Returns a subflow before its handshake; `local_id` is the ID of its local address, and `dup_thresh` the number of
+    /// duplicate acknowledgements that indicate a loss, if it is not the usual one.
     pub(crate) fn new(
         id: SubflowId,
         now: Time,
         birth: &SubflowBirth,
         local_id: u8,
+        dup_thresh: Option<u32>,
         config: &ConnectionConfig,
     ) -> Subflow {
         let SubflowBirth { local, iss, initiator, .. } = *birth;
+        let mut recovery = Recovery::new(config, false, 1);
+        if let Some(threshold) = dup_thresh {
+            recovery.set_dup_thresh(threshold);
+        }
         Subflow {
             id,
             state: Lifecycle::new(if initiator { TcpState::SynSent } else { TcpState::SynReceived }),
@@ -228,7 +234,7 @@ impl Subflow {
             max_window: 0,
             rtt: RttEstimator::new(&config.rto),
             rate: RateEstimator::default(),
-            recovery: Recovery::new(config, false, 1),
+            recovery,
             one_way_delay_us: None,
             known_blocks: [(0, 0); 4],
             cwnd_limited: false,
@@ -273,11 +279,6 @@ impl Subflow {
         &self.route
     }
 
-    /// Sets the number of duplicate acknowledgements that indicate a loss.
-    pub(crate) fn set_dup_thresh(&mut self, threshold: u32) {
-        self.recovery.set_dup_thresh(threshold);
-    }
-
     #[inline]
     pub(crate) fn route_mut(&mut self) -> &mut Route {
         &mut self.route
@@ -293,12 +294,6 @@ impl Subflow {
     #[inline]
     pub(crate) fn lowest_data(&self) -> Option<u64> {
         self.board.lowest_data()
-    }
-
-    /// True if the first unacknowledged segment begins with the byte at `offset` of the stream.
-    #[inline]
-    pub(crate) fn begins_with(&self, offset: u64) -> bool {
-        self.board.begins_with(offset)
     }
 
     /// True if the segment found by the last query, or one near it, carries the byte at `offset` of the
@@ -319,11 +314,6 @@ impl Subflow {
     #[inline]
     pub(crate) fn rto(&self, backoff: bool) -> Duration {
         self.rtt.rto(if backoff { self.recovery.timeouts() } else { 0 })
-    }
-
-    #[inline]
-    pub(crate) fn counters(&self) -> &SubflowCounters {
-        &self.counters
     }
 
     /// Copies the window and the threshold from the congestion control, after any call to it.
@@ -391,7 +381,7 @@ impl Subflow {
 
     /// True if there is sequence space to send, for the first time or again, provided the windows admit it.
     #[inline]
-    pub(crate) fn has_data_to_send(&self) -> bool {
+    pub(super) fn has_data_to_send(&self) -> bool {
         !self.queue.is_empty()
             || self.board.lost_segments() > 0
             || self.tail_probe_wanted

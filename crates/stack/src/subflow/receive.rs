@@ -41,6 +41,17 @@ pub(crate) enum Acceptance {
     Old(u32),
 }
 
+/// The signs by which a peer shows on a subflow whether it uses MPTCP there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PeerSigns {
+    /// It has sent a data acknowledgement.
+    OfMptcp,
+    /// It has acknowledged data without ever sending one.
+    OfTcp,
+    /// It has acknowledged no data.
+    Nothing,
+}
+
 /// How far a subflow has come in both directions.
 pub(crate) struct Position {
     /// The offset up to which the sent data is acknowledged.
@@ -214,12 +225,6 @@ impl Subflow {
         nxt + out_of_order + held.map_or(0, Held::bytes) + 1 == taken
     }
 
-    /// True if it knows mappings that extend beyond their segments.
-    #[inline]
-    pub(crate) fn has_mappings(&self) -> bool {
-        !self.mappings.is_empty()
-    }
-
     /// Discards what only a subflow of MPTCP has: signals, mappings, and the withdrawal of its address. Its
     /// queue is recalled, and assigned again in order: `recalled` receives it. Returns where it is in both
     /// directions.
@@ -258,9 +263,17 @@ impl Subflow {
         self.bare
     }
 
-    /// Records that a segment without any MPTCP option was received where one was expected.
-    pub(crate) fn note_bare(&mut self) {
-        self.bare = true;
+    /// Records that a segment without any MPTCP option was received, and, if the peer is `silent`, that one was expected.
+    /// Returns what the peer has shown on the subflow.
+    pub(crate) fn on_bare(&mut self, silent: bool) -> PeerSigns {
+        self.bare |= silent;
+        if self.dss_seen {
+            PeerSigns::OfMptcp
+        } else if self.board.una() > 1 {
+            PeerSigns::OfTcp
+        } else {
+            PeerSigns::Nothing
+        }
     }
 
     /// True if only the peer's FIN is expected, and it was received (in order).
