@@ -36,8 +36,8 @@ impl Connection {
     }
 
     /// Processes unmapped payload of a segment, which begins with the next byte of its subflow, or before it, if
-    /// `is_next`. It is acknowledged on the subflow and held until its mapping arrives (section 3.3.1), unless it causes
-    /// fallback to TCP.
+    /// `is_next`. It is acknowledged on the subflow and held until its mapping arrives (section 3.3.1), unless it
+    /// causes fallback to TCP.
     #[cold]
     pub(super) fn hold_unmapped(
         &mut self,
@@ -83,8 +83,8 @@ impl Connection {
         Followed::FellBack
     }
 
-    /// Holds the new part of a segment, if there is space, and passes it to the driver, which stores its bytes. `room` is
-    /// the maximum number of bytes held, if that is not checked yet.
+    /// Holds the new part of a segment, if there is space, and passes it to the driver, which stores its bytes. `room`
+    /// is the maximum number of bytes held, if that is not checked yet.
     pub(super) fn take_in(
         &mut self,
         incoming: &mut Incoming<'_>,

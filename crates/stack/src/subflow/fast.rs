@@ -83,10 +83,9 @@ impl Subflow {
         acked
     }
 
-    /// Returns the work that [`Subflow::next`], and for new data [`Subflow::send_new`], would find, if it is a full segment
-    /// of new data that data in flight precedes, or an acknowledgement. `maps` is true if the connection maps new data
-    /// without anything of its own to decide, and does not pace; it is asked for new data alone. The data is acknowledged up to
-    /// `una`; a train ends with PSH if `push`.
+    /// Returns the segment that [`Subflow::next`] finds, if it is an acknowledgement, or a full segment of new data
+    /// with data in flight before it, which it sends like [`Subflow::send_new`]. `maps` is asked for new data: true if
+    /// its mapping needs no decision of the connection, and segments are not paced.
     #[inline]
     pub(crate) fn fast_next<C: CongestionControl>(
         &mut self,
@@ -194,8 +193,8 @@ impl Subflow {
         delivered
     }
 
-    /// Returns the state of the receiving half for a segment with the next payload, if nothing is missing before it, held
-    /// after it or known to end there.
+    /// Returns the place of a segment that carries the next payload, if nothing is missing before it, nothing is held,
+    /// and no end is known.
     #[inline]
     pub(crate) fn fast_expects(&self, segment: &Segment) -> Option<Expected> {
         let expected = segment.seq == self.recv.ack()

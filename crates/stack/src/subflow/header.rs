@@ -203,10 +203,10 @@ impl Subflow {
         segment
     }
 
-    /// Advertises a window up to the `edge`. `offer` receives the shift of the window field and the maximum number of bytes
-    /// that the subflow advertises; it returns the field, and the window of the connection: its present one for the edge of
-    /// the stream, and otherwise the one advertised last. Returns the field to send, and the number of bytes by which the
-    /// data acknowledgement of the segment has to lag (`window_held.rs`).
+    /// Advertises a window up to the `edge`. `offer` receives the shift of the window field, and the maximum number of
+    /// bytes that the subflow advertises. It returns the field, and the window of the connection: the present one for the
+    /// edge of the stream, otherwise the one advertised last. Returns the field to send, and the number of bytes by which
+    /// the data acknowledgement of the segment has to lag (`window_held.rs`).
     #[inline]
     pub(crate) fn advertise(&mut self, edge: Edge, offer: impl FnOnce(u8, u64) -> (u16, u64)) -> (u16, u64) {
         let scale = if edge == Edge::OfSyn { 0 } else { self.receive_scale };

@@ -1,9 +1,9 @@
 //! A subflow: one TCP (RFC 9293) that carries a part of a connection's stream.
 //!
-//! Its fields are private. Reception is one call for each step, with an answer: `receive.rs` accepts a
-//! received segment, `acknowledge.rs` processes its acknowledgement, `timers.rs` the expired timers, whose
-//! deadlines are in `timer_table.rs`; `transmit.rs` sends, with `send.rs`; `header.rs` writes segments. `fast.rs` has
-//! the fast paths of these.
+//! Its fields are private. Reception is one call for each step, with an answer: `receive.rs` accepts a received
+//! segment, `acknowledge.rs` processes its acknowledgement, `payload.rs` its payload, `timers.rs` the expired timers,
+//! whose deadlines are in `timer_table.rs`; `transmit.rs` sends, with `send.rs`; `header.rs` writes segments. `fast.rs`
+//! has the fast paths of these.
 //!
 //! The parts are types with private fields, in files of their own: state, handshake, route, queue, scoreboard,
 //! loss recovery, round trips, receiver, signals, delivery rate, path MTU, congestion marks, held payload,
@@ -191,8 +191,8 @@ pub(crate) struct Subflow {
 }
 
 impl Subflow {
-    /// Returns a subflow before its handshake; `local_id` is the ID of its local address, and `dup_thresh` the number of
-    /// duplicate acknowledgements that indicate a loss, if it is not the usual one.
+    /// Returns a subflow before its handshake; `local_id` is the ID of its local address, and `dup_thresh` the number
+    /// of duplicate acknowledgements that indicate a loss, if it is not the usual one.
     pub(crate) fn new(
         id: SubflowId,
         now: Time,

@@ -263,8 +263,8 @@ impl Subflow {
         self.bare
     }
 
-    /// Records that a segment without any MPTCP option was received, and, if the peer is `silent`, that one was expected.
-    /// Returns what the peer has shown on the subflow.
+    /// Handles a segment without any MPTCP option, where one was expected if the peer is `silent`. Returns the signs
+    /// that the peer has given on the subflow.
     pub(crate) fn on_bare(&mut self, silent: bool) -> PeerSigns {
         self.bare |= silent;
         if self.dss_seen {
