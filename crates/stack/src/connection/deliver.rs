@@ -37,6 +37,7 @@ impl<'a> Delivery<'a> {
 
     /// Delivers `len` bytes of the segment, from `payload_offset` on, as far as they are new in the stream, where they
     /// begin at `data`. Returns the number of those.
+    #[inline(always)]
     pub(super) fn deliver(&mut self, data: i64, len: u64, payload_offset: u64) -> u64 {
         let Delivery { recv, placed, connection, subflow, advanced } = self;
         let end = data + len as i64;

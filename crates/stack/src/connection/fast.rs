@@ -11,16 +11,13 @@ use super::mapping::mapped_offset;
 use super::timer_table::Timer;
 use super::transmit::Poll;
 use super::{Connection, Mode};
-use crate::congestion::AnyCongestion;
 use crate::event::{Departure, Placement, SubflowId};
 use crate::observer::{Observer, SendKind, StackEvent, report};
 use crate::scheduler::SchedulerEvent;
 use crate::segment::{DataAck, Dss, Flags, MappedDsn, Segment};
 use crate::seq::DataRange;
-use crate::subflow::scoreboard::Sent;
-use crate::subflow::send::Train;
 use crate::subflow::transmit::Content;
-use crate::subflow::{Expected, FastContext, FastNext, FastPaths};
+use crate::subflow::{Expected, FastPaths};
 
 /// Of these bits, a segment for the fast path has only ACK.
 const DECISIVE: Flags = Flags::FIN.with(Flags::SYN).with(Flags::RST).with(Flags::ACK);
@@ -75,7 +72,8 @@ impl Connection {
         let at = id.index();
         let Connection { subflows, recv, send, .. } = self;
         let subflow = subflows.get_mut(at)?;
-        let next = subflow.fast_judge_segment(segment).filter(|_| !self.checksummed)?;
+        let next =
+            subflow.fast_judge_segment(segment, self.mode == Mode::Mptcp).filter(|_| !self.checksummed)?;
         let (una, start, window) = (next.una, next.start, next.window);
         let all_told =
             send.una < send.written || self.closing.is_all_told(send.written + u64::from(send.closed));
@@ -101,13 +99,11 @@ impl Connection {
                 DataAck::Wide(dsn) => dsn == acked,
                 DataAck::Narrow(low) => low == acked.0 as u32,
             };
-            // The first data acknowledgement on a subflow may shorten the wait for the head of the stream.
             if !nothing_acked
                 || !self.confirmed
                 || mapping.checksum.is_some()
                 || u32::from(mapping.len) != segment.payload_len
                 || mapping.ssn != start as u32
-                || !next.mappable
             {
                 return None;
             }
@@ -255,55 +251,55 @@ impl Connection {
         let before = self.rotation;
         for _ in 0..self.subflows.len() {
             let at = self.rotation.current(self.subflows.len());
-            let found = match self.fast_poll_subflow(at, poll) {
-                FastNext::Nothing => {
-                    self.rotation.skip();
-                    continue;
-                }
-                FastNext::Other => break,
-                FastNext::Ack => {
-                    self.make_ack(poll.now, at, poll.out);
-                    FastPoll::Ack(self.depart(at, Content::Control, SendKind::Control, 0, poll))
-                }
-                FastNext::New(record, train) => FastPoll::Data(self.fast_send_new(at, &record, train, poll)),
-            };
-            self.rotation.on_sent(self.turns_of(poll.out));
-            return found;
+            if self.subflows[at].wants_to_send() {
+                let found = if self.subflows[at].has_data_to_send() {
+                    self.fast_send_new(at, poll).map(FastPoll::Data)
+                } else {
+                    self.fast_poll_subflow(at, poll).map(FastPoll::Ack)
+                };
+                let Some(found) = found else { break };
+                self.rotation.on_sent(self.turns_of(poll.out));
+                return found;
+            }
+            self.rotation.skip();
         }
         self.rotation = before;
         FastPoll::Other
     }
 
-    /// Returns the segment that `Connection::poll_subflow` finds on a subflow, if it is an acknowledgement, or a full
-    /// segment sent for the first time that has data in flight before it.
+    /// Returns the acknowledgement that `Connection::poll_subflow` finds to be due on a subflow that has no data and no
+    /// option to send.
     #[inline]
-    fn fast_poll_subflow<S, O: Observer>(&mut self, at: usize, poll: &mut Poll<'_, S, O>) -> FastNext {
-        let Connection { subflows, send, config, congestion, .. } = self;
-        let context = FastContext { now: poll.now, una: send.una, burst: poll.burst, push: config.ack.push };
-        // Before the keys are confirmed, a segment may have to carry them.
-        let usual = !self.checksummed && (self.confirmed || !self.initiator || self.mode == Mode::Plain);
-        let paces = config.pacing;
-        subflows[at].fast_next(&context, congestion, |congestion: &AnyCongestion| {
-            usual && !paces && !congestion.paces()
-        })
-    }
-
-    /// Does the rest of the work of [`Connection::send_new`] for the new data of `record`.
-    #[inline]
-    fn fast_send_new<S, O: Observer>(
+    fn fast_poll_subflow<S, O: Observer>(
         &mut self,
         at: usize,
-        record: &Sent,
-        train: Train,
         poll: &mut Poll<'_, S, O>,
-    ) -> Departure {
+    ) -> Option<Departure> {
+        if !self.subflows.get(at)?.fast_is_ack_due() {
+            return None;
+        }
+        self.make_ack(poll.now, at, poll.out);
+        Some(self.depart(at, Content::Control, SendKind::Control, 0, poll))
+    }
+
+    /// Returns the segment that `Connection::send_new` makes, if it is a full one sent for the first time, on
+    /// a subflow that has data in flight, nothing to retransmit, no option to send, and free window.
+    #[inline]
+    fn fast_send_new<S, O: Observer>(&mut self, at: usize, poll: &mut Poll<'_, S, O>) -> Option<Departure> {
         let now = poll.now;
-        self.make_new_data(now, at, record, train, poll.out);
+        if self.paces() || self.checksummed || self.keys_pending(at) {
+            return None;
+        }
+        let (una, push) = (self.send.una, self.config.ack.push);
+        let subflow = self.subflows.get_mut(at)?;
+        let id = subflow.id();
+        let (record, train) = subflow.fast_send_new(now, una, poll.burst, push, &mut self.congestion)?;
+        self.make_new_data(now, at, &record, train, poll.out);
         if self.mode == Mode::Mptcp && !self.timers.is_armed(Timer::Data) {
             self.arm_data_timer(now);
         }
-        let (subflow, range) = (self.subflows[at].id(), record.range());
-        self.tell_scheduler(now, &SchedulerEvent::Sent { subflow, range });
-        self.depart(at, Content::NewData, SendKind::New, range.start, poll)
+        let range = record.range();
+        self.tell_scheduler(now, &SchedulerEvent::Sent { subflow: id, range });
+        Some(self.depart(at, Content::NewData, SendKind::New, range.start, poll))
     }
 }

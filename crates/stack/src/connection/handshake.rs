@@ -49,7 +49,7 @@ impl Connection {
     /// received.
     #[cold]
     pub(crate) fn resume_syn_received(&mut self, at: usize) {
-        self.show_window(at, Edge::OfSyn);
+        self.show_window(at, Edge::Syn);
         // This subflow has sent it 0 times, so there is no RTT sample, as if it was sent twice.
         self.subflows[at].handshake_mut().skip();
     }

@@ -79,7 +79,7 @@ impl Connection {
         }
         let scale = own_scale(self.config.receive_buffer.max().get());
         let is_syn = self.subflows[at].state().tcp() != TcpState::PreEstablished;
-        let (window, _) = self.show_window(at, if is_syn { Edge::OfSyn } else { Edge::OfSubflow });
+        let (window, _) = self.show_window(at, if is_syn { Edge::Syn } else { Edge::Subflow });
         let capable_flags = self.capable_flags();
         let keys = self.keys;
         let subflow = &mut self.subflows[at];
@@ -279,10 +279,10 @@ impl Connection {
         let tells =
             self.mode == Mode::Mptcp && self.keys.remote().is_some() && level.says_something() && !keys;
         let edge = match tells {
-            false => Edge::OfSubflow,
+            false => Edge::Subflow,
             // Nothing is sent after the end of the stream.
-            true if self.recv.finished() => Edge::OfEndedStream,
-            true => Edge::OfStream,
+            true if self.recv.finished() => Edge::EndedStream,
+            true => Edge::Stream,
         };
         let (window, lag) = self.show_window(at, edge);
         let dss = tells.then(|| self.signal_of(level, lag));
@@ -301,7 +301,7 @@ impl Connection {
             self.recv.set_held_below(held);
         }
         let Connection { recv, advertised, subflows, .. } = self;
-        let of_stream = matches!(edge, Edge::OfStream | Edge::OfEndedStream);
+        let of_stream = matches!(edge, Edge::Stream | Edge::EndedStream);
         let (field, lag) = subflows[at].advertise(edge, |scale, most| {
             let field = recv.offer(scale, most);
             // A small scale may advertise less than this.

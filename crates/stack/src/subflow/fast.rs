@@ -83,44 +83,18 @@ impl Subflow {
         acked
     }
 
-    /// Returns the segment that [`Subflow::next`] finds, if it is an acknowledgement, or a full segment of new data
-    /// with data in flight before it, which it sends like [`Subflow::send_new`]. `maps` is asked for new data: true if
-    /// its mapping needs no decision of the connection, and segments are not paced.
-    #[inline]
-    pub(crate) fn fast_next<C: CongestionControl>(
-        &mut self,
-        context: &FastContext,
-        congestion: &mut C,
-        maps: impl FnOnce(&C) -> bool,
-    ) -> FastNext {
-        if !self.wants_to_send() {
-            return FastNext::Nothing;
-        }
-        if self.has_data_to_send() {
-            if !maps(congestion) {
-                return FastNext::Other;
-            }
-            return match self.fast_send_new(context, congestion) {
-                Some((record, train)) => FastNext::New(record, train),
-                None => FastNext::Other,
-            };
-        }
-        let usual = self.state.is_flowing()
-            && !self.handshake.is_due()
-            && !self.probe_wanted
-            && !self.signals.may_leave();
-        if usual && self.recv.is_ack_due() { FastNext::Ack } else { FastNext::Other }
-    }
-
     /// Sends a full segment of new data from the queue, if nothing is to be repaired, probed or reset, data is
-    /// in flight, and the windows admit it.
+    /// in flight, and the windows admit it: the work of [`Subflow::next`] and [`Subflow::send_new`] in that
+    /// case, if segments are not paced. The data is acknowledged up to `una`; a train ends with PSH if `push`.
     #[inline]
-    fn fast_send_new<C: CongestionControl>(
+    pub(crate) fn fast_send_new<C: CongestionControl>(
         &mut self,
-        context: &FastContext,
+        now: Time,
+        una: u64,
+        burst: u32,
+        push: bool,
         congestion: &mut C,
     ) -> Option<(Sent, Train)> {
-        let &FastContext { now, una, burst, push } = context;
         let Queued { range, kind } = self.queue.front()?;
         let (seq, in_flight) = (self.board.nxt(), self.in_flight());
         let len = u64::from(self.mss);
@@ -144,10 +118,10 @@ impl Subflow {
         Some((record, train))
     }
 
-    /// Returns the offsets of a segment that carries the next data of an established subflow, if nothing is
-    /// in flight and nothing is held, and the segment has no news about the sending half.
+    /// Returns the offsets of a segment that carries the next data of an established subflow, of MPTCP or not, if
+    /// nothing is in flight and nothing is held, and the segment has no news about the sending half.
     #[inline]
-    pub(crate) fn fast_judge_segment(&self, segment: &Segment) -> Option<NextSegment> {
+    pub(crate) fn fast_judge_segment(&self, segment: &Segment, mptcp: bool) -> Option<NextSegment> {
         let una = self.board.una();
         let start = self.recv.nxt();
         let settled = self.board.is_empty() && segment.ack == self.iss.add(una);
@@ -161,8 +135,10 @@ impl Subflow {
             return None;
         }
         let window = self.scaled_window(segment);
-        let mappable = self.dss_seen && self.mappings.is_empty();
-        (una + window <= self.window_edge).then_some(NextSegment { una, start, window, mappable })
+        // A mapping of exactly the segment, with none known before; the first data acknowledgement on a subflow may
+        // shorten the wait for the head of the stream.
+        let mappable = !mptcp || (self.dss_seen && self.mappings.is_empty());
+        (una + window <= self.window_edge && mappable).then_some(NextSegment { una, start, window })
     }
 
     /// Processes the header of such a segment; `mptcp` is true if it has a mapping.
@@ -193,6 +169,16 @@ impl Subflow {
         delivered
     }
 
+    /// True if an acknowledgement is due, and nothing else but data is to be sent.
+    #[inline]
+    pub(crate) fn fast_is_ack_due(&self) -> bool {
+        let usual = self.state.is_flowing()
+            && !self.handshake.is_due()
+            && !self.probe_wanted
+            && !self.signals.may_leave();
+        usual && self.recv.is_ack_due()
+    }
+
     /// Returns the place of a segment that carries the next payload, if nothing is missing before it, nothing is held,
     /// and no end is known.
     #[inline]
@@ -205,30 +191,6 @@ impl Subflow {
         let (start, mapped) = (self.recv.nxt(), !self.mappings.is_empty());
         expected.then_some(Expected { start, mapped })
     }
-}
-
-/// The context of [`Subflow::fast_next`].
-#[derive(Clone, Copy)]
-pub(crate) struct FastContext {
-    pub now: Time,
-    /// The offset up to which the stream is acknowledged.
-    pub una: u64,
-    /// The maximum payload of a departure of several segments, in bytes.
-    pub burst: u32,
-    /// True if the last segment of a train has PSH.
-    pub push: bool,
-}
-
-/// The answer to [`Subflow::fast_next`].
-pub(crate) enum FastNext {
-    /// Nothing is to be sent.
-    Nothing,
-    /// A segment of new data, which counts as sent, and whether it ends a train.
-    New(Sent, Train),
-    /// An acknowledgement.
-    Ack,
-    /// Something else, or nothing at this time: nothing is changed.
-    Other,
 }
 
 /// The place of a segment with the next payload.
@@ -249,7 +211,4 @@ pub(crate) struct NextSegment {
     pub start: u64,
     /// The peer's window.
     pub window: u64,
-    /// True if a data acknowledgement was received on the subflow, and no mapping is known that extends beyond its
-    /// segment.
-    pub mappable: bool,
 }

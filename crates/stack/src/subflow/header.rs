@@ -36,13 +36,13 @@ pub(crate) enum Blocks {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Edge {
     /// That of the subflow: the segment has no data acknowledgement.
-    OfSubflow,
+    Subflow,
     /// The same, and the field is not scaled: the segment is a SYN.
-    OfSyn,
+    Syn,
     /// That of the stream: the segment has a data acknowledgement.
-    OfStream,
+    Stream,
     /// The same, and nothing is sent to this side any more.
-    OfEndedStream,
+    EndedStream,
 }
 
 impl Subflow {
@@ -209,20 +209,20 @@ impl Subflow {
     /// the data acknowledgement of the segment has to lag (`window_held.rs`).
     #[inline]
     pub(crate) fn advertise(&mut self, edge: Edge, offer: impl FnOnce(u8, u64) -> (u16, u64)) -> (u16, u64) {
-        let scale = if edge == Edge::OfSyn { 0 } else { self.receive_scale };
+        let scale = if edge == Edge::Syn { 0 } else { self.receive_scale };
         let (field, window) = offer(scale, self.recv.offered());
         match edge {
-            Edge::OfSyn | Edge::OfSubflow => {
+            Edge::Syn | Edge::Subflow => {
                 let shown = u64::from(field) << scale;
                 self.window_held.show_alone(self.recv.ack(), shown.max(window));
             }
-            Edge::OfStream => {
+            Edge::Stream => {
                 let lag = self.window_held.show(self.recv.ack(), window);
                 if lag > 0 {
                     return (((window + lag) >> scale).min(u64::from(u16::MAX)) as u16, lag);
                 }
             }
-            Edge::OfEndedStream => {}
+            Edge::EndedStream => {}
         }
         (field, 0)
     }

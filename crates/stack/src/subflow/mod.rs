@@ -64,7 +64,7 @@ use state::Lifecycle;
 use timer_table::TimerTable;
 use window_held::WindowHeld;
 
-pub(crate) use fast::{Expected, FastContext, FastNext, FastPaths};
+pub(crate) use fast::{Expected, FastPaths};
 pub(crate) use state::{Ended, Ending, Remains, Reset, ResetCause, TcpState};
 
 /// The parameters of a new subflow.
@@ -381,7 +381,7 @@ impl Subflow {
 
     /// True if there is sequence space to send, for the first time or again, provided the windows admit it.
     #[inline]
-    pub(super) fn has_data_to_send(&self) -> bool {
+    pub(crate) fn has_data_to_send(&self) -> bool {
         !self.queue.is_empty()
             || self.board.lost_segments() > 0
             || self.tail_probe_wanted
