@@ -1,8 +1,9 @@
 //! Processing of acknowledgements: of the subflow, and of the data level.
 
+use core::ops::ControlFlow;
+
 use anabranch_units::Time;
 
-use super::step::{NEXT, STOP, Step};
 use super::{Connection, Mode};
 use crate::event::SubflowSet;
 use crate::observer::{Observer, StackEvent, report};
@@ -11,15 +12,22 @@ use crate::segment::{Flags, Segment};
 use crate::subflow::Ending;
 use crate::subflow::acknowledge::{AckOutcome, Acked};
 
+/// Whether an acknowledgement has acknowledged more on its subflow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Progress {
+    None,
+    Some,
+}
+
 impl Connection {
-    /// Processes the acknowledgement of the subflow.
+    /// Processes the acknowledgement of the subflow; stops if it is not acceptable.
     pub(super) fn process_ack<O: Observer>(
         &mut self,
         now: Time,
         at: usize,
         segment: &Segment,
         observer: &mut O,
-    ) -> Step {
+    ) -> ControlFlow<(), Progress> {
         let Connection { subflows, id: connection, tick, fast_paths, .. } = self;
         let subflow = &mut subflows[at];
         let id = subflow.id();
@@ -29,13 +37,18 @@ impl Connection {
         match subflow.acknowledge(now, *tick, segment, *fast_paths, on_lost) {
             AckOutcome::Unacceptable => {
                 self.challenge(now, at);
-                return STOP;
+                return ControlFlow::Break(());
             }
             AckOutcome::WindowGrown => self.wanted.schedule(),
             AckOutcome::Idle => {}
-            AckOutcome::Applied(acked) => self.inform(now, at, &acked, observer),
+            AckOutcome::Applied(acked) => {
+                self.inform(now, at, &acked, observer);
+                if acked.advanced > 0 {
+                    return ControlFlow::Continue(Progress::Some);
+                }
+            }
         }
-        NEXT
+        ControlFlow::Continue(Progress::None)
     }
 
     /// Passes the results of an acknowledgement to the congestion control, the scheduler, the data level and the

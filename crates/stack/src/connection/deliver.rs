@@ -2,40 +2,90 @@
 
 use anabranch_units::{Duration, Time};
 
-use super::Connection;
 use super::events::ReadNotice;
-use crate::event::Placement;
+use super::{Connection, RecvState};
+use crate::event::{ConnectionId, Placement, SubflowId};
 use crate::segment::Segment;
 use crate::seq::DataRange;
-use crate::subflow::TcpState;
+use crate::subflow::{Subflow, TcpState};
 
-impl Connection {
-    /// Delivers the payload of one segment, which belongs at `stream`, in order or not.
-    #[inline(never)]
-    pub(super) fn place(&mut self, now: Time, at: usize, stream: DataRange, placed: &mut Vec<Placement>) {
-        let Connection { recv, subflows, id: connection, .. } = self;
-        let subflow = &mut subflows[at];
-        let of = subflow.id();
-        let mut delivered = 0;
-        let advanced = recv.arrive(stream, |part| {
-            delivered += part.len();
-            placed.push(Placement::Deliver {
-                connection: *connection,
-                subflow: of,
-                payload_offset: (part.start - stream.start) as u32,
-                stream: part,
-            });
-        });
-        subflow.count_delivered(delivered, stream.len() - delivered);
-        if delivered == 0 {
-            let len = stream.len() as u32;
-            placed.push(Placement::Discard { connection: *connection, payload_offset: 0, len });
-        }
-        if advanced {
-            self.after_arrival(now);
-        }
+/// The delivery of payload of one subflow to the stream, and to the driver.
+pub(super) struct Delivery<'a> {
+    recv: &'a mut RecvState,
+    placed: &'a mut Vec<Placement>,
+    connection: ConnectionId,
+    subflow: SubflowId,
+    /// True once the stream has grown in order.
+    pub advanced: bool,
+}
+
+impl<'a> Delivery<'a> {
+    #[inline]
+    pub(super) fn new(
+        recv: &'a mut RecvState,
+        placed: &'a mut Vec<Placement>,
+        connection: ConnectionId,
+        subflow: &Subflow,
+    ) -> Delivery<'a> {
+        Delivery { recv, placed, connection, subflow: subflow.id(), advanced: false }
     }
 
+    /// Admits the stream up to `end`, which is negative before it.
+    pub(super) fn admit(&mut self, end: i64) {
+        self.recv.extend_edge(end.max(0) as u64);
+    }
+
+    /// Delivers `len` bytes of the segment, from `payload_offset` on, as far as they are new in the stream, where they
+    /// begin at `data`. Returns the number of those.
+    #[inline(always)]
+    pub(super) fn deliver(&mut self, data: i64, len: u64, payload_offset: u64) -> u64 {
+        let Delivery { recv, placed, connection, subflow, advanced } = self;
+        let end = data + len as i64;
+        if end <= 0 {
+            return 0;
+        }
+        let mut delivered = 0;
+        *advanced |= recv.arrive(DataRange::new(data.max(0) as u64, end as u64), |new| {
+            delivered += new.len();
+            placed.push(Placement::Deliver {
+                connection: *connection,
+                subflow: *subflow,
+                payload_offset: (payload_offset as i64 + (new.start as i64 - data)) as u32,
+                stream: new,
+            });
+        });
+        delivered
+    }
+
+    /// Delivers the held `part` of the subflow, as far as it is new in the stream, where it begins at `data`. Returns
+    /// the number of bytes that are new.
+    pub(super) fn release(&mut self, part: DataRange, data: i64) -> u64 {
+        let Delivery { recv, placed, advanced, .. } = self;
+        let (connection, subflow) = (self.connection, self.subflow);
+        let (mut cursor, mut delivered) = (part.start, 0);
+        let end = data + part.len() as i64;
+        if end > 0 {
+            *advanced |= recv.arrive(DataRange::new(data.max(0) as u64, end as u64), |new| {
+                let start = (part.start as i64 + (new.start as i64 - data)) as u64;
+                if start > cursor {
+                    let held = DataRange::new(cursor, start);
+                    placed.push(Placement::Drop { connection, subflow, held });
+                }
+                let held = DataRange::new(start, start + new.len());
+                placed.push(Placement::Release { connection, subflow, held, stream: new });
+                delivered += new.len();
+                cursor = held.end;
+            });
+        }
+        if cursor < part.end {
+            let held = DataRange::new(cursor, part.end);
+            placed.push(Placement::Drop { connection, subflow, held });
+        }
+        delivered
+    }
+}
+
+impl Connection {
     /// Notifies the application of new data in order, and lets the receive buffer grow.
     #[inline]
     pub(super) fn after_arrival(&mut self, now: Time) {
@@ -175,42 +225,5 @@ impl Connection {
         }
         // A retransmitted one is acknowledged again (RFC 8684 section 3.3.3).
         self.subflows[at].recv_mut().want_ack();
-    }
-
-    /// Delivers held bytes, as far as they are new in the stream. Returns true if the stream has grown in
-    /// order.
-    pub(super) fn release(
-        &mut self,
-        at: usize,
-        part: DataRange,
-        data: i64,
-        placed: &mut Vec<Placement>,
-    ) -> bool {
-        let Connection { recv, subflows, id, .. } = self;
-        let subflow = &mut subflows[at];
-        let (connection, of) = (*id, subflow.id());
-        let mut cursor = part.start;
-        let mut delivered = 0;
-        let end = data + part.len() as i64;
-        let mut advanced = false;
-        if end > 0 {
-            advanced = recv.arrive(DataRange::new(data.max(0) as u64, end as u64), |new| {
-                let start = (part.start as i64 + (new.start as i64 - data)) as u64;
-                if start > cursor {
-                    let held = DataRange::new(cursor, start);
-                    placed.push(Placement::Drop { connection, subflow: of, held });
-                }
-                let held = DataRange::new(start, start + new.len());
-                placed.push(Placement::Release { connection, subflow: of, held, stream: new });
-                delivered += new.len();
-                cursor = held.end;
-            });
-        }
-        if cursor < part.end {
-            let held = DataRange::new(cursor, part.end);
-            placed.push(Placement::Drop { connection, subflow: of, held });
-        }
-        subflow.count_delivered(delivered, part.len() - delivered);
-        advanced
     }
 }

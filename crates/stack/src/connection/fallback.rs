@@ -18,7 +18,7 @@ use crate::event::CloseReason;
 use crate::segment::{Dss, MappedDsn, Mapping, MptcpOption, ResetReason, Segment};
 use crate::seq::Dsn;
 use crate::subflow::mappings::mapped_start;
-use crate::subflow::receive::Position;
+use crate::subflow::receive::{PeerSigns, Position};
 use crate::subflow::{Reset, ResetCause, Subflow};
 
 /// The signal of a fallback to the peer, besides the infinite mapping.
@@ -49,23 +49,19 @@ impl Connection {
         self.mode == Mode::Mptcp
             && self.phase == Phase::Open
             && !self.config.only.simultaneous
-            && self.is_alone(&self.subflows[at])
+            && self.is_alone(at)
             && self.subflows[at].receives_in_order(self.recv.nxt(), self.recv.out_of_order())
-            && self.sends_in_order(&self.subflows[at])
     }
 
-    /// True if no other subflow can carry data.
-    fn is_alone(&self, subflow: &Subflow) -> bool {
-        !subflow.handshake().is_join()
-            && !subflow.state().is_resetting()
-            && !subflow.state().fin_sent()
-            && self.live_subflows().all(|other| other.id() == subflow.id() || other.state().is_opening())
-    }
-
-    /// True if everything sent on the subflow was sent once and in the order of the stream.
-    fn sends_in_order(&self, subflow: &Subflow) -> bool {
+    /// True if no other subflow can carry data, and everything sent on this one was sent once and in the order of the
+    /// stream.
+    fn is_alone(&self, at: usize) -> bool {
         let unassigned = self.send.unassigned.first().map_or(self.send.written, |range| range.start);
-        !self.fallback.was_joined() && self.send.reinject.is_empty() && subflow.sends_in_order(unassigned)
+        let subflow = &self.subflows[at];
+        !self.fallback.was_joined()
+            && self.send.reinject.is_empty()
+            && subflow.sends_in_order(unassigned)
+            && self.live_subflows().all(|other| other.id() == subflow.id() || other.state().is_opening())
     }
 
     /// Falls back to TCP on the only subflow, if [`Connection::may_fall_back`] allows it.
@@ -127,9 +123,7 @@ impl Connection {
     pub(super) fn on_infinite_mapping(&mut self, now: Time, at: usize, mapping: &Mapping, near: u64) -> Step {
         let ssn = mapped_start(mapping, near);
         let data = self.mapped_offset(mapping);
-        let alone = self.phase == Phase::Open
-            && self.is_alone(&self.subflows[at])
-            && self.sends_in_order(&self.subflows[at]);
+        let alone = self.phase == Phase::Open && self.is_alone(at);
         if !alone || ssn < 1 || data < 0 {
             self.subflows[at].state_mut().request_reset(ResetCause::Because(ResetReason::Middlebox));
             return STOP;
@@ -158,15 +152,11 @@ impl Connection {
         // delivered the head of the stream, there would be news.
         let crowded = segment.options.sack.as_slice().len() > 1;
         let silent = !crowded || (self.send.is_head_given() && !self.is_head_carried());
-        let subflow = &mut self.subflows[at];
-        if silent {
-            subflow.note_bare();
-        }
-        if crowded || subflow.has_seen_dss() {
-            return NEXT;
-        }
-        if subflow.una() <= 1 && !(self.keys_pending(at) && self.may_fall_back(at)) {
-            return NEXT;
+        match self.subflows[at].on_bare(silent) {
+            _ if crowded => return NEXT,
+            PeerSigns::OfMptcp => return NEXT,
+            PeerSigns::Nothing if !(self.keys_pending(at) && self.may_fall_back(at)) => return NEXT,
+            PeerSigns::Nothing | PeerSigns::OfTcp => {}
         }
         // Section 3.7: data is acknowledged although no data acknowledgement was ever received. Section 3.1:
         // nor has any DSS shown that the listener has the keys, and it answers without options.
@@ -227,7 +217,7 @@ impl Connection {
     /// Handles the timer of an MP_FAIL.
     #[cold]
     pub(super) fn on_fail_timer(&mut self, now: Time) {
-        let Some(at) = self.subflows.iter().position(|subflow| subflow.held().is_some()) else {
+        let Some(at) = self.subflows.iter().position(Subflow::holds_payload) else {
             self.fallback.end_failing();
             return;
         };

@@ -6,6 +6,7 @@
 
 use anabranch_units::Time;
 
+use super::deliver::Delivery;
 use super::mapping::mapped_offset;
 use super::timer_table::Timer;
 use super::transmit::Poll;
@@ -15,8 +16,8 @@ use crate::observer::{Observer, SendKind, StackEvent, report};
 use crate::scheduler::SchedulerEvent;
 use crate::segment::{DataAck, Dss, Flags, MappedDsn, Segment};
 use crate::seq::DataRange;
-use crate::subflow::FastPaths;
 use crate::subflow::transmit::Content;
+use crate::subflow::{Expected, FastPaths};
 
 /// Of these bits, a segment for the fast path has only ACK.
 const DECISIVE: Flags = Flags::FIN.with(Flags::SYN).with(Flags::RST).with(Flags::ACK);
@@ -71,7 +72,8 @@ impl Connection {
         let at = id.index();
         let Connection { subflows, recv, send, .. } = self;
         let subflow = subflows.get_mut(at)?;
-        let next = subflow.fast_judge_segment(segment).filter(|_| !self.checksummed)?;
+        let next =
+            subflow.fast_judge_segment(segment, self.mode == Mode::Mptcp).filter(|_| !self.checksummed)?;
         let (una, start, window) = (next.una, next.start, next.window);
         let all_told =
             send.una < send.written || self.closing.is_all_told(send.written + u64::from(send.closed));
@@ -97,14 +99,11 @@ impl Connection {
                 DataAck::Wide(dsn) => dsn == acked,
                 DataAck::Narrow(low) => low == acked.0 as u32,
             };
-            // The first data acknowledgement on a subflow may shorten the wait for the head of the stream.
             if !nothing_acked
                 || !self.confirmed
-                || !subflow.has_seen_dss()
                 || mapping.checksum.is_some()
                 || u32::from(mapping.len) != segment.payload_len
                 || mapping.ssn != start as u32
-                || subflow.has_mappings()
             {
                 return None;
             }
@@ -153,9 +152,13 @@ impl Connection {
             return FastPath::NotTaken;
         }
         let Connection { recv, subflows, .. } = self;
-        let subflow = &mut subflows[at];
+        if self.checksummed {
+            return FastPath::NotTaken;
+        }
+        let Some(Expected { start, mapped }) = subflows[at].fast_expects(segment) else {
+            return FastPath::NotTaken;
+        };
         let len = u64::from(segment.payload_len);
-        let start = subflow.recv().nxt();
         let in_stream = if self.mode == Mode::Plain {
             if segment.options.dss.is_some() {
                 return FastPath::NotTaken;
@@ -167,22 +170,21 @@ impl Connection {
                 Some(Dss { mapping: Some(mapping), data_fin: false, .. })
                     if u32::from(mapping.len) == segment.payload_len
                         && mapping.ssn == start as u32
-                        && !subflow.has_mappings() =>
+                        && !mapped =>
                 {
                     mapped_offset(&mapping, self.remote_dsn, recv.nxt())
                 }
                 _ => return FastPath::NotTaken,
             }
         };
-        if self.checksummed || subflow.held().is_some() || in_stream < 0 {
+        if in_stream < 0 {
             return FastPath::NotTaken;
         }
         let stream = DataRange::new(in_stream as u64, in_stream as u64 + len);
         let order = if recv.expects(stream) { Order::Next } else { Order::Other };
         // Other subflows may be further or less advanced in the stream; in plain TCP there are none.
         let placeable = order == Order::Next || self.mode == Mode::Mptcp;
-        let expected = segment.seq == subflow.recv().ack() && !segment.flags.has(Flags::FIN) && len > 0;
-        if !expected || !placeable || !subflow.recv().is_complete() {
+        if !placeable {
             return FastPath::NotTaken;
         }
         self.take_next(now, at, stream, order, placed);
@@ -202,16 +204,36 @@ impl Connection {
         order: Order,
         placed: &mut Vec<Placement>,
     ) {
-        let subflow = &mut self.subflows[at];
-        subflow.fast_arrive(now, stream.len());
-        if order == Order::Next {
-            self.recv.take_expected(stream);
-            subflow.count_delivered(stream.len(), 0);
-            let (connection, subflow) = (self.id, subflow.id());
-            placed.push(Placement::Deliver { connection, subflow, payload_offset: 0, stream });
+        if order == Order::Other {
+            self.place_next(now, at, stream, placed);
+            return;
+        }
+        let Connection { recv, subflows, id: connection, .. } = self;
+        let subflow = &mut subflows[at];
+        subflow.fast_place(now, stream.len(), || {
+            recv.take_expected(stream);
+            stream.len()
+        });
+        let (connection, subflow) = (*connection, subflow.id());
+        placed.push(Placement::Deliver { connection, subflow, payload_offset: 0, stream });
+        self.after_arrival(now);
+    }
+
+    /// Takes the payload of a segment that is the next one on its subflow, and belongs at any other place of the stream
+    /// than its end.
+    #[inline(never)]
+    fn place_next(&mut self, now: Time, at: usize, stream: DataRange, placed: &mut Vec<Placement>) {
+        let Connection { recv, subflows, id: connection, .. } = self;
+        let mut delivery = Delivery::new(recv, placed, *connection, &subflows[at]);
+        let len = stream.len();
+        let delivered = subflows[at].fast_place(now, len, || delivery.deliver(stream.start as i64, len, 0));
+        let advanced = delivery.advanced;
+        if delivered == 0 {
+            let (connection, len) = (*connection, len as u32);
+            placed.push(Placement::Discard { connection, payload_offset: 0, len });
+        }
+        if advanced {
             self.after_arrival(now);
-        } else {
-            self.place(now, at, stream, placed);
         }
     }
 

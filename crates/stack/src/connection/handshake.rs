@@ -14,7 +14,7 @@ use crate::path_manager::PathEvent;
 use crate::scheduler::SchedulerEvent;
 use crate::segment::{Capable, Flags, Join, ResetReason, Segment};
 use crate::subflow::header::Edge;
-use crate::subflow::{ResetCause, Subflow, SubflowBirth, TcpState};
+use crate::subflow::{ResetCause, Subflow, SubflowBirth, TcpState, Tolerance};
 
 impl Connection {
     /// Adds a subflow, whose SYN or SYN/ACK is sent with the next poll. Returns `None` if there are too many.
@@ -28,10 +28,9 @@ impl Connection {
         };
         let id = SubflowId(at as u8);
         let local_id = self.paths.local_id(birth.local.ip);
-        let mut subflow = Subflow::new(id, now, &birth, local_id, &self.config);
-        if self.scatter.is_on() && birth.join.is_none() {
-            subflow.tolerate(tolerance(&self.config.only));
-        }
+        let scattered = self.scatter.is_on() && birth.join.is_none();
+        let tolerance = if scattered { tolerance(&self.config.only) } else { Tolerance::default() };
+        let subflow = Subflow::new(id, now, &birth, local_id, tolerance, &self.config);
         if at == self.subflows.len() {
             self.subflows.push(subflow);
         } else {
@@ -51,7 +50,7 @@ impl Connection {
     /// received.
     #[cold]
     pub(crate) fn resume_syn_received(&mut self, at: usize) {
-        self.show_window(at, 0, Edge::OfSubflow);
+        self.show_window(at, Edge::Syn);
         // This subflow has sent it 0 times, so there is no RTT sample, as if it was sent twice.
         self.subflows[at].handshake_mut().skip();
     }
@@ -142,10 +141,9 @@ impl Connection {
             return;
         }
         self.paths.learn_remote(address_id, subflow.route().remote());
-        subflow.on_join_answered(address_id, backup, nonce);
-        if self.config.only.simultaneous {
-            // The keys were agreed in advance: data or an acknowledgement is the third segment, and there is
-            // no fourth.
+        let agreed = self.config.only.simultaneous;
+        subflow.on_join_answered(address_id, backup, nonce, agreed);
+        if agreed {
             if self.phase == Phase::Opening {
                 self.send.open(subflow.scaled_window(segment));
                 self.phase = Phase::Open;
@@ -153,13 +151,11 @@ impl Connection {
                 self.events.push(Event::Connected);
             }
             self.confirmed = true;
-            subflow.recv_mut().want_ack();
             self.subflow_up(now, at);
             return;
         }
         // From the third ACK on the peer may send on it.
         self.fallback.note_joined();
-        subflow.await_fourth_ack();
         if self.models_buffers() {
             self.tell_writable();
         }

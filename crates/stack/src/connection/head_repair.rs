@@ -72,11 +72,7 @@ impl HeadRepair {
         {
             return true;
         }
-        let first = |subflow: &Subflow| alive(subflow) && subflow.begins_with(una);
-        let at = subflows
-            .iter()
-            .position(first)
-            .or_else(|| subflows.iter_mut().position(|subflow| alive(subflow) && subflow.carries(una)));
+        let at = subflows.iter_mut().position(|subflow| alive(subflow) && subflow.carries(una));
         self.carrier = at.unwrap_or(0) as u8;
         at.is_some()
     }

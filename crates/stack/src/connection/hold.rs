@@ -8,6 +8,7 @@
 
 use anabranch_units::Time;
 
+use super::deliver::Delivery;
 use super::fallback::{Followed, Notice};
 use super::payload::Incoming;
 use super::{Connection, Mode};
@@ -15,7 +16,8 @@ use crate::event::Placement;
 use crate::segment::ResetReason;
 use crate::seq::DataRange;
 use crate::subflow::ResetCause;
-use crate::subflow::held::{LEAST_ROOM, Verified};
+use crate::subflow::held::LEAST_ROOM;
+use crate::subflow::payload::{Kept, Place, Settled};
 
 /// The outcome for unmapped payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,32 +35,33 @@ impl Connection {
         self.recv.buffer().max(LEAST_ROOM)
     }
 
-    /// Processes unmapped payload of a segment. It is acknowledged on the subflow and held until its mapping
-    /// arrives (section 3.3.1), unless it causes fallback to TCP.
+    /// Processes unmapped payload of a segment, which begins with the next byte of its subflow, or before it, if
+    /// `is_next`. It is acknowledged on the subflow and held until its mapping arrives (section 3.3.1), unless it
+    /// causes fallback to TCP.
     #[cold]
-    pub(super) fn hold_unmapped(&mut self, incoming: &mut Incoming<'_>, range: DataRange) -> Unmapped {
+    pub(super) fn hold_unmapped(
+        &mut self,
+        incoming: &mut Incoming<'_>,
+        range: DataRange,
+        is_next: bool,
+    ) -> Unmapped {
         let Incoming { now, at, segment, .. } = *incoming;
-        let in_order = range.start <= self.subflows[at].recv().nxt();
-        if in_order
+        if is_next
             && segment.options.are_bare()
             && self.follow_bare_payload(now, at, incoming.placed) == Followed::FellBack
         {
             return Unmapped::IsStream;
         }
         let room = self.holding_room();
-        if self.subflows[at].held().is_some_and(|held| held.is_full(range.len(), room)) {
-            if in_order {
+        if self.take_in(incoming, range, 0, Some(room)) == Kept::Full {
+            if is_next {
                 self.mapping_is_broken(now, at, ResetReason::Middlebox, incoming.placed);
-            } else {
-                self.subflows[at].recv_mut().want_ack();
             }
             incoming.discard(self.id, range.len());
             return Unmapped::Taken;
         }
-        // It extends to the end of the segment, and so to its FIN.
-        self.take_in(incoming, range, 0);
         // The segment's own mapping may be that of earlier bytes.
-        self.release_mapped(now, at, incoming.placed);
+        self.release_held(now, at, incoming.placed);
         Unmapped::Taken
     }
 
@@ -76,31 +79,45 @@ impl Connection {
         }
         let notice = if self.subflows[at].has_seen_dss() { Notice::MpFail } else { Notice::None };
         self.fall_back(now, at, notice);
-        self.release_all(now, at, placed);
+        self.release_held(now, at, placed);
         Followed::FellBack
     }
 
-    /// Passes the new part of a segment to the subflow, and to the driver, which stores its bytes.
-    pub(super) fn take_in(&mut self, incoming: &mut Incoming<'_>, range: DataRange, sum: u16) {
+    /// Holds the new part of a segment, if there is space, and passes it to the driver, which stores its bytes. `room`
+    /// is the maximum number of bytes held, if that is not checked yet.
+    pub(super) fn take_in(
+        &mut self,
+        incoming: &mut Incoming<'_>,
+        range: DataRange,
+        sum: u16,
+        room: Option<u64>,
+    ) -> Kept {
         let Incoming { now, at, segment, .. } = *incoming;
         let placed = &mut *incoming.placed;
         let connection = self.id;
         let subflow = &mut self.subflows[at];
-        let (id, start) = (subflow.id(), subflow.seq_offset(segment).max(0) as u64);
-        subflow.arrive_held(now, segment, range, sum, |held| {
-            let payload_offset = (held.start - start) as u32;
+        let id = subflow.id();
+        subflow.hold_payload(now, segment, range, sum, room, |held, payload_offset| {
             placed.push(Placement::Hold { connection, subflow: id, payload_offset, held });
-        });
+        })
     }
 
-    /// Delivers held bytes that are now mapped, without checksums.
+    /// Delivers held bytes whose place is now known, without checksums: those that are mapped by now, or all after
+    /// fallback to TCP.
     #[cold]
-    pub(super) fn release_mapped(&mut self, now: Time, at: usize, placed: &mut Vec<Placement>) {
-        let mut advanced = false;
-        for (part, data) in self.subflows[at].take_mapped() {
-            advanced |= self.release(at, part, data, placed);
-        }
-        if advanced {
+    pub(super) fn release_held(&mut self, now: Time, at: usize, placed: &mut Vec<Placement>) {
+        let plain = self.mode == Mode::Plain;
+        let own = if plain { self.place_in_plain() } else { Place::Unknown };
+        let Connection { recv, subflows, id, .. } = self;
+        let mut delivery = Delivery::new(recv, placed, *id, &subflows[at]);
+        subflows[at].release(own, |part, data| {
+            if plain {
+                // It was acknowledged, so it will not be retransmitted.
+                delivery.admit(data + part.len() as i64);
+            }
+            delivery.release(part, data)
+        });
+        if delivery.advanced {
             self.after_arrival(now);
         }
         self.check_unmapped(now, at, placed);
@@ -108,65 +125,44 @@ impl Connection {
 
     /// Verifies every complete run of mappings, with checksums, and delivers it.
     pub(super) fn settle_claims(&mut self, now: Time, at: usize, placed: &mut Vec<Placement>) {
+        let failing = self.fallback.is_failing();
         let mut advanced = false;
-        while self.mode == Mode::Mptcp
-            && !self.fallback.is_failing()
-            && !self.subflows[at].state().is_resetting()
-        {
-            match self.subflows[at].take_verified() {
-                None => break,
-                Some(Verified::Damaged(data)) => {
+        loop {
+            let Connection { recv, subflows, id, .. } = self;
+            let mut delivery = Delivery::new(recv, placed, *id, &subflows[at]);
+            let settled = subflows[at].release_verified(failing, |part, data| delivery.release(part, data));
+            advanced |= delivery.advanced;
+            match settled {
+                Settled::Nothing => break,
+                Settled::Damaged(data) => {
                     self.on_damage(now, at, data);
                     break;
                 }
-                Some(Verified::Run { parts, ends }) => {
-                    for (part, data) in parts {
-                        advanced |= self.release(at, part, data, placed);
-                    }
-                    for end in ends {
-                        self.on_data_fin(at, end);
-                    }
-                }
+                Settled::Run(ends) => ends.into_iter().for_each(|end| self.on_data_fin(at, end)),
             }
         }
-        self.subflows[at].prune_held();
         if advanced {
             self.after_arrival(now);
         }
         self.check_unmapped(now, at, placed);
     }
 
-    /// Delivers all held bytes after fallback to TCP.
-    #[cold]
-    pub(super) fn release_all(&mut self, now: Time, at: usize, placed: &mut Vec<Placement>) {
-        let mut advanced = false;
-        for range in self.subflows[at].take_held() {
-            let data = self.fallback.in_received_stream(range.start as i64);
-            // It was acknowledged, so it will not be retransmitted.
-            self.recv.extend_edge((data + range.len() as i64).max(0) as u64);
-            advanced |= self.release(at, range, data, placed);
-        }
-        if advanced {
-            self.after_arrival(now);
-        }
-    }
-
     /// Gives up a subflow on which no mapping has arrived within a receive window of data (section 3.3.1).
     fn check_unmapped(&mut self, now: Time, at: usize, placed: &mut Vec<Placement>) {
-        if self.mode != Mode::Mptcp || self.fallback.is_failing() || self.subflows[at].state().is_resetting()
-        {
+        if self.mode != Mode::Mptcp || self.fallback.is_failing() {
             return;
         }
-        let Some(held) = self.subflows[at].held() else { return };
-        let reached = self.subflows[at].recv().nxt();
-        let Some((first, piece)) = held.first_unmapped() else { return };
+        let Some(unmapped) = self.subflows[at].first_unmapped() else { return };
         // Payload without options that arrived early is now processed as it would have been in order. If it
         // were acknowledged in addition to data acknowledgements, the peer would retransmit it, and it would
         // be taken for new data.
-        if piece.bare && first < reached && self.follow_bare_payload(now, at, placed) == Followed::FellBack {
+        if unmapped.bare
+            && unmapped.waits > 0
+            && self.follow_bare_payload(now, at, placed) == Followed::FellBack
+        {
             return;
         }
-        if reached > first + self.holding_room() {
+        if unmapped.waits > self.holding_room() {
             self.mapping_is_broken(now, at, ResetReason::Middlebox, placed);
         }
     }
@@ -183,7 +179,7 @@ impl Connection {
     ) {
         if self.may_fall_back(at) {
             self.fall_back(now, at, Notice::MpFail);
-            self.release_all(now, at, placed);
+            self.release_held(now, at, placed);
         } else {
             self.subflows[at].state_mut().request_reset(ResetCause::Because(reason));
         }

@@ -78,10 +78,8 @@ impl Connection {
             self.speak_tcp();
         }
         let scale = own_scale(self.config.receive_buffer.max().get());
-        // The window of a SYN is not scaled.
         let is_syn = self.subflows[at].state().tcp() != TcpState::PreEstablished;
-        let shift = if is_syn { 0 } else { self.subflows[at].receive_scale() };
-        let (window, _) = self.show_window(at, shift, Edge::OfSubflow);
+        let (window, _) = self.show_window(at, if is_syn { Edge::Syn } else { Edge::Subflow });
         let capable_flags = self.capable_flags();
         let keys = self.keys;
         let subflow = &mut self.subflows[at];
@@ -280,8 +278,13 @@ impl Connection {
         let keys = matches!(level, DataLevel::Ack) && self.keys_pending(at);
         let tells =
             self.mode == Mode::Mptcp && self.keys.remote().is_some() && level.says_something() && !keys;
-        let edge = if tells { Edge::OfStream } else { Edge::OfSubflow };
-        let (window, lag) = self.show_window(at, self.subflows[at].receive_scale(), edge);
+        let edge = match tells {
+            false => Edge::Subflow,
+            // Nothing is sent after the end of the stream.
+            true if self.recv.finished() => Edge::EndedStream,
+            true => Edge::Stream,
+        };
+        let (window, lag) = self.show_window(at, edge);
         let dss = tells.then(|| self.signal_of(level, lag));
         let keys = keys.then(|| self.both_keys(None));
         let blocks = if matches!(level, DataLevel::Signal) { Blocks::Omitted } else { Blocks::Added };
@@ -289,35 +292,27 @@ impl Connection {
         self.subflows[at].write(now, self.tick, &outline, out);
     }
 
-    /// Returns the window field, shifted by `scale`, of a segment sent now, and the number of bytes by which
-    /// its data acknowledgement lags behind the received data.
+    /// Returns the window field of a segment sent now, and the number of bytes by which its data acknowledgement lags
+    /// behind the received data.
     #[inline]
-    pub(super) fn show_window(&mut self, at: usize, scale: u8, edge: Edge) -> (u16, u64) {
+    pub(super) fn show_window(&mut self, at: usize, edge: Edge) -> (u16, u64) {
         if self.recv.counts_memory() {
             let held = self.subflows.iter().map(|subflow| subflow.recv().out_of_order()).sum();
             self.recv.set_held_below(held);
         }
-        let field = self.recv.offer(scale, self.subflows[at].offered());
-        if edge == Edge::OfSubflow {
-            let shown = u64::from(field) << scale;
-            self.subflows[at].advertise(edge, shown.max(self.advertised.window()));
-            return (field, 0);
-        }
-        // A small scale may advertise less than this.
-        let nxt = self.recv.nxt();
-        let window = self.recv.edge() - nxt;
-        // Nothing is sent after the end of the stream.
-        let finished = self.recv.finished();
-        let lag = if finished { 0 } else { self.subflows[at].advertise(edge, window) };
-        if let Some(shown) = self.advertised.show(nxt.saturating_sub(lag), nxt + window) {
-            for subflow in &mut self.subflows {
+        let Connection { recv, advertised, subflows, .. } = self;
+        let of_stream = matches!(edge, Edge::Stream | Edge::EndedStream);
+        let (field, lag) = subflows[at].advertise(edge, |scale, most| {
+            let field = recv.offer(scale, most);
+            // A small scale may advertise less than this.
+            (field, if of_stream { recv.edge() - recv.nxt() } else { advertised.window() })
+        });
+        if of_stream && let Some(shown) = advertised.show(recv.nxt().saturating_sub(lag), recv.edge()) {
+            for subflow in subflows {
                 subflow.raise_shown_window(shown);
             }
         }
-        if lag == 0 {
-            return (field, 0);
-        }
-        (((window + lag) >> scale).min(u64::from(u16::MAX)) as u16, lag)
+        (field, lag)
     }
 
     /// Returns the data sequence signal of a segment sent now (RFC 8684 section 3.3).

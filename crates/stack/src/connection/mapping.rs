@@ -5,7 +5,8 @@ use super::{Connection, Mode};
 use crate::segment::{Dss, MappedDsn, Mapping, Segment};
 use crate::seq::{DataRange, Dsn};
 use crate::subflow::Subflow;
-use crate::subflow::mappings::{Contradiction, Parts, mapped_start};
+use crate::subflow::mappings::{Mapped, mapped_start};
+use crate::subflow::payload::Place;
 
 /// Returns the stream offset of the start of a mapping; negative if it is before the stream. The stream
 /// starts at `origin`, and its next expected offset is `next`.
@@ -25,12 +26,8 @@ impl Connection {
         mapped_offset(mapping, self.remote_dsn, self.recv.nxt())
     }
 
-    /// Returns the place of a segment's payload: subflow range and stream offset of its start.
-    pub(super) fn mapping_of(&self, subflow: &Subflow, segment: &Segment) -> Option<(DataRange, i64)> {
-        if self.mode == Mode::Plain {
-            // The stream is that of the subflow: its first byte has offset 1 there, if it was never MPTCP.
-            return Some((DataRange::new(1, u64::MAX), self.fallback.in_received_stream(1)));
-        }
+    /// Returns the mapping of a segment, of MPTCP.
+    pub(super) fn mapping_of(&self, subflow: &Subflow, segment: &Segment) -> Option<Mapped> {
         if let Some(Dss { mapping: Some(mapping), data_fin, .. }) = &segment.options.dss {
             let len = u64::from(mapping.len) - u64::from(*data_fin && mapping.len > 0);
             if len > 0 {
@@ -50,17 +47,20 @@ impl Connection {
         None
     }
 
-    /// Returns the places of the payload `range` of a segment.
-    pub(super) fn parts_of(
-        &mut self,
-        at: usize,
-        segment: &Segment,
-        range: DataRange,
-    ) -> Result<Parts, Contradiction> {
-        let own = self.mapping_of(&self.subflows[at], segment);
-        match own {
-            Some(mapped) if self.mode == Mode::Plain => Ok(Parts::one(mapped)),
-            own => self.subflows[at].parts_of(range, own),
+    /// Returns the place in the stream that a segment itself gives its payload.
+    pub(super) fn place_of(&self, at: usize, segment: &Segment) -> Place {
+        if self.mode == Mode::Plain {
+            return self.place_in_plain();
         }
+        let payload = segment.payload_len > 0;
+        let mapped = payload.then(|| self.mapping_of(&self.subflows[at], segment)).flatten();
+        mapped.map_or(Place::Unknown, Place::Mapped)
+    }
+
+    /// Returns the place of the subflow in the stream, in plain TCP: its first byte has offset 0 there, if it was never
+    /// MPTCP.
+    pub(super) fn place_in_plain(&self) -> Place {
+        let limit = self.fallback.in_received_subflow(self.recv.edge() as i64).max(0) as u64;
+        Place::Stream { start: self.fallback.in_received_stream(1), limit }
     }
 }

@@ -2,6 +2,7 @@
 
 use anabranch_units::Time;
 
+use super::ack::Progress;
 use super::fallback::Notice;
 use super::fast::FastPath;
 use super::payload::Incoming;
@@ -56,13 +57,12 @@ impl Connection {
     ) -> Step {
         self.process_by_state(now, at, segment)?;
         self.check_acceptable(now, at, segment, placed)?;
-        let una = self.subflows[at].una();
-        self.process_ack(now, at, segment, observer)?;
+        let progress = self.process_ack(now, at, segment, observer)?;
         if self.subflows[at].state().tcp() == TcpState::PreEstablished {
             self.on_fourth_ack(now, at);
         }
         match self.mode {
-            Mode::Mptcp => self.process_mptcp(now, at, segment, una, placed)?,
+            Mode::Mptcp => self.process_mptcp(now, at, segment, progress, placed)?,
             Mode::Plain => self.process_plain_ack(now, at, segment),
         }
         if segment.payload_len > 0 {
@@ -134,22 +134,22 @@ impl Connection {
         }
     }
 
-    /// Processes the MPTCP options of a segment whose acknowledgement is processed; that of the subflow was
-    /// `una` before.
+    /// Processes the MPTCP options of a segment whose acknowledgement is processed, and has made this `progress` on
+    /// the subflow.
     #[inline(always)]
     fn process_mptcp(
         &mut self,
         now: Time,
         at: usize,
         segment: &Segment,
-        una: u64,
+        progress: Progress,
         placed: &mut Vec<Placement>,
     ) -> Step {
         let data_una = self.send.una;
         self.process_mptcp_options(now, at, segment)?;
         if self.mode == Mode::Plain {
-            self.release_all(now, at, placed);
-        } else if data_una == self.send.una && una < self.subflows[at].una() {
+            self.release_held(now, at, placed);
+        } else if data_una == self.send.una && progress == Progress::Some {
             // Without a data acknowledgement, the peer may have fallen back to TCP, and would take
             // retransmitted data for new data.
             if segment.options.dss.is_some_and(|dss| dss.data_ack.is_some()) {
@@ -354,7 +354,7 @@ impl Connection {
             && self.may_fall_back(at)
         {
             self.fall_back(now, at, Notice::None);
-            self.release_all(now, at, placed);
+            self.release_held(now, at, placed);
         }
         self.on_fin(now, at);
     }
@@ -383,8 +383,7 @@ impl Connection {
         placed: &mut Vec<Placement>,
     ) {
         let Some(range) = self.subflows[at].begin_payload(segment) else { return };
-        let fin = segment.flags.has(Flags::FIN);
-        let mut incoming = Incoming { now, at, segment, fin, placed };
+        let mut incoming = Incoming { now, at, segment, placed };
         if self.checksummed {
             self.receive_checked(&mut incoming, range);
         } else {

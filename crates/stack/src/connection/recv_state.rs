@@ -7,7 +7,7 @@ use crate::config::ReceiveBuffer;
 use crate::ranges::RangeSet;
 use crate::seq::DataRange;
 use crate::subflow::growth::{initial_space, wanted_buffer};
-use crate::subflow::memory::Memory;
+use crate::subflow::memory::{Buffer, Memory};
 
 /// The receiving half of a connection. Offsets are in the peer's stream.
 #[derive(Clone, Debug)]
@@ -19,10 +19,9 @@ pub(crate) struct RecvState {
     fin: Option<u64>,
     /// The first offset never admitted.
     edge: u64,
-    buffer: u64,
+    /// The buffer. If memory limits it, the window is what is free of that.
+    buffer: Buffer,
     policy: ReceiveBuffer,
-    /// The memory of the buffer, if the window is what is free of it.
-    memory: Option<Memory>,
     /// The number of bytes after holes of the subflows: their memory is not the connection's.
     held_below: u64,
     /// The round trip at the last evaluation of the memory.
@@ -45,9 +44,8 @@ impl RecvState {
             out_of_order: RangeSet::new(),
             fin: None,
             edge: buffer,
-            buffer,
+            buffer: Buffer::new(buffer),
             policy,
-            memory: None,
             held_below: 0,
             rtt: Duration::ZERO,
             measured_at: Time::ZERO,
@@ -105,25 +103,18 @@ impl RecvState {
 
     /// Limits the window to what is free of this memory.
     pub(crate) fn limit_by(&mut self, memory: Option<Memory>) {
-        self.memory = memory;
-        self.follow_memory();
-    }
-
-    fn follow_memory(&mut self) {
-        if let Some(memory) = self.memory {
-            self.buffer = memory.payload();
-        }
+        self.buffer.limit_by(memory);
     }
 
     /// True if the window is what is free of the memory.
     #[inline]
     pub(crate) fn counts_memory(&self) -> bool {
-        self.memory.is_some()
+        self.buffer.memory().is_some()
     }
 
     /// Starts the first measuring interval.
     pub(crate) fn on_established(&mut self, now: Time) {
-        if self.memory.is_some() {
+        if self.buffer.memory().is_some() {
             self.measured_at = now;
         }
     }
@@ -136,8 +127,8 @@ impl RecvState {
     /// Returns the right edge for which there is space, which may be left of the advertised one.
     #[inline]
     fn limit(&self) -> u64 {
-        match self.memory {
-            None => self.consumed + self.buffer,
+        match self.buffer.memory() {
+            None => self.consumed + self.buffer.size(),
             Some(memory) => {
                 let held = self.readable() + self.out_of_order().saturating_sub(self.held_below);
                 self.nxt + memory.free(held)
@@ -147,7 +138,7 @@ impl RecvState {
 
     /// Returns the current size of the buffer.
     pub(crate) fn buffer(&self) -> u64 {
-        self.buffer
+        self.buffer.size()
     }
 
     /// Records that the peer's stream ends at `offset`. The first value is final; returns false if this one
@@ -163,14 +154,17 @@ impl RecvState {
         }
     }
 
+    /// Returns the next offset expected, if nothing is held after a hole and no end is known.
+    #[inline]
+    pub(crate) fn sole_next(&self) -> Option<u64> {
+        (self.out_of_order.is_empty() && self.fin.is_none()).then_some(self.nxt)
+    }
+
     /// True if `range` is the next of the stream, inside the window, with nothing held after a hole and no
     /// known end.
     #[inline]
     pub(crate) fn expects(&self, range: DataRange) -> bool {
-        range.start == self.nxt
-            && range.end <= self.edge
-            && self.out_of_order.is_empty()
-            && self.fin.is_none()
+        range.end <= self.edge && self.sole_next() == Some(range.start)
     }
 
     /// Receives the expected `range`: a cheaper [`RecvState::arrive`].
@@ -192,7 +186,7 @@ impl RecvState {
         }
         if range.start > self.nxt {
             // As many pieces as segments of 64 bytes would make; further ones will be retransmitted.
-            let most = 1024 + (self.buffer / 64) as usize;
+            let most = 1024 + (self.buffer() / 64) as usize;
             if self.out_of_order.is_full(range, most) {
                 return false;
             }
@@ -252,14 +246,14 @@ impl RecvState {
     /// [`RecvState::window_field`].
     pub(crate) fn offer(&mut self, scale: u8, most: u64) -> u16 {
         let limit = self.limit().min(self.nxt.saturating_add(most));
-        if self.memory.is_some() && limit <= self.edge {
+        if self.buffer.memory().is_some() && limit <= self.edge {
             // `mptcp_set_rwin`: an edge that does not move is rounded to the left, and the peer keeps the old one.
             return ((self.edge - self.nxt) >> scale).min(u64::from(u16::MAX)) as u16;
         }
         let edge = self.edge.max(limit);
         let window = edge.saturating_sub(self.nxt);
         let floor = window >> scale;
-        let field = if self.memory.is_none() && self.nxt + (floor << scale) >= self.edge {
+        let field = if self.buffer.memory().is_none() && self.nxt + (floor << scale) >= self.edge {
             floor
         } else {
             (window + (1 << scale) - 1) >> scale
@@ -280,7 +274,7 @@ impl RecvState {
         let edge = self.limit().min(self.nxt.saturating_add(most));
         let gain = edge.saturating_sub(self.edge);
         let left = self.edge.saturating_sub(self.nxt);
-        gain >= (2 * mss).min(self.buffer / 2).max(1) && 2 * left < self.buffer
+        gain >= (2 * mss).min(self.buffer() / 2).max(1) && 2 * left < self.buffer()
     }
 
     /// Returns the maximum size of the buffer in bytes; `None` if its size is fixed.
@@ -312,7 +306,7 @@ impl RecvState {
             wanted = wanted.saturating_add(u64::try_from(extra).unwrap_or(u64::MAX));
         }
         self.last_per_rtt = per_rtt;
-        self.buffer = self.buffer.max(wanted.min(max));
+        self.buffer.grow(wanted.min(max));
         self.measured_at = now;
         self.measured = self.received_total;
     }
@@ -334,7 +328,7 @@ impl RecvState {
         }
         self.last_per_rtt = read;
         let wanted = wanted_buffer(read, before).min(self.policy.max().get());
-        self.buffer = self.buffer.max(wanted);
+        self.buffer.grow(wanted);
         Some(read)
     }
 
@@ -350,8 +344,8 @@ impl RecvState {
     /// memory has grown.
     pub(crate) fn evaluate_memory(&mut self, now: Time, rtt: Duration, measured: bool) -> Option<u64> {
         self.rtt = rtt;
-        let memory = self.memory.as_mut()?;
-        memory.set_measured(measured);
+        self.buffer.memory()?;
+        self.buffer.set_measured(measured);
         let mut grown = None;
         if !rtt.is_zero() && now.since(self.measured_at) >= rtt {
             let read = self.consumed - self.measured;
@@ -360,10 +354,9 @@ impl RecvState {
             if read > before {
                 self.last_per_rtt = read;
                 let wanted = wanted_buffer(read, before).min(self.policy.max().get());
-                grown = memory.grow(wanted).then_some(read);
+                grown = self.buffer.grow(wanted).then_some(read);
             }
         }
-        self.follow_memory();
         grown
     }
 }

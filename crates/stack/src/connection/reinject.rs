@@ -31,11 +31,13 @@ impl Connection {
             return;
         }
         let Connection { subflows, send, config, .. } = self;
-        // It was never sent there, and would wait until the subflow works again.
-        subflows[at].recall_queue(|queued| recall(send, queued));
-        if config.reinjection == Reinjection::OnTimeout {
-            subflows[at].unacked_data(send.una, |range| send.request_reinjection(range));
-        }
+        let (una, copies) = (send.una, config.reinjection == Reinjection::OnTimeout);
+        subflows[at].recall_all(una, |remains| match remains {
+            // It was never sent there, and would wait until the subflow works again.
+            Remains::Queued(queued) => recall(send, queued),
+            Remains::Unacked(range) if copies => send.request_reinjection(range),
+            Remains::Unacked(_) => {}
+        });
     }
 
     /// Ends a subflow, once: its queue is recalled, and the rest of its data is reinjected.

@@ -92,7 +92,7 @@ impl Connection {
 
     fn has_scattered_into_congestion(&self) -> bool {
         self.subflows.first().is_some_and(|first| {
-            let counters = first.counters();
+            let counters = first.stats().counters;
             counters.recoveries + counters.timeouts > 0
         })
     }

@@ -11,7 +11,7 @@ use super::send::{Train, new_record};
 use crate::congestion::CongestionControl;
 use crate::observer::LossReason;
 use crate::scheduler::AssignKind;
-use crate::segment::Segment;
+use crate::segment::{Flags, Segment};
 use crate::seq::DataRange;
 use crate::timestamp::TimestampTick;
 
@@ -118,10 +118,10 @@ impl Subflow {
         Some((record, train))
     }
 
-    /// Returns the offsets of a segment that carries the next data of an established subflow, if nothing is
-    /// in flight and nothing is held, and the segment has no news about the sending half.
+    /// Returns the offsets of a segment that carries the next data of an established subflow, of MPTCP or not, if
+    /// nothing is in flight and nothing is held, and the segment has no news about the sending half.
     #[inline]
-    pub(crate) fn fast_judge_segment(&self, segment: &Segment) -> Option<NextSegment> {
+    pub(crate) fn fast_judge_segment(&self, segment: &Segment, mptcp: bool) -> Option<NextSegment> {
         let una = self.board.una();
         let start = self.recv.nxt();
         let settled = self.board.is_empty() && segment.ack == self.iss.add(una);
@@ -135,7 +135,10 @@ impl Subflow {
             return None;
         }
         let window = self.scaled_window(segment);
-        (una + window <= self.window_edge).then_some(NextSegment { una, start, window })
+        // A mapping of exactly the segment, with none known before; the first data acknowledgement on a subflow may
+        // shorten the wait for the head of the stream.
+        let mappable = !mptcp || (self.dss_seen && self.mappings.is_empty());
+        (una + window <= self.window_edge && mappable).then_some(NextSegment { una, start, window })
     }
 
     /// Processes the header of such a segment; `mptcp` is true if it has a mapping.
@@ -154,12 +157,16 @@ impl Subflow {
         }
     }
 
-    /// Receives the next `len` bytes, if nothing is missing before them: the work of [`Subflow::arrive`].
+    /// Receives the next `len` bytes, if nothing is missing before them: the work of [`Subflow::begin_payload`] and
+    /// [`Subflow::place`]. `stream` returns the number of those that are new in the stream, and so does this.
     #[inline]
-    pub(crate) fn fast_arrive(&mut self, now: Time, len: u64) {
+    pub(crate) fn fast_place(&mut self, now: Time, len: u64, stream: impl FnOnce() -> u64) -> u64 {
         let full_sized = self.recv.measure(now, len as u32, self.mss);
         self.recv.take_expected(now, len, full_sized);
         self.counters.data_segments_received += 1;
+        let delivered = stream();
+        self.count_delivered(delivered, len);
+        delivered
     }
 
     /// True if an acknowledgement is due, and nothing else but data is to be sent.
@@ -171,6 +178,28 @@ impl Subflow {
             && !self.signals.may_leave();
         usual && self.recv.is_ack_due()
     }
+
+    /// Returns the place of a segment that carries the next payload, if nothing is missing before it, nothing is held,
+    /// and no end is known.
+    #[inline]
+    pub(crate) fn fast_expects(&self, segment: &Segment) -> Option<Expected> {
+        let expected = segment.seq == self.recv.ack()
+            && !segment.flags.has(Flags::FIN)
+            && segment.payload_len > 0
+            && self.recv.is_complete()
+            && self.held.is_none();
+        let (start, mapped) = (self.recv.nxt(), !self.mappings.is_empty());
+        expected.then_some(Expected { start, mapped })
+    }
+}
+
+/// The place of a segment with the next payload.
+#[derive(Clone, Copy)]
+pub(crate) struct Expected {
+    /// Its offset.
+    pub start: u64,
+    /// True if mappings are known that extend beyond their segments.
+    pub mapped: bool,
 }
 
 /// The offsets of a segment for the fast path, and the window it advertises.

@@ -18,7 +18,7 @@
 
 use anabranch_units::Duration;
 
-use super::memory::{LEAST_MEASURE, Memory};
+use super::memory::{Buffer, LEAST_MEASURE, Memory};
 use crate::config::ReceiveBuffer;
 
 /// The initial threshold: the greatest multiple of 1460 bytes in half of 128 KiB.
@@ -33,9 +33,7 @@ const LEAST_LEN: u32 = 128;
 pub(crate) struct Growth {
     threshold: u32,
     /// The limit of the threshold, and of the window.
-    buffer: u32,
-    /// The memory of the buffer, if that is what limits it.
-    memory: Option<Memory>,
+    buffer: Buffer,
     /// The maximum number of bytes read in a round trip of the connection, as far as this subflow knows.
     space: u32,
     /// The round trip in eighths of a microsecond, 0 before the first sample.
@@ -51,46 +49,35 @@ impl Growth {
             ReceiveBuffer::Fixed(size) => size.get(),
             ReceiveBuffer::Auto { initial, .. } => initial.get() / 64 * 39,
         };
-        let buffer = u32::try_from(buffer).unwrap_or(u32::MAX);
-        let threshold = buffer.min(INITIAL_THRESHOLD);
-        Growth { threshold, buffer, memory: None, space: INITIAL_SPACE, rtt: 0, echo: 0 }
+        let threshold = in_32_bits(buffer).min(INITIAL_THRESHOLD);
+        Growth { threshold, buffer: Buffer::new(buffer), space: INITIAL_SPACE, rtt: 0, echo: 0 }
     }
 
     /// Limits the initial threshold to `most` bytes.
     pub(crate) fn begin_with(&mut self, most: u64) {
-        self.threshold = self.threshold.min(u32::try_from(most).unwrap_or(u32::MAX));
+        self.threshold = self.threshold.min(in_32_bits(most));
     }
 
     /// Limits the buffer by memory.
     pub(super) fn limit_by(&mut self, memory: Option<Memory>) {
-        self.memory = memory;
-        self.follow_memory();
-    }
-
-    fn follow_memory(&mut self) {
-        if let Some(memory) = self.memory {
-            self.buffer = u32::try_from(memory.payload()).unwrap_or(u32::MAX);
-        }
+        self.buffer.limit_by(memory);
     }
 
     /// True if it has received a large segment, which measures the part of its memory that is payload.
     pub(crate) fn is_measured(&self) -> bool {
-        self.memory.is_some_and(Memory::is_measured)
+        self.buffer.memory().is_some_and(Memory::is_measured)
     }
 
     /// Processes a segment of `len` bytes. Returns true if it has increased the threshold.
     #[inline]
     pub(super) fn on_data(&mut self, len: u32, mss: u32) -> bool {
-        if let Some(memory) = &mut self.memory
-            && !memory.is_measured()
-            && len >= LEAST_MEASURE
-        {
-            memory.set_measured(true);
-            self.follow_memory();
+        if len >= LEAST_MEASURE && self.buffer.memory().is_some_and(|memory| !memory.is_measured()) {
+            self.buffer.set_measured(true);
         }
-        let rises = self.threshold < self.buffer && len >= LEAST_LEN;
+        let most = in_32_bits(self.buffer.size());
+        let rises = self.threshold < most && len >= LEAST_LEN;
         if rises {
-            self.threshold = self.threshold.saturating_add(2 * len.max(mss)).min(self.buffer);
+            self.threshold = self.threshold.saturating_add(2 * len.max(mss)).min(most);
         }
         rises
     }
@@ -128,15 +115,15 @@ impl Growth {
     /// it.
     pub(crate) fn widen(&mut self, read: u64, most: u64) {
         let wanted = wanted_buffer(read, u64::from(self.space)).min(most);
-        self.space = u32::try_from(read).unwrap_or(u32::MAX);
-        match &mut self.memory {
-            Some(memory) => {
-                memory.grow(wanted);
-                self.follow_memory();
-            }
-            None => self.buffer = self.buffer.max(u32::try_from(wanted).unwrap_or(u32::MAX)),
-        }
+        self.space = in_32_bits(read);
+        self.buffer.grow(wanted);
     }
+}
+
+/// Returns a number of bytes, or the maximum of 32 bits.
+#[inline]
+fn in_32_bits(bytes: u64) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
 /// Returns the buffer for a sender that has delivered `read` bytes in the last round trip and at most
@@ -178,11 +165,12 @@ mod tests {
         assert!(!growth.on_data(1448, 1448), "64,240 + 2 x 2896 = 70,032");
         growth.widen(19_000, 1 << 20);
         assert_eq!(
-            growth.buffer, 70_000,
+            growth.buffer.size(),
+            70_000,
             "38,000, and twice as much in proportion to 4520 of 14,480, is less"
         );
         growth.widen(40_000, 1 << 20);
-        assert_eq!(growth.buffer, 80_000 + 2 * (80_000 * 21_000 / 19_000));
+        assert_eq!(growth.buffer.size(), 80_000 + 2 * (80_000 * 21_000 / 19_000));
         assert_eq!((0..100).filter(|_| growth.on_data(1448, 1448)).count(), 65);
     }
 
@@ -205,16 +193,16 @@ mod tests {
         let mut growth = growth(20_000);
         assert!(!growth.on_data(1448, 1448));
         growth.widen(1 << 40, 30_000);
-        assert_eq!((growth.buffer, growth.space), (30_000, u32::MAX));
+        assert_eq!((growth.buffer.size(), growth.space), (30_000, u32::MAX));
     }
 
     #[test]
     fn a_subflow_that_joins_late_catches_up_with_a_leap() {
         let auto = ReceiveBuffer::Auto { initial: Bytes(131_072), max: Bytes(6 << 20) };
         let mut joined = Growth::new(auto);
-        assert_eq!((joined.window(), joined.buffer), (64_240, 79_872));
+        assert_eq!((joined.window(), joined.buffer.size()), (64_240, 79_872));
         joined.widen(100_000, 6 << 20);
-        assert_eq!(joined.buffer, 200_000 + 2 * (200_000_u64 * 85_520 / 14_480) as u32);
+        assert_eq!(joined.buffer.size(), 200_000 + 2 * (200_000_u64 * 85_520 / 14_480));
     }
 
     #[test]

@@ -36,9 +36,13 @@ pub(crate) enum Blocks {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Edge {
     /// That of the subflow: the segment has no data acknowledgement.
-    OfSubflow,
+    Subflow,
+    /// The same, and the field is not scaled: the segment is a SYN.
+    Syn,
     /// That of the stream: the segment has a data acknowledgement.
-    OfStream,
+    Stream,
+    /// The same, and nothing is sent to this side any more.
+    EndedStream,
 }
 
 impl Subflow {
@@ -104,12 +108,6 @@ impl Subflow {
         if let Some(sent) = self.handshake.sent_once() {
             self.rtt.sample(now.since(sent));
         }
-    }
-
-    /// Returns the shift of the window fields that this side sends, once negotiated.
-    #[inline]
-    pub(crate) fn receive_scale(&self) -> u8 {
-        self.receive_scale
     }
 
     /// True if an acknowledgement would have several SACK blocks.
@@ -205,17 +203,28 @@ impl Subflow {
         segment
     }
 
-    /// Advertises a window of `window` bytes. Returns the number of bytes by which the data acknowledgement of the
-    /// segment, if it has one, has to lag (`window_held.rs`).
+    /// Advertises a window up to the `edge`. `offer` receives the shift of the window field, and the maximum number of
+    /// bytes that the subflow advertises. It returns the field, and the window of the connection: the present one for the
+    /// edge of the stream, otherwise the one advertised last. Returns the field to send, and the number of bytes by which
+    /// the data acknowledgement of the segment has to lag (`window_held.rs`).
     #[inline]
-    pub(crate) fn advertise(&mut self, edge: Edge, window: u64) -> u64 {
+    pub(crate) fn advertise(&mut self, edge: Edge, offer: impl FnOnce(u8, u64) -> (u16, u64)) -> (u16, u64) {
+        let scale = if edge == Edge::Syn { 0 } else { self.receive_scale };
+        let (field, window) = offer(scale, self.recv.offered());
         match edge {
-            Edge::OfStream => self.window_held.show(self.recv.ack(), window),
-            Edge::OfSubflow => {
-                self.window_held.show_alone(self.recv.ack(), window);
-                0
+            Edge::Syn | Edge::Subflow => {
+                let shown = u64::from(field) << scale;
+                self.window_held.show_alone(self.recv.ack(), shown.max(window));
             }
+            Edge::Stream => {
+                let lag = self.window_held.show(self.recv.ack(), window);
+                if lag > 0 {
+                    return (((window + lag) >> scale).min(u64::from(u16::MAX)) as u16, lag);
+                }
+            }
+            Edge::EndedStream => {}
         }
+        (field, 0)
     }
 
     /// Records that another subflow has advertised a window of `window` bytes.

@@ -6,8 +6,7 @@
 //! that begins and ends at the edges of claims is verified as one: a middlebox may have joined segments,
 //! whose sum cannot be divided again.
 
-use super::Subflow;
-use super::mappings::Mapped;
+use super::mappings::{Mapped, Mappings};
 use crate::checksum::{add, at_offset, is_zero, subtract};
 use crate::seq::DataRange;
 
@@ -22,7 +21,7 @@ const MAX_PIECES: usize = 1024;
 
 /// A piece of payload of a subflow, as received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub(super) struct Piece {
     /// Its place in the subflow.
     pub range: DataRange,
     /// Its sum as if it began at an even offset.
@@ -65,7 +64,7 @@ enum Checksums {
 
 /// A run of mappings with all of their payload, which was verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Verified {
+pub(super) enum Verified {
     /// The payload has the checksums of its mappings.
     Run {
         /// The parts of it that the driver stores, and their places in the stream.
@@ -86,13 +85,13 @@ pub(crate) struct Held {
 
 impl Held {
     /// Returns the number of bytes stored by the driver.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.pieces.iter().filter(|piece| !piece.done).map(|piece| piece.range.len()).sum()
+    pub(super) fn bytes(&self) -> u64 {
+        self.stored().map(|range| range.len()).sum()
     }
 
     /// Returns the place of the first of them on the subflow.
     pub(super) fn start(&self) -> Option<u64> {
-        self.pieces.iter().find(|piece| !piece.done).map(|piece| piece.range.start)
+        self.stored().next().map(|range| range.start)
     }
 
     pub(super) fn insert(&mut self, piece: Piece) {
@@ -102,17 +101,17 @@ impl Held {
 
     /// Adds payload after a hole that was verified and delivered: its sum may be needed when a segment that
     /// fills the hole covers more than the hole.
-    pub(crate) fn insert_verified(&mut self, range: DataRange, sum: u16) {
+    pub(super) fn insert_verified(&mut self, range: DataRange, sum: u16) {
         self.insert(Piece { range, sum, done: true, bare: false });
     }
 
     /// True if it has no space for `len` bytes more, when `room` bytes may be held.
-    pub(crate) fn is_full(&self, len: u64, room: u64) -> bool {
+    pub(super) fn is_full(&self, len: u64, room: u64) -> bool {
         self.bytes() + len > room || self.pieces.len() >= MAX_PIECES
     }
 
     /// Records a mapping. Returns false if it contradicts a known one, or there are too many.
-    pub(crate) fn claim(&mut self, claim: Claim) -> bool {
+    pub(super) fn claim(&mut self, claim: Claim) -> bool {
         let overlap = |known: &Claim| !known.mapped.intersection(claim.mapped).is_empty();
         if let Some(known) = self.claims.iter_mut().find(|known| overlap(known)) {
             // A retransmission may have acquired the DATA_FIN, as in Linux.
@@ -128,7 +127,7 @@ impl Held {
     }
 
     /// Returns the first unmapped byte stored by the driver, and its piece.
-    pub(crate) fn first_unmapped(&self) -> Option<(u64, &Piece)> {
+    pub(super) fn first_unmapped(&self) -> Option<(u64, &Piece)> {
         for piece in self.pieces.iter().filter(|piece| !piece.done) {
             let mut cursor = piece.range.start;
             for claim in &self.claims {
@@ -172,8 +171,44 @@ impl Held {
         None
     }
 
+    /// Removes the pieces that are mapped by now, without checksums; `taken` receives their parts, and their places
+    /// in the stream.
+    pub(super) fn take_mapped(&mut self, mappings: &Mappings, mut taken: impl FnMut(Mapped)) {
+        let mut left = Vec::with_capacity(self.pieces.len());
+        for piece in &self.pieces {
+            let mut cursor = piece.range.start;
+            while cursor < piece.range.end {
+                if let Some((known, data)) = mappings.at(cursor) {
+                    let part = DataRange::new(cursor, known.end.min(piece.range.end));
+                    taken((part, data as i64 + (cursor - known.start) as i64));
+                    cursor = part.end;
+                } else {
+                    let end = mappings.next_start(cursor).min(piece.range.end);
+                    left.push(Piece { range: DataRange::new(cursor, end), ..*piece });
+                    cursor = end;
+                }
+            }
+        }
+        self.pieces = left;
+    }
+
+    /// Returns the places on the subflow of what the driver stores.
+    pub(super) fn stored(&self) -> impl Iterator<Item = DataRange> {
+        self.pieces.iter().filter(|piece| !piece.done).map(|piece| piece.range)
+    }
+
+    /// True if it holds nothing, and knows no mapping.
+    pub(super) fn is_empty(&self) -> bool {
+        self.pieces.is_empty() && self.claims.is_empty()
+    }
+
+    /// True if it has no piece.
+    pub(super) fn has_no_piece(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
     /// Removes a run of claims whose payload is complete, and verifies it.
-    fn take_verified(&mut self) -> Option<Verified> {
+    pub(super) fn take_verified(&mut self) -> Option<Verified> {
         let Run { first, last, checksums } = self.complete_run()?;
         if checksums == Checksums::Differ {
             return Some(Verified::Damaged(self.claims[first].data));
@@ -201,7 +236,7 @@ impl Held {
 
     /// Returns the sum of `gap`, the only missing part of `range`, if it can be derived from the sum of
     /// `range` and from the pieces received.
-    pub(crate) fn derive(&self, range: DataRange, gap: DataRange, sum: u16) -> Option<u16> {
+    pub(super) fn derive(&self, range: DataRange, gap: DataRange, sum: u16) -> Option<u16> {
         let mut rest = sum;
         for part in [DataRange::new(range.start, gap.start), DataRange::new(gap.end, range.end)] {
             let mut cursor = part.start;
@@ -218,7 +253,7 @@ impl Held {
     }
 
     /// Discards everything before `nxt` that was verified.
-    fn prune(&mut self, nxt: u64) {
+    pub(super) fn prune(&mut self, nxt: u64) {
         self.pieces.retain(|piece| !piece.done || piece.range.end > nxt);
         let pieces = &self.pieces;
         self.claims.retain(|claim| {
@@ -227,58 +262,6 @@ impl Held {
                     .iter()
                     .any(|piece| !piece.done && !piece.range.intersection(claim.mapped).is_empty())
         });
-    }
-}
-
-impl Subflow {
-    /// Removes the held payload that is mapped by now, without checksums: its parts, and their places in the
-    /// stream.
-    #[cold]
-    pub(crate) fn take_mapped(&mut self) -> Vec<Mapped> {
-        let Some(mut held) = self.held.take() else { return Vec::new() };
-        let mut mapped = Vec::new();
-        let mut left = Vec::with_capacity(held.pieces.len());
-        for piece in held.pieces {
-            let mut cursor = piece.range.start;
-            while cursor < piece.range.end {
-                if let Some((known, data)) = self.mappings.at(cursor) {
-                    let part = DataRange::new(cursor, known.end.min(piece.range.end));
-                    mapped.push((part, data as i64 + (cursor - known.start) as i64));
-                    cursor = part.end;
-                } else {
-                    let end = self.mappings.next_start(cursor).min(piece.range.end);
-                    left.push(Piece { range: DataRange::new(cursor, end), ..piece });
-                    cursor = end;
-                }
-            }
-        }
-        held.pieces = left;
-        if !held.pieces.is_empty() {
-            self.held = Some(held);
-        }
-        mapped
-    }
-
-    /// Removes a complete run of mappings with checksums from the held payload, and verifies it.
-    pub(crate) fn take_verified(&mut self) -> Option<Verified> {
-        self.held.as_mut()?.take_verified()
-    }
-
-    /// Removes all held payload, and returns the places of what the driver stores.
-    #[cold]
-    pub(crate) fn take_held(&mut self) -> Vec<DataRange> {
-        let Some(held) = self.held.take() else { return Vec::new() };
-        held.pieces.iter().filter(|piece| !piece.done).map(|piece| piece.range).collect()
-    }
-
-    /// Discards held payload that is no longer needed.
-    pub(crate) fn prune_held(&mut self) {
-        if let Some(held) = &mut self.held {
-            held.prune(self.recv.nxt());
-            if held.pieces.is_empty() && held.claims.is_empty() {
-                self.held = None;
-            }
-        }
     }
 }
 

@@ -76,17 +76,17 @@ fn covers(mapped: &DataRange, cursor: u64) -> bool {
 }
 
 /// The mappings that cover a segment from its first new byte without a hole, in order.
-pub(crate) struct Parts {
+pub(super) struct Parts {
     parts: [Mapped; MAX_PARTS],
     len: usize,
     /// The end of the bytes that are mapped, or were received before.
-    pub(crate) end: u64,
+    pub(super) end: u64,
 }
 
 impl Parts {
-    pub(crate) const NONE: Parts = Parts { parts: [(DataRange::new(0, 0), 0); MAX_PARTS], len: 0, end: 0 };
+    const NONE: Parts = Parts { parts: [(DataRange::new(0, 0), 0); MAX_PARTS], len: 0, end: 0 };
 
-    pub(crate) fn one(mapped: Mapped) -> Parts {
+    pub(super) fn one(mapped: Mapped) -> Parts {
         let mut parts = Parts::NONE;
         parts.push(mapped);
         parts
@@ -122,7 +122,7 @@ impl Parts {
         parts
     }
 
-    pub(crate) fn as_slice(&self) -> &[Mapped] {
+    pub(super) fn as_slice(&self) -> &[Mapped] {
         &self.parts[..self.len]
     }
 }
@@ -139,7 +139,7 @@ pub(crate) struct Contradiction;
 impl Subflow {
     /// Returns the places of the payload `range` of a segment: by the known mappings, because a mapping never
     /// changes, and then by `own`, that of the segment itself.
-    pub(crate) fn parts_of(&mut self, range: DataRange, own: Option<Mapped>) -> Result<Parts, Contradiction> {
+    pub(super) fn parts_of(&mut self, range: DataRange, own: Option<Mapped>) -> Result<Parts, Contradiction> {
         let Some((mapped, data)) = own else {
             return Ok(Parts::of(range, self.recv.nxt(), &self.mappings, None));
         };

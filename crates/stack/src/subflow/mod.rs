@@ -1,9 +1,9 @@
 //! A subflow: one TCP (RFC 9293) that carries a part of a connection's stream.
 //!
-//! Its fields are private. Reception is one call for each step, with an answer: `receive.rs` accepts a
-//! received segment, `acknowledge.rs` processes its acknowledgement, `timers.rs` the expired timers, whose
-//! deadlines are in `timer_table.rs`; `transmit.rs` sends, with `send.rs`; `header.rs` writes segments. `fast.rs` has
-//! the fast paths of these.
+//! Its fields are private. Reception is one call for each step, with an answer: `receive.rs` accepts a received
+//! segment, `acknowledge.rs` processes its acknowledgement, `payload.rs` its payload, `timers.rs` the expired timers,
+//! whose deadlines are in `timer_table.rs`; `transmit.rs` sends, with `send.rs`; `header.rs` writes segments. `fast.rs`
+//! has the fast paths of these.
 //!
 //! The parts are types with private fields, in files of their own: state, handshake, route, queue, scoreboard,
 //! loss recovery, round trips, receiver, signals, delivery rate, path MTU, congestion marks, held payload,
@@ -19,6 +19,7 @@ pub(crate) mod held;
 pub(crate) mod mappings;
 pub(crate) mod memory;
 pub(crate) mod path_mtu;
+pub(crate) mod payload;
 pub(crate) mod queue;
 pub(crate) mod rate;
 pub(crate) mod receive;
@@ -64,7 +65,7 @@ use state::Lifecycle;
 use timer_table::TimerTable;
 use window_held::WindowHeld;
 
-pub(crate) use fast::FastPaths;
+pub(crate) use fast::{Expected, FastPaths};
 pub(crate) use state::{Ended, Ending, Remains, Reset, ResetCause, TcpState};
 
 /// The parameters of a new subflow.
@@ -191,15 +192,19 @@ pub(crate) struct Subflow {
 }
 
 impl Subflow {
-    /// Returns a subflow before its handshake; `local_id` is the ID of its local address.
+    /// Returns a subflow before its handshake; `local_id` is the ID of its local address, and `tolerance` the
+    /// reordering that is expected.
     pub(crate) fn new(
         id: SubflowId,
         now: Time,
         birth: &SubflowBirth,
         local_id: u8,
+        tolerance: Tolerance,
         config: &ConnectionConfig,
     ) -> Subflow {
         let SubflowBirth { local, iss, initiator, .. } = *birth;
+        let mut recovery = Recovery::new(config, false, 1);
+        recovery.tolerate(tolerance);
         Subflow {
             id,
             state: Lifecycle::new(if initiator { TcpState::SynSent } else { TcpState::SynReceived }),
@@ -228,7 +233,7 @@ impl Subflow {
             max_window: 0,
             rtt: RttEstimator::new(&config.rto),
             rate: RateEstimator::default(),
-            recovery: Recovery::new(config, false, 1),
+            recovery,
             one_way_delay_us: None,
             known_blocks: [(0, 0); 4],
             cwnd_limited: false,
@@ -273,11 +278,6 @@ impl Subflow {
         &self.route
     }
 
-    /// Sets the reordering that is expected.
-    pub(crate) fn tolerate(&mut self, tolerance: Tolerance) {
-        self.recovery.tolerate(tolerance);
-    }
-
     #[inline]
     pub(crate) fn route_mut(&mut self) -> &mut Route {
         &mut self.route
@@ -293,12 +293,6 @@ impl Subflow {
     #[inline]
     pub(crate) fn lowest_data(&self) -> Option<u64> {
         self.board.lowest_data()
-    }
-
-    /// True if the first unacknowledged segment begins with the byte at `offset` of the stream.
-    #[inline]
-    pub(crate) fn begins_with(&self, offset: u64) -> bool {
-        self.board.begins_with(offset)
     }
 
     /// True if the segment found by the last query, or one near it, carries the byte at `offset` of the
@@ -319,11 +313,6 @@ impl Subflow {
     #[inline]
     pub(crate) fn rto(&self, backoff: bool) -> Duration {
         self.rtt.rto(if backoff { self.recovery.timeouts() } else { 0 })
-    }
-
-    #[inline]
-    pub(crate) fn counters(&self) -> &SubflowCounters {
-        &self.counters
     }
 
     /// Copies the window and the threshold from the congestion control, after any call to it.

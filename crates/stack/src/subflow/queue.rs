@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use super::Subflow;
 use super::scoreboard::Sent;
+use super::{Remains, Subflow};
 use crate::scheduler::AssignKind;
 use crate::seq::DataRange;
 
@@ -158,9 +158,11 @@ impl Subflow {
         self.queue.recall(range, taken);
     }
 
-    /// Recalls the queue but for copies of data that other subflows carry.
-    pub(crate) fn recall_queue(&mut self, taken: impl FnMut(Queued)) {
-        self.queue.empty(|kind| kind != AssignKind::Copy, taken);
+    /// Recalls the queue but for copies of data that other subflows carry; `remains` receives it, and the data after
+    /// `una` that is in flight or lost here.
+    pub(crate) fn recall_all(&mut self, una: u64, mut remains: impl FnMut(Remains)) {
+        self.queue.empty(|kind| kind != AssignKind::Copy, |queued| remains(Remains::Queued(queued)));
+        self.unacked_data(una, |range| remains(Remains::Unacked(range)));
     }
 
     /// True if data is assigned to it that it has not sent.
@@ -175,7 +177,7 @@ impl Subflow {
     }
 
     /// Calls `each` with the parts of the stream after `una` that are in flight or lost here.
-    pub(crate) fn unacked_data(&self, una: u64, mut each: impl FnMut(DataRange)) {
+    fn unacked_data(&self, una: u64, mut each: impl FnMut(DataRange)) {
         let mut run = DataRange::default();
         for record in self.board.records() {
             if record.is_sacked() || record.len == 0 || record.range().end <= una {
@@ -203,13 +205,17 @@ impl Subflow {
         sent.chain(queued).map(|range| range.start).filter(|&start| start > una).min()
     }
 
-    /// True if everything sent here was sent once and in the order of the stream, of which everything from
-    /// `unassigned` on is assigned to no subflow.
+    /// True for the first subflow, before its FIN and without a reset, if everything sent here was sent once and in the
+    /// order of the stream, of which everything from `unassigned` on is assigned to no subflow.
     pub(crate) fn sends_in_order(&self, unassigned: u64) -> bool {
         // Data in the queue can be assigned again.
         let queued = self.queue.iter().map(|queued| queued.range.start).min();
         let waiting = queued.map_or(unassigned, |queued| queued.min(unassigned));
-        self.counters.bytes_reinjected == 0 && waiting + 1 == self.board.nxt()
+        !self.handshake.is_join()
+            && !self.state.is_resetting()
+            && !self.state.fin_sent()
+            && self.counters.bytes_reinjected == 0
+            && waiting + 1 == self.board.nxt()
     }
 
     /// Panics if the counters disagree with their objects; for tests.

@@ -41,6 +41,17 @@ pub(crate) enum Acceptance {
     Old(u32),
 }
 
+/// The signs by which a peer shows on a subflow whether it uses MPTCP there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PeerSigns {
+    /// It has sent a data acknowledgement.
+    OfMptcp,
+    /// It has acknowledged data without ever sending one.
+    OfTcp,
+    /// It has acknowledged no data.
+    Nothing,
+}
+
 /// How far a subflow has come in both directions.
 pub(crate) struct Position {
     /// The offset up to which the sent data is acknowledged.
@@ -202,94 +213,16 @@ impl Subflow {
         &mut self.recv
     }
 
-    /// Returns the place of a segment's payload in the subflow, and counts it; `None` if it is refused, as it
-    /// does not begin after the SYN.
-    #[inline]
-    pub(crate) fn begin_payload(&mut self, segment: &Segment) -> Option<DataRange> {
-        let offset = self.seq_offset(segment);
-        if offset < 1 {
-            self.recv.want_ack();
-            return None;
-        }
-        self.counters.data_segments_received += u64::from(segment.payload_len > 0);
-        Some(DataRange::new(offset as u64, offset as u64 + u64::from(segment.payload_len)))
-    }
-
-    /// Counts bytes delivered to the stream, and duplicate bytes.
-    #[inline]
-    pub(crate) fn count_delivered(&mut self, delivered: u64, duplicate: u64) {
-        self.counters.bytes_delivered += delivered;
-        self.counters.bytes_duplicate += duplicate;
-    }
-
-    /// Receives the payload `range` of a segment, and the FIN after it if there is one; `fresh` receives each
-    /// new part.
-    #[inline]
-    pub(crate) fn arrive(
-        &mut self,
-        now: Time,
-        segment: &Segment,
-        range: DataRange,
-        fin: bool,
-        fresh: impl FnMut(DataRange),
-    ) {
-        let full_sized = self.recv.measure(now, segment.payload_len, self.mss);
-        self.recv.arrive(now, range, fin, full_sized, fresh);
-    }
-
-    /// Receives duplicate payload, and a FIN.
-    pub(crate) fn arrive_again(&mut self, now: Time, range: DataRange, fin: bool) {
-        self.recv.arrive(now, range, fin, false, |_| ());
-        self.counters.bytes_duplicate += range.len();
-    }
-
     /// True if every byte that has arrived was received once, held or in the stream, which has `nxt` bytes in
     /// order and `out_of_order` beyond a hole, and no held byte is at a place that the stream has passed by
     /// another mapping.
     pub(crate) fn receives_in_order(&self, nxt: u64, out_of_order: u64) -> bool {
-        let held = self.held();
+        let held = self.held.as_deref();
         if held.and_then(Held::start).is_some_and(|start| start <= nxt) {
             return false;
         }
         let taken = self.recv.total() - u64::from(self.recv.finished());
         nxt + out_of_order + held.map_or(0, Held::bytes) + 1 == taken
-    }
-
-    /// Returns payload that cannot be delivered yet.
-    #[inline]
-    pub(crate) fn held(&self) -> Option<&Held> {
-        self.held.as_deref()
-    }
-
-    /// Returns the list of held payload, to which payload can be added.
-    pub(crate) fn held_mut(&mut self) -> &mut Held {
-        self.held.get_or_insert_default()
-    }
-
-    /// Receives the payload `range` of a segment whose place in the stream is not known; its sum is `sum`.
-    /// `fresh` receives each new part.
-    pub(crate) fn arrive_held(
-        &mut self,
-        now: Time,
-        segment: &Segment,
-        range: DataRange,
-        sum: u16,
-        mut fresh: impl FnMut(DataRange),
-    ) {
-        let fin = segment.flags.has(Flags::FIN);
-        let bare = segment.options.are_bare();
-        let full_sized = self.recv.measure(now, segment.payload_len, self.mss);
-        let held = self.held.get_or_insert_default();
-        self.recv.arrive(now, range, fin, full_sized, |part| {
-            held.insert(super::held::Piece { range: part, sum, done: false, bare });
-            fresh(part);
-        });
-    }
-
-    /// True if it knows mappings that extend beyond their segments.
-    #[inline]
-    pub(crate) fn has_mappings(&self) -> bool {
-        !self.mappings.is_empty()
     }
 
     /// Discards what only a subflow of MPTCP has: signals, mappings, and the withdrawal of its address. Its
@@ -306,14 +239,6 @@ impl Subflow {
             window: self.window_edge.saturating_sub(una),
             received: self.recv.nxt(),
             finished: self.recv.finished(),
-        }
-    }
-
-    /// Discards those of data received in order.
-    #[inline]
-    pub(crate) fn forget_used_mappings(&mut self) {
-        if !self.mappings.is_empty() {
-            self.mappings.forget_before(self.recv.nxt());
         }
     }
 
@@ -338,9 +263,17 @@ impl Subflow {
         self.bare
     }
 
-    /// Records that a segment without any MPTCP option was received where one was expected.
-    pub(crate) fn note_bare(&mut self) {
-        self.bare = true;
+    /// Handles a segment without any MPTCP option, where one was expected if the peer is `silent`. Returns the signs
+    /// that the peer has given on the subflow.
+    pub(crate) fn on_bare(&mut self, silent: bool) -> PeerSigns {
+        self.bare |= silent;
+        if self.dss_seen {
+            PeerSigns::OfMptcp
+        } else if self.board.una() > 1 {
+            PeerSigns::OfTcp
+        } else {
+            PeerSigns::Nothing
+        }
     }
 
     /// True if only the peer's FIN is expected, and it was received (in order).

@@ -74,7 +74,7 @@ pub(crate) enum Reset {
     Closed,
 }
 
-/// Data of an ended subflow.
+/// Data of a subflow that has failed or ended.
 pub(crate) enum Remains {
     /// A part of the queue, which was not sent.
     Queued(Queued),
@@ -227,7 +227,7 @@ impl Lifecycle {
         self.fin_wanted
     }
 
-    pub(crate) fn fin_sent(&self) -> bool {
+    pub(super) fn fin_sent(&self) -> bool {
         self.fin_sent
     }
 
@@ -331,15 +331,14 @@ impl Subflow {
 
     /// Ends it, once: returns its final statistics. `remains` receives its data that the peer may not have; the
     /// stream is acknowledged up to `una`.
-    pub(crate) fn end(&mut self, now: Time, una: u64, mut remains: impl FnMut(Remains)) -> Option<Ended> {
+    pub(crate) fn end(&mut self, now: Time, una: u64, remains: impl FnMut(Remains)) -> Option<Ended> {
         if self.ended.is_some() {
             return None;
         }
         self.ended = Some(now);
-        self.recall_queue(|queued| remains(Remains::Queued(queued)));
+        self.recall_all(una, remains);
         // The copies are no longer sent.
         self.queue.empty(|_| true, |_| ());
-        self.unacked_data(una, |range| remains(Remains::Unacked(range)));
         self.board.abandon();
         self.held = None;
         Some(Ended { stats: self.stats(), reset: self.peer_reset })
@@ -380,17 +379,18 @@ impl Subflow {
         congestion.on_subflow_up(self.id, &start);
     }
 
-    /// Records the content of the peer's SYN/ACK to a join.
-    pub(crate) fn on_join_answered(&mut self, address_id: u8, backup: bool, nonce: u32) {
+    /// Accepts the peer's SYN/ACK to a join. Its third ACK is due, and awaits the fourth; if the keys were `agreed` in
+    /// advance, data or an acknowledgement is the third segment, and there is no fourth.
+    pub(crate) fn on_join_answered(&mut self, address_id: u8, backup: bool, nonce: u32, agreed: bool) {
         self.route.set_remote_id(address_id);
         self.route.on_backup_asked(backup);
         self.handshake.set_remote_nonce(nonce);
-    }
-
-    /// Accepts the SYN/ACK of a join: its third ACK is due.
-    pub(crate) fn await_fourth_ack(&mut self) {
-        self.state.tcp = TcpState::PreEstablished;
-        self.handshake.restart();
+        if agreed {
+            self.recv.want_ack();
+        } else {
+            self.state.tcp = TcpState::PreEstablished;
+            self.handshake.restart();
+        }
     }
 
     /// Handles a SYN of the peer that has crossed with the local one: the SYN/ACK is due.
