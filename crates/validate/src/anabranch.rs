@@ -35,7 +35,8 @@ use crate::simulated;
 pub(crate) const HEADERS: [u32; 2] = [80, 100];
 /// Below the engine's priority, above that of other programs.
 pub(crate) const PRIORITY: i32 = 10;
-/// The longest time to wait for the last acknowledgements.
+/// The longest time to wait for acknowledgements of written data where the other end, which is waited for as well, is of
+/// the same program.
 const DRAIN: Duration = Duration::from_secs(5);
 
 fn server(point: &Point) -> IpAddr {
@@ -268,7 +269,7 @@ async fn ask(
         stream.write_all(&[0; REQUEST]).await?;
         receive(&flow, stream, end).await
     } else {
-        send(&flow, stream).await
+        send(&flow, stream, DRAIN).await
     }
 }
 
@@ -289,7 +290,7 @@ async fn serve(
     };
     if flow.download {
         stream.read_exact(&mut [0; REQUEST]).await?;
-        send(&flow, stream).await
+        send(&flow, stream, DRAIN).await
     } else {
         receive(&flow, stream, end).await
     }
@@ -363,8 +364,8 @@ async fn interrupted(cancelled: &AtomicBool) {
     }
 }
 
-/// Writes all data, and waits until it is acknowledged.
-pub(crate) async fn send(flow: &Flow, mut stream: MptcpStream) -> io::Result<MptcpStream> {
+/// Writes all data, and waits until it is acknowledged, but not longer than `drain` after the last write.
+pub(crate) async fn send(flow: &Flow, mut stream: MptcpStream, drain: Duration) -> io::Result<MptcpStream> {
     let _ = flow.sender.set(stream.control());
     if flow.size_known {
         stream.set_flow_size(flow.size);
@@ -378,7 +379,7 @@ pub(crate) async fn send(flow: &Flow, mut stream: MptcpStream) -> io::Result<Mpt
     }
     stream.shutdown().await?;
     // Losses at the very end concern the sender, not the receiver.
-    let _ = tokio::time::timeout(DRAIN, stream.drained()).await;
+    let _ = tokio::time::timeout(drain, stream.drained()).await;
     Ok(stream)
 }
 

@@ -102,7 +102,9 @@ impl End {
     async fn work(&self, stream: MptcpStream) -> io::Result<MptcpStream> {
         match &self.tell {
             None => {
-                let stream = anabranch::send(&self.own, stream).await?;
+                // The counters of this end are read when it is done: that must not be before the last byte has arrived.
+                let left = self.deadline.saturating_duration_since(Instant::now());
+                let stream = anabranch::send(&self.own, stream, left).await?;
                 self.flow.counted.store(true, Ordering::Relaxed);
                 Ok(stream)
             }

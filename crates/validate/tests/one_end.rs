@@ -128,3 +128,21 @@ fn a_setting_that_the_kernel_does_not_have_at_its_end_is_refused_by_name() {
     assert!(lia.contains("congestion control `lia`"), "{lia}");
     assert_eq!(refused("min_rtt", KernelEnd::Receiver, "congestion=lia"), "");
 }
+
+/// The sender has written everything long before the last byte arrives, and stays until then.
+#[test]
+fn a_transfer_of_many_seconds_arrives_whole_at_either_end() {
+    if is_skipped() {
+        return;
+    }
+    for end in ENDS {
+        for direction in ["upload", "download"] {
+            let set = format!("traffic.direction={direction}");
+            let measured = attempt("min_rtt", end, &["traffic.size=3MB", "path.rate=2Mbit/s", &set]);
+            let what = format!("{end:?} {direction}: {measured:?}");
+            assert_eq!(measured.delivered, 3_000_000, "{what}");
+            assert!(measured.time_s.is_some_and(|time| time > 6.0), "{what}");
+            assert!(measured.segments >= 3_000_000 / 1448, "{what}");
+        }
+    }
+}
