@@ -38,6 +38,11 @@ pub(crate) const PRIORITY: i32 = 10;
 /// The longest time to wait for acknowledgements of written data where the other end, which is waited for as well, is of
 /// the same program.
 const DRAIN: Duration = Duration::from_secs(5);
+/// The size with which the send buffer of a background flow begins.
+const SEND_BUFFER_START: Bytes = Bytes::from_kib(64);
+/// The memory for the buffers of a host, in bytes: far more than its flows need, since a share of it that limits a
+/// flow would be measured as a property of the path.
+const MEMORY: u64 = 1 << 30;
 
 fn server(point: &Point) -> IpAddr {
     match point.experiment().ipv6 {
@@ -202,13 +207,6 @@ async fn transfers(
     [&*client_host, &server_host].into_iter().try_for_each(had_memory)?;
     Ok((measured, quality(&engine.stop()?)))
 }
-
-/// The size with which the send buffer of a background flow begins.
-const SEND_BUFFER_START: Bytes = Bytes::from_kib(64);
-
-/// The memory for the buffers of a host, in bytes: far more than its flows need, since a share of it that limits a
-/// flow would be measured as a property of the path.
-const MEMORY: u64 = 1 << 30;
 
 /// Returns a host without devices.
 pub(crate) fn host_builder() -> HostBuilder {
