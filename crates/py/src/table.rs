@@ -127,7 +127,6 @@ impl Values {
     fn push(&mut self, cell: Cell<'_>) {
         match (self, cell) {
             (Values::Text(values), Cell::Text(text)) => values.append_value(text),
-            (Values::Text(values), Cell::Name(name)) => values.append_value(name),
             (Values::Integer(values), Cell::Integer(number)) => values.append_value(number),
             (Values::Number(values), Cell::Number(number)) => values.append_value(number),
             (Values::Flag(values), Cell::Flag(flag)) => values.append_value(flag),

@@ -245,7 +245,8 @@ impl Recording for RunDirectory {
         let failed = |error: DirectoryError| RunError::Recording(error.to_string());
         let run = self.add(beginning).map_err(failed)?;
         let path = self.path.join(&run.directory);
-        let tables = Tables::create(&path, self.settings.format)
+        let links = beginning.network.links().iter().map(|link| link.name.as_str());
+        let tables = Tables::create(&path, self.settings.format, links)
             .map_err(|error| RunError::Recording(error.to_string()))?;
         let xpl = self.settings.xpl.then(|| Xpl::new(&path));
         let done = move |whole: bool| {

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
 
+mod batch;
 mod directory;
 mod names;
 mod read;

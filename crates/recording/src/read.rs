@@ -151,7 +151,6 @@ pub(crate) fn whole(cell: &Cell<'_>) -> Option<u64> {
 pub(crate) fn text<'a>(cell: &Cell<'a>) -> &'a str {
     match cell {
         Cell::Text(text) => text,
-        Cell::Name(name) => name,
         _ => "",
     }
 }

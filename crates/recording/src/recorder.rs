@@ -13,7 +13,8 @@ use anabranch_stack::seq::DataRange;
 use anabranch_table::Cell;
 use anabranch_units::{Duration, Rate, Time};
 
-use crate::names;
+use crate::batch::{DecisionRow, EventRow, QueueRow, WindowRow, whole};
+use crate::names::{AssignName, DecisionName, EventName, LossName, Stream};
 use crate::schema::Name;
 use crate::series::Series;
 use crate::tables::{TableError, Tables};
@@ -56,31 +57,14 @@ struct WindowSeries {
 }
 
 struct LinkSeries {
-    name: String,
     series: Series<Queue>,
     /// The maximum and the drops since the last row.
     max_bytes: u64,
     dropped: u64,
 }
 
-/// Returns the direction of the stream that `end` sends.
-fn sent_by(end: End) -> &'static str {
-    match end {
-        End::Client => "up",
-        End::Server => "down",
-    }
-}
-
-/// Returns the direction of the stream that `end` receives.
-fn received_by(end: End) -> &'static str {
-    match end {
-        End::Client => "down",
-        End::Server => "up",
-    }
-}
-
-fn whole(value: impl TryInto<i64>) -> Cell<'static> {
-    Cell::Integer(value.try_into().unwrap_or(i64::MAX))
+fn cell(value: impl TryInto<i64>) -> Cell<'static> {
+    Cell::Integer(whole(value))
 }
 
 fn or_missing<T>(value: Option<T>, cell: impl FnOnce(T) -> Cell<'static>) -> Cell<'static> {
@@ -88,11 +72,7 @@ fn or_missing<T>(value: Option<T>, cell: impl FnOnce(T) -> Cell<'static>) -> Cel
 }
 
 fn at(time: Time) -> Cell<'static> {
-    whole(time.0)
-}
-
-fn score(score: f64) -> Cell<'static> {
-    if score.is_finite() { Cell::Number(score) } else { Cell::Missing }
+    cell(time.0)
 }
 
 impl<'a> Recorder<'a> {
@@ -104,8 +84,7 @@ impl<'a> Recorder<'a> {
         interval: Duration,
         done: Box<dyn FnOnce(bool) + 'a>,
     ) -> Recorder<'a> {
-        let links = run.network.links().iter().map(|link| LinkSeries {
-            name: link.name.clone(),
+        let links = run.network.links().iter().map(|_| LinkSeries {
             series: Series::new(interval),
             max_bytes: 0,
             dropped: 0,
@@ -156,11 +135,16 @@ impl<'a> Recorder<'a> {
             return;
         };
         let (flow, end) = (connection.flow, connection.end);
-        let mut data =
-            Data { tables: &mut self.tables, xpl: self.xpl.as_mut(), now, flow, direction: sent_by(end) };
+        let mut data = Data {
+            tables: &mut self.tables,
+            xpl: self.xpl.as_mut(),
+            now,
+            flow,
+            stream: Stream::sent_by(end),
+        };
         match *event {
             StackEvent::Sent { subflow, kind, data: range, .. } => {
-                if let Some(name) = names::sent(kind)
+                if let Some(name) = EventName::sent(kind)
                     && !range.is_empty()
                 {
                     data.event(subflow, name, range);
@@ -171,10 +155,10 @@ impl<'a> Recorder<'a> {
             | StackEvent::Assigned { .. }
             | StackEvent::Held { .. } => {}
             StackEvent::Arrived { subflow, range } => {
-                data.direction = received_by(end);
-                data.event(subflow, "received", range);
+                data.stream = Stream::received_by(end);
+                data.event(subflow, EventName::Received, range);
             }
-            StackEvent::Lost { subflow, range, reason } => data.lost(subflow, range, names::loss(reason)),
+            StackEvent::Lost { subflow, range, reason } => data.lost(subflow, range, reason.into()),
             StackEvent::Undone { subflow } => data.undone(subflow),
             StackEvent::DataAcked { subflow, una, window_edge } => {
                 let range = DataRange::new(connection.una, una);
@@ -199,11 +183,11 @@ impl<'a> Recorder<'a> {
 
     fn on_link(&mut self, now: Time, index: usize, event: &LinkEvent<'_>) {
         let LinkEvent::Queue { queue, dropped } = *event else { return };
-        let LinkSeries { name, series, max_bytes, dropped: drops } = &mut self.links[index];
+        let LinkSeries { series, max_bytes, dropped: drops } = &mut self.links[index];
         *max_bytes = queue.bytes.max(*max_bytes);
         *drops += u64::from(dropped);
         let tables = &mut self.tables;
-        series.add(now, queue, false, |time, queue| queue_row(tables, time, name, queue, max_bytes, drops));
+        series.add(now, queue, false, |time, queue| queue_row(tables, time, index, queue, max_bytes, drops));
     }
 
     /// Writes the tables of what is known at the end only.
@@ -218,24 +202,24 @@ impl<'a> Recorder<'a> {
             self.tables.row(
                 Name::Flows,
                 &[
-                    whole(index),
+                    cell(index),
                     Cell::Text(&flow.name),
                     Cell::Text(&self.condition),
                     Cell::Text(&self.scheduler),
-                    Cell::Name(data),
+                    Cell::Text(data),
                     at(flow.start),
-                    or_missing(flow.size, |size| whole(size.0)),
+                    or_missing(flow.size, |size| cell(size.0)),
                     Cell::Text(&outcome),
-                    or_missing(flow.fct, |span| whole(span.0)),
-                    or_missing(flow.acked, |span| whole(span.0)),
-                    or_missing(flow.connected, |span| whole(span.0)),
-                    whole(flow.delivered),
-                    whole(Rate::from_bytes_over(flow.delivered, span).0),
-                    whole(flow.data_segments),
-                    whole(flow.retransmitted_segments),
-                    whole(flow.reinjected_bytes),
-                    whole(flow.duplicate_bytes),
-                    whole(flow.rto_count),
+                    or_missing(flow.fct, |span| cell(span.0)),
+                    or_missing(flow.acked, |span| cell(span.0)),
+                    or_missing(flow.connected, |span| cell(span.0)),
+                    cell(flow.delivered),
+                    cell(Rate::from_bytes_over(flow.delivered, span).0),
+                    cell(flow.data_segments),
+                    cell(flow.retransmitted_segments),
+                    cell(flow.reinjected_bytes),
+                    cell(flow.duplicate_bytes),
+                    cell(flow.rto_count),
                 ],
             );
             let sends_up = self.directions[index] == Direction::Upload;
@@ -258,25 +242,25 @@ impl<'a> Recorder<'a> {
             self.tables.row(
                 Name::Subflows,
                 &[
-                    whole(flow),
-                    Cell::Name(end),
-                    whole(subflow.id.0),
+                    cell(flow),
+                    Cell::Text(end),
+                    cell(subflow.id.0),
                     Cell::Text(&local),
                     Cell::Text(&remote),
-                    whole(subflow.path.0),
+                    cell(subflow.path.0),
                     at(subflow.started),
                     or_missing(subflow.established, at),
                     or_missing(subflow.ended, at),
-                    whole(counters.bytes_sent),
-                    whole(counters.bytes_acked),
-                    whole(counters.bytes_delivered),
-                    whole(counters.bytes_duplicate),
-                    whole(counters.bytes_reinjected),
-                    whole(counters.data_segments_sent),
-                    whole(counters.segments_retransmitted),
-                    whole(counters.segments_lost),
-                    whole(counters.timeouts),
-                    or_missing(subflow.min_rtt, |rtt| whole(rtt.0 / 1000)),
+                    cell(counters.bytes_sent),
+                    cell(counters.bytes_acked),
+                    cell(counters.bytes_delivered),
+                    cell(counters.bytes_duplicate),
+                    cell(counters.bytes_reinjected),
+                    cell(counters.data_segments_sent),
+                    cell(counters.segments_retransmitted),
+                    cell(counters.segments_lost),
+                    cell(counters.timeouts),
+                    or_missing(subflow.min_rtt, |rtt| cell(rtt.0 / 1000)),
                 ],
             );
         }
@@ -286,9 +270,9 @@ impl<'a> Recorder<'a> {
         for connection in self.connections.iter_mut().flatten().flatten() {
             connection.finish(&mut self.tables);
         }
-        for LinkSeries { name, series, max_bytes, dropped } in &mut self.links {
+        for (link, LinkSeries { series, max_bytes, dropped }) in self.links.iter_mut().enumerate() {
             let tables = &mut self.tables;
-            series.finish(|time, queue| queue_row(tables, time, name, queue, max_bytes, dropped));
+            series.finish(|time, queue| queue_row(tables, time, link, queue, max_bytes, dropped));
         }
         self.write_reports(report);
         self.tables.finish()?;
@@ -339,18 +323,18 @@ impl Connection {
         let WindowSeries { series, ssthresh } = &mut self.windows[at];
         let important = *ssthresh != windows.ssthresh_bytes;
         *ssthresh = windows.ssthresh_bytes;
-        let (flow, direction) = (self.flow, sent_by(self.end));
+        let (flow, stream) = (self.flow, Stream::sent_by(self.end));
         series.add(now, (*windows, self.una), important, |time, value| {
-            window_row(tables, time, flow, direction, subflow, value);
+            window_row(tables, time, (flow, stream), subflow, value);
         });
     }
 
     /// Writes the windows that are kept.
     fn finish(&mut self, tables: &mut Tables) {
-        let (flow, direction) = (self.flow, sent_by(self.end));
+        let (flow, stream) = (self.flow, Stream::sent_by(self.end));
         for (index, WindowSeries { series, .. }) in self.windows.iter_mut().enumerate() {
             let subflow = SubflowId(index as u8);
-            series.finish(|time, value| window_row(tables, time, flow, direction, subflow, value));
+            series.finish(|time, value| window_row(tables, time, (flow, stream), subflow, value));
         }
     }
 }
@@ -358,38 +342,33 @@ impl Connection {
 fn window_row(
     tables: &mut Tables,
     time: Time,
-    flow: FlowId,
-    direction: &'static str,
+    (flow, stream): (FlowId, Stream),
     subflow: SubflowId,
     (windows, una): (Windows, u64),
 ) {
-    tables.row(
-        Name::Windows,
-        &[
-            at(time),
-            whole(flow.0),
-            Cell::Name(direction),
-            whole(subflow.0),
-            whole(windows.cwnd_bytes),
-            or_missing(windows.ssthresh_bytes, whole),
-            whole(windows.inflight_bytes),
-            or_missing(windows.srtt, |srtt| whole(srtt.0 / 1000)),
-            or_missing(windows.pacing_rate, |rate| whole(rate.0)),
-            whole(windows.peer_window_edge.saturating_sub(una)),
-        ],
-    );
+    tables.window(&WindowRow {
+        time,
+        flow: flow.0,
+        stream,
+        subflow: subflow.0,
+        cwnd_bytes: windows.cwnd_bytes,
+        ssthresh_bytes: windows.ssthresh_bytes,
+        inflight_bytes: windows.inflight_bytes,
+        srtt_us: windows.srtt.map(|srtt| srtt.0 / 1000),
+        pacing_bps: windows.pacing_rate.map(|rate| rate.0),
+        peer_window_bytes: windows.peer_window_edge.saturating_sub(una),
+    });
 }
 
-fn queue_row(tables: &mut Tables, time: Time, link: &str, queue: Queue, max: &mut u64, dropped: &mut u64) {
-    let cells = [
-        at(time),
-        Cell::Text(link),
-        whole(queue.bytes),
-        whole(queue.packets),
-        whole((*max).max(queue.bytes)),
-        whole(*dropped),
-    ];
-    tables.row(Name::Queues, &cells);
+fn queue_row(tables: &mut Tables, time: Time, link: usize, queue: Queue, max: &mut u64, dropped: &mut u64) {
+    tables.queue(&QueueRow {
+        time,
+        link: link as u32,
+        queue_bytes: queue.bytes,
+        queue_packets: queue.packets,
+        max_bytes: queue.bytes.max(*max),
+        dropped_packets: *dropped,
+    });
     (*max, *dropped) = (0, 0);
 }
 
@@ -399,75 +378,82 @@ struct Data<'a> {
     xpl: Option<&'a mut Xpl>,
     now: Time,
     flow: FlowId,
-    direction: &'static str,
+    stream: Stream,
 }
 
 impl Data<'_> {
-    fn row(&mut self, subflow: SubflowId, event: &'static str, data: [Cell<'static>; 4]) {
-        let [from, to, edge, reason] = data;
-        let cells = [
-            at(self.now),
-            whole(self.flow.0),
-            Cell::Name(self.direction),
-            whole(subflow.0),
-            Cell::Name(event),
-            from,
-            to,
-            edge,
+    #[inline]
+    fn row(
+        &mut self,
+        subflow: SubflowId,
+        event: EventName,
+        range: Option<DataRange>,
+        window_edge_bytes: Option<u64>,
+        reason: Option<LossName>,
+    ) {
+        self.tables.event(&EventRow {
+            time: self.now,
+            flow: self.flow.0,
+            stream: self.stream,
+            subflow: subflow.0,
+            event,
+            from_bytes: range.map(|range| range.start),
+            to_bytes: range.map(|range| range.end),
+            window_edge_bytes,
             reason,
-        ];
-        self.tables.row(Name::Events, &cells);
+        });
     }
 
-    fn event(&mut self, subflow: SubflowId, event: &'static str, range: DataRange) {
-        self.row(subflow, event, [whole(range.start), whole(range.end), Cell::Missing, Cell::Missing]);
+    #[inline]
+    fn event(&mut self, subflow: SubflowId, event: EventName, range: DataRange) {
+        self.row(subflow, event, Some(range), None, None);
         if let Some(xpl) = &mut self.xpl
-            && event != "received"
+            && event != EventName::Received
         {
-            xpl.sent((self.flow, self.direction), self.now, subflow, event, range);
+            xpl.sent((self.flow, self.stream), self.now, subflow, event, range);
         }
     }
 
-    fn lost(&mut self, subflow: SubflowId, range: DataRange, reason: &'static str) {
-        self.row(subflow, "lost", [whole(range.start), whole(range.end), Cell::Missing, Cell::Name(reason)]);
+    fn lost(&mut self, subflow: SubflowId, range: DataRange, reason: LossName) {
+        self.row(subflow, EventName::Lost, Some(range), None, Some(reason));
     }
 
     fn undone(&mut self, subflow: SubflowId) {
-        self.row(subflow, "undone", [Cell::Missing; 4]);
+        self.row(subflow, EventName::Undone, None, None, None);
     }
 
+    #[inline]
     fn acked(&mut self, subflow: SubflowId, range: DataRange, edge: u64) {
-        self.row(subflow, "data_acked", [whole(range.start), whole(range.end), whole(edge), Cell::Missing]);
+        self.row(subflow, EventName::DataAcked, Some(range), Some(edge), None);
         if let Some(xpl) = &mut self.xpl {
-            xpl.acked((self.flow, self.direction), self.now, range.end, edge);
+            xpl.acked((self.flow, self.stream), self.now, range.end, edge);
         }
     }
 
     fn decision(&mut self, decision: &Decision) {
         let (name, subflow, kind, range, why, until) = match *decision {
             Decision::Assign { subflow, range, kind, why } => {
-                ("assign", Some(subflow), Cell::Name(names::assignment(kind)), Some(range), why, None)
+                (DecisionName::Assign, Some(subflow), Some(AssignName::from(kind)), Some(range), why, None)
             }
             Decision::Recall { subflow, range, why } => {
-                ("recall", Some(subflow), Cell::Missing, Some(range), why, None)
+                (DecisionName::Recall, Some(subflow), None, Some(range), why, None)
             }
-            Decision::Wait { until, why } => ("wait", None, Cell::Missing, None, why, until),
+            Decision::Wait { until, why } => (DecisionName::Wait, None, None, None, why, until),
         };
-        let Why { rule, score: chosen, other } = why;
-        let cells = [
-            at(self.now),
-            whole(self.flow.0),
-            Cell::Name(self.direction),
-            Cell::Name(name),
-            or_missing(subflow, |subflow| whole(subflow.0)),
+        let Why { rule, score, other } = why;
+        self.tables.decision(&DecisionRow {
+            time: self.now,
+            flow: self.flow.0,
+            stream: self.stream,
+            decision: name,
+            subflow: subflow.map(|subflow| subflow.0),
             kind,
-            or_missing(range, |range| whole(range.start)),
-            or_missing(range, |range| whole(range.end)),
-            Cell::Name(names::rule(rule)),
-            score(chosen),
-            score(other),
-            or_missing(until, at),
-        ];
-        self.tables.row(Name::Decisions, &cells);
+            from_bytes: range.map(|range| range.start),
+            to_bytes: range.map(|range| range.end),
+            rule: rule.into(),
+            score,
+            other_score: other,
+            until,
+        });
     }
 }

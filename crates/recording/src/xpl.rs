@@ -15,6 +15,7 @@ use anabranch_stack::event::SubflowId;
 use anabranch_stack::seq::DataRange;
 use anabranch_units::Time;
 
+use crate::names::{EventName, Stream};
 use crate::tables::TableError;
 
 /// The colours of xplot for the subflows; green, yellow and red have a meaning of their own.
@@ -23,13 +24,10 @@ const COLOURS: [&str; 6] = ["white", "blue", "orange", "magenta", "pink", "purpl
 /// The number of files that a run may have, since all are open at the same time.
 const MOST_FILES: usize = 512;
 
-/// A connection's direction.
-pub(crate) type Stream = (FlowId, &'static str);
-
 /// The files of one run.
 pub(crate) struct Xpl {
     directory: PathBuf,
-    files: BTreeMap<(u32, &'static str), Graph>,
+    files: BTreeMap<(FlowId, Stream), Graph>,
     error: Option<TableError>,
 }
 
@@ -58,16 +56,16 @@ impl Xpl {
     /// Adds a segment.
     pub(crate) fn sent(
         &mut self,
-        stream: Stream,
+        stream: (FlowId, Stream),
         now: Time,
         subflow: SubflowId,
-        event: &'static str,
+        event: EventName,
         range: DataRange,
     ) {
         let (letter, colour) = match event {
-            "retransmitted" => (Some("R"), "red"),
-            "reinjected" => (Some("I"), COLOURS[subflow.index() % COLOURS.len()]),
-            "probe" => (Some("P"), COLOURS[subflow.index() % COLOURS.len()]),
+            EventName::Retransmitted => (Some("R"), "red"),
+            EventName::Reinjected => (Some("I"), COLOURS[subflow.index() % COLOURS.len()]),
+            EventName::Probe => (Some("P"), COLOURS[subflow.index() % COLOURS.len()]),
             _ => (None, COLOURS[subflow.index() % COLOURS.len()]),
         };
         let (t, from, to) = (seconds(now), range.start, range.end);
@@ -82,7 +80,7 @@ impl Xpl {
     }
 
     /// Adds an acknowledgement up to `una`, with the right edge of the window.
-    pub(crate) fn acked(&mut self, stream: Stream, now: Time, una: u64, edge: u64) {
+    pub(crate) fn acked(&mut self, stream: (FlowId, Stream), now: Time, una: u64, edge: u64) {
         let t = seconds(now);
         self.write(stream, |graph| {
             let last = graph.last.replace((now, una, edge));
@@ -98,12 +96,12 @@ impl Xpl {
         });
     }
 
-    fn write(&mut self, (flow, direction): Stream, act: impl FnOnce(&mut Graph) -> io::Result<()>) {
+    fn write(&mut self, (flow, stream): (FlowId, Stream), act: impl FnOnce(&mut Graph) -> io::Result<()>) {
         if self.error.is_some() {
             return;
         }
-        let path = self.directory.join(format!("flow-{}.{direction}.xpl", flow.0 + 1));
-        let graph = match self.graph(flow, direction, &path) {
+        let path = self.directory.join(format!("flow-{}.{}.xpl", flow.0 + 1, stream.text()));
+        let graph = match self.graph((flow, stream), &path) {
             Ok(graph) => graph,
             Err(error) => return self.error = Some(TableError { path, error }),
         };
@@ -112,8 +110,7 @@ impl Xpl {
         }
     }
 
-    fn graph(&mut self, flow: FlowId, direction: &'static str, path: &Path) -> io::Result<&mut Graph> {
-        let key = (flow.0, direction);
+    fn graph(&mut self, key: (FlowId, Stream), path: &Path) -> io::Result<&mut Graph> {
         if !self.files.contains_key(&key) {
             if self.files.len() == MOST_FILES {
                 let text = format!("there are more than {MOST_FILES} streams; record fewer flows with --xpl");
@@ -121,9 +118,10 @@ impl Xpl {
             }
             let whole = WholeFile::create(path)?;
             let mut out = BufWriter::with_capacity(1 << 14, whole.file().try_clone()?);
-            let name = match direction {
-                "up" => "client_==>_server",
-                _ => "server_==>_client",
+            let (flow, stream) = key;
+            let name = match stream {
+                Stream::Up => "client_==>_server",
+                Stream::Down => "server_==>_client",
             };
             writeln!(out, "timeval unsigned\ntitle\nflow {}: {name} (time sequence graph)", flow.0 + 1)?;
             writeln!(out, "xlabel\ntime\nylabel\ndata sequence offset")?;

@@ -16,10 +16,14 @@
 
 #![warn(unreachable_pub)]
 
+mod chunk;
+mod delta;
 mod dictionary;
+mod levels;
 mod parquet_file;
 mod read;
 mod text;
+mod values;
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -27,6 +31,7 @@ use std::path::Path;
 use parquet_file::ParquetTable;
 pub use read::{ReadError, read};
 use text::{CsvTable, NdjsonTable};
+pub use values::Values;
 
 /// The rows of a row group of Parquet, which are kept in memory until the group is written.
 pub const ROWS_PER_GROUP: usize = 1 << 16;
@@ -118,8 +123,6 @@ pub enum Cell<'a> {
     Missing,
     /// A text.
     Text(&'a str),
-    /// One of few texts, which takes less time.
-    Name(&'static str),
     /// A whole number.
     Integer(i64),
     /// A number.
@@ -133,7 +136,7 @@ impl Cell<'_> {
         let kind = *kind;
         match self {
             Cell::Missing => !required,
-            Cell::Text(_) | Cell::Name(_) => kind == Kind::Text,
+            Cell::Text(_) => kind == Kind::Text,
             Cell::Integer(_) => kind == Kind::Integer,
             Cell::Number(_) => kind == Kind::Number,
             Cell::Flag(_) => kind == Kind::Flag,
@@ -197,29 +200,60 @@ impl<W: Write + Send> Table<W> {
         if cells.len() != self.columns.len() {
             return Err(invalid(format!("{} cells for {} columns", cells.len(), self.columns.len())));
         }
-        // Parquet finds cells of another type while it stores them.
-        if let Writer::Parquet(table) = &mut self.writer {
-            return match table.row(cells)? {
-                true => Ok(()),
-                false => self.check(cells),
-            };
-        }
-        self.check(cells)?;
-        match &mut self.writer {
-            Writer::Parquet(_) => Ok(()),
-            Writer::Csv(table) => table.row(cells),
-            Writer::Ndjson(table) => table.row(&self.columns, cells),
+        let unfit = self.columns.iter().zip(cells).find(|(column, cell)| !cell.fits(column));
+        match (unfit, &mut self.writer) {
+            (Some((column, _)), _) => Err(unfit_value(column)),
+            (None, Writer::Parquet(table)) => table.row(cells),
+            (None, Writer::Csv(table)) => table.row(cells),
+            (None, Writer::Ndjson(table)) => table.row(&self.columns, cells),
         }
     }
 
-    /// Returns an error if a cell has another type than its column.
-    fn check(&self, cells: &[Cell<'_>]) -> io::Result<()> {
-        let Some((column, _)) = self.columns.iter().zip(cells).find(|(column, cell)| !cell.fits(column))
-        else {
-            return Ok(());
-        };
-        let fault = if column.required { "is missing or has another type" } else { "has another type" };
-        Err(invalid(format!("a value of column `{}` {fault}", column.name)))
+    /// Adds rows by columns, which takes Parquet a fraction of the time of [`Table::row`] for dense
+    /// columns. Some hundred rows at a time are best.
+    ///
+    /// ```
+    /// use anabranch_table::{Column, Format, Kind, Table, Values};
+    ///
+    /// let columns = [Column::new("t_ns", Kind::Integer), Column::new("event", Kind::Text)];
+    /// let mut table = Table::new(Vec::new(), Format::Csv, &columns)?;
+    /// let events = ["sent".into(), "lost".into()];
+    /// table.rows(&[Values::Integers(&[5, Values::MISSING]), Values::Texts(&events, &[0, 1])])?;
+    /// assert_eq!(table.finish()?, b"t_ns,event\n5,sent\n,lost\n");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If a column does not have values of its type in the number of the others, and then no row is added; or if the rows
+    /// cannot be written.
+    pub fn rows(&mut self, columns: &[Values<'_>]) -> io::Result<()> {
+        if columns.len() != self.columns.len() {
+            return Err(invalid(format!("values of {} columns for {}", columns.len(), self.columns.len())));
+        }
+        let rows = columns[0].len();
+        for (column, values) in self.columns.iter().zip(columns) {
+            if values.len() != rows {
+                let name = &column.name;
+                return Err(invalid(format!("{} values of column `{name}` for {rows} rows", values.len())));
+            }
+            if !values.fit(column) {
+                return Err(unfit_value(column));
+            }
+        }
+        if let Writer::Parquet(table) = &mut self.writer {
+            return table.rows(columns, rows);
+        }
+        let mut cells = Vec::with_capacity(columns.len());
+        for row in 0..rows {
+            cells.clear();
+            cells.extend(columns.iter().map(|values| values.cell(row)));
+            match &mut self.writer {
+                Writer::Parquet(_) => {}
+                Writer::Csv(table) => table.row(&cells)?,
+                Writer::Ndjson(table) => table.row(&self.columns, &cells)?,
+            }
+        }
+        Ok(())
     }
 
     /// Writes the remaining rows and returns the writer. An unfinished table is incomplete.
@@ -233,6 +267,11 @@ impl<W: Write + Send> Table<W> {
             Writer::Ndjson(table) => table.finish(),
         }
     }
+}
+
+fn unfit_value(column: &Column) -> io::Error {
+    let fault = if column.required { "is missing or has another type" } else { "has another type" };
+    invalid(format!("a value of column `{}` {fault}", column.name))
 }
 
 fn invalid(message: String) -> io::Error {

@@ -20,7 +20,7 @@ impl<W: Write> CsvTable<W> {
         for cell in cells {
             let written = match cell {
                 Cell::Missing => self.0.write_field(""),
-                Cell::Text(text) | Cell::Name(text) => self.0.write_field(text),
+                Cell::Text(text) => self.0.write_field(text),
                 Cell::Integer(number) => self.0.write_field(number.to_string()),
                 Cell::Number(number) => self.0.write_field(number.to_string()),
                 Cell::Flag(flag) => self.0.write_field(flag.to_string()),
@@ -77,7 +77,7 @@ impl Serialize for Row<'_> {
             let name = column.name.as_str();
             match *cell {
                 Cell::Missing => map.serialize_entry(name, &())?,
-                Cell::Text(text) | Cell::Name(text) => map.serialize_entry(name, text)?,
+                Cell::Text(text) => map.serialize_entry(name, text)?,
                 Cell::Integer(number) => map.serialize_entry(name, &number)?,
                 Cell::Number(number) => map.serialize_entry(name, &number)?,
                 Cell::Flag(flag) => map.serialize_entry(name, &flag)?,

@@ -145,7 +145,7 @@ fn columns_of_many_rows_and_without_missing_values_hold_every_value() {
     for row in 0..rows {
         let edge = if row % 2 == 0 { Cell::Missing } else { Cell::Integer(-value(row)) };
         let score = if row % 5 == 0 { Cell::Number(row as f64) } else { Cell::Missing };
-        table.row(&[Cell::Integer(value(row)), edge, Cell::Name(name(row)), score]).unwrap();
+        table.row(&[Cell::Integer(value(row)), edge, Cell::Text(name(row)), score]).unwrap();
     }
     let reader = SerializedFileReader::new(bytes::Bytes::from(table.finish().unwrap())).unwrap();
     for (row, record) in reader.get_row_iter(None).unwrap().enumerate() {
@@ -158,7 +158,7 @@ fn columns_of_many_rows_and_without_missing_values_hold_every_value() {
     }
 
     let mut table = Table::new(Vec::new(), Format::Csv, &columns).unwrap();
-    let error = table.row(&[Cell::Missing, Cell::Missing, Cell::Name("sent"), Cell::Missing]).unwrap_err();
+    let error = table.row(&[Cell::Missing, Cell::Missing, Cell::Text("sent"), Cell::Missing]).unwrap_err();
     assert_eq!(error.to_string(), "a value of column `t_ns` is missing or has another type");
 }
 
@@ -170,9 +170,9 @@ fn a_dense_column_of_texts_holds_every_value() {
     let columns = ["constant", "few", "many", "rare", "none"];
     let columns = columns.map(|name| Column::new(name, Kind::Text).dense());
     let cells = |row: usize| {
-        let rare = if row % 1000 == 7 { Cell::Name("rare") } else { Cell::Missing };
+        let rare = if row % 1000 == 7 { Cell::Text("rare") } else { Cell::Missing };
         let few = few[if row % 100 < 50 { row % 3 } else { 1 }];
-        [Cell::Name("constant"), Cell::Name(few), Cell::Text(&many[row * row % 700]), rare, Cell::Missing]
+        [Cell::Text("constant"), Cell::Text(few), Cell::Text(&many[row * row % 700]), rare, Cell::Missing]
     };
     for rows in [1, 7, 8, 9, 1000, ROWS_PER_GROUP + 3] {
         let mut table = Table::new(Vec::new(), Format::Parquet, &columns).unwrap();
@@ -180,7 +180,7 @@ fn a_dense_column_of_texts_holds_every_value() {
             table.row(&cells(row)).unwrap();
             // A row that is refused leaves nothing.
             let wrong =
-                [Cell::Name("constant"), Cell::Missing, Cell::Integer(1), Cell::Missing, Cell::Missing];
+                [Cell::Text("constant"), Cell::Missing, Cell::Integer(1), Cell::Missing, Cell::Missing];
             assert!(row % 10 != 0 || table.row(&wrong).is_err());
         }
         let reader = SerializedFileReader::new(bytes::Bytes::from(table.finish().unwrap())).unwrap();
@@ -188,7 +188,6 @@ fn a_dense_column_of_texts_holds_every_value() {
         for (row, record) in reader.get_row_iter(None).unwrap().enumerate() {
             for ((name, field), cell) in record.unwrap().get_column_iter().zip(cells(row)) {
                 let expected = match cell {
-                    Cell::Name(text) => Field::Str(text.to_owned()),
                     Cell::Text(text) => Field::Str(text.to_owned()),
                     _ => Field::Null,
                 };
