@@ -36,10 +36,10 @@ pub struct Counters {
     // First the counters that every packet changes.
     /// Packets offered to the link by `push`.
     pub offered: Tally,
-    /// Packets delivered at the far end by `poll`.
-    pub delivered: Tally,
     /// The longest queue, the packet in service included: the most packets and, separately, the most bytes.
     pub max_queue: Tally,
+    /// Packets delivered at the far end by `poll`.
+    pub delivered: Tally,
     /// Copies made by the link and admitted to its queue.
     pub duplicated: Tally,
     /// Dropped because the queue was full.

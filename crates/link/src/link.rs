@@ -23,7 +23,7 @@ use crate::server::{Server, work};
 use crate::timeline::Timeline;
 use crate::{
     Aqm, Arrival, Counters, DropReason, Dropped, Effect, LinkConfig, LossCause, LossDraws, Polled, Pushed,
-    WhenDown,
+    Tally, WhenDown,
 };
 
 /// From this number of packets inside on, a packet has left the fast caches by the time it arrives.
@@ -59,25 +59,13 @@ impl Default for Label {
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct Link<P> {
+    // Used by every poll: one line.
     /// The time of the next poll, updated by every change.
     wake: Time,
-    /// The next departure of a queued packet; never if none is queued.
-    next_departure: Time,
     /// The packets inside: first those in propagation, in order of arrival; then, from `departed` on, the
     /// queued ones, in order of departure.
     slots: VecDeque<Slot<P>>,
-    departed: usize,
-    /// The bytes of the queued slots.
-    queue_bytes: u64,
-    /// The latest arrival of the packets that keep the order.
-    last_arrival: Time,
-    delay: Duration,
-    limit: ResolvedLimit,
-    /// The start and end of the current busy period; the end may be in the future.
-    busy_from: Time,
-    busy_until: Time,
-    /// The busy time before that period.
-    busy_before: Duration,
+    departed: u32,
     /// True if no step is pending, nothing overtakes and no dropped packet waits to be returned: `wake` is
     /// the arrival of the first slot.
     plain: bool,
@@ -85,19 +73,37 @@ pub struct Link<P> {
     /// dropped because the queue is full.
     easy: bool,
     up: bool,
-    marks: bool,
     /// True if no packet may overtake.
     ordered: bool,
+    delivered: Tally,
+
+    // Used for every packet offered: three lines more.
+    /// The next departure of a queued packet; never if none is queued.
+    next_departure: Time,
+    /// The bytes of the queued slots.
+    queue_bytes: u64,
+    /// The latest arrival of the packets that keep the order.
+    last_arrival: Time,
+    delay: Duration,
+    limit: ResolvedLimit,
+    /// The end of the current busy period, which may be in the future.
+    busy_until: Time,
+    /// The packets without data among those offered.
+    bare_offered: u64,
+    server: Server,
+    /// The start of the current busy period.
+    busy_from: Time,
+    /// The busy time before that period.
+    busy_before: Duration,
+    /// All but those delivered.
+    counters: Counters,
+
+    marks: bool,
     jitter_reorders: bool,
     loss_draws: LossDraws,
     reports_mtu: bool,
     /// `plain` and `easy` may hold.
     fast_paths: bool,
-    server: Server,
-    /// The packets without data among those offered.
-    bare_offered: u64,
-    counters: Counters,
-
     /// The time of the next step of the timeline.
     next_step: Time,
     /// Packets that exceed this limit are ECN-marked.
@@ -119,6 +125,14 @@ pub struct Link<P> {
     seed: u64,
     name: Arc<str>,
 }
+
+#[cfg(target_pointer_width = "64")]
+const _: () = {
+    assert!(core::mem::offset_of!(Link<u64>, next_departure) == 64);
+    assert!(core::mem::offset_of!(Link<u64>, server) == 128);
+    // The first two counters are used for every packet offered.
+    assert!(core::mem::offset_of!(Link<u64>, counters) + 2 * size_of::<Tally>() <= 256);
+};
 
 impl<P> Link<P> {
     /// Returns the link `name` (as in `wifi.down`) of a run with `seed`. Its random streams are those of
@@ -159,6 +173,7 @@ impl<P> Link<P> {
             marks: config.ecn_threshold.is_some(),
             bare_offered: 0,
             counters: Counters::default(),
+            delivered: Tally::default(),
             busy_from: Time::ZERO,
             busy_until: Time::ZERO,
             busy_before: Duration::ZERO,
@@ -210,7 +225,7 @@ impl<P> Link<P> {
         self.bare_offered += u64::from(!label.data);
         self.settle(now);
         self.counters.offered.add(wire_bytes);
-        let waiting = self.slots.len() - self.departed;
+        let waiting = self.slots.len() - self.departed();
         if self.limit.admit(waiting, self.queue_bytes, wire_bytes) == Admission::Refuse {
             self.counters.dropped_queue.add(wire_bytes);
             return Pushed::Dropped(packet, DropReason::Queue);
@@ -415,8 +430,9 @@ impl<P> Link<P> {
 
     /// Returns the counters. Drops caused by a step of the timeline are counted when the step is processed,
     /// so call [`advance`](Link::advance) first.
-    pub fn counters(&self) -> &Counters {
-        &self.counters
+    #[inline]
+    pub fn counters(&self) -> Counters {
+        Counters { delivered: self.delivered, ..self.counters }
     }
 
     /// Returns the number of packets inside: queued, in propagation, or arrived or dropped and not polled.
@@ -440,10 +456,16 @@ impl<P> Link<P> {
         self.delay
     }
 
+    /// Returns the number of packets in propagation, which is the index of the first queued slot.
+    #[inline]
+    fn departed(&self) -> usize {
+        self.departed as usize
+    }
+
     /// Returns the queued packets, the one in service included.
     #[inline]
     fn queued(&self) -> usize {
-        self.slots.len() - self.departed + self.managed.as_ref().map_or(0, |managed| managed.queued())
+        self.slots.len() - self.departed() + self.managed.as_ref().map_or(0, |managed| managed.queued())
     }
 
     #[inline]
@@ -525,8 +547,9 @@ impl<P> Link<P> {
         }
         self.slots.push_back(slot);
         self.queue_bytes += u64::from(wire_bytes);
+        let waiting = (self.slots.len() - self.departed()) as u64;
         let max = &mut self.counters.max_queue;
-        max.packets = max.packets.max((self.slots.len() - self.departed) as u64);
+        max.packets = max.packets.max(waiting);
         max.bytes = max.bytes.max(self.queue_bytes);
     }
 
@@ -534,16 +557,16 @@ impl<P> Link<P> {
     #[inline(always)]
     fn settle(&mut self, now: Time) {
         while self.next_departure <= now {
-            let Some(slot) = self.slots.get(self.departed) else { break };
+            let Some(slot) = self.slots.get(self.departed()) else { break };
             self.queue_bytes -= u64::from(slot.wire_bytes);
             self.departed += 1;
             if self.slots.len() >= DEEP {
-                self.fetch_slot(self.departed + AHEAD);
+                self.fetch_slot(self.departed() + AHEAD);
             }
             if !self.ordered {
                 self.sort_last_departed();
             }
-            self.next_departure = self.slots.get(self.departed).map_or(Time::NEVER, |slot| slot.departure);
+            self.next_departure = self.slots.get(self.departed()).map_or(Time::NEVER, |slot| slot.departure);
         }
     }
 
@@ -566,7 +589,7 @@ impl<P> Link<P> {
     /// Moves the packet that departed last to its place in the order of arrival.
     #[cold]
     fn sort_last_departed(&mut self) {
-        let mut at = self.departed - 1;
+        let mut at = self.departed() - 1;
         while at > 0 && self.slots[at - 1].arrival > self.slots[at].arrival {
             self.slots.swap(at - 1, at);
             at -= 1;
@@ -574,7 +597,7 @@ impl<P> Link<P> {
     }
 
     fn deliver(&mut self, slot: Slot<P>) -> Polled<P> {
-        self.counters.delivered.add(slot.wire_bytes);
+        self.delivered.add(slot.wire_bytes);
         Polled::Arrived(Arrival {
             at: slot.arrival,
             departed: slot.departure,
@@ -629,7 +652,7 @@ impl<P> Link<P> {
             Some(first) => {
                 let arrival = if self.departed > 0 { first.arrival } else { Time::NEVER };
                 // A queued packet may overtake, but cannot arrive before it departs.
-                let departure = self.slots.get(self.departed).map_or(Time::NEVER, |slot| slot.departure);
+                let departure = self.slots.get(self.departed()).map_or(Time::NEVER, |slot| slot.departure);
                 arrival.min(departure)
             }
         };

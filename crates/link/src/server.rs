@@ -6,6 +6,7 @@
 //! Work is counted in billionths of a bit, so that a rate in bit/s does `rate` units of work in a nanosecond.
 //! Only the departure times are rounded, always up.
 
+use core::num::NonZeroU64;
 use std::sync::Arc;
 
 use anabranch_units::{Duration, Rate, Time};
@@ -78,26 +79,33 @@ impl Server {
 #[derive(Clone, Debug)]
 pub(crate) struct RateServer {
     /// Bits per second, and so units of work per nanosecond. Never zero.
-    rate: u64,
+    rate: NonZeroU64,
     /// The last packet departs exactly `fraction / rate` nanoseconds after this time.
     whole: u64,
     fraction: u64,
-    /// The last sizes served, each with its time as nanoseconds and remainder: most packets of a link have
-    /// one of two sizes, and a division would dominate the cost.
-    memo: [(u32, u64, u64); 2],
+    memo: Memo,
+}
+
+/// The last two sizes served, each with its time as nanoseconds and remainder: most packets of a link have one of two
+/// sizes, and a division would dominate the cost.
+#[derive(Clone, Debug, Default)]
+struct Memo {
+    sizes: [u32; 2],
+    times: [(u64, u64); 2],
 }
 
 impl RateServer {
     fn new(rate: Rate) -> RateServer {
-        RateServer { rate: rate.as_bps().max(1), whole: 0, fraction: 0, memo: [(0, 0, 0); 2] }
+        let rate = NonZeroU64::new(rate.as_bps()).unwrap_or(NonZeroU64::MIN);
+        RateServer { rate, whole: 0, fraction: 0, memo: Memo::default() }
     }
 
     #[inline]
     fn serve(&mut self, now: Time, idle: bool, wire_bytes: u32) -> Time {
-        let (span, rest) = if self.memo[0].0 == wire_bytes {
-            (self.memo[0].1, self.memo[0].2)
-        } else if self.memo[1].0 == wire_bytes {
-            (self.memo[1].1, self.memo[1].2)
+        let (span, rest) = if self.memo.sizes[0] == wire_bytes {
+            self.memo.times[0]
+        } else if self.memo.sizes[1] == wire_bytes {
+            self.memo.times[1]
         } else {
             self.divide(wire_bytes)
         };
@@ -107,9 +115,9 @@ impl RateServer {
     #[inline(never)]
     fn divide(&mut self, wire_bytes: u32) -> (u64, u64) {
         let work = work(wire_bytes);
-        self.memo[1] = self.memo[0];
-        self.memo[0] = (wire_bytes, work / self.rate, work % self.rate);
-        (self.memo[0].1, self.memo[0].2)
+        let time = (work / self.rate, work % self.rate);
+        self.memo = Memo { sizes: [wire_bytes, self.memo.sizes[0]], times: [time, self.memo.times[0]] };
+        time
     }
 
     fn serve_work(&mut self, now: Time, idle: bool, work: u64) -> Time {
@@ -123,15 +131,15 @@ impl RateServer {
         }
         self.whole = self.whole.saturating_add(span);
         self.fraction += rest;
-        if self.fraction >= self.rate {
-            self.fraction -= self.rate;
+        if self.fraction >= self.rate.get() {
+            self.fraction -= self.rate.get();
             self.whole = self.whole.saturating_add(1);
         }
         Time(self.whole.saturating_add(u64::from(self.fraction > 0)))
     }
 
     fn backlog(&self, now: Time) -> u128 {
-        u128::from(self.whole.saturating_sub(now.0)) * u128::from(self.rate) + u128::from(self.fraction)
+        u128::from(self.whole.saturating_sub(now.0)) * u128::from(self.rate.get()) + u128::from(self.fraction)
     }
 }
 

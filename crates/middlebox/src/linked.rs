@@ -87,7 +87,7 @@ impl<D: Device> LinkedDevice<D> {
 
     /// Returns the counters of the outgoing and the incoming link.
     pub fn counters(&self) -> (Counters, Counters) {
-        (*self.outgoing.counters(), *self.incoming.counters())
+        (self.outgoing.counters(), self.incoming.counters())
     }
 
     /// Forwards the packets that are due, and arms the timer for the rest. Returns a packet that has arrived

@@ -12,6 +12,8 @@
 //! * `w4`: 1 to 10,000 flows between two hosts over one path, 10 Mbit/s of the bottleneck for each flow.
 //! * `w5`: one flow of 400 MB over the eight paths of the DMPTCP paper, with minRTT and with DMPTCP; `w6`:
 //!   4000 flows of 57 KB, one every 50 ms. The difference is the cost of scheduling in a live run.
+//! * `w7`: a fat tree of 128 hosts (k = 8) with links of 100 Mbit/s, 50 us and 100 packets, in which every host sends to
+//!   another one with MPTCP, LIA and 8 subflows over routes of equal cost, 1 s.
 //!
 //! `cargo bench -p anabranch-sim -- w1 w3` runs some of them; `--runs 5` reports the fastest of five, and
 //! `--for 0.5` ends each after half a second of network time, for use with valgrind.
@@ -24,12 +26,17 @@
 
 use std::time::Instant;
 
-use anabranch_link::{Capacity, LinkConfig};
+use core::net::{IpAddr, Ipv4Addr};
+
+use anabranch_link::{Capacity, LinkConfig, QueueLimit};
+use anabranch_sim::routing::{self, Layout};
 use anabranch_sim::topology::{self, Duplex, Hosts, PathSpec, ServerAddresses, Topology};
-use anabranch_sim::{FlowSpec, RunReport, Sim};
+use anabranch_sim::{FlowSpec, HostId, LinkId, Network, RunReport, Sim};
 use anabranch_stack::config::{ConnectionConfig, ReceiveBuffer};
 use anabranch_stack::congestion::CongestionKind;
+use anabranch_stack::path_manager::PathManagerKind;
 use anabranch_stack::scheduler::SchedulerKind;
+use anabranch_stack::segment::PathId;
 use anabranch_units::{Bytes, Duration, Rate, Time};
 
 fn main() {
@@ -79,6 +86,7 @@ fn workloads() -> Vec<Workload> {
         let name = format!("w6 {}", scheduler.name());
         all.push((name, 600, Box::new(move || eight_paths(&scheduler, 4000, Bytes::from_kb(57)))));
     }
+    all.push(("w7".into(), 1, Box::new(|| fat_tree(8, 8))));
     all
 }
 
@@ -181,4 +189,48 @@ fn eight_paths(scheduler: &SchedulerKind, count: u64, size: Bytes) -> (Topology,
     };
     let flows = (0..count).map(flow).collect();
     (topology, flows)
+}
+
+/// Returns a fat tree of switches with `ports` ports, in which every host sends to the one 37 places after it.
+fn fat_tree(ports: usize, subflows: u8) -> (Topology, Vec<FlowSpec>) {
+    let Layout { nodes, joins } = routing::fat_tree(ports);
+    let mut network = Network::new();
+    let config = LinkConfig {
+        capacity: Capacity::Rate(Rate::from_mbps(100)),
+        delay: Duration::from_micros(50),
+        queue: QueueLimit::Packets(100),
+        ..LinkConfig::default()
+    };
+    let ends: Vec<(usize, usize)> = joins.iter().flat_map(|&(a, b)| [(a, b), (b, a)]).collect();
+    let links: Vec<LinkId> = ends
+        .iter()
+        .enumerate()
+        .map(|(n, _)| network.add_link(format!("link{n}"), config.clone()).expect("a right link"))
+        .collect();
+    let mut hosts: Vec<(usize, HostId, IpAddr)> = Vec::new();
+    for (node, (name, _)) in nodes.iter().enumerate().filter(|(_, (_, is_router))| !is_router) {
+        let host = network.add_host(name.clone()).expect("a new name");
+        let ip = IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0001 + node as u32));
+        network.add_address(host, ip, false).expect("a new address");
+        hosts.push((node, host, ip));
+    }
+    let forwards: Vec<bool> = nodes.iter().map(|node| node.1).collect();
+    let config = ConnectionConfig {
+        mptcp: true,
+        congestion: CongestionKind::Lia,
+        path_manager: PathManagerKind::NDiffPorts(subflows),
+        ..tcp()
+    };
+    let mut flows = Vec::new();
+    for at in 0..hosts.len() {
+        let (from, to) = (hosts[at], hosts[(at + 37) % hosts.len()]);
+        for (from, to) in [(from, to), (to, from)] {
+            let routes = routing::shortest_routes(&forwards, &ends, from.0, None, to.0);
+            let routes: Vec<Vec<LinkId>> =
+                routes.iter().map(|route| route.iter().map(|&link| links[link]).collect()).collect();
+            network.add_equal_cost_routes(from.1, PathId(0), to.2, &routes).expect("a right route");
+        }
+        flows.push(FlowSpec::new(format!("flow{at}"), (from.1, from.2), (to.1, to.2), None, config.clone()));
+    }
+    (Topology { network, pairs: Vec::new() }, flows)
 }

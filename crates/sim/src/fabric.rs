@@ -164,7 +164,7 @@ impl<R: Recorder> Fabric<R> {
             table.by_destination.sort_unstable();
         }
         Ok(Fabric {
-            calendar: Calendar::new(links.len() + routes.len() + 1, busy_span(network)),
+            calendar: Calendar::new(links.len() + routes.len() + 1),
             located,
             reports: Vec::new(),
             links,
@@ -525,12 +525,6 @@ fn mix(word: u64) -> u64 {
     hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     hash ^ (hash >> 31)
-}
-
-/// Returns about the time in nanoseconds between two packets on the fastest link.
-fn busy_span(network: &Network) -> u64 {
-    let rates = network.links().iter().map(|link| link.config.capacity.mean_rate());
-    rates.max().map_or(1, |fastest| fastest.transmission_time(1500).as_nanos() / 4)
 }
 
 #[cfg(test)]

@@ -157,7 +157,7 @@ impl<R: Recorder> Sim<R> {
             link.advance(now);
             LinkReport {
                 name: spec.name.clone(),
-                counters: *link.counters(),
+                counters: link.counters(),
                 busy: link.busy_time(now),
                 inside: link.inside() as u64,
             }

@@ -313,7 +313,7 @@ impl State {
         let now = self.now;
         let links = self.links.iter_mut().zip(self.names).zip(self.found).map(|((link, name), found)| {
             link.advance(now);
-            LinkTotals { name, counters: *link.counters(), found }
+            LinkTotals { name, counters: link.counters(), found }
         });
         EngineReport { elapsed, realtime, awake, links: links.collect(), lanes: self.totals }
     }

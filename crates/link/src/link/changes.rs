@@ -62,7 +62,7 @@ impl<P> Link<P> {
                 match self.when_down {
                     WhenDown::Drop => self.drop_waiting(at),
                     WhenDown::Keep => {
-                        for slot in self.slots.range_mut(self.departed..) {
+                        for slot in self.slots.range_mut(self.departed()..) {
                             (slot.departure, slot.arrival) = (Time::NEVER, Time::NEVER);
                         }
                     }
@@ -92,7 +92,7 @@ impl<P> Link<P> {
         if self.managed.is_some() {
             return self.managed_work_left(at);
         }
-        let mut waiting = self.slots.range(self.departed..);
+        let mut waiting = self.slots.range(self.departed()..);
         let Some(first) = waiting.next() else { return 0 };
         let behind: u128 = waiting.map(|slot| u128::from(server::work(slot.wire_bytes))).sum();
         let left = self.server.backlog(at).saturating_sub(behind);
@@ -107,7 +107,7 @@ impl<P> Link<P> {
         }
         let mut idle = true;
         let mut until = at;
-        for slot in self.slots.range_mut(self.departed..) {
+        for slot in self.slots.range_mut(self.departed()..) {
             let work = if idle { first_work } else { server::work(slot.wire_bytes) };
             slot.departure = self.server.serve_work(at, idle, work);
             until = slot.departure;
@@ -120,18 +120,18 @@ impl<P> Link<P> {
     /// Recomputes the arrivals of the queued packets.
     fn reschedule_arrivals(&mut self) {
         // Polled packets have arrived by now, so they delay no other packet.
-        let in_propagation = self.slots.range(..self.departed).filter(|slot| !slot.extra.is_free());
+        let in_propagation = self.slots.range(..self.departed()).filter(|slot| !slot.extra.is_free());
         self.last_arrival = in_propagation.map(|slot| slot.arrival).max().unwrap_or(Time::ZERO);
         let (delay, mut last) = (self.delay, self.last_arrival);
-        for slot in self.slots.range_mut(self.departed..) {
+        for slot in self.slots.range_mut(self.departed()..) {
             slot.set_arrival(delay, &mut last);
         }
         self.last_arrival = last;
-        self.next_departure = self.slots.get(self.departed).map_or(Time::NEVER, |slot| slot.departure);
+        self.next_departure = self.slots.get(self.departed()).map_or(Time::NEVER, |slot| slot.departure);
     }
 
     fn drop_waiting(&mut self, at: Time) {
-        for slot in self.slots.drain(self.departed..) {
+        for slot in self.slots.drain(self.departed()..) {
             self.counters.dropped_down.add(slot.wire_bytes);
             self.dropped.push_back(Dropped {
                 at,
