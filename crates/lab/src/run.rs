@@ -526,7 +526,7 @@ impl<'a> Prepared<'a> {
             if traffic.direction == Direction::Download {
                 spec = spec.download();
             }
-            scatter::adapt(&mut spec, experiment.pairs[place].paths[path].data.len());
+            scatter::adapt(&mut spec, &experiment.graph, &experiment.pairs[place].paths[path]);
             specs.push(spec);
             classes.push(class.map(|class| Owned { class, group: 0, pair: place, path }));
         };

@@ -183,18 +183,82 @@ fn either_switches_at_the_rule_that_is_first() {
     assert_eq!(run(1000, "switch = 'either', volume = 3_000_000").0.len(), 1);
 }
 
+/// A path with a round trip of 100 ms and a window that begins at 10 segments of 1000 bytes: it is 20, 40 and 80 segments
+/// once the data of the round trips that begin at 0.1, 0.2 and 0.3 s is acknowledged.
+fn slow_start(size: &str, scatter: &str) -> RunResult {
+    let text = format!(
+        "schedulers = ['min_rtt']\nphases = false
+        path = [{{ rate = '100 Mbit/s', rtt = '100 ms', queue = '1000 packets' }}]
+        traffic = {{ size = '{size}', direction = 'upload' }}
+        connection = {{ path-manager = 'n_diff_ports:3', mss = 1000, scatter = {{ {scatter} }} }}"
+    );
+    runs(&text).remove(0)
+}
+
+#[test]
+fn the_switch_at_a_rate_follows_the_window_over_the_round_trip() {
+    let ms = |subflow: &anabranch_stack::stats::SubflowStats| subflow.started.as_nanos() / 1_000_000;
+    let switch = |rate: &str| {
+        let run = slow_start("2 MB", &format!("switch = 'rate', rate = {rate}"));
+        let subflows = &run.flows[0].report.sender.subflows;
+        subflows.get(1).map(ms)
+    };
+    // 0.7 Mbit/s is 8.75 segments in 100 ms, the first window: as soon as subflows can be opened, at the first acknowledgement of
+    // data. 1.3 Mbit/s is 16.25 segments, 3 Mbit/s 37.5, and 6 Mbit/s 75.
+    for (rate, at) in [("700_000", 200), ("1_300_000", 200), ("3_000_000", 300), ("6_000_000", 400)] {
+        let began = switch(rate).unwrap_or_else(|| panic!("no switch at {rate}"));
+        assert!((at..at + 10).contains(&began), "{rate}: {began} ms");
+    }
+    // More than the window can be: a flow of 2 MB reaches 2 MB in 100 ms at most.
+    assert_eq!(switch("170_000_000"), None);
+}
+
+#[test]
+fn a_flow_below_the_rate_does_not_switch() {
+    // 60 KB are sent with windows of 10, 20 and 40 segments: less than 3.3 Mbit/s when the last is sent.
+    assert_eq!(subflows(&slow_start("60 KB", "switch = 'rate', rate = 9_000_000")), 1);
+    assert_eq!(subflows(&slow_start("60 KB", "switch = 'rate', rate = 1_300_000")), 3);
+    // A large flow switches by its volume, and not by the rate.
+    assert_eq!(subflows(&slow_start("2 MB", "switch = 'volume', rate = 1_000_000_000_000")), 3);
+}
+
+/// 1/50 of 100 Mbit/s.
+#[test]
+fn the_rate_is_a_part_of_the_link() {
+    let run = |rate: &str| sent(&slow_start("1 MB", &format!("switch = 'rate'{rate}")));
+    let part = run("");
+    assert_eq!(part, run(", rate = 2_000_000"));
+    assert_eq!(part, run(", rate = 'link/50'"));
+    assert_ne!(part, run(", rate = 1_000_000"));
+    assert_ne!(part, run(", rate = 4_000_000"));
+    // In a fat tree the first window is above it, so the flow switches as soon as it can.
+    let tree = tree("size = '1 MB'", "scatter.switch = 'rate'");
+    assert_eq!(subflows(&tree), 5);
+    assert!(sent(&tree)[0] < 100_000, "{:?}", sent(&tree));
+}
+
 #[test]
 fn a_rule_that_cannot_be_reached_is_an_error() {
     let error = |text: &str| {
         let text = format!("path = [{{ preset = 'dsl' }}]\nschedulers = ['tcp', 'min_rtt']\n{text}");
         Document::built_in("x", text).unwrap().scenario().unwrap_err().to_string()
     };
-    for switch in ["congestion", "either"] {
+    for switch in ["congestion", "either", "rate"] {
         let text = format!("connection.scatter.switch = '{switch}'");
         assert!(error(&text).contains("direction = \"upload\""), "{switch}");
     }
     assert!(
         error("connection = { path-manager = 'none', scatter.switch = 'volume' }").contains("n_diff_ports")
     );
+    assert!(
+        error(
+            "connection = { path-manager = 'none', scatter.switch = 'rate' }\ntraffic.direction = 'upload'"
+        )
+        .contains("n_diff_ports")
+    );
     assert!(error("connection.scatter.swich = 'volume'").contains("scatter.switch"));
+    for rate in ["0", "'2 Mbit/s'", "-1", "4e6"] {
+        let error = error(&format!("connection.scatter = {{ switch = 'rate', rate = {rate} }}"));
+        assert!(error.contains("a whole number from 1 to") && error.contains("`link/50`"), "{error}");
+    }
 }

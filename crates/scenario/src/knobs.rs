@@ -247,14 +247,20 @@ pub(crate) fn check_scatter(
 ) -> Result<(), Problem> {
     let switch = config.only.scatter_switch;
     let wrong = |message: &str, help: &str| Err(Problem::at(span, message).help(help));
-    if matches!(switch, ScatterSwitch::Congestion | ScatterSwitch::Either) && downloads {
+    if matches!(switch, ScatterSwitch::Congestion | ScatterSwitch::Rate | ScatterSwitch::Either) && downloads
+    {
         return wrong(
-            "the side that connects does not see the congestion of data that it receives",
+            match switch {
+                ScatterSwitch::Rate => {
+                    "the side that connects does not know the window of data that it receives"
+                }
+                _ => "the side that connects does not see the congestion of data that it receives",
+            },
             "write `direction = \"upload\"` in `[traffic]`, or `scatter.switch = \"volume\"`",
         );
     }
     if config.path_manager == PathManagerKind::None
-        && matches!(switch, ScatterSwitch::Volume | ScatterSwitch::Congestion | ScatterSwitch::Either)
+        && !matches!(switch, ScatterSwitch::Off | ScatterSwitch::Never)
     {
         return wrong(
             "after packet scatter no subflow is opened, as the path manager is `none`",

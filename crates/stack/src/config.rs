@@ -312,9 +312,18 @@ pub struct ConnectionConfig {
     pub fill_window: bool,
     /// True if the first window advertised is a whole number of segments, as in Linux; with `ack.growth`.
     pub whole_first_window: bool,
-    /// True if the window is the free memory of a growing receive buffer, of which half is payload until every
-    /// subflow has received a large segment, as in Linux; with `ack.growth`.
+    /// True if the window is the free memory of the receive buffer, of which half is payload until every
+    /// subflow has received a large segment, as in Linux; with `ack.growth`. A fixed buffer is half of its memory.
     pub window_memory: bool,
+    /// True if the FIN of a plain TCP is sent with the last data that is not sent yet, as in Linux, and not
+    /// after it.
+    pub fin_with_data: bool,
+    /// True if the reordering timer and tail loss probes are 2 ms later than RFC 8985 has them, and the probe of
+    /// a single segment `rto.min` later, as in Linux.
+    pub late_probes: bool,
+    /// True if every segment carries the keys until the listener has confirmed them; false if only the third
+    /// ACK and the first two segments of data do, as in Linux.
+    pub repeat_keys: bool,
     /// Retransmission timeouts.
     pub rto: RtoConfig,
     /// The number of SYNs with MP_CAPABLE before the next one is plain.
@@ -367,6 +376,9 @@ pub struct ConnectionConfig {
     pub flow_size: Option<Bytes>,
 }
 
+/// The smallest fixed receive buffer whose memory is counted: that of one segment (`SOCK_MIN_RCVBUF`).
+const SMALLEST_FIXED: u64 = 2304;
+
 impl ConnectionConfig {
     /// Returns the defaults of this library: a sender and receiver as in Linux, but with the CUBIC of RFC
     /// 9438, 1400 bytes per segment, and without `nagle`, `fill_window`, `whole_first_window`,
@@ -393,6 +405,9 @@ impl ConnectionConfig {
             fill_window: false,
             whole_first_window: false,
             window_memory: false,
+            fin_with_data: false,
+            late_probes: false,
+            repeat_keys: true,
             rto: RtoConfig {
                 initial: Duration::from_secs(1),
                 min: Duration::from_millis(200),
@@ -447,6 +462,14 @@ impl ConnectionConfig {
             fill_window: true,
             whole_first_window: true,
             window_memory: true,
+            fin_with_data: true,
+            late_probes: true,
+            repeat_keys: false,
+            // The maximum of tcp_rmem in Linux 6.18, on which the scale of the window depends.
+            receive_buffer: ReceiveBuffer::Auto {
+                initial: Bytes::from_kib(128),
+                max: Bytes::from_kib(32 << 10),
+            },
             ..ConnectionConfig::linux()
         };
         let ack = AckConfig { drain: true, ..linux.ack };
@@ -504,6 +527,12 @@ impl ConnectionConfig {
         match self.receive_buffer {
             ReceiveBuffer::Auto { initial, .. } if self.window_memory && self.ack.growth => {
                 Some(Memory::new(initial.get()))
+            }
+            // SO_RCVBUF is doubled. The kernel has none smaller than this.
+            ReceiveBuffer::Fixed(size)
+                if self.window_memory && self.ack.growth && size.get() >= SMALLEST_FIXED =>
+            {
+                Some(Memory::new(size.get().saturating_mul(2)))
             }
             _ => None,
         }

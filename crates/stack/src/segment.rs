@@ -209,6 +209,7 @@ impl Options {
         Options { syn: None, timestamps: None, sack: SackBlocks::EMPTY, dss: None, mptcp: [None, None] };
 
     /// Removes all options. Cheaper than storing [`Options::NONE`]: only the tags are written.
+    #[inline]
     pub fn clear(&mut self) {
         self.syn = None;
         self.timestamps = None;

@@ -2,10 +2,10 @@
 
 mod harness;
 
-use anabranch_stack::config::{ConnectionConfig, Profile, SendBuffers, SimConfig};
+use anabranch_stack::config::{ConnectionConfig, Profile, ReceiveBuffer, SendBuffers, SimConfig};
 use anabranch_stack::scheduler::{LinuxOptions, SchedulerKind};
-use anabranch_stack::segment::DataAck;
-use anabranch_units::{Bytes, Rate, Time};
+use anabranch_stack::segment::{DataAck, Flags, MptcpOption, Segment};
+use anabranch_units::{Bytes, Duration, Rate, Time};
 use harness::{Pair, Path, Side};
 
 const SIZE: u64 = 3_000_000;
@@ -156,4 +156,95 @@ fn a_subflow_has_its_buffer_from_its_syn_ack_on() {
     assert!(pair.run_until(Time::from_secs(1), |pair| pair.client.written > 2 * PIECE));
     let elapsed = pair.now.since(sent);
     assert!(elapsed < Path::clean(52).delay, "{elapsed:?}: with the SYN/ACK, and not with the fourth ACK");
+}
+
+#[test]
+fn a_subflow_sends_all_of_its_buffer_although_another_has_delivered_it() {
+    const FILE: u64 = 400_000;
+    let auto = SendBuffers::Auto { initial: Bytes::from_kib(16), max: Bytes::from_kib(4 << 10) };
+    let config = config(Some(auto));
+    let path = |kbps: u64| Path { rate: Some(Rate(kbps * 1000)), queue: 100_000, ..Path::clean(10) };
+    let mut pair = Pair::new(vec![path(20_000), path(100)], config.clone(), 1);
+    pair.connect(config);
+    pair.write_all(Side::Client, FILE);
+    assert!(pair.run_until(Time::from_secs(10), |pair| pair.server.read == FILE), "{:?}", pair.now);
+    let (done, sent) = (pair.now, pair.data_segments(Side::Client).count());
+    pair.run_for(Duration::from_secs(10));
+    let after: Vec<_> = pair.data_segments(Side::Client).skip(sent).collect();
+    let slow: u64 = after.iter().map(|(.., segment, _)| u64::from(segment.payload_len)).sum();
+    assert!(after.iter().all(|(_, _, path, ..)| *path == 1));
+    // The data-level timer has reinjected it, and Linux cannot take it back.
+    assert!(slow > 10_000, "{slow} bytes after {done:?}");
+}
+
+#[test]
+fn the_data_level_waits_as_long_as_when_data_was_last_assigned() {
+    const FILE: u64 = 300_000;
+    let auto = SendBuffers::Auto { initial: Bytes::from_kib(16), max: Bytes::from_kib(4 << 10) };
+    let config = config(Some(auto));
+    let path = || Path { rate: Some(Rate::from_mbps(20)), queue: 100_000, ..Path::clean(10) };
+    let mut pair = Pair::new(vec![path(), path()], config.clone(), 1);
+    pair.connect(config);
+    pair.write_all(Side::Client, FILE);
+    let joined = |pair: &Pair| pair.data_segments(Side::Client).any(|(_, _, path, ..)| *path == 1);
+    assert!(pair.run_until(Time::from_secs(1), joined));
+    pair.paths[1].down = true;
+    assert!(pair.run_until(Time::from_secs(10), |pair| pair.server.read == FILE), "{:?}", pair.now);
+    // Both pieces of the silent subflow wait for the data-level timer. With a new wait at each acknowledgement it takes
+    // 826 ms, as the timeout of that subflow doubles; with one that ignores the subflow at once, 649 or 681 ms.
+    assert!((700..740).contains(&(pair.now.as_nanos() / 1_000_000)), "{:?}", pair.now);
+}
+
+#[test]
+fn a_fixed_buffer_is_half_of_its_memory_and_advertises_whole_segments() {
+    let upload = |memory| {
+        let fixed = ReceiveBuffer::Fixed(Bytes(16_000));
+        let config = ConnectionConfig { receive_buffer: fixed, window_memory: memory, ..config(None) };
+        let path = Path { rate: Some(Rate::from_mbps(3)), ..Path::clean(7) };
+        let mut pair = Pair::new(vec![path], config.clone(), 1);
+        pair.connect(config);
+        pair.write_all(Side::Client, 50_000);
+        assert!(pair.run_until(Time::from_secs(5), |pair| pair.server.read == 50_000));
+        windows(&pair, Side::Server).iter().map(|(.., window)| *window).max()
+    };
+    // 32,000 bytes of memory are 19,500 of payload.
+    assert_eq!(upload(true), Some(13 * 1420));
+    assert!(upload(false) <= Some(16_000));
+}
+
+#[test]
+fn only_the_third_ack_and_the_first_two_segments_of_data_carry_the_keys() {
+    let with_keys = |repeat_keys| {
+        let config = ConnectionConfig { repeat_keys, ..config(None) };
+        let mut pair = Pair::new(vec![Path::clean(10)], config.clone(), 1);
+        pair.connect(config);
+        pair.write_all(Side::Client, 100_000);
+        assert!(pair.run_until(Time::from_secs(5), |pair| pair.server.read == 100_000));
+        let capable = |segment: &Segment| {
+            let keys = |option: &MptcpOption| matches!(option, MptcpOption::Capable(it) if it.receiver_key.is_some());
+            segment.options.mptcp.iter().flatten().any(keys)
+        };
+        assert!(pair.log.iter().any(|(.., segment, _)| capable(segment) && segment.payload_len == 0));
+        pair.data_segments(Side::Client).filter(|(.., segment, _)| capable(segment)).count()
+    };
+    assert_eq!((with_keys(false), with_keys(true)), (2, 10));
+}
+
+#[test]
+fn the_fin_of_a_plain_tcp_is_sent_with_the_last_data() {
+    let fins = |fin_with_data| {
+        let plain = ConnectionConfig { mptcp: false, fin_with_data, ..config(None) };
+        let mut pair = Pair::new(vec![Path::clean(10)], plain.clone(), 1);
+        pair.connect(plain);
+        pair.write_all(Side::Client, 50_000);
+        pair.close_after_backlog(Side::Client);
+        assert!(pair.run_until(Time::from_secs(5), |pair| pair.server.read == 50_000));
+        pair.close(Side::Server);
+        pair.run_for(Duration::from_secs(1));
+        let fins = pair.log.iter().filter(|(_, side, ..)| *side == Side::Client);
+        let fins = fins.filter(|(.., segment, _)| segment.flags.has(Flags::FIN));
+        fins.map(|(.., segment, _)| segment.payload_len).collect::<Vec<u32>>()
+    };
+    // 35 segments of 1420 bytes, and the rest.
+    assert_eq!((fins(true), fins(false)), (vec![50_000 - 35 * 1420], vec![0]));
 }

@@ -111,8 +111,11 @@ fn random_operations_over_random_paths() {
     // Thousands of shrinking steps print thousands of panics.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| ()));
-    let total = run_all(run, 0, cases);
+    let total = catch_unwind(|| run_all(run, 0, cases));
     std::panic::set_hook(hook);
+    let total = total.unwrap_or_else(|failure| {
+        panic!("{}", failure.downcast_ref::<String>().cloned().unwrap_or_default());
+    });
     println!("{total:?}");
     if cases < CASES {
         return;

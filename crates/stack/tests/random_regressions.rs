@@ -514,3 +514,43 @@ fn the_first_data_acknowledgement_on_a_subflow_shortens_the_wait_for_the_head_on
         ..Case::plain()
     });
 }
+
+/// The server's only subflow is acknowledged by an echo of ADD_ADDR, which has no data acknowledgement; those before it were
+/// lost. Its options are removed from then on, and the client would take a copy of the data for new data.
+#[test]
+fn data_of_the_only_subflow_is_not_sent_twice_because_its_data_acknowledgement_is_lost() {
+    compare_fast_paths(&Case {
+        seed: 2_657_608_850_806_160_586,
+        time_wait_ms: 500,
+        knobs: [
+            Knobs { ack: (1, 40, 0), receive_buffer: (20_000, 0), send_buffer: 20_000, ..Knobs::PLAIN },
+            Knobs {
+                flips: 20_544,
+                scheduler: 5,
+                ssthresh: Some(1),
+                ack: (1, 40, 0),
+                receive_buffer: (200, 0),
+                max_subflows: 1,
+                ..Knobs::PLAIN
+            },
+        ],
+        servers: 2,
+        paths: vec![
+            PathSetup { delay_us: 12_412, loss: 234, ..PATH },
+            PathSetup { delay_us: 10, ..PATH },
+            PATH,
+        ],
+        ops: vec![
+            Op::PathDown(1),
+            Op::Write(Side::Server, 9801),
+            Op::Advance(285_467),
+            Op::Burst(0, 1),
+            Op::Advance(92_803),
+            Op::Strip(3, 8),
+            Op::Write(Side::Client, 1),
+            Op::PathUp(0),
+            Op::Advance(142_060),
+        ],
+        ..Case::plain()
+    });
+}

@@ -65,6 +65,8 @@ pub struct Tally {
     pub unreliable: usize,
     /// Reliable runs that were not delivered in time.
     pub missed: usize,
+    /// Connections of the kernel that fell back to TCP in reliable runs.
+    pub fallbacks: u64,
     /// Unreliable runs that failed, other than by lateness.
     pub failed: usize,
     /// The reason that the last unreliable run is unreliable.
@@ -257,6 +259,7 @@ impl Campaign {
                     reliable: 0,
                     unreliable: 0,
                     missed: 0,
+                    fallbacks: 0,
                     failed: 0,
                     objection: None,
                 };
@@ -270,6 +273,7 @@ impl Campaign {
                         None => {
                             tally.reliable += 1;
                             tally.missed += usize::from(record.measured.time_s.is_none());
+                            tally.fallbacks += record.measured.fallbacks;
                         }
                     }
                 }

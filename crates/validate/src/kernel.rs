@@ -524,7 +524,7 @@ fn receive(end: &End<'_>, mut socket: &Socket, tell: Tell<()>) -> Result<Receive
         None => Some(Duration::from_nanos(point.duration().as_nanos())),
     };
     let mut bytes_by_path = vec![0; point.experiment().paths().len()];
-    for (path, info) in infos(point, socket, end.is_client)? {
+    for (path, info) in infos(point, socket, end.is_client)?.subflows {
         bytes_by_path[path] += info.bytes_received;
     }
     // The sender reads its counters while this end still exists.
@@ -538,20 +538,35 @@ fn receive(end: &End<'_>, mut socket: &Socket, tell: Tell<()>) -> Result<Receive
     Ok(Received { time_s: time.map(|time| time.as_secs_f64()), delivered: total, bytes_by_path })
 }
 
-/// Returns the kernel's information on each subflow, with the position of its path, which follows from the
-/// client's address.
-fn infos(point: &Point, socket: &Socket, is_client: bool) -> Result<Vec<(usize, TcpInfo)>, Trouble> {
+/// The kernel's information on a connection.
+struct Infos {
+    /// That on each subflow, with the position of its path.
+    subflows: Vec<(usize, TcpInfo)>,
+    /// True if Multipath TCP has fallen back to TCP.
+    fallback: bool,
+}
+
+/// Returns the kernel's information. The path of a subflow follows from the client's address; a connection that has
+/// fallen back to TCP has only the first subflow.
+fn infos(point: &Point, socket: &Socket, is_client: bool) -> Result<Infos, Trouble> {
     let failed = |error: io::Error| Trouble::failed(format!("the kernel's counters: {error}"));
     match point.sender {
-        Sender::Tcp { path } => Ok(vec![(path, tcp_info::of_tcp(socket).map_err(failed)?)]),
+        Sender::Tcp { path } => {
+            let only = tcp_info::of_tcp(socket).map_err(failed)?;
+            Ok(Infos { subflows: vec![(path, only)], fallback: false })
+        }
         Sender::Multipath => {
-            let all = tcp_info::of_mptcp(socket).map_err(failed)?;
+            let Some(all) = tcp_info::of_mptcp(socket).map_err(failed)? else {
+                let only = tcp_info::of_tcp(socket).map_err(failed)?;
+                return Ok(Infos { subflows: vec![(point.initial(), only)], fallback: true });
+            };
             let path = |here: IpAddr, there: IpAddr| match if is_client { here } else { there } {
                 IpAddr::V4(v4) => usize::from(v4.octets()[2]).saturating_sub(1),
                 IpAddr::V6(v6) => usize::from(v6.octets()[7]).saturating_sub(1),
             };
             let all = all.into_iter().map(|(here, there, info)| (path(here, there), info));
-            Ok(all.filter(|(path, _)| *path < point.experiment().paths().len()).collect())
+            let subflows = all.filter(|(path, _)| *path < point.experiment().paths().len()).collect();
+            Ok(Infos { subflows, fallback: false })
         }
     }
 }
@@ -588,7 +603,7 @@ fn send(end: &End<'_>, socket: &Socket, hear: &Receiver<()>) -> Result<Measured,
         }
         drain(end, socket)?;
     }
-    let all = infos(point, socket, end.is_client)?;
+    let Infos { subflows: all, fallback } = infos(point, socket, end.is_client)?;
     let _ = socket.set_linger(Some(Duration::ZERO));
     let paths = point.experiment().paths().len();
     let sum = |count: fn(&TcpInfo) -> u64| all.iter().map(|(_, info)| count(info)).sum();
@@ -598,6 +613,7 @@ fn send(end: &End<'_>, socket: &Socket, hear: &Receiver<()>) -> Result<Measured,
         timeouts: sum(|info| u64::from(info.total_rto)),
         srtt_s: vec![None; paths],
         mss: vec![0; paths],
+        fallbacks: u64::from(fallback),
         ..Measured::default()
     };
     for (path, info) in &all {
@@ -611,7 +627,7 @@ fn send(end: &End<'_>, socket: &Socket, hear: &Receiver<()>) -> Result<Measured,
 fn drain(end: &End<'_>, socket: &Socket) -> Result<(), Trouble> {
     let begun = Instant::now();
     while begun.elapsed() < DRAIN && !end.shared.cancelled.load(Ordering::Relaxed) {
-        let all = infos(end.shared.point, socket, end.is_client)?;
+        let all = infos(end.shared.point, socket, end.is_client)?.subflows;
         if all.iter().all(|(_, info)| info.unacked == 0 && info.notsent_bytes == 0) {
             break;
         }

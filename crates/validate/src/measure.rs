@@ -53,6 +53,9 @@ pub struct Measured {
     pub srtt_s: Vec<Option<f64>>,
     /// The largest payload of a segment.
     pub mss: Vec<u32>,
+    /// Connections of the kernel that have fallen back to TCP. Their bytes count for the first subflow's path.
+    #[serde(default)]
+    pub fallbacks: u64,
 }
 
 /// The measurements of a transfer at its receiver.
@@ -105,6 +108,7 @@ impl Measured {
             all.segments += flow.segments;
             all.retransmitted += flow.retransmitted;
             all.timeouts += flow.timeouts;
+            all.fallbacks += flow.fallbacks;
             for (sum, bytes) in all.bytes_by_path.iter_mut().zip(flow.bytes_by_path) {
                 *sum += bytes;
             }
@@ -280,6 +284,7 @@ mod tests {
             bytes_by_path: vec![delivered, 1],
             srtt_s: vec![Some(0.01), None],
             mss: vec![1424, 0],
+            fallbacks: 1,
             ..Measured::default()
         };
         let one = flow(Some(0.5), 3);
@@ -289,6 +294,7 @@ mod tests {
         let many = Measured::together((1..=41).map(|at| flow(Some(f64::from(at)), 5)).collect());
         assert_eq!((many.time_s, many.p95_s), (Some(21.0), Some(39.0)));
         assert_eq!((many.delivered, many.segments, many.retransmitted, many.timeouts), (205, 410, 82, 41));
+        assert_eq!(many.fallbacks, 41);
         assert_eq!((many.bytes_by_path.as_slice(), many.mss.as_slice()), (&[205, 41][..], &[1424, 0][..]));
         let missed = Measured::together(vec![flow(Some(1.0), 5), flow(None, 4)]);
         assert_eq!((missed.time_s, missed.p95_s, missed.delivered), (None, None, 9));

@@ -45,6 +45,9 @@ pub(crate) struct TcpInfo {
     pub total_rto: u16,
 }
 
+/// A subflow: its local and its remote address, and the information on it.
+pub(crate) type Described = (IpAddr, IpAddr, TcpInfo);
+
 impl TcpInfo {
     fn parse(bytes: &[u8]) -> io::Result<TcpInfo> {
         if bytes.len() < NEEDED {
@@ -81,18 +84,23 @@ pub(crate) fn of_tcp(socket: &Socket) -> io::Result<TcpInfo> {
     TcpInfo::parse(&bytes[..length.min(MOST)])
 }
 
-/// Reads the information on the subflows of a Multipath TCP, with the local and the remote address.
+/// Reads the information on the subflows of a Multipath TCP, with the local and the remote address; none if it has
+/// fallen back to TCP, of which [`of_tcp`] reads it.
 ///
 /// # Errors
-/// If the kernel does not provide it, or the connection has fallen back to TCP.
-pub(crate) fn of_mptcp(socket: &Socket) -> io::Result<Vec<(IpAddr, IpAddr, TcpInfo)>> {
-    let infos = list(socket, MPTCP_TCPINFO, MOST)?;
+/// If the kernel does not provide it.
+pub(crate) fn of_mptcp(socket: &Socket) -> io::Result<Option<Vec<Described>>> {
+    let infos = match list(socket, MPTCP_TCPINFO, MOST) {
+        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => return Ok(None),
+        other => other?,
+    };
     let addresses = list(socket, MPTCP_SUBFLOW_ADDRS, ADDRESSES)?;
     if infos.len() != addresses.len() {
         return Err(io::Error::other("a subflow began or ended meanwhile"));
     }
     let all = infos.iter().zip(&addresses);
-    all.map(|(info, pair)| Ok((ip(pair), ip(&pair[ADDRESSES / 2..]), TcpInfo::parse(info)?))).collect()
+    let described = all.map(|(info, pair)| Ok((ip(pair), ip(&pair[ADDRESSES / 2..]), TcpInfo::parse(info)?)));
+    described.collect::<io::Result<_>>().map(Some)
 }
 
 /// Returns the address of a `sockaddr_storage`.
@@ -138,6 +146,24 @@ mod tests {
         let seen = (info.snd_mss, info.rtt_us, info.total_retrans, info.bytes_received, info.total_rto);
         assert_eq!(seen, (1448, 20_000, 3, 99, 2));
         assert!(TcpInfo::parse(&bytes[..232]).is_err());
+    }
+
+    #[test]
+    fn a_connection_that_has_fallen_back_has_the_counters_of_tcp() {
+        use std::io::{Read as _, Write as _};
+        use std::net::SocketAddr;
+
+        use socket2::{Domain, Protocol, Type};
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        // Without Multipath TCP in this kernel there is nothing to test.
+        let Ok(client) = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::MPTCP)) else { return };
+        let address: SocketAddr = listener.local_addr().unwrap();
+        client.connect(&address.into()).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        (&client).write_all(&[1; 1000]).unwrap();
+        server.read_exact(&mut [0; 1000]).unwrap();
+        assert_eq!(of_mptcp(&client).unwrap(), None);
+        assert_eq!(of_tcp(&client).unwrap().data_segs_out, 1);
     }
 
     #[test]

@@ -157,6 +157,7 @@ struct PointOutput {
     reliable: usize,
     unreliable: usize,
     missed_deadline: usize,
+    fallbacks: u64,
     failed: usize,
     objection: Option<String>,
 }
@@ -325,6 +326,7 @@ fn point_output(tally: Tally) -> PointOutput {
         reliable: tally.reliable,
         unreliable: tally.unreliable,
         missed_deadline: tally.missed,
+        fallbacks: tally.fallbacks,
         failed: tally.failed,
         objection: tally.objection,
     }
@@ -418,6 +420,9 @@ fn remarks(tallies: &[Tally], runs: u32) -> String {
                 "{name}: {} runs missed the deadline and are not counted\n",
                 tally.missed
             ));
+        }
+        if tally.fallbacks > 0 {
+            text.push_str(&format!("{name}: {} connections fell back to TCP\n", tally.fallbacks));
         }
     }
     if text == "\n" { text } else { text + "\n" }

@@ -129,7 +129,7 @@ fn a_small_receive_buffer_is_the_receive_window() {
         "path = [{ rate = '100 Mbit/s', rtt = '100 ms' }]
          traffic = { size = '500 KB' }
          schedulers = ['tcp']
-         connection = { receive-buffer = '20 KB' }",
+         connection = { receive-buffer = '20 KB', window-memory = false }",
         Cause::ReceiveWindow,
         2450.0,
     );

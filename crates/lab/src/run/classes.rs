@@ -134,7 +134,7 @@ impl Prepared<'_> {
                 if traffic.direction == Direction::Download {
                     spec = spec.download();
                 }
-                scatter::adapt(&mut spec, experiment.pairs[place].paths[path].data.len());
+                scatter::adapt(&mut spec, &experiment.graph, &experiment.pairs[place].paths[path]);
                 specs.push(spec);
                 owners.push(Some(Owned { class, group, pair: place, path }));
             }

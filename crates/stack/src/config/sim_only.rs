@@ -38,6 +38,8 @@ pub enum ScatterSwitch {
     Volume,
     /// The connecting side's data has met its first loss: a fast recovery or a timeout.
     Congestion,
+    /// The connecting side's window over its smoothed round-trip time has reached a rate.
+    Rate,
     /// [`ScatterSwitch::Volume`] or [`ScatterSwitch::Congestion`], whichever is first.
     Either,
     /// No rule: packets are scattered to the end.
@@ -117,10 +119,15 @@ sim_only! {
     /// Packet scatter of the first subflow, and the rule that ends it.
     scatter_switch: ScatterSwitch, "scatter.switch", "packet scatter: the rule that opens the subflows (simulator alone)",
         [choice ["off" => ScatterSwitch::Off, "volume" => ScatterSwitch::Volume,
-            "congestion" => ScatterSwitch::Congestion, "either" => ScatterSwitch::Either, "never" => ScatterSwitch::Never]];
+            "congestion" => ScatterSwitch::Congestion, "either" => ScatterSwitch::Either, "never" => ScatterSwitch::Never,
+            "rate" => ScatterSwitch::Rate]];
     /// The volume of rules [`ScatterSwitch::Volume`] and [`ScatterSwitch::Either`].
     scatter_volume: ScatterVolume, "scatter.volume", "bytes of the stream after which packet scatter ends (simulator alone)",
         [integer 0, 4_294_967_295];
+    /// The rate of rule [`ScatterSwitch::Rate`], in bit/s; none: 1/50 of the rate of the path's first link, which the lab
+    /// sets, and without which the rule is never reached.
+    scatter_rate: Option<u64>, "scatter.rate", "bit/s of window over round trip at which packet scatter ends (simulator alone)",
+        [open integer 1, 1_000_000_000_000, "link/50"];
     /// The duplicate acknowledgements that signal a loss on a scattered subflow; none: three more than there are routes
     /// of equal cost, or three for one route.
     scatter_dup_acks: Option<u32>, "scatter.dup-acks", "duplicate ACKs that signal a loss of scattered packets (simulator alone)",
@@ -222,6 +229,7 @@ mod tests {
             (SimOnly { sequence_origin: Some(origin), ..real }, "sequence-origin"),
             (SimOnly { scatter_switch: ScatterSwitch::Never, ..real }, "scatter.switch"),
             (SimOnly { scatter_volume: ScatterVolume(1), ..real }, "scatter.volume"),
+            (SimOnly { scatter_rate: Some(1), ..real }, "scatter.rate"),
             (SimOnly { scatter_dup_acks: Some(3), ..real }, "scatter.dup-acks"),
             (SimOnly { scatter_window: ScatterWindow::Adaptive, ..real }, "scatter.reordering-window"),
             (SimOnly { consume_at_once: true, ..real }, "consume_at_once"),

@@ -46,27 +46,29 @@ struct Before {
 }
 
 /// The state of one subflow in addition to its [`Window`].
+// The field order keeps the fields used for each segment together: the tag of `reducing` is at its end.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 struct Subflow {
-    initial_window: f64,
-    prr: bool,
     reducing: Option<Reducing>,
-    before: Option<Before>,
-    /// The time since which nothing has been in flight.
-    idle_since: Option<Time>,
-    hystart: Option<Hystart>,
-    /// True if segments are sent at a pacing rate.
-    paced: bool,
     /// Bytes in flight.
     inflight: u64,
+    /// The time since which nothing has been in flight.
+    idle_since: Option<Time>,
+    /// True if segments are sent at a pacing rate.
+    paced: bool,
     /// True during the first slow start.
     starting: bool,
-    /// The number of acknowledged segments that do not increase the window (LISA).
-    ignored: f64,
+    prr: bool,
     /// The maximum number of segments that an acknowledgement adds in slow start (RFC 3465), or [`NO_LIMIT`].
     limit: u32,
     /// The same limit for the current slow start.
     limit_now: u32,
+    /// The number of acknowledged segments that do not increase the window (LISA).
+    ignored: f64,
+    initial_window: f64,
+    hystart: Option<Hystart>,
+    before: Option<Before>,
 }
 
 impl Subflow {

@@ -9,8 +9,8 @@ use crate::event::SubflowSet;
 use crate::observer::{Observer, StackEvent, report};
 use crate::scheduler::SchedulerEvent;
 use crate::segment::{Flags, Segment};
-use crate::subflow::Ending;
 use crate::subflow::acknowledge::{AckOutcome, Acked};
+use crate::subflow::{Ending, FastPaths};
 
 /// Whether an acknowledgement has acknowledged more on its subflow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,6 +21,7 @@ pub(super) enum Progress {
 
 impl Connection {
     /// Processes the acknowledgement of the subflow; stops if it is not acceptable.
+    #[inline(always)]
     pub(super) fn process_ack<O: Observer>(
         &mut self,
         now: Time,
@@ -28,13 +29,30 @@ impl Connection {
         segment: &Segment,
         observer: &mut O,
     ) -> ControlFlow<(), Progress> {
-        let Connection { subflows, id: connection, tick, fast_paths, .. } = self;
+        if self.fast_paths == FastPaths::On
+            && let Some(acked) = self.subflows[at].fast_acknowledge(now, self.tick, segment)
+        {
+            self.inform(now, at, &acked, observer);
+            return ControlFlow::Continue(Progress::Some);
+        }
+        self.process_any_ack(now, at, segment, observer)
+    }
+
+    #[inline(never)]
+    fn process_any_ack<O: Observer>(
+        &mut self,
+        now: Time,
+        at: usize,
+        segment: &Segment,
+        observer: &mut O,
+    ) -> ControlFlow<(), Progress> {
+        let Connection { subflows, id: connection, tick, .. } = self;
         let subflow = &mut subflows[at];
         let id = subflow.id();
         let on_lost = |range, reason| {
             report(observer, now, *connection, &StackEvent::Lost { subflow: id, range, reason });
         };
-        match subflow.acknowledge(now, *tick, segment, *fast_paths, on_lost) {
+        match subflow.acknowledge(now, *tick, segment, on_lost) {
             AckOutcome::Unacceptable => {
                 self.challenge(now, at);
                 return ControlFlow::Break(());
@@ -53,6 +71,7 @@ impl Connection {
 
     /// Passes the results of an acknowledgement to the congestion control, the scheduler, the data level and the
     /// observer.
+    #[inline(always)]
     fn inform<O: Observer>(&mut self, now: Time, at: usize, acked: &Acked, observer: &mut O) {
         let subflow = &mut self.subflows[at];
         let id = subflow.id();

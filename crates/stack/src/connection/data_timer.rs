@@ -6,16 +6,20 @@ use anabranch_units::{Duration, Time};
 use super::timer_table::Timer;
 use super::{Connection, Mode};
 use crate::subflow::timer_table::TimerContext;
+use crate::subflow::{Subflow, TimerSlack};
 
 /// The minimum wait for progress at the data level: Linux's value (RFC 8684 specifies none).
 pub(super) const DATA_TIMER_FLOOR: Duration = Duration::from_millis(200);
+
+/// Linux's minimum of short timers (`TCP_TIMEOUT_MIN_US`).
+const LEAST_TIMEOUT: Duration = Duration::from_millis(2);
 
 impl Connection {
     pub(super) fn arm_data_timer(&mut self, now: Time) {
         let due = if self.mode != Mode::Mptcp || self.send.outstanding.is_empty() {
             Time::NEVER
         } else if self.models_buffers() {
-            now + self.linux_data_wait(now)
+            now + self.scheduling.data_wait()
         } else {
             let wait = self.max_rto().max(DATA_TIMER_FLOOR) * 2;
             now + if self.is_head_dropped() { wait.min(self.head_wait()) } else { wait }
@@ -41,21 +45,25 @@ impl Connection {
         self.head_repair.back_off(wait)
     }
 
-    /// Returns Linux's wait for progress at the data level: until the last of its subflows' timers, including
-    /// probes, would expire (`mptcp_set_timeout`).
-    pub(super) fn linux_data_wait(&self, now: Time) -> Duration {
+    /// Updates Linux's wait for progress at the data level, when its scheduler is asked for new data: until the
+    /// last of the subflows' timers, including probes, expires (`mptcp_set_timeout`). A subflow without progress
+    /// at the last check does not count.
+    pub(super) fn update_data_wait(&mut self, now: Time) {
         let context = self.timer_context(now, ());
-        let subflows = self.subflows.iter().filter(|subflow| subflow.state().is_usable());
-        let timers = subflows.map(|subflow| subflow.retransmission_due(&context));
+        let counts = |subflow: &&Subflow| {
+            let view = || subflow.view(None);
+            subflow.state().is_usable() && !self.scheduling.has_stalled(&view())
+        };
+        let timers = self.subflows.iter().filter(counts).map(|subflow| subflow.retransmission_due(&context));
         let last = timers.filter(|timer| timer.is_armed()).max();
         let wait = last.map_or(Duration::ZERO, |last| last.since(now));
-        if wait.is_zero() { DATA_TIMER_FLOOR } else { wait }
+        self.scheduling.set_data_wait(if wait.is_zero() { DATA_TIMER_FLOOR } else { wait });
     }
 
     #[inline]
     pub(super) fn timer_context<F>(&self, now: Time, fin_wait: F) -> TimerContext<F> {
-        // The peer's delay of acknowledgements is not known; Linux assumes its own.
-        let ack_delay = DATA_TIMER_FLOOR.min(self.config.ack.delay * 2);
-        TimerContext { now, backoff: self.config.rto.backoff, ack_delay, paces: self.paces(), fin_wait }
+        let other = if self.rules.late_probes { LEAST_TIMEOUT } else { Duration::ZERO };
+        let slack = TimerSlack { single: self.rules.probe_slack, other };
+        TimerContext { now, backoff: self.rules.rto_backoff, slack, paces: self.paces(), fin_wait }
     }
 }

@@ -91,7 +91,7 @@ impl Connection {
     pub(super) fn after_arrival(&mut self, now: Time) {
         self.stats.last_in_order = now;
         self.stats.received = self.recv.nxt();
-        let at_once = self.config.only.consume_at_once;
+        let at_once = self.rules.consume_at_once;
         if at_once {
             self.recv.consume(u64::MAX);
         }
@@ -112,7 +112,7 @@ impl Connection {
     }
 
     pub(super) fn autotune(&mut self, now: Time) {
-        if self.config.ack.growth {
+        if self.rules.ack_growth {
             self.right_size(now);
             return;
         }
@@ -168,7 +168,7 @@ impl Connection {
     /// the stream is left that another subflow has to fill.
     #[inline]
     pub(super) fn on_read(&mut self) {
-        if !self.config.ack.drain || self.recv.readable() > 0 {
+        if !self.rules.ack_drain || self.recv.readable() > 0 {
             return;
         }
         let below: u64 = self.subflows.iter().map(|subflow| subflow.recv().out_of_order()).sum();
@@ -180,7 +180,7 @@ impl Connection {
     /// Processes PSH. A segment that was `next` in the stream is acknowledged at once, if the application has read
     /// it.
     pub(super) fn on_pushed(&mut self, at: usize, next: bool) {
-        let at_once = self.config.only.consume_at_once;
+        let at_once = self.rules.consume_at_once;
         let receiver = self.subflows[at].recv_mut();
         receiver.note_push();
         if next && (self.recv.readable() == 0 || !at_once) {
@@ -196,7 +196,7 @@ impl Connection {
     #[inline]
     pub(super) fn sample_arrival(&mut self, now: Time, at: usize, segment: &Segment) {
         if let Some(timestamps) = segment.options.timestamps
-            && self.config.ack.growth
+            && self.rules.ack_growth
         {
             let elapsed = self.tick.span(self.tick.value(now).wrapping_sub(timestamps.echo));
             self.subflows[at].recv_mut().growth.sample(timestamps.echo, elapsed);

@@ -11,7 +11,8 @@ use crate::subflow::transmit::Content;
 impl Connection {
     /// Returns the number of segments that a departure counts in a turn.
     pub(crate) fn turns_of(&self, sent: &Segment) -> u32 {
-        if sent.payload_len <= self.config.mss { 1 } else { sent.payload_len / self.config.mss.max(1) }
+        let mss = self.rules.mss;
+        if sent.payload_len <= mss { 1 } else { sent.payload_len / mss.max(1) }
     }
 
     /// Updates the state after a segment was made whose payload, if it has some, begins at `stream_offset`.

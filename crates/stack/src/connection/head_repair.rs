@@ -20,6 +20,15 @@ pub(super) enum HeadTimeout {
     Repaired,
 }
 
+/// The knowledge about the head of the stream, once a subflow has delivered it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Head {
+    /// The peer has dropped it, or does not fall back to TCP.
+    Repairable,
+    /// The peer may have it: only its data acknowledgement is missing.
+    MayHaveArrived,
+}
+
 /// The state of the repair.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct HeadRepair {
@@ -86,13 +95,16 @@ impl HeadRepair {
         send: &mut SendState,
         mss: u32,
         fast_paths: FastPaths,
+        joined: bool,
     ) {
         self.attempts = 0;
         if self.segments == 0 {
             return;
         }
         if self.is_dropped(subflows, send, fast_paths) {
-            self.reinject(subflows, send, mss);
+            if head(subflows, joined) == Head::Repairable {
+                self.reinject(subflows, send, mss);
+            }
         } else if send.una >= self.end {
             self.segments = 0;
         }
@@ -107,6 +119,7 @@ impl HeadRepair {
         send: &mut SendState,
         mss: u32,
         fast_paths: FastPaths,
+        joined: bool,
     ) -> HeadTimeout {
         // Without a subflow it stays pending; the next subflow finds it unassigned.
         if !subflows.iter().any(|subflow| subflow.state().is_usable())
@@ -116,12 +129,14 @@ impl HeadRepair {
             return HeadTimeout::None;
         }
         self.attempts = self.attempts.saturating_add(1);
-        if subflows.iter().any(|subflow| subflow.has_seen_dss()) {
+        let acknowledges = subflows.iter().any(|subflow| subflow.has_seen_dss());
+        if acknowledges && head(subflows, joined) == Head::Repairable {
             self.segments = 1;
             self.reinject(subflows, send, mss);
         } else {
-            // The peer has never acknowledged data, and may be falling back to TCP: it would take reinjected
-            // data for new data. An old octet probes it harmlessly.
+            // The peer has never acknowledged data, and may be falling back to TCP, or it may have this data: it would
+            // take reinjected data for new data. An old octet probes it harmlessly, and its answer has a data
+            // acknowledgement.
             for subflow in subflows.iter_mut().filter(|subflow| subflow.state().is_usable()) {
                 subflow.probe();
             }
@@ -145,5 +160,18 @@ impl HeadRepair {
             send.outstanding.forget(SubflowId(subflow as u8));
         }
         send.request_reinjection(DataRange::new(una, end));
+    }
+}
+
+/// Returns the knowledge about the head of the stream, which a subflow has delivered; `joined` is true if the peer may have
+/// used another subflow.
+// A middlebox may begin to remove options at any time. A peer with one subflow then falls back to TCP (RFC 8684 section 3.7)
+// and takes the next payload for the next of the stream, so a copy of data that it has would be delivered twice. Linux, which
+// falls back in the same way, takes that risk (`__mptcp_retrans`).
+pub(super) fn head(subflows: &[Subflow], joined: bool) -> Head {
+    let mut usable = subflows.iter().filter(|subflow| subflow.state().is_usable());
+    match !joined && usable.any(Subflow::has_missed_data_ack) {
+        true => Head::MayHaveArrived,
+        false => Head::Repairable,
     }
 }

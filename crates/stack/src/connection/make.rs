@@ -13,7 +13,7 @@ use crate::segment::{
     SackBlocks, Segment,
 };
 use crate::seq::DataRange;
-use crate::subflow::header::{Blocks, Edge, Outline};
+use crate::subflow::header::Edge;
 use crate::subflow::scoreboard::{Sent, SentMapping};
 use crate::subflow::send::Train;
 use crate::subflow::{ResetCause, TcpState};
@@ -133,9 +133,11 @@ impl Connection {
     /// before the keys are confirmed carries them, with a length from the start of the stream to its own end:
     /// any one of them completes the handshake of a listener that has lost the third ACK. With DSS checksums
     /// only the first segment does, because the receiver can deliver nothing before it has a whole mapping.
+    /// Without `repeat_keys` the first two segments do: the first packet of Linux's segmentation offload.
     pub(super) fn first_mapping(&self, at: usize, seq: u64, range: DataRange) -> Option<SentMapping> {
         let from_start = range.start + 1 == seq && (range.start == 0 || !self.checksummed);
-        if !self.keys_pending(at) || !from_start {
+        let carries = self.config.repeat_keys || range.start < 2 * u64::from(self.config.mss);
+        if !self.keys_pending(at) || !from_start || !carries {
             return None;
         }
         let (back, len) = (u16::try_from(range.start).ok()?, u16::try_from(range.end).ok()?);
@@ -154,7 +156,7 @@ impl Connection {
         })
     }
 
-    #[inline]
+    #[inline(always)]
     fn make_data(&mut self, now: Time, at: usize, record: &Sent, out: &mut Segment) {
         let ssn = (record.seq - u64::from(record.mapping.back)) as u32;
         let data = record.data - u64::from(record.mapping.back);
@@ -164,7 +166,7 @@ impl Connection {
             level = DataLevel::None;
             capable = Some(self.both_keys(Some(record.mapping)));
         }
-        self.make(now, at, Flags::ACK, Some(record.seq), level, out);
+        self.compose(now, at, Flags::ACK, Some(record.seq), level, out);
         out.payload_len = record.len;
         if let Some(capable) = capable {
             out.options.push(capable);
@@ -182,7 +184,7 @@ impl Connection {
 
     /// Makes the data segment of a record sent for the first time on its subflow; with PSH if it ends its
     /// train.
-    #[inline]
+    #[inline(always)]
     pub(super) fn make_new_data(
         &mut self,
         now: Time,
@@ -192,12 +194,16 @@ impl Connection {
         out: &mut Segment,
     ) {
         self.make_data(now, at, record, out);
+        if record.fin {
+            out.flags = out.flags.with(Flags::FIN);
+        }
         if train == Train::Ends {
             out.flags = out.flags.with(Flags::PSH);
         }
     }
 
     /// Makes the segment of a retransmitted record: data, a FIN, or both.
+    #[inline(never)]
     pub(super) fn make_again(&mut self, now: Time, at: usize, record: &Sent, out: &mut Segment) {
         if record.len == 0 {
             self.make_fin(now, at, record.seq, out);
@@ -245,7 +251,7 @@ impl Connection {
             && self.subflows[at].has_several_blocks()
             && self.advertised.is_current(&self.recv);
         let level = if quiet { DataLevel::None } else { DataLevel::Ack };
-        self.make(now, at, Flags::ACK, None, level, out);
+        self.compose(now, at, Flags::ACK, None, level, out);
         if self.fallback.is_failing() {
             self.fallback.write_fail(self.remote_dsn, out);
         }
@@ -263,8 +269,23 @@ impl Connection {
     }
 
     /// Makes a segment that begins at the offset `seq` of its subflow, or with the next new data.
-    #[inline]
+    #[inline(never)]
     fn make(
+        &mut self,
+        now: Time,
+        at: usize,
+        flags: Flags,
+        seq: Option<u64>,
+        level: DataLevel,
+        out: &mut Segment,
+    ) {
+        self.compose(now, at, flags, seq, level, out);
+    }
+
+    /// [`Connection::make`], for the callers of nearly every segment: what they know is computed when they are
+    /// compiled.
+    #[inline(always)]
+    fn compose(
         &mut self,
         now: Time,
         at: usize,
@@ -275,7 +296,9 @@ impl Connection {
     ) {
         // RFC 8684 section 3.1: an acknowledgement that the listener may take for the third one carries the
         // keys.
-        let keys = matches!(level, DataLevel::Ack) && self.keys_pending(at);
+        let keys = matches!(level, DataLevel::Ack)
+            && self.keys_pending(at)
+            && (self.config.repeat_keys || !self.subflows[at].has_sent_data());
         let tells =
             self.mode == Mode::Mptcp && self.keys.remote().is_some() && level.says_something() && !keys;
         let edge = match tells {
@@ -285,25 +308,30 @@ impl Connection {
             true => Edge::Stream,
         };
         let (window, lag) = self.show_window(at, edge);
-        let dss = tells.then(|| self.signal_of(level, lag));
-        let keys = keys.then(|| self.both_keys(None));
-        let blocks = if matches!(level, DataLevel::Signal) { Blocks::Omitted } else { Blocks::Added };
-        let outline = Outline { flags, seq, window, dss, keys, blocks };
-        self.subflows[at].write(now, self.tick, &outline, out);
+        self.subflows[at].write(now, self.tick, flags, seq, window, out);
+        if tells {
+            out.options.dss = Some(self.signal_of(level, lag));
+        } else if keys {
+            out.options.push(self.both_keys(None));
+        }
+        if !matches!(level, DataLevel::Signal) {
+            self.subflows[at].add_blocks(out);
+        }
     }
 
     /// Returns the window field of a segment sent now, and the number of bytes by which its data acknowledgement lags
     /// behind the received data.
-    #[inline]
+    #[inline(always)]
     pub(super) fn show_window(&mut self, at: usize, edge: Edge) -> (u16, u64) {
         if self.recv.counts_memory() {
             let held = self.subflows.iter().map(|subflow| subflow.recv().out_of_order()).sum();
             self.recv.set_held_below(held);
         }
-        let Connection { recv, advertised, subflows, .. } = self;
+        let Connection { recv, advertised, subflows, config, .. } = self;
+        let mss = u64::from(config.mss);
         let of_stream = matches!(edge, Edge::Stream | Edge::EndedStream);
         let (field, lag) = subflows[at].advertise(edge, |scale, most| {
-            let field = recv.offer(scale, most);
+            let field = recv.offer(scale, most, mss);
             // A small scale may advertise less than this.
             (field, if of_stream { recv.edge() - recv.nxt() } else { advertised.window() })
         });
@@ -316,6 +344,7 @@ impl Connection {
     }
 
     /// Returns the data sequence signal of a segment sent now (RFC 8684 section 3.3).
+    #[inline(always)]
     fn signal_of(&mut self, level: DataLevel, lag: u64) -> Dss {
         let wide_dsn = self.config.dsn_width == DsnWidth::Wide;
         let offset = self.recv.ack_offset().saturating_sub(lag);

@@ -18,7 +18,7 @@
 //! 6. The state: this file, with the common predicates; `context.rs`, the state that a step lends to a part;
 //!    `send_state.rs` and `recv_state.rs`, the halves of
 //!    the data level; `fallback_state.rs`, `head_repair.rs`, `scheduling.rs`, `keys.rs`, `advertised.rs`,
-//!    `events.rs`, `rotation.rs` and `timer_table.rs`; and `wanted.rs`, the work left for the next poll. Each
+//!    `events.rs`, `rotation.rs`, `rules.rs` and `timer_table.rs`; and `wanted.rs`, the work left for the next poll. Each
 //!    of these structs owns its fields.
 
 mod ack;
@@ -52,6 +52,7 @@ mod receive;
 mod recv_state;
 mod reinject;
 mod rotation;
+mod rules;
 mod scatter;
 mod schedule;
 mod scheduling;
@@ -73,7 +74,6 @@ use crate::config::{Checksums, SimConfig};
 use crate::congestion::AnyCongestion;
 use crate::event::{ConnectionId, SubflowId};
 use crate::observer::{Observer, StackEvent, StackEvents, Windows};
-use crate::scheduler::SchedulerKind;
 use crate::segment::Key;
 use crate::seq::Dsn;
 use crate::stats::{ConnectionStats, SubflowStats};
@@ -97,6 +97,7 @@ pub(crate) use recv_state::RecvState;
 
 use rotation::Rotation;
 pub(crate) use rotation::TURN;
+use rules::Rules;
 use scatter::Scatter;
 use scheduling::Scheduling;
 use send_state::SendState;
@@ -133,6 +134,7 @@ pub(crate) struct Connection {
     pub(crate) subflows: Vec<Subflow>,
     /// Shared by connections of the same configuration.
     pub(crate) config: Arc<SimConfig>,
+    rules: Rules,
     id: ConnectionId,
     pub(crate) wanted: Wanted,
     rotation: Rotation,
@@ -197,7 +199,7 @@ pub(crate) struct Birth {
 
 impl Connection {
     pub(crate) fn new(now: Time, birth: Birth, config: Arc<SimConfig>) -> Connection {
-        let scheduling = Scheduling::new(&config.scheduler);
+        let scheduling = Scheduling::new(&config.scheduler, config.congestion.is_coupled());
         let mut recv = RecvState::new(config.receive_buffer);
         if config.ack.growth {
             // The maximum that a SYN can advertise.
@@ -241,6 +243,7 @@ impl Connection {
             persist: Persist::new(now),
             closing: Closing::default(),
             wanted: Wanted::NOTHING,
+            rules: Rules::of(&config),
             fast_paths: birth.fast_paths,
             config,
         }
@@ -259,9 +262,7 @@ impl Connection {
     /// level's timer expires: with Linux's scheduler.
     #[inline]
     fn models_buffers(&self) -> bool {
-        self.config.send_buffers.is_some()
-            && self.mode == Mode::Mptcp
-            && matches!(self.config.scheduler, SchedulerKind::Linux(_))
+        self.rules.linux_buffers && self.mode == Mode::Mptcp
     }
 
     /// Copies the window of a subflow from the congestion control, after any call to it.
@@ -344,7 +345,7 @@ impl Connection {
     /// True if segments are sent at a pacing rate.
     #[inline]
     fn paces(&self) -> bool {
-        self.config.pacing || self.congestion.paces()
+        self.rules.pacing || self.congestion.paces()
     }
 
     /// Returns the maximum retransmission timeout of the usable subflows.

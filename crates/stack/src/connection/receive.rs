@@ -154,6 +154,8 @@ impl Connection {
             // retransmitted data for new data.
             if segment.options.dss.is_some_and(|dss| dss.data_ack.is_some()) {
                 self.on_progress_below(now);
+            } else {
+                self.subflows[at].note_missed_data_ack();
             }
         }
         NEXT

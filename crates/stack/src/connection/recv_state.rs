@@ -62,6 +62,7 @@ impl RecvState {
     }
 
     /// Returns the offset of the data acknowledgement; the DATA_FIN counts as one.
+    #[inline]
     pub(crate) fn ack_offset(&self) -> u64 {
         self.nxt + u64::from(self.finished())
     }
@@ -239,25 +240,41 @@ impl RecvState {
     /// The right edge never moves left (RFC 8684 section 3.3.4): the field is rounded up if rounding down
     /// would move it, as in Linux.
     pub(crate) fn window_field(&mut self, scale: u8) -> u16 {
-        self.offer(scale, u64::MAX)
+        self.offer(scale, u64::MAX, 1)
     }
 
-    /// Returns the window field for a subflow that advertises at most `most` bytes, like
-    /// [`RecvState::window_field`].
-    pub(crate) fn offer(&mut self, scale: u8, most: u64) -> u16 {
+    /// Returns the window field for a subflow that advertises at most `most` bytes in segments of `mss` bytes,
+    /// like [`RecvState::window_field`].
+    #[inline(always)]
+    pub(crate) fn offer(&mut self, scale: u8, most: u64, mss: u64) -> u16 {
+        if self.buffer.memory().is_some() {
+            return self.offer_of_memory(scale, most, mss);
+        }
         let limit = self.limit().min(self.nxt.saturating_add(most));
-        if self.buffer.memory().is_some() && limit <= self.edge {
+        let window = self.edge.max(limit).saturating_sub(self.nxt);
+        let floor = window >> scale;
+        let field = if self.nxt + (floor << scale) >= self.edge { floor } else { rounded_up(window, scale) };
+        self.show(scale, field)
+    }
+
+    #[inline(never)]
+    fn offer_of_memory(&mut self, scale: u8, most: u64, mss: u64) -> u16 {
+        let limit = self.limit().min(self.nxt.saturating_add(most));
+        if limit <= self.edge {
             // `mptcp_set_rwin`: an edge that does not move is rounded to the left, and the peer keeps the old one.
             return ((self.edge - self.nxt) >> scale).min(u64::from(u16::MAX)) as u16;
         }
+        // `__tcp_select_window`: a small fixed buffer, which needs no scale, is advertised in whole segments.
+        let whole = matches!(self.policy, ReceiveBuffer::Fixed(_)) && scale == 0;
+        let segment = mss.clamp(1, self.buffer.size().max(1));
+        let limit = if whole { limit - (limit - self.nxt) % segment } else { limit };
         let edge = self.edge.max(limit);
-        let window = edge.saturating_sub(self.nxt);
-        let floor = window >> scale;
-        let field = if self.buffer.memory().is_none() && self.nxt + (floor << scale) >= self.edge {
-            floor
-        } else {
-            (window + (1 << scale) - 1) >> scale
-        };
+        self.show(scale, rounded_up(edge - self.nxt, scale))
+    }
+
+    /// Records that a window of `field` units is advertised, or of as many as the field can hold. Returns those.
+    #[inline]
+    fn show(&mut self, scale: u8, field: u64) -> u16 {
         let field = field.min(u64::from(u16::MAX));
         self.edge = self.edge.max(self.nxt + (field << scale));
         field as u16
@@ -310,6 +327,12 @@ impl RecvState {
         self.measured_at = now;
         self.measured = self.received_total;
     }
+}
+
+/// Returns the units of a window field of at least `window` bytes.
+#[inline]
+fn rounded_up(window: u64, scale: u8) -> u64 {
+    (window + (1 << scale) - 1) >> scale
 }
 
 impl RecvState {

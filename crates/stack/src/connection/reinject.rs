@@ -2,7 +2,7 @@
 
 use anabranch_units::Time;
 
-use super::head_repair::HeadTimeout;
+use super::head_repair::{Head, HeadTimeout, head};
 use super::send_state::SendState;
 use super::{Connection, Mode};
 use crate::config::Reinjection;
@@ -67,8 +67,9 @@ impl Connection {
     /// it.
     #[cold]
     pub(super) fn reinject_head(&mut self) {
-        let Connection { head_repair, subflows, send, config, fast_paths, stats, .. } = self;
-        if head_repair.on_timeout(subflows, send, config.mss, *fast_paths) == HeadTimeout::Repaired {
+        let Connection { head_repair, subflows, send, config, fast_paths, fallback, stats, .. } = self;
+        let joined = fallback.was_joined();
+        if head_repair.on_timeout(subflows, send, config.mss, *fast_paths, joined) == HeadTimeout::Repaired {
             stats.head_timeouts += 1;
         }
     }
@@ -79,7 +80,8 @@ impl Connection {
     pub(super) fn reinject_piece(&mut self) {
         let idle =
             |subflow: &Subflow| subflow.state().is_usable() && subflow.is_idle() && subflow.has_seen_dss();
-        if !self.subflows.iter().any(idle) {
+        let arrived = head(&self.subflows, self.fallback.was_joined()) == Head::MayHaveArrived;
+        if arrived || !self.subflows.iter().any(idle) {
             // Without an idle subflow, only data that no subflow carries is reinjected.
             self.reinject_head();
             return;
@@ -92,8 +94,8 @@ impl Connection {
     /// Handles an advance of the data acknowledgement.
     #[inline]
     pub(super) fn repair_further(&mut self) {
-        let Connection { head_repair, subflows, send, config, fast_paths, .. } = self;
-        head_repair.on_progress(subflows, send, config.mss, *fast_paths);
+        let Connection { head_repair, subflows, send, config, fast_paths, fallback, .. } = self;
+        head_repair.on_progress(subflows, send, config.mss, *fast_paths, fallback.was_joined());
     }
 
     /// True if only the data-level timer can bring the head of the stream to the peer.

@@ -2,11 +2,13 @@
 //! routes of equal cost, under one window, until the connection switches to several subflows.
 //!
 //! The side that connects decides on the switch, as it opens the subflows: by the volume of the stream in either
-//! direction, or by the first congestion event of its own data. Scattering of new data ends, on both sides, when the
+//! direction, by the first congestion event of its own data, or by the rate of its own data. Scattering of new data ends, on both sides, when the
 //! first further subflow is established: the scattered subflow is a backup from then on, without a signal to the peer.
 //!
 //! A simulated network spreads the packets: [`Departure::scattered`](crate::event::Departure) marks them. The source's
 //! packets have a random source port each, which a receiver on a real network would not accept.
+
+use anabranch_units::Duration;
 
 use super::{Connection, Mode};
 use crate::config::{ScatterSwitch, ScatterWindow, SimOnly};
@@ -78,6 +80,7 @@ impl Connection {
             ScatterSwitch::Off | ScatterSwitch::Never => false,
             ScatterSwitch::Volume => self.has_scattered_volume(),
             ScatterSwitch::Congestion => self.has_scattered_into_congestion(),
+            ScatterSwitch::Rate => self.has_scattered_at_rate(),
             ScatterSwitch::Either => self.has_scattered_volume() || self.has_scattered_into_congestion(),
         };
         if reached {
@@ -95,6 +98,20 @@ impl Connection {
             let counters = first.stats().counters;
             counters.recoveries + counters.timeouts > 0
         })
+    }
+
+    /// True if the first subflow's window, sent once in a smoothed round-trip time, is the configured rate or more.
+    // MMPTCP's code (`IsCwndExceedThresh`) compares before it processes the acknowledgement, so one acknowledgement later.
+    fn has_scattered_at_rate(&self) -> bool {
+        let (Some(rate), Some(first)) = (self.config.only.scatter_rate, self.subflows.first()) else {
+            return false;
+        };
+        let view = first.view(None);
+        // Bits in a second, both sides multiplied by the round-trip time in ns.
+        let reaches = |srtt: Duration| {
+            u128::from(view.cwnd) * 8 * 1_000_000_000 >= u128::from(rate) * u128::from(srtt.0)
+        };
+        view.srtt.is_some_and(reaches)
     }
 
     /// Handles that the subflow at `at` is established: new data takes it, and not the scattered one.

@@ -27,6 +27,7 @@ impl Connection {
         }
         let has_new = self.send.unassigned.first().is_some();
         let mut limit = Limit::Application;
+        let may_push = self.send.unassigned.first().is_some_and(|new| new.start < self.send.window_end);
         let has_data = has_new || !self.send.reinject.is_empty();
         if has_data || self.may_revise() {
             let mut live = self.subflows.iter().filter(|subflow| !subflow.state().is_closed());
@@ -41,8 +42,13 @@ impl Connection {
         } else if self.send.blocked {
             limit = Limit::SendBuffer;
         }
-        if self.send.blocked && self.models_buffers() {
-            self.expand_buffers();
+        if self.models_buffers() {
+            if may_push {
+                self.update_data_wait(now);
+            }
+            if self.send.blocked {
+                self.expand_buffers();
+            }
         }
         if self.opportunistic.is_on() && (limit == Limit::ReceiveWindow || self.send.blocked) {
             let full = if limit == Limit::ReceiveWindow { Full::ReceiveWindow } else { Full::SendBuffer };

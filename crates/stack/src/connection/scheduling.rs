@@ -1,8 +1,9 @@
 //! The scheduler of a connection: its view, and the events it is notified of.
 
-use anabranch_units::Time;
+use anabranch_units::{Duration, Time};
 
 use super::Connection;
+use super::data_timer::DATA_TIMER_FLOOR;
 use super::send_state::SendState;
 use crate::config::{ConnectionConfig, OpportunisticRetransmission};
 use crate::congestion::{AnyCongestion, CongestionControl};
@@ -12,6 +13,9 @@ use crate::scheduler::{
     AnyScheduler, Decision, EventKinds, Scheduler, SchedulerEvent, SchedulerKind, SubflowView, View,
 };
 use crate::subflow::Subflow;
+
+/// The number of expirations of the data-level timer after which its wait is at least [`DATA_TIMER_FLOOR`].
+const MOST_REPETITIONS: u8 = 32;
 
 /// The scheduler, and its view of the subflows.
 // The field order keeps the fields used for each segment together.
@@ -24,24 +28,33 @@ pub(super) struct Scheduling {
     revises: bool,
     /// True if it is also asked for a single subflow.
     alone: bool,
+    /// True if the congestion windows of the subflows are coupled.
+    coupled: bool,
     /// The limit of the last scheduling.
     limit: Limit,
     /// The number of expirations of the data-level retransmission timer.
     data_timeouts: u64,
+    /// Linux's wait for progress at the data level (`timer_ival`).
+    data_wait: Duration,
+    /// The number of expirations since that was set.
+    repetitions: u8,
     /// Allocated separately: a connection with one subflow may never need them.
     views: Vec<SubflowView>,
     scheduler: AnyScheduler,
 }
 
 impl Scheduling {
-    pub(super) fn new(kind: &SchedulerKind) -> Scheduling {
+    pub(super) fn new(kind: &SchedulerKind, coupled: bool) -> Scheduling {
         let scheduler = kind.build();
         Scheduling {
             kinds: scheduler.wants_events(),
             revises: scheduler.revises_queues(),
             alone: scheduler.decides_alone(),
+            coupled,
             limit: Limit::Application,
             data_timeouts: 0,
+            data_wait: DATA_TIMER_FLOOR,
+            repetitions: 0,
             views: Vec::new(),
             scheduler,
         }
@@ -79,6 +92,28 @@ impl Scheduling {
     /// Counts an expiration of the data-level retransmission timer.
     pub(super) fn on_data_timeout(&mut self) {
         self.data_timeouts += 1;
+        // Linux waits for the same time again. Without an end, a short one would wake a connection without
+        // progress all the time.
+        self.repetitions = self.repetitions.saturating_add(1);
+        if self.repetitions > MOST_REPETITIONS {
+            self.data_wait = self.data_wait.max(DATA_TIMER_FLOOR);
+        }
+    }
+
+    /// Returns Linux's wait for progress at the data level.
+    pub(super) fn data_wait(&self) -> Duration {
+        self.data_wait
+    }
+
+    /// Sets Linux's wait for progress at the data level.
+    pub(super) fn set_data_wait(&mut self, wait: Duration) {
+        self.data_wait = wait;
+        self.repetitions = 0;
+    }
+
+    /// True if Linux's scheduler has seen no progress of `subflow` at its last check.
+    pub(super) fn has_stalled(&self, subflow: &SubflowView) -> bool {
+        matches!(&self.scheduler, AnyScheduler::Linux(linux) if linux.has_stalled(subflow))
     }
 
     /// Updates the view with the current state of the subflows.
@@ -87,7 +122,7 @@ impl Scheduling {
         // The old views are overwritten: this happens for every acknowledgement.
         let mut used = 0;
         for (place, subflow) in self.views.iter_mut().zip(&mut live) {
-            renew(place, subflow, congestion);
+            subflow.renew_view(place, congestion.pacing_rate(subflow.id()));
             used += 1;
         }
         self.views.truncate(used);
@@ -103,6 +138,7 @@ impl Scheduling {
     }
 
     /// Returns the next decision, with the view of the last [`Scheduling::refresh`].
+    #[inline]
     pub(super) fn decide(
         &mut self,
         now: Time,
@@ -110,8 +146,8 @@ impl Scheduling {
         config: &ConnectionConfig,
         congestion: &AnyCongestion,
     ) -> Decision {
-        let view = view(now, &self.views, send, config, congestion, self.data_timeouts);
-        self.scheduler.decide(&view)
+        let Scheduling { scheduler, views, coupled, data_timeouts, .. } = self;
+        scheduler.decide(&view(now, views, send, config, congestion, *coupled, *data_timeouts))
     }
 }
 
@@ -123,6 +159,7 @@ fn view<'a>(
     send: &'a SendState,
     config: &ConnectionConfig,
     congestion: &'a AnyCongestion,
+    coupled: bool,
     data_timeouts: u64,
 ) -> View<'a> {
     let unassigned = send.unassigned.total();
@@ -144,7 +181,7 @@ fn view<'a>(
         written: send.written,
         data_timeouts,
         fills_window: config.fill_window,
-        coupled: config.congestion.is_coupled(),
+        coupled,
         congestion: Some(congestion),
     }
 }
@@ -153,12 +190,6 @@ fn view<'a>(
 #[inline(always)]
 pub(super) fn view_of(subflow: &Subflow, congestion: &AnyCongestion) -> SubflowView {
     subflow.view(congestion.pacing_rate(subflow.id()))
-}
-
-/// A separate function, so that the view is written in place without a copy.
-#[inline(never)]
-fn renew(view: &mut SubflowView, subflow: &Subflow, congestion: &AnyCongestion) {
-    *view = view_of(subflow, congestion);
 }
 
 impl Connection {
@@ -173,7 +204,7 @@ impl Connection {
     fn tell_listening_scheduler(&mut self, now: Time, event: &SchedulerEvent) {
         let Connection { scheduling, subflows, send, config, congestion, .. } = self;
         scheduling.refresh(subflows, congestion);
-        let Scheduling { scheduler, views, data_timeouts, .. } = scheduling;
-        scheduler.on_event(&view(now, views, send, config, congestion, *data_timeouts), event);
+        let Scheduling { scheduler, views, coupled, data_timeouts, .. } = scheduling;
+        scheduler.on_event(&view(now, views, send, config, congestion, *coupled, *data_timeouts), event);
     }
 }

@@ -78,7 +78,10 @@ impl Connection {
         if self.mode == Mode::Plain {
             return self.send.una;
         }
-        let held = self.subflows.iter().filter_map(Subflow::lowest_data).min();
+        let mut held = self.subflows.iter().filter_map(Subflow::lowest_data).min();
+        if self.models_buffers() {
+            held = self.subflows.iter().filter_map(Subflow::lowest_queued).chain(held).min();
+        }
         held.map_or(self.send.una, |lowest| lowest.min(self.send.una))
     }
 

@@ -44,7 +44,7 @@ impl Connection {
     #[inline]
     fn next_due<const EXACT: bool>(&self, now: Time, known: Time) -> Time {
         let mut due = self.timers.next().min(self.fallback.fail_timer()).min(self.paths.open_at());
-        if self.send.fin_acked || self.config.keepalive.is_some() {
+        if self.send.fin_acked || self.rules.keeps_alive {
             due = due.min(self.silence_due());
         }
         if self.phase == Phase::Open {
@@ -101,7 +101,7 @@ impl Connection {
             }
             self.arm_data_timer(now);
         }
-        if (self.send.fin_acked || self.config.keepalive.is_some()) && self.silence_due() <= now {
+        if (self.send.fin_acked || self.rules.keeps_alive) && self.silence_due() <= now {
             let waits = self.waits();
             let Connection { keepalive, subflows, timers, config, .. } = self;
             let mut context = Context { now, config, subflows, timers };

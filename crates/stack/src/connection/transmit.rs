@@ -143,9 +143,11 @@ impl Connection {
             paces: self.paces(),
             nagle: self.config.nagle,
             push: self.config.ack.push,
+            fin_with_data: self.config.fin_with_data,
             idle_restart: self.config.idle_restart,
             burst: if single { 0 } else { burst },
-            una: self.send.una,
+            // Linux cannot take data back from the send buffer of a subflow.
+            unneeded: if self.models_buffers() { 0 } else { self.send.una },
             unassigned: self.send.written - self.send.nxt,
             end: ends.then_some(self.send.written),
         }

@@ -121,7 +121,8 @@ macro_rules! schedulers {
         }
 
         impl Scheduler for AnyScheduler {
-            #[inline]
+            // Not inlined: there are many instances, and inlining puts all of them in the way of the caller.
+            #[inline(never)]
             fn decide(&mut self, view: &View<'_>) -> Decision {
                 match self {
                     $(AnyScheduler::$variant(inner) => inner.decide(view),)*

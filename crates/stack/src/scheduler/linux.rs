@@ -94,6 +94,11 @@ impl Linux {
         Linux { options, known: Tracked::default(), last: None, burst_left: 0, checked: 0 }
     }
 
+    /// True if `subflow` had no progress at the last check.
+    pub(crate) fn has_stalled(&self, subflow: &SubflowView) -> bool {
+        self.known.get(subflow).stale_count > 0
+    }
+
     /// Returns the lowest number of checks without progress among the subflows with data outstanding.
     fn least_count(&self, view: &View<'_>) -> u8 {
         let busy = view.subflows.iter().filter(|subflow| subflow.usable && holds(subflow) > 0);

@@ -132,6 +132,7 @@ pub struct SubflowView {
 impl SubflowView {
     /// Returns a usable subflow with nothing in flight, the given smoothed RTT and a window of `cwnd`
     /// segments of `mss` bytes. Tests set the remaining fields directly.
+    #[inline]
     pub fn idle(id: SubflowId, srtt: Duration, cwnd: u64, mss: u64) -> SubflowView {
         SubflowView {
             id,

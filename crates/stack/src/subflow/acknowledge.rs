@@ -3,8 +3,8 @@
 
 use anabranch_units::{Duration, Time};
 
+use super::Subflow;
 use super::recovery::{Recovery, Verdict};
-use super::{FastPaths, Subflow};
 use crate::congestion::{Ack, CongestionControl, CongestionEvent};
 use crate::observer::LossReason;
 use crate::scheduler::RecoveryState;
@@ -53,15 +53,13 @@ pub(crate) enum AckOutcome {
 
 impl Subflow {
     /// Processes the acknowledgement number, window and SACK blocks of a segment (RFC 9293 section 3.10.7.4,
-    /// fifth). `lost` receives the data that is now marked lost. With fast paths, the common case uses
-    /// [`super::fast`].
+    /// fifth). `lost` receives the data that is now marked lost.
     #[inline]
     pub(crate) fn acknowledge(
         &mut self,
         now: Time,
         tick: TimestampTick,
         segment: &Segment,
-        fast_paths: FastPaths,
         lost: impl FnMut(DataRange, LossReason),
     ) -> AckOutcome {
         let ack = self.ack_offset(segment);
@@ -74,22 +72,13 @@ impl Subflow {
             return AckOutcome::Unacceptable;
         }
         let ack = ack as u64;
-        let window = self.scaled_window(segment);
-        self.max_window = self.max_window.max(window);
-        let window_moved = ack + window > self.window_edge;
-        if window_moved {
-            self.window_edge = ack + window;
-        }
+        let window_moved = self.update_window(segment, ack);
         // A later report of a duplicate may still show that a probe or a recovery was spurious.
         let reports_duplicates = self.sack && !segment.options.sack.is_empty();
         if self.board.is_empty() && !reports_duplicates {
             return if window_moved { AckOutcome::WindowGrown } else { AckOutcome::Idle };
         }
-        let mut acked = if fast_paths == FastPaths::On && self.is_expected_ack(segment, ack) {
-            self.fast_apply_ack(now, tick, segment, ack, lost)
-        } else {
-            self.apply_ack(now, tick, segment, ack, window_moved, lost)
-        };
+        let mut acked = self.apply_ack(now, tick, segment, ack, window_moved, lost);
         if acked.lost_segments > 0
             && self.excuses_loss(now, acked.first_lost, acked.lost_segments, acked.verdict.entered)
         {
@@ -97,22 +86,42 @@ impl Subflow {
             acked.lost_bytes = 0;
         }
         if acked.advanced > 0 {
-            if let Some(passed) = self.path_mtu.on_acked(now, self.board.una()) {
-                self.mss = passed;
-            }
-            if self.recovery.restarts_timer() {
-                self.timer_base = now;
-            }
-            acked.fin_acked = self.fin_acked();
-            self.counters.bytes_acked += acked.advanced - u64::from(acked.fin_acked);
+            self.after_advance(now, &mut acked);
         }
         self.counters.undos += u64::from(acked.verdict.undone);
         self.buffer_checked = false;
         AckOutcome::Applied(acked)
     }
 
+    /// Records the window of a segment that acknowledges everything before `ack`. Returns true if its right edge has
+    /// moved.
+    #[inline(always)]
+    pub(super) fn update_window(&mut self, segment: &Segment, ack: u64) -> bool {
+        let window = self.scaled_window(segment);
+        self.max_window = self.max_window.max(window);
+        let moved = ack + window > self.window_edge;
+        if moved {
+            self.window_edge = ack + window;
+        }
+        moved
+    }
+
+    /// Updates the state after an acknowledgement of more than before.
+    #[inline(always)]
+    pub(super) fn after_advance(&mut self, now: Time, acked: &mut Acked) {
+        if let Some(passed) = self.path_mtu.on_acked(now, self.board.una()) {
+            self.mss = passed;
+        }
+        if self.recovery.restarts_timer() {
+            self.timer_base = now;
+        }
+        acked.fin_acked = self.fin_acked();
+        self.counters.bytes_acked += acked.advanced - u64::from(acked.fin_acked);
+    }
+
     /// Informs the congestion control of the results of an acknowledgement. Its window is to be read after that.
-    #[inline]
+    // Inlined with its callees: the fast path knows most of the results.
+    #[inline(always)]
     pub(crate) fn inform<C: CongestionControl>(&mut self, now: Time, acked: &Acked, congestion: &mut C) {
         let (id, verdict) = (self.id, acked.verdict);
         if verdict.undone {
@@ -134,7 +143,7 @@ impl Subflow {
 
     /// Returns the congestion event caused by an acknowledgement, if any, and records that the window is
     /// reduced for it.
-    #[inline]
+    #[inline(always)]
     fn reduction(&mut self, now: Time, acked: &Acked) -> Option<CongestionEvent> {
         let lost = acked.verdict.entered || acked.verdict.probe_repaired;
         // A window of data is reduced once, whatever shows the congestion (RFC 3168 section 6.1.2).
@@ -157,7 +166,7 @@ impl Subflow {
 
     /// Returns the congestion control's view of an acknowledgement, if it acknowledges anything or a recovery
     /// is in progress; closes the sample of the delivery rate.
-    #[inline]
+    #[inline(always)]
     fn congestion_ack(&mut self, now: Time, acked: &Acked) -> Option<Ack> {
         let recovering = self.recovery.state() == RecoveryState::Recovery;
         if acked.acked_bytes == 0 && !recovering {

@@ -9,10 +9,8 @@ use super::queue::Queued;
 use super::scoreboard::{Sent, SentMapping};
 use super::send::{Train, new_record};
 use crate::congestion::CongestionControl;
-use crate::observer::LossReason;
 use crate::scheduler::AssignKind;
 use crate::segment::{Flags, Segment};
-use crate::seq::DataRange;
 use crate::timestamp::TimestampTick;
 
 /// Whether the fast paths are used. Without them the results are the same.
@@ -23,28 +21,30 @@ pub(crate) enum FastPaths {
 }
 
 impl Subflow {
-    /// True if a segment acknowledges whole segments that were sent once, up to `ack`, and reports nothing
-    /// else, on a subflow where nothing is lost, missing or suspected.
-    #[inline]
-    pub(super) fn is_expected_ack(&self, segment: &Segment, ack: u64) -> bool {
-        segment.options.sack.is_empty()
-            && !self.ecn.is_agreed()
-            && self.recovery.is_quiet()
-            && self.board.una() < ack
-            && self.board.is_plain_up_to(ack)
-    }
-
-    /// Does the work of [`Subflow::apply_ack`], if [`Subflow::is_expected_ack`].
-    #[inline]
-    pub(super) fn fast_apply_ack(
+    /// Does the work of [`Subflow::acknowledge`] for a segment that acknowledges whole segments that were sent once, and
+    /// reports nothing else, on a subflow where nothing is lost, missing or suspected, before and after it.
+    #[inline(always)]
+    pub(crate) fn fast_acknowledge(
         &mut self,
         now: Time,
         tick: TimestampTick,
         segment: &Segment,
-        ack: u64,
-        on_lost: impl FnMut(DataRange, LossReason),
-    ) -> Acked {
-        let una = self.board.una();
+    ) -> Option<Acked> {
+        let (ack, una) = (self.ack_offset(segment), self.board.una());
+        if ack <= una as i64
+            || !segment.options.sack.is_empty()
+            || self.ecn.is_agreed()
+            || !self.recovery.is_quiet()
+        {
+            return None;
+        }
+        let ack = ack as u64;
+        // First transmissions are sent in the order of the records: those acknowledged overtake nothing after them.
+        let next = self.board.after_plain(ack)?;
+        if !self.recovery.none_overtaken_from(next) {
+            return None;
+        }
+        self.update_window(segment, ack);
         let unacked = self.board.nxt() - una;
         let mut acked = Acked {
             advanced: ack - una,
@@ -65,6 +65,7 @@ impl Subflow {
             rate.on_delivered(now, record.space(), record.sent, &record.stamp);
             recovery.on_delivered_once(now, record);
         });
+        debug_assert!(recovery.none_overtaken(board));
         let latest = now.since(newest);
         if acked.acked_segments > 1
             && let Some(timestamps) = segment.options.timestamps.filter(|_| self.timestamps)
@@ -76,11 +77,10 @@ impl Subflow {
         self.recovery.on_rtt_sample();
         acked.rtt = Some(latest);
         self.recovery.on_progress();
-        if !self.recovery.none_overtaken(&self.board) {
-            self.judge(now, &mut acked, false, false, |_| false, on_lost);
-        }
         self.note_round(&mut acked);
-        acked
+        self.after_advance(now, &mut acked);
+        self.buffer_checked = false;
+        Some(acked)
     }
 
     /// Sends a full segment of new data from the queue, if nothing is to be repaired, probed or reset, data is
@@ -154,6 +154,7 @@ impl Subflow {
         self.max_window = self.max_window.max(next.window);
         if mptcp {
             self.bare = false;
+            self.data_ack_missed = false;
         }
     }
 

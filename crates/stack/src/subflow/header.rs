@@ -8,29 +8,9 @@ use super::recv::Receiver;
 use super::signals::Signals;
 use super::{Subflow, TcpState};
 use crate::config::ConnectionConfig;
-use crate::segment::{Dss, Flags, MptcpOption, OPTION_SPACE, Segment, SynOptions, Timestamps};
+use crate::segment::{Flags, OPTION_SPACE, Segment, SynOptions, Timestamps};
 use crate::seq::Seq;
 use crate::timestamp::TimestampTick;
-
-/// The parts of a segment that its connection decides.
-pub(crate) struct Outline {
-    pub flags: Flags,
-    /// The offset of its start; `None` for that of the next new data.
-    pub seq: Option<u64>,
-    /// The window field.
-    pub window: u16,
-    pub dss: Option<Dss>,
-    /// The MP_CAPABLE with both keys, in place of a DSS.
-    pub keys: Option<MptcpOption>,
-    pub blocks: Blocks,
-}
-
-/// Whether a segment has the SACK blocks for which its other options leave space.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Blocks {
-    Added,
-    Omitted,
-}
 
 /// The edge that a window field gives, from the acknowledgement of the same level on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -128,33 +108,45 @@ impl Subflow {
         Timestamps { value: tick.value(now), echo: self.ts_recent }
     }
 
-    /// Writes a segment without payload: its header, the data level and the SACK blocks.
-    #[inline]
-    pub(crate) fn write(&mut self, now: Time, tick: TimestampTick, outline: &Outline, out: &mut Segment) {
+    /// Writes a segment without payload, with no options but the timestamps. It begins at the offset `seq`, or with the
+    /// next new data.
+    #[inline(always)]
+    pub(crate) fn write(
+        &self,
+        now: Time,
+        tick: TimestampTick,
+        flags: Flags,
+        seq: Option<u64>,
+        window: u16,
+        out: &mut Segment,
+    ) {
         out.source = self.route.local();
         out.destination = self.route.remote();
-        out.seq = self.iss.add(outline.seq.unwrap_or(self.board.nxt()));
+        out.seq = self.iss.add(seq.unwrap_or(self.board.nxt()));
         out.ack = if self.state.tcp() == TcpState::SynSent { Seq(0) } else { self.recv.ack() };
-        out.flags = outline.flags;
-        out.window = outline.window;
+        out.flags = if self.ecn.echoes() { flags.with(Flags::ECE) } else { flags };
+        out.window = window;
         out.payload_len = 0;
         out.payload_sum = 0;
         out.ecn = crate::segment::Ecn::NotEct;
-        if self.ecn.echoes() {
-            out.flags = out.flags.with(Flags::ECE);
-        }
         out.options.clear();
         if self.timestamps {
             out.options.timestamps = Some(self.timestamps_now(now, tick));
         }
-        out.options.dss = outline.dss;
-        if let Some(keys) = outline.keys {
-            out.options.push(keys);
+    }
+
+    /// Adds the SACK blocks for which the other options of a segment leave space.
+    #[inline(always)]
+    pub(crate) fn add_blocks(&mut self, out: &mut Segment) {
+        if self.sack && self.recv.has_blocks() {
+            self.add_some_blocks(out);
         }
-        if outline.blocks == Blocks::Added && self.sack && self.recv.has_blocks() {
-            let space = OPTION_SPACE.saturating_sub(out.options.wire_len() + 4) / 8;
-            out.options.sack = self.recv.blocks(space);
-        }
+    }
+
+    #[inline(never)]
+    fn add_some_blocks(&mut self, out: &mut Segment) {
+        let space = OPTION_SPACE.saturating_sub(out.options.wire_len() + 4) / 8;
+        out.options.sack = self.recv.blocks(space);
     }
 
     /// Returns the SYN, the SYN/ACK or the third ACK of a join, with the options of TCP, and counts it as sent.
@@ -207,7 +199,7 @@ impl Subflow {
     /// bytes that the subflow advertises. It returns the field, and the window of the connection: the present one for the
     /// edge of the stream, otherwise the one advertised last. Returns the field to send, and the number of bytes by which
     /// the data acknowledgement of the segment has to lag (`window_held.rs`).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn advertise(&mut self, edge: Edge, offer: impl FnOnce(u8, u64) -> (u16, u64)) -> (u16, u64) {
         let scale = if edge == Edge::Syn { 0 } else { self.receive_scale };
         let (field, window) = offer(scale, self.recv.offered());

@@ -55,7 +55,7 @@ use path_mtu::PathMtu;
 use queue::SendQueue;
 use rate::RateEstimator;
 use recovery::Recovery;
-pub(crate) use recovery::Tolerance;
+pub(crate) use recovery::{TimerSlack, Tolerance};
 use recv::Receiver;
 use route::Route;
 use rtt::RttEstimator;
@@ -115,12 +115,15 @@ pub(crate) struct Subflow {
     probe_wanted: bool,
     tail_probe_wanted: bool,
     signals: Signals,
+    ecn: EcnState,
     /// Congestion-window validation, as in Linux.
     cwnd_limited: bool,
     /// True if the last segment received had no MPTCP option.
     bare: bool,
     /// True if a data acknowledgement was received on it.
     dss_seen: bool,
+    /// True if the segment that acknowledged its last data had no data acknowledgement.
+    data_ack_missed: bool,
     /// True if no acknowledgement was received since the buffer was last checked.
     buffer_checked: bool,
     /// The number of segments sent at the time `last_sent` since the last with PSH.
@@ -174,7 +177,6 @@ pub(crate) struct Subflow {
     round_sent: u64,
     round_lost: u64,
     loss_rate: f64,
-    ecn: EcnState,
     path_mtu: PathMtu,
     one_way_delay_us: Option<i64>,
     counters: SubflowCounters,
@@ -250,6 +252,7 @@ impl Subflow {
             mappings: Mappings::default(),
             held: None,
             dss_seen: false,
+            data_ack_missed: false,
             bare: false,
             peer_reset: None,
             timer_base: now,
@@ -287,6 +290,11 @@ impl Subflow {
     #[inline]
     pub(crate) fn una(&self) -> u64 {
         self.board.una()
+    }
+
+    /// True if it has sent data.
+    pub(crate) fn has_sent_data(&self) -> bool {
+        self.board.nxt() > 1
     }
 
     /// Returns the stream offset of the first byte that is not acknowledged here.
@@ -411,35 +419,70 @@ impl Subflow {
     /// Returns a scheduler's view; `pacing_rate` is that of the congestion control, if it has one.
     #[inline]
     pub(crate) fn view(&self, pacing_rate: Option<Rate>) -> SubflowView {
-        SubflowView {
-            id: self.id,
-            usable: self.state.is_usable(),
-            potentially_failed: self.potentially_failed(),
-            timeouts: self.recovery.timeouts(),
-            backup: self.route.is_backup(),
-            recovery: self.recovery.state(),
-            cwnd: self.cwnd,
-            ssthresh: self.ssthresh,
-            inflight: self.in_flight(),
-            queued: self.queue.bytes(),
-            unacked: self.board.nxt() - self.board.una(),
-            window_room: self.window_edge.saturating_sub(self.board.nxt() + self.queue.bytes()),
-            srtt: self.rtt.srtt(),
-            rttvar: self.rtt.rttvar(),
-            srtt_min: self.rtt.srtt_min(),
-            srtt_max: self.rtt.srtt_max(),
-            min_rtt: self.rtt.min().unwrap_or(Duration::ZERO),
-            last_rtt: self.rtt.last(),
-            mss: u64::from(self.mss),
-            pacing_rate,
-            delivery_rate: self.rate.last_rate(),
-            one_way_delay_us: self.one_way_delay_us,
-            loss_rate: self.loss_rate,
-            bytes_sent: self.counters.bytes_sent,
-            established: self.established.unwrap_or(self.started),
-            last_received: self.last_received,
-            send_buffer: self.send_buffer,
-        }
+        let mut view = SubflowView::idle(self.id, Duration::ZERO, 0, 0);
+        self.renew_view(&mut view, pacing_rate);
+        view
+    }
+
+    /// Updates a view of it. Each field is written where it is: this happens for every acknowledgement.
+    #[inline(always)]
+    pub(crate) fn renew_view(&self, view: &mut SubflowView, pacing_rate: Option<Rate>) {
+        let SubflowView {
+            id,
+            usable,
+            potentially_failed,
+            timeouts,
+            backup,
+            recovery,
+            cwnd,
+            ssthresh,
+            inflight,
+            queued,
+            unacked,
+            window_room,
+            srtt,
+            rttvar,
+            srtt_min,
+            srtt_max,
+            min_rtt,
+            last_rtt,
+            mss,
+            pacing_rate: rate,
+            delivery_rate,
+            one_way_delay_us,
+            loss_rate,
+            bytes_sent,
+            established,
+            last_received,
+            send_buffer,
+        } = view;
+        *id = self.id;
+        *usable = self.state.is_usable();
+        *potentially_failed = self.potentially_failed();
+        *timeouts = self.recovery.timeouts();
+        *backup = self.route.is_backup();
+        *recovery = self.recovery.state();
+        *cwnd = self.cwnd;
+        *ssthresh = self.ssthresh;
+        *inflight = self.in_flight();
+        *queued = self.queue.bytes();
+        *unacked = self.board.nxt() - self.board.una();
+        *window_room = self.window_edge.saturating_sub(self.board.nxt() + self.queue.bytes());
+        *srtt = self.rtt.srtt();
+        *rttvar = self.rtt.rttvar();
+        *srtt_min = self.rtt.srtt_min();
+        *srtt_max = self.rtt.srtt_max();
+        *min_rtt = self.rtt.min().unwrap_or(Duration::ZERO);
+        *last_rtt = self.rtt.last();
+        *mss = u64::from(self.mss);
+        *rate = pacing_rate;
+        *delivery_rate = self.rate.last_rate();
+        *one_way_delay_us = self.one_way_delay_us;
+        *loss_rate = self.loss_rate;
+        *bytes_sent = self.counters.bytes_sent;
+        *established = self.established.unwrap_or(self.started);
+        *last_received = self.last_received;
+        *send_buffer = self.send_buffer;
     }
 
     /// Returns its counters and addresses.

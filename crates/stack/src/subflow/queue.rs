@@ -126,13 +126,13 @@ impl SendQueue {
         }
     }
 
-    /// Returns the next part. Data acknowledged up to `una` in the meantime, on another subflow, need not be
-    /// sent, and is dropped.
-    pub(super) fn next(&mut self, una: u64) -> Front {
+    /// Returns the next part. Data before `unneeded`, acknowledged in the meantime on another subflow, need not
+    /// be sent, and is dropped.
+    pub(super) fn next(&mut self, unneeded: u64) -> Front {
         let mut dropped = Dropped::Nothing;
         while let Some(front) = self.parts.front_mut() {
-            if front.range.start < una {
-                let skip = una.min(front.range.end) - front.range.start;
+            if front.range.start < unneeded {
+                let skip = unneeded.min(front.range.end) - front.range.start;
                 front.range.start += skip;
                 self.bytes -= skip;
                 dropped = Dropped::Some;
@@ -169,6 +169,11 @@ impl Subflow {
     #[inline]
     pub(crate) fn has_queue(&self) -> bool {
         !self.queue.is_empty()
+    }
+
+    /// Returns the lowest stream offset in the queue.
+    pub(crate) fn lowest_queued(&self) -> Option<u64> {
+        self.queue.iter().map(|queued| queued.range.start).min()
     }
 
     /// True if nothing is in flight or in the queue.

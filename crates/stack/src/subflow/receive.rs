@@ -247,8 +247,23 @@ impl Subflow {
     pub(crate) fn note_data_ack(&mut self, segment: &Segment) -> bool {
         let first = !core::mem::replace(&mut self.dss_seen, true);
         // An overtaken one does not show the current state of the peer.
-        self.bare &= segment.ack != self.iss.add(self.board.una());
+        let overtaken = segment.ack != self.iss.add(self.board.una());
+        self.bare &= overtaken;
+        self.data_ack_missed &= overtaken;
         first
+    }
+
+    /// Records that a segment has acknowledged data of the subflow without a data acknowledgement.
+    #[cold]
+    pub(crate) fn note_missed_data_ack(&mut self) {
+        self.data_ack_missed = true;
+    }
+
+    /// True if the peer may have acknowledged, at the data level, all that it has acknowledged on the subflow: a data
+    /// acknowledgement that was sent with the subflow's, or after it, has not arrived.
+    #[inline]
+    pub(crate) fn has_missed_data_ack(&self) -> bool {
+        self.data_ack_missed
     }
 
     /// True if a data acknowledgement was received on it.

@@ -29,6 +29,15 @@ pub(crate) struct Tolerance {
     pub whole_round_trip: bool,
 }
 
+/// The time by which timers are later than the round trip requires.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct TimerSlack {
+    /// That of the tail loss probe of a single segment, whose acknowledgement the peer may delay.
+    pub single: Duration,
+    /// That of other tail loss probes, and of the reordering timer.
+    pub other: Duration,
+}
+
 impl Default for Tolerance {
     fn default() -> Tolerance {
         Tolerance { dup_thresh: DUP_THRESH, whole_round_trip: false }
@@ -524,10 +533,15 @@ impl Recovery {
     /// the records, so checking the first one suffices.
     #[inline]
     pub(super) fn none_overtaken(&self, board: &Scoreboard) -> bool {
-        self.rack.resent.is_empty()
-            && board.records().front().is_none_or(|first| {
-                !first.retransmitted() && (first.sent, first.end()) >= (self.rack.sent, self.rack.end)
-            })
+        self.rack.resent.is_empty() && self.none_overtaken_from(board.records().front())
+    }
+
+    /// [`Recovery::none_overtaken`] without retransmissions, for a scoreboard that begins with `first`.
+    #[inline]
+    pub(super) fn none_overtaken_from(&self, first: Option<&Sent>) -> bool {
+        first.is_none_or(|first| {
+            !first.retransmitted() && (first.sent, first.end()) >= (self.rack.sent, self.rack.end)
+        })
     }
 
     /// Runs RFC 8985 section 6.2 step 5; returns true if something is newly lost.
@@ -685,7 +699,7 @@ impl Recovery {
         board: &Scoreboard,
         rtt: &RttEstimator,
         backoff: bool,
-        ack_delay: Duration,
+        slack: TimerSlack,
     ) -> (Time, RetransmitTimer) {
         if board.is_empty() {
             return (Time::NEVER, RetransmitTimer::Timeout);
@@ -696,6 +710,7 @@ impl Recovery {
             return (timeout, RetransmitTimer::Timeout);
         }
         if let Some(due) = self.pending_reordering(board, rtt) {
+            let due = due + slack.other;
             if due <= timeout {
                 return (due, RetransmitTimer::Reordering);
             }
@@ -712,7 +727,7 @@ impl Recovery {
         let wait = match rtt.srtt() {
             Some(srtt) => {
                 let alone = board.records().len() == 1;
-                srtt * 2 + if alone { ack_delay } else { Duration::ZERO }
+                srtt * 2 + if alone { slack.single } else { slack.other }
             }
             None => Duration::from_secs(1),
         };

@@ -294,27 +294,27 @@ impl Scoreboard {
         self.una = self.una.max(una);
     }
 
-    /// True if everything up to `una` was sent and consists of whole segments that were sent once and for
-    /// which no SACK was received.
-    #[inline]
-    pub(super) fn is_plain_up_to(&self, una: u64) -> bool {
+    /// Returns the record at `una`, if there is one, provided that everything up to there was sent and consists of
+    /// whole segments that were sent once and for which no SACK was received; otherwise `None`.
+    #[inline(always)]
+    pub(super) fn after_plain(&self, una: u64) -> Option<Option<&Sent>> {
         let mut end = self.una;
         for record in &self.sent {
             if end >= una {
-                break;
+                return (end == una).then_some(Some(record));
             }
             if record.transmissions > 1 || !record.is_in_flight() {
-                return false;
+                return None;
             }
             end = record.end();
         }
-        end == una
+        (end == una).then_some(None)
     }
 
-    /// Like [`Scoreboard::acknowledge`], if [`Scoreboard::is_plain_up_to`].
-    #[inline]
+    /// Like [`Scoreboard::acknowledge`], if [`Scoreboard::after_plain`] returns something.
+    #[inline(always)]
     pub(super) fn acknowledge_plain(&mut self, una: u64, mut newly: impl FnMut(&Sent)) {
-        debug_assert!(self.is_plain_up_to(una));
+        debug_assert!(self.after_plain(una).is_some());
         self.in_flight -= una - self.una;
         while self.una < una
             && let Some(first) = self.sent.front()

@@ -62,6 +62,7 @@ impl Subflow {
                 len,
                 data: whole.data + u64::from(back),
                 mapping: SentMapping { back: whole.mapping.back + back as u16, ..whole.mapping },
+                fin: whole.fin && back + len == whole.len,
                 ..*whole
             };
             self.record_sent(context.now, record);
@@ -217,7 +218,7 @@ impl Subflow {
 
     /// Updates congestion control, validation and pacing after any segment with data was sent: congestion-window
     /// validation as in Linux, where a window limited once in a round trip is limited.
-    #[inline]
+    #[inline(always)]
     pub(super) fn after_data<C: CongestionControl>(
         &mut self,
         now: Time,

@@ -3,7 +3,7 @@
 use anabranch_units::{Duration, Time};
 
 use super::recovery::RetransmitTimer;
-use super::{Subflow, TcpState};
+use super::{Subflow, TcpState, TimerSlack};
 use crate::timer_table::TimerKind;
 
 /// A timer of a subflow. The first three are armed and disarmed, with their deadlines in a [`TimerTable`]. The deadlines of
@@ -66,8 +66,8 @@ pub(crate) struct TimerContext<F> {
     pub now: Time,
     /// True if each consecutive timeout doubles the next.
     pub backoff: bool,
-    /// The time by which the peer may delay an acknowledgement.
-    pub ack_delay: Duration,
+    /// The time by which timers are later than the round trip requires.
+    pub slack: TimerSlack,
     /// True if segments are paced.
     pub paces: bool,
     /// Returns how long to wait for the peer's FIN, if the wait is limited.
@@ -105,8 +105,8 @@ impl Subflow {
     /// Returns the deadline of the retransmission timer, and its action.
     #[inline]
     pub(super) fn retransmit_timer<F>(&self, context: &TimerContext<F>) -> (Time, RetransmitTimer) {
-        let TimerContext { backoff, ack_delay, .. } = *context;
-        self.recovery.timer(self.timer_base, self.last_new, &self.board, &self.rtt, backoff, ack_delay)
+        let TimerContext { backoff, slack, .. } = *context;
+        self.recovery.timer(self.timer_base, self.last_new, &self.board, &self.rtt, backoff, slack)
     }
 
     /// Returns the time at which the retransmission timer expires, or the probe or the reordering timer in

@@ -30,12 +30,14 @@ pub(crate) struct SendContext {
     pub nagle: bool,
     /// True if the last segment of a train has PSH.
     pub push: bool,
+    /// True if the FIN is sent with the last data.
+    pub fin_with_data: bool,
     /// True if the congestion window is reset after an idle time.
     pub idle_restart: bool,
     /// The maximum payload of a departure of several segments, in bytes.
     pub burst: u32,
-    /// The offset up to which the stream is acknowledged: the data before it need not be sent.
-    pub una: u64,
+    /// The offset before which data in the queue is not sent, as another subflow has delivered it.
+    pub unneeded: u64,
     /// The written bytes that are assigned to no subflow.
     pub unassigned: u64,
     /// The end of the stream, if the FIN of the subflow follows its last byte.
@@ -245,7 +247,7 @@ impl Subflow {
         dropped: &mut Dropped,
     ) -> Option<NewData> {
         let SendContext { now, burst, .. } = *context;
-        let front: Front = self.queue.next(context.una);
+        let front: Front = self.queue.next(context.unneeded);
         *dropped = front.dropped;
         let Queued { range, kind } = front.part?;
         let mut cwnd = self.cwnd;
@@ -323,7 +325,12 @@ impl Subflow {
         let &SendContext { now, paces, push, .. } = context;
         let len = new.range.len();
         self.on_new_data(now, new);
-        let record = Sent { len: len as u32, data: new.range.start, mapping, ..new_record(new.seq, now) };
+        let fin = context.fin_with_data && self.state.fin_pending() && self.queue.is_empty();
+        if fin {
+            self.state.on_fin_sent();
+        }
+        let record =
+            Sent { len: len as u32, data: new.range.start, mapping, fin, ..new_record(new.seq, now) };
         if new.segment_size > 0 {
             self.record_burst(&record, context, congestion);
             return (record, if push { Train::Ends } else { Train::GoesOn });

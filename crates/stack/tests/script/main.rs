@@ -23,6 +23,7 @@ mod placed;
 mod plain;
 mod recovery;
 mod reinject;
+mod scatter;
 mod simultaneous_open;
 mod tcp;
 mod timestamps;

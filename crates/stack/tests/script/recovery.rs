@@ -351,6 +351,22 @@ fn one_sacked_segment_waits_for_the_reordering_window() {
     assert_eq!(counters(&s).recoveries, 1);
 }
 
+// An acknowledgement that advances without blocks, as with options that leave no space for them, is no ordinary one
+// while a segment after it was overtaken.
+#[test]
+fn an_advance_without_blocks_leaves_the_reordering_window_of_the_rest() {
+    let mut s = sent(rack(), 5);
+    s.inject(ack(0, 1).sack(&[(3001, 4001)]));
+    s.expect_nothing();
+    s.inject(ack(0, 1001));
+    s.expect_nothing();
+    s.advance_us(2499);
+    s.expect_nothing();
+    s.advance_us(1);
+    s.expect(data(0, 1001, 1000));
+    s.expect(data(0, 2001, 1000));
+}
+
 // The octet of a FIN is selectively acknowledged like a byte: it shows that the end of the stream was lost, so
 // that the sender does not wait for its timeout, and the FIN is not repeated.
 #[test]

@@ -2,6 +2,7 @@
 
 use anabranch_stack::config::{ConnectionConfig, Reinjection, RtoConfig};
 use anabranch_stack::event::{Event, SubflowId};
+use anabranch_stack::scheduler::{LinuxOptions, SchedulerKind};
 use anabranch_stack::segment::{MptcpOption, ResetReason};
 use anabranch_units::Duration;
 
@@ -233,4 +234,54 @@ fn without_a_data_acknowledgement_nothing_counts_as_dropped() {
     let sent = s.wait_until_sent(200);
     assert!(sent.iter().all(|segment| segment.payload_len == 0), "{sent:?}");
     assert_eq!(s.stats().fallbacks, 1);
+}
+
+// RFC 8684 sections 3.3.6 and 3.7: an echo of ADD_ADDR acknowledges the data on the only subflow, and the data
+// acknowledgement before it is lost. A copy could be taken for new data by a peer that falls back to TCP because a
+// middlebox removes the copy's options, so the peer is asked for a data acknowledgement first, by an old octet. If that
+// shows that the peer has dropped the data, it is reinjected.
+#[test]
+fn the_only_subflow_is_probed_before_its_data_is_reinjected() {
+    let linux = ConnectionConfig { scheduler: SchedulerKind::Linux(LinuxOptions::DEFAULT), ..config() };
+    for (config, dropped) in [(config(), false), (config(), true), (linux.clone(), false), (linux, true)] {
+        let mut s = Script::client(config);
+        s.write(2000);
+        let first = s.expect(data(0, 1, 1000));
+        s.expect(data(0, 1001, 1000));
+        s.inject(ack(0, 1001).data_ack(1000));
+        s.inject(ack(0, 2001).no_dss().option(Script::echo(0, own_ip(0), None)));
+        s.expect_nothing();
+        let probe = s.wait_until_sent(5000);
+        assert_eq!(probe.len(), 1);
+        assert_eq!((probe[0].seq, probe[0].payload_len), (first.seq.add(1999), 0));
+        s.inject(ack(0, 2001).data_ack(if dropped { 1000 } else { 2000 }));
+        if !dropped {
+            assert_eq!((s.stats().data_acked, s.subflow(0).counters.segments_reinjected), (2000, 0));
+            continue;
+        }
+        let again = s.wait_until_sent(5000);
+        let map = again[0].options.dss.unwrap().mapping.unwrap();
+        assert_eq!((s.map_of(&map).data, map.ssn, again[0].payload_len), (1000, 2001, 1000));
+    }
+}
+
+// The same during the repair: an overtaken segment acknowledges the first copy at the data level, and the peer may have
+// more.
+#[test]
+fn an_overtaken_data_acknowledgement_continues_no_repair() {
+    let mut s = Script::client(config());
+    s.write(3000);
+    s.expect_data(0, 1, 3);
+    s.inject(ack(0, 3001).data_ack(0));
+    assert_eq!(s.wait_until_sent(5000).len(), 1);
+    s.inject(ack(0, 4001).no_dss().option(Script::echo(0, own_ip(0), None)));
+    s.inject(ack(0, 3001).data_ack(1000));
+    s.expect_nothing();
+    assert!(s.wait_until_sent(5000).iter().all(|segment| segment.payload_len == 0));
+    s.inject(ack(0, 4001).data_ack(1000));
+    let again = s.wait_until_sent(5000);
+    assert_eq!(
+        (again[0].payload_len, s.map_of(&again[0].options.dss.unwrap().mapping.unwrap()).data),
+        (1000, 1000)
+    );
 }

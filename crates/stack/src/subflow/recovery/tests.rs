@@ -27,6 +27,8 @@ struct Bench {
     lost: Vec<u64>,
     /// The timestamp echoed by the next acknowledgements.
     echo: Option<u64>,
+    /// 7 ms for the probe of a single segment.
+    slack: TimerSlack,
 }
 
 impl Bench {
@@ -37,6 +39,7 @@ impl Bench {
             rtt: RttEstimator::new(&config.rto),
             lost: Vec::new(),
             echo: None,
+            slack: TimerSlack { single: Duration::from_millis(7), other: Duration::ZERO },
         }
     }
 
@@ -106,7 +109,7 @@ impl Bench {
         duplicate: bool,
         dsack_undo: bool,
     ) -> Verdict {
-        let Bench { recovery, board, rtt, lost, echo } = self;
+        let Bench { recovery, board, rtt, lost, echo, .. } = self;
         let before = board.una();
         let min_rtt = rtt.min().unwrap_or(Duration::ZERO);
         let echo_before = |when: Time| echo.is_some_and(|echo| ms(echo) < when);
@@ -152,8 +155,7 @@ impl Bench {
 
     /// Returns the timer if the oldest data was sent at `base` and the newest at `last_new`.
     fn timer_from(&self, base: u64, last_new: u64) -> (Time, RetransmitTimer) {
-        let delay = Duration::from_millis(7);
-        self.recovery.timer(ms(base), ms(last_new), &self.board, &self.rtt, true, delay)
+        self.recovery.timer(ms(base), ms(last_new), &self.board, &self.rtt, true, self.slack)
     }
 
     fn timer(&self) -> (Time, RetransmitTimer) {

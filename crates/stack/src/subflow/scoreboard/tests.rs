@@ -249,7 +249,7 @@ fn apply(board: &mut Scoreboard, operation: &Operation, now: Time) {
         assert_eq!(board.next_lost(), first);
     }
     let ends: Vec<u64> = board.records().iter().map(Sent::end).take(4).collect();
-    for end in ends.into_iter().filter(|&end| board.is_plain_up_to(end)) {
+    for end in ends.into_iter().filter(|&end| board.after_plain(end).is_some()) {
         let (mut plain, mut other) = (board.clone(), board.clone());
         let (mut by_plain, mut by_other) = (Vec::new(), Vec::new());
         plain.acknowledge_plain(end, |record| by_plain.push((record.seq, record.space())));

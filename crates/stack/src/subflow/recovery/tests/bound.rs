@@ -94,8 +94,7 @@ proptest! {
             apply(&mut bench, now, step);
             let Bench { recovery, board, rtt, .. } = &bench;
             let base = ms(now.saturating_sub(since));
-            let delay = Duration::from_millis(7);
-            let (due, _) = recovery.timer(base, ms(now), board, rtt, backoff, delay);
+            let (due, _) = recovery.timer(base, ms(now), board, rtt, backoff, bench.slack);
             let bound = recovery.timer_not_before(base, board, rtt);
             prop_assert!(bound <= due, "{:?} and {:?} after {:?}", bound, due, step);
             // RFC 8985 section 6.2: segments sent before the newest delivered one and in flight.

@@ -24,6 +24,21 @@ fn a_lone_segment_is_given_the_delay_of_its_acknowledgement() {
 }
 
 #[test]
+fn linux_adds_its_shortest_timeout_to_probes_and_to_the_reordering_timer() {
+    let slack = TimerSlack { single: Duration::from_millis(200), other: Duration::from_millis(2) };
+    let rack = |count| Bench { slack, ..Bench::rack(count) };
+    assert_eq!(rack(3).timer(), (ms(10 + 200 + 2), PROBE));
+    let mut alone = rack(1);
+    let timeout = ms(10) + alone.rtt.rto(0);
+    assert_eq!(alone.timer(), (timeout.min(ms(10 + 200 + 200)), PROBE));
+    let mut overtaken = rack(5);
+    overtaken.ack(112, 0, &[1, 2]);
+    assert_eq!(overtaken.timer(), (ms(10 + 100 + 25 + 2), RetransmitTimer::Reordering));
+    alone.recovery.on_probe(MSS, true);
+    assert_eq!(alone.timer(), (timeout, TIMEOUT), "the timeout itself is not later");
+}
+
+#[test]
 fn without_a_round_trip_a_probe_waits_a_second() {
     let mut config = ConnectionConfig::linux();
     config.rto.initial = Duration::from_secs(3);
@@ -125,7 +140,7 @@ fn timeouts_double_until_something_is_acknowledged() {
     bench.timeout();
     bench.timeout();
     assert_eq!(bench.timer().0, ms(10) + bench.rtt.rto(2));
-    let unbacked = bench.recovery.timer(ms(10), ms(10), &bench.board, &bench.rtt, false, Duration::ZERO);
+    let unbacked = bench.recovery.timer(ms(10), ms(10), &bench.board, &bench.rtt, false, bench.slack);
     assert_eq!(unbacked.0, ms(10) + bench.rtt.rto(0));
     bench.ack(900, 0, &[]);
     assert_eq!(bench.recovery.timeouts(), 2);
