@@ -137,9 +137,8 @@ pub(crate) struct Connection {
     rules: Rules,
     id: ConnectionId,
     pub(crate) wanted: Wanted,
-    rotation: Rotation,
-    closing: Closing,
     mode: Mode,
+    rotation: Rotation,
     pub(crate) phase: Phase,
     initiator: bool,
     /// True after the first DSS: the peer has the local key, and joins may begin (RFC 8684 section 3.1).
@@ -153,6 +152,7 @@ pub(crate) struct Connection {
     /// Whether the functions of `fast.rs`, and of `subflow/fast.rs`, are used.
     fast_paths: FastPaths,
     scatter: Scatter,
+    closing: Closing,
     scheduling: Scheduling,
     fallback: Fallback,
 

@@ -32,12 +32,12 @@ pub(super) struct Scheduling {
     coupled: bool,
     /// The limit of the last scheduling.
     limit: Limit,
+    /// The number of expirations of the data-level retransmission timer since `data_wait` was set.
+    repetitions: u8,
     /// The number of expirations of the data-level retransmission timer.
     data_timeouts: u64,
     /// Linux's wait for progress at the data level (`timer_ival`).
     data_wait: Duration,
-    /// The number of expirations since that was set.
-    repetitions: u8,
     /// Allocated separately: a connection with one subflow may never need them.
     views: Vec<SubflowView>,
     scheduler: AnyScheduler,

@@ -128,6 +128,8 @@ pub(crate) struct Subflow {
     buffer_checked: bool,
     /// The number of segments sent at the time `last_sent` since the last with PSH.
     train: u8,
+    /// The content of the peer's reset: whether the cause is transient, and the cause.
+    peer_reset: Option<(bool, ResetReason)>,
     /// The maximum payload of a segment: the negotiated value, or less if the path admits less.
     mss: u32,
     iss: Seq,
@@ -189,8 +191,6 @@ pub(crate) struct Subflow {
     known_blocks: [(u64, u64); 4],
     /// The [`Subflow::windows_now`] of the last report to the observer.
     windows_told: (u64, u64),
-    /// The content of the peer's reset: whether the cause is transient, and the cause.
-    peer_reset: Option<(bool, ResetReason)>,
 }
 
 impl Subflow {
