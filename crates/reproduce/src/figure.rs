@@ -171,7 +171,7 @@ pub(crate) struct Place {
     pub(crate) contender: String,
     pub(crate) metric: Metric,
     pub(crate) set: Vec<String>,
-    /// What is taken from within the runs instead of the measure.
+    /// The values taken from within the runs instead of the measure.
     pub(crate) take: Option<Take>,
 }
 

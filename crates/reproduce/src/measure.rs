@@ -181,7 +181,7 @@ pub struct Wanted {
     pub contenders: Vec<String>,
     /// The measures.
     pub metrics: Vec<Metric>,
-    /// What figures take from within the runs.
+    /// The values that figures take from within the runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub takes: Vec<Take>,
 }
@@ -225,7 +225,7 @@ struct Numbers {
     contender: String,
     /// The measures in the order of [`Wanted::metrics`], as bits: JSON has no infinity and no NaN.
     bits: Vec<u64>,
-    /// What was taken from within the run, in the order of [`Wanted::takes`], as bits.
+    /// The values taken from within the run, in the order of [`Wanted::takes`], as bits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     taken: Vec<Vec<u64>>,
 }

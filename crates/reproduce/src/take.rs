@@ -1,4 +1,4 @@
-//! What a figure takes from within runs: the course of one run, or a distribution over packets or seconds.
+//! Values that a figure takes from within runs: the course of one run, or a distribution over packets or seconds.
 //!
 //! Both are thinned out while a run is simulated, so that memory does not grow with its length. A course of more than
 //! `FEW` values keeps the first, the last, the least and the greatest value of each of `COLUMNS` columns of the

@@ -161,7 +161,7 @@ fn every_figure_can_be_measured() {
     assert!(matches!(result, Err(ReproduceError::Cancelled)), "{:?}", result.err());
 }
 
-/// What the paper leaves open was tried for each claim that does not hold.
+/// For each claim that does not hold, variants of what its paper leaves open were tried.
 #[test]
 fn every_claim_that_does_not_hold_has_variants_or_says_why_not() {
     let recorded = recorded::recorded().unwrap();

@@ -1,4 +1,4 @@
-//! What figures take from within runs: courses, and distributions over packets or seconds.
+//! Values that figures take from within runs: courses, and distributions over packets or seconds.
 
 use core::sync::atomic::AtomicBool;
 use std::path::Path;

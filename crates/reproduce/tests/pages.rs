@@ -1,4 +1,4 @@
-//! What the pages say about the recorded verdicts, and what the record says about each claim.
+//! The recorded verdicts on the pages, and the evidence that the record has for each claim.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -38,7 +38,7 @@ use record::Notes;
 /// The version of the keys of `anabranch explain --json`.
 pub const SCHEMA: u32 = 1;
 
-/// What is explained.
+/// The flows to explain.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Question {
     /// The flow of each run that is explained, from 1; none: all of them.

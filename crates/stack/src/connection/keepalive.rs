@@ -19,7 +19,7 @@ pub(super) struct Keepalive {
     sent: Time,
 }
 
-/// What this side waits for.
+/// The progress that this side waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Waits {
     /// Progress of its own data, or nothing: the silence of the peer is not judged.

@@ -73,7 +73,7 @@ impl Made {
     }
 }
 
-/// What to judge, and how.
+/// A claim to judge, and how.
 struct Task<'a> {
     paper: &'a Paper,
     claim: &'a Claim,
