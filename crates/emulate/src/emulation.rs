@@ -1,5 +1,6 @@
 //! Two hosts with links between them, and commands on both.
 
+use std::net::Ipv6Addr;
 use std::os::fd::OwnedFd;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -150,7 +151,9 @@ impl Emulation {
             namespace.ip(&network::routes(&addresses, role, &with))?;
             if experiment.ipv6 {
                 namespace.ip6(&network::routes6(&addresses, role, &with))?;
-                await_addresses(&namespace)?;
+                let own: Vec<Ipv6Addr> =
+                    (0..addresses.paths).map(|at| network::address6(role, at, 1)).collect();
+                await_addresses(&namespace, &own)?;
             }
             let endpoints = network::endpoints(&addresses, role, &backup, options.subflows);
             if let Err(error) = namespace.ip(&endpoints) {
@@ -350,22 +353,35 @@ fn ports(host: &Host) -> Result<Vec<Port>, EmulateError> {
     ports.map_err(|error| EmulateError::system("cannot start the links", error))
 }
 
-/// Waits until the IPv6 addresses are usable, which the kernel brings about asynchronously.
-fn await_addresses(namespace: &Namespace) -> Result<(), EmulateError> {
-    const TENTATIVE: u32 = 0x40;
+/// Waits until the IPv6 addresses are usable, which the kernel brings about asynchronously: it makes the local route
+/// of an address in a work queue, even without detection of duplicates, and a packet to an address without one is
+/// dropped.
+fn await_addresses(namespace: &Namespace, addresses: &[Ipv6Addr]) -> Result<(), EmulateError> {
     let deadline = Instant::now() + Duration::from_secs(5);
     loop {
-        let text = namespace.read("/proc/thread-self/net/if_inet6")?;
-        let flags = text.lines().filter_map(|line| line.split_whitespace().nth(4));
-        let mut flags = flags.map(|flags| u32::from_str_radix(flags, 16).unwrap_or(0));
-        if !flags.any(|flags| flags & TENTATIVE != 0) {
+        let routes = namespace.read("/proc/thread-self/net/ipv6_route")?;
+        let local = local_addresses(&routes);
+        if addresses.iter().all(|address| local.contains(address)) {
             return Ok(());
         }
         if Instant::now() > deadline {
-            return Err(EmulateError::Failed("the IPv6 addresses stay tentative".to_owned()));
+            return Err(EmulateError::Failed("the IPv6 addresses do not become usable".to_owned()));
         }
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// Returns the destinations of the local routes in a table of IPv6 routes under `/proc`.
+fn local_addresses(routes: &str) -> Vec<Ipv6Addr> {
+    const LOCAL: u32 = 0x8000_0000;
+    let destination = |line: &str| {
+        let mut columns = line.split_whitespace();
+        let address = u128::from_str_radix(columns.next()?, 16).ok()?;
+        // Between them are the lengths of two prefixes, the source, the next hop, the metric and two counters.
+        let flags = u32::from_str_radix(columns.nth(7)?, 16).ok()?;
+        (flags & LOCAL != 0).then(|| Ipv6Addr::from_bits(address))
+    };
+    routes.lines().filter_map(destination).collect()
 }
 
 /// The file with the device statistics of a thread's namespace.
@@ -416,5 +432,19 @@ mod tests {
     fn what_devices_drop_is_in_the_twelfth_column() {
         let text = "Inter-| Receive\n face |bytes\n  path1: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n path12: 0 0 0 0 0 0 0 0 0 0 0 7 0 0 0 0\n";
         assert_eq!(dropped(text, 2), [12, 0]);
+    }
+
+    #[test]
+    fn an_address_is_usable_once_its_local_route_exists() {
+        let row = |address: &str, flags: &str| {
+            format!(
+                "{address} 80 {zero} 00 {zero} 00000000 00000002 00000000 {flags}       path1\n",
+                zero = "0".repeat(32)
+            )
+        };
+        let (one, two) = ("fd868684000000010000000000000001", "fd868684000000020000000000000001");
+        let text = row(one, "00000001") + &row(two, "80200001");
+        assert_eq!(local_addresses(&text), ["fd86:8684:0:2::1".parse::<Ipv6Addr>().unwrap()]);
+        assert_eq!(local_addresses("unknown\n"), [] as [Ipv6Addr; 0]);
     }
 }

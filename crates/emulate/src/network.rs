@@ -99,7 +99,8 @@ fn address(role: Role, position: usize, host: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, net, position as u8 + 1, host)
 }
 
-fn address6(role: Role, position: usize, host: u16) -> Ipv6Addr {
+/// Returns the IPv6 address of a host on the path at `position`.
+pub(crate) fn address6(role: Role, position: usize, host: u16) -> Ipv6Addr {
     let net = match role {
         Role::Client => 0,
         Role::Server => 1,

@@ -11,6 +11,9 @@ use anabranch_units::{Duration, RandomStream};
 
 use crate::scenario::{Direction, Experiment, Link, Path, Phases, TraceStart};
 
+/// The microseconds of a millisecond, in which the timestamps of a host tick once.
+const MILLISECOND: u64 = 1000;
+
 /// Returns the network of an experiment in a run with `seed`, on which only random starts of traces and
 /// phases depend. Its pairs are those of the experiment, with their paths in order.
 ///
@@ -30,7 +33,12 @@ pub(crate) fn build(
         .collect::<Result<_, _>>()?;
     let mut hosts = BTreeMap::new();
     for (position, node) in graph.nodes.iter().enumerate().filter(|(_, node)| !node.is_router) {
-        hosts.insert(position, network.add_host(node.name.clone())?);
+        let host = network.add_host(node.name.clone())?;
+        if phases.is_some() {
+            let phase = RandomStream::new(seed, &format!("clock.{}", node.name)).below(MILLISECOND);
+            network.set_clock_phase(host, phase as u16)?;
+        }
+        hosts.insert(position, host);
     }
     let mut addresses: BTreeMap<usize, Vec<IpAddr>> = BTreeMap::new();
     // Hosts that connect have an address for each path, and those that only listen have one.
@@ -152,4 +160,29 @@ fn config(link: &Link, seed: u64, phases: Option<&Phases>) -> LinkConfig {
 pub(crate) fn is_constant(experiment: &Experiment) -> bool {
     let is_constant = |link: &Link| link.trace_start != TraceStart::Random && link.config.redraws.is_empty();
     experiment.graph.links.iter().all(is_constant)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::Document;
+
+    #[test]
+    fn each_run_with_phases_draws_the_clocks_of_its_hosts() {
+        let mut document = Document::bare();
+        document.set_paths(&["8Mbit/s,10ms".to_owned()]).unwrap();
+        let scenario = document.scenario().unwrap();
+        let clocks = |seed, phases| {
+            let network = build(&scenario.conditions[0].experiment, seed, phases).unwrap().network;
+            network.hosts().iter().map(|host| host.clock_phase).collect::<Vec<_>>()
+        };
+        let phases = Phases::default();
+        assert_eq!(clocks(1, None), [0, 0]);
+        let drawn: Vec<u16> = (0..200).flat_map(|seed| clocks(seed, Some(&phases))).collect();
+        assert!(drawn.iter().all(|phase| *phase < 1000), "{drawn:?}");
+        let early = drawn.iter().filter(|phase| **phase < 500).count();
+        assert!((150..250).contains(&early), "{early}");
+        assert_ne!(drawn[0], drawn[1]);
+        assert_eq!(clocks(7, Some(&phases)), clocks(7, Some(&phases)));
+    }
 }

@@ -209,7 +209,7 @@ impl HostBuilder {
         let config = EndpointConfig {
             max_connections: self.max_connections,
             // Peers on real networks remember a timestamp for days.
-            timestamp_tick: TimestampTick::Millisecond,
+            timestamp_tick: TimestampTick::MILLISECOND,
             ..EndpointConfig::new(addresses.clone())
         };
         let clock = Clock::start();

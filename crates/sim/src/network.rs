@@ -46,6 +46,8 @@ pub struct HostSpec {
     pub name: String,
     /// Its interfaces; the [`PathId`] is the index.
     pub interfaces: Vec<Interface>,
+    /// The microseconds that have passed since the last millisecond of its clock when the run starts.
+    pub clock_phase: u16,
 }
 
 /// A link of a network.
@@ -133,7 +135,7 @@ impl Network {
         if !self.names.insert((Kind::Host, name.clone())) {
             return Err(NetworkError::HostName(name));
         }
-        self.hosts.push(HostSpec { name, interfaces: Vec::new() });
+        self.hosts.push(HostSpec { name, interfaces: Vec::new(), clock_phase: 0 });
         Ok(HostId(self.hosts.len() as u32 - 1))
     }
 
@@ -233,6 +235,17 @@ impl Network {
     ) -> Result<(), NetworkError> {
         self.interface(host, path)?;
         self.changes.push(AddressChange { at, host, path, up });
+        Ok(())
+    }
+
+    /// Lets the clock of `host` be `micros` after a millisecond when the run starts, of at most 999; by default it is at
+    /// one. A host's timestamps tick every millisecond.
+    ///
+    /// # Errors
+    /// If the host is unknown.
+    pub fn set_clock_phase(&mut self, host: HostId, micros: u16) -> Result<(), NetworkError> {
+        let spec = self.hosts.get_mut(host.index()).ok_or(NetworkError::UnknownHost(host))?;
+        spec.clock_phase = micros % 1000;
         Ok(())
     }
 

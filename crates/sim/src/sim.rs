@@ -9,6 +9,7 @@ use anabranch_stack::config::{EndpointConfig, Entropy, LocalAddress};
 use anabranch_stack::endpoint::Endpoint;
 use anabranch_stack::event::{ConnectionId, Placement};
 use anabranch_stack::segment::{Flags, PathId, Segment};
+use anabranch_stack::timestamp::TimestampTick;
 use anabranch_units::{RandomStream, Time};
 
 use crate::app::FlowState;
@@ -158,6 +159,7 @@ impl<R: Recorder> Sim<R> {
             let config = EndpointConfig {
                 max_connections: most,
                 max_half_open: most,
+                timestamp_tick: TimestampTick::Millisecond { phase: spec.clock_phase },
                 ..EndpointConfig::new(addresses.collect())
             };
             let entropy = Entropy::Seeded(RandomStream::new(seed, &format!("host.{}", spec.name)));

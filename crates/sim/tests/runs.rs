@@ -8,7 +8,7 @@ use anabranch_sim::{
     Direction, End, FlowError, FlowEvent, FlowId, FlowSpec, LinkEvent, LinkId, Outcome, Queue, Reading,
     Recorder, Sim, SimError, Trace, Wants, What,
 };
-use anabranch_stack::config::{ConnectionConfig, Profile, ReceiveBuffer, SimConfig};
+use anabranch_stack::config::{ConnectionConfig, Profile, ReceiveBuffer, SimConfig, SimOnly};
 use anabranch_stack::event::Event;
 use anabranch_stack::observer::{StackEvent, StackEvents};
 use anabranch_stack::segment::PathId;
@@ -284,6 +284,41 @@ fn queues_are_the_same_with_and_without_packets() {
     let mut alone = Sim::new(topology.network, vec![flow], 1, Queues::<false>::default()).unwrap();
     alone.run(Time::from_secs(60));
     assert!(alone.into_recorder().0 == with.0);
+}
+
+/// The timestamps of the segments that the first host sends, with their times.
+#[derive(Clone, Default)]
+struct Stamps(Vec<(Time, u32)>);
+
+impl Recorder for Stamps {
+    const WANTS: Wants = Wants { packets: true, ..Wants::NONE };
+
+    fn on_trace(&mut self, trace: &Trace<'_>) {
+        let What::Link { link: LinkId(0), event: LinkEvent::Enter { segment, .. } } = trace.what else {
+            return;
+        };
+        self.0.extend(segment.options.timestamps.map(|timestamps| (trace.time, timestamps.value)));
+    }
+}
+
+#[test]
+fn timestamps_tick_every_millisecond_of_the_hosts_clock() {
+    let only = SimOnly { microsecond_timestamps: true, ..SimOnly::default() };
+    for (phase, fine) in [(0, false), (700, false), (700, true)] {
+        let config = if fine { tcp().simulated(only) } else { tcp().into() };
+        let (mut topology, flow) = two_paths(MB, config);
+        let client = topology.pairs[0].client;
+        topology.network.set_clock_phase(client, phase).unwrap();
+        let mut sim = Sim::new(topology.network, vec![flow], 1, Stamps::default()).unwrap();
+        sim.run(Time::from_secs(60));
+        let stamps = sim.into_recorder().0;
+        assert!(stamps.len() > 500);
+        for (sent, value) in stamps {
+            let micros = sent.as_micros();
+            let due = if fine { micros } else { (micros + u64::from(phase)) / 1000 };
+            assert_eq!(u64::from(value), due, "{phase} {sent:?}");
+        }
+    }
 }
 
 #[test]

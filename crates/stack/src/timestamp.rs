@@ -13,16 +13,22 @@ pub enum TimestampTick {
     /// simulated peer minds.
     #[default]
     Microsecond,
-    /// One millisecond, as in Linux. Wraps after 49 days.
-    Millisecond,
+    /// One millisecond, as in Linux, of a clock that is ahead by `phase` microseconds. Wraps after 49 days.
+    Millisecond {
+        /// The time from the last tick to the start of the local clock, in microseconds.
+        phase: u16,
+    },
 }
 
 impl TimestampTick {
+    /// Milliseconds, with a tick when the local clock starts.
+    pub const MILLISECOND: TimestampTick = TimestampTick::Millisecond { phase: 0 };
+
     /// Returns the time between two ticks.
     pub const fn period(self) -> Duration {
         match self {
             TimestampTick::Microsecond => Duration::from_micros(1),
-            TimestampTick::Millisecond => Duration::from_millis(1),
+            TimestampTick::Millisecond { .. } => Duration::from_millis(1),
         }
     }
 
@@ -31,7 +37,7 @@ impl TimestampTick {
     pub const fn value(self, at: Time) -> u32 {
         match self {
             TimestampTick::Microsecond => at.as_micros() as u32,
-            TimestampTick::Millisecond => (at.as_micros() / 1000) as u32,
+            TimestampTick::Millisecond { phase } => ((at.as_micros() + phase as u64) / 1000) as u32,
         }
     }
 
@@ -40,7 +46,7 @@ impl TimestampTick {
     pub const fn span(self, ticks: u32) -> Duration {
         match self {
             TimestampTick::Microsecond => Duration::from_micros(ticks as u64),
-            TimestampTick::Millisecond => Duration::from_millis(ticks as u64),
+            TimestampTick::Millisecond { .. } => Duration::from_millis(ticks as u64),
         }
     }
 }
@@ -51,7 +57,7 @@ mod tests {
 
     #[test]
     fn each_tick_counts_its_own_periods() {
-        for tick in [TimestampTick::Microsecond, TimestampTick::Millisecond] {
+        for tick in [TimestampTick::Microsecond, TimestampTick::MILLISECOND] {
             let period = tick.period();
             assert_eq!(tick.value(Time::ZERO + period * 7), 7);
             assert_eq!(tick.value(Time::ZERO + period * 8 - Duration(1)), 7);

@@ -397,6 +397,7 @@ mod tests {
     const OTHER: &[(&str, &str)] = &[
         ("simultaneous", "true"),
         ("withhold-acks", "true"),
+        ("microsecond-timestamps", "true"),
         ("scatter.switch", "volume"),
         ("scatter.volume", "50000"),
         ("scatter.dup-acks", "7"),

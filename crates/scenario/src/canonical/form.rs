@@ -175,6 +175,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     ("lisa", "false", "false"),
     ("loss-detection", "rack-tlp", "duplicate-acks"),
     ("max-subflows", "8", "8"),
+    ("microsecond-timestamps", "true", "true"),
     ("mptcp-syns", "3", "3"),
     ("mss", "1420", "1400"),
     ("mtu", "1500", "1500"),

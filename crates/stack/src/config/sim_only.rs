@@ -116,6 +116,10 @@ sim_only! {
     /// the stream, nor later, until another segment arrives there: the receiver of the ns-3 code that the DMPTCP
     /// paper names.
     withhold_acks: bool, "withhold-acks", "no subflow acknowledges data beyond a hole of the stream (simulator alone)", [bool];
+    /// True if timestamps tick every microsecond, so that any two transmissions can be distinguished; otherwise
+    /// as often as the clock of the host.
+    microsecond_timestamps: bool, "microsecond-timestamps",
+        "timestamps tick every microsecond, and not every millisecond as in Linux (simulator alone)", [bool];
     /// Packet scatter of the first subflow, and the rule that ends it.
     scatter_switch: ScatterSwitch, "scatter.switch", "packet scatter: the rule that opens the subflows (simulator alone)",
         [choice ["off" => ScatterSwitch::Off, "volume" => ScatterSwitch::Volume,
@@ -182,7 +186,11 @@ impl SimConfig {
 
     /// Returns profile `ns3`: the simulations of the DMPTCP paper.
     pub fn ns3() -> SimConfig {
-        ConnectionConfig::ns3().simulated(SimOnly { simultaneous: true, ..SimOnly::default() })
+        ConnectionConfig::ns3().simulated(SimOnly {
+            simultaneous: true,
+            microsecond_timestamps: true,
+            ..SimOnly::default()
+        })
     }
 
     /// Returns the configuration for a host on a real network.
@@ -226,6 +234,7 @@ mod tests {
         for (only, name) in [
             (SimOnly { simultaneous: true, ..real }, "simultaneous"),
             (SimOnly { withhold_acks: true, ..real }, "withhold-acks"),
+            (SimOnly { microsecond_timestamps: true, ..real }, "microsecond-timestamps"),
             (SimOnly { sequence_origin: Some(origin), ..real }, "sequence-origin"),
             (SimOnly { scatter_switch: ScatterSwitch::Never, ..real }, "scatter.switch"),
             (SimOnly { scatter_volume: ScatterVolume(1), ..real }, "scatter.volume"),

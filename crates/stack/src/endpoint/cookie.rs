@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn a_stamp_keeps_the_options_and_is_no_later_than_now() {
-        let tick = TimestampTick::Millisecond;
+        let tick = TimestampTick::MILLISECOND;
         for now in (0..300).chain([u64::from(u32::MAX), 1 << 32, (1 << 32) + 5]) {
             for (shift, sack, ecn) in [(None, true, false), (Some(0), false, false), (Some(14), true, true)] {
                 let options = SynOptions { mss: 0, window_scale: shift, sack_permitted: sack };

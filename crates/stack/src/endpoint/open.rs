@@ -15,6 +15,7 @@ use crate::path_manager::HostAddress;
 use crate::segment::{Address, Key, PathId};
 use crate::seq::{Dsn, Seq};
 use crate::subflow::{FastPaths, JoinBirth, SubflowBirth};
+use crate::timestamp::TimestampTick;
 
 /// The reason why a connection could not be opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -296,7 +297,10 @@ impl<O: Observer> Endpoint<O> {
                 .zip(1..)
                 .map(|(own, id)| HostAddress { id, ip: own.ip, backup: own.backup })
                 .collect(),
-            tick: self.config.timestamp_tick,
+            tick: match config.only.microsecond_timestamps {
+                true => TimestampTick::Microsecond,
+                false => self.config.timestamp_tick,
+            },
             // They acknowledge without a look at the stream.
             fast_paths: if config.only.withhold_acks { FastPaths::Off } else { self.fast_paths },
         };

@@ -337,7 +337,9 @@ impl Subflow {
                     sample = Some(match tick {
                         TimestampTick::Microsecond => exact.unwrap_or(tick.span(age)),
                         // A sample that may be up to a tick too short is no new minimum.
-                        TimestampTick::Millisecond => exact.unwrap_or(tick.span(age.max(1))).max(min_rtt),
+                        TimestampTick::Millisecond { .. } => {
+                            exact.unwrap_or(tick.span(age.max(1))).max(min_rtt)
+                        }
                     });
                 }
             }

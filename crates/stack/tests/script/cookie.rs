@@ -422,7 +422,7 @@ fn a_connection_from_a_cookie_begins_without_a_sample_and_with_its_whole_window(
 // answer from the future.
 #[test]
 fn the_timestamp_of_a_cookie_is_not_later_than_now_and_hardly_earlier() {
-    for tick in [TimestampTick::Microsecond, TimestampTick::Millisecond] {
+    for tick in [TimestampTick::Microsecond, TimestampTick::MILLISECOND] {
         choose_tick(tick);
         choose_half_open(0);
         let mut s = Script::listening(plain(), 1);

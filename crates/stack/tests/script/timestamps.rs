@@ -17,7 +17,7 @@ fn plain_without_undo() -> ConnectionConfig {
 // RFC 7323 section 5.3: the peer discards timestamps older than the last by less than half of 32 bits.
 #[test]
 fn after_an_hour_of_silence_a_peer_takes_us_for_newer_if_we_tick_in_milliseconds() {
-    for (tick, newer) in [(TimestampTick::Millisecond, true), (TimestampTick::Microsecond, false)] {
+    for (tick, newer) in [(TimestampTick::MILLISECOND, true), (TimestampTick::Microsecond, false)] {
         choose_tick(tick);
         let mut s = Script::client(config());
         s.write(1000);
@@ -39,7 +39,7 @@ fn after_an_hour_of_silence_a_peer_takes_us_for_newer_if_we_tick_in_milliseconds
 // protects again.
 #[test]
 fn after_a_long_silence_the_peers_timestamps_begin_anew() {
-    for tick in [TimestampTick::Millisecond, TimestampTick::Microsecond] {
+    for tick in [TimestampTick::MILLISECOND, TimestampTick::Microsecond] {
         choose_tick(tick);
         let mut s = Script::server(plain());
         s.inject(data(0, 1, 1000).value_us(2_000_000_000));
@@ -57,7 +57,7 @@ fn after_a_long_silence_the_peers_timestamps_begin_anew() {
 // is known locally, more precisely than from a clock of milliseconds.
 #[test]
 fn the_round_trip_of_a_retransmission_is_measured_by_our_own_clock() {
-    choose_tick(TimestampTick::Millisecond);
+    choose_tick(TimestampTick::MILLISECOND);
     let mut s = Script::client(plain_without_undo());
     s.write(1000);
     s.expect(data(0, 1, 1000));
@@ -90,7 +90,7 @@ fn the_round_trip_of_a_retransmission_is_not_rounded() {
 // millisecond too short.
 #[test]
 fn a_sample_from_the_echo_alone_is_no_new_minimum() {
-    choose_tick(TimestampTick::Millisecond);
+    choose_tick(TimestampTick::MILLISECOND);
     let mut s = Script::client(plain_without_undo());
     let (min, mut srtt) = (s.subflow(0).min_rtt.unwrap(), s.subflow(0).srtt.unwrap().0);
     for (echo_before_us, rtt) in [(20_000, Duration::from_millis(20)), (0, min), (1_000, min)] {
@@ -100,7 +100,7 @@ fn a_sample_from_the_echo_alone_is_no_new_minimum() {
         s.wait_until_sent(4000);
         s.sent();
         s.advance_us(100_400);
-        let now = TimestampTick::Millisecond.value(s.now);
+        let now = TimestampTick::MILLISECOND.value(s.now);
         s.inject(ack(0, at + 1000).echo_us(now - echo_before_us / 1000));
         srtt = (7 * srtt + rtt.0) / 8;
         assert_eq!(
