@@ -264,7 +264,8 @@ class ComparisonFigures {
     return {
       id: `${this.prefix}-cdf`,
       title: titled(this.traffic, `Distribution of ${this.words.times}`),
-      note: `The share of all ${this.samples ? many : `runs (means of their ${many})`} that took at most this time. ` +
+      note: `The share of all ${this.samples ? many : `runs (means of their ${many})`} ` +
+        `${this.words.less === "faster" ? "that took at most this time" : `with at most this ${this.words.time}`}. ` +
         `A curve further left is ${this.words.less}.` +
         (this.kind === "udp" ? "" : ` ${capital(many)} that were not ${this.words.done} keep a curve below 100 %.`) +
         (this.samples ? "" : ` With the file of --samples, the report shows single ${many}.`),
