@@ -173,7 +173,7 @@ def test_a_class_of_traffic_has_its_own_measure(classes: anabranch.Comparison) -
         expected = [1e-6 * (row.goodput_bps or 0) if bulk else 1e3 * (row.fct_s.mean or 0) for row in rows]
         assert means == [pytest.approx(mean) for mean in expected]
         # The dots are the samples of this class, of which the means are those of the rows.
-        dots = [np.asarray(line.get_xdata(), dtype=float) for line in axes.lines if line.get_marker() == "|"]
+        dots = [np.asarray(line.get_xdata(), dtype=float) for line in axes.lines if line.get_color() == "0.7"]
         assert [len(some) for some in dots] == [row.completed for row in rows]
         assert [some.mean() for some in dots] == [pytest.approx(mean) for mean in expected]
         curves = classes.plot.cdf(traffic=traffic).lines
