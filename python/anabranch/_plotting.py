@@ -6,8 +6,11 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from anabranch.comparison import Comparison
     from anabranch.recording import RecordedRun
+    from anabranch.records import Interval, Row
     from anabranch.reproducing import Reproduction
     from anabranch.sweeping import Sweep
 
@@ -22,27 +25,112 @@ def choose(known: list[str], chosen: str | None, what: str) -> str:
     return chosen
 
 
-def times(result: Comparison, condition: str) -> dict[str, list[float]]:
-    """Return the completion times of the delivered flows of each contender, in milliseconds."""
-    found: dict[str, list[float]] = defaultdict(list)
-    columns = (result.samples.column(name) for name in ("condition", "scheduler", "fct_s"))
-    for own, scheduler, time in zip(*columns, strict=True):
-        if own == condition and isinstance(time, float):
-            found[str(scheduler)].append(1e3 * time)
-    return found
+def choose_traffic(known: Iterable[object], chosen: str | None) -> str | None:
+    """Return the class of traffic that was chosen, or the first one; ``None`` for a result without classes."""
+    names = [str(name) for name in dict.fromkeys(known) if name is not None]
+    if names:
+        return choose(names, chosen, "class of traffic")
+    if chosen is not None:
+        message = f"there is no class of traffic {chosen!r}; the traffic of this result has no classes"
+        raise ValueError(message)
+    return None
 
 
-def distributions(result: Comparison, condition: str) -> dict[str, tuple[list[float], list[float]]]:
-    """Return for each contender its ordered completion times and the shares of all its flows until them."""
-    counts: dict[str, int] = defaultdict(int)
-    samples = result.samples
-    for own, scheduler in zip(samples.column("condition"), samples.column("scheduler"), strict=True):
-        counts[str(scheduler)] += own == condition
-    found = {}
-    for scheduler, unordered in times(result, condition).items():
-        shares = [(number + 1) / counts[scheduler] for number in range(len(unordered))]
-        found[scheduler] = ([0.0, *sorted(unordered)], [0.0, *shares])
-    return found
+def title(*parts: str | None) -> str:
+    """Return the parts of a title that are there."""
+    return ", ".join(filter(None, parts))
+
+
+class Measure(NamedTuple):
+    """What the values of a class of traffic are."""
+
+    label: str
+    """The name of the axis, with its unit."""
+    many: str
+    """What has the values."""
+    field: str
+    """The unit, as the name of a field."""
+    factor: float
+    """From a sample to a value in the unit."""
+
+    @property
+    def is_goodput(self) -> bool:
+        """Whether it is the goodput of bulk transfers."""
+        return self.field == "mbps"
+
+    def mean(self, row: Row) -> tuple[float, Interval] | None:
+        """Return the mean of a row with the ends of its interval, in the unit."""
+        mean, ends = (row.goodput_bps, row.goodput_ci95_bps) if self.is_goodput else (row.fct_s.mean, row.fct_s.ci95)
+        if mean is None:
+            return None
+        low, high = ends or (mean, mean)
+        return self.factor * mean, (self.factor * low, self.factor * high)
+
+
+_KINDS = {
+    "requests": Measure("response time, ms", "requests", "ms", 1e3),
+    "on-off": Measure("delay of a burst, ms", "bursts", "ms", 1e3),
+    "udp": Measure("one-way delay, ms", "streams", "ms", 1e3),
+    "video": Measure("waiting time (startup and stalls), ms", "videos", "ms", 1e3),
+}
+_COMPLETION = Measure("completion time, ms", "flows", "ms", 1e3)
+_GOODPUT = Measure("goodput, Mbit/s", "flows", "mbps", 1e-6)
+
+
+class Part:
+    """The part of a comparison that a plot shows: a class of traffic under a condition."""
+
+    def __init__(self, result: Comparison, condition: str | None, traffic: str | None) -> None:
+        self.condition = choose(result.scenario.conditions, condition, "condition")
+        under = [row for row in result.rows if row.condition == self.condition]
+        self.traffic = choose_traffic([row.traffic for row in under], traffic)
+        self.rows = [row for row in under if row.traffic == self.traffic]
+        self.title = title(self.condition, self.traffic)
+        self._samples = result.samples
+        kind = self.rows[0].kind if self.rows else None
+        bulk = kind == "transfer" and all(row.fct_s.mean is None for row in self.rows)
+        self.measure = _GOODPUT if bulk else _KINDS.get(kind or "", _COMPLETION)
+        self._kind = kind
+
+    def _values(self) -> list[tuple[str, object]]:
+        """Return the contender and the value of each sample; the value of an unfinished one is missing."""
+        samples = self._samples
+        conditions, schedulers = samples.column("condition"), samples.column("scheduler")
+        traffics = samples.column("traffic") if self.traffic is not None else [None] * len(conditions)
+        values = samples.column("goodput_bps" if self.measure.is_goodput else "fct_s")
+        if self._kind == "udp":
+            values = samples.column("delay_mean_s")
+        elif self._kind == "video":
+            values = [
+                startup + stalled if finished and isinstance(startup, float) and isinstance(stalled, float) else None
+                for finished, startup, stalled in zip(
+                    *map(samples.column, ("finished", "startup_s", "stalled_s")), strict=True
+                )
+            ]
+        return [
+            (str(scheduler), value)
+            for condition, traffic, scheduler, value in zip(conditions, traffics, schedulers, values, strict=True)
+            if condition == self.condition and traffic == self.traffic
+        ]
+
+    def values(self) -> dict[str, list[float]]:
+        """Return the values of each contender, in the unit of the measure."""
+        found: dict[str, list[float]] = defaultdict(list)
+        for scheduler, value in self._values():
+            if isinstance(value, (int, float)):
+                found[scheduler].append(self.measure.factor * value)
+        return found
+
+    def distributions(self) -> dict[str, tuple[list[float], list[float]]]:
+        """Return for each contender its ordered values and the shares of all its samples until them."""
+        counts: dict[str, int] = defaultdict(int)
+        for scheduler, _ in self._values():
+            counts[scheduler] += 1
+        found = {}
+        for scheduler, unordered in self.values().items():
+            shares = [(number + 1) / counts[scheduler] for number in range(len(unordered))]
+            found[scheduler] = ([0.0, *sorted(unordered)], [0.0, *shares])
+        return found
 
 
 class Grid(NamedTuple):
@@ -61,18 +149,27 @@ class Grid(NamedTuple):
         return max((abs(number) for number in self.means.values()), default=1.0) or 1.0
 
 
-def grid(result: Sweep, x: str, y: str, scheduler: str | None, condition: str | None, value: str) -> Grid:
+class Chosen(NamedTuple):
+    """The rows of a sweep that a map shows."""
+
+    scheduler: str | None
+    condition: str | None
+    traffic: str | None
+
+
+def grid(result: Sweep, x: str, y: str, chosen: Chosen, value: str) -> Grid:
     """Return the mean of ``value`` for each pair of values of two keys."""
     table = result.table
     columns = [_column(result, x), _column(result, y)]
     schedulers = [str(name) for name in dict.fromkeys(table.column("scheduler"))]
     conditions = [str(name) for name in dict.fromkeys(table.column("condition"))]
-    scheduler = choose(schedulers[::-1], scheduler, "contender")
-    condition = choose(conditions, condition, "condition")
+    scheduler = choose(schedulers[::-1], chosen.scheduler, "contender")
+    condition = choose(conditions, chosen.condition, "condition")
+    traffic = choose_traffic(table.column("traffic"), chosen.traffic)
     cells: dict[tuple[object, object], list[float]] = defaultdict(list)
-    names = [*columns, "scheduler", "condition", value]
-    for at_x, at_y, own, there, number in zip(*map(table.column, names), strict=True):
-        if own == scheduler and there == condition and isinstance(number, (int, float)):
+    names = [*columns, "scheduler", "condition", "traffic", value]
+    for at_x, at_y, own, there, of, number in zip(*map(table.column, names), strict=True):
+        if own == scheduler and there == condition and of == traffic and isinstance(number, (int, float)):
             cells[at_x, at_y].append(float(number))
     return Grid(
         columns[0],
@@ -80,7 +177,7 @@ def grid(result: Sweep, x: str, y: str, scheduler: str | None, condition: str | 
         _ordered({at_x for at_x, _ in cells}),
         _ordered({at_y for _, at_y in cells}),
         {at: sum(numbers) / len(numbers) for at, numbers in cells.items()},
-        scheduler if not condition else f"{scheduler}, {condition}",
+        title(scheduler, condition, traffic),
     )
 
 

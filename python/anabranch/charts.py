@@ -38,8 +38,12 @@ class ComparisonCharts(_Charts):
 
     _result: Comparison
 
-    def completion_times(self, *, condition: str | None = None) -> alt.LayerChart | alt.FacetChart:
+    def completion_times(
+        self, *, condition: str | None = None, traffic: str | None = None
+    ) -> alt.LayerChart | alt.FacetChart:
         """Return the mean completion time of each contender with its 95 % interval, and its flows as ticks.
+
+        With classes of traffic it is the measure of the class ``traffic``, of the first one unless it is named.
 
         >>> import anabranch
         >>> result = anabranch.compare("wifi-lte", runs=3, schedulers=["tcp", "min_rtt"])
@@ -49,45 +53,45 @@ class ComparisonCharts(_Charts):
         """
         import altair as alt
 
-        result = self._result
-        condition = choose(result.scenario.conditions, condition, "condition")
-        rows = [row for row in result.rows if row.condition == condition]
+        part = _plotting.Part(self._result, condition, traffic)
+        field = part.measure.field
         flows = [
-            {"scheduler": scheduler, "ms": time}
-            for scheduler, times in _plotting.times(result, condition).items()
-            for time in times
+            {"scheduler": scheduler, field: value} for scheduler, values in part.values().items() for value in values
         ]
         means = []
-        for row in rows:
-            if row.fct_s.mean is not None:
-                low, high = row.fct_s.ci95 or (row.fct_s.mean, row.fct_s.mean)
-                means.append(
-                    {"scheduler": row.scheduler, "ms": 1e3 * row.fct_s.mean, "low": 1e3 * low, "high": 1e3 * high}
-                )
-        y = alt.Y("scheduler:N", sort=[row.scheduler for row in rows], title=None)
-        x = alt.X("ms:Q", title="completion time, ms", scale=alt.Scale(zero=True))
+        for row in part.rows:
+            found = part.measure.mean(row)
+            if found is not None:
+                mean, (low, high) = found
+                means.append({"scheduler": row.scheduler, field: mean, "low": low, "high": high})
+        y = alt.Y("scheduler:N", sort=[row.scheduler for row in part.rows], title=None)
+        x = alt.X(f"{field}:Q", title=part.measure.label, scale=alt.Scale(zero=True))
         ticks = alt.Chart(_values(flows)).mark_tick(color="lightgray").encode(x=x, y=y)
         bars = alt.Chart(_values(means)).mark_rule().encode(x="low:Q", x2="high:Q", y=y)
         points = alt.Chart(_values(means)).mark_point(filled=True).encode(x=x, y=y)
-        return alt.layer(ticks, bars, points, title=condition)
+        return alt.layer(ticks, bars, points, title=part.title)
 
-    def cdf(self, *, condition: str | None = None) -> alt.Chart:
-        """Return the distribution of the completion times of each contender."""
+    def cdf(self, *, condition: str | None = None, traffic: str | None = None) -> alt.Chart:
+        """Return the distribution of the completion times of each contender.
+
+        With classes of traffic it is that of the measure of the class ``traffic``, of the first one unless it is named.
+        """
         import altair as alt
 
-        condition = choose(self._result.scenario.conditions, condition, "condition")
-        found = _plotting.distributions(self._result, condition)
+        part = _plotting.Part(self._result, condition, traffic)
+        field = part.measure.field
+        found = part.distributions()
         rows = [
-            {"scheduler": scheduler, "ms": time, "share": share}
+            {"scheduler": scheduler, field: value, "share": share}
             for scheduler, pairs in found.items()
-            for time, share in zip(*pairs, strict=True)
+            for value, share in zip(*pairs, strict=True)
         ]
         chart: alt.Chart = (
-            alt.Chart(_values(rows), title=condition)
+            alt.Chart(_values(rows), title=part.title)
             .mark_line(interpolate="step-after")
             .encode(
-                x=alt.X("ms:Q", title="completion time, ms"),
-                y=alt.Y("share:Q", title="share of flows", scale=alt.Scale(domain=[0, 1])),
+                x=alt.X(f"{field}:Q", title=part.measure.label),
+                y=alt.Y("share:Q", title=f"share of {part.measure.many}", scale=alt.Scale(domain=[0, 1])),
                 color=alt.Color("scheduler:N", sort=list(found), title=None),
             )
         )
@@ -106,12 +110,13 @@ class SweepCharts(_Charts):
         *,
         scheduler: str | None = None,
         condition: str | None = None,
+        traffic: str | None = None,
         value: str = "vs_reference_pct",
     ) -> alt.Chart:
         """Return a value over two varied keys, as a map of colours."""
         import altair as alt
 
-        grid = _plotting.grid(self._result, x, y, scheduler, condition, value)
+        grid = _plotting.grid(self._result, x, y, _plotting.Chosen(scheduler, condition, traffic), value)
         rows = [
             {"x": _plotting.short(at_x), "y": _plotting.short(at_y), "value": mean}
             for (at_x, at_y), mean in grid.means.items()

@@ -63,17 +63,17 @@ class Comparison:
 
     @cached_property
     def verdicts(self) -> list[Verdict]:
-        """The verdicts: one for each condition and measure."""
+        """The verdicts: one for each condition, class of traffic and measure."""
         return [record(Verdict, one) for one in self.data["verdicts"]]
 
     @cached_property
     def rows(self) -> list[Row]:
-        """The results: one for each condition and contender."""
+        """The results: one for each condition, class of traffic and contender."""
         return [record(Row, one) for one in self.data["rows"]]
 
-    def row(self, scheduler: str, condition: str | None = None) -> Row:
-        """Return the results of a contender, in the first condition unless one is named."""
-        return row_of(self.rows, scheduler, condition)
+    def row(self, scheduler: str, condition: str | None = None, traffic: str | None = None) -> Row:
+        """Return the results of a contender, in the first condition and class of traffic unless they are named."""
+        return row_of(self.rows, scheduler, condition, traffic)
 
     @property
     def plot(self) -> ComparisonPlots:

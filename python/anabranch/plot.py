@@ -57,8 +57,13 @@ class ComparisonPlots(_Plots[charts.ComparisonCharts]):
     _charts = charts.ComparisonCharts
     _result: Comparison
 
-    def completion_times(self, *, condition: str | None = None, axes: Axes | None = None) -> Axes:
+    def completion_times(
+        self, *, condition: str | None = None, traffic: str | None = None, axes: Axes | None = None
+    ) -> Axes:
         """Draw the mean completion time of each contender with its 95 % interval, and its flows as dots.
+
+        With classes of traffic it draws the measure of the class ``traffic``, of the first one unless it is named, such
+        as response times, and requests or bursts as dots.
 
         >>> import anabranch
         >>> result = anabranch.compare("wifi-lte", runs=3, schedulers=["tcp", "min_rtt"])
@@ -66,44 +71,44 @@ class ComparisonPlots(_Plots[charts.ComparisonCharts]):
         >>> [label.get_text() for label in axes.get_yticklabels()]
         ['tcp', 'min_rtt']
         """
-        condition = choose(self._result.scenario.conditions, condition, "condition")
+        part = _plotting.Part(self._result, condition, traffic)
         drawn = _axes(axes)
-        rows = [row for row in self._result.rows if row.condition == condition]
-        times = _plotting.times(self._result, condition)
-        for place, row in enumerate(rows):
-            flows = times.get(row.scheduler, [])
+        values = part.values()
+        for place, row in enumerate(part.rows):
+            flows = values.get(row.scheduler, [])
             drawn.plot(flows, [place] * len(flows), "|", color="0.7", zorder=1)
-            if row.fct_s.mean is None:
+            found = part.measure.mean(row)
+            if found is None:
                 continue
-            mean = 1e3 * row.fct_s.mean
-            low, high = row.fct_s.ci95 or (row.fct_s.mean, row.fct_s.mean)
-            error = [[mean - 1e3 * low], [1e3 * high - mean]]
+            mean, (low, high) = found
+            error = [[mean - low], [high - mean]]
             drawn.errorbar([mean], [place], xerr=error, fmt="o", color="C0", capsize=2, zorder=2)
-        drawn.set_yticks(range(len(rows)), [row.scheduler for row in rows])
+        drawn.set_yticks(range(len(part.rows)), [row.scheduler for row in part.rows])
         drawn.invert_yaxis()
         drawn.set_xlim(left=0)
-        drawn.set_xlabel("completion time, ms")
-        if condition:
-            drawn.set_title(condition)
+        drawn.set_xlabel(part.measure.label)
+        if part.title:
+            drawn.set_title(part.title)
         return drawn
 
-    def cdf(self, *, condition: str | None = None, axes: Axes | None = None) -> Axes:
+    def cdf(self, *, condition: str | None = None, traffic: str | None = None, axes: Axes | None = None) -> Axes:
         """Draw the distribution of the completion times of each contender.
 
+        With classes of traffic it is that of the measure of the class ``traffic``, of the first one unless it is named.
         Flows that were not delivered are part of the whole, so that their curve ends below 1.
         """
-        condition = choose(self._result.scenario.conditions, condition, "condition")
+        part = _plotting.Part(self._result, condition, traffic)
         drawn = _axes(axes)
-        for scheduler, (times, shares) in _plotting.distributions(self._result, condition).items():
-            drawn.step(times, shares, where="post", label=scheduler)
+        for scheduler, (values, shares) in part.distributions().items():
+            drawn.step(values, shares, where="post", label=scheduler)
         drawn.set_xlim(left=0)
         drawn.set_ylim(0, 1.02)
-        drawn.set_xlabel("completion time, ms")
-        drawn.set_ylabel("share of flows")
+        drawn.set_xlabel(part.measure.label)
+        drawn.set_ylabel(f"share of {part.measure.many}")
         if drawn.lines:
             drawn.legend()
-        if condition:
-            drawn.set_title(condition)
+        if part.title:
+            drawn.set_title(part.title)
         return drawn
 
 
@@ -120,15 +125,17 @@ class SweepPlots(_Plots[charts.SweepCharts]):
         *,
         scheduler: str | None = None,
         condition: str | None = None,
+        traffic: str | None = None,
         value: str = "vs_reference_pct",
         axes: Axes | None = None,
     ) -> Axes:
         """Draw a value over two varied keys, as a map of colours.
 
         ``x`` and ``y`` are keys that vary, such as ``path.lte.rate``. ``scheduler`` is the last contender unless one is
-        named. ``value`` is a column of numbers of :attr:`Sweep.table`; several points in a cell are averaged.
+        named, ``traffic`` the first class of traffic if there are classes. ``value`` is a column of numbers of
+        :attr:`Sweep.table`; several points in a cell are averaged.
         """
-        grid = _plotting.grid(self._result, x, y, scheduler, condition, value)
+        grid = _plotting.grid(self._result, x, y, _plotting.Chosen(scheduler, condition, traffic), value)
         cells = [[grid.means.get((at_x, at_y), float("nan")) for at_x in grid.xs] for at_y in grid.ys]
         drawn = _axes(axes)
         signed = value.startswith("vs_reference")

@@ -83,12 +83,14 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """The verdict for a condition and a measure."""
+    """The verdict for a condition, a class of traffic and a measure."""
 
     condition: str
     measure: str
     outcome: str
     best: list[str]
+    traffic: str | None = None
+    """The class of traffic, in a scenario with classes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +108,8 @@ class Standing:
     median_pct: float | None
     least: tuple[float, int] | None
     greatest: tuple[float, int] | None
+    traffic: str | None = None
+    """The class of traffic, in a scenario with classes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,10 +250,20 @@ Record = TypeVar("Record")
 AnyRow = TypeVar("AnyRow", Row, Explained)
 
 
-def row_of(rows: list[AnyRow], scheduler: str, condition: str | None) -> AnyRow:
-    """Return the row of a contender, in the first condition unless one is named."""
+def row_of(rows: list[AnyRow], scheduler: str, condition: str | None, traffic: str | None = None) -> AnyRow:
+    """Return the row of a contender, in the first condition and class of traffic unless they are named."""
+    classes = list(dict.fromkeys(getattr(row, "traffic", None) for row in rows))
+    if traffic is not None and traffic not in classes:
+        names = ", ".join(filter(None, classes))
+        message = (
+            f"there is no class of traffic {traffic!r}; there are {names}"
+            if names
+            else (f"there is no class of traffic {traffic!r}; the traffic of this result has no classes")
+        )
+        raise KeyError(message)
     for row in rows:
-        if row.scheduler == scheduler and condition in {None, row.condition}:
+        of = getattr(row, "traffic", None)
+        if row.scheduler == scheduler and condition in {None, row.condition} and traffic in {None, of}:
             return row
     known = ", ".join(dict.fromkeys(row.scheduler for row in rows))
     message = f"there is no row for {scheduler!r}; there are {known}"

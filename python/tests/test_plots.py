@@ -16,6 +16,21 @@ from anabranch import Path, Range
 
 mpl.use("Agg")
 
+CLASSES: dict[str, Any] = {
+    "schedulers": ["tcp", "min_rtt"],
+    "path": [
+        {"name": "wifi", "rate": "20 Mbit/s", "rtt": "20 ms", "loss": "0.5%"},
+        {"name": "lte", "rate": "10 Mbit/s", "rtt": "60 ms"},
+    ],
+    "traffic": [
+        {"name": "web", "kind": "requests", "size": "30 KB", "think": "300 ms", "duration": "2 s"},
+        {"name": "film", "kind": "video", "bitrate": "2 Mbit/s", "segment": "1 s", "buffer": "4 s", "duration": "4 s"},
+        {"name": "call", "kind": "udp", "path": "wifi", "size": "160 B", "gap": "20 ms", "duration": "2 s"},
+        {"name": "photos", "size": "300 KB", "flows": 2, "every": "1 s", "direction": "upload"},
+        {"name": "backup", "size": "bulk", "duration": "2 s"},
+    ],
+}
+
 
 @pytest.fixture(scope="module")
 def result() -> anabranch.Comparison:
@@ -132,3 +147,74 @@ def test_charts_of_other_results_are_valid() -> None:
     base = anabranch.Scenario(paths, size="50 KB", schedulers=["tcp", "min_rtt"])
     swept = anabranch.sweep(base, vary=vary, runs=1)
     assert len(values(swept.plot(backend="altair").heatmap("path.wifi.rate", "path.lte.rtt"))) == 4
+
+
+@pytest.fixture(scope="module")
+def classes() -> anabranch.Comparison:
+    return anabranch.compare(CLASSES, runs=3)
+
+
+def test_a_class_of_traffic_has_its_own_measure(classes: anabranch.Comparison) -> None:
+    labels = {
+        "web": "response time, ms",
+        "film": "waiting time (startup and stalls), ms",
+        "call": "one-way delay, ms",
+        "photos": "completion time, ms",
+        "backup": "goodput, Mbit/s",
+    }
+    for traffic, label in labels.items():
+        axes = classes.plot.completion_times(traffic=traffic)
+        assert (axes.get_xlabel(), axes.get_title()) == (label, traffic)
+        rows = [row for row in classes.rows if row.traffic == traffic]
+        names = [row.scheduler for row in rows]
+        assert [text.get_text() for text in axes.get_yticklabels()] == names == ["tcp", "min_rtt"]
+        means = [float(np.asarray(line.get_xdata())[0]) for line in axes.lines if line.get_marker() == "o"]
+        bulk = traffic == "backup"
+        expected = [1e-6 * (row.goodput_bps or 0) if bulk else 1e3 * (row.fct_s.mean or 0) for row in rows]
+        assert means == [pytest.approx(mean) for mean in expected]
+        # The dots are the samples of this class, of which the means are those of the rows.
+        dots = [np.asarray(line.get_xdata(), dtype=float) for line in axes.lines if line.get_color() == "0.7"]
+        assert [len(some) for some in dots] == [row.completed for row in rows]
+        assert [some.mean() for some in dots] == [pytest.approx(mean) for mean in expected]
+        curves = classes.plot.cdf(traffic=traffic).lines
+        assert [len(np.asarray(line.get_xdata())) - 1 for line in curves] == [row.completed for row in rows]
+        charts = classes.plot(backend="altair")
+        field = "mbps" if bulk else "ms"
+        drawn = values(charts.completion_times(traffic=traffic))
+        assert [one[field] for one in drawn if "low" in one][: len(rows)] == [pytest.approx(mean) for mean in expected]
+        assert charts.cdf(traffic=traffic).to_dict()["encoding"]["x"]["title"] == label
+
+
+def test_the_first_class_is_shown_unless_another_is_named(classes: anabranch.Comparison) -> None:
+    assert classes.plot.cdf().get_title() == "web"
+    assert classes.row("min_rtt", traffic="call").kind == "udp"
+    assert classes.row("min_rtt").traffic == "web"
+    assert {verdict.traffic for verdict in classes.verdicts} == {"web", "film", "call", "photos", "backup"}
+    for plots in (classes.plot, classes.plot(backend="altair")):
+        with pytest.raises(ValueError, match="no class of traffic 'mail'; there are web, film, call, photos, backup"):
+            plots.cdf(traffic="mail")
+    with pytest.raises(KeyError, match="no class of traffic 'mail'; there are web"):
+        classes.row("min_rtt", traffic="mail")
+
+
+def test_a_result_without_classes_has_none_to_choose(result: anabranch.Comparison) -> None:
+    with pytest.raises(ValueError, match="no class of traffic 'web'; the traffic of this result has no classes"):
+        result.plot.cdf(traffic="web")
+
+
+def test_a_heat_map_shows_one_class() -> None:
+    vary: Any = {"path.wifi.rate": ["5 Mbit/s", "20 Mbit/s"], "path.lte.rtt": ["20 ms", "60 ms"]}
+    result = anabranch.sweep(CLASSES, vary=vary, runs=1)
+    columns = (result.table.column(name) for name in ("traffic", "scheduler", "vs_reference_pct"))
+    all_rows = list(zip(*columns, strict=True))
+    for traffic in ("web", "photos", "backup"):
+        own = [value for of, name, value in all_rows if (of, name) == (traffic, "min_rtt")]
+        axes = result.plot.heatmap("path.wifi.rate", "path.lte.rtt", traffic=traffic)
+        assert sorted(np.asarray(axes.images[0].get_array()).flatten()) == sorted(own)
+        assert axes.get_title() == f"min_rtt, {traffic}"
+        chart = result.plot(backend="altair").heatmap("path.wifi.rate", "path.lte.rtt", traffic=traffic)
+        assert sorted(one["value"] for one in values(chart)) == sorted(own)
+    assert result.plot.heatmap("path.wifi.rate", "path.lte.rtt").get_title() == "min_rtt, web"
+    assert [standing.traffic for standing in result.contenders][:2] == ["web", "web"]
+    with pytest.raises(ValueError, match="no class of traffic 'mail'"):
+        result.plot.heatmap("path.wifi.rate", "path.lte.rtt", traffic="mail")

@@ -227,3 +227,90 @@ fn the_list_has_the_figures_of_a_result() {
     let own = String::from_utf8(anabranch(place.path(), &["plot", "r", "--list"]).stdout).unwrap();
     assert!(own.contains("sequence") && !own.contains("causes") && !own.contains("map"));
 }
+
+#[test]
+fn each_class_of_traffic_has_a_panel_with_the_measure_of_its_kind() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let scenario = "
+        schedulers = ['tcp', 'min_rtt']
+        runs = 3
+        path = [
+            { name = 'wifi', rate = '20 Mbit/s', rtt = '20 ms', loss = '0.5%' },
+            { name = 'lte', rate = '10 Mbit/s', rtt = '60 ms' },
+        ]
+        traffic = [
+            { name = 'web', kind = 'requests', size = '30 KB', think = '300 ms', duration = '2 s' },
+            { name = 'sensor', kind = 'on-off', rate = '2 Mbit/s', on = '200 ms', off = '300 ms', duration = '2 s' },
+            { name = 'call', kind = 'udp', path = 'wifi', size = '160 B', gap = '20 ms', duration = '2 s' },
+            { name = 'photos', size = '300 KB', flows = 2, every = '1 s', direction = 'upload' },
+            { name = 'backup', size = 'bulk', duration = '2 s' },
+            { name = 'film', kind = 'video', bitrate = '2 Mbit/s', segment = '1 s', buffer = '4 s', duration = '4 s' },
+        ]";
+    std::fs::write(directory.join("classes.toml"), scenario).unwrap();
+    success(directory, &["compare", "classes.toml", "--samples", "c.csv", "--json", "-o", "c.json"]);
+    let vary = ["--vary", "path.wifi.rate=5Mbit/s,20Mbit/s", "--vary", "path.lte.rtt=20ms,60ms"];
+    success(directory, &[&["sweep", "classes.toml", "--runs", "2", "-o", "s"][..], &vary].concat());
+    let plot = |inputs: &[&str], figure: &str, more: &[&str]| {
+        success(directory, &[&["plot"], inputs, &["--figure", figure, "-o", "f.svg"], more].concat());
+        let svg = read(directory, "f.svg");
+        texts(&svg).into_iter().map(str::to_owned).collect::<Vec<String>>()
+    };
+    let count = |texts: &[String], wanted: &str| texts.iter().filter(|text| *text == wanted).count();
+    let measures = ["Response time", "Delay of bursts", "One-way delay", "Completion time", "Waiting time"];
+    let completion = plot(&["c.json", "c.csv"], "completion", &[]);
+    for class in ["web", "sensor", "call", "photos", "film"] {
+        assert_eq!(count(&completion, class), 1, "{class}: {completion:?}");
+    }
+    assert_eq!(count(&completion, "backup"), 0, "bulk has no times: {completion:?}");
+    for measure in measures {
+        let of = |text: &&String| text.starts_with(measure);
+        assert_eq!(completion.iter().filter(of).count(), 1, "{measure}: {completion:?}");
+    }
+    let difference = plot(&["c.json"], "difference", &[]);
+    for wanted in ["backup", "Goodput against tcp (%)", "One-way delay against tcp (%)"] {
+        assert_eq!(count(&difference, wanted), 1, "{wanted}: {difference:?}");
+    }
+    let call = plot(&["c.json"], "difference", &["--traffic", "call"]);
+    assert!(
+        count(&call, "min_rtt") == 1,
+        "the datagrams beside min_rtt are on wifi, and min_rtt is not: {call:?}"
+    );
+    let one = plot(&["c.json", "c.csv"], "cdf", &["--traffic", "web"]);
+    assert!(count(&one, "web") == 1 && count(&one, "call") == 0, "{one:?}");
+    assert_eq!(count(&one, "Requests (%)"), 1, "{one:?}");
+    let goodput = plot(&["c.json"], "goodput", &[]);
+    let shown = ["web", "sensor", "call", "photos", "backup", "film"].map(|class| count(&goodput, class));
+    assert_eq!(shown, [0, 0, 0, 1, 1, 0], "the goodput of an application is no measure of the network");
+    let paths = plot(&["c.json"], "paths", &[]);
+    assert_eq!([count(&paths, "web"), count(&paths, "call")], [1, 0], "datagrams are on one path");
+    let lines = plot(&["s"], "lines", &["--x", "path.wifi.rate", "--y", "path.wifi.rate"]);
+    for wanted in ["web", "backup", "Waiting time, mean (s)", "Goodput, mean (Mbit/s)"] {
+        assert!(count(&lines, wanted) == 1, "{wanted}: {lines:?}");
+    }
+    let map = plot(&["s"], "map", &[]);
+    assert_eq!([count(&map, "web: min_rtt"), count(&map, "film: min_rtt")], [1, 1], "{map:?}");
+    let map = plot(&["s"], "map", &["--traffic", "film"]);
+    assert_eq!([count(&map, "web: min_rtt"), count(&map, "film: min_rtt")], [0, 1], "{map:?}");
+    let unknown = "there is no class of traffic `mail`; there are web, sensor, call, photos, backup, film";
+    for inputs in [&["c.json", "--figure", "cdf"][..], &["s", "--figure", "map"]] {
+        refused(directory, &[inputs, &["--traffic", "mail", "-o", "no.svg"]].concat(), unknown);
+    }
+    success(directory, &["compare", "two-paths", "--runs", "2", "--size", "20KB", "--json", "-o", "p.json"]);
+    refused(
+        directory,
+        &["p.json", "--figure", "cdf", "--traffic", "web", "-o", "no.svg"],
+        "there is no class of traffic `web`; the traffic of this result has no classes",
+    );
+    success(directory, &["run", "classes.toml", "--schedulers", "min_rtt", "--record", "c", "-o", "c.txt"]);
+    let recorded = plot(&["c"], "completion", &[]);
+    let shown = ["web", "sensor", "call", "photos", "film"].map(|class| count(&recorded, class));
+    assert_eq!(shown, [0, 0, 0, 1, 0], "transfers alone have completion times: {recorded:?}");
+    refused(directory, &["c", "--figure", "jain", "-o", "no.svg"], "nothing to show");
+    record(directory, "r", &[]);
+    refused(
+        directory,
+        &["r", "--figure", "cwnd", "--traffic", "web", "-o", "no.svg"],
+        "--traffic is for figures of a comparison or a sweep, and this is a recording",
+    );
+}

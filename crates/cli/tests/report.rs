@@ -157,3 +157,166 @@ fn what_is_no_result_is_refused_and_leaves_no_file() {
     refused(path, &["empty"], "it is the directory of neither a sweep nor a recording");
     refused(path, &["absent.json"], "cannot read it");
 }
+
+/// Five kinds of traffic over two paths.
+const CLASSES: &str = "
+    schedulers = ['tcp', 'min_rtt']
+    runs = 3
+    [[path]]
+    name = 'wifi'
+    rate = '20 Mbit/s'
+    rtt = '20 ms'
+    loss = '0.5%'
+    [[path]]
+    name = 'lte'
+    rate = '10 Mbit/s'
+    rtt = '60 ms'
+    [[traffic]]
+    name = 'web'
+    kind = 'requests'
+    size = { distribution = 'exponential', mean = '30 KB' }
+    think = '300 ms'
+    duration = '2 s'
+    [[traffic]]
+    name = 'video'
+    kind = 'video'
+    bitrate = ['1 Mbit/s', '4 Mbit/s']
+    segment = '1 s'
+    buffer = '4 s'
+    duration = '4 s'
+    [[traffic]]
+    name = 'call'
+    kind = 'udp'
+    path = 'wifi'
+    size = '160 B'
+    gap = '20 ms'
+    duration = '2 s'
+    [[traffic]]
+    name = 'photos'
+    size = '300 KB'
+    flows = 2
+    every = '1 s'
+    direction = 'upload'
+    [[traffic]]
+    name = 'backup'
+    size = 'bulk'
+    duration = '2 s'
+";
+
+#[test]
+fn the_samples_of_each_class_have_the_times_of_its_measure() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path();
+    std::fs::write(path.join("classes.toml"), CLASSES).unwrap();
+    for format in ["csv", "ndjson", "parquet"] {
+        let samples = format!("c.{format}");
+        success(path, &["compare", "classes.toml", "--samples", &samples, "--json", "-o", "c.json"]);
+        success(path, &["report", "c.json", &samples, "-o", "c.html"]);
+        let data = data(&path.join("c.html"));
+        let (rows, samples) = (&data["inputs"][0]["comparison"]["rows"], &data["inputs"][0]["samples"]);
+        let column = |name: &str| samples[name].as_array().unwrap();
+        let places = |list: &str, name: &Value| column(list).iter().position(|known| known == name).unwrap();
+        for row in rows.as_array().unwrap() {
+            let own = [places("traffics", &row["traffic"]), places("schedulers", &row["scheduler"])];
+            let is_own = |at: &usize| [&column("traffic")[*at], &column("scheduler")[*at]] == own;
+            let own: Vec<&Value> =
+                (0..column("run").len()).filter(is_own).map(|at| &column("fct_s")[at]).collect();
+            assert_eq!(own.len() as u64, row["n"].as_u64().unwrap(), "{row}");
+            let times: Vec<f64> = own.iter().filter_map(|time| time.as_f64()).collect();
+            let mean = (!times.is_empty()).then(|| times.iter().sum::<f64>() / times.len() as f64);
+            assert_eq!(mean.is_some(), row["fct_s"]["mean"].is_number(), "{format}: {row}");
+            let close = |mean: f64| (mean - row["fct_s"]["mean"].as_f64().unwrap()).abs() < 1e-12;
+            assert!(mean.is_none_or(close), "{format}: {mean:?} {row}");
+        }
+    }
+    success(path, &["compare", "classes.toml", "--seed", "2", "--samples", "other.csv", "-o", "other.txt"]);
+    refused(path, &["c.json", "other.csv"], "it has not the flows of c.json");
+    let csv = std::fs::read_to_string(path.join("c.csv")).unwrap();
+    std::fs::write(path.join("swapped.csv"), csv.replace(",call,udp,", ",backup,udp,")).unwrap();
+    refused(path, &["c.json", "swapped.csv"], "tcp for call has 0 there, and 3 in the comparison");
+    std::fs::write(path.join("new.csv"), csv.replacen(",call,udp,", ",game,udp,", 1)).unwrap();
+    refused(path, &["c.json", "new.csv"], "for call has 2 there");
+    let header: Vec<&str> = csv.lines().next().unwrap().split(',').collect();
+    let delay = header.iter().position(|name| *name == "delay_mean_s").unwrap();
+    let late = csv.lines().map(|line| {
+        let mut cells: Vec<&str> = line.split(',').collect();
+        if line.contains(",call,udp,") {
+            cells[delay] = "0.5";
+        }
+        cells.join(",") + "\n"
+    });
+    std::fs::write(path.join("late.csv"), late.collect::<String>()).unwrap();
+    refused(path, &["c.json", "late.csv"], "the mean time of tcp for call is another one");
+    compare(path, "plain", "1");
+    refused(path, &["c.json", "plain.csv"], "it has no column `traffic`");
+}
+
+#[test]
+fn the_rows_of_a_sweep_have_their_class_and_its_kind() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path();
+    std::fs::write(path.join("classes.toml"), CLASSES).unwrap();
+    let vary = ["--vary", "path.wifi.rate=5Mbit/s,20Mbit/s", "--runs", "2"];
+    success(path, &[&["sweep", "classes.toml", "-o", "s"][..], &vary].concat());
+    success(path, &["report", "s", "-o", "s.html"]);
+    let data = data(&path.join("s.html"));
+    let rows = data["inputs"][0]["results"][0]["rows"].as_array().unwrap();
+    let kinds: Vec<String> =
+        rows.iter().step_by(2).map(|row| format!("{} {}", row["traffic"], row["kind"])).collect();
+    let expected = [
+        "\"web\" \"requests\"",
+        "\"video\" \"video\"",
+        "\"call\" \"udp\"",
+        "\"photos\" \"transfer\"",
+        "\"backup\" \"transfer\"",
+    ];
+    assert_eq!(kinds, expected);
+}
+
+#[test]
+fn a_recording_has_the_class_of_each_flow_and_no_index_over_several_classes() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path();
+    // A class called `beside` is one of the contender's, and a plain TCP is none.
+    let other = "
+    [[traffic]]
+    name = 'beside'
+    size = '20 KB'
+    [[traffic]]
+    name = 'sync'
+    size = '20 KB'
+    via = 'tcp'
+    path = 'lte'
+    ";
+    std::fs::write(path.join("classes.toml"), format!("{CLASSES}{other}")).unwrap();
+    success(path, &["run", "classes.toml", "--schedulers", "min_rtt", "--record", "r", "-o", "r.txt"]);
+    success(path, &["report", "r", "-o", "r.html"]);
+    let page = data(&path.join("r.html"));
+    let run = &page["inputs"][0]["runs"][0];
+    let flows: Vec<(&str, &str, bool)> = run["flows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|flow| {
+            let text = |key: &str| flow[key].as_str().unwrap();
+            (text("name"), text("kind"), flow["own"].as_bool().unwrap())
+        })
+        .collect();
+    let expected = [
+        ("web 1", "requests", true),
+        ("video 1", "video", true),
+        ("call 1", "udp", false),
+        ("photos 1", "transfer", true),
+        ("photos 2", "transfer", true),
+        ("backup 1", "transfer", true),
+        ("beside 1", "transfer", true),
+        ("sync 1", "transfer", false),
+    ];
+    assert_eq!(flows, expected);
+    assert_eq!(run["jain"], Value::Null);
+    let only = CLASSES.split("[[traffic]]").collect::<Vec<_>>();
+    std::fs::write(path.join("one.toml"), [only[0], only[4]].join("[[traffic]]")).unwrap();
+    success(path, &["run", "one.toml", "--schedulers", "min_rtt", "--record", "one", "-o", "r.txt"]);
+    success(path, &["report", "one", "-o", "one.html"]);
+    assert!(data(&path.join("one.html"))["inputs"][0]["runs"][0]["jain"].is_number());
+}

@@ -31,6 +31,8 @@ pub struct Selection {
     pub schedulers: Vec<String>,
     /// The condition.
     pub condition: Option<String>,
+    /// The class of traffic.
+    pub traffic: Option<String>,
     /// The times of a run between which a figure over time is drawn.
     pub from: Option<Duration>,
     /// The end of that range.

@@ -99,8 +99,20 @@ struct Run {
     scheduler: String,
     /// The names of its paths, in the order of the client's interfaces.
     paths: Vec<String>,
+    /// The classes of its traffic, if it has classes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    traffic: Vec<Class>,
     seed: u64,
     complete: bool,
+}
+
+/// A class of traffic in `run.json`. Its flows have its name and a number.
+#[derive(Clone, Debug, Serialize)]
+struct Class {
+    name: String,
+    kind: &'static str,
+    /// `contender`, `tcp` or `udp`.
+    transport: &'static str,
 }
 
 /// A directory with the recordings of the runs of a scenario.
@@ -211,6 +223,11 @@ impl RunDirectory {
     /// Adds a run to the list, and creates its directory.
     fn add(&self, run: &Beginning<'_>) -> Result<Run, DirectoryError> {
         let condition = &self.scenario.conditions[run.job.condition];
+        let class = |class: &anabranch_lab::scenario::TrafficClass| Class {
+            name: class.name.clone(),
+            kind: class.kind.name(),
+            transport: class.via.name(),
+        };
         let scheduler = run.job.name(&self.scenario);
         let parts = [condition.name.as_str(), scheduler.as_str()];
         let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
@@ -228,6 +245,7 @@ impl RunDirectory {
                 condition: condition.name.clone(),
                 scheduler,
                 paths: condition.experiment.paths().iter().map(|path| path.name.clone()).collect(),
+                traffic: condition.experiment.classes.iter().map(class).collect(),
                 seed: run.seed,
                 complete: false,
             };

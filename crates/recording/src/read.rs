@@ -64,8 +64,30 @@ pub struct StoredRun {
     pub scheduler: String,
     /// The names of its paths.
     pub paths: Vec<String>,
+    /// The classes of its traffic; none in a scenario without classes.
+    #[serde(default)]
+    pub traffic: Vec<StoredClass>,
     /// True if the run ended.
     pub complete: bool,
+}
+
+/// A class of traffic in `run.json`.
+#[derive(Clone, Debug, Deserialize)]
+pub struct StoredClass {
+    /// Its name, which its flows have too, with a number.
+    pub name: String,
+    /// Its kind.
+    pub kind: String,
+    /// `contender`, `tcp` or `udp`.
+    pub transport: String,
+}
+
+impl StoredRun {
+    /// Returns the class of the flow called `flow`, if the traffic has classes.
+    pub(crate) fn class(&self, flow: &str) -> Option<&StoredClass> {
+        let (name, _) = flow.rsplit_once(' ')?;
+        self.traffic.iter().find(|class| class.name == name)
+    }
 }
 
 /// A run directory that can be read.

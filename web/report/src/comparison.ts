@@ -8,13 +8,17 @@ import { type Estimate, forest } from "./forest";
 import { bytes, count, digits, exactly, interval, NONE, number, pathName, percent, percentTick, plain, rate, seconds, signed } from "./format";
 import { type Bin, bins, box, distribution, firstAbove, jitter, sorted } from "./stats";
 import { pathColour } from "./theme";
+import { capital, classes, hasGoodput, titled, type Words, words } from "./traffic";
 
 /** Beyond this many points of a contender, bins are drawn. */
 const MOST_POINTS = 4000;
 const BINS = 160;
 
-/** The name of a contender: plain TCP with its path. */
-const label = (row: Row): string => (row.path === null ? row.scheduler : `${row.scheduler} (${pathName(row.path)})`);
+/** The name of a contender: plain TCP with its path. Traffic of a class that does not use the contender has its path whatever that is. */
+const label = (row: Row): string =>
+  row.path === null || !usesContender(row) ? row.scheduler : `${row.scheduler} (${pathName(row.path)})`;
+
+const usesContender = (row: Row): boolean => row.transport === undefined || row.transport === "contender";
 
 /** The same, with the flows that were delivered if some were not. */
 const delivered = (row: Row): string =>
@@ -28,30 +32,51 @@ interface Times {
   about(at: number): string;
 }
 
-export class ComparisonFigures {
+/** The figures of a comparison: those of each class of traffic, then those of all traffic together. */
+export function comparisonFigures(result: Comparison, samples: Samples | null, prefix: string): Figure[] {
+  const flows = samples ? groups(samples) : null;
+  const all = classes(result.rows).map((traffic, at) => {
+    const rows = result.rows.filter((row) => (row.traffic ?? null) === traffic);
+    const own = traffic === null ? prefix : `${prefix}-${at + 1}`;
+    return new ComparisonFigures({ ...result, rows }, samples, flows, own, traffic);
+  });
+  const together = all[0] ?? new ComparisonFigures(result, samples, flows, prefix, null);
+  return [...all.flatMap((each) => each.figures()), ...together.common(prefix)];
+}
+
+/** The figures of one class of traffic, or of a scenario without classes. */
+class ComparisonFigures {
   private readonly times: Map<string, Times[]> = new Map();
   private readonly isBulk: boolean;
+  private readonly words: Words;
+  private readonly kind: string | undefined;
 
   constructor(
+    /** The result, with the rows of this class alone. */
     private readonly result: Comparison,
     private readonly samples: Samples | null,
+    flows: Map<string, number[]> | null,
     private readonly prefix: string,
+    private readonly traffic: string | null,
   ) {
-    this.isBulk = result.rows.every((row) => row.fct_s.mean === null && row.n === row.completed);
-    const flows = samples ? groups(samples) : null;
+    this.kind = result.rows[0]?.kind;
+    this.words = words(traffic, this.kind);
+    const judged = result.verdicts.some((verdict) => traffic !== null && verdict.traffic === traffic && verdict.measure === "goodput");
+    this.isBulk = judged || (hasGoodput(traffic, this.kind) && result.rows.every((row) => row.fct_s.mean === null && row.n === row.completed));
     for (const condition of result.conditions) {
       this.times.set(condition.name, this.rows(condition.name).map((row) => {
-        const places = flows?.get(`${row.condition}\n${row.scheduler}`);
+        const places = flows?.get(`${row.condition}\n${row.scheduler}\n${row.traffic ?? ""}`);
         if (places && samples) {
           const values = places.map((place) => samples.fct_s[place] ?? null);
           const about = (at: number) => {
             const place = places[at] as number;
-            return `run ${samples.run[place]}, flow ${samples.flow[place]}`;
+            const part = samples.part?.[place];
+            return `run ${samples.run[place]}, flow ${samples.flow[place]}${part == null ? "" : `, ${this.words.one} ${part}`}`;
           };
           return { row, values, ordered: sorted(values), about };
         }
         const values = row.by_run.fct_s;
-        return { row, values, ordered: sorted(values), about: (at: number) => `run ${at}, mean of its flows` };
+        return { row, values, ordered: sorted(values), about: (at: number) => `run ${at}, mean of its ${this.words.many}` };
       }));
     }
   }
@@ -66,7 +91,8 @@ export class ComparisonFigures {
 
   /** A panel for each condition. */
   private each(panel: (condition: string) => Panel | null): Panel[] {
-    return this.result.conditions.map((condition) => panel(condition.name)).filter((panel) => panel !== null);
+    return this.result.conditions.filter((condition) => this.rows(condition.name).length > 0)
+      .map((condition) => panel(condition.name)).filter((panel) => panel !== null);
   }
 
   figures(): Figure[] {
@@ -74,25 +100,29 @@ export class ComparisonFigures {
       this.difference(),
       this.completion(),
       this.distribution(),
+      this.bitrate(),
       this.paths(),
       this.goodput(),
-      this.starts(),
-      this.shares(),
-      this.jain(),
     ];
     return found.filter((figure) => figure !== null);
+  }
+
+  /** The figures of all traffic together. */
+  common(prefix: string): Figure[] {
+    return [this.starts(prefix), this.shares(prefix), this.jain(prefix)].filter((figure) => figure !== null);
   }
 
   private difference(): Figure | null {
     const { reference, min_effect_pct: band } = this.result;
     const compared = this.result.rows.filter((row) => row.scheduler !== reference && row.vs_reference_pct?.mean != null);
     if (reference === null || !compared.length) return null;
-    const what = this.isBulk ? "goodput" : "mean completion time";
-    const better = this.isBulk ? "Right of the line is more goodput" : "Left of the line is faster";
+    const what = this.isBulk ? "goodput" : `mean ${this.words.time}`;
+    const { less } = this.words;
+    const better = this.isBulk ? "Right of the line is more goodput than" : `Left of the line is ${less} than${less === "faster" ? "" : " with"}`;
     return {
       id: `${this.prefix}-difference`,
-      title: `Difference from ${reference}`,
-      note: `${better} than ${reference}. Bars are intervals that hold for all contenders together with 95 %. A hollow mark: with ` +
+      title: titled(this.traffic, `${this.traffic === null ? "Difference" : `${capital(what)}, difference`} from ${reference}`),
+      note: `${better} ${reference}. Bars are intervals that hold for all contenders together with 95 %. A hollow mark: with ` +
         `this number of runs, the contender and ${reference} cannot be told apart. The band: differences below ${band} %, which count as equal.`,
       panels: () => this.each((condition) => {
         const rows = compared.filter((row) => row.condition === condition);
@@ -114,22 +144,46 @@ export class ComparisonFigures {
 
   private completion(): Figure | null {
     if (![...this.times.values()].flat().some((times) => times.ordered.length)) return null;
-    const points = this.samples ? "flows" : "runs (the mean of each run's flows)";
+    const { many, note } = this.words;
+    const points = this.samples ? many : `runs (the mean of each run's ${many})`;
     return {
       id: `${this.prefix}-completion`,
-      title: "Completion times",
-      note: `Points are ${points}; beyond ${count(MOST_POINTS)} of them, darker places have more. The box has the middle half with the ` +
+      title: titled(this.traffic, capital(this.words.times)),
+      note: `${note ? `${note} ` : ""}${this.beside()}Points are ${points}; beyond ${count(MOST_POINTS)} of them, darker places have more. The box has the middle half with the ` +
         `median, its whiskers reach up to 1.5 boxes further. The mark above it is the mean with its 95 % interval.` +
-        (this.result.rows.some((row) => row.completed < row.n) ? " Beside a name: how many of its flows were delivered." : ""),
+        (this.result.rows.some((row) => row.completed < row.n) ? ` Beside a name: how many of its ${many} were ${this.words.done}.` : ""),
       panels: () => this.each((condition) => this.strip(condition)),
       table: () => ({
-        columns: ["condition", "contender", "flows", "delivered", "mean s", "mean low s", "mean high s", "median s", "p95 s", "p99 s",
-          "mean / lower bound", "retransmitted", "reinjected", "RTOs per flow", "subflows used"],
+        columns: ["condition", "contender", many, this.words.done, "mean s", "mean low s", "mean high s", "median s", "p95 s", "p99 s",
+          "mean / lower bound", "retransmitted", "reinjected", "RTOs per flow", "subflows used", ...this.more().map(([name]) => name)],
         rows: this.result.rows.map((row): Cell[] => [row.condition, label(row), row.n, row.completed, row.fct_s.mean,
           ...(row.fct_s.ci95 ?? [null, null]), row.fct_s.p50, row.fct_s.p95, row.fct_s.p99, row.vs_lower_bound,
-          row.retransmitted_ratio, row.reinjected_ratio, row.rto_count, row.subflows_used]),
+          row.retransmitted_ratio, row.reinjected_ratio, row.rto_count, row.subflows_used, ...this.more().map(([, of]) => of(row))]),
       }),
     };
+  }
+
+  /** The sentence about traffic that does not use the contender. */
+  private beside(): string {
+    const other = this.result.rows.find((row) => !usesContender(row));
+    if (!other) return "";
+    const path = other.path === null ? "" : ` on ${pathName(other.path)}`;
+    const how = other.transport === "udp" ? "datagrams" : "a plain TCP";
+    return `This traffic is ${how}${path} beside each contender, whose other traffic shares its queues. `;
+  }
+
+  /** The further columns of a kind of traffic. */
+  private more(): [string, (row: Row) => Cell][] {
+    if (this.kind === "video") {
+      return [["startup s", (row) => row.video?.startup_s.mean ?? null], ["stalls", (row) => row.video?.stalls ?? null],
+        ["stalled s", (row) => row.video?.stalled_s ?? null], ["bitrate bit/s", (row) => row.video?.bitrate_bps ?? null],
+        ["changes of the bitrate", (row) => row.video?.switches ?? null]];
+    }
+    if (this.kind !== "udp") return [];
+    return [["datagrams sent", (row) => row.datagrams?.sent ?? null], ["received", (row) => row.datagrams?.received ?? null],
+      ["lost, of those sent", (row) => row.datagrams?.lost_ratio ?? null], ["delay p50 s", (row) => row.datagrams?.delay_p50_s ?? null],
+      ["delay p95 s", (row) => row.datagrams?.delay_p95_s ?? null], ["delay p99 s", (row) => row.datagrams?.delay_p99_s ?? null],
+      ["delay max s", (row) => row.datagrams?.delay_max_s ?? null], ["jitter s", (row) => row.datagrams?.jitter_s ?? null]];
   }
 
   private shown(condition: string, scene: Scene): Times[] {
@@ -140,18 +194,18 @@ export class ComparisonFigures {
     if (!this.times.get(condition)?.some((times) => times.ordered.length)) return null;
     return {
       title: this.title(condition),
-      label: `Completion times ${condition}: ` +
+      label: `${capital(this.words.times)} ${this.traffic ?? ""}${this.traffic === null ? "" : " "}${condition}: ` +
         this.rows(condition).map((row) => `${label(row)} mean ${seconds(row.fct_s.mean)}`).join(", "),
       height: (scene) => 70 + 64 * Math.max(1, this.shown(condition, scene).length),
       draw: (scene, width, zoom) => {
         const all = this.shown(condition, scene);
         const names = all.map((times) => delivered(times.row));
         const labels = nameWidth(names, width);
-        const series = all.flatMap((times, at) => [this.cloud(times, at, scene, zoom), boxSeries(times, at, scene)]);
+        const series = all.flatMap((times, at) => [this.cloud(times, at, scene, zoom), boxSeries(times, at, scene, this.words)]);
         return {
           ...base(scene.theme),
           grid: rowGrid(labels),
-          xAxis: xAxis(scene.theme, this.samples ? "completion time of a flow" : "completion time, mean of a run", zoom, seconds),
+          xAxis: xAxis(scene.theme, this.samples ? `${this.words.time} of a ${this.words.one}` : `${this.words.time}, mean of a run`, zoom, seconds),
           yAxis: rowAxes(scene.theme, names, labels),
           series,
         };
@@ -182,7 +236,7 @@ export class ComparisonFigures {
         },
         tooltip: { formatter: (found: Any) => {
           const bin = counts[found.dataIndex] as Bin;
-          return tip(label(times.row), [["from", exactly(bin.from)], ["to", exactly(bin.to)], ["flows", count(bin.count)]]);
+          return tip(label(times.row), [["from", exactly(bin.from)], ["to", exactly(bin.to)], [this.words.many, count(bin.count)]]);
         } },
       };
     }
@@ -205,13 +259,16 @@ export class ComparisonFigures {
 
   private distribution(): Figure | null {
     if (![...this.times.values()].flat().some((times) => times.ordered.length > 1)) return null;
+    const { many } = this.words;
     let logarithmic = false;
     return {
       id: `${this.prefix}-cdf`,
-      title: "Distribution of completion times",
-      note: `The share of all ${this.samples ? "flows" : "runs (means of their flows)"} that took at most this time. ` +
-        `A curve further left is faster. Flows that were not delivered keep a curve below 100 %.` +
-        (this.samples ? "" : " With the file of --samples, the report shows single flows."),
+      title: titled(this.traffic, `Distribution of ${this.words.times}`),
+      note: `The share of all ${this.samples ? many : `runs (means of their ${many})`} ` +
+        `${this.words.less === "faster" ? "that took at most this time" : `with at most this ${this.words.time}`}. ` +
+        `A curve further left is ${this.words.less}.` +
+        (this.kind === "udp" ? "" : ` ${capital(many)} that were not ${this.words.done} keep a curve below 100 %.`) +
+        (this.samples ? "" : ` With the file of --samples, the report shows single ${many}.`),
       two: true,
       controls: (redraw) => [choice("Time axis", ["linear", "logarithmic"], 0, (at) => {
         logarithmic = at === 1;
@@ -219,7 +276,7 @@ export class ComparisonFigures {
       })],
       panels: () => this.each((condition) => ({
         title: this.title(condition),
-        label: `Cumulative distribution of completion times ${condition}`,
+        label: `Cumulative distribution of ${this.words.times} ${this.traffic ?? ""}${this.traffic === null ? "" : " "}${condition}`,
         height: () => 340,
         draw: (scene, _, zoom) => this.curves(this.shown(condition, scene), scene, zoom, logarithmic),
       })),
@@ -246,7 +303,7 @@ export class ComparisonFigures {
           return tip(`within ${exactly(value)}`, all.map((times) => [label(times.row), percent(100 * shareAt(times, value))]));
         },
       },
-      xAxis: xAxis(scene.theme, "completion time", zoom, seconds, logarithmic ? { type: "log" } : {}),
+      xAxis: xAxis(scene.theme, this.words.time, zoom, seconds, logarithmic ? { type: "log" } : {}),
       yAxis: yAxis(scene.theme, "", (value) => `${value} %`, { min: 0, max: 100 }),
       series: all.map((times) => {
         const style = scene.styles.get(times.row.scheduler);
@@ -264,14 +321,43 @@ export class ComparisonFigures {
     };
   }
 
+  /** The bitrates of videos, where they differ: a picture of less quality waits less. */
+  private bitrate(): Figure | null {
+    const known = this.result.rows.filter((row) => row.video?.bitrate_bps != null);
+    if (new Set(known.map((row) => row.video?.bitrate_bps)).size < 2) return null;
+    return {
+      id: `${this.prefix}-bitrate`,
+      title: titled(this.traffic, "Mean bitrates"),
+      note: "The bitrate of the segments that were delivered, the mean over videos. Right is a better picture. The result above says which " +
+        "differences are certain.",
+      panels: () => this.each((condition) => {
+        const here = known.filter((row) => row.condition === condition);
+        return here.length === 0 ? null : forest({
+          title: this.title(condition),
+          axis: "bitrate, mean over videos",
+          estimates: here.map((row) => ({ contender: row.scheduler, label: label(row), value: row.video?.bitrate_bps ?? 0, interval: null,
+            certain: true, lines: [["bitrate", rate(row.video?.bitrate_bps)], ["changes of the bitrate", number(row.video?.switches)]] })),
+          write: rate,
+          line: null,
+          band: 0,
+        });
+      }),
+      table: () => ({
+        columns: ["condition", "contender", "bitrate bit/s", "changes of the bitrate"],
+        rows: known.map((row): Cell[] => [row.condition, label(row), row.video?.bitrate_bps ?? null, row.video?.switches ?? null]),
+      }),
+    };
+  }
+
   private paths(): Figure | null {
     const conditions = new Map(this.result.conditions.map((condition) => [condition.name, condition.paths]));
     const names = [...new Set([...conditions.values()].flat())];
-    if (names.length < 2) return null;
+    // Traffic that does not use the contender is on one path.
+    if (names.length < 2 || !this.result.rows.every(usesContender)) return null;
     const share = (row: Row, at: number) => (100 * (row.bytes_by_path[at] ?? 0)) / (sum(row.bytes_by_path) || 1);
     return {
       id: `${this.prefix}-paths`,
-      title: "Bytes per path",
+      title: titled(this.traffic, "Bytes per path"),
       note: "The share of each path in the bytes that were delivered, each counted once, on the path by which it arrived first.",
       two: true,
       panels: () => this.each((condition) => {
@@ -319,10 +405,11 @@ export class ComparisonFigures {
     };
   }
 
-  private goodput(): Figure {
+  private goodput(): Figure | null {
+    if (!hasGoodput(this.traffic, this.kind)) return null;
     return {
       id: `${this.prefix}-goodput`,
-      title: "Goodput in each run",
+      title: titled(this.traffic, "Goodput in each run"),
       note: "The mean goodput of a run's flows. All contenders meet the same losses and phases in the run of one number, so compare " +
         "them run by run. Beyond 2,000 runs a point is the mean of several runs one after the other.",
       two: true,
@@ -367,13 +454,13 @@ export class ComparisonFigures {
     };
   }
 
-  private starts(): Figure | null {
+  private starts(prefix: string): Figure | null {
     const all = this.result.conditions.flatMap((condition) => condition.other_starts.map((start) => ({ condition, start })));
     const known = all.filter(({ start }) => start.changes.some((change) => change.difference_pct?.mean != null));
     if (!known.length) return null;
     const band = this.result.min_effect_pct;
     return {
-      id: `${this.prefix}-starts`,
+      id: `${prefix}-starts`,
       title: "Starting on another path",
       note: `How the result of each contender changes if its first subflow is on another path, with intervals that hold together with 95 %. ` +
         (this.isBulk ? "Right of the line is more goodput." : "Left of the line is faster."),
@@ -394,7 +481,7 @@ export class ComparisonFigures {
     };
   }
 
-  private shares(): Figure | null {
+  private shares(prefix: string): Figure | null {
     const all = this.result.fairness.flatMap((entry) =>
       (entry.parties.length ? entry.parties : entry.flows).map((party) => ({ condition: entry.condition, of: entry.scheduler, party })));
     const known = all.filter(({ party }) => party.vs_fair_pct?.mean != null);
@@ -402,7 +489,7 @@ export class ComparisonFigures {
     const named = ({ of, party }: (typeof all)[number]) =>
       `${of === party.scheduler || party.scheduler.endsWith(of) ? "" : `with ${of}: `}${party.scheduler}${party.flow === null ? "" : `, flow ${party.flow}`}`;
     return {
-      id: `${this.prefix}-shares`,
+      id: `${prefix}-shares`,
       title: "Shares against a fair share",
       note: "Zero is exactly a fair share of the goodput; right of it is more. A hollow mark: the share and a fair one cannot be told apart.",
       panels: () => this.each((condition) => {
@@ -430,11 +517,11 @@ export class ComparisonFigures {
     };
   }
 
-  private jain(): Figure | null {
+  private jain(prefix: string): Figure | null {
     const known = this.result.fairness.filter((entry) => entry.jain?.mean != null);
     if (!known.length) return null;
     return {
-      id: `${this.prefix}-jain`,
+      id: `${prefix}-jain`,
       title: "Jain's fairness index",
       note: "1 if all flows of a run have the same goodput, 1/n if one of n has everything; the mean over runs with its 95 % interval.",
       panels: () => this.each((condition) => {
@@ -475,16 +562,17 @@ function estimate(contender: string, label: string, of: Interval | null, band: n
   };
 }
 
-/** Where the flows of each condition and contender are in the samples. */
+/** Where the flows of each condition, contender and class are in the samples. */
 function groups(samples: Samples): Map<string, number[]> {
   const found = new Map<string, number[]>();
-  const lists = samples.conditions.map((condition) => samples.schedulers.map((scheduler) => {
+  const traffics = samples.traffics ?? [""];
+  const lists = samples.conditions.map((condition) => samples.schedulers.map((scheduler) => traffics.map((traffic) => {
     const list: number[] = [];
-    found.set(`${condition}\n${scheduler}`, list);
+    found.set(`${condition}\n${scheduler}\n${traffic}`, list);
     return list;
-  }));
+  })));
   for (let at = 0; at < samples.run.length; at += 1) {
-    lists[samples.condition[at] as number]?.[samples.scheduler[at] as number]?.push(at);
+    lists[samples.condition[at] as number]?.[samples.scheduler[at] as number]?.[samples.traffic?.[at] ?? 0]?.push(at);
   }
   return found;
 }
@@ -500,7 +588,7 @@ function thin(values: (number | null)[], most: number): [number, number, number]
   return points;
 }
 
-function boxSeries(times: Times, at: number, scene: Scene): Any {
+function boxSeries(times: Times, at: number, scene: Scene, of: Words): Any {
   const { ordered, row } = times;
   const colour = scene.colour(row.scheduler);
   const summary = ordered.length ? box(ordered) : null;
@@ -540,6 +628,9 @@ function boxSeries(times: Times, at: number, scene: Scene): Any {
       ["mean", exactly(mean)], ["95 % of mean", interval(ci95, exactly)],
       ["median", exactly(row.fct_s.p50)], ["95th percentile", exactly(row.fct_s.p95)], ["99th percentile", exactly(row.fct_s.p99)],
       ["middle half", interval([summary.q1, summary.q3], exactly)],
-      ["delivered", `${count(row.completed)} of ${count(row.n)} flows`]]) },
+      [of.done, `${count(row.completed)} of ${count(row.n)} ${of.many}`],
+      ...(row.video ? [["startup", seconds(row.video.startup_s.mean)], ["stalled", seconds(row.video.stalled_s)]] as [string, string][] : []),
+      ...(row.datagrams ? [["datagrams lost", percent(100 * row.datagrams.lost_ratio)], ["95 % of the datagrams within", exactly(row.datagrams.delay_p95_s)],
+        ["jitter", exactly(row.datagrams.jitter_s)]] as [string, string][] : [])]) },
   };
 }

@@ -21,10 +21,18 @@ export interface Row {
   lower_bound_s: number | null;
   vs_lower_bound: number | null;
   by_run: { completed: number[]; fct_s: (number | null)[]; goodput_bps: (number | null)[] };
+  /** The class of traffic, its kind and its transport (`contender`, `tcp` or `udp`), of a scenario with classes. */
+  traffic?: string;
+  kind?: string;
+  transport?: string;
+  video?: { startup_s: { mean: number | null }; stalls: number; stalled_s: number; bitrate_bps: number | null; switches: number };
+  datagrams?: { sent: number; received: number; lost_ratio: number; delay_p50_s: number | null; delay_p95_s: number | null;
+    delay_p99_s: number | null; delay_max_s: number | null; jitter_s: number | null };
 }
 
 export interface Verdict {
   condition: string;
+  traffic?: string;
   measure: string;
   outcome: string;
 }
@@ -71,20 +79,26 @@ export interface Comparison {
   conditions: Condition[];
 }
 
-/** The flows of a samples file, by column; `condition` and `scheduler` are places in the lists of names. */
+/** The flows of a samples file, by column; `condition`, `scheduler` and `traffic` are places in the lists of names. With classes a row is
+ * a flow, a request or a burst, and `fct_s` is the time of the class's measure. */
 export interface Samples {
   file: string;
   conditions: string[];
   schedulers: string[];
+  traffics?: string[];
   condition: number[];
   scheduler: number[];
+  traffic?: number[];
   run: number[];
   flow: number[];
+  part?: (number | null)[];
   fct_s: (number | null)[];
 }
 
 export interface SweepRow {
   condition: string;
+  traffic?: string;
+  kind?: string;
   scheduler: string;
   congestion: string;
   path: string | null;
@@ -98,6 +112,9 @@ export interface SweepRow {
   vs_reference_ci95_pct: [number, number] | null;
   reading: "better" | "equal" | "worse" | "undecided" | "incomplete" | null;
   best: boolean;
+  lost_ratio?: number;
+  stalled_s?: number;
+  bitrate_bps?: number;
 }
 
 export interface Dimension { name: string; unit: string | null; logarithmic: boolean }
@@ -135,6 +152,9 @@ export interface Stream {
 
 export interface RecordedFlow {
   name: string;
+  /** The class of traffic and its kind, of a scenario with classes. */
+  traffic?: string;
+  kind?: string;
   own: boolean;
   direction: string;
   start_ns: number;

@@ -1,6 +1,6 @@
 // The page: verdicts, the legend, figures, and how to make it all again.
 
-import { ComparisonFigures } from "./comparison";
+import { comparisonFigures } from "./comparison";
 import type { Comparison, Input, Report } from "./data";
 import { button, el, name } from "./dom";
 import { explanationFigures } from "./explanation";
@@ -9,6 +9,7 @@ import { count, list, pathName, rate, seconds, shell } from "./format";
 import { hiddenSubflow, RecordingFigures } from "./recording";
 import { SweepFigures } from "./sweep";
 import { type Choice, styles, themeOf } from "./theme";
+import { classes, hasGoodput } from "./traffic";
 
 /** The version of the data that this page reads. */
 const VERSION = 2;
@@ -57,18 +58,25 @@ function dirty(commit: string | null): string[] {
 
 function comparisonSection(input: Extract<Input, { kind: "comparison" }>, at: number): Section {
   const result: Comparison = input.comparison;
+  const traffics = classes(result.rows);
+  const named = traffics.some((traffic) => traffic !== null);
   const incomplete = result.verdicts.filter((verdict) => verdict.outcome === "incomplete");
   const warnings = dirty(result.commit);
-  if (incomplete.length) warnings.unshift("Flows did not finish before the deadline. Times below are of those that did, so they must not be compared.");
+  const unfinished = [...new Set(incomplete.map((verdict) => verdict.traffic).filter((traffic) => traffic !== undefined))];
+  if (incomplete.length) {
+    warnings.unshift(`${unfinished.length ? `${list(unfinished)}: traffic` : "Flows"} did not finish before the deadline. ` +
+      "Times below are of those that did, so they must not be compared.");
+  }
   if (result.runs === 1) warnings.unshift("One run: there are no intervals, and nothing can be told apart.");
   return {
     title: result.conditions.length > 1 ? `Comparison under ${result.conditions.length} conditions` : "Comparison",
-    verdict: [result.verdict, result.fairness_verdict].filter((text) => text !== null),
+    // Each class of traffic has a line of its own.
+    verdict: [...(named ? result.verdict.split("\n") : [result.verdict]), result.fairness_verdict].filter((text) => text !== null),
     warnings,
     contenders: [...new Set(result.rows.map((row) => row.scheduler))],
-    figures: new ComparisonFigures(result, input.samples, `f${at + 1}`).figures(),
+    figures: comparisonFigures(result, input.samples, `f${at + 1}`),
     setting: [
-      ["file", input.samples ? `${input.file}, ${input.samples.file} (${count(input.samples.run.length)} flows)` : input.file],
+      ["file", input.samples ? `${input.file}, ${input.samples.file} (${count(input.samples.run.length)} ${named ? "rows" : "flows"})` : input.file],
       ...built(result.version, result.commit),
       ["scenario (SHA-256)", result.scenario_hash],
       ["seed", String(result.seed)],
@@ -78,17 +86,27 @@ function comparisonSection(input: Extract<Input, { kind: "comparison" }>, at: nu
       ...result.conditions.map((condition): [string, string] => [
         condition.name === "" ? "condition" : `condition ${condition.name}`,
         [
-          `${condition.direction} over ${condition.paths.map((path, at) => `${pathName(path)} (queue ${condition.queues[at] ?? "unknown"})`).join(", ")}`,
+          `${named ? `${traffics[0]} is ${condition.direction === "upload" ? "an" : "a"} ` : ""}${condition.direction} over ${condition.paths.map((path, at) => `${pathName(path)} (queue ${condition.queues[at] ?? "unknown"})`).join(", ")}`,
           `profile ${condition.profile}`,
           `first path: ${condition.initial} (${condition.initial_choice})`,
           condition.ideal_sum_bps ? `all paths together ${rate(condition.ideal_sum_bps)} without headers` : "",
           phases(condition.phases),
         ].filter(Boolean).join("; "),
       ]),
-      ["congestion control", [...new Set(result.rows.map((row) => `${row.scheduler}: ${row.congestion}`))].join(", ")],
+      ...(named ? [["traffic", list(traffics.map((traffic) => traffic === null ? "" : classOf(result, traffic)))] as [string, string]] : []),
+      ["congestion control", [...new Set(result.rows.filter((row) => row.transport === undefined || row.transport === "contender")
+        .map((row) => `${row.scheduler}: ${row.congestion}`))].join(", ")],
     ],
     command: shell(result.command),
   };
+}
+
+/** A class of traffic in words. */
+function classOf(result: Comparison, traffic: string): string {
+  const row = result.rows.find((row) => row.traffic === traffic);
+  const path = row?.path == null ? "" : ` on ${pathName(row.path)}`;
+  const via = row?.transport === "tcp" ? ` by a plain TCP${path}` : row?.transport === "udp" ? path : "";
+  return `${traffic} (${row?.kind}${via})`;
 }
 
 function phases(of: Record<string, number | boolean> | null): string {
@@ -150,21 +168,23 @@ function recordingSection(recording: Recording, at: number): Section {
     warnings.unshift(`Partial: this recording was interrupted${why}. Its figures end where its tables do.`);
   }
   if (recording.lost.length) warnings.unshift(`Without tables, so not shown: ${list(recording.lost)}.`);
-  const slowest = recording.runs.map((run) => {
-    const own = run.flows.filter((flow) => flow.own);
+  const slowest = recording.runs.flatMap((run) => classes(run.flows).map((traffic) => {
+    const own = run.flows.filter((flow) => flow.own && (flow.traffic ?? null) === traffic);
+    if (traffic !== null && !own.length) return null;
     const times = own.map((flow) => flow.fct_ns).filter((time) => time !== null);
     const done = own.filter((flow) => flow.outcome === "completed").length;
     const mean = times.reduce((sum, time) => sum + time, 0) / times.length / 1e9;
-    const under = run.condition ? ` under ${run.condition}` : "";
+    const who = `${run.scheduler}${run.condition ? ` under ${run.condition}` : ""}${traffic === null ? "" : `, ${traffic}`}`;
+    if (traffic !== null && !hasGoodput(traffic, own[0]?.kind)) return `${who}: ${count(done)} of ${count(own.length)} flows (${own[0]?.kind}) ended in time.`;
     if (own.length && own.every((flow) => flow.size_bytes === null)) {
       const rates = own.map((flow) => flow.goodput_bps ?? 0);
       const goodput = rate(rates.reduce((sum, value) => sum + value, 0) / rates.length);
-      return `${run.scheduler}${under}: ${own.length === 1 ? "a bulk flow" : `${count(own.length)} bulk flows`} with a goodput of ${goodput}` +
+      return `${who}: ${own.length === 1 ? "a bulk flow" : `${count(own.length)} bulk flows`} with a goodput of ${goodput}` +
         `${own.length === 1 ? "" : " on average"}.`;
     }
     const took = times.length ? ` in ${seconds(mean)}${times.length > 1 ? " on average" : ""}` : "";
-    return `${run.scheduler}${under}: ${count(done)} of ${count(own.length)} flows completed${took}.`;
-  });
+    return `${who}: ${count(done)} of ${count(own.length)} flows completed${took}.`;
+  }).filter((sentence) => sentence !== null));
   return {
     title: recording.scenario ? `Recorded runs of ${recording.scenario}` : "Recorded runs",
     verdict: slowest.length ? slowest : ["There are no runs with tables."],

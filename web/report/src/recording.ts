@@ -1,7 +1,7 @@
 // The figures of recorded runs: what happened in them over time.
 
 import { type Any, base, nameWidth, rowAxes, rowGrid, xAxis, yAxis } from "./chart";
-import type { Input, RecordedRun, Stream } from "./data";
+import type { Input, RecordedFlow, RecordedRun, Stream } from "./data";
 import { type Cell, choice, el, tip } from "./dom";
 import type { Figure, Panel, Range, Scene } from "./figure";
 import { forest } from "./forest";
@@ -10,6 +10,7 @@ import { bars, Column, lastAtMost, steps } from "./series";
 import { stackedBars } from "./stacked";
 import { distribution, firstAbove, sorted } from "./stats";
 import { pathColour, subflowDash } from "./theme";
+import { classes, hasGoodput, titled } from "./traffic";
 
 type Recording = Extract<Input, { kind: "recording" }>;
 
@@ -75,7 +76,7 @@ export class RecordingFigures {
       this.reordering(),
       this.paths(),
       this.goodput(),
-      this.completion(),
+      ...this.timedClasses().map((traffic, at) => this.completion(traffic, at)),
       this.jain(),
     ];
     return found.filter((figure) => figure !== null);
@@ -464,13 +465,23 @@ export class RecordingFigures {
     });
   }
 
-  private completion(): Figure | null {
-    const times = (run: RecordedRun) => run.flows.filter((flow) => flow.own).map((flow) => (flow.fct_ns === null ? null : flow.fct_ns / NS));
+  /** The contender's flows of a class that have completion times: transfers. */
+  private timed(run: RecordedRun, traffic: string | null): RecordedFlow[] {
+    return run.flows.filter((flow) => flow.own && hasGoodput(flow.traffic ?? null, flow.kind) && (flow.traffic ?? null) === traffic);
+  }
+
+  private timedClasses(): (string | null)[] {
+    return classes(this.recording.runs.flatMap((run) => run.flows)).filter((traffic) =>
+      this.recording.runs.some((run) => this.timed(run, traffic).length > 0));
+  }
+
+  private completion(traffic: string | null, at: number): Figure | null {
+    const times = (run: RecordedRun) => this.timed(run, traffic).map((flow) => (flow.fct_ns === null ? null : flow.fct_ns / NS));
     const several = this.recording.runs.some((run) => times(run).filter((value) => value !== null).length > 1);
     if (!this.recording.runs.some((run) => times(run).some((value) => value !== null))) return null;
     return {
-      id: `${this.prefix}-completion`,
-      title: "Completion times",
+      id: `${this.prefix}-completion${traffic === null ? "" : `-${at + 1}`}`,
+      title: titled(traffic, "Completion times"),
       note: several ? "The share of all flows of this run that took at most this time. These are single runs: `anabranch compare` has intervals."
         : "The time of the flow in this run. These are single runs: `anabranch compare` has intervals.",
       two: several,
@@ -496,20 +507,20 @@ export class RecordingFigures {
               data: distribution(ordered, 2000).map(([value, share]) => [value, (100 * share * ordered.length) / all.length]) };
           }),
         }))
-        : this.conditions.map((condition) => this.single(condition))),
+        : this.conditions.map((condition) => this.single(condition, traffic))),
       ...(several ? { key: (scene: Scene) => this.contenderKey(scene) } : {}),
       table: () => ({
         columns: ["condition", "contender", "flow", "outcome", "start s", "size B", "completion time s", "goodput bit/s"],
-        rows: this.recording.runs.flatMap((run) => run.flows.map((flow): Cell[] => [run.condition, run.scheduler, flow.name, flow.outcome,
+        rows: this.recording.runs.flatMap((run) => (traffic === null ? run.flows : this.timed(run, traffic)).map((flow): Cell[] => [run.condition, run.scheduler, flow.name, flow.outcome,
           flow.start_ns / NS, flow.size_bytes, flow.fct_ns === null ? null : flow.fct_ns / NS, flow.goodput_bps])),
       }),
     };
   }
 
   /** The time of the one flow of each run, as bars that begin at zero. */
-  private single(condition: string): Panel {
+  private single(condition: string, traffic: string | null): Panel {
     const all = this.recording.runs.filter((run) => run.condition === condition);
-    const time = (run: RecordedRun) => run.flows.find((flow) => flow.own)?.fct_ns ?? null;
+    const time = (run: RecordedRun) => this.timed(run, traffic)[0]?.fct_ns ?? null;
     return {
       title: this.conditions.length > 1 ? condition : "",
       label: `Completion times ${condition}: ` + all.map((run) => `${run.scheduler} ${seconds((time(run) ?? NaN) / NS)}`).join(", "),

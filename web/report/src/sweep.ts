@@ -4,9 +4,10 @@ import { type Any, base, mark, whisker, xAxis, yAxis } from "./chart";
 import type { Dimension, Input, SweepPoint, SweepRow } from "./data";
 import { type Cell, choice, el, tip } from "./dom";
 import type { Figure, Panel, Scene } from "./figure";
-import { interval, list, percentTick, rate, seconds, signed } from "./format";
+import { interval, list, percent, percentTick, rate, seconds, signed } from "./format";
 import { median } from "./stats";
 import { diverging, type Theme } from "./theme";
+import { classes, hasGoodput, titled, type Words, words } from "./traffic";
 
 type Sweep = Extract<Input, { kind: "sweep" }>;
 type Value = number | string;
@@ -31,10 +32,13 @@ const ALL = "all values";
 export class SweepFigures {
   readonly contenders: string[];
   private readonly conditions: string[];
+  /** The classes of traffic, or null alone. */
+  private readonly traffics: (string | null)[];
+  private readonly kinds: (string | undefined)[];
   private readonly values: Value[][];
   private readonly isGrid: boolean;
-  /** The difference that has the strongest colour. */
-  private readonly most: number;
+  /** The difference that has the strongest colour, for each class. */
+  private readonly most: number[];
 
   constructor(
     private readonly sweep: Sweep,
@@ -43,13 +47,22 @@ export class SweepFigures {
     const rows = sweep.results.flatMap((point) => point.rows);
     this.contenders = [...new Set(rows.map((row) => row.scheduler))];
     this.conditions = [...new Set(rows.map((row) => row.condition))];
+    this.traffics = classes(rows);
+    this.kinds = this.traffics.map((traffic) => rows.find((row) => (row.traffic ?? null) === traffic)?.kind);
     this.isGrid = sweep.design === "grid";
     this.values = sweep.dimensions.map((_, at) => {
       const values = [...new Set(sweep.results.map((point) => point.values[at] as Value))];
       return values.every((value) => typeof value === "number") ? values.sort((a, b) => a - b) : values;
     });
-    const sizes = rows.map((row) => row.vs_reference_pct).filter((value) => value !== null).map(Math.abs).sort((a, b) => a - b);
-    this.most = Math.max(1, sizes[Math.floor(0.95 * (sizes.length - 1))] ?? 1);
+    this.most = this.traffics.map((traffic) => {
+      const sizes = rows.filter((row) => (row.traffic ?? null) === traffic).map((row) => row.vs_reference_pct)
+        .filter((value) => value !== null).map(Math.abs).sort((a, b) => a - b);
+      return Math.max(1, sizes[Math.floor(0.95 * (sizes.length - 1))] ?? 1);
+    });
+  }
+
+  private words(traffic: number): Words {
+    return words(this.traffics[traffic] ?? null, this.kinds[traffic]);
   }
 
   /** The contenders that are compared with the reference. */
@@ -65,25 +78,27 @@ export class SweepFigures {
     return this.compared.length ? (others[0] ?? null) : null;
   }
 
-  /** What the sweep found, in words. */
+  /** What the sweep found, in words: a sentence for each contender, with classes for each of them in each class. */
   verdict(): string[] {
     const points = this.sweep.results.length;
     const reference = this.reference ?? "the reference";
-    return this.compared.map((name) => {
-      const rows = this.sweep.results.flatMap((point) => point.rows.filter((row) => row.scheduler === name));
+    return this.traffics.flatMap((traffic, at) => this.compared.flatMap((name) => {
+      const own = (row: SweepRow) => row.scheduler === name && (row.traffic ?? null) === traffic;
+      const rows = this.sweep.results.flatMap((point) => point.rows.filter(own));
+      if (!rows.length) return [];
       const of = (reading: string) => rows.filter((row) => row.reading === reading).length;
       const parts = [
         [of("better"), `better than ${reference}`],
         [of("worse"), of("better") ? "worse" : `worse than ${reference}`],
         [of("equal"), "practically equal"],
         [of("undecided"), "cannot be told apart with this number of runs"],
-        [of("incomplete"), "had flows that did not finish"],
+        [of("incomplete"), traffic === null ? "had flows that did not finish" : `had ${this.words(at).many} that did not finish`],
       ].filter(([count]) => count !== 0).map(([count, what]) => `${count} ${what}`);
       const where = this.conditions.length > 1 ? `${rows.length} points and conditions` : `${points} points`;
       const middle = median(rows.map((row) => row.vs_reference_pct).filter((value) => value !== null));
       const typical = middle === null ? "" : ` The median of its differences is ${signed(middle)}.`;
-      return `${name}, of ${where}: ${list(parts)}.${typical}`;
-    });
+      return [titled(traffic, `${name}, of ${where}: ${list(parts)}.${typical}`)];
+    }));
   }
 
   figures(): Figure[] {
@@ -91,11 +106,12 @@ export class SweepFigures {
     return [this.sweep.dimensions.length > 1 && this.compared.length ? this.map() : null, this.lines()].filter((figure) => figure !== null);
   }
 
-  private entries(name: string, condition: number, fixed: Map<number, Value>): Entry[] {
+  private entries(name: string, state: State): Entry[] {
     const found: Entry[] = [];
+    const [condition, traffic] = [this.conditions[state.condition], this.traffics[state.traffic]];
     for (const point of this.sweep.results) {
-      if (![...fixed].every(([at, value]) => point.values[at] === value)) continue;
-      const row = point.rows.find((row) => row.scheduler === name && row.condition === this.conditions[condition]);
+      if (![...state.fixed].every(([at, value]) => point.values[at] === value)) continue;
+      const row = point.rows.find((row) => row.scheduler === name && row.condition === condition && (row.traffic ?? null) === traffic);
       if (row) found.push({ point, row });
     }
     return found;
@@ -108,13 +124,21 @@ export class SweepFigures {
   private tip(entry: Entry): HTMLElement {
     const { point, row } = entry;
     const keys = this.sweep.dimensions.map((dimension, at): [string, string] => [dimension.name, written(point.values[at] as Value, dimension)]);
-    return tip(row.scheduler, [
+    const { time, many, done } = this.words(this.traffics.indexOf(row.traffic ?? null));
+    const more: [string, string][] = [];
+    if (hasGoodput(row.traffic ?? null, row.kind)) {
+      more.push(["goodput of a flow", `${rate(row.goodput_bps)} (${interval(row.goodput_ci95_bps, rate)})`]);
+    }
+    if (row.stalled_s != null) more.push(["stalled", seconds(row.stalled_s)]);
+    if (row.bitrate_bps != null) more.push(["bitrate", rate(row.bitrate_bps)]);
+    if (row.lost_ratio != null) more.push(["datagrams lost", percent(100 * row.lost_ratio)]);
+    return tip(titled(row.traffic ?? null, row.scheduler), [
       ...keys,
       ["difference", `${signed(row.vs_reference_pct)} (${interval(row.vs_reference_ci95_pct, signed)})`],
       ["reading", row.reading ? (READINGS[row.reading] ?? row.reading) : "the reference"],
-      ["mean completion time", `${seconds(row.fct_mean_s)} (${interval(row.fct_ci95_s, seconds)})`],
-      ["goodput of a flow", `${rate(row.goodput_bps)} (${interval(row.goodput_ci95_bps, rate)})`],
-      ["delivered", `${row.completed} of ${row.flows} flows in ${point.runs} runs`],
+      [`mean ${time}`, `${seconds(row.fct_mean_s)} (${interval(row.fct_ci95_s, seconds)})`],
+      ...more,
+      [done, `${row.completed} of ${row.flows} ${many} in ${point.runs} runs`],
       ["point", String(point.point)],
     ]);
   }
@@ -138,6 +162,10 @@ export class SweepFigures {
       });
       if (this.conditions.length > 1) {
         selects.push(choice("Condition", this.conditions, state.condition, (at) => changed(() => (state.condition = at))));
+      }
+      if (this.traffics.length > 1) {
+        selects.push(choice("Traffic", this.traffics.map((traffic) => traffic ?? "without a class"), state.traffic,
+          (at) => changed(() => (state.traffic = at))));
       }
       this.sweep.dimensions.forEach((dimension, at) => {
         const values = this.values[at] as Value[];
@@ -164,7 +192,7 @@ export class SweepFigures {
   }
 
   private map(): Figure {
-    const state: State = { keys: [0, 1], condition: 0, fixed: new Map() };
+    const state: State = { keys: [0, 1], condition: 0, traffic: 0, fixed: new Map() };
     const what = this.isGrid ? "Each cell is a point of the sweep" : "Each mark is a point of the sweep";
     return {
       id: `${this.prefix}-map`,
@@ -175,34 +203,40 @@ export class SweepFigures {
       two: true,
       controls: (redraw) => [this.selectors(state, [0, 1], redraw)],
       panels: () => this.compared.map((name): Panel => ({
-        title: name,
-        label: `Map of the difference of ${name} over ${this.dimension(state.keys[0] as number).name} and ${this.dimension(state.keys[1] as number).name}`,
+        title: titled(this.traffics[state.traffic] ?? null, name),
+        label: `Map of the difference of ${titled(this.traffics[state.traffic] ?? null, name)} over ${this.dimension(state.keys[0] as number).name} and ${this.dimension(state.keys[1] as number).name}`,
         height: (scene) => (scene.hidden.has(name) ? 60 : this.isGrid ? 110 + 38 * Math.min(12, Math.max(5, this.values[state.keys[1] as number]?.length ?? 5)) : 400),
         draw: (scene, width, zoom) => {
           if (scene.hidden.has(name)) return hiddenNote(scene);
-          const entries = this.entries(name, state.condition, state.fixed);
+          const entries = this.entries(name, state);
           return this.isGrid ? this.cells(entries, state, scene, width) : this.marks(entries, state, scene, zoom);
         },
       })),
-      key: (scene) => this.key(scene),
+      key: (scene) => this.key(scene, this.most[state.traffic] as number),
       table: () => this.table(),
     };
   }
 
-  private key(scene: Scene): HTMLElement {
+  private key(scene: Scene, strongest: number): HTMLElement {
     const stop = (better: boolean, strength: number) => diverging(better, strength, scene.theme);
     const scale = el("span", { class: "scale" });
     scale.style.background = `linear-gradient(to right, ${stop(true, 1)}, ${stop(true, 0)} 50%, ${stop(false, 0)} 50%, ${stop(false, 1)})`;
-    const most = `${this.most.toFixed(this.most < 10 ? 1 : 0)} %`;
+    const most = `${strongest.toFixed(strongest < 10 ? 1 : 0)} %`;
     return el("div", { class: "key" }, el("span", {}, `better by ${most} or more `, scale, ` worse by ${most} or more`),
       el("span", {}, `${this.isGrid ? "?" : "\u25cb"} cannot be told apart`), el("span", {}, "\u00d7 flows did not finish"));
+  }
+
+  /** The size of a difference, of that with the strongest colour of its class. */
+  private strength(row: SweepRow): number {
+    const most = this.most[this.traffics.indexOf(row.traffic ?? null)] ?? 1;
+    return Math.abs(row.vs_reference_pct ?? 0) / most;
   }
 
   private colour(row: SweepRow, theme: Theme): string {
     const size = row.vs_reference_pct ?? 0;
     // For bulk more is better: the reading says so where it is certain, otherwise the sign of a time.
-    const isBulk = row.fct_mean_s === null;
-    return diverging(isBulk ? size > 0 : size < 0, Math.abs(size) / this.most, theme);
+    const isBulk = row.fct_mean_s === null && hasGoodput(row.traffic ?? null, row.kind);
+    return diverging(isBulk ? size > 0 : size < 0, this.strength(row), theme);
   }
 
   private cells(entries: Entry[], state: State, scene: Scene, width: number): Any {
@@ -249,7 +283,7 @@ export class SweepFigures {
           }
           const text = row.reading === "incomplete" ? "\u00d7"
             : labelled ? `${signed(row.vs_reference_pct).replace(" %", "")}${certain ? "" : " ?"}` : certain ? "" : "?";
-          const size = Math.abs(row.vs_reference_pct ?? 0) / this.most;
+          const size = this.strength(row);
           const ink = certain && size > 0.45 ? "#ffffff" : certain ? scene.theme.text : scene.theme.dim;
           children.push({ type: "text", style: { text, x, y, align: "center", verticalAlign: "middle", fill: ink, fontSize: 12,
             width: w - 2, overflow: "truncate" } });
@@ -314,35 +348,59 @@ export class SweepFigures {
   }
 
   private lines(): Figure {
-    const state: State = { keys: [0], condition: 0, fixed: new Map() };
-    const all: Measure[] = [
-      ...(this.compared.length ? [{ name: `difference from ${this.reference ?? "the reference"}, %`, isDifference: true, write: percentTick,
-        of: (row: SweepRow) => ({ value: row.vs_reference_pct, ends: row.vs_reference_ci95_pct }) }] : []),
-      { name: "mean completion time", write: seconds, of: (row) => ({ value: row.fct_mean_s, ends: row.fct_ci95_s }) },
-      { name: "goodput of a flow", write: rate, of: (row) => ({ value: row.goodput_bps, ends: row.goodput_ci95_bps }) },
-    ];
-    const measures = all.filter((measure) => this.sweep.results.some((point) => point.rows.some((row) => measure.of(row).value !== null)));
+    const state: State = { keys: [0], condition: 0, traffic: 0, fixed: new Map() };
     let chosen = 0;
+    const show = el("span", { class: "controls" });
+    const measures = () => this.measures(state.traffic);
+    const fill = (redraw: () => void) => show.replaceChildren(choice("Show", measures().map((measure) => measure.name), chosen, (at) => {
+      chosen = at;
+      redraw();
+    }));
     return {
       id: `${this.prefix}-lines`,
       title: "Over one key",
       note: "Means with their 95 % intervals" + (this.isGrid ? "; the other keys have the values that are chosen."
         : "; each mark is a point of the sweep, in which the other keys differ as well."),
-      controls: (redraw) => [
-        choice("Show", measures.map((measure) => measure.name), 0, (at) => {
-          chosen = at;
+      controls: (redraw) => {
+        fill(redraw);
+        let traffic = state.traffic;
+        const selectors = this.selectors(state, [0], () => {
+          // Another class has other measures.
+          if (traffic !== state.traffic) {
+            traffic = state.traffic;
+            chosen = 0;
+            fill(redraw);
+          }
           redraw();
-        }),
-        this.selectors(state, [0], redraw),
-      ],
+        });
+        return [show, selectors];
+      },
       panels: () => [{
-        title: "",
-        label: `${measures[chosen]?.name} over ${this.dimension(state.keys[0] as number).name}`,
+        title: this.traffics[state.traffic] ?? "",
+        label: `${measures()[chosen]?.name} over ${this.dimension(state.keys[0] as number).name}`,
         height: () => 420,
-        draw: (scene, _, zoom) => this.overOne(state, measures[chosen] as Measure, scene, zoom),
+        draw: (scene, _, zoom) => this.overOne(state, measures()[chosen] as Measure, scene, zoom),
       }],
       table: () => this.table(),
     };
+  }
+
+  /** The measures of a class that any of its rows has. */
+  private measures(at: number): Measure[] {
+    const traffic = this.traffics[at] ?? null;
+    const none = (value: number | undefined) => ({ value: value ?? null, ends: null });
+    const all: Measure[] = [
+      ...(this.compared.length ? [{ name: `difference from ${this.reference ?? "the reference"}, %`, isDifference: true, write: percentTick,
+        of: (row: SweepRow) => ({ value: row.vs_reference_pct, ends: row.vs_reference_ci95_pct }) }] : []),
+      { name: `mean ${this.words(at).time}`, write: seconds, of: (row) => ({ value: row.fct_mean_s, ends: row.fct_ci95_s }) },
+      ...(hasGoodput(traffic, this.kinds[at]) ? [{ name: "goodput of a flow", write: rate,
+        of: (row: SweepRow) => ({ value: row.goodput_bps, ends: row.goodput_ci95_bps }) }] : []),
+      { name: "time in stalls, mean", write: seconds, of: (row) => none(row.stalled_s) },
+      { name: "mean bitrate", write: rate, of: (row) => none(row.bitrate_bps) },
+      { name: "datagrams lost, %", write: percentTick, of: (row) => none(row.lost_ratio === undefined ? undefined : 100 * row.lost_ratio) },
+    ];
+    const rows = this.sweep.results.flatMap((point) => point.rows.filter((row) => (row.traffic ?? null) === traffic));
+    return all.filter((measure) => rows.some((row) => measure.of(row).value !== null));
   }
 
   private overOne(state: State, measure: Measure, scene: Scene, zoom: [number, number] | null): Any {
@@ -353,7 +411,7 @@ export class SweepFigures {
     };
     const shown = this.contenders.filter((name) => !scene.hidden.has(name));
     const series = shown.flatMap((name, order) => {
-      const entries = this.entries(name, state.condition, state.fixed).filter(({ row }) => measure.of(row).value !== null)
+      const entries = this.entries(name, state).filter(({ row }) => measure.of(row).value !== null)
         .sort((a, b) => place(a) - place(b));
       // Side by side, so that no interval hides another.
       const aside = this.isGrid ? 4 * (order - (shown.length - 1) / 2) : 0;
@@ -403,18 +461,21 @@ export class SweepFigures {
   }
 
   private table() {
+    const classed = this.traffics.some((traffic) => traffic !== null);
     return {
-      columns: ["point", ...this.sweep.dimensions.map(named), "runs", "condition", "contender", "difference %", "low %", "high %",
-        "reading", "mean s", "mean low s", "mean high s", "goodput bit/s", "goodput low bit/s", "goodput high bit/s", "flows", "delivered"],
+      columns: ["point", ...this.sweep.dimensions.map(named), "runs", "condition", ...(classed ? ["traffic"] : []), "contender", "difference %",
+        "low %", "high %", "reading", "mean s", "mean low s", "mean high s", "goodput bit/s", "goodput low bit/s", "goodput high bit/s", "flows",
+        "delivered", ...(classed ? ["stalled s", "bitrate bit/s", "datagrams lost, of those sent"] : [])],
       rows: this.sweep.results.flatMap((point) => point.rows.map((row): Cell[] => [point.point, ...point.values, point.runs, row.condition,
-        row.scheduler, row.vs_reference_pct, ...(row.vs_reference_ci95_pct ?? [null, null]), row.reading, row.fct_mean_s,
-        ...(row.fct_ci95_s ?? [null, null]), row.goodput_bps, ...(row.goodput_ci95_bps ?? [null, null]), row.flows, row.completed])),
+        ...(classed ? [row.traffic ?? null] : []), row.scheduler, row.vs_reference_pct, ...(row.vs_reference_ci95_pct ?? [null, null]), row.reading,
+        row.fct_mean_s, ...(row.fct_ci95_s ?? [null, null]), row.goodput_bps, ...(row.goodput_ci95_bps ?? [null, null]), row.flows, row.completed,
+        ...(classed ? [row.stalled_s ?? null, row.bitrate_bps ?? null, row.lost_ratio ?? null] : [])])),
     };
   }
 }
 
-/** What the selects of a figure have chosen: the keys on its axes, the condition, and the values of other keys. */
-interface State { keys: number[]; condition: number; fixed: Map<number, Value> }
+/** What the selects of a figure have chosen: the keys on its axes, the condition, the class of traffic, and the values of other keys. */
+interface State { keys: number[]; condition: number; traffic: number; fixed: Map<number, Value> }
 
 interface Measure {
   name: string;

@@ -25,11 +25,61 @@ const HOSTILE = [
   `long ${"name ".repeat(60)}`,
 ];
 
+/** Five kinds of traffic over two paths, of which the first loses segments. */
+const CLASSES = `
+schedulers = ["tcp", "min_rtt", "blest"]
+runs = 4
+[[path]]
+name = "wifi"
+rate = "20 Mbit/s"
+rtt = "20 ms"
+loss = "0.5%"
+[[path]]
+name = "lte"
+rate = "10 Mbit/s"
+rtt = "60 ms"
+[[traffic]]
+name = "web"
+kind = "requests"
+size = { distribution = "exponential", mean = "30 KB" }
+think = "300 ms"
+duration = "3 s"
+[[traffic]]
+name = "film"
+kind = "video"
+bitrate = ["1 Mbit/s", "4 Mbit/s"]
+segment = "1 s"
+buffer = "4 s"
+duration = "6 s"
+[[traffic]]
+name = "call"
+kind = "udp"
+path = "wifi"
+size = "160 B"
+gap = "20 ms"
+duration = "3 s"
+[[traffic]]
+name = "photos"
+size = "300 KB"
+flows = 2
+every = "1 s"
+direction = "upload"
+[[traffic]]
+name = "backup"
+size = "bulk"
+duration = "3 s"
+`;
+
 let browser;
 before(async () => {
   const run = (name, ...words) => writeFileSync(file(`${name}.json`), anabranch("compare", ...words, "--json"));
   run("phone", "phone", "--runs", "12", "--samples", "phone.csv");
   anabranch("report", "phone.json", "phone.csv", "-o", "comparison.html");
+  writeFileSync(file("classes.toml"), CLASSES);
+  run("classes", "classes.toml", "--samples", "classes.csv");
+  anabranch("report", "classes.json", "classes.csv", "-o", "classes.html");
+  anabranch("sweep", "classes.toml", "--vary", "path.wifi.rate=5Mbit/s,20Mbit/s", "--vary", "path.lte.rtt=20ms,60ms", "--runs", "2", "-o", "kinds");
+  anabranch("report", "kinds", "-o", "kinds.html");
   anabranch("sweep", "two-paths", "--vary", "path.1.rate=5..50 Mbit/s:3:log", "--vary", "path.2.rtt=20ms,60ms", "--runs", "3", "-o", "grid");
   anabranch("report", "grid", "-o", "sweep.html");
   // Partial: without the last two points.
@@ -169,7 +219,7 @@ const ink = (chart) => chart.locator("canvas").first().evaluate((canvas) => {
 });
 const pixels = (chart) => chart.locator("canvas").first().evaluate((canvas) => canvas.toDataURL());
 
-for (const [name, figures] of [["comparison.html", 6], ["sweep.html", 2], ["recording.html", 9], ["explanation.html", 1]]) {
+for (const [name, figures] of [["comparison.html", 6], ["classes.html", 20], ["sweep.html", 2], ["kinds.html", 2], ["recording.html", 9], ["explanation.html", 1]]) {
   for (const colorScheme of ["light", "dark"]) {
     test(`${name} shows all its figures, ${colorScheme}`, async () => {
       const { page, charts, trouble, close } = await open(name, { colorScheme });
@@ -344,6 +394,63 @@ test("hovering shows exact values, and the table behind a figure has the compari
   await page.locator("#f1-completion summary").click();
   const first = page.locator("#f1-completion tbody tr").first();
   assert.equal(await first.locator("td").nth(4).innerText(), String(result.rows[0].fct_s.mean));
+  assert.deepEqual(trouble, []);
+  await close();
+});
+
+test("each class of a comparison has figures of its own, by the measure of its kind", async () => {
+  const { page, trouble, close } = await open("classes.html");
+  const { rows } = JSON.parse(readFileSync(file("classes.json"), "utf8"));
+  const titles = await page.locator(".figure[id] h3").allInnerTexts();
+  for (const title of ["web: Response times", "film: Waiting times", "film: Mean bitrates", "call: One-way delays", "photos: Completion times",
+    "backup: Goodput, difference from tcp", "photos: Goodput in each run"]) assert.ok(titles.includes(title), `${title}: ${titles.join("; ")}`);
+  for (const title of ["call: Bytes per path", "web: Goodput in each run", "backup: Completion times"]) assert.ok(!titles.includes(title), title);
+  const axes = [["web", "response time of a request"], ["film", "waiting time of a video"], ["call", "one-way delay of a stream"]];
+  for (const [traffic, axis] of axes) {
+    const figure = page.locator(".figure[id]", { hasText: `${traffic}: ` }).filter({ hasText: "The box has the middle half" });
+    const id = await figure.getAttribute("id");
+    assert.ok((await texts(page, `#${id}`)).includes(axis), axis);
+    await figure.locator("summary").click();
+    await figure.locator("td").first().waitFor();
+    const means = await figure.locator("tbody tr td:nth-child(5)").allInnerTexts();
+    assert.deepEqual(means, rows.filter((row) => row.traffic === traffic).map((row) => String(row.fct_s.mean)), traffic);
+  }
+  const setting = await page.locator(".setting").innerText();
+  assert.match(setting, /web \(requests\), film \(video\), call \(udp on wifi\), photos \(transfer\) and backup \(transfer\)/);
+  assert.deepEqual(trouble, []);
+  await close();
+});
+
+test("the figures of a sweep show the class of traffic that is chosen, and the verdict has a sentence for each", async () => {
+  const { page, trouble, close } = await open("kinds.html");
+  const points = readFileSync(file("kinds/journal.ndjson"), "utf8").trimEnd().split("\n").map((line) => JSON.parse(line)).filter((one) => one.rows);
+  const sentences = await page.locator(".verdict p:not(.warning)").allInnerTexts();
+  for (const traffic of ["web", "film", "call", "photos", "backup"]) {
+    const better = points.filter((point) => point.rows.some((row) => row.traffic === traffic && row.scheduler === "min_rtt" && row.reading === "better")).length;
+    const sentence = sentences.find((text) => text.startsWith(`${traffic}: min_rtt, of 4 points: `));
+    assert.ok(sentence, `${traffic}: ${sentences.join("; ")}`);
+    assert.equal(Number(/(\d+) better/.exec(sentence)?.[1] ?? 0), better, sentence);
+  }
+  assert.equal(sentences.length, 10);
+  // The cells of a map are the differences of the chosen class.
+  const cells = async () => (await texts(page, "#f1-map")).filter((text) => /%|[+\u2212]\d/.test(text)).map((text) => text.replace(" ?", ""));
+  const select = page.locator("#f1-map label", { hasText: "Traffic" }).locator("select");
+  for (const traffic of ["web", "photos", "backup"]) {
+    await select.selectOption({ label: traffic });
+    assert.match(await page.locator("#f1-map h4").first().innerText(), new RegExp(`^${traffic}: `));
+    const expected = points.map((point) => point.rows.find((row) => row.traffic === traffic && row.scheduler === "min_rtt").vs_reference_pct);
+    const written = expected.map((value) => `${value >= 0 ? "+" : "\u2212"}${Math.abs(value) >= 99.95 ? Math.abs(value).toFixed(0) : Math.abs(value).toFixed(1)}`);
+    const shown = await cells();
+    for (const value of written) assert.ok(shown.includes(value), `${traffic}: ${value} is not in ${shown.join("; ")}`);
+  }
+  // The measures are those of the class.
+  const measures = async () => page.locator("#f1-lines label", { hasText: "Show" }).locator("option").allInnerTexts();
+  const traffic = page.locator("#f1-lines label", { hasText: "Traffic" }).locator("select");
+  assert.ok((await measures()).includes("mean response time"));
+  await traffic.selectOption({ label: "film" });
+  assert.deepEqual(await measures(), ["difference from tcp, %", "mean waiting time", "time in stalls, mean", "mean bitrate"]);
+  await traffic.selectOption({ label: "call" });
+  assert.deepEqual(await measures(), ["difference from tcp, %", "mean one-way delay", "datagrams lost, %"]);
   assert.deepEqual(trouble, []);
   await close();
 });

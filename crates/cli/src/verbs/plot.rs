@@ -51,6 +51,9 @@ pub(crate) struct Args {
     /// The condition [default: a panel for each]
     #[arg(long, value_name = "NAME")]
     condition: Option<String>,
+    /// The class of traffic of a comparison or a sweep [default: a panel for each]
+    #[arg(long, value_name = "NAME")]
+    traffic: Option<String>,
     /// The flow of a recording, from 1 [default: the slowest]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
     flow: Option<u32>,
@@ -157,6 +160,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let selection = Selection {
         schedulers: args.schedulers.clone(),
         condition: args.condition.clone(),
+        traffic: args.traffic.clone(),
         from: args.from,
         to: args.to,
         x: args.x.clone(),
@@ -197,6 +201,12 @@ fn check(args: &Args, input: &Input) -> Result<(), Failure> {
         return Err(Failure::Usage(format!(
             "{option} is for figures of {}, and this is {}",
             of.words(),
+            kind.words()
+        )));
+    }
+    if args.traffic.is_some() && !matches!(kind, Kind::Comparison | Kind::Sweep) {
+        return Err(Failure::Usage(format!(
+            "--traffic is for figures of a comparison or a sweep, and this is {}",
             kind.words()
         )));
     }

@@ -132,13 +132,6 @@ impl Printed {
         if is_explanation {
             return Ok(Printed::Explanation(ShownExplanation { file, explanation: value }));
         }
-        let has_classes = |row: &Value| row.get("traffic").is_some();
-        if value["rows"].as_array().is_some_and(|rows| rows.iter().any(has_classes)) {
-            return Err(failed(
-                "its traffic has several classes, and a report shows one; `anabranch compare` prints a table for each"
-                    .to_owned(),
-            ));
-        }
         Ok(Printed::Comparison(ShownComparison { file, comparison: value, samples: None }))
     }
 }

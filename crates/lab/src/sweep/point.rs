@@ -30,6 +30,9 @@ pub struct PointRow {
     /// The class of traffic, if the scenario has classes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traffic: Option<String>,
+    /// Its kind; none in an old journal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
     /// The contender.
     pub scheduler: String,
     /// Its congestion control.
@@ -153,6 +156,7 @@ impl PointRow {
         PointRow {
             condition: row.condition.clone(),
             traffic: row.traffic.clone(),
+            kind: row.kind.map(str::to_owned),
             scheduler: row.scheduler.clone(),
             congestion: row.congestion.clone(),
             path: row.path.clone(),

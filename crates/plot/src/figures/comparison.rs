@@ -3,6 +3,7 @@
 use anabranch_lab::output::report::ShownComparison;
 use serde::Deserialize;
 
+use super::classes::{Class, classes, title};
 use super::recording::{path_keys, stack};
 use super::{Contenders, conditions, distribution};
 use crate::chart::{Axis, Chart, Mark, Panel, Stroke, Unit, limits};
@@ -32,6 +33,9 @@ struct Row {
     vs_reference_pct: Option<Estimate>,
     bytes_by_path: Vec<u64>,
     by_run: ByRun,
+    traffic: Option<String>,
+    kind: Option<String>,
+    transport: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -73,7 +77,9 @@ pub(super) fn chart(shown: &ShownComparison, name: &str, selection: &Selection) 
     let contenders = Contenders::new(result.rows.iter().map(|row| row.scheduler.as_str()), selection)?;
     let conditions =
         conditions(result.conditions.iter().map(|condition| condition.name.as_str()), selection)?;
-    let all = All { shown, result, contenders, conditions };
+    let rows = result.rows.iter().map(|row| (row.traffic.as_deref(), row.kind.as_deref()));
+    let classes = classes(rows, selection)?;
+    let all = All { shown, result, contenders, conditions, classes, one: selection.traffic.is_some() };
     Ok(match name {
         "difference" => all.difference()?,
         "completion" => all.completion(),
@@ -89,10 +95,22 @@ struct All<'a> {
     result: Comparison,
     contenders: Contenders,
     conditions: Vec<String>,
+    classes: Vec<Class>,
+    /// True if one class was asked for.
+    one: bool,
 }
 
+/// Returns the name of a contender: plain TCP with its path. Traffic that does not use the contender has its path whatever that is.
 fn label(row: &Row) -> String {
-    row.path.as_ref().map_or(row.scheduler.clone(), |path| format!("{} ({path})", row.scheduler))
+    let path = row.path.as_ref().filter(|_| row.uses_contender());
+    path.map_or(row.scheduler.clone(), |path| format!("{} ({path})", row.scheduler))
+}
+
+impl Row {
+    /// False for traffic of a class that is sent by a plain TCP or as datagrams.
+    fn uses_contender(&self) -> bool {
+        self.transport.as_deref().is_none_or(|via| via == "contender")
+    }
 }
 
 /// An estimate in a row.
@@ -105,15 +123,24 @@ struct Forest<'a> {
 }
 
 impl All<'_> {
-    fn rows(&self, condition: &str) -> Vec<&Row> {
-        let mut rows: Vec<&Row> = self.result.rows.iter().filter(|row| row.condition == condition).collect();
+    /// Returns the rows of a class under a condition.
+    fn rows(&self, condition: &str, class: &Class) -> Vec<&Row> {
+        let of_both = |row: &&Row| row.condition == condition && class.has(row.traffic.as_deref());
+        let mut rows: Vec<&Row> = self.result.rows.iter().filter(of_both).collect();
         rows.retain(|row| self.contenders.place(&row.scheduler).is_some());
         rows.sort_by_key(|row| self.contenders.place(&row.scheduler));
         rows
     }
 
-    fn title(&self, condition: &str) -> String {
-        if self.result.conditions.len() > 1 { condition.to_owned() } else { String::new() }
+    /// Returns a panel for each class under each condition.
+    fn each(&self, panel: impl FnMut((&str, &Class)) -> Option<Panel>) -> Vec<Panel> {
+        let of = |condition| self.classes.iter().map(move |class| (condition, class));
+        self.conditions.iter().map(String::as_str).flat_map(of).filter_map(panel).collect()
+    }
+
+    fn title(&self, condition: &str, class: &Class) -> String {
+        let condition = if self.result.conditions.len() > 1 { condition } else { "" };
+        title([condition, class.name.as_deref().unwrap_or_default()])
     }
 
     fn style(&self, scheduler: &str) -> Style {
@@ -121,8 +148,9 @@ impl All<'_> {
     }
 
     /// True for bulk traffic, which has no completion times.
-    fn is_bulk(&self) -> bool {
-        self.result.rows.iter().all(|row| row.fct_s.mean.is_none())
+    fn is_bulk(&self, class: &Class) -> bool {
+        let mut rows = self.result.rows.iter().filter(|row| class.has(row.traffic.as_deref()));
+        class.is_transfer() && rows.all(|row| row.fct_s.mean.is_none())
     }
 
     fn forest(
@@ -177,9 +205,9 @@ impl All<'_> {
             return Err(PlotError::new("this comparison has no reference, so there are no differences"));
         };
         let band = self.result.min_effect_pct;
-        let measure = if self.is_bulk() { "Goodput" } else { "Completion time" };
-        let panels = self.conditions.iter().filter_map(|condition| {
-            let rows = self.rows(condition);
+        let panels = self.each(|(condition, class)| {
+            let measure = if self.is_bulk(class) { "Goodput" } else { class.time() };
+            let rows = self.rows(condition, class);
             let rows = rows.iter().filter(|row| row.scheduler != *reference).filter_map(|row| {
                 let estimate = row.vs_reference_pct.clone()?;
                 let (low, high) = estimate.ci95.unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
@@ -189,20 +217,20 @@ impl All<'_> {
             });
             let x = format!("{measure} against {reference}");
             self.forest(
-                self.title(condition),
+                self.title(condition, class),
                 &x,
                 Unit::Percent,
                 Some((0.0, band)),
                 &rows.collect::<Vec<_>>(),
             )
         });
-        Ok(Chart { panels: panels.collect(), ..Chart::default() })
+        Ok(Chart { panels, ..Chart::default() })
     }
 
     fn goodput(&self) -> Chart {
-        let panels = self.conditions.iter().filter_map(|condition| {
-            let rows = self.rows(condition);
-            let rows = rows.iter().filter_map(|row| {
+        let panels = self.each(|(condition, class)| {
+            let rows = self.rows(condition, class);
+            let rows = rows.iter().filter(|_| class.is_transfer()).filter_map(|row| {
                 let (label, scheduler) = (label(row), row.scheduler.as_str());
                 Some(Forest {
                     label,
@@ -213,14 +241,14 @@ impl All<'_> {
                 })
             });
             self.forest(
-                self.title(condition),
+                self.title(condition, class),
                 "Goodput of a flow, mean",
                 Unit::BitsPerSecond,
                 None,
                 &rows.collect::<Vec<_>>(),
             )
         });
-        Chart { panels: panels.collect(), ..Chart::default() }
+        Chart { panels, ..Chart::default() }
     }
 
     fn jain(&self) -> Chart {
@@ -231,15 +259,16 @@ impl All<'_> {
                 let (label, scheduler) = (row.scheduler.clone(), row.scheduler.as_str());
                 Some(Forest { label, scheduler, mean: jain.mean?, ci95: jain.ci95, certain: true })
             });
-            self.forest(self.title(condition), "Jain's index", Unit::None, None, &rows.collect::<Vec<_>>())
+            let title = self.title(condition, &Class::default());
+            self.forest(title, "Jain's index", Unit::None, None, &rows.collect::<Vec<_>>())
         });
         Chart { panels: panels.collect(), ..Chart::default() }
     }
 
-    /// Returns the times of the flows of a row, or the means of its runs, with the number of all.
+    /// Returns the times of the flows of a row (of its requests or bursts), or the means of its runs, with the number of all.
     fn times(&self, row: &Row) -> (Vec<f64>, usize) {
         let all = match &self.shown.samples {
-            Some(samples) => samples.times(&row.condition, &row.scheduler),
+            Some(samples) => samples.times(&row.condition, row.traffic.as_deref(), &row.scheduler),
             None => row.by_run.fct_s.clone(),
         };
         let mut times: Vec<f64> = all.iter().flatten().copied().collect();
@@ -247,35 +276,33 @@ impl All<'_> {
         (times, all.len())
     }
 
-    fn time_axis(&self, condition: &str) -> Axis {
-        let of =
-            if self.shown.samples.is_some() { "Completion time" } else { "Completion time, mean of a run" };
-        Axis::up_to(of, Unit::Seconds, self.rows(condition).iter().flat_map(|row| self.times(row).0))
+    fn time_axis(&self, condition: &str, class: &Class) -> Axis {
+        let mean = if self.shown.samples.is_some() { "" } else { ", mean of a run" };
+        let of = format!("{}{mean}", class.time());
+        let rows = self.rows(condition, class);
+        Axis::up_to(&of, Unit::Seconds, rows.iter().flat_map(|row| self.times(row).0))
     }
 
     fn completion(&self) -> Chart {
-        let mut panels = Vec::new();
-        for condition in &self.conditions {
-            let rows: Vec<&Row> =
-                self.rows(condition).into_iter().filter(|row| !self.times(row).0.is_empty()).collect();
+        let panels = self.each(|(condition, class)| {
+            let rows = self.rows(condition, class).into_iter();
+            let rows: Vec<&Row> = rows.filter(|row| !self.times(row).0.is_empty()).collect();
             let mut marks = Vec::new();
             for (at, row) in rows.iter().enumerate() {
                 self.one(at as f64, row, &mut marks);
             }
             let y = Axis::names(rows.iter().map(|row| label(row)).collect());
-            if !rows.is_empty() {
-                // Half of the range without values is a waste of a column.
-                let times = rows.iter().flat_map(|row| self.times(row).0);
-                let x = match limits(times.clone()) {
-                    Some((low, high)) if low > 0.5 * high => Axis {
-                        range: Axis::around("", Unit::Seconds, times).range,
-                        ..self.time_axis(condition)
-                    },
-                    _ => self.time_axis(condition),
-                };
-                panels.push(Panel { title: self.title(condition), x, y, marks });
-            }
-        }
+            // Half of the range without values is a waste of a column.
+            let times = rows.iter().flat_map(|row| self.times(row).0);
+            let x = match limits(times.clone()) {
+                Some((low, high)) if low > 0.5 * high => Axis {
+                    range: Axis::around("", Unit::Seconds, times).range,
+                    ..self.time_axis(condition, class)
+                },
+                _ => self.time_axis(condition, class),
+            };
+            (!rows.is_empty()).then(|| Panel { title: self.title(condition, class), x, y, marks })
+        });
         Chart { panels, ..Chart::default() }
     }
 
@@ -347,10 +374,9 @@ impl All<'_> {
     }
 
     fn cdf(&self) -> Chart {
-        let of = if self.shown.samples.is_some() { "Flows" } else { "Runs" };
-        let mut panels = Vec::new();
-        for condition in &self.conditions {
-            let rows = self.rows(condition);
+        let panels = self.each(|(condition, class)| {
+            let of = if self.shown.samples.is_some() { class.subject() } else { "Runs" };
+            let rows = self.rows(condition, class);
             let marks: Vec<Mark> = rows
                 .iter()
                 .map(|row| (row, self.times(row)))
@@ -360,20 +386,24 @@ impl All<'_> {
                     Mark::Line { points, stroke: self.style(&row.scheduler).stroke(1.2), step: true }
                 })
                 .collect();
-            if !marks.is_empty() {
-                let y = Axis::new(of, Unit::Percent, (0.0, 100.0));
-                panels.push(Panel { title: self.title(condition), x: self.time_axis(condition), y, marks });
-            }
-        }
+            let y = Axis::new(of, Unit::Percent, (0.0, 100.0));
+            let (title, x) = (self.title(condition, class), self.time_axis(condition, class));
+            (!marks.is_empty()).then_some(Panel { title, x, y, marks })
+        });
         Chart { panels, keys: self.contenders.keys(), warning: self.few() }
     }
 
     /// One run has no distribution of its means.
     fn few(&self) -> Option<String> {
+        let shown = |row: &&Row| self.classes.iter().any(|class| class.has(row.traffic.as_deref()));
         let few = self.shown.samples.is_none()
             && self.result.runs > 1
-            && self.result.rows.iter().any(|row| row.n as u64 > self.result.runs);
-        few.then(|| "Each step is the mean of a run; with the file of --samples, it is a flow.".to_owned())
+            && self.result.rows.iter().filter(shown).any(|row| row.n as u64 > self.result.runs);
+        let subject = match self.classes.as_slice() {
+            [class] if class.name.is_none() => "a flow",
+            _ => "a flow, request or burst",
+        };
+        few.then(|| format!("Each step is the mean of a run; with the file of --samples, it is {subject}."))
     }
 
     fn paths(&self) -> Chart {
@@ -384,25 +414,24 @@ impl All<'_> {
             }
         }
         let x = Axis::new("Share of the bytes", Unit::Percent, (0.0, 100.0));
-        let mut panels = Vec::new();
-        for condition in
-            self.result.conditions.iter().filter(|condition| self.conditions.contains(&condition.name))
-        {
-            let rows = self.rows(&condition.name);
+        let panels = self.each(|(condition, class)| {
+            let paths = &self.result.conditions.iter().find(|known| known.name == condition)?.paths;
+            let mut rows = self.rows(condition, class);
+            // Other traffic is on one path: a panel of it is drawn if it was asked for.
+            rows.retain(|row| self.one || row.uses_contender());
             let mut marks = Vec::new();
             for (at, row) in rows.iter().enumerate() {
                 let all = row.bytes_by_path.iter().sum::<u64>().max(1) as f64;
-                let parts = condition.paths.iter().zip(&row.bytes_by_path).map(|(path, bytes)| {
+                let parts = paths.iter().zip(&row.bytes_by_path).map(|(path, bytes)| {
                     let place = names.iter().position(|name| name == path).unwrap_or_default();
                     (style::path(place), 100.0 * *bytes as f64 / all)
                 });
                 marks.extend(stack(at, parts));
             }
             let y = Axis::names(rows.iter().map(|row| label(row)).collect());
-            if !rows.is_empty() {
-                panels.push(Panel { title: self.title(&condition.name), x: x.clone(), y, marks });
-            }
-        }
+            let title = self.title(condition, class);
+            (!rows.is_empty()).then(|| Panel { title, x: x.clone(), y, marks })
+        });
         Chart { panels, keys: path_keys(&names), warning: None }
     }
 }

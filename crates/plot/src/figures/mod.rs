@@ -1,5 +1,6 @@
 //! The figures by name, each made from one kind of result.
 
+mod classes;
 mod comparison;
 mod explanation;
 mod recording;

@@ -1,7 +1,8 @@
 //! The figures of recorded runs.
 
-use anabranch_recording::view::{Column, RunView, Stream, View};
+use anabranch_recording::view::{Column, FlowView, RunView, Stream, View};
 
+use super::classes::title;
 use super::{Contenders, conditions, distribution};
 use crate::chart::{Axis, Chart, Key, Mark, Panel, Sample, Stroke, Symbol, Unit};
 use crate::style::{self, DIM, NOTE, TEXT, WARN};
@@ -357,21 +358,40 @@ impl All<'_> {
         )
     }
 
+    /// Returns the completion times of the contender's transfers, with a panel for each class of traffic that has some.
     fn completion(&self) -> Chart {
-        if self.runs.iter().all(|run| run.flows.iter().filter(|flow| flow.own).count() < 2) {
-            return self.single();
+        let mut classes: Vec<Option<&str>> = Vec::new();
+        for flow in self.runs.iter().flat_map(|run| timed(run)) {
+            if !classes.contains(&flow.traffic.as_deref()) {
+                classes.push(flow.traffic.as_deref());
+            }
         }
+        let mut all = Chart::default();
+        for class in classes {
+            let single = self.runs.iter().all(|run| timed_of(run, class).count() < 2);
+            let mut chart = if single { self.single(class) } else { self.distributions(class) };
+            for panel in &mut chart.panels {
+                panel.title = title([&panel.title, class.unwrap_or_default()]);
+            }
+            all.panels.append(&mut chart.panels);
+            if all.keys.is_empty() {
+                all.keys = chart.keys;
+            }
+        }
+        all
+    }
+
+    fn distributions(&self, class: Option<&str>) -> Chart {
         let curve = |run: &RunView| -> Vec<(f64, f64)> {
-            let own = || run.flows.iter().filter(|flow| flow.own);
             let mut times: Vec<f64> =
-                own().filter_map(|flow| flow.fct_ns).map(|fct| fct as f64 / NS).collect();
+                timed_of(run, class).filter_map(|flow| flow.fct_ns).map(|fct| fct as f64 / NS).collect();
             times.sort_by(f64::total_cmp);
-            distribution(&times, own().count())
+            distribution(&times, timed_of(run, class).count())
         };
         self.curves(
             |runs, _| {
-                let flows = runs.iter().flat_map(|run| &run.flows).filter(|flow| flow.own);
-                let times = flows.filter_map(|flow| flow.fct_ns).map(|fct| fct as f64 / NS);
+                let times = runs.iter().flat_map(|run| timed_of(run, class)).filter_map(|flow| flow.fct_ns);
+                let times = times.map(|fct| fct as f64 / NS);
                 Axis::up_to("Completion time", Unit::Seconds, times.collect::<Vec<_>>())
             },
             |_| Axis::new("Flows", Unit::Percent, (0.0, 100.0)),
@@ -380,8 +400,8 @@ impl All<'_> {
     }
 
     /// The completion times of runs with one flow each.
-    fn single(&self) -> Chart {
-        let time = |run: &RunView| Some(run.flows.iter().find(|flow| flow.own)?.fct_ns? as f64 / NS);
+    fn single(&self, class: Option<&str>) -> Chart {
+        let time = |run: &RunView| Some(timed_of(run, class).next()?.fct_ns? as f64 / NS);
         let x = Axis::up_to("Completion time", Unit::Seconds, self.runs.iter().filter_map(|run| time(run)));
         let (one, unit) = ticks::multiple(&x);
         let panels = self.rows(&x, |row, run| {
@@ -443,6 +463,16 @@ impl All<'_> {
         });
         Chart { panels, keys: Vec::new(), warning: None }
     }
+}
+
+/// Returns the contender's transfers.
+fn timed(run: &RunView) -> impl Iterator<Item = &FlowView> {
+    run.flows.iter().filter(|flow| flow.own && flow.is_transfer())
+}
+
+/// Returns those of a class of traffic; without classes all have none.
+fn timed_of<'a>(run: &'a RunView, class: Option<&'a str>) -> impl Iterator<Item = &'a FlowView> {
+    timed(run).filter(move |flow| flow.traffic.as_deref() == class)
 }
 
 /// Returns a number with four digits.

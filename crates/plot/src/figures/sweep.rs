@@ -4,6 +4,7 @@ use anabranch_lab::output::report::{Dimension, ShownSweep};
 use anabranch_lab::sweep::{PointRow, Reading};
 use serde_json::Value;
 
+use super::classes::{Class, classes, title};
 use super::{Contenders, conditions};
 use crate::chart::{Axis, Chart, Key, Mark, Panel, Sample, Scale, Stroke, Unit};
 use crate::style::{self, DIM};
@@ -13,6 +14,7 @@ pub(super) fn chart(sweep: &ShownSweep, name: &str, selection: &Selection) -> Re
     let rows = || sweep.results.iter().flat_map(|point| &point.result.rows);
     let contenders = Contenders::new(rows().map(|row| row.scheduler.as_str()), selection)?;
     let conditions = conditions(rows().map(|row| row.condition.as_str()), selection)?;
+    let classes = classes(rows().map(|row| (row.traffic.as_deref(), row.kind.as_deref())), selection)?;
     let key = |wanted: &Option<String>, other: usize| match wanted {
         None => Ok(other),
         Some(wanted) => {
@@ -25,7 +27,7 @@ pub(super) fn chart(sweep: &ShownSweep, name: &str, selection: &Selection) -> Re
     };
     let x = key(&selection.x, 0)?;
     let y = key(&selection.y, usize::from(x == 0))?;
-    let all = All { sweep, contenders, conditions, x, y };
+    let all = All { sweep, contenders, conditions, classes, x, y };
     let mut chart = if name == "map" { all.map()? } else { all.lines() };
     let done = sweep.results.len();
     if done < sweep.points {
@@ -38,6 +40,7 @@ struct All<'a> {
     sweep: &'a ShownSweep,
     contenders: Contenders,
     conditions: Vec<String>,
+    classes: Vec<Class>,
     x: usize,
     y: usize,
 }
@@ -70,19 +73,27 @@ fn text(value: &Value) -> String {
 }
 
 impl All<'_> {
-    fn title(&self, condition: &str, scheduler: &str) -> String {
-        let parts = [if self.conditions.len() > 1 { condition } else { "" }, scheduler];
-        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ")
+    fn title(&self, condition: &str, class: &Class, more: &str) -> String {
+        let condition = if self.conditions.len() > 1 { condition } else { "" };
+        title([condition, class.name.as_deref().unwrap_or_default(), more])
+    }
+
+    /// Returns the conditions and classes, of which each pair has panels.
+    fn each(&self) -> impl Iterator<Item = (&str, &Class)> {
+        let of = |condition| self.classes.iter().map(move |class| (condition, class));
+        self.conditions.iter().map(String::as_str).flat_map(of)
     }
 
     fn rows<'a>(
         &'a self,
         condition: &'a str,
+        class: &'a Class,
         scheduler: &'a str,
     ) -> impl Iterator<Item = (&'a [Value], &'a PointRow)> {
+        let of_class = move |row: &PointRow| class.has(row.traffic.as_deref());
         self.sweep.results.iter().filter_map(move |point| {
             let own = |row: &&PointRow| row.condition == condition && row.scheduler == scheduler;
-            Some((point.values.as_slice(), point.result.rows.iter().find(own)?))
+            Some((point.values.as_slice(), point.result.rows.iter().filter(|row| of_class(row)).find(own)?))
         })
     }
 
@@ -128,15 +139,16 @@ impl All<'_> {
         let rows = (values(self.sweep, self.y).len() as f64 - 1.0).max(0.0);
         let strongest = {
             let all = self.sweep.results.iter().flat_map(|point| &point.result.rows);
+            let all = all.filter(|row| self.classes.iter().any(|class| class.has(row.traffic.as_deref())));
             let mut sizes: Vec<f64> = all.filter_map(|row| row.vs_reference_pct).map(f64::abs).collect();
             sizes.sort_by(f64::total_cmp);
             sizes.get(sizes.len().saturating_sub(1) * 95 / 100).copied().unwrap_or(1.0).max(1.0)
         };
         let mut panels = Vec::new();
-        for condition in &self.conditions {
+        for (condition, class) in self.each() {
             for scheduler in &self.contenders.names {
-                let compared: Vec<_> =
-                    self.rows(condition, scheduler).filter(|(_, row)| row.reading.is_some()).collect();
+                let rows_of = self.rows(condition, class, scheduler);
+                let compared: Vec<_> = rows_of.filter(|(_, row)| row.reading.is_some()).collect();
                 if compared.is_empty() {
                     continue;
                 }
@@ -170,7 +182,7 @@ impl All<'_> {
                     }
                 }
                 panels.push(Panel {
-                    title: self.title(condition, scheduler),
+                    title: self.title(condition, class, scheduler),
                     x: x.clone(),
                     y: y.clone(),
                     marks,
@@ -198,22 +210,17 @@ impl All<'_> {
         Ok(Chart { panels, keys, warning: None })
     }
 
+    /// Returns the measure of a class with its unit, and true if it is a time.
+    fn measure(&self, class: &Class) -> (String, Unit, bool) {
+        let rows = self.sweep.results.iter().flat_map(|point| &point.result.rows);
+        let mut rows = rows.filter(|row| class.has(row.traffic.as_deref()));
+        match rows.any(|row| row.fct_mean_s.is_some()) || !class.is_transfer() {
+            true => (format!("{}, mean", class.time()), Unit::Seconds, true),
+            false => ("Goodput, mean".to_owned(), Unit::BitsPerSecond, false),
+        }
+    }
+
     fn lines(&self) -> Chart {
-        let has_times = self
-            .sweep
-            .results
-            .iter()
-            .flat_map(|point| &point.result.rows)
-            .any(|row| row.fct_mean_s.is_some());
-        let (label, unit) = if has_times {
-            ("Completion time, mean", Unit::Seconds)
-        } else {
-            ("Goodput, mean", Unit::BitsPerSecond)
-        };
-        let of = |row: &PointRow| match has_times {
-            true => row.fct_mean_s.map(|mean| (mean, row.fct_ci95_s)),
-            false => row.goodput_bps.map(|mean| (mean, row.goodput_ci95_bps)),
-        };
         let x = self.axis(self.x, false);
         // A panel for each value of the other key, if these are few.
         let others: Vec<Option<Value>> = match self.sweep.dimensions.get(self.y).filter(|_| self.x != self.y)
@@ -225,14 +232,19 @@ impl All<'_> {
             None => vec![None],
         };
         let mut panels = Vec::new();
-        for condition in &self.conditions {
+        for (condition, class) in self.each() {
+            let (label, unit, has_times) = self.measure(class);
+            let of = |row: &PointRow| match has_times {
+                true => row.fct_mean_s.map(|mean| (mean, row.fct_ci95_s)),
+                false => row.goodput_bps.map(|mean| (mean, row.goodput_ci95_bps)),
+            };
             for other in &others {
                 let mut marks = Vec::new();
                 let mut seen = Vec::new();
                 for scheduler in &self.contenders.names {
                     let Some(style) = self.contenders.style(scheduler) else { continue };
                     let own = self
-                        .rows(condition, scheduler)
+                        .rows(condition, class, scheduler)
                         .filter(|(at, _)| other.as_ref().is_none_or(|other| at[self.y] == *other));
                     let mut points: Vec<Estimate> = own
                         .filter_map(|(at, row)| {
@@ -276,12 +288,12 @@ impl All<'_> {
                         dimension.unit.as_deref().unwrap_or_default()
                     )
                 });
-                let title = self.title(condition, title.trim_end());
+                let title = self.title(condition, class, title.trim_end());
                 if !seen.is_empty() {
                     panels.push(Panel {
                         title,
                         x: x.clone(),
-                        y: Axis::up_to(label, unit.clone(), seen),
+                        y: Axis::up_to(&label, unit.clone(), seen),
                         marks,
                     });
                 }

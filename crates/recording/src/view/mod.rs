@@ -70,7 +70,8 @@ pub struct RunView {
     pub end_ns: u64,
     /// All flows.
     pub flows: Vec<FlowView>,
-    /// Jain's index of the goodput of all flows that have one; none for fewer than two.
+    /// Jain's index of the goodput of all flows that have one; none for fewer than two, and for several classes of traffic or
+    /// one whose application decides when it sends.
     pub jain: Option<f64>,
     /// The bytes that arrived first by each path, of the contender's flows together.
     pub bytes_by_path: Vec<u64>,
@@ -91,7 +92,13 @@ pub struct RunView {
 pub struct FlowView {
     /// Its name.
     pub name: String,
-    /// False for competing and background flows.
+    /// The class of its traffic, if there are classes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<String>,
+    /// The kind of the class.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// False for competing and background flows, and for those of a class that does not use the contender.
     pub own: bool,
     /// The stream of its data: `up` or `down`.
     pub direction: String,
@@ -215,6 +222,13 @@ pub struct Acks {
     pub ack: Column,
     /// The right edge of the peer's window; -1 if it is unknown.
     pub edge: Column,
+}
+
+impl FlowView {
+    /// True for a transfer: its completion time and its goodput depend on the network alone.
+    pub fn is_transfer(&self) -> bool {
+        self.kind.as_deref().is_none_or(|kind| kind == "transfer")
+    }
 }
 
 impl View {

@@ -28,8 +28,14 @@ impl Outline {
         let columns = ["name", "direction", "start_ns", "size_bytes", "outcome", "fct_ns", "goodput_bps"];
         recorded.rows(run, Name::Flows, &columns, |row| {
             let name = text(&row[0]).to_owned();
+            let class = run.class(&name);
             flows.push(FlowView {
-                own: !name.starts_with("beside ") && !name.starts_with("background "),
+                own: match class {
+                    Some(class) => class.transport == "contender",
+                    None => !name.starts_with("beside ") && !name.starts_with("background "),
+                },
+                traffic: class.map(|class| class.name.clone()),
+                kind: class.map(|class| class.kind.clone()),
                 name,
                 direction: text(&row[1]).to_owned(),
                 start_ns: whole(&row[2]).unwrap_or_default(),
@@ -101,13 +107,14 @@ impl Outline {
         let (queues, links) = queues(recorded, run)?;
         let rates: Vec<f64> =
             flows.iter().filter_map(|flow| flow.goodput_bps).map(|bps| bps as f64).collect();
+        let comparable = flows.iter().all(|flow| flow.is_transfer() && flow.traffic == flows[0].traffic);
         Ok(RunView {
             condition: run.condition.clone(),
             scheduler: run.scheduler.clone(),
             paths: run.paths.clone(),
             complete: run.complete,
             end_ns,
-            jain: jain(&rates),
+            jain: if comparable { jain(&rates) } else { None },
             flows,
             bytes_by_path,
             goodput: Goodput { bin_ns, bytes },
