@@ -284,7 +284,7 @@ impl Subflow {
         // Round trips of segments sent once: of the oldest newly acknowledged segment (which a delayed
         // acknowledgement lengthens, as the timeout must include the delay) and of the newest.
         let (mut oldest, mut newest, mut ambiguous) = (None, None, false);
-        // The transmission time of the retransmission whose timestamp the acknowledgement echoes.
+        // The transmission time of the first retransmission with the timestamp that the acknowledgement echoes.
         let mut answered = None;
         let mut acked_segments = 0;
         let mut acked_bytes = 0;
@@ -298,7 +298,7 @@ impl Subflow {
             if record.retransmitted() {
                 ambiguous = true;
                 if echoes(record.sent) {
-                    answered = Some(record.sent);
+                    answered.get_or_insert(record.sent);
                 }
             } else {
                 oldest.get_or_insert(record.sent);
@@ -332,15 +332,14 @@ impl Subflow {
                 let age = tick.value(now).wrapping_sub(timestamps.echo);
                 if age < 1 << 31 {
                     let answered = answered.or(newest.filter(|&sent| echoes(sent)));
-                    // The local clock is more precise than the echo.
-                    let exact = answered.map(|sent| now.since(sent));
-                    sample = Some(match tick {
-                        TimestampTick::Microsecond => exact.unwrap_or(tick.span(age)),
+                    // The local clock is more precise than the echo. Of a segment that was sent twice within a tick,
+                    // both transmissions have the echoed time.
+                    let exact = answered.map(|sent| now.since(sent)).filter(|&rtt| rtt >= tick.period());
+                    sample = exact.or(Some(match tick {
+                        TimestampTick::Microsecond => tick.span(age),
                         // A sample that may be up to a tick too short is no new minimum.
-                        TimestampTick::Millisecond { .. } => {
-                            exact.unwrap_or(tick.span(age.max(1))).max(min_rtt)
-                        }
-                    });
+                        TimestampTick::Millisecond { .. } => tick.span(age.max(1)).max(min_rtt),
+                    }));
                 }
             }
         }

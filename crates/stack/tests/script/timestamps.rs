@@ -86,6 +86,24 @@ fn the_round_trip_of_a_retransmission_is_not_rounded() {
     assert_eq!(s.subflow(0).min_rtt.unwrap(), Duration(1_500));
 }
 
+// The same with a clock of milliseconds, which cannot tell two transmissions within one of its ticks apart.
+#[test]
+fn a_retransmission_that_takes_a_tick_or_longer_is_a_new_minimum() {
+    for (elapsed, is_new) in [(1_000, true), (1_499, true), (999, false)] {
+        choose_tick(TimestampTick::MILLISECOND);
+        let mut s = Script::client(plain_without_undo());
+        s.write(1000);
+        s.expect(data(0, 1, 1000));
+        let before = s.subflow(0).min_rtt.unwrap();
+        s.wait_until_sent(2000);
+        s.sent();
+        s.advance_us(elapsed);
+        s.inject(ack(0, 1001));
+        let expected = if is_new { Duration::from_micros(elapsed) } else { before };
+        assert_eq!(s.subflow(0).min_rtt.unwrap(), expected, "{elapsed}");
+    }
+}
+
 // For a transmission no longer recorded only the echo remains: a sample, but no new minimum, as it may be a
 // millisecond too short.
 #[test]
