@@ -523,12 +523,13 @@ impl Finding {
     }
 
     fn alone(&self) -> String {
-        match self.reference.iter().chain(&self.others).next() {
-            Some(only) if self.others.is_empty() => {
-                format!("there is only {} and nothing to compare it with", only.name)
+        let mut all = self.reference.iter().chain(&self.others);
+        match (all.next(), all.next()) {
+            (Some(only), None) => format!("there is only {} and nothing to compare it with", only.name),
+            (Some(_), Some(_)) => {
+                "no flow was delivered by two contenders, so there is nothing to compare".to_owned()
             }
-            Some(_) => "no flow was delivered by two contenders, so there is nothing to compare".to_owned(),
-            None => "there is nothing to compare".to_owned(),
+            (None, _) => "there is nothing to compare".to_owned(),
         }
     }
 

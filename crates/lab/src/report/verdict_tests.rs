@@ -166,6 +166,9 @@ fn more_goodput_is_better() {
 #[test]
 fn one_run_or_one_contender_decides_nothing() {
     assert_eq!(sentences(&[finding("", vec![])]), "There is only tcp and nothing to compare it with.");
+    let alone = vec![standing("min_rtt", 2.0, None)];
+    let without_reference = Finding { reference: None, others: alone, ..finding("", vec![]) };
+    assert_eq!(sentences(&[without_reference]), "There is only min_rtt and nothing to compare it with.");
     let single = Some(Difference { mean: -3.0, ci95: None });
     let finding = Finding { runs: 1, ..finding("", vec![standing("dmptcp", 0.97, single)]) };
     assert_eq!(
