@@ -135,7 +135,7 @@ impl Printed {
         let has_classes = |row: &Value| row.get("traffic").is_some();
         if value["rows"].as_array().is_some_and(|rows| rows.iter().any(has_classes)) {
             return Err(failed(
-                "its traffic has several classes, and a report shows one; `anabranch compare` prints a table for each"
+                "its traffic has classes, which figures do not show; `anabranch compare` prints a table for each"
                     .to_owned(),
             ));
         }
@@ -182,6 +182,11 @@ impl ShownSweep {
                 "{file}: plan.toml has {} points, and the journal has {}; they do not belong together",
                 space.points(),
                 header.points
+            )));
+        }
+        if results.iter().flat_map(|result| &result.rows).any(|row| row.traffic.is_some()) {
+            return Err(InputError(format!(
+                "{file}: its traffic has classes, which figures do not show; the table of the sweep has a row for each"
             )));
         }
         let state: Value = std::fs::read(path.join("run.json"))
