@@ -31,6 +31,17 @@ impl Experiment {
     pub(crate) fn document(&self) -> Result<Document, Failure> {
         self.changes.document(self.scenario.as_deref())
     }
+
+    /// Returns the given options that choose contenders and the one with which others are compared.
+    pub(crate) fn contenders(&self) -> impl Iterator<Item = &'static str> {
+        let schedulers = (!self.changes.schedulers.is_empty()).then_some("--schedulers");
+        schedulers.into_iter().chain(self.reference())
+    }
+
+    /// Returns the option that chooses the contender with which others are compared, if it is given.
+    pub(crate) fn reference(&self) -> Option<&'static str> {
+        self.changes.reference.is_some().then_some("--reference")
+    }
 }
 
 /// The form and the destination of a result.
@@ -90,7 +101,7 @@ pub(crate) struct Common {
     /// path.wifi.rtt=5ms, or a knob of the connection, such as rto.min=300ms
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// The path of the initial subflow: a number, a name, or `best` by a host's estimate beforehand
+    /// The path of the initial subflow: a number, a name, or `best`, which has the least estimated time
     #[arg(long, value_name = "PATH")]
     initial: Option<String>,
     /// The seed: the same seed gives the same result
@@ -99,8 +110,29 @@ pub(crate) struct Common {
 }
 
 impl Common {
+    /// Fails if `--set` sets a key that one of these options, or of its own, sets too.
+    fn contradiction(
+        &self,
+        options: impl Iterator<Item = (&'static str, &'static str, bool)>,
+    ) -> Result<(), Failure> {
+        let own = [("--initial", "initial", self.initial.is_some()), ("--seed", "seed", self.seed.is_some())];
+        for (option, key, given) in options.chain(own) {
+            let sets = |assignment: &&String| {
+                let set = assignment.split('=').next().unwrap_or_default().trim();
+                set.replace('_', "-") == key
+            };
+            if let Some(assignment) = self.set.iter().find(sets).filter(|_| given) {
+                return Err(Failure::Usage(format!(
+                    "{option} and `--set {assignment}` set the same value; give one of them"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// Applies the overrides.
     pub(crate) fn apply(&self, document: &mut Document) -> Result<(), Failure> {
+        self.contradiction(core::iter::empty())?;
         if let Some(initial) = &self.initial {
             document.set_option("--initial", "initial", initial);
         }
@@ -145,6 +177,14 @@ impl Changes {
             ("--reference", "reference", &self.reference),
             ("--min-effect", "min-effect", &self.min_effect),
         ];
+        let given = [
+            ("--size", "traffic.size", self.size.is_some()),
+            ("--flows", "traffic.flows", self.flows.is_some()),
+            ("--schedulers", "schedulers", !self.schedulers.is_empty()),
+        ];
+        let given =
+            given.into_iter().chain(options.map(|(option, key, value)| (option, key, value.is_some())));
+        self.common.contradiction(given)?;
         for (option, key, value) in options {
             if let Some(value) = value {
                 document.set_option(option, key, value);

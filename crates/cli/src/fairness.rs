@@ -41,6 +41,14 @@ pub(crate) fn text(comparison: &Comparison, width: usize) -> String {
 }
 
 fn table(fairness: &[&Fairness], width: usize) -> String {
+    // Networks without fair shares have only the index.
+    if fairness.iter().all(|one| one.parties.is_empty() && one.flows.is_empty()) {
+        let mut table = Table::new().column("who", Align::Left).column("Jain's index", Align::Right);
+        for one in fairness {
+            table.row(vec![one.scheduler.clone(), index(&one.jain)]);
+        }
+        return table.render(width);
+    }
     let mut table = Table::new()
         .column("who", Align::Left)
         .column("flows", Align::Right)

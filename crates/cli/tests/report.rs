@@ -152,7 +152,7 @@ fn what_is_no_result_is_refused_and_leaves_no_file() {
     refused(path, &["other.json"], "it is neither a comparison nor an explanation");
     refused(path, &["old.json"], "its schema is 2, and this version of anabranch reads 3");
     refused(path, &["a.csv"], "follows no comparison");
-    refused(path, &["a.json", "b.csv"], "it has not the flows of a.json");
+    refused(path, &["a.json", "b.csv"], "it does not have the flows of a.json");
     refused(path, &["a.json", "a.csv", "a.csv"], "has samples already");
     refused(path, &["empty"], "it is the directory of neither a sweep nor a recording");
     refused(path, &["absent.json"], "cannot read it");

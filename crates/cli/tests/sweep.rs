@@ -120,7 +120,7 @@ fn results_of_another_plan_stay_as_they_are() {
     let before = std::fs::read(path.join("out/journal.ndjson")).unwrap();
     let other = sweep(path, &["plan.toml", "-o", "out", "--set", "traffic.size=30KB"]);
     assert_eq!(other.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&other.stderr).contains("its plan is another one"));
+    assert!(String::from_utf8_lossy(&other.stderr).contains("they were made with another plan"));
     assert_eq!(std::fs::read(path.join("out/journal.ndjson")).unwrap(), before);
     // A directory with other files is not written to.
     std::fs::create_dir(path.join("home")).unwrap();

@@ -177,6 +177,56 @@ fn flows_that_do_not_finish_end_with_exit_code_1() {
 }
 
 #[test]
+fn a_start_that_rescues_flows_is_not_said_to_leave_them_unfinished() {
+    // Every packet is lost on the first path, and none on the second.
+    let paths = ["compare", "--path", "20Mbit/s,20ms,loss=1", "--path", "10Mbit/s,40ms", "--size", "20KB"];
+    let given = |more: &[&'static str]| [&paths[..], &["--runs", "2", "--set", "deadline=5s"], more].concat();
+    let text = |args: &[&str]| String::from_utf8(run(args).stdout).unwrap();
+    let dead = text(&given(&[]));
+    assert!(dead.contains("starting on path 2 instead: every flow finishes (2 runs)"), "{dead}");
+    let alive = text(&given(&["--initial", "2"]));
+    assert!(alive.contains("starting on path 1 instead: no flow finishes (2 runs)"), "{alive}");
+}
+
+#[test]
+fn the_sum_of_single_paths_counts_every_bulk_flow_of_a_run() {
+    let text = stdout(&[
+        "compare",
+        "--path",
+        "20Mbit/s,20ms",
+        "--path",
+        "10Mbit/s,40ms",
+        "--size",
+        "bulk",
+        "--flows",
+        "4",
+        "--runs",
+        "2",
+        "--quiet",
+    ]);
+    // Payload is 96.5 % of 30 Mbit/s, and the start of a flow costs a little.
+    let sum = text.split("single paths alone add up to ").nth(1).unwrap().split_whitespace().next().unwrap();
+    assert!((27.0..29.0).contains(&sum.parse::<f64>().unwrap()), "{text}");
+}
+
+#[test]
+fn advice_warns_of_options_that_choose_contenders() {
+    let args = ["advise", "--path", "20Mbit/s,20ms", "--path", "10Mbit/s,40ms", "--size", "20KB"];
+    let output = run(&[&args[..], &["--no-margins", "--schedulers", "blest", "--runs", "10"]].concat());
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("warning: --schedulers has no effect"), "{error}");
+}
+
+#[test]
+fn a_network_without_fair_shares_has_no_empty_columns() {
+    let text = stdout(&["compare", "fat-tree", "--runs", "1", "--set", "traffic.duration=50ms", "--quiet"]);
+    let header = text.lines().find(|line| line.starts_with("who")).unwrap();
+    assert_eq!(header.split_whitespace().collect::<Vec<_>>(), ["who", "Jain's", "index"]);
+    // Phases of a nanosecond scale are not rounded to nothing.
+    assert!(!text.contains("+-0 ms"), "{text}");
+}
+
+#[test]
 fn every_path_has_a_row_on_request() {
     let text = stdout(&as_strs(&small(&["--every-path"])));
     let starts = |name: &str| text.lines().any(|line| line.starts_with(name));
@@ -432,6 +482,10 @@ fn mistakes_on_the_command_line_say_what_would_be_right() {
             &["model", "--cwnd", "0", "--rounds", "4"],
             "0 is out of range; give a whole number from 1 to 1000000",
         ),
+        (&["compare", "--runs", "5", "--set", "runs=3"], "--runs and `--set runs=3` set the same value"),
+        (&["compare", "--size", "1KB", "--set", "traffic.size=2KB"], "set the same value"),
+        (&["run", "--samples", "never.csv", "-o", "never.csv"], "name the same file"),
+        (&["sweep", "two-paths"], "add `--vary KEY=VALUES`"),
         (&["frobnicate"], "frobnicate"),
     ] {
         let error = failure(args, 2);

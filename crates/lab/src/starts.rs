@@ -40,8 +40,12 @@ pub struct StartChange {
     pub scheduler: String,
     /// Its mean completion time there relative to that of the comparison's start in the same runs; for bulk
     /// the goodput. All intervals of a condition hold simultaneously with 95 %. None if some flows did not
-    /// end in time.
+    /// end in time there, or none did in the comparison.
     pub difference_pct: Option<Difference>,
+    /// The number of its flows there.
+    pub n: usize,
+    /// The number of those that were delivered. (Bulk: not aborted.)
+    pub completed: usize,
 }
 
 /// A first path that matters more than the scheduler.
@@ -121,11 +125,17 @@ impl Plan {
         let condition = &scenario.conditions[self.condition];
         let runs = self.runs as usize;
         let places = self.paths.iter().flat_map(|_| &self.contenders);
+        let bulk = is_bulk(condition);
+        let count = |runs: &[RunResult]| {
+            let flows = flows(runs).into_iter().flatten();
+            flows.fold((0, 0), |(n, done), flow| (n + 1, done + usize::from(is_complete(flow, bulk))))
+        };
+        let counts: Vec<(usize, usize)> = results.chunks(runs).map(count).collect();
         let series: Vec<Vec<Part>> = results
             .chunks(runs)
             .zip(places)
             .map(|(other, at)| {
-                let (other, bulk) = (flows(other), is_bulk(condition));
+                let other = flows(other);
                 let own = flows(&compared[*at][..runs]);
                 match other.iter().flatten().all(|flow| is_complete(flow, bulk)) {
                     true => difference::pairs(&of_flows(&other, bulk), &of_flows(&own, bulk)),
@@ -134,20 +144,18 @@ impl Plan {
             })
             .collect();
         let differences = difference::family(&series, scenario.seed);
-        let start = |(path, differences): (&usize, &[Option<Difference>])| OtherStart {
+        let mut places = differences.into_iter().zip(counts);
+        let mut change = |at: &usize| {
+            let (difference_pct, (n, completed)) = places.next()?;
+            let scheduler = scenario.contenders[*at].name.clone();
+            Some(StartChange { scheduler, difference_pct, n, completed })
+        };
+        let mut start = |path: &usize| OtherStart {
             path: condition.experiment.paths()[*path].name.clone(),
             runs: self.runs,
-            changes: self
-                .contenders
-                .iter()
-                .zip(differences)
-                .map(|(at, difference)| StartChange {
-                    scheduler: scenario.contenders[*at].name.clone(),
-                    difference_pct: *difference,
-                })
-                .collect(),
+            changes: self.contenders.iter().filter_map(&mut change).collect(),
         };
-        self.paths.iter().zip(differences.chunks(self.contenders.len())).map(start).collect()
+        self.paths.iter().map(&mut start).collect()
     }
 }
 

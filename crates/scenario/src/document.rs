@@ -275,7 +275,8 @@ fn read_file(path: &FilePath, most: u64) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "it is not text in UTF-8".to_owned())
 }
 
-fn reason(error: &std::io::Error) -> String {
+/// Returns why a file cannot be read, in words.
+pub(crate) fn reason(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => "there is no such file".to_owned(),
         std::io::ErrorKind::IsADirectory => "it is a directory".to_owned(),

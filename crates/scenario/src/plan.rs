@@ -150,8 +150,9 @@ impl Plan {
     /// If the file cannot be read, or the plan or its scenario is not valid.
     pub fn open(path: &Path) -> Result<Plan, ScenarioError> {
         let name = path.display().to_string();
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| ScenarioError::new(format!("cannot read the plan `{name}`: {error}")))?;
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            ScenarioError::new(format!("cannot read the plan `{name}`: {}", crate::document::reason(&error)))
+        })?;
         let directory = path.parent().unwrap_or(Path::new("")).to_owned();
         Plan::parse(name, text, directory)
     }

@@ -104,7 +104,7 @@ fn quantity(text: &str, what: &str, units: &[(&str, f64)], help: &str) -> Result
 pub fn parse_rate(text: &str) -> Result<Rate, UnitError> {
     let help = "write for example `100 Mbit/s`; the units are bit/s, kbit/s, Mbit/s and Gbit/s";
     if let Some((number, unit)) = split(text)
-        && let Some(prefix) = unit.strip_suffix("/s")
+        && let Some(prefix) = unit.strip_suffix("/s").or(unit.strip_suffix("ps"))
         && prefix.ends_with('B')
         && let Some((_, factor)) = SIZES.iter().find(|(name, _)| *name == prefix)
     {
@@ -271,6 +271,11 @@ mod tests {
             text(parse_rate("10 MB/s").unwrap_err()),
             "`10 MB/s` counts bytes, and rates are in bits; write `80 Mbit/s`"
         );
+        assert_eq!(
+            text(parse_rate("10MBps").unwrap_err()),
+            "`10MBps` counts bytes, and rates are in bits; write `80 Mbit/s`"
+        );
+        assert_eq!(parse_rate("10 Mbps"), parse_rate("10 MBPS"));
         assert!(text(parse_rate("100").unwrap_err()).starts_with("`100` has no unit; write for example"));
         assert!(text(parse_rate("fast").unwrap_err()).starts_with("`fast` is not a rate"));
         assert!(text(parse_rate("0 Mbit/s").unwrap_err()).starts_with("the rate is 0"));

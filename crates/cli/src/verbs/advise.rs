@@ -1,6 +1,6 @@
 //! `anabranch advise`
 
-use anabranch_lab::advise::{Advice, AdviceError, Answer, Margin, Options, Quantity, advise};
+use anabranch_lab::advise::{Advice, AdviceError, Answer, EXPLAINED_RUNS, Margin, Options, Quantity, advise};
 use anabranch_lab::report::Row;
 
 use crate::args::{Experiment, Show};
@@ -34,13 +34,16 @@ Seven schedulers on each promising first path, and four congestion controls with
 are screened in 10 runs each. The best three and the kernel's own scheduler are then judged against
 TCP on the best single path, with BBR if that is better, in other runs with other seeds. Each gets a
 reason: where its time went, as `explain` finds it. Margins show how far each rate, round-trip time,
-loss and the size may change, up to eight times, before the answer becomes another one; they are
-known within 9 %.";
+loss and the size may change, up to eight times, before the answer for the best candidate becomes
+another one; they are known within 9 %.";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let cancelled = interrupt::watch();
     let document = args.experiment.document()?;
     crate::args::read(&document)?;
+    for option in args.experiment.contenders() {
+        output::warn(format_args!("{option} has no effect: advice has candidates of its own"));
+    }
     let options = Options {
         jobs: args.experiment.jobs.jobs,
         cancelled,
@@ -67,20 +70,23 @@ pub(crate) fn text(advice: &Advice) -> String {
     let mut text = wrap(&sentence(advice), width);
     text.push('\n');
     text.push_str(&candidates(advice));
-    text.push_str("\nWhere the time went:\n");
+    let runs = advice.judgement.runs.min(EXPLAINED_RUNS);
+    text.push_str(&format!("\nWhere the time went, in the first {runs} of these runs:\n"));
     for reason in &advice.reasons {
         text.push_str(&wrap_behind("  * ", &reason.sentence, width));
     }
     let lines: Vec<String> = advice.margins.iter().filter_map(margin_line).collect();
     if !advice.margins.is_empty() {
         text.push('\n');
+        // The margins are those of the best candidate: another one may pay where it does not.
+        let of = format!("For {}, starting on {}, the answer", advice.best.name, advice.start);
         let head = match lines.is_empty() {
-            true => {
-                "The answer is the same for every rate, round-trip time and size from an eighth to eight times, and for losses up to 5 %."
-            }
-            false => "The answer changes if",
+            true => format!(
+                "{of} is the same for every rate, round-trip time and size from an eighth to eight times, and for losses up to 5 %."
+            ),
+            false => format!("{of} changes if"),
         };
-        text.push_str(&wrap(head, width));
+        text.push_str(&wrap(&head, width));
         for line in lines {
             text.push_str(&format!("  * {line}\n"));
         }
@@ -100,23 +106,25 @@ fn sentence(advice: &Advice) -> String {
         let interval = difference.ci95.map_or(String::new(), |interval| {
             format!(" (95 % interval {} to {} %)", signed_percent(interval.0), signed_percent(interval.1))
         });
-        format!("{} %{interval}", signed_percent(difference.mean))
+        let side = if difference.mean < 0.0 { "below" } else { "above" };
+        let amount = signed_percent(difference.mean);
+        format!("{} % {side} that of TCP {single}{interval}", amount.trim_start_matches(['+', '-']))
     });
     let start = &advice.start;
     match advice.answer {
         Answer::Pays => format!(
-            "{}: {best}, starting on {start}, changes the {measure} of TCP {single} by {figure}.",
+            "{}: the {measure} of {best}, starting on {start}, is {figure}.",
             paint(GOOD, "Multipath TCP pays")
         ),
         Answer::Equal => format!(
-            "Multipath TCP and TCP {single} are practically equal: the best candidate, {best} starting on {start}, changes the {measure} by {figure}."
+            "Multipath TCP and TCP are practically equal: the {measure} of the best candidate, {best} starting on {start}, is {figure}."
         ),
         Answer::Costs => format!(
-            "{}: the best candidate, {best} starting on {start}, changes the {measure} of TCP {single} by {figure}.",
+            "{}: the {measure} of the best candidate, {best} starting on {start}, is {figure}.",
             paint(BAD, "Multipath TCP does not pay")
         ),
         Answer::Undecided => format!(
-            "These runs cannot tell whether Multipath TCP pays: the best candidate, {best} starting on {start}, changes the {measure} of TCP {single} by {figure}."
+            "These runs cannot tell whether Multipath TCP pays: the {measure} of the best candidate, {best} starting on {start}, is {figure}."
         ),
         Answer::Incomplete => "Flows did not finish before the deadline, so there is no advice.".to_owned(),
     }

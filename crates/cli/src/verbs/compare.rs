@@ -44,17 +44,17 @@ pub(crate) struct Args {
 const LONG: &str = "\
 Compares schedulers on a scenario, with common random numbers: all of them have the same losses.
 
-Without a scenario it is `phone`: downloads of 1 MB over Wi-Fi and LTE, near the access point and
-at the edge of its reach. With --path and without a scenario it is your paths, profile linux, and
-the download of one web-like flow in each of 30 runs.
+Without a scenario it simulates `phone`: downloads of 1 MB over Wi-Fi and LTE, near the access point
+and at the edge of its reach. With --path and no scenario it simulates your paths with profile
+linux, and the download of one web-like flow in each of 30 runs.
 
 `tcp` is a plain TCP on the best single path, as measured in separate selection runs.
 Times are in milliseconds. `95 % of mean` is the interval of the mean by bootstrap over runs; `vs X`
 is the difference between the two means, in per cent of X's, with its interval by a paired bootstrap
 over runs, corrected for the number of contenders: negative is faster. (For bulk it is the goodput:
 positive is more.) `x bound` is the mean time over the mean of a lower bound for any schedule. Each
-run draws small phases, unless `--set phases=false`. Multipath contenders are also run with each other
-path first, to measure the effect of starting there, unless --no-other-starts is given.
+run draws small phases, unless `--set phases=false`. Multipath contenders are also run with each
+other path first, to measure the effect of starting there, unless --no-other-starts is given.
 
 The exit code is 1 if some flows did not end before the deadline, so that there is no winner.";
 
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     #[cfg(all(target_os = "linux", feature = "network"))]
     args.confirm.ready(&scenario)?;
     let captures = args.capture.open(&scenario)?;
-    let mut samples = args.samples.open(&scenario)?;
+    let mut samples = args.samples.open(&scenario, &args.show.to)?;
     let progress = Progress::new();
     let update = |done, total| progress.update(done, total);
     let options = Options {

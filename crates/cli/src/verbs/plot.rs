@@ -76,7 +76,7 @@ Writes one figure of a result as SVG, PNG or PDF, for a paper.
 
     anabranch run phone --record phone
     anabranch plot phone --figure sequence -o sequence.svg
-    anabranch plot phone --figure cwnd --schedulers min_rtt --from 0s --to 500ms --width page -o cwnd.pdf
+    anabranch plot phone --figure cwnd --from 0s --to 500ms --width page -o cwnd.pdf
 
 Figures have the colours, symbols and dashes of `anabranch report`. `--list` shows their names.";
 
@@ -176,7 +176,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         page.font.clone_from(font);
     }
     let svg = anabranch_plot::draw(&input, name, &selection, &page)
-        .map_err(|error| Failure::Failed(error.to_string()))?;
+        .map_err(|error| Failure::Usage(error.to_string()))?;
     let bytes = match format {
         Format::Svg => svg.into_bytes(),
         other => converted(&svg, &page.font, other, args.dpi)?,

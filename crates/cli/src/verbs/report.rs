@@ -29,15 +29,15 @@ pub(crate) struct Args {
 const LONG: &str = "\
 Writes results as one HTML file with figures, which needs no network.
 
-An input is the JSON of a comparison or an explanation, the file of a comparison's samples, or the directory of a
-sweep or of recorded runs:
+An input is the JSON of a comparison or an explanation, the file of a comparison's samples, or the
+directory of a sweep or of recorded runs:
 
     anabranch compare phone --runs 100 --samples phone.csv --json > phone.json
     anabranch run phone --record phone
     anabranch report phone.json phone.csv phone -o phone.html
 
-A samples file belongs to the comparison before it, and adds the distribution over single flows. A sweep or
-a recording that is not complete is marked as partial.";
+A samples file belongs to the comparison before it, and adds the distribution over single flows. A
+sweep or a recording that is not complete is marked as partial.";
 
 /// The page, with its style and script: `npm run build` in web/report makes it.
 const PAGE: &str = include_str!("../../../../web/report/dist/report.html");

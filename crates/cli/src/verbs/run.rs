@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         )));
     }
     let captures = args.capture.open(&scenario)?.map(|captures| captures.of_run(args.run.unwrap_or(0)));
-    let mut samples = args.samples.open(&scenario)?;
+    let mut samples = args.samples.open(&scenario, &args.show.to)?;
     let directory = args.record.open(&scenario, args.run)?;
     let progress = Progress::new();
     let update = |done, total| progress.update(done, total);

@@ -7,6 +7,7 @@ pub(crate) mod text;
 use std::path::{Path, PathBuf};
 
 use anabranch_lab::output::Sweep;
+use anabranch_lab::scenario::Document;
 use anabranch_lab::sweep::{Journal, Options, Plan, Shard, SweepError, sweep};
 use anabranch_table::Format;
 
@@ -127,10 +128,21 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
+/// True if `name` is a scenario, built-in or a file.
+fn is_scenario(name: &str) -> bool {
+    Document::open(name).is_ok_and(|document| document.scenario().is_ok())
+}
+
 /// Returns the plan of the file, or of `--vary`.
 fn plan(args: &Args) -> Result<Plan, Failure> {
     let mut plan = match args.vary.as_slice() {
-        [] => Plan::open(Path::new(&args.plan))?,
+        [] => Plan::open(Path::new(&args.plan)).map_err(|error| match is_scenario(&args.plan) {
+            true => Failure::Usage(format!(
+                "`{}` is a scenario, and not a plan\n   = help: add `--vary KEY=VALUES`, or give a plan",
+                args.plan
+            )),
+            false => error.into(),
+        })?,
         vary => {
             let text = inline::plan(&args.plan, vary).map_err(Failure::Usage)?;
             Plan::parse("--vary", text, "")?

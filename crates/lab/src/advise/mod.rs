@@ -21,6 +21,7 @@ use crate::scenario::Document;
 use crate::scenario::ScenarioError;
 
 pub use margins::{Margin, Quantity};
+pub use search::EXPLAINED_RUNS;
 pub(crate) use search::spoken;
 
 /// How advice is sought.

@@ -30,7 +30,7 @@ const JUDGEMENT_SEED: u64 = 0x1d6e_0b41;
 const SECOND_JUDGEMENT: u32 = 4;
 const SECOND_JUDGEMENT_SEED: u64 = 0x6b1f_52a9;
 /// The runs of the judgement that are explained.
-const EXPLAINED_RUNS: u32 = 10;
+pub const EXPLAINED_RUNS: u32 = 10;
 
 /// The setting for which advice is sought.
 pub(super) struct Setting<'a> {

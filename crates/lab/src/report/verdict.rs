@@ -437,6 +437,7 @@ impl Finding {
         let several = self.others.len() > 1;
         let role = match (best.multipath && !reference.multipath, several, self.is_given) {
             (true, true, _) => ", the best multipath scheduler,",
+            (false, true, true) if better => ", the best of the others,",
             (false, true, true) => ", the next best,",
             _ => "",
         };
@@ -481,10 +482,30 @@ impl Finding {
                 let subject = self.praised(&subject, &best.name);
                 format!("{subject}: {whose} {measure} is {amount} {range}{equal}{end}")
             }
+            // Those that cannot be told apart from the reference have a worse mean than `best`, which is clearly worse
+            // than the reference: they are no winners, only uncertain.
             _ => {
-                let (subject, equal) = self.leaders(reference, |other| other.vs_reference);
-                let subject = self.praised(&subject, &reference.name);
-                format!("{subject}: the {measure} of {}{role} is {amount} {range}{equal}{end}", best.name)
+                let name = &reference.name;
+                let equal = match self.like(Reading::Equal, |other| other.vs_reference, name).as_slice() {
+                    [] => String::new(),
+                    [one] => format!(", and {one} is practically equal to {name}"),
+                    several => {
+                        format!(", and {} are practically equal to {name}", crate::scenario::list(several))
+                    }
+                };
+                let unclear = match self.like(Reading::Undecided, |other| other.vs_reference, name).as_slice()
+                {
+                    [] => String::new(),
+                    names => format!(
+                        "; {} cannot be told apart from {name} with this number of runs",
+                        crate::scenario::list(names)
+                    ),
+                };
+                format!(
+                    "{name} {}: the {measure} of {}{role} is {amount} {range}{equal}{unclear}{end}",
+                    self.measure.praise(false),
+                    best.name
+                )
             }
         }
     }

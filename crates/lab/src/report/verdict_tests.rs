@@ -112,9 +112,8 @@ fn tcp_may_be_the_best() {
     let finding = finding("", others);
     assert_eq!(
         sentences(core::slice::from_ref(&finding)),
-        "tcp and dmptcp serve this traffic best and cannot be told apart with this number of runs: the mean \
-         completion time of min_rtt, the best multipath scheduler, is 50.0 % above tcp's (95 % interval +40.0 to \
-         +60.0 %)."
+        "tcp serves this traffic best: the mean completion time of min_rtt, the best multipath scheduler, is 50.0 % \
+         above tcp's (95 % interval +40.0 to +60.0 %); dmptcp cannot be told apart from tcp with this number of runs."
     );
     let verdict = finding.verdict();
     assert_eq!(
@@ -161,6 +160,19 @@ fn more_goodput_is_better() {
         sentences(&[bulk]),
         "min_rtt serves this traffic best: its goodput is 95.0 % above tcp's (95 % interval +90.0 to +99.0 %)."
     );
+}
+
+#[test]
+fn a_contender_ahead_of_a_reference_of_its_kind_is_not_called_the_next_best() {
+    let two = |best| {
+        let mut finding = finding("", vec![best, standing("dmptcp", 1.3, difference(30.0, 20.0, 40.0))]);
+        finding.reference = Some(standing("blest", 1.0, None));
+        sentences(&[finding])
+    };
+    let ahead = two(standing("min_rtt", 0.9, difference(-10.0, -25.0, 5.0)));
+    assert!(ahead.starts_with("min_rtt, the best of the others, and blest cannot be told apart"), "{ahead}");
+    let behind = two(standing("min_rtt", 1.1, difference(10.0, -5.0, 25.0)));
+    assert!(behind.starts_with("min_rtt, the next best, and blest cannot be told apart"), "{behind}");
 }
 
 #[test]

@@ -258,7 +258,7 @@ fn foreign(found: &Header, wanted: &Header) -> Option<String> {
         return Some(format!("it has format {}, and this program writes {FORMAT}", found.anabranch_sweep));
     }
     if found.plan != wanted.plan || found.points != wanted.points {
-        return Some("its plan is another one".to_owned());
+        return Some("they were made with another plan".to_owned());
     }
     if (&found.version, &found.commit) != (&wanted.version, &wanted.commit) {
         let name = |header: &Header| match &header.commit {

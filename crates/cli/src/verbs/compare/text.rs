@@ -2,10 +2,11 @@
 
 mod classes;
 
+use anabranch_lab::baseline::SinglePath;
 use anabranch_lab::compare::Comparison;
 use anabranch_lab::report::verdict::Verdict;
 use anabranch_lab::report::{Row, Setting};
-use anabranch_lab::scenario::{Scenario, Transport};
+use anabranch_lab::scenario::{Scenario, Start, Transport};
 use anabranch_lab::starts::{OtherStart, StartChange};
 use anabranch_lab::stats::Interval;
 
@@ -44,7 +45,7 @@ pub(crate) fn text(scenario: &Scenario, comparison: &Comparison) -> String {
         let setting = comparison.conditions.iter().find(|setting| setting.name == condition.name);
         let bulk = bulk && !has_classes;
         for note in setting
-            .map(|setting| notes(scenario, setting, bulk, condition.experiment.main_class()))
+            .map(|setting| notes(scenario, comparison, setting, bulk, condition.experiment.main_class()))
             .unwrap_or_default()
         {
             text.push_str(&wrap_behind("  ", &note, terminal::text_width()));
@@ -70,11 +71,17 @@ pub(crate) fn text(scenario: &Scenario, comparison: &Comparison) -> String {
 }
 
 /// Returns the simulated setting, as notes below a table.
-fn notes(scenario: &Scenario, setting: &Setting, bulk: bool, main: Option<&str>) -> Vec<String> {
+fn notes(
+    scenario: &Scenario,
+    comparison: &Comparison,
+    setting: &Setting,
+    bulk: bool,
+    main: Option<&str>,
+) -> Vec<String> {
     let mut notes = Vec::new();
     let paths = &setting.single_paths;
     if let Some(best) = paths.iter().find(|path| path.chosen) {
-        let value = |path: &anabranch_lab::baseline::SinglePath| match (bulk, path.mean_s) {
+        let value = |path: &SinglePath| match (bulk, path.mean_s) {
             (false, Some(mean)) => format!("{} ms", output::digits(mean * 1e3)),
             _ => format!("{} Mbit/s", output::digits(path.goodput_bps.unwrap_or(0.0) / 1e6)),
         };
@@ -95,8 +102,14 @@ fn notes(scenario: &Scenario, setting: &Setting, bulk: bool, main: Option<&str>)
         ));
     }
     if bulk {
-        let sum: f64 = paths.iter().filter_map(|path| path.goodput_bps).sum();
-        let measured = match paths.is_empty() {
+        // The goodput of a path is that of all its flows, if they are there at the same time.
+        let flows = |path: &SinglePath| path.n as f64 / f64::from(path.runs.max(1));
+        let total = |path: &SinglePath| Some(path.goodput_bps? * flows(path));
+        let sum: f64 = paths.iter().filter_map(total).sum();
+        let condition = scenario.conditions.iter().find(|condition| condition.name == setting.name);
+        let together = condition
+            .is_some_and(|condition| matches!(condition.experiment.traffic.start, Start::Together(_)));
+        let measured = match paths.is_empty() || !together {
             true => String::new(),
             false => format!("; single paths alone add up to {}", output::digits(sum / 1e6)),
         };
@@ -115,7 +128,8 @@ fn notes(scenario: &Scenario, setting: &Setting, bulk: bool, main: Option<&str>)
         parts.push(format!("first subflow on {}{best}", path_name(&setting.initial)));
     }
     notes.push(parts.join("; "));
-    notes.extend(other_starts(setting));
+    let rows: Vec<&Row> = comparison.rows.iter().filter(|row| row.condition == setting.name).collect();
+    notes.extend(other_starts(setting, &rows));
     notes.push(match &setting.phases {
         None => "phases: off".to_owned(),
         Some(limits) => format!(
@@ -136,19 +150,36 @@ fn is_unclear(change: &StartChange) -> bool {
     interval.is_some_and(|interval| interval.contains(0.0) && interval.half_width() > 0.0)
 }
 
-/// Returns the effects of starting on other paths.
-fn other_starts(setting: &Setting) -> Vec<String> {
+/// Returns the effects of starting on other paths. `rows` are those of the comparison.
+fn other_starts(setting: &Setting, rows: &[&Row]) -> Vec<String> {
+    let is_rescue = |change: &StartChange| {
+        let row = rows.iter().find(|row| row.scheduler == change.scheduler);
+        change.completed == change.n && row.is_some_and(|row| row.completed < row.n)
+    };
     let change = |change: &StartChange| {
-        let Some(difference) = change.difference_pct else {
-            return format!("{} did not finish", change.scheduler);
-        };
-        let unclear = if is_unclear(change) { " (unclear)" } else { "" };
-        format!("{} {:+.1} %{unclear}", change.scheduler, difference.mean)
+        let name = &change.scheduler;
+        match change.difference_pct {
+            _ if change.completed < change.n => {
+                format!("{name} finishes {} of {} flows", change.completed, change.n)
+            }
+            _ if is_rescue(change) => format!("{name} finishes every flow"),
+            None => format!("{name} cannot be compared"),
+            Some(difference) => {
+                let unclear = if is_unclear(change) { " (unclear)" } else { "" };
+                format!("{name} {:+.1} %{unclear}", difference.mean)
+            }
+        }
     };
     let line = |start: &OtherStart| {
-        let changes = match start.changes.iter().all(is_unclear) {
-            true => "no clear difference".to_owned(),
-            false => start.changes.iter().map(change).collect::<Vec<_>>().join(", "),
+        let all = |is: &dyn Fn(&StartChange) -> bool| start.changes.iter().all(is);
+        let changes = if all(&is_rescue) {
+            "every flow finishes".to_owned()
+        } else if all(&|change| change.completed == 0) {
+            "no flow finishes".to_owned()
+        } else if all(&|change| is_unclear(change) && !is_rescue(change)) {
+            "no clear difference".to_owned()
+        } else {
+            start.changes.iter().map(change).collect::<Vec<_>>().join(", ")
         };
         let runs = if start.runs == 1 { "run" } else { "runs" };
         format!("starting on {} instead: {changes} ({} {runs})", path_name(&start.path), start.runs)
@@ -163,9 +194,12 @@ fn other_starts(setting: &Setting) -> Vec<String> {
 /// The largest number of other single paths listed below a table.
 const MOST_PATHS: usize = 3;
 
-/// Formats a number with at most three decimals.
+/// Formats a number with at most three decimals, or one significant digit if it is less than that.
 fn plain(value: f64) -> String {
-    format!("{}", (value * 1e3).round() / 1e3)
+    match (value * 1e3).round() / 1e3 {
+        0.0 => format!("{}", format!("{value:.0e}").parse().unwrap_or(value)),
+        rounded => format!("{rounded}"),
+    }
 }
 
 /// Returns the name of a path, with the word "path" if it is only a number.

@@ -37,6 +37,11 @@ pub(crate) fn text(
     if journal.done() <= SHOWN {
         let results = journal.results().collect::<Result<Vec<_>, _>>()?;
         text.push_str(&by_point(plan, &results));
+        let mut rows = results.iter().flat_map(|result| &result.rows);
+        if rows.any(|row| row.vs_reference_pct.is_some() && row.reading == Some(Reading::Undecided)) {
+            let legend = "?: cannot be told apart from the reference with this number of runs";
+            text.push_str(&wrap(legend, terminal::text_width()));
+        }
         text.push('\n');
     }
     text.push_str(&by_contender(summary));

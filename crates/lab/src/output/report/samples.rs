@@ -69,7 +69,9 @@ impl Samples {
                 "its schema is {schema}, and this version of anabranch reads {SCHEMA}; run the comparison again"
             )));
         }
-        samples.check(comparison).map_err(|why| failed(format!("it has not the flows of {of}: {why}")))?;
+        samples
+            .check(comparison)
+            .map_err(|why| failed(format!("it does not have the flows of {of}: {why}")))?;
         Ok(samples)
     }
 
