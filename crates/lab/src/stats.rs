@@ -33,6 +33,13 @@ impl Interval {
         self.0 <= value && value <= self.1
     }
 
+    /// Returns its part from `least` on: the lower end of a symmetric interval may be a value that the quantity cannot
+    /// have.
+    #[must_use]
+    pub fn at_least(self, least: f64) -> Interval {
+        Interval(self.0.max(least), self.1)
+    }
+
     /// Returns half of its width.
     pub fn half_width(self) -> f64 {
         (self.1 - self.0) / 2.0

@@ -47,7 +47,8 @@ impl Difference {
     /// interval narrows with the square root of their number, until 0 lies outside or the whole interval is
     /// below `least`.
     pub(crate) fn runs_needed(&self, runs: u32, least: f64) -> Option<u64> {
-        let half = self.ci95?.half_width();
+        // The upper half, as the lower one may be cut off.
+        let half = self.ci95?.1 - self.mean;
         let mean = self.mean.abs();
         let target = if mean >= least { mean } else { mean.max(least - mean) };
         let runs = f64::from(runs) * (half / target).powi(2) * 1.05;
@@ -59,7 +60,8 @@ impl Difference {
 
     fn of_ratio(ratio: f64, interval: Option<Interval>) -> Difference {
         let percent = |ratio: f64| 100.0 * (ratio - 1.0);
-        let ci95 = interval.map(|Interval(low, high)| Interval(percent(low), percent(high)));
+        // Nothing is less than nothing by more than 100 %.
+        let ci95 = interval.map(|Interval(low, high)| Interval(percent(low), percent(high)).at_least(-100.0));
         Difference { mean: percent(ratio), ci95 }
     }
 }

@@ -277,7 +277,8 @@ fn goodput_interval(runs: &[Vec<&FlowResult>], seed: u64) -> Option<Interval> {
         sum: run.iter().map(|flow| flow.goodput().as_bps_f64()).sum(),
         count: run.len() as f64,
     };
-    stats::bootstrap(&runs.iter().map(part).collect::<Vec<_>>(), seed)
+    let interval = stats::bootstrap(&runs.iter().map(part).collect::<Vec<_>>(), seed);
+    interval.map(|interval| interval.at_least(0.0))
 }
 
 /// True if a flow was delivered, or, if `bulk`, was not aborted.
@@ -309,7 +310,8 @@ fn summarise(runs: &[Vec<f64>], seed: u64) -> Summary {
         p50: stats::percentile(&all, 50.0),
         p95: stats::percentile(&all, 95.0),
         p99: stats::percentile(&all, 99.0),
-        ci95: stats::bootstrap(&parts, seed),
+        // No time is negative.
+        ci95: stats::bootstrap(&parts, seed).map(|interval| interval.at_least(0.0)),
     }
 }
 

@@ -97,3 +97,16 @@ fn a_difference_is_paired_by_run() {
     let Interval(low, high) = difference.ci95.unwrap();
     assert!((low - 10.0).abs() < 1e-9 && (high - 10.0).abs() < 1e-9, "{difference:?}");
 }
+
+#[test]
+fn an_interval_has_no_value_that_a_time_cannot_have() {
+    let times = [vec![1.0], vec![1.0], vec![1.0], vec![1.0], vec![90.0]];
+    let Interval(low, high) = summarise(&times, 1).ci95.unwrap();
+    assert_eq!(low, 0.0);
+    assert!(high > 50.0, "{high}");
+    let own = runs(&[&[Some(1000)], &[Some(10)], &[Some(10)], &[Some(10)]]);
+    let other = runs(&[&[Some(10)], &[Some(1000)], &[Some(10)], &[Some(10)]]);
+    let found = difference::family(&[pairs(&own, &other, false)], 1)[0].unwrap();
+    assert_eq!(found.ci95.unwrap().0, -100.0);
+    assert!(found.ci95.unwrap().1 > 100.0, "{found:?}");
+}
