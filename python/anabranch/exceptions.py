@@ -9,7 +9,7 @@ All of them are an :class:`AnabranchError`:
 ...     print(error.message)
 ...     print(error.help)
 `parsec` is not a unit of time
-write for example `20 ms`; the units are ns, us, ms, s and min
+write for example `20 ms`; the units are ns, us, ms, s, min and h
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ pub fn parse_rate(text: &str) -> Result<Rate, UnitError> {
 
 /// Parses a duration, such as `20 ms`.
 pub fn parse_span(text: &str) -> Result<Duration, UnitError> {
-    let help = "write for example `20 ms`; the units are ns, us, ms, s and min";
+    let help = "write for example `20 ms`; the units are ns, us, ms, s, min and h";
     quantity(text, "a time", SPANS, help).map(Duration)
 }
 
