@@ -8,7 +8,7 @@ use crate::contender::Base;
 use crate::document::Files;
 use crate::reader::{Reader, list, unknown_key};
 use crate::schema::shape::{Keys, rows};
-use crate::source::{Problem, Span};
+use crate::source::{Problem, Span, did_you_mean};
 use crate::tree::{Entry, Node, Table, Value};
 use crate::{
     Condition, Contender, Experiment, FlowSize, InitialChoice, Path, Scenario, classes, contender, knobs,
@@ -247,17 +247,11 @@ fn merge(table: &mut Table, entry: Entry) -> Result<(), Problem> {
             }
             continue;
         }
+        let names: Vec<Option<String>> = items.iter().map(|item| name_of(item, what)).collect();
         // A name comes before a number, as a name may be a number.
-        let named = items.iter().position(|item| {
-            let Value::Table(item) = &item.value else { return false };
-            let text = |key: &str| item.get(key).and_then(|entry| entry.node.name().ok());
-            let name = match (text("name"), text("from"), text("to")) {
-                (Some(name), ..) => name,
-                (None, Some(from), Some(to)) if what == "link" => format!("{from}-{to}"),
-                _ => return false,
-            };
-            name.replace('_', "-") == change.key
-        });
+        let is_meant =
+            |name: &Option<String>| name.as_ref().is_some_and(|name| name.replace('_', "-") == change.key);
+        let named = names.iter().position(is_meant);
         let numbered = || (1..=items.len()).position(|number| number.to_string() == change.key);
         let found = named.or_else(numbered).and_then(|at| items.get_mut(at));
         match (found, &change.node.value) {
@@ -273,6 +267,9 @@ fn merge(table: &mut Table, entry: Entry) -> Result<(), Problem> {
                 return Err(Problem::at(&change.node.span, format!("a {what} is a table of keys"))
                     .help(format!("write for example `{example}`")));
             }
+            (None, Value::Table(_)) if did_you_mean(&change.key, keys.iter().copied()).is_none() => {
+                return Err(unknown_item(&change, what, &names));
+            }
             (None, _) => {
                 let at = match entry.key.as_str() {
                     "path" => "a path (and no path has that name)",
@@ -284,6 +281,31 @@ fn merge(table: &mut Table, entry: Entry) -> Result<(), Problem> {
         }
     }
     Ok(())
+}
+
+/// Returns the name of a path, a link or a class of traffic, if it has one.
+fn name_of(item: &Node, what: &str) -> Option<String> {
+    let Value::Table(item) = &item.value else { return None };
+    let text = |key: &str| item.get(key).and_then(|entry| entry.node.name().ok());
+    match (text("name"), text("from"), text("to")) {
+        (Some(name), ..) => Some(name),
+        (None, Some(from), Some(to)) if what == "link" => Some(format!("{from}-{to}")),
+        _ => None,
+    }
+}
+
+/// Returns the error for a change of a path, a link or a class of traffic that does not exist.
+fn unknown_item(change: &Entry, what: &str, names: &[Option<String>]) -> Problem {
+    let all: Vec<&str> = names.iter().flatten().map(String::as_str).collect();
+    let known = match (all.as_slice(), names.len()) {
+        ([], 1) => format!("there is one {what}, without a name"),
+        ([], count) => format!("there are {count} without a name"),
+        ([one], _) => format!("there is {one}"),
+        (all, _) => format!("there are {}", list(all)),
+    };
+    let add = if what == "path" { "; `--path` takes `name=NAME` too" } else { "" };
+    Problem::at(&change.key_span, format!("no {what} is called `{}`", change.key))
+        .help(format!("{known}{add}"))
 }
 
 /// Reads the experiment of one condition, and the configuration that its contenders start from.
