@@ -6,6 +6,7 @@ mod slot;
 #[cfg(test)]
 mod tests;
 
+use core::slice;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -380,6 +381,40 @@ impl<P> Link<P> {
         }
         self.fetch_slot(before + AHEAD);
         self.slots.get(before).map(|slot| &slot.packet)
+    }
+
+    /// Prefetches the state that the next packet offered will use, or with `poll` the part that the next poll will use.
+    #[inline]
+    pub fn fetch(&self, poll: bool) {
+        prefetch_index(slice::from_ref(&self.wake), 0);
+        prefetch_index(slice::from_ref(&self.next_departure), 0);
+        if !poll {
+            prefetch_index(slice::from_ref(&self.server), 0);
+            prefetch_index(slice::from_ref(&self.counters), 0);
+        }
+    }
+
+    /// Prefetches the slot of the packet that arrives first, and the one after it.
+    #[inline]
+    pub fn fetch_first(&self) {
+        let (front, _) = self.slots.as_slices();
+        prefetch_index(front, 0);
+        prefetch_index(front, 1);
+    }
+
+    /// Prefetches the slot of the next packet offered, and that of the next packet to depart.
+    #[inline]
+    pub fn fetch_last(&self) {
+        let (front, back) = self.slots.as_slices();
+        let last = if back.is_empty() { front } else { back };
+        prefetch_index(last, last.len());
+        self.fetch_slot(self.departed());
+    }
+
+    /// Returns the packet that arrives first.
+    #[inline]
+    pub fn peek(&self) -> Option<&P> {
+        self.slots.front().map(|slot| &slot.packet)
     }
 
     /// Prefetches the slot at `at`.

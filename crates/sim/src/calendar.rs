@@ -7,6 +7,9 @@
 
 use anabranch_units::Time;
 
+/// The number of parts of which [`Calendar::first_of_part`] returns the first item.
+const PARTS: usize = 8;
+
 /// The time of an item.
 #[derive(Clone, Copy, Debug)]
 struct Key {
@@ -56,6 +59,14 @@ impl Calendar {
             first_time: Time::NEVER,
             orders: 0,
         }
+    }
+
+    /// Returns the first of the items in the same eighth as `item`, if there are so many items: its turn is usually among
+    /// the next ones.
+    #[inline]
+    pub(crate) fn first_of_part(&self, item: u32) -> Option<u32> {
+        let levels = self.keys.len().ilog2().checked_sub(PARTS.ilog2())?;
+        self.winners.get((item as usize + self.keys.len()) >> levels).copied()
     }
 
     /// Returns the time of the next turn of `item`; [`Time::NEVER`] if it has none.
@@ -164,6 +175,10 @@ mod tests {
             calendar.set(item, time);
             let least = model.iter().min().map(|entry| (entry.0, entry.2));
             assert_eq!(calendar.first(), least);
+            let part = |item: u32| item as usize * PARTS / calendar.keys.len();
+            let least = model.iter().filter(|entry| part(entry.2) == part(item)).min();
+            let found = calendar.first_of_part(item);
+            assert!(least.is_none_or(|least| found == Some(least.2)) || calendar.keys.len() <= PARTS);
         }
     }
 }

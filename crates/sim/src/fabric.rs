@@ -92,10 +92,29 @@ pub(crate) struct MtuReport {
     pub(crate) mtu: u32,
 }
 
+/// The packet that leaves a link first, for prefetching.
+#[derive(Clone, Copy, Debug)]
+struct Ahead {
+    packet: u32,
+    /// The next link on its route, or the number of its destination, marked [`LAST`].
+    next: u32,
+}
+
+impl Ahead {
+    const UNKNOWN: Ahead = Ahead { packet: 0, next: u32::MAX };
+}
+
+/// From this number of links on, their state has left the fast caches by the time it is needed.
+const MANY: usize = 512;
+
 /// The links and the packets in them.
 #[derive(Clone, Debug)]
 pub(crate) struct Fabric<R> {
     links: Vec<Link<Ticket>>,
+    /// By link. Empty for few links, whose state is not prefetched.
+    ahead: Vec<Ahead>,
+    /// The link whose state is being prefetched.
+    fetching: Option<u32>,
     /// The index in `destinations` of each address.
     located: BTreeMap<IpAddr, u32>,
     /// Reports of routers, each with its delay, for the simulation to collect.
@@ -167,6 +186,8 @@ impl<R: Recorder> Fabric<R> {
             calendar: Calendar::new(links.len() + routes.len() + 1),
             located,
             reports: Vec::new(),
+            ahead: vec![Ahead::UNKNOWN; if links.len() < MANY { 0 } else { links.len() }],
+            fetching: None,
             links,
             hops,
             choices,
@@ -182,8 +203,11 @@ impl<R: Recorder> Fabric<R> {
         })
     }
 
-    /// Switches the fast paths of links and routes off, or on again.
+    /// Switches the fast paths of links and routes off, or on again; the state of links is then prefetched, however few
+    /// they are.
     pub(crate) fn set_fast_paths(&mut self, on: bool) {
+        self.ahead = vec![Ahead::UNKNOWN; if on { self.links.len() } else { 0 }];
+        self.fetching = None;
         self.links.iter_mut().for_each(|link| link.set_fast_paths(on));
         for table in self.routes.iter_mut().flatten() {
             (table.forgets, table.recent) = (!on, [None; 2]);
@@ -203,6 +227,53 @@ impl<R: Recorder> Fabric<R> {
             Turn::Agenda
         };
         Some((time, turn))
+    }
+
+    /// True if there are so many links that [`Fabric::look_ahead`] is worth its cost.
+    #[inline]
+    pub(crate) fn looks_ahead(&self) -> bool {
+        !self.ahead.is_empty()
+    }
+
+    /// After a turn of the link `index`, prefetches the state for a turn that is soon: that of the first link in its part of
+    /// the calendar. There are two steps, as the addresses for the second are part of what the first one brings: it follows
+    /// with the next call. Returns the next packet for a host whose state may be prefetched too.
+    pub(crate) fn look_ahead(&mut self, index: u32) -> Option<Delivery> {
+        self.note_ahead(index);
+        let mut arriving = None;
+        if let Some(index) = self.fetching {
+            let Ahead { packet, next } = self.ahead[index as usize];
+            self.links[index as usize].fetch_first();
+            match self.links.get(next as usize) {
+                Some(next) => next.fetch_last(),
+                None => {
+                    let destination = self.destinations.get((next ^ LAST) as usize);
+                    arriving = destination.map(|&(host, path)| Delivery { host, path, packet });
+                }
+            }
+        }
+        let first = self.calendar.first_of_part(index);
+        self.fetching = first.filter(|&index| (index as usize) < self.ahead.len());
+        if let Some(index) = self.fetching {
+            let Ahead { packet, next } = self.ahead[index as usize];
+            self.links[index as usize].fetch(true);
+            match self.links.get(next as usize) {
+                Some(next) => next.fetch(false),
+                None => self.pool.fetch(packet),
+            }
+        }
+        arriving
+    }
+
+    /// Records the packet that leaves a link first.
+    #[inline]
+    fn note_ahead(&mut self, index: u32) {
+        if let Some(ahead) = self.ahead.get_mut(index as usize)
+            && let Some(Ticket { packet, hop }) = self.links[index as usize].peek().copied()
+        {
+            let next = self.hops[(hop & !MARKS) as usize + 1];
+            *ahead = Ahead { packet, next };
+        }
     }
 
     /// Sets the time of a turn of a host or the agenda.
@@ -324,7 +395,10 @@ impl<R: Recorder> Fabric<R> {
         let next = link.next_event();
         match pushed {
             Pushed::Queued if next == turn => {}
-            Pushed::Queued => self.calendar.set(index, next),
+            Pushed::Queued => {
+                self.note_ahead(index);
+                self.calendar.set(index, next);
+            }
             Pushed::Dropped(ticket, _) => self.pool.release(ticket.packet),
         }
     }

@@ -243,6 +243,15 @@ impl Pool {
         prefetch_index(&self.usual, place as usize);
     }
 
+    /// Returns the addresses of the destination and the source of a segment, and whether it has data; none if it is rare.
+    #[inline]
+    pub(crate) fn ends(&self, place: u32) -> Option<(Address, Address, bool)> {
+        let usual = self.usual.get(place as usize).filter(|usual| usual.rare == 0)?;
+        let local = Address::new(usual.destination.into(), usual.destination_port);
+        let remote = Address::new(usual.source.into(), usual.source_port);
+        Some((local, remote, usual.payload_len > 0))
+    }
+
     /// Copies the segment at `place` to `out`.
     #[inline]
     pub(crate) fn read(&self, place: u32, out: &mut Segment) {

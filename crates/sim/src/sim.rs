@@ -278,10 +278,23 @@ impl<R: Recorder> Sim<R> {
                 while let Some(delivery) = self.fabric.poll_link(link, time) {
                     self.deliver(delivery);
                 }
+                if self.fabric.looks_ahead() {
+                    self.look_ahead(link);
+                }
                 self.route_reports();
             }
             Turn::Host(host) => self.on_timer(host),
             Turn::Agenda => self.on_agenda(),
+        }
+    }
+
+    /// Prefetches the state for a turn that follows that of `link`.
+    #[inline(never)]
+    fn look_ahead(&mut self, link: u32) {
+        if let Some(Delivery { host, packet, .. }) = self.fabric.look_ahead(link)
+            && let Some((local, remote, data)) = self.fabric.pool.ends(packet)
+        {
+            self.hosts[host as usize].stack.fetch(local, remote, data);
         }
     }
 

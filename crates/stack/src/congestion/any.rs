@@ -205,6 +205,12 @@ impl AnyCongestion {
         dispatch!(self, inner => inner.always_paces(), custom _own => false)
     }
 
+    /// True if [`CongestionControl::pacing_rate`] may return a rate.
+    #[inline]
+    pub(crate) fn sets_pacing_rates(&self) -> bool {
+        dispatch!(self, inner => inner.always_paces(), custom _own => true)
+    }
+
     /// Returns the windows with their fractions; `None` for a control that does not count in windows of
     /// segments.
     pub fn windows(&self) -> Option<&Windows> {

@@ -2,6 +2,7 @@
 
 use anabranch_units::{Duration, Time};
 
+use super::subflows::{self, Subflows};
 use super::timer_table::TimerTable;
 use crate::config::ConnectionConfig;
 use crate::scheduler::SubflowView;
@@ -11,7 +12,7 @@ use crate::subflow::Subflow;
 pub(super) struct Context<'a> {
     pub now: Time,
     pub config: &'a ConnectionConfig,
-    pub subflows: &'a mut [Subflow],
+    pub subflows: &'a mut Subflows,
     pub timers: &'a mut TimerTable,
 }
 
@@ -33,13 +34,7 @@ impl Context<'_> {
 
 /// Returns the maximum retransmission timeout of the usable subflows.
 pub(super) fn max_rto(subflows: &[Subflow], config: &ConnectionConfig) -> Duration {
-    let backoff = config.rto.backoff;
-    subflows
-        .iter()
-        .filter(|subflow| subflow.state().is_synchronised())
-        .map(|subflow| subflow.rto(backoff))
-        .max()
-        .unwrap_or(config.rto.initial)
+    subflows::longest_timeout(subflows, &config.rto)
 }
 
 /// Returns the time of the last acceptable segment on any subflow.

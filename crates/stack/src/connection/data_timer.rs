@@ -21,7 +21,8 @@ impl Connection {
         } else if self.models_buffers() {
             now + self.scheduling.data_wait()
         } else {
-            let wait = self.max_rto().max(DATA_TIMER_FLOOR) * 2;
+            let rto = self.subflows.max_timeout(&self.config.rto);
+            let wait = rto.max(DATA_TIMER_FLOOR) * 2;
             now + if self.is_head_dropped() { wait.min(self.head_wait()) } else { wait }
         };
         self.timers.arm(Timer::Data, due);

@@ -171,9 +171,8 @@ impl Connection {
         if !self.rules.ack_drain || self.recv.readable() > 0 {
             return;
         }
-        let below: u64 = self.subflows.iter().map(|subflow| subflow.recv().out_of_order()).sum();
-        if self.recv.out_of_order() <= below {
-            self.subflows.iter_mut().for_each(|subflow| subflow.recv_mut().on_drained());
+        if self.recv.out_of_order() <= self.subflows.out_of_order() {
+            self.subflows.on_drained();
         }
     }
 

@@ -241,17 +241,13 @@ impl Connection {
     /// or a pure acknowledgement.
     #[inline]
     pub(super) fn fast_poll_subflows<S, O: Observer>(&mut self, poll: &mut Poll<'_, S, O>) -> FastPoll {
-        if self.fast_paths == FastPaths::Off
-            || self.wanted.wants_third_ack()
-            || self.send.closed
-            || self.closing.wants_fin()
-        {
+        if self.fast_paths == FastPaths::Off || self.has_control() {
             return FastPoll::Other;
         }
         let before = self.rotation;
         for _ in 0..self.subflows.len() {
             let at = self.rotation.current(self.subflows.len());
-            if self.subflows[at].wants_to_send() {
+            if self.subflows.wants_to_send(at) {
                 let found = if self.subflows[at].has_data_to_send() {
                     self.fast_send_new(at, poll).map(FastPoll::Data)
                 } else {
@@ -265,6 +261,18 @@ impl Connection {
         }
         self.rotation = before;
         FastPoll::Other
+    }
+
+    /// True if the connection has a control segment that any subflow may send.
+    #[inline]
+    fn has_control(&self) -> bool {
+        self.wanted.wants_third_ack() || self.send.closed || self.closing.wants_fin()
+    }
+
+    /// True if it is known that `Connection::poll_subflow` finds nothing on the subflow at `at`.
+    #[inline]
+    pub(super) fn fast_has_nothing(&mut self, at: usize) -> bool {
+        self.fast_paths == FastPaths::On && !self.has_control() && !self.subflows.wants_to_send(at)
     }
 
     /// Returns the acknowledgement that `Connection::poll_subflow` finds to be due on a subflow that has no data and no

@@ -32,9 +32,9 @@ impl Connection {
         let tolerance = if scattered { tolerance(&self.config.only) } else { Tolerance::default() };
         let subflow = Subflow::new(id, now, &birth, local_id, tolerance, &self.config);
         if at == self.subflows.len() {
-            self.subflows.push(subflow);
+            self.subflows.push(subflow, &self.config.rto, self.fast_paths);
         } else {
-            self.subflows[at] = subflow;
+            self.subflows.replace(at, subflow);
         }
         Some(at)
     }

@@ -4,6 +4,7 @@
 use anabranch_units::Duration;
 
 use super::send_state::SendState;
+use super::subflows::Subflows;
 use crate::event::SubflowId;
 use crate::seq::DataRange;
 use crate::subflow::{FastPaths, Subflow};
@@ -57,7 +58,7 @@ impl HeadRepair {
     /// carried it has finished with it. This excludes a peer that sends no data acknowledgements.
     pub(super) fn is_dropped(
         &mut self,
-        subflows: &mut [Subflow],
+        subflows: &mut Subflows,
         send: &SendState,
         fast_paths: FastPaths,
     ) -> bool {
@@ -71,17 +72,16 @@ impl HeadRepair {
 
     /// True if some subflow has the head of the stream in flight or queued, or the rest of its mapping,
     /// without which a peer that verifies checksums does not accept it.
-    pub(super) fn is_carried(&mut self, subflows: &mut [Subflow], una: u64, fast_paths: FastPaths) -> bool {
-        // Usually the subflow found last time: this is called after every acknowledgement.
-        let alive = |subflow: &Subflow| subflow.state().is_synchronised();
-        let last = usize::from(self.carrier);
+    pub(super) fn is_carried(&mut self, subflows: &mut Subflows, una: u64, fast_paths: FastPaths) -> bool {
+        // Usually it begins the data of a subflow, or is on the one found last time: this is called after every
+        // acknowledgement.
         if fast_paths == FastPaths::On
-            && let Some(subflow) = subflows.get_mut(last).filter(|subflow| alive(subflow))
-            && subflow.carries_nearby(una)
+            && (subflows.begins_with(una) || subflows.carries_nearby(usize::from(self.carrier), una))
         {
+            debug_assert!(subflows.carrier(una).is_some());
             return true;
         }
-        let at = subflows.iter_mut().position(|subflow| alive(subflow) && subflow.carries(una));
+        let at = subflows.carrier(una);
         self.carrier = at.unwrap_or(0) as u8;
         at.is_some()
     }
@@ -91,7 +91,7 @@ impl HeadRepair {
     /// without another wait.
     pub(super) fn on_progress(
         &mut self,
-        subflows: &mut [Subflow],
+        subflows: &mut Subflows,
         send: &mut SendState,
         mss: u32,
         fast_paths: FastPaths,
@@ -115,7 +115,7 @@ impl HeadRepair {
     #[cold]
     pub(super) fn on_timeout(
         &mut self,
-        subflows: &mut [Subflow],
+        subflows: &mut Subflows,
         send: &mut SendState,
         mss: u32,
         fast_paths: FastPaths,

@@ -324,21 +324,18 @@ impl Connection {
     #[inline(always)]
     pub(super) fn show_window(&mut self, at: usize, edge: Edge) -> (u16, u64) {
         if self.recv.counts_memory() {
-            let held = self.subflows.iter().map(|subflow| subflow.recv().out_of_order()).sum();
-            self.recv.set_held_below(held);
+            self.recv.set_held_below(self.subflows.out_of_order());
         }
         let Connection { recv, advertised, subflows, config, .. } = self;
         let mss = u64::from(config.mss);
         let of_stream = matches!(edge, Edge::Stream | Edge::EndedStream);
-        let (field, lag) = subflows[at].advertise(edge, |scale, most| {
+        let (field, lag) = subflows.advertising(at).advertise(edge, |scale, most| {
             let field = recv.offer(scale, most, mss);
             // A small scale may advertise less than this.
             (field, if of_stream { recv.edge() - recv.nxt() } else { advertised.window() })
         });
         if of_stream && let Some(shown) = advertised.show(recv.nxt().saturating_sub(lag), recv.edge()) {
-            for subflow in subflows {
-                subflow.raise_shown_window(shown);
-            }
+            subflows.raise_shown_window(shown);
         }
         (field, lag)
     }

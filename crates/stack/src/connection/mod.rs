@@ -16,7 +16,7 @@
 //! 5. The parts: `data_timer.rs`, `reinject.rs`, `opportunistic.rs`, `scatter.rs`, `paths.rs`, `persist.rs`,
 //!    `deliver.rs`, `send_space.rs`, `negotiate.rs`, `challenge.rs`.
 //! 6. The state: this file, with the common predicates; `context.rs`, the state that a step lends to a part;
-//!    `send_state.rs` and `recv_state.rs`, the halves of
+//!    `subflows.rs`, `send_state.rs` and `recv_state.rs`, the halves of
 //!    the data level; `fallback_state.rs`, `head_repair.rs`, `scheduling.rs`, `keys.rs`, `advertised.rs`,
 //!    `events.rs`, `rotation.rs`, `rules.rs` and `timer_table.rs`; and `wanted.rs`, the work left for the next poll. Each
 //!    of these structs owns its fields.
@@ -61,14 +61,17 @@ mod send_state;
 mod simultaneous_open;
 mod step;
 mod subflow_end;
+mod subflows;
 mod timer_table;
 mod timers;
 mod transmit;
 mod wanted;
 
+use core::slice;
 use std::sync::Arc;
 
 use anabranch_units::{Duration, Time};
+use prefetch_index::prefetch_index;
 
 use crate::config::{Checksums, SimConfig};
 use crate::congestion::AnyCongestion;
@@ -101,6 +104,7 @@ use rules::Rules;
 use scatter::Scatter;
 use scheduling::Scheduling;
 use send_state::SendState;
+use subflows::Subflows;
 use timer_table::TimerTable;
 pub(crate) use transmit::{Polled, Timers};
 use wanted::Wanted;
@@ -131,7 +135,7 @@ pub(crate) enum Phase {
 #[repr(C)]
 pub(crate) struct Connection {
     // Used for every segment.
-    pub(crate) subflows: Vec<Subflow>,
+    pub(crate) subflows: Subflows,
     /// Shared by connections of the same configuration.
     pub(crate) config: Arc<SimConfig>,
     rules: Rules,
@@ -222,7 +226,7 @@ impl Connection {
             challenges: Challenges::default(),
             keepalive: Keepalive::NEW,
             peer_wide: false,
-            subflows: Vec::with_capacity(1),
+            subflows: Subflows::new(),
             past: Vec::new(),
             congestion: config.congestion.build().with_lisa(config.lisa),
             opportunistic: Opportunistic::new(
@@ -247,6 +251,25 @@ impl Connection {
             fast_paths: birth.fast_paths,
             config,
         }
+    }
+
+    /// Prefetches the state that a segment uses that will be received for the subflow `id`, with data or without.
+    pub(crate) fn fetch(&self, id: SubflowId, data: bool) {
+        fn line<T>(field: &T) {
+            prefetch_index(slice::from_ref(field), 0);
+        }
+        line(&self.rules);
+        line(&self.wanted);
+        line(&self.scheduling);
+        line(&self.fallback);
+        line(&self.recv);
+        line(&self.send);
+        line(&self.send.window_end);
+        line(&self.advertised);
+        line(&self.timers);
+        line(&self.stats);
+        line(&self.congestion);
+        self.subflows.fetch(id.index(), data);
     }
 
     /// Returns its subflows that have not ended.

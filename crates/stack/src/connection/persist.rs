@@ -81,11 +81,16 @@ impl Persist {
         self.probed_at = context.now;
     }
 
-    /// Returns the time at which the user timeout expires without progress; the peer was last received at
-    /// `heard_at`. A peer that answers the probes of its closed window keeps the connection alive for any time
+    /// Returns the time at which the user timeout expires without progress; `heard_at` returns the time at which
+    /// the peer was last received. A peer that answers the probes of its closed window keeps the connection alive for any time
     /// (RFC 9293 section 3.8.6.1).
-    pub(super) fn patience_ends(&self, heard_at: Time, user_timeout: Duration, timers: &TimerTable) -> Time {
-        if timers.is_armed(Timer::Persist) && heard_at >= self.probed_at {
+    pub(super) fn patience_ends(
+        &self,
+        heard_at: impl FnOnce() -> Time,
+        user_timeout: Duration,
+        timers: &TimerTable,
+    ) -> Time {
+        if timers.is_armed(Timer::Persist) && heard_at() >= self.probed_at {
             return Time::NEVER;
         }
         self.progress_at + user_timeout

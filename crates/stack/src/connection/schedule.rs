@@ -145,7 +145,7 @@ impl Connection {
 
     #[inline(never)]
     fn ask_scheduler<O: Observer>(&mut self, now: Time, observer: &mut O) -> Limit {
-        self.scheduling.refresh(&self.subflows, &self.congestion);
+        self.scheduling.refresh(&mut self.subflows, &self.congestion);
         for _ in 0..MAX_DECISIONS {
             let Connection { scheduling, send, config, congestion, .. } = self;
             let decision = scheduling.decide(now, send, config, congestion);
@@ -161,7 +161,7 @@ impl Connection {
                     if !self.recall(subflow, range) {
                         return Limit::Scheduler;
                     }
-                    self.scheduling.refresh(&self.subflows, &self.congestion);
+                    self.scheduling.refresh(&mut self.subflows, &self.congestion);
                 }
                 Decision::Wait { until, why } => {
                     self.timers

@@ -5,6 +5,7 @@ use anabranch_units::{Duration, Time};
 use super::Connection;
 use super::data_timer::DATA_TIMER_FLOOR;
 use super::send_state::SendState;
+use super::subflows::Subflows;
 use crate::config::{ConnectionConfig, OpportunisticRetransmission};
 use crate::congestion::{AnyCongestion, CongestionControl};
 use crate::event::SubflowId;
@@ -117,16 +118,10 @@ impl Scheduling {
     }
 
     /// Updates the view with the current state of the subflows.
-    pub(super) fn refresh(&mut self, subflows: &[Subflow], congestion: &AnyCongestion) {
-        let mut live = subflows.iter().filter(|subflow| !subflow.state().is_closed());
-        // The old views are overwritten: this happens for every acknowledgement.
-        let mut used = 0;
-        for (place, subflow) in self.views.iter_mut().zip(&mut live) {
-            subflow.renew_view(place, congestion.pacing_rate(subflow.id()));
-            used += 1;
-        }
-        self.views.truncate(used);
-        self.views.extend(live.map(|subflow| view_of(subflow, congestion)));
+    pub(super) fn refresh(&mut self, subflows: &mut Subflows, congestion: &AnyCongestion) {
+        // A pacing rate may change without an event of its subflow.
+        let all = congestion.sets_pacing_rates();
+        subflows.renew_views(&mut self.views, all, |id| congestion.pacing_rate(id));
     }
 
     /// Adds an assignment of `len` bytes to `subflow` to the view.

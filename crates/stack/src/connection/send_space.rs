@@ -85,6 +85,16 @@ impl Connection {
         held.map_or(self.send.una, |lowest| lowest.min(self.send.una))
     }
 
+    /// Does the work of [`Connection::freed`], with the answers that the subflows have given.
+    #[inline]
+    pub(super) fn freed_now(&mut self) -> u64 {
+        if self.mode == Mode::Plain || self.models_buffers() {
+            return self.freed();
+        }
+        let held = self.subflows.lowest_data();
+        held.map_or(self.send.una, |lowest| lowest.min(self.send.una))
+    }
+
     /// Notifies a writer that waits for space in the send buffer, whichever level has freed it. A third must be free, as in
     /// Linux, so that the writer is not woken for every segment.
     #[inline(always)]
@@ -92,7 +102,9 @@ impl Connection {
         if self.send.blocked {
             let enough = (self.send_limit() / 3 * 2).min(self.send.enough);
             // Data not acknowledged at the data level is a lower bound, and all that Linux counts.
-            if self.send.buffered() <= enough && (self.models_buffers() || self.buffered() <= enough) {
+            if self.send.buffered() <= enough
+                && (self.models_buffers() || self.send.written - self.freed_now() <= enough)
+            {
                 self.send.blocked = false;
                 self.events.push(Event::Writable);
             }

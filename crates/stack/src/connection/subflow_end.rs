@@ -138,7 +138,7 @@ impl Connection {
         if !self.send.blocked || self.mode != Mode::Mptcp || self.models_buffers() {
             return;
         }
-        let freed = self.freed();
+        let freed = self.freed_now();
         if (self.send.una - freed) < self.send_limit() / 2 {
             return;
         }

@@ -6,43 +6,53 @@
 
 use anabranch_units::{Duration, Time};
 
-use super::context::{Context, heard_at};
+use super::context::{Context, heard_at, max_rto};
 use super::fallback::Followed;
 use super::keepalive::{SilenceTimeout, Waits};
 use super::timer_table::Timer;
 use super::{Connection, Mode, Phase};
+use crate::config::ConnectionConfig;
 use crate::event::CloseReason;
 use crate::observer::{Observer, StackEvent, report};
 use crate::scheduler::SchedulerEvent;
 use crate::segment::ResetReason;
 use crate::subflow::timers::{Expiry, Patience};
-use crate::subflow::{FastPaths, TcpState};
+use crate::subflow::{FastPaths, Subflow, TcpState};
+
+/// Returns the time that a subflow waits for the peer's FIN. In plain TCP the wait is a half-closed stream and unlimited.
+fn fin_wait(mode: Mode, subflows: &[Subflow], config: &ConnectionConfig) -> Option<Duration> {
+    (mode == Mode::Mptcp).then(|| config.time_wait.max(max_rto(subflows, config) * 2))
+}
 
 impl Connection {
-    /// Returns the time that a subflow waits for the peer's FIN. In plain TCP the wait is a half-closed
-    /// stream and unlimited.
     fn fin_wait(&self) -> Option<Duration> {
-        (self.mode == Mode::Mptcp).then(|| self.config.time_wait.max(self.max_rto() * 2))
+        fin_wait(self.mode, &self.subflows, &self.config)
     }
 
     /// Returns the time at which [`Connection::handle_timeout`] is due next; if that is not before `known`,
     /// when the endpoint calls it anyway, any time from then on.
     #[inline]
-    pub(crate) fn next_timeout(&self, now: Time, known: Time) -> Time {
-        match self.fast_paths {
-            FastPaths::On => self.next_due::<false>(now, known),
-            FastPaths::Off => self.exact_timeout(now),
+    pub(crate) fn next_timeout(&mut self, now: Time, known: Time) -> Time {
+        if self.fast_paths == FastPaths::Off {
+            return self.exact_timeout(now);
         }
+        let due = self.own_due();
+        let context = self.timer_context(now, ());
+        let Connection { subflows, config, mode, .. } = self;
+        due.min(subflows.next_timeout(known, context, |subflows| fin_wait(*mode, subflows, config)))
     }
 
     /// Returns the time at which [`Connection::handle_timeout`] is due next, without any fast path: the
     /// reference for assertions.
     pub(crate) fn exact_timeout(&self, now: Time) -> Time {
-        self.next_due::<true>(now, Time::NEVER)
+        let context = self.timer_context(now, || self.fin_wait());
+        let due = |subflow: &Subflow| subflow.next_timeout::<true, _>(Time::NEVER, &context);
+        self.subflows.iter().map(due).fold(self.own_due(), Time::min)
     }
 
+    /// Returns the first deadline of the data level.
     #[inline]
-    fn next_due<const EXACT: bool>(&self, now: Time, known: Time) -> Time {
+    fn own_due(&self) -> Time {
         let mut due = self.timers.next().min(self.fallback.fail_timer()).min(self.paths.open_at());
         if self.send.fin_acked || self.rules.keeps_alive {
             due = due.min(self.silence_due());
@@ -54,10 +64,6 @@ impl Connection {
             if self.confirmed {
                 due = due.min(self.paths.next_timer());
             }
-        }
-        let context = self.timer_context(now, || self.fin_wait());
-        for subflow in &self.subflows {
-            due = due.min(subflow.next_timeout::<EXACT, _>(known, &context));
         }
         due
     }
@@ -80,7 +86,7 @@ impl Connection {
 
     /// Returns the time at which the wait for progress ends.
     fn patience_due(&self) -> Time {
-        self.persist.patience_ends(heard_at(&self.subflows), self.config.user_timeout, &self.timers)
+        self.persist.patience_ends(|| heard_at(&self.subflows), self.config.user_timeout, &self.timers)
     }
 
     /// Processes all timers that have expired.

@@ -11,7 +11,6 @@ use crate::event::Departure;
 use crate::observer::{Observer, SendKind, StackEvent, StackEvents, report};
 use crate::scheduler::SchedulerEvent;
 use crate::segment::Segment;
-use crate::subflow::Subflow;
 use crate::subflow::queue::Dropped;
 use crate::subflow::scoreboard::SentMapping;
 use crate::subflow::transmit::{Content, Control, NewData, Next, SendContext, Turn};
@@ -44,12 +43,13 @@ pub(crate) struct Polled {
 impl Connection {
     /// True if a poll may find something to send. False for a receiver whose acknowledgement is delayed,
     /// which is every second segment.
-    pub(crate) fn wants_to_send(&self) -> bool {
+    #[inline]
+    pub(crate) fn wants_to_send(&mut self) -> bool {
         self.wants_schedule()
             || self.wanted.wants_third_ack()
             || self.closing.wants_fin()
             || (self.send.closed && !self.send.fin_sent)
-            || self.subflows.iter().any(Subflow::wants_to_send)
+            || self.subflows.any_wants_to_send()
     }
 
     /// True if the scheduler is to be asked before the next segment is chosen.
@@ -122,6 +122,10 @@ impl Connection {
         let count = self.subflows.len();
         for _ in 0..count {
             let at = self.rotation.current(count);
+            if self.fast_has_nothing(at) {
+                self.rotation.skip();
+                continue;
+            }
             if let Some(transmit) = self.poll_subflow(at, poll) {
                 self.rotation.on_sent(self.turns_of(poll.out));
                 return Some(transmit);

@@ -216,6 +216,18 @@ impl<O: Observer> Endpoint<O> {
         self.refuse(path, segment);
     }
 
+    /// Prefetches the state that a segment from `remote` to `local`, with data or without, will use: for a driver that
+    /// knows the next segments, and has so many connections that they have left the fast caches. Results do not depend on
+    /// it.
+    #[inline(never)]
+    pub fn fetch(&self, local: Address, remote: Address, data: bool) {
+        if let Some((id, subflow)) = self.demux.peek(local, remote)
+            && let Some(entry) = self.connections.get(id)
+        {
+            entry.connection.fetch(subflow, data);
+        }
+    }
+
     /// Handles a router's report that it has dropped the segment from `local` to `remote` that began at
     /// `seq`, because packets of more than `mtu` bytes, including the IP header, do not pass (ICMP
     /// "fragmentation needed" and "packet too big"; 0 if the report has no MTU).

@@ -67,7 +67,7 @@ pub enum RecoveryState {
 }
 
 /// A scheduler's view of one subflow.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SubflowView {
     /// The subflow's ID.
     pub id: SubflowId,

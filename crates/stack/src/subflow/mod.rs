@@ -37,7 +37,10 @@ pub(crate) mod timers;
 pub(crate) mod transmit;
 mod window_held;
 
+use core::slice;
+
 use anabranch_units::{Duration, Rate, Time};
+use prefetch_index::prefetch_index;
 
 use crate::config::ConnectionConfig;
 use crate::congestion::CongestionControl;
@@ -185,8 +188,9 @@ pub(crate) struct Subflow {
 
     // The rest.
     started: Time,
-    established: Option<Time>,
-    ended: Option<Time>,
+    /// The time at which it was established, and that of its end; never until then.
+    established: Time,
+    ended: Time,
     /// SACK blocks that were already processed.
     known_blocks: [(u64, u64); 4],
     /// The [`Subflow::windows_now`] of the last report to the observer.
@@ -214,8 +218,8 @@ impl Subflow {
             timers: TimerTable::IDLE,
             handshake: Handshake::new(now, birth),
             started: now,
-            established: None,
-            ended: None,
+            established: Time::NEVER,
+            ended: Time::NEVER,
             mss: config.mss,
             path_mtu: PathMtu::new(config.path_mtu, local.ip.is_ipv4(), config.mss),
             sack: false,
@@ -267,6 +271,21 @@ impl Subflow {
             signals: Signals::default(),
             tail_probe_wanted: false,
             counters: SubflowCounters::default(),
+        }
+    }
+
+    /// Prefetches the state that a received segment with data uses, or that of a sender for one without.
+    #[inline]
+    pub(crate) fn fetch(&self, data: bool) {
+        const LINE: usize = 64 / size_of::<u32>();
+        const BOARD: usize = core::mem::offset_of!(Subflow, board) / 64;
+        const COUNTERS: usize = core::mem::offset_of!(Subflow, counters) / 64;
+        let begin = slice::from_ref(&self.mss);
+        prefetch_index(begin, 0);
+        prefetch_index(begin, LINE);
+        let lines = if data { 2..=BOARD } else { BOARD..=COUNTERS };
+        for line in lines {
+            prefetch_index(begin, line * LINE);
         }
     }
 
@@ -480,7 +499,7 @@ impl Subflow {
         *one_way_delay_us = self.one_way_delay_us;
         *loss_rate = self.loss_rate;
         *bytes_sent = self.counters.bytes_sent;
-        *established = self.established.unwrap_or(self.started);
+        *established = if self.established.is_armed() { self.established } else { self.started };
         *last_received = self.last_received;
         *send_buffer = self.send_buffer;
     }
@@ -493,8 +512,8 @@ impl Subflow {
             remote: self.route.remote(),
             path: self.route.path(),
             started: self.started,
-            established: self.established,
-            ended: self.ended,
+            established: Some(self.established).filter(|time| time.is_armed()),
+            ended: Some(self.ended).filter(|time| time.is_armed()),
             counters: self.counters,
             srtt: self.rtt.srtt(),
             min_rtt: self.rtt.min(),

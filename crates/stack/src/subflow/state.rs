@@ -332,10 +332,10 @@ impl Subflow {
     /// Ends it, once: returns its final statistics. `remains` receives its data that the peer may not have; the
     /// stream is acknowledged up to `una`.
     pub(crate) fn end(&mut self, now: Time, una: u64, remains: impl FnMut(Remains)) -> Option<Ended> {
-        if self.ended.is_some() {
+        if self.ended.is_armed() {
             return None;
         }
-        self.ended = Some(now);
+        self.ended = now;
         self.recall_all(una, remains);
         // The copies are no longer sent.
         self.queue.empty(|_| true, |_| ());
@@ -355,7 +355,7 @@ impl Subflow {
             self.sample_handshake(now);
         }
         self.state.tcp = TcpState::Established;
-        self.established = Some(now);
+        self.established = now;
         self.handshake.skip();
         self.timers.disarm(Timer::Handshake);
         self.last_sent = now;

@@ -74,6 +74,15 @@ pub(crate) struct TimerContext<F> {
     pub fin_wait: F,
 }
 
+impl TimerContext<()> {
+    /// Returns the context with the wait for the peer's FIN.
+    #[inline]
+    pub(crate) fn with_fin_wait<F: Fn() -> Option<Duration>>(self, fin_wait: F) -> TimerContext<F> {
+        let TimerContext { now, backoff, slack, paces, fin_wait: () } = self;
+        TimerContext { now, backoff, slack, paces, fin_wait }
+    }
+}
+
 impl Subflow {
     /// Returns the deadline of a timer that runs in the current state; `Time::NEVER` unless it is armed.
     #[inline(always)]

@@ -103,9 +103,15 @@ impl Receiver {
     /// acknowledged at once (`mptcp_cleanup_rbuf`).
     #[inline]
     pub(crate) fn on_drained(&mut self) {
-        if self.config.drain && self.pushed && self.due == AckDue::Later && self.out_of_order.is_empty() {
+        if self.may_drain() {
             self.due = AckDue::Now;
         }
+    }
+
+    /// True if [`Receiver::on_drained`] has an effect.
+    #[inline]
+    pub(crate) fn may_drain(&self) -> bool {
+        self.config.drain && self.pushed && self.due == AckDue::Later && self.out_of_order.is_empty()
     }
 
     /// RFC 5681 section 4.2: an acknowledgement for every second full segment, and no later than the delay.
