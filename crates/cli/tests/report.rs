@@ -230,7 +230,7 @@ fn the_samples_of_each_class_have_the_times_of_its_measure() {
         }
     }
     success(path, &["compare", "classes.toml", "--seed", "2", "--samples", "other.csv", "-o", "other.txt"]);
-    refused(path, &["c.json", "other.csv"], "it has not the flows of c.json");
+    refused(path, &["c.json", "other.csv"], "it does not have the flows of c.json");
     let csv = std::fs::read_to_string(path.join("c.csv")).unwrap();
     std::fs::write(path.join("swapped.csv"), csv.replace(",call,udp,", ",backup,udp,")).unwrap();
     refused(path, &["c.json", "swapped.csv"], "tcp for call has 0 there, and 3 in the comparison");

@@ -473,7 +473,7 @@ fn mistakes_on_the_command_line_say_what_would_be_right() {
         (&["compare", "--runs", "none"], "--runs:1:1"),
         (&["compare", "--set", "rto.mn=3ms"], "did you mean `rto.min`?"),
         (&["compare", "--set", "trafic.flows=3"], "did you mean `traffic`?"),
-        (&["compare", "--set", "path.9.loss=3%"], "unknown key `9` in a path"),
+        (&["compare", "--set", "path.9.loss=3%"], "no path is called `9`"),
         (&["compare", "--set", "nothing"], "there is no `=`"),
         (&["compare", "--reference", "blest"], "none of the contenders"),
         (&["compare", "--cc", "renoo"], "there is no congestion control called `renoo`"),

@@ -209,7 +209,7 @@ fn a_mistake_in_a_plan_is_shown_where_it_is() {
             "above 0",
         ),
         ("scenario = \"two-paths\"\n[vary]\npath.1.rtt = [\"1 parsec\"]", "plan.toml, point 0"),
-        ("scenario = \"two-paths\"\n[vary]\npath.9.rtt = [\"1 ms\"]", "unknown key `9` in a path"),
+        ("scenario = \"two-paths\"\n[vary]\npath.9.rtt = [\"1 ms\"]", "no path is called `9`"),
         (
             "scenario = \"two-paths\"\n[vary]\n\"path.1.rtt\" = [\"1 ms\"]\n\"path.1.rtt,path.2.rtt\" = [\"1 ms\"]",
             "`path.1.rtt` varies twice",

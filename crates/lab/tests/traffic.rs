@@ -244,5 +244,5 @@ fn set_changes_one_class_or_all() {
     assert_eq!((classes[0].flows, classes[1].flows), (5, 1));
     assert!(classes.iter().all(|class| class.kind.span().as_secs_f64() == 2.0));
     document.set("traffic.wbe.flows=5").unwrap();
-    assert!(document.scenario().unwrap_err().to_string().contains("no class has that name"));
+    assert!(document.scenario().unwrap_err().to_string().contains("did you mean `web`?"));
 }

@@ -297,6 +297,10 @@ fn name_of(item: &Node, what: &str) -> Option<String> {
 /// Returns the error for a change of a path, a link or a class of traffic that does not exist.
 fn unknown_item(change: &Entry, what: &str, names: &[Option<String>]) -> Problem {
     let all: Vec<&str> = names.iter().flatten().map(String::as_str).collect();
+    let problem = Problem::at(&change.key_span, format!("no {what} is called `{}`", change.key));
+    if let Some(name) = did_you_mean(&change.key, all.iter().copied()) {
+        return problem.help(format!("did you mean `{name}`?"));
+    }
     let known = match (all.as_slice(), names.len()) {
         ([], 1) => format!("there is one {what}, without a name"),
         ([], count) => format!("there are {count} without a name"),
@@ -304,8 +308,7 @@ fn unknown_item(change: &Entry, what: &str, names: &[Option<String>]) -> Problem
         (all, _) => format!("there are {}", list(all)),
     };
     let add = if what == "path" { "; `--path` takes `name=NAME` too" } else { "" };
-    Problem::at(&change.key_span, format!("no {what} is called `{}`", change.key))
-        .help(format!("{known}{add}"))
+    problem.help(format!("{known}{add}"))
 }
 
 /// Reads the experiment of one condition, and the configuration that its contenders start from.
