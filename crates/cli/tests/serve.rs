@@ -103,25 +103,26 @@ fn serve_is_not_held_up_by_a_log_that_nobody_reads() {
 fn serve_get_and_bench_name_the_address_that_cannot_be_reached() {
     live(
         r#"
+        # The log of the server before may still be there at first.
         $ANABRANCH serve --tun tun1 --address 10.99.0.1 $d/www 2>$d/log &
         until_up $d/log serving
-        grep -q "^warning: there is no route to 10.99.0.1, .*ip route add 10.99.0.1 dev tun1" $d/log
+        until_up $d/log "^warning: there is no route to 10.99.0.1, .*ip route add 10.99.0.1 dev tun1"
         kill %%; wait %% || true
         $ANABRANCH serve --tun tun2 --address 10.80.1.5 $d/www 2>$d/log &
         until_up $d/log serving
-        grep -q "^warning: the route to 10.80.1.5 leads to tun1 and not to tun2" $d/log
+        until_up $d/log "^warning: the route to 10.80.1.5 leads to tun1 and not to tun2"
         kill %%; wait %% || true
         $ANABRANCH serve --tun tun1 --address 10.81.1.1 $d/www 2>$d/log &
         until_up $d/log serving
-        grep -q "^warning: 10.81.1.1 is an address of this machine's kernel" $d/log
+        until_up $d/log "^warning: 10.81.1.1 is an address of this machine's kernel"
         kill %%; wait %% || true
         ! $ANABRANCH get http://10.98.0.1/file $HOST --retries 0 --connect-timeout 2s -o $d/got 2>$d/error
         grep -q "^connecting to 10.98.0.1:80" $d/error
-        grep -q "^error: cannot connect to 10.98.0.1:80: it has not answered within 2 s" $d/error
+        grep -q "^error: cannot connect to 10.98.0.1:80: it has not answered within 2 s" $d/error || { cat $d/error; false; }
         # Nobody is behind the device.
         for options in "--kernel tcp" "--kernel mptcp" "--tun tun2 --address 10.80.2.5"; do
             ! $ANABRANCH bench --client 10.80.1.5 $options --connect-timeout 1s 2>$d/error
-            grep -q "^error: cannot connect to 10.80.1.5.*has not answered within 1 s" $d/error
+            grep -q "^error: cannot connect to 10.80.1.5.*has not answered within 1 s" $d/error || { cat $d/error; false; }
         done
         "#,
     );
