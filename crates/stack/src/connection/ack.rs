@@ -38,6 +38,7 @@ impl Connection {
         self.process_any_ack(now, at, segment, observer)
     }
 
+    /// [`Connection::process_ack`] without the fast path.
     #[inline(never)]
     fn process_any_ack<O: Observer>(
         &mut self,
