@@ -407,14 +407,12 @@ impl<R: Recorder> Fabric<R> {
     #[inline(never)]
     fn enter_any(&mut self, now: Time, ticket: Ticket, wire_bytes: u32) {
         let index = self.hops[(ticket.hop & !MARKS) as usize];
-        if R::WANTS.of_links() {
-            self.trace_link(now, index, ticket.packet, false, |segment, queue| LinkEvent::Enter {
-                segment,
-                packet: ticket.packet,
-                wire_bytes,
-                queue,
-            });
-        }
+        self.trace_packet(now, index, ticket.packet, |segment, queue| LinkEvent::Enter {
+            segment,
+            packet: ticket.packet,
+            wire_bytes,
+            queue,
+        });
         let link = &mut self.links[index as usize];
         let copies = link.counters().duplicated.packets;
         let label = match link.reads_more_than_data() {
@@ -427,6 +425,7 @@ impl<R: Recorder> Fabric<R> {
                 if link.counters().duplicated.packets > copies {
                     self.pool.duplicate(ticket.packet);
                 }
+                self.trace_queue(now, index, false);
             }
             Pushed::Dropped(ticket, reason) => {
                 self.trace_drop(now, index, ticket.packet, wire_bytes, reason);
@@ -479,16 +478,15 @@ impl<R: Recorder> Fabric<R> {
                             hop |= DAMAGED;
                         }
                     }
-                    if R::WANTS.of_links() {
-                        let (wire_bytes, departed) = (arrival.wire_bytes, arrival.departed);
-                        self.trace_link(now, index, packet, false, |segment, queue| LinkEvent::Leave {
-                            segment,
-                            packet,
-                            departed,
-                            wire_bytes,
-                            queue,
-                        });
-                    }
+                    let (wire_bytes, departed) = (arrival.wire_bytes, arrival.departed);
+                    self.trace_packet(now, index, packet, |segment, queue| LinkEvent::Leave {
+                        segment,
+                        packet,
+                        departed,
+                        wire_bytes,
+                        queue,
+                    });
+                    self.trace_queue(now, index, false);
                     let hop = hop + 1;
                     let next = self.hops[(hop & !MARKS) as usize];
                     if next & LAST == 0 {
@@ -519,43 +517,53 @@ impl<R: Recorder> Fabric<R> {
         self.pool.release(packet);
     }
 
-    /// Reports an event of a packet on a link to the recorder.
+    /// Returns the queue of a link.
+    fn queue(&mut self, now: Time, index: u32) -> Queue {
+        let link = &mut self.links[index as usize];
+        Queue { bytes: link.queue_bytes(now), packets: link.queue_packets(now) }
+    }
+
+    /// Reports an event of a packet on a link to the recorder, if it uses packets.
     #[inline]
-    fn trace_link(
+    fn trace_packet(
         &mut self,
         now: Time,
         index: u32,
         packet: u32,
-        dropped: bool,
         event: impl for<'a> FnOnce(&'a Segment, Queue) -> LinkEvent<'a>,
     ) {
+        if R::WANTS.packets && self.recorder.is_some() {
+            let (segment, queue) = (self.pool.get(packet), self.queue(now, index));
+            self.trace(now, index, event(&segment, queue));
+        }
+    }
+
+    /// Reports the queue of a link to the recorder, if it uses queues.
+    #[inline]
+    fn trace_queue(&mut self, now: Time, index: u32, dropped: bool) {
+        if R::WANTS.queues && self.recorder.is_some() {
+            let queue = self.queue(now, index);
+            self.trace(now, index, LinkEvent::Queue { queue, dropped });
+        }
+    }
+
+    fn trace(&mut self, now: Time, index: u32, event: LinkEvent<'_>) {
         if let Some(recorder) = &mut self.recorder {
-            let link = &mut self.links[index as usize];
-            let queue = Queue { bytes: link.queue_bytes(now), packets: link.queue_packets(now) };
-            if R::WANTS.packets {
-                let segment = self.pool.get(packet);
-                let event = event(&segment, queue);
-                report(&mut **recorder, now, What::Link { link: LinkId(index), event });
-            }
-            if R::WANTS.queues {
-                let event = LinkEvent::Queue { queue, dropped };
-                report(&mut **recorder, now, What::Link { link: LinkId(index), event });
-            }
+            report(&mut **recorder, now, What::Link { link: LinkId(index), event });
         }
     }
 
     /// Reports a dropped packet to the recorder, if it uses packets or queues.
     #[inline]
     fn trace_drop(&mut self, now: Time, index: u32, packet: u32, wire_bytes: u32, reason: DropReason) {
-        if R::WANTS.of_links() {
-            self.trace_link(now, index, packet, true, |segment, queue| LinkEvent::Drop {
-                segment,
-                packet,
-                wire_bytes,
-                reason,
-                queue,
-            });
-        }
+        self.trace_packet(now, index, packet, |segment, queue| LinkEvent::Drop {
+            segment,
+            packet,
+            wire_bytes,
+            reason,
+            queue,
+        });
+        self.trace_queue(now, index, true);
     }
 
     /// Changes a link.

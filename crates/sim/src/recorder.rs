@@ -73,9 +73,9 @@ pub enum LinkEvent<'a> {
         /// The queue without the packet.
         queue: Queue,
     },
-    /// A packet has arrived, was dropped, or has crossed the link: its queue, for recorders that need no packets.
+    /// A packet has been queued, was dropped, or has crossed the link: its queue, for recorders that need no packets.
     Queue {
-        /// The queue, as in the event of the packet.
+        /// The queue after that; a packet that was queued is part of it.
         queue: Queue,
         /// True if the packet was dropped.
         dropped: bool,

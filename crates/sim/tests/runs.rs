@@ -253,9 +253,11 @@ fn recorders_combine_and_each_gets_only_what_it_wants() {
     assert_eq!((sim.recorder().sent, sim.recorder().others), (0, lost.others));
 }
 
-/// The queues of links: from packets, or without them.
+/// The queues of links after each packet that is queued, dropped, or has crossed a link: from packets, or without them.
 #[derive(Clone, Default)]
-struct Queues<const PACKETS: bool>(Vec<(Time, LinkId, Queue, bool)>);
+struct Queues<const PACKETS: bool> {
+    after: Vec<(Time, LinkId, Queue, bool)>,
+}
 
 impl<const PACKETS: bool> Recorder for Queues<PACKETS> {
     const WANTS: Wants = Wants { packets: PACKETS, queues: !PACKETS, ..Wants::NONE };
@@ -263,13 +265,22 @@ impl<const PACKETS: bool> Recorder for Queues<PACKETS> {
     fn on_trace(&mut self, trace: &Trace<'_>) {
         let What::Link { link, event } = trace.what else { return };
         let (queue, dropped) = match event {
-            LinkEvent::Enter { queue, .. } | LinkEvent::Leave { queue, .. } => (queue, false),
-            LinkEvent::Drop { queue, .. } => (queue, true),
+            LinkEvent::Enter { mut queue, wire_bytes, .. } => {
+                queue.packets += 1;
+                queue.bytes += u64::from(wire_bytes);
+                (queue, false)
+            }
+            LinkEvent::Leave { queue, .. } => (queue, false),
+            LinkEvent::Drop { queue, .. } => {
+                // It was not queued.
+                self.after.pop();
+                (queue, true)
+            }
             LinkEvent::Queue { queue, dropped } => (queue, dropped),
             LinkEvent::State { .. } => return,
         };
         assert_eq!(PACKETS, !matches!(event, LinkEvent::Queue { .. }));
-        self.0.push((trace.time, link, queue, dropped));
+        self.after.push((trace.time, link, queue, dropped));
     }
 }
 
@@ -279,11 +290,11 @@ fn queues_are_the_same_with_and_without_packets() {
     let mut both = Sim::new(topology.network.clone(), vec![flow.clone()], 1, Default::default()).unwrap();
     both.run(Time::from_secs(60));
     let (with, without): (Queues<true>, Queues<false>) = both.into_recorder();
-    assert!(with.0.len() > 1500 && with.0.iter().any(|event| event.3));
-    assert!(with.0 == without.0);
+    assert!(with.after.len() > 1500 && with.after.iter().any(|event| event.3));
+    assert!(with.after == without.after);
     let mut alone = Sim::new(topology.network, vec![flow], 1, Queues::<false>::default()).unwrap();
     alone.run(Time::from_secs(60));
-    assert!(alone.into_recorder().0 == with.0);
+    assert!(alone.into_recorder().after == with.after);
 }
 
 /// The timestamps of the segments that the first host sends, with their times.
