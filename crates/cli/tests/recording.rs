@@ -65,10 +65,11 @@ fn the_tables_agree_with_the_results_which_are_those_without_a_recording() {
     let place = place.path();
     let mut arguments = PATHS.to_vec();
     arguments.extend(["--size", "300KB", "--flows", "2", "--schedulers", "min_rtt,redundant", "--json"]);
-    let flows = |bytes: Vec<u8>| serde_json::from_slice::<Value>(&bytes).unwrap()["flows"].clone();
-    let plain = flows(succeed(&arguments, place));
+    let json = |bytes: Vec<u8>| serde_json::from_slice::<Value>(&bytes).unwrap();
+    let plain = json(succeed(&arguments, place))["flows"].clone();
     arguments.extend(["--record", "dir", "--record-format", "csv", "--record-every", "0", "--xpl"]);
-    assert_eq!(flows(succeed(&arguments, place)), plain);
+    let json = json(succeed(&arguments, place));
+    assert_eq!(json["flows"], plain);
     let state = state(&place.join("dir"));
     assert_eq!((&state["complete"], &state["reason"]), (&Value::Bool(true), &Value::Null));
     assert_eq!(state["runs"].as_array().unwrap().len(), 2);
@@ -118,7 +119,23 @@ fn the_tables_agree_with_the_results_which_are_those_without_a_recording() {
         assert!(windows.iter().any(|row| row["subflow"] == "1" && number(row, "cwnd_bytes") > 14_000));
         // There is loss, so that there is a threshold.
         assert!(windows.iter().any(|row| !row["ssthresh_bytes"].is_empty()));
-        assert!(table("queues").iter().any(|row| row["link"] == "wifi.down" && number(row, "max_bytes") > 0));
+        // The longest queue is that of the link's own counter, the packet that made it so included.
+        let queues = table("queues");
+        let links = &json["links"].as_array().unwrap();
+        let longest = |link: &str| {
+            queues
+                .iter()
+                .filter(|row| row["link"] == link)
+                .map(|row| number(row, "max_bytes"))
+                .max()
+                .unwrap_or(0)
+        };
+        let of_run: Vec<&Value> = links.iter().filter(|link| link["scheduler"] == scheduler).collect();
+        assert_eq!(of_run.len(), 4);
+        for link in of_run {
+            let name = link["link"].as_str().unwrap();
+            assert_eq!(longest(name), link["max_queue_bytes"].as_u64().unwrap(), "{name} of {scheduler}");
+        }
     }
 }
 
@@ -171,14 +188,21 @@ fn a_full_disk_is_an_error_and_the_recording_is_partial() {
     assert_eq!(files(&place.join("dir/min_rtt")), Vec::<String>::new());
 }
 
-/// Starts a long run in `dir`, and calls `end` with its process after it has written something.
+/// Starts a long run in `dir`, and sends it a signal after it has written something.
 #[cfg(unix)]
 fn interrupted(place: &Path, signal: &str) -> Option<i32> {
+    interrupted_in(place, &LONG, "min_rtt", signal)
+}
+
+/// Starts runs in `dir`, and sends a signal after the one in `directory` has written something.
+#[cfg(unix)]
+fn interrupted_in(place: &Path, arguments: &[&str], directory: &str, signal: &str) -> Option<i32> {
     let mut child =
-        command(&LONG, place).arg("dir").stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+        command(arguments, place).arg("dir").stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
     let begun = Instant::now();
     let written = || {
-        let entries = std::fs::read_dir(place.join("dir/min_rtt")).into_iter().flatten().flatten();
+        let directory = place.join("dir").join(directory);
+        let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
         entries.filter_map(|entry| entry.metadata().ok()).any(|metadata| metadata.len() > 100_000)
     };
     while !written() {
@@ -200,6 +224,31 @@ fn a_killed_run_leaves_no_table_that_looks_whole() {
     assert_eq!((&state["complete"], &state["ended_unix_s"]), (&Value::Bool(false), &Value::Null));
     let left = files(&place.path().join("dir/min_rtt"));
     assert!(left.iter().all(|name| name.ends_with(".partial")), "{left:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_killed_recording_keeps_the_runs_that_had_ended() {
+    let place = tempfile::tempdir().unwrap();
+    let scenario = "[[path]]\nname = \"one\"\nrate = \"10Gbit/s\"\nrtt = \"10ms\"\n[traffic]\nsize = \"bulk\"\n\
+        [[condition]]\nname = \"brief\"\ntraffic.duration = \"1s\"\n\
+        [[condition]]\nname = \"endless\"\ntraffic.duration = \"1000s\"\n";
+    std::fs::write(place.path().join("two.toml"), scenario).unwrap();
+    let arguments = ["two.toml", "--scheduler", "min_rtt", "--jobs", "1", "--record"];
+    assert_eq!(interrupted_in(place.path(), &arguments, "endless.min_rtt", "-KILL"), None);
+    let state = state(&place.path().join("dir"));
+    assert_eq!((&state["complete"], &state["ended_unix_s"]), (&Value::Bool(false), &Value::Null));
+    let runs = state["runs"].as_array().unwrap();
+    let ended: Vec<_> =
+        runs.iter().map(|run| (run["directory"].as_str(), run["complete"].as_bool())).collect();
+    assert_eq!(ended, [(Some("brief.min_rtt"), Some(true)), (Some("endless.min_rtt"), Some(false))]);
+    assert!(files(&place.path().join("dir/brief.min_rtt")).contains(&"windows.parquet".to_owned()));
+    // A figure shows what there is.
+    let mut plot = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+    plot.args(["plot", "dir", "--figure", "goodput", "-o", "goodput.svg"]).current_dir(place.path());
+    let output = plot.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(place.path().join("goodput.svg").exists());
 }
 
 #[cfg(unix)]

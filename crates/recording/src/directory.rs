@@ -152,7 +152,7 @@ impl RunDirectory {
             let text = "it is not empty; choose another directory, or remove this one";
             return Err(failed(io::Error::new(io::ErrorKind::AlreadyExists, text)));
         }
-        directory.write(None, false, None)?;
+        directory.locked(|runs| directory.write(runs, None, false, None))?;
         Ok(directory)
     }
 
@@ -166,29 +166,33 @@ impl RunDirectory {
     /// # Errors
     /// If `run.json` cannot be written.
     pub fn finish(&self) -> Result<(), DirectoryError> {
-        let complete = self.locked(|runs| runs.iter().all(|run| run.complete));
-        self.write(Some(SystemTime::now()), complete, None)
+        self.locked(|runs| {
+            let complete = runs.iter().all(|run| run.complete);
+            self.write(runs, Some(SystemTime::now()), complete, None)
+        })
     }
 
     /// Records the reason that the runs have ended early; the directory stays marked as not complete, even if
     /// that cannot be written.
     pub fn give_up(&self, reason: &str) {
-        let _ = self.write(Some(SystemTime::now()), false, Some(reason));
+        let _ = self.locked(|runs| self.write(runs, Some(SystemTime::now()), false, Some(reason)));
     }
 
     fn locked<T>(&self, act: impl FnOnce(&mut Vec<Run>) -> T) -> T {
         act(&mut self.runs.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
     }
 
+    /// Writes `run.json`. The list of `runs` stays locked meanwhile, so that the last state is written last.
     fn write(
         &self,
+        runs: &[Run],
         ended: Option<SystemTime>,
         complete: bool,
         reason: Option<&str>,
     ) -> Result<(), DirectoryError> {
         let path = self.path.join(STATE);
         let seconds = |time: SystemTime| time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let mut runs = self.locked(|runs| runs.clone());
+        let mut runs = runs.to_vec();
         // Threads begin them in any order.
         runs.sort_by(|a, b| a.directory.cmp(&b.directory));
         let state = State {
@@ -220,7 +224,7 @@ impl RunDirectory {
         written.map_err(|error| DirectoryError { path, error })
     }
 
-    /// Adds a run to the list, and creates its directory.
+    /// Adds a run to the list and to `run.json`, and creates its directory.
     fn add(&self, run: &Beginning<'_>) -> Result<Run, DirectoryError> {
         let condition = &self.scenario.conditions[run.job.condition];
         let class = |class: &anabranch_lab::scenario::TrafficClass| Class {
@@ -250,8 +254,8 @@ impl RunDirectory {
                 complete: false,
             };
             runs.push(run.clone());
-            run
-        });
+            self.write(runs, None, false, None).map(|()| run)
+        })?;
         let path = self.path.join(&run.directory);
         std::fs::create_dir(&path).map_err(|error| DirectoryError { path, error })?;
         Ok(run)
@@ -267,11 +271,13 @@ impl Recording for RunDirectory {
         let tables = Tables::create(&path, self.settings.format, links)
             .map_err(|error| RunError::Recording(error.to_string()))?;
         let xpl = self.settings.xpl.then(|| Xpl::new(&path));
+        // A process that is killed leaves the runs that have ended, and says so. An error here is one of the end too.
         let done = move |whole: bool| {
             self.locked(|runs| {
                 for run in runs.iter_mut().filter(|other| other.directory == run.directory) {
                     run.complete = whole;
                 }
+                let _ = self.write(runs, None, false, None);
             });
         };
         let names = {
