@@ -32,7 +32,7 @@ use anabranch_link::{Capacity, LinkConfig, QueueLimit};
 use anabranch_sim::routing::{self, Layout};
 use anabranch_sim::topology::{self, Duplex, Hosts, PathSpec, ServerAddresses, Topology};
 use anabranch_sim::{FlowSpec, HostId, LinkId, Network, RunReport, Sim};
-use anabranch_stack::config::{ConnectionConfig, ReceiveBuffer};
+use anabranch_stack::config::{AckConfig, ConnectionConfig, ReceiveBuffer};
 use anabranch_stack::congestion::CongestionKind;
 use anabranch_stack::path_manager::PathManagerKind;
 use anabranch_stack::scheduler::SchedulerKind;
@@ -119,12 +119,14 @@ fn measure(name: &str, until: Time, runs: usize, make: &dyn Fn() -> (Topology, V
 }
 
 fn tcp() -> ConnectionConfig {
+    let linux = ConnectionConfig::linux();
     ConnectionConfig {
         mptcp: false,
         congestion: CongestionKind::NewReno,
         receive_buffer: ReceiveBuffer::Fixed(Bytes::from_kib(64 << 10)),
         send_buffer: Bytes::from_kib(64 << 10),
-        ..ConnectionConfig::linux()
+        ack: AckConfig { growth: false, ..linux.ack },
+        ..linux
     }
 }
 
