@@ -268,10 +268,18 @@ impl Walk<'_> {
         while now < to {
             let (cause, until) = self.story.reason(one, now);
             let until = until.clamp(Time(now.0 + 1), to);
-            found.push(Charge { cause, span: until.since(now), subflow: Some(one.subflow), overflow: false });
+            let overflow = cause == Cause::Retransmission && self.overflowed(number, until);
+            found.push(Charge { cause, span: until.since(now), subflow: Some(one.subflow), overflow });
             now = until;
         }
         self.charges.extend(found.into_iter().rev());
+    }
+
+    /// True if a full queue dropped the transmission before `number` that was the last one lost by `until`.
+    fn overflowed(&self, number: usize, until: Time) -> bool {
+        let earlier = self.story.transmissions[..number].iter().rev();
+        let lost = earlier.filter_map(|one| one.dropped).find(|(at, _)| *at <= until);
+        lost.is_some_and(|(_, overflow)| overflow)
     }
 
     /// Returns the transmission of the stream that `link` is transmitting at the present time, and was before, with its hop.

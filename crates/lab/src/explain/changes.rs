@@ -1,6 +1,8 @@
 //! The changes that are tried against a cause. Each is a scenario of one condition and one contender.
 
-use anabranch_link::{Capacity, Loss, QueueLimit};
+use std::collections::BTreeSet;
+
+use anabranch_link::{Aqm, Capacity, Change, LinkConfig, Loss, QueueLimit, Step};
 use anabranch_stack::config::{ReceiveBuffer, SendBuffers};
 use anabranch_stack::congestion::CongestionKind;
 use anabranch_stack::scheduler::SchedulerKind;
@@ -63,6 +65,7 @@ impl Base<'_> {
         match cause {
             Cause::Handshake => {
                 self.other_first_paths();
+                self.without_losses(path);
                 self.half_delay(path);
             }
             // The application is what it is.
@@ -71,7 +74,7 @@ impl Base<'_> {
             Cause::ReceiveWindow => self.receive_buffer(),
             Cause::CongestionWindow => {
                 self.initial_window();
-                self.no_loss(path);
+                self.without_losses(path);
                 self.congestion();
                 self.larger_queue(path);
             }
@@ -79,10 +82,13 @@ impl Base<'_> {
             Cause::Scheduler => self.other_schedulers(),
             Cause::Queueing => {
                 self.no_other_flows();
+                self.no_cross_traffic();
+                self.always_up(path);
                 self.shorter_queue(path);
             }
             Cause::Serialisation => {
                 self.double_rate(path);
+                self.always_up(path);
                 self.other_schedulers();
             }
             Cause::Propagation => {
@@ -94,15 +100,24 @@ impl Base<'_> {
                 if overflows {
                     self.larger_queue(path);
                 }
-                self.no_loss(path);
+                self.without_losses(path);
                 self.other_schedulers();
             }
             Cause::HeadOfLine => {
                 self.other_schedulers();
                 self.without_path(path);
-                self.no_loss(path);
+                self.without_losses(path);
             }
         }
+    }
+
+    /// Adds a change for each reason of losses that the network has.
+    fn without_losses(&mut self, path: Option<usize>) {
+        self.no_loss(path);
+        self.always_up(path);
+        self.no_cross_traffic();
+        self.no_policer();
+        self.drop_tail();
     }
 
     fn experiment(&self) -> &Experiment {
@@ -168,9 +183,9 @@ impl Base<'_> {
 
     fn half_delay(&mut self, path: Option<usize>) {
         let Some(path) = path else { return };
-        let (data, acks) = self.links(path);
+        let links = self.both_ways(path);
         self.add(format!("half the round-trip time of {}", self.name(path)), |condition, _| {
-            for link in data.into_iter().chain(acks) {
+            for link in links {
                 let link = &mut condition.experiment.graph.links[link];
                 link.config.delay = link.config.delay / 2;
                 link.rtt = link.rtt / 2;
@@ -197,39 +212,80 @@ impl Base<'_> {
         });
     }
 
-    fn no_loss(&mut self, path: Option<usize>) {
-        let all: Vec<usize> = (0..self.experiment().paths().len()).collect();
-        let lossy = |path: &usize| {
-            let (data, acks) = self.links(*path);
-            data.iter().chain(&acks).any(|link| {
-                let config = &self.experiment().graph.links[*link].config;
-                config.loss != Loss::None || !config.drop_list.is_empty()
-            })
-        };
-        let lossy: Vec<usize> = all.into_iter().filter(lossy).collect();
-        if let Some(path) = path.filter(|path| lossy.contains(path) && lossy.len() > 1) {
-            self.remove_loss(&[path], format!("no loss on {}", self.name(path)));
-        }
-        if !lossy.is_empty() {
-            self.remove_loss(&lossy, "no random loss".to_owned());
-        }
+    /// Returns the links of a path, in both directions.
+    fn both_ways(&self, path: usize) -> Vec<usize> {
+        let (data, acks) = self.links(path);
+        data.into_iter().chain(acks).collect()
     }
 
-    fn remove_loss(&mut self, paths: &[usize], what: String) {
-        let links: Vec<usize> = paths
-            .iter()
-            .flat_map(|path| {
-                let (data, acks) = self.links(*path);
-                data.into_iter().chain(acks)
-            })
-            .collect();
+    /// Returns the paths of which a link is `affected`.
+    fn paths_where(&self, affected: impl Fn(&LinkConfig) -> bool) -> Vec<usize> {
+        let links = &self.experiment().graph.links;
+        let is = |path: &usize| self.both_ways(*path).iter().any(|link| affected(&links[*link].config));
+        (0..self.experiment().paths().len()).filter(is).collect()
+    }
+
+    /// Adds the scenario in which `change` applies to every link of these paths, if there are any.
+    fn on_links(&mut self, paths: &[usize], what: String, change: impl Fn(&mut LinkConfig)) {
+        let links: BTreeSet<usize> = paths.iter().flat_map(|path| self.both_ways(*path)).collect();
+        if links.is_empty() {
+            return;
+        }
         self.add(what, |condition, _| {
             for link in links {
-                let config = &mut condition.experiment.graph.links[link].config;
-                config.loss = Loss::None;
-                config.drop_list.clear();
+                change(&mut condition.experiment.graph.links[link].config);
             }
         });
+    }
+
+    fn no_loss(&mut self, path: Option<usize>) {
+        let loses = |step: &Step| matches!(step.change, Change::Loss(_));
+        let lossy = self.paths_where(|config| {
+            config.loss != Loss::None
+                || !config.drop_list.is_empty()
+                || config.corrupt > 0.0
+                || config.timeline.iter().any(loses)
+        });
+        let remove = |config: &mut LinkConfig| {
+            config.loss = Loss::None;
+            config.drop_list.clear();
+            config.corrupt = 0.0;
+            config.timeline.retain(|step| !loses(step));
+        };
+        if let Some(path) = path.filter(|path| lossy.contains(path) && lossy.len() > 1) {
+            self.on_links(&[path], format!("no loss on {}", self.name(path)), remove);
+        }
+        self.on_links(&lossy, "no random loss".to_owned(), remove);
+    }
+
+    /// Paths that go down stay up.
+    fn always_up(&mut self, path: Option<usize>) {
+        let switches = |step: &Step| matches!(step.change, Change::Down | Change::Up);
+        let interrupted = self.paths_where(|config| config.timeline.iter().any(switches));
+        let remove = |config: &mut LinkConfig| config.timeline.retain(|step| !switches(step));
+        if let Some(path) = path.filter(|path| interrupted.contains(path) && interrupted.len() > 1) {
+            self.on_links(&[path], format!("{} always up", self.name(path)), remove);
+        }
+        let what = match interrupted[..] {
+            [only] => format!("{} always up", self.name(only)),
+            _ => "all paths always up".to_owned(),
+        };
+        self.on_links(&interrupted, what, remove);
+    }
+
+    fn no_cross_traffic(&mut self) {
+        let crossed = self.paths_where(|config| !config.cross_traffic.is_empty());
+        self.on_links(&crossed, "no cross traffic".to_owned(), |config| config.cross_traffic.clear());
+    }
+
+    fn no_policer(&mut self) {
+        let policed = self.paths_where(|config| config.policer.is_some());
+        self.on_links(&policed, "no policer".to_owned(), |config| config.policer = None);
+    }
+
+    fn drop_tail(&mut self) {
+        let managed = self.paths_where(|config| config.aqm != Aqm::DropTail);
+        self.on_links(&managed, "drop-tail queues".to_owned(), |config| config.aqm = Aqm::DropTail);
     }
 
     fn larger_queue(&mut self, path: Option<usize>) {
@@ -242,14 +298,14 @@ impl Base<'_> {
 
     fn scale_queue(&mut self, path: Option<usize>, factor: f64, words: &str) {
         let Some(path) = path else { return };
-        let (data, _) = self.links(path);
+        let links = self.both_ways(path);
         let bounded =
             |link: &usize| self.experiment().graph.links[*link].config.queue != QueueLimit::Unlimited;
-        if !data.iter().any(bounded) {
+        if !links.iter().any(bounded) {
             return;
         }
         self.add(format!("{words} {}", self.name(path)), |condition, _| {
-            for link in data {
+            for link in links {
                 let queue = &mut condition.experiment.graph.links[link].config.queue;
                 let scaled = |n: u64| ((n as f64 * factor).round() as u64).max(1);
                 *queue = match *queue {

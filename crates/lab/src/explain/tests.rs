@@ -303,6 +303,55 @@ fn a_contender_is_compared_with_the_fastest_one() {
     assert_eq!(without.helps, Some(true), "{without:?}");
 }
 
+/// What others and the network do to a flow can be taken away, as each is a cause of its time.
+#[test]
+fn the_network_is_asked_without_its_faults() {
+    let faults = [
+        (
+            "queue = '500 ms', cross-traffic = { rate = '11 Mbit/s', until = '20 s' }",
+            ", start = '3 s'",
+            "no cross traffic",
+        ),
+        ("change = [{ at = '100 ms', down = true }, { at = '2 s', up = true }]", "", "path 1 always up"),
+        ("policer = { rate = '2 Mbit/s', burst = '20 KB' }", "", "no policer"),
+        ("change = [{ at = '50 ms', loss = '60%' }, { at = '2 s', loss = '0%' }]", "", "no random loss"),
+        ("corrupt = '20%'", "", "no random loss"),
+    ];
+    for (fault, traffic, what) in faults {
+        helps(
+            &format!("rate = '10 Mbit/s', rtt = '10 ms', {fault}"),
+            &format!("size = '200 KB'{traffic}"),
+            what,
+        );
+    }
+}
+
+/// Whole windows are lost, so that the flows wait for their timers.
+#[test]
+fn a_timeout_after_an_overflow_asks_for_a_larger_queue() {
+    let path = "rate = '100 Mbit/s', rtt = '1 ms', queue = '15 packets'";
+    helps(path, "size = '60 KB', flows = 20", "four times the queue of path 1");
+}
+
+/// The change makes TCP on the path clearly faster, and is among those that are tried.
+fn helps(path: &str, traffic: &str, what: &str) {
+    let scenario = scenario(&format!(
+        "path = [{{ {path} }}]
+         traffic = {{ {traffic} }}
+         schedulers = ['tcp']
+         runs = 4",
+    ));
+    let question = Question { flow: None, changes: true };
+    let cancelled = AtomicBool::new(false);
+    let options = Options::new(2, &cancelled, &|_, _| {});
+    let explanation = explain(Explicable::new(&scenario).unwrap(), question, &options).unwrap();
+    let row = &explanation.rows[0];
+    let change = row.changes.iter().find(|change| change.what == what);
+    let change = change.unwrap_or_else(|| panic!("{path}: {what}: {}", row.sentence));
+    assert_eq!(change.helps, Some(true), "{path}: {}", row.sentence);
+    assert!(change.effect_pct.mean < -30.0, "{path}: {change:?}");
+}
+
 /// A path of a random scenario, with its losses.
 fn path() -> impl Strategy<Value = String> {
     let extra = prop_oneof![
