@@ -51,6 +51,17 @@ fn a_margin_separates_values_with_different_answers() {
     assert_eq!((loss.value, loss.below), (0.0, None));
 }
 
+/// In 900 other runs starts on lte are 5 % faster than TCP, and those on w, whose SYN is lost in some, 3 % with a wide interval.
+#[test]
+fn a_first_path_that_few_runs_cannot_tell_from_another_one_is_tried_in_more() {
+    for seed in ["1", "5", "6"] {
+        let mut document = document(&["8Mbit/s,30ms,loss=2%,name=w", "lte"], "300KB");
+        document.set_option("test", "seed", seed);
+        let found = advice(&document, 0, false).unwrap();
+        assert_eq!((found.answer, found.start.as_str()), (Answer::Pays, "lte"), "seed {seed}");
+    }
+}
+
 /// Returns the interval of the gain of the advised way to send in another comparison, in percent of TCP's completion time.
 fn gain(document: &Document, advice: &Advice, seed: &str) -> (f64, f64) {
     let mut document = document.clone();
