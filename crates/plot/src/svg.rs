@@ -247,7 +247,8 @@ impl Svg<'_> {
             return top;
         }
         let size = self.page.font_size;
-        let (sample, gap) = (2.4 * size, 1.1 * size);
+        // Long enough for the longest pattern of dashes, on each side of a symbol.
+        let (sample, gap) = (3.6 * size, 1.1 * size);
         let (mut x, mut y) = (margin, top + 0.8 * size);
         for key in keys {
             let most = self.page.width - 2.0 * margin - sample - 0.5 * size;

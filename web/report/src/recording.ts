@@ -3,7 +3,7 @@
 import { type Any, base, nameWidth, rowAxes, rowGrid, xAxis, yAxis } from "./chart";
 import type { Input, RecordedFlow, RecordedRun, Stream } from "./data";
 import { type Cell, choice, el, tip } from "./dom";
-import type { Figure, Panel, Range, Scene } from "./figure";
+import { type Figure, lineStyle, type Panel, type Range, type Scene } from "./figure";
 import { forest } from "./forest";
 import { bytes, count, digits, exactly, pathName, percent, plain, rate, seconds } from "./format";
 import { bars, Column, lastAtMost, steps } from "./series";
@@ -585,11 +585,6 @@ function columns<K extends string>(of: Record<K, string>): Record<K, Column> {
   return found;
 }
 
-function lineStyle(scene: Scene, contender: string, width: number): Any {
-  const dash = scene.styles.get(contender)?.dash ?? [];
-  return { color: scene.colour(contender), width, type: dash.length ? dash : "solid" };
-}
-
 function shareWithin(run: RecordedRun, delay: number): number {
   let share = 0;
   for (const [at, up] of run.reordering.steps) {
@@ -602,9 +597,9 @@ function shareWithin(run: RecordedRun, delay: number): number {
 /** A line in a key. */
 function line(colour: string, dash: number[]): SVGElement {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  for (const [key, value] of [["width", "28"], ["height", "10"], ["aria-hidden", "true"]]) svg.setAttribute(key as string, value as string);
+  for (const [key, value] of [["width", "44"], ["height", "10"], ["aria-hidden", "true"]]) svg.setAttribute(key as string, value as string);
   const path = document.createElementNS("http://www.w3.org/2000/svg", "line");
-  const all = { x1: "0", y1: "5", x2: "28", y2: "5", stroke: colour, "stroke-width": "2.5", "stroke-dasharray": dash.join(" ") };
+  const all = { x1: "0", y1: "5", x2: "44", y2: "5", stroke: colour, "stroke-width": "2", "stroke-dasharray": dash.join(" ") };
   for (const [key, value] of Object.entries(all)) path.setAttribute(key, value);
   svg.append(path);
   return svg;

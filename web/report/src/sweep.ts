@@ -3,7 +3,7 @@
 import { type Any, base, mark, whisker, xAxis, yAxis } from "./chart";
 import type { Dimension, Input, SweepPoint, SweepRow } from "./data";
 import { type Cell, choice, el, tip } from "./dom";
-import type { Figure, Panel, Scene } from "./figure";
+import { type Figure, lineStyle, type Panel, type Scene } from "./figure";
 import { interval, list, percent, percentTick, rate, seconds, signed } from "./format";
 import { median } from "./stats";
 import { diverging, type Theme } from "./theme";
@@ -443,7 +443,7 @@ export class SweepFigures {
         clip: true,
         showSymbol: false,
         silent: true,
-        lineStyle: { color: colour, width: 1.5, type: style?.dash.length ? style.dash : "solid" },
+        lineStyle: lineStyle(scene, name, 1.5),
         data: entries.map((entry) => [place(entry), measure.of(entry.row).value]),
       };
       const zero = { silent: true, symbol: "none", label: { show: false }, data: [{ yAxis: 0 }],
