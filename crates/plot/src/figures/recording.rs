@@ -45,6 +45,43 @@ pub(super) fn chart(view: &View, name: &str, selection: &Selection) -> Result<Ch
     Ok(chart)
 }
 
+/// Returns the reason why a figure is empty.
+pub(super) fn nothing(view: &View, name: &str, selection: &Selection) -> String {
+    let is_shown = |run: &&RunView| {
+        (selection.schedulers.is_empty() || selection.schedulers.contains(&run.scheduler))
+            && selection.condition.as_ref().is_none_or(|condition| *condition == run.condition)
+    };
+    let runs: Vec<&RunView> = view.runs.iter().filter(is_shown).collect();
+    let flows = || runs.iter().flat_map(|run| &run.flows);
+    match name {
+        "completion" if runs.iter().all(|run| timed(run).next().is_none()) => {
+            let mut kinds: Vec<&str> = flows().filter_map(|flow| flow.kind.as_deref()).collect();
+            kinds.sort_unstable();
+            kinds.dedup();
+            format!(
+                "transfers alone have completion times in a recording, and its traffic is {}",
+                kinds.join(", ")
+            )
+        }
+        "completion" if runs.iter().all(|run| timed(run).all(|flow| flow.size_bytes.is_none())) => {
+            "bulk flows have no completion times".to_owned()
+        }
+        "completion" => "no flow finished".to_owned(),
+        "jain" if runs.iter().all(|run| run.flows.len() < 2) => {
+            "Jain's index compares the flows of a run, and there is one; record several, such as by --flows 4"
+                .to_owned()
+        }
+        "jain" if flows().any(|flow| flow.traffic.is_some() || !flow.is_transfer()) => {
+            "Jain's index compares transfers of one class, and this recording has classes of traffic"
+                .to_owned()
+        }
+        "jain" | "goodput" | "paths" => "no flow delivered data".to_owned(),
+        "queue" => "no link with a queue was recorded".to_owned(),
+        "reordering" => "no segment arrived".to_owned(),
+        _ => "no connection of these contenders was recorded".to_owned(),
+    }
+}
+
 struct All<'a> {
     view: &'a View,
     runs: Vec<&'a RunView>,

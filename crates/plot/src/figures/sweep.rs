@@ -4,7 +4,7 @@ use anabranch_lab::output::report::{Dimension, ShownSweep};
 use anabranch_lab::sweep::{PointRow, Reading};
 use serde_json::Value;
 
-use super::classes::{Class, classes, title};
+use super::classes::{Class, class_names, classes, title};
 use super::{Contenders, conditions};
 use crate::chart::{Axis, Chart, Key, Mark, Panel, Sample, Scale, Stroke, Unit};
 use crate::style::{self, DIM};
@@ -34,6 +34,23 @@ pub(super) fn chart(sweep: &ShownSweep, name: &str, selection: &Selection) -> Re
         chart.warning = Some(format!("Partial: {done} of {} points are done.", sweep.points));
     }
     Ok(chart)
+}
+
+/// Returns the reason why a figure is empty.
+pub(super) fn nothing(sweep: &ShownSweep, name: &str, selection: &Selection) -> String {
+    if sweep.results.is_empty() {
+        return "no point of the sweep is done".to_owned();
+    }
+    match (name, selection.schedulers.is_empty()) {
+        ("map", true) => "no contender is compared with a reference".to_owned(),
+        ("map", false) => format!("{} has no reference to differ from", selection.schedulers.join(", ")),
+        _ => "no flow was delivered at any point".to_owned(),
+    }
+}
+
+/// Returns the names of the classes of traffic.
+pub(super) fn traffic(sweep: &ShownSweep) -> Vec<String> {
+    class_names(sweep.results.iter().flat_map(|point| &point.result.rows).map(|row| row.traffic.as_deref()))
 }
 
 struct All<'a> {
