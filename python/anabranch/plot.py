@@ -84,7 +84,7 @@ class ComparisonPlots(_Plots[charts.ComparisonCharts]):
             mean, (low, high) = found
             error = [[mean - low], [high - mean]]
             look = looks[row.scheduler]
-            drawn.errorbar([mean], [place], xerr=error, fmt=look.marker, color=look.color, capsize=2, zorder=2)
+            drawn.errorbar([mean], [place], xerr=error, fmt=look.marker, ms=4, color=look.color, capsize=2, zorder=2)
         drawn.set_yticks(range(len(part.rows)), [row.scheduler for row in part.rows])
         drawn.invert_yaxis()
         drawn.set_xlim(left=0)

@@ -62,6 +62,9 @@ struct All<'a> {
     y: usize,
 }
 
+/// The space beside the first and the last value of a key, as a share of its axis.
+const MARGIN: f64 = 0.045;
+
 /// A place, a mean, and the ends of its interval.
 type Estimate = (f64, f64, Option<(f64, f64)>);
 
@@ -127,7 +130,7 @@ impl All<'_> {
         let axis = Axis::around(&dimension.name, unit, numbers.iter().copied());
         let (low, high) = (numbers[0], numbers[numbers.len() - 1]);
         if dimension.logarithmic && low > 0.0 && high > low {
-            let margin = (high / low).powf(0.04);
+            let margin = (high / low).powf(0.05);
             return Axis { scale: Scale::Logarithmic, range: (low / margin, high * margin), ..axis };
         }
         axis
@@ -237,6 +240,17 @@ impl All<'_> {
         }
     }
 
+    /// Returns the distance between the marks of neighbouring contenders at one value of the key on the axis `x`, as a
+    /// share of the axis: together they stay near their value, and within the margins of the axis.
+    fn spread(&self, x: &Axis) -> f64 {
+        let mut places: Vec<f64> =
+            values(self.sweep, self.x).iter().map(|value| self.place(x, self.x, value)).collect();
+        places.sort_by(f64::total_cmp);
+        let least = places.windows(2).map(|pair| x.distance(pair[0], pair[1])).fold(1.0, f64::min);
+        let gaps = (self.contenders.names.len() as f64 - 1.0).max(1.0);
+        (0.6 * least / gaps).min(1.6 * MARGIN / gaps).min(0.018)
+    }
+
     fn lines(&self) -> Chart {
         let x = self.axis(self.x, false);
         // A panel for each value of the other key, if these are few.
@@ -248,6 +262,9 @@ impl All<'_> {
             }
             None => vec![None],
         };
+        // The points of a grid have the same places for all contenders; those of other designs are alone.
+        let aside = if self.sweep.design == "grid" { self.spread(&x) } else { 0.0 };
+        let middle = (self.contenders.names.len() as f64 - 1.0) / 2.0;
         let mut panels = Vec::new();
         for (condition, class) in self.each() {
             let (label, unit, has_times) = self.measure(class);
@@ -258,14 +275,15 @@ impl All<'_> {
             for other in &others {
                 let mut marks = Vec::new();
                 let mut seen = Vec::new();
-                for scheduler in &self.contenders.names {
+                for (order, scheduler) in self.contenders.names.iter().enumerate() {
                     let Some(style) = self.contenders.style(scheduler) else { continue };
+                    let beside = |place| x.moved(place, aside * (order as f64 - middle));
                     let own = self
                         .rows(condition, class, scheduler)
                         .filter(|(at, _)| other.as_ref().is_none_or(|other| at[self.y] == *other));
                     let mut points: Vec<Estimate> = own
                         .filter_map(|(at, row)| {
-                            of(row).map(|(mean, ci)| (self.place(&x, self.x, &at[self.x]), mean, ci))
+                            of(row).map(|(mean, ci)| (beside(self.place(&x, self.x, &at[self.x])), mean, ci))
                         })
                         .collect();
                     points.sort_by(|a, b| a.0.total_cmp(&b.0));
