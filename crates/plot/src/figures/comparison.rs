@@ -4,7 +4,7 @@ use anabranch_lab::output::report::ShownComparison;
 use serde::Deserialize;
 
 use super::classes::{Class, class_names, classes, title};
-use super::recording::{path_keys, stack};
+use super::recording::{path_keys, path_name, stack};
 use super::{Contenders, conditions, distribution};
 use crate::chart::{Axis, Chart, Mark, Panel, Stroke, Unit, limits};
 use crate::style::{self, Style};
@@ -107,7 +107,7 @@ struct All<'a> {
 /// Returns the name of a contender: plain TCP with its path. Traffic that does not use the contender has its path whatever that is.
 fn label(row: &Row) -> String {
     let path = row.path.as_ref().filter(|_| row.uses_contender());
-    path.map_or(row.scheduler.clone(), |path| format!("{} ({path})", row.scheduler))
+    path.map_or(row.scheduler.clone(), |path| format!("{} ({})", row.scheduler, path_name(path)))
 }
 
 impl Row {
@@ -345,14 +345,13 @@ impl All<'_> {
             }
             let y = Axis::names(rows.iter().map(|row| label(row)).collect());
             // Half of the range without values is a waste of a column.
-            let times = rows.iter().flat_map(|row| self.times(row).0);
-            let x = match limits(times.clone()) {
-                Some((low, high)) if low > 0.5 * high => Axis {
-                    range: Axis::around("", Unit::Seconds, times).range,
-                    ..self.time_axis(condition, class)
-                },
-                _ => self.time_axis(condition, class),
+            let ends = rows.iter().filter_map(|row| row.fct_s.ci95).flat_map(|(low, high)| [low, high]);
+            let shown: Vec<f64> = rows.iter().flat_map(|row| self.times(row).0).chain(ends).collect();
+            let whole = match limits(shown.iter().copied()) {
+                Some((low, high)) if low > 0.5 * high => Axis::around("", Unit::Seconds, shown),
+                _ => Axis::up_to("", Unit::Seconds, shown),
             };
+            let x = Axis { range: whole.range, ..self.time_axis(condition, class) };
             (!rows.is_empty()).then(|| Panel { title: self.title(condition, class), x, y, marks })
         });
         Chart { panels, ..Chart::default() }

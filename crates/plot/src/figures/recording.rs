@@ -352,18 +352,23 @@ impl All<'_> {
     }
 
     fn reordering(&self) -> Chart {
+        let axis = |condition: &str| {
+            let runs = self.runs.iter().filter(|run| run.condition == condition);
+            let most =
+                runs.filter_map(|run| run.reordering.steps.last()).map(|(delay, _)| *delay as f64 / NS);
+            // Without any reordering there is still an axis.
+            Axis::up_to("Out-of-order delay", Unit::Seconds, most.chain([1e-3]))
+        };
         let curve = |run: &RunView| -> Vec<(f64, f64)> {
-            run.reordering.steps.iter().map(|(delay, share)| (*delay as f64 / NS, 100.0 * share)).collect()
+            let steps = run.reordering.steps.iter();
+            let steps = steps.map(|(delay, share)| (*delay as f64 / NS, 100.0 * share));
+            // A curve holds its last value, which without any reordering is its only one.
+            let end =
+                run.reordering.steps.last().map(|(_, share)| (axis(&run.condition).range.1, 100.0 * share));
+            steps.chain(end).collect()
         };
         self.curves(
-            |runs, _| {
-                let most = runs
-                    .iter()
-                    .filter_map(|run| run.reordering.steps.last())
-                    .map(|(delay, _)| *delay as f64 / NS);
-                // Without any reordering there is still an axis.
-                Axis::up_to("Out-of-order delay", Unit::Seconds, most.chain([1e-3]))
-            },
+            |_, condition| axis(condition),
             |curves| {
                 let least = curves
                     .iter()
@@ -522,13 +527,15 @@ const EDGE: Stroke = Stroke { colour: DIM, width: 0.6, dash: &[2.5, 1.5] };
 /// With more, symbols would hide each other: lines alone are drawn.
 const MOST_SYMBOLS: usize = 60;
 
+/// Returns the name of a path; without one it has its number.
+pub(super) fn path_name(name: &str) -> String {
+    if name.chars().all(|c| c.is_ascii_digit()) { format!("path {name}") } else { name.to_owned() }
+}
+
 /// Returns the names of paths as a legend of areas.
 pub(super) fn path_keys(names: &[&str]) -> Vec<Key> {
-    let text = |name: &str| {
-        if name.chars().all(|c| c.is_ascii_digit()) { format!("path {name}") } else { name.to_owned() }
-    };
     let key = |(at, name): (usize, &&str)| Key {
-        text: text(name),
+        text: path_name(name),
         sample: Sample::Area(style::path(at).to_owned()),
     };
     names.iter().enumerate().map(key).collect()
