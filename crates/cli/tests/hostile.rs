@@ -43,6 +43,11 @@ fn negative_numbers_are_values_and_are_refused_as_such() {
         (&["compare", "--runs", "-3"][..], "-3 is out of range"),
         (&["compare", "--flows", "-3"], "-3 is out of range"),
         (&["compare", "--seed", "-1"], "-1 is out of range"),
+        (&["compare", "--seed", "9223372036854775808"], "9223372036854775808 is out of range\n"),
+        (
+            &["compare", "--seed", "99999999999999999999999"],
+            "give a whole number from 0 to 9223372036854775807",
+        ),
         (&["compare", "--jobs", "-1"], "-1 is out of range; give a whole number from 0"),
         (&["compare", "--size", "-5KB"], "`-5KB` is negative"),
         (&["compare", "--path", "-5Mbit/s,20ms"], "`-5Mbit/s` is negative"),
