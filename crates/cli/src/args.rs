@@ -116,18 +116,7 @@ impl Common {
         options: impl Iterator<Item = (&'static str, &'static str, bool)>,
     ) -> Result<(), Failure> {
         let own = [("--initial", "initial", self.initial.is_some()), ("--seed", "seed", self.seed.is_some())];
-        for (option, key, given) in options.chain(own) {
-            let sets = |assignment: &&String| {
-                let set = assignment.split('=').next().unwrap_or_default().trim();
-                set.replace('_', "-") == key
-            };
-            if let Some(assignment) = self.set.iter().find(sets).filter(|_| given) {
-                return Err(Failure::Usage(format!(
-                    "{option} and `--set {assignment}` set the same value; give one of them"
-                )));
-            }
-        }
-        Ok(())
+        contradiction(&self.set, options.chain(own))
     }
 
     /// Applies the overrides.
@@ -144,6 +133,25 @@ impl Common {
         }
         Ok(())
     }
+}
+
+/// Fails if an assignment of `--set` sets the key of one of `options` that is given.
+pub(crate) fn contradiction(
+    set: &[String],
+    options: impl Iterator<Item = (&'static str, &'static str, bool)>,
+) -> Result<(), Failure> {
+    for (option, key, given) in options {
+        let sets = |assignment: &&String| {
+            let set = assignment.split('=').next().unwrap_or_default().trim();
+            set.replace('_', "-") == key
+        };
+        if let Some(assignment) = set.iter().find(sets).filter(|_| given) {
+            return Err(Failure::Usage(format!(
+                "{option} and `--set {assignment}` set the same value; give one of them"
+            )));
+        }
+    }
+    Ok(())
 }
 
 impl Changes {
