@@ -369,6 +369,12 @@ export class RecordingFigures {
 
   private reordering(): Figure | null {
     if (!this.runs.some((run) => run.of.reordering.segments)) return null;
+    // A curve holds its last value, which without any reordering is its only one.
+    const end = (runs: Run[]) => Math.max(1e6, ...runs.map((run) => run.of.reordering.steps.at(-1)?.[0] ?? 0));
+    const held = (steps: [number, number][], until: number): [number, number][] => {
+      const last = steps.at(-1);
+      return last && last[0] < until ? [...steps, [until, last[1]]] : steps;
+    };
     return {
       id: `${this.prefix}-reordering`,
       title: "Out-of-order delay",
@@ -389,7 +395,7 @@ export class RecordingFigures {
           type: "line", step: "end", showSymbol: false, clip: true,
           lineStyle: lineStyle(scene, run.of.scheduler, 2),
           itemStyle: { color: scene.colour(run.of.scheduler) },
-          data: run.of.reordering.steps.map(([delay, share]) => [delay / NS, 100 * share]),
+          data: held(run.of.reordering.steps, end(runs)).map(([delay, share]) => [delay / NS, 100 * share]),
         })),
       })),
       key: (scene) => this.contenderKey(scene),
@@ -482,8 +488,8 @@ export class RecordingFigures {
     return {
       id: `${this.prefix}-completion${traffic === null ? "" : `-${at + 1}`}`,
       title: titled(traffic, "Completion times"),
-      note: several ? "The share of all flows of this run that took at most this time. These are single runs: `anabranch compare` has intervals."
-        : "The time of the flow in this run. These are single runs: `anabranch compare` has intervals.",
+      note: several ? "The share of all flows of this run that took at most this time. These are single runs; a comparison has intervals."
+        : "The time of the flow in this run. These are single runs; a comparison has intervals.",
       two: several,
       panels: () => (several
         ? this.curves("Completion times", 320, (runs, scene, _, zoom) => ({

@@ -26,6 +26,8 @@ const READINGS: Record<string, string> = {
 const MOST_LABELS = 150;
 /** A logarithmic axis has a tick at each value, if there are not more. */
 const MOST_TICKS = 10;
+/** The space beside the first and the last value of a key, as a share of the distance between them. */
+const MARGIN = 0.07;
 /** A continuous design has about a value of its own at each point. */
 const ALL = "all values";
 
@@ -336,13 +338,17 @@ export class SweepFigures {
       return make(scene.theme, named(dimension), zoom, write, { min: zoom?.[0] ?? -0.5, max: zoom?.[1] ?? values.length - 0.5,
         interval: 1, axisLabel: { showMinLabel: false, showMaxLabel: false } });
     }
-    if (!dimension.logarithmic || zoom) return make(scene.theme, named(dimension), zoom, short, dimension.logarithmic ? { type: "log" } : {});
-    // A logarithmic axis would otherwise reach to the next powers of ten, and have ticks there alone.
+    const type = dimension.logarithmic ? { type: "log" } : {};
+    if (zoom) return make(scene.theme, named(dimension), zoom, short, type);
+    // The marks at the first and the last value need space beside them; and a logarithmic axis would otherwise reach to the next
+    // powers of ten, and have ticks there alone.
     const numbers = values.filter((value) => typeof value === "number");
-    const margin = (Math.max(...numbers) / Math.min(...numbers)) ** 0.06;
-    const ends = { min: Math.min(...numbers) / margin, max: Math.max(...numbers) * margin };
+    const [low, high] = [Math.min(...numbers), Math.max(...numbers)];
+    const factor = (high / low) ** MARGIN;
+    const space = MARGIN * (high - low) || MARGIN * Math.abs(high) || 1;
+    const ends = dimension.logarithmic ? { min: low / factor, max: high * factor } : { min: low - space, max: high + space };
     const ticks = numbers.length <= MOST_TICKS ? { customValues: numbers } : {};
-    return make(scene.theme, named(dimension), zoom, short, { type: "log", ...ends,
+    return make(scene.theme, named(dimension), zoom, short, { ...type, ...ends,
       axisTick: { lineStyle: { color: scene.theme.dim }, ...ticks },
       axisLabel: { ...ticks, showMinLabel: "customValues" in ticks, showMaxLabel: "customValues" in ticks } });
   }
@@ -438,13 +444,20 @@ export class SweepFigures {
         },
         tooltip: { formatter: (found: Any) => this.tip(entries[found.dataIndex] as Entry) },
       };
+      const { color: stroke, width: lineWidth, type: dash } = lineStyle(scene, name, 1.5);
       const line = {
-        type: "line",
+        type: "custom",
         clip: true,
-        showSymbol: false,
         silent: true,
-        lineStyle: lineStyle(scene, name, 1.5),
-        data: entries.map((entry) => [place(entry), measure.of(entry.row).value]),
+        data: entries.slice(0, 1).map((entry) => [place(entry), measure.of(entry.row).value]),
+        encode: { x: 0, y: 1 },
+        renderItem: (_: Any, api: Any): Any => {
+          const points = entries.map((entry) => {
+            const [x, y] = api.coord([place(entry), measure.of(entry.row).value]);
+            return [x + aside, y];
+          });
+          return { type: "polyline", shape: { points }, style: { stroke, lineWidth, lineDash: dash, fill: "none" } };
+        },
       };
       const zero = { silent: true, symbol: "none", label: { show: false }, data: [{ yAxis: 0 }],
         lineStyle: { color: scene.theme.text, type: "solid", width: 1 } };
