@@ -279,6 +279,30 @@ fn a_figure_without_data_names_the_reason_and_the_figures_and_classes_that_have_
 }
 
 #[test]
+fn intervals_of_contenders_are_side_by_side() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let vary = ["--vary", "path.1.rate=5Mbit/s,20Mbit/s", "--set", "schedulers=tcp,min_rtt,blest"];
+    success(directory, &[&["sweep", "two-paths", "--runs", "3", "-o", "s"][..], &vary].concat());
+    success(directory, &["plot", "s", "--figure", "lines", "-o", "f.svg"]);
+    let svg = read(directory, "f.svg");
+    // Vertical lines of the width of an interval.
+    let mut places: Vec<&str> = svg
+        .lines()
+        .filter(|line| line.contains("stroke-width=\"0.7\""))
+        .filter_map(|line| {
+            let (from, to) = line.split_once("d=\"M")?.1.split_once('"')?.0.split_once('L')?;
+            let (from, to) = (from.split_once(' ')?, to.split_once(' ')?);
+            (from.0 == to.0).then_some(from.0)
+        })
+        .collect();
+    assert_eq!(places.len(), 6, "{svg}");
+    places.sort_unstable();
+    places.dedup();
+    assert_eq!(places.len(), 6, "an interval is on top of another: {places:?}");
+}
+
+#[test]
 fn each_class_of_traffic_has_a_panel_with_the_measure_of_its_kind() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path();
