@@ -26,7 +26,9 @@ const READINGS: Record<string, string> = {
 const MOST_LABELS = 150;
 /** A logarithmic axis has a tick at each value, if there are not more. */
 const MOST_TICKS = 10;
-/** The space beside the first and the last value of a key, as a share of the distance between them. */
+/** The distance in pixels between the marks of contenders that are side by side. */
+const ASIDE = 4;
+/** The least space beside the first and the last value of a key, as a share of the distance between them. */
 const MARGIN = 0.07;
 /** A continuous design has about a value of its own at each point. */
 const ALL = "all values";
@@ -330,7 +332,7 @@ export class SweepFigures {
 
   /** A continuous axis for a key, or one with the place of each text. */
   private axis(key: number, scene: Scene, zoom: [number, number] | null,
-    make: (theme: Theme, name: string, zoom: [number, number] | null, write: (value: number) => string, more: Any) => Any): Any {
+    make: (theme: Theme, name: string, zoom: [number, number] | null, write: (value: number) => string, more: Any) => Any, margin = MARGIN): Any {
     const dimension = this.dimension(key);
     const values = this.values[key] as Value[];
     if (dimension.unit === null) {
@@ -344,8 +346,8 @@ export class SweepFigures {
     // powers of ten, and have ticks there alone.
     const numbers = values.filter((value) => typeof value === "number");
     const [low, high] = [Math.min(...numbers), Math.max(...numbers)];
-    const factor = (high / low) ** MARGIN;
-    const space = MARGIN * (high - low) || MARGIN * Math.abs(high) || 1;
+    const factor = (high / low) ** margin;
+    const space = margin * (high - low) || margin * Math.abs(high) || 1;
     const ends = dimension.logarithmic ? { min: low / factor, max: high * factor } : { min: low - space, max: high + space };
     const ticks = numbers.length <= MOST_TICKS ? { customValues: numbers } : {};
     return make(scene.theme, named(dimension), zoom, short, { ...type, ...ends,
@@ -385,7 +387,7 @@ export class SweepFigures {
         title: this.traffics[state.traffic] ?? "",
         label: `${measures()[chosen]?.name} over ${this.dimension(state.keys[0] as number).name}`,
         height: () => 420,
-        draw: (scene, _, zoom) => this.overOne(state, measures()[chosen] as Measure, scene, zoom),
+        draw: (scene, width, zoom) => this.overOne(state, measures()[chosen] as Measure, scene, width, zoom),
       }],
       table: () => this.table(),
     };
@@ -409,7 +411,7 @@ export class SweepFigures {
     return all.filter((measure) => rows.some((row) => measure.of(row).value !== null));
   }
 
-  private overOne(state: State, measure: Measure, scene: Scene, zoom: [number, number] | null): Any {
+  private overOne(state: State, measure: Measure, scene: Scene, width: number, zoom: [number, number] | null): Any {
     const key = state.keys[0] as number;
     const place = (entry: Entry) => {
       const value = entry.point.values[key] as Value;
@@ -420,7 +422,7 @@ export class SweepFigures {
       const entries = this.entries(name, state).filter(({ row }) => measure.of(row).value !== null)
         .sort((a, b) => place(a) - place(b));
       // Side by side, so that no interval hides another.
-      const aside = this.isGrid ? 4 * (order - (shown.length - 1) / 2) : 0;
+      const aside = this.isGrid ? ASIDE * (order - (shown.length - 1) / 2) : 0;
       const style = scene.styles.get(name);
       const colour = scene.colour(name);
       const points = {
@@ -464,10 +466,13 @@ export class SweepFigures {
       if (measure.isDifference && order === 0) Object.assign(points, { markLine: zero });
       return this.isGrid ? [line, points] : [points];
     });
+    // The outermost marks with half of their width are within the axis, however narrow it is.
+    const beside = 8 + (this.isGrid ? ASIDE * (shown.length - 1) / 2 : 0);
+    const margin = Math.max(MARGIN, beside / Math.max(1, width - 108 - 2 * beside));
     return {
       ...base(scene.theme),
       grid: { left: 84, right: 24, top: 36, bottom: 48 },
-      xAxis: this.axis(key, scene, zoom, xAxis),
+      xAxis: this.axis(key, scene, zoom, xAxis, margin),
       yAxis: yAxis(scene.theme, measure.name, measure.write),
       series,
     };
