@@ -39,7 +39,7 @@ class Look(NamedTuple):
         return {"o": "circle", "s": "square", "^": "triangle-up", "D": "diamond"}[self.marker]
 
 
-# Those of crates/plot/src/style.rs, of which a test compares them.
+# The same as in crates/plot/src/style.rs; a test there compares them.
 _DASHES: Final = (
     (),
     (5.0, 2.2),

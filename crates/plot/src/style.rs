@@ -22,7 +22,7 @@ impl Style {
     }
 }
 
-/// Lengths of strokes and gaps in points, told apart in black and white. One alone is solid.
+/// Lengths of strokes and gaps in points, which differ in black and white. Only the first is solid.
 const DASHES: [&[f64]; 10] = [
     &[],
     &[5.0, 2.2],
@@ -49,7 +49,8 @@ const KNOWN: [(&str, Style); 6] = [
 ];
 const COLOURS: [&str; 7] = ["#009E73", "#B8578F", "#2E93CC", "#8A7A00", "#0072B2", "#D55E00", "#6b6b6b"];
 
-/// Returns the style of each of `names`: other contenders have first what the known ones among them leave free.
+/// Returns the style of each of `names`. Other contenders first get the colours, symbols and dashes that the known ones
+/// among `names` do not use.
 pub(crate) fn contenders(names: &[String]) -> Vec<Style> {
     let known = |name: &str| KNOWN.iter().find(|(known, _)| *known == name).map(|(_, style)| *style);
     let taken: Vec<Style> = names.iter().filter_map(|name| known(name)).collect();
@@ -71,6 +72,7 @@ pub(crate) fn contenders(names: &[String]) -> Vec<Style> {
     names.iter().map(&mut style).collect()
 }
 
+/// Returns the free items in their order, then the others.
 fn free_first<T: Copy>(all: &[T], is_taken: impl Fn(&T) -> bool) -> Vec<T> {
     let (taken, mut free): (Vec<T>, Vec<T>) = all.iter().copied().partition(is_taken);
     free.extend(taken);

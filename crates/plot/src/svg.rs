@@ -183,10 +183,10 @@ fn wrapped(text: &str, size: f64, width: f64) -> Vec<String> {
     lines
 }
 
-/// The label of a vertical axis may be longer than its panel by that number of its text's sizes.
+/// The number of text sizes by which the label of a vertical axis may be longer than its panel.
 const OVER: f64 = 2.0;
 
-/// Returns a label in lines of about a length: divided at spaces, and after the dots of keys that are longer.
+/// Returns a label in lines of at most `length`, divided at spaces and in long keys after dots; a longer part is a line.
 fn upright(label: &str, size: f64, length: f64) -> Vec<String> {
     if label.is_empty() || width_of(label, size) <= length {
         return Some(label.to_owned()).filter(|label| !label.is_empty()).into_iter().collect();

@@ -29,7 +29,7 @@ export function themeOf(choice: Choice, printing: boolean): Theme {
 export type Symbol = "circle" | "rect" | "triangle" | "diamond";
 export interface Style { light: string; dark: string; symbol: Symbol; dash: number[] }
 
-/** Patterns in points, as `anabranch plot` draws them. One alone is solid. */
+/** Lengths of strokes and gaps in points, as `anabranch plot` draws them. Only the first is solid. */
 const DASHES: number[][] = [
   [],
   [5, 2.2],
@@ -66,7 +66,7 @@ const COLOURS: [string, string][] = [
 /** A pattern in pixels. */
 const pixels = (dash: number): number[] => (DASHES[dash % DASHES.length] as number[]).map((points) => +(points * 4 / 3).toFixed(1));
 
-/** What is free, in its order, and then what known contenders have taken. */
+/** Returns the free items in their order, then the others. */
 const freeFirst = <T>(all: T[], isTaken: (one: T) => boolean): T[] => [...all.filter((one) => !isTaken(one)), ...all.filter(isTaken)];
 
 /** A style for each contender: the same for a name on every page, as far as names are known. */

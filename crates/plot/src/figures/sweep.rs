@@ -262,7 +262,7 @@ impl All<'_> {
             }
             None => vec![None],
         };
-        // The points of a grid have the same places for all contenders; those of other designs are alone.
+        // All contenders have the same places in a grid; points of other designs have places of their own.
         let aside = if self.sweep.design == "grid" { self.spread(&x) } else { 0.0 };
         let middle = (self.contenders.names.len() as f64 - 1.0) / 2.0;
         let mut panels = Vec::new();
