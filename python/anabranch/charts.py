@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from anabranch import _plotting
+from anabranch import _plotting, style
 from anabranch._plotting import choose
 
 if TYPE_CHECKING:
@@ -31,6 +31,13 @@ def _values(rows: list[dict[str, Any]]) -> alt.InlineData:
     import altair as alt
 
     return alt.InlineData(values=rows)
+
+
+def _scaled(channel: Any, looks: dict[str, style.Look], values: list[Any], **more: Any) -> Any:
+    """Return a channel with a value for each contender."""
+    import altair as alt
+
+    return channel("scheduler:N", scale=alt.Scale(domain=list(looks), range=values), title=None, **more)
 
 
 class ComparisonCharts(_Charts):
@@ -66,9 +73,12 @@ class ComparisonCharts(_Charts):
                 means.append({"scheduler": row.scheduler, field: mean, "low": low, "high": high})
         y = alt.Y("scheduler:N", sort=[row.scheduler for row in part.rows], title=None)
         x = alt.X(f"{field}:Q", title=part.measure.label, scale=alt.Scale(zero=True))
+        looks = style.contenders(row.scheduler for row in part.rows)
+        color = _scaled(alt.Color, looks, [look.color for look in looks.values()], legend=None)
+        shape = _scaled(alt.Shape, looks, [look.shape for look in looks.values()], legend=None)
         ticks = alt.Chart(_values(flows)).mark_tick(color="lightgray").encode(x=x, y=y)
-        bars = alt.Chart(_values(means)).mark_rule().encode(x="low:Q", x2="high:Q", y=y)
-        points = alt.Chart(_values(means)).mark_point(filled=True).encode(x=x, y=y)
+        bars = alt.Chart(_values(means)).mark_rule().encode(x="low:Q", x2="high:Q", y=y, color=color)
+        points = alt.Chart(_values(means)).mark_point(filled=True).encode(x=x, y=y, color=color, shape=shape)
         return alt.layer(ticks, bars, points, title=part.title)
 
     def cdf(self, *, condition: str | None = None, traffic: str | None = None) -> alt.Chart:
@@ -81,6 +91,10 @@ class ComparisonCharts(_Charts):
         part = _plotting.Part(self._result, condition, traffic)
         field = part.measure.field
         found = part.distributions()
+        looks = style.contenders(row.scheduler for row in part.rows)
+        # A solid line has a gap of no length.
+        dashes = [list(look.dash) or [1, 0] for look in looks.values()]
+        legend = alt.Legend(symbolSize=1500, symbolStrokeWidth=2)
         rows = [
             {"scheduler": scheduler, field: value, "share": share}
             for scheduler, pairs in found.items()
@@ -92,7 +106,8 @@ class ComparisonCharts(_Charts):
             .encode(
                 x=alt.X(f"{field}:Q", title=part.measure.label),
                 y=alt.Y("share:Q", title=f"share of {part.measure.many}", scale=alt.Scale(domain=[0, 1])),
-                color=alt.Color("scheduler:N", sort=list(found), title=None),
+                color=_scaled(alt.Color, looks, [look.color for look in looks.values()], legend=legend),
+                strokeDash=_scaled(alt.StrokeDash, looks, dashes, legend=legend),
             )
         )
         return chart

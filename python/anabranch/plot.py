@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from anabranch import _plotting, charts
+from anabranch import _plotting, charts, style
 from anabranch._plotting import choose
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ class ComparisonPlots(_Plots[charts.ComparisonCharts]):
         part = _plotting.Part(self._result, condition, traffic)
         drawn = _axes(axes)
         values = part.values()
+        looks = style.contenders(row.scheduler for row in part.rows)
         for place, row in enumerate(part.rows):
             flows = values.get(row.scheduler, [])
             drawn.plot(flows, [place] * len(flows), "|", color="0.7", zorder=1)
@@ -82,7 +83,8 @@ class ComparisonPlots(_Plots[charts.ComparisonCharts]):
                 continue
             mean, (low, high) = found
             error = [[mean - low], [high - mean]]
-            drawn.errorbar([mean], [place], xerr=error, fmt="o", color="C0", capsize=2, zorder=2)
+            look = looks[row.scheduler]
+            drawn.errorbar([mean], [place], xerr=error, fmt=look.marker, ms=4, color=look.color, capsize=2, zorder=2)
         drawn.set_yticks(range(len(part.rows)), [row.scheduler for row in part.rows])
         drawn.invert_yaxis()
         drawn.set_xlim(left=0)
@@ -99,14 +101,16 @@ class ComparisonPlots(_Plots[charts.ComparisonCharts]):
         """
         part = _plotting.Part(self._result, condition, traffic)
         drawn = _axes(axes)
+        looks = style.contenders(row.scheduler for row in part.rows)
         for scheduler, (values, shares) in part.distributions().items():
-            drawn.step(values, shares, where="post", label=scheduler)
+            look = looks[scheduler]
+            drawn.step(values, shares, where="post", label=scheduler, color=look.color, linestyle=look.line)
         drawn.set_xlim(left=0)
         drawn.set_ylim(0, 1.02)
         drawn.set_xlabel(part.measure.label)
         drawn.set_ylabel(f"share of {part.measure.many}")
         if drawn.lines:
-            drawn.legend()
+            drawn.legend(handlelength=4)
         if part.title:
             drawn.set_title(part.title)
         return drawn
@@ -267,11 +271,11 @@ class RecordingPlots(_Plots[charts.RecordingCharts]):
             own = [segment for segment in segments if segment.subflow == subflow]
             low, high = ([getattr(one, key) / megabyte for one in own] for key in ("from_bytes", "to_bytes"))
             drawn.vlines([one.t_s for one in own], low, high, color=f"C{number}", label=subflow, linewidth=1.5)
-        for event, style, color in _MARKS:
+        for event, form, color in _MARKS:
             marked = [segment for segment in segments if segment.event == event]
             if marked:
                 places = [one.to_bytes / megabyte for one in marked]
-                drawn.plot([one.t_s for one in marked], places, style, color=color, markersize=4, label=event)
+                drawn.plot([one.t_s for one in marked], places, form, color=color, markersize=4, label=event)
         if acked:
             times, offsets = zip(*acked, strict=True)
             places = [offset / megabyte for offset in offsets]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-__all__ = ["COLUMN_INCHES", "PAGE_INCHES", "for_paper", "paper"]
+__all__ = ["COLUMN_INCHES", "PAGE_INCHES", "Look", "contenders", "for_paper", "paper"]
 
 COLUMN_INCHES = 3.5
 """The width of a column of a page with two."""
@@ -17,6 +17,71 @@ PAGE_INCHES = 7.16
 
 COLORS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000", "#f0e442"]
 """Colours that people with colour blindness can tell apart (Okabe and Ito, 2008)."""
+
+
+class Look(NamedTuple):
+    """The look of a contender, the same as in figures of ``anabranch plot`` and ``anabranch report``."""
+
+    color: str
+    marker: str
+    """A marker of matplotlib."""
+    dash: tuple[float, ...]
+    """Lengths of strokes and gaps; a solid line has none."""
+
+    @property
+    def line(self) -> Any:
+        """The style of a line for matplotlib."""
+        return (0, self.dash) if self.dash else "solid"
+
+    @property
+    def shape(self) -> str:
+        """The marker for Altair."""
+        return {"o": "circle", "s": "square", "^": "triangle-up", "D": "diamond"}[self.marker]
+
+
+# The same as in crates/plot/src/style.rs; a test there compares them.
+_DASHES: Final = (
+    (),
+    (5.0, 2.2),
+    (1.5, 2.0),
+    (6.5, 2.0, 1.5, 2.0),
+    (10.0, 3.0),
+    (6.5, 2.0, 1.5, 2.0, 1.5, 2.0),
+    (3.0, 1.8),
+    (10.0, 2.2, 3.0, 2.2),
+    (5.0, 2.2, 5.0, 2.2, 1.5, 2.2),
+    (1.5, 1.5, 1.5, 3.5),
+)
+_MARKERS: Final = ("o", "s", "^", "D")
+_COLORS: Final = ("#009E73", "#B8578F", "#2E93CC", "#8A7A00", "#0072B2", "#D55E00", "#6b6b6b")
+_KNOWN: Final = {
+    "tcp": Look("#000000", "o", _DASHES[1]),
+    "min_rtt": Look("#0072B2", "s", _DASHES[0]),
+    "dmptcp": Look("#D55E00", "D", _DASHES[4]),
+    "linux": Look("#C98500", "^", _DASHES[3]),
+    "round_robin": Look("#009E73", "^", _DASHES[5]),
+    "redundant": Look("#B8578F", "o", _DASHES[2]),
+}
+
+
+def contenders(names: Iterable[str]) -> dict[str, Look]:
+    """Return the look of each contender, told apart without colour too; at most one has a solid line.
+
+    >>> looks = contenders(["tcp", "min_rtt", "blest"])
+    >>> looks["min_rtt"].line, looks["blest"].dash
+    ('solid', (1.5, 2.0))
+    """
+    names = list(dict.fromkeys(names))
+    taken = [_KNOWN[name] for name in names if name in _KNOWN]
+    colors = sorted(_COLORS, key=[look.color for look in taken].__contains__)
+    markers = sorted(_MARKERS, key=[look.marker for look in taken].__contains__)
+    dashes = sorted(_DASHES, key=[look.dash for look in taken].__contains__)
+    others = [name for name in names if name not in _KNOWN]
+    looks = {
+        name: Look(colors[at % len(colors)], markers[at % len(markers)], dashes[at % len(dashes)])
+        for at, name in enumerate(others)
+    }
+    return {name: _KNOWN.get(name) or looks[name] for name in names}
 
 
 @contextlib.contextmanager

@@ -46,13 +46,17 @@ def _close() -> Iterator[None]:
 def test_completion_times_show_the_means(result: anabranch.Comparison) -> None:
     axes = result.plot.completion_times()
     assert [label.get_text() for label in axes.get_yticklabels()] == result.scenario.contenders
-    means = [float(np.asarray(line.get_xdata())[0]) for line in axes.lines if line.get_marker() == "o"]
+    means = [float(np.asarray(line.get_xdata())[0]) for line in axes.lines if line.get_marker() in set("os^D")]
     assert means == [pytest.approx(1e3 * (row.fct_s.mean or 0)) for row in result.rows]
 
 
 def test_a_distribution_ends_at_the_share_of_delivered_flows(result: anabranch.Comparison) -> None:
     axes = result.plot.cdf()
     assert [line.get_label() for line in axes.lines] == result.scenario.contenders
+    looks = [(line.get_color(), line.is_dashed()) for line in axes.lines]
+    assert looks == [
+        (look.color, bool(look.dash)) for look in anabranch.style.contenders(result.scenario.contenders).values()
+    ]
     assert all(np.asarray(line.get_ydata())[-1] == 1.0 for line in axes.lines)
     missed = anabranch.compare([Path("1 Mbit/s", "20 ms")], size="2 MB", deadline="1 s", runs=2, schedulers=["tcp"])
     assert not missed.plot.cdf().lines
@@ -114,6 +118,16 @@ def test_charts_of_altair_have_the_same_numbers(result: anabranch.Comparison) ->
     assert paper["config"]["range"]["category"] == anabranch.style.COLORS
 
 
+def test_contenders_differ_without_colour() -> None:
+    names = ["tcp", "min_rtt", "dmptcp", "linux", "round_robin", "redundant", "blest", "ecf", "otias", "peekaboo"]
+    for some in (names, ["tcp", "blest", "ecf"], names[1:3]):
+        looks = anabranch.style.contenders(some)
+        assert list(looks) == some
+        assert len({look.dash for look in looks.values()}) == len(some)
+        assert sum(look.dash == () for look in looks.values()) <= 1
+        assert len({look.color for look in looks.values()}) >= min(len(some), 7)
+
+
 def test_every_plot_has_its_chart() -> None:
     from anabranch import charts, plot
 
@@ -168,7 +182,7 @@ def test_a_class_of_traffic_has_its_own_measure(classes: anabranch.Comparison) -
         rows = [row for row in classes.rows if row.traffic == traffic]
         names = [row.scheduler for row in rows]
         assert [text.get_text() for text in axes.get_yticklabels()] == names == ["tcp", "min_rtt"]
-        means = [float(np.asarray(line.get_xdata())[0]) for line in axes.lines if line.get_marker() == "o"]
+        means = [float(np.asarray(line.get_xdata())[0]) for line in axes.lines if line.get_marker() in set("os^D")]
         bulk = traffic == "backup"
         expected = [1e-6 * (row.goodput_bps or 0) if bulk else 1e3 * (row.fct_s.mean or 0) for row in rows]
         assert means == [pytest.approx(mean) for mean in expected]

@@ -116,18 +116,7 @@ impl Common {
         options: impl Iterator<Item = (&'static str, &'static str, bool)>,
     ) -> Result<(), Failure> {
         let own = [("--initial", "initial", self.initial.is_some()), ("--seed", "seed", self.seed.is_some())];
-        for (option, key, given) in options.chain(own) {
-            let sets = |assignment: &&String| {
-                let set = assignment.split('=').next().unwrap_or_default().trim();
-                set.replace('_', "-") == key
-            };
-            if let Some(assignment) = self.set.iter().find(sets).filter(|_| given) {
-                return Err(Failure::Usage(format!(
-                    "{option} and `--set {assignment}` set the same value; give one of them"
-                )));
-            }
-        }
-        Ok(())
+        contradiction(&self.set, options.chain(own))
     }
 
     /// Applies the overrides.
@@ -144,6 +133,25 @@ impl Common {
         }
         Ok(())
     }
+}
+
+/// Fails if an assignment of `--set` sets the key of one of `options` that is given.
+pub(crate) fn contradiction(
+    set: &[String],
+    options: impl Iterator<Item = (&'static str, &'static str, bool)>,
+) -> Result<(), Failure> {
+    for (option, key, given) in options {
+        let sets = |assignment: &&String| {
+            let set = assignment.split('=').next().unwrap_or_default().trim();
+            set.replace('_', "-") == key
+        };
+        if let Some(assignment) = set.iter().find(sets).filter(|_| given) {
+            return Err(Failure::Usage(format!(
+                "{option} and `--set {assignment}` set the same value; give one of them"
+            )));
+        }
+    }
+    Ok(())
 }
 
 impl Changes {
@@ -274,6 +282,14 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     anabranch_lab::scenario::units::parse_size(text).map(|size| size.0).map_err(|error| error.to_string())
 }
 
+/// True if `text` is a number of more than 32 bits, whose error names the upper bound too.
+fn is_large(text: &str) -> bool {
+    text.strip_prefix('+').unwrap_or(text).parse::<u64>().map_or_else(
+        |error| *error.kind() == std::num::IntErrorKind::PosOverflow,
+        |number| number > u64::from(u32::MAX),
+    )
+}
+
 /// Returns a parser of whole numbers in `range`, for an option's value.
 pub(crate) fn whole<T>(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync
 where
@@ -282,7 +298,9 @@ where
     move |text| {
         let (low, high) = (range.start(), range.end());
         let help = match *high {
-            high if high >= u64::from(u32::MAX) => format!("give a whole number, at least {low}"),
+            high if high >= u64::from(u32::MAX) && !is_large(text) => {
+                format!("give a whole number, at least {low}")
+            }
             high => format!("give a whole number from {low} to {high}"),
         };
         let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
@@ -349,6 +367,18 @@ mod tests {
         // Flags without a value, and arguments for another program.
         for words in [&["setup", "--user-namespace", "-4"][..], &["--", "--runs", "-3"], &["--json", "-3"]] {
             assert_eq!(join(words), words);
+        }
+    }
+
+    #[test]
+    fn a_number_above_a_large_bound_names_it() {
+        let parse = whole::<u32>(1..=u32::MAX.into());
+        for (text, words) in [
+            ("0", "give a whole number, at least 1"),
+            ("4294967296", "4294967296 is out of range; give a whole number from 1 to 4294967295"),
+            ("99999999999999999999999", "is out of range; give a whole number from 1 to 4294967295"),
+        ] {
+            assert!(parse(text).unwrap_err().ends_with(words), "{text}");
         }
     }
 

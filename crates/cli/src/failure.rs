@@ -1,5 +1,7 @@
 //! The failures of a command, and their exit codes.
 
+use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anabranch_lab::ScenarioError;
@@ -23,6 +25,21 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// Returns the failure of writing the file `path`. A directory in its place, or a missing one around it, is a mistake
+    /// in the options.
+    pub fn unwritable(path: &Path, error: &io::Error) -> Failure {
+        Failure::of_file(error.kind(), format!("cannot write {}: {error}", path.display()))
+    }
+
+    fn of_file(kind: io::ErrorKind, text: String) -> Failure {
+        match kind {
+            io::ErrorKind::IsADirectory | io::ErrorKind::NotADirectory | io::ErrorKind::NotFound => {
+                Failure::Usage(text)
+            }
+            _ => Failure::Failed(text),
+        }
+    }
+
     /// Returns the failure of a `verb` that this build does not have.
     #[cfg(not(all(target_os = "linux", feature = "network")))]
     pub fn without_network(verb: &str) -> Failure {
@@ -61,7 +78,7 @@ impl From<ScenarioError> for Failure {
 
 impl From<CaptureError> for Failure {
     fn from(error: CaptureError) -> Failure {
-        Failure::Failed(error.to_string())
+        Failure::of_file(error.kind(), error.to_string())
     }
 }
 
@@ -69,7 +86,7 @@ impl From<SamplesError> for Failure {
     fn from(error: SamplesError) -> Failure {
         match error {
             SamplesError::Format(_) => Failure::Usage(error.to_string()),
-            SamplesError::Io(..) => Failure::Failed(error.to_string()),
+            SamplesError::Io(_, ref inner) => Failure::of_file(inner.kind(), error.to_string()),
         }
     }
 }

@@ -57,18 +57,12 @@ struct Target {
     whole: WholeFile,
 }
 
-impl Target {
-    fn failure(path: &Path, error: &std::io::Error) -> Failure {
-        Failure::Failed(format!("cannot write {}: {error}", path.display()))
-    }
-}
-
 /// Creates the file of `destination` before any work is done. `-` is standard output.
 pub(crate) fn open(destination: &Destination) -> Result<(), Failure> {
     let Some(path) = destination.output.as_deref().filter(|path| *path != Path::new("-")) else {
         return Ok(());
     };
-    let whole = WholeFile::create(path).map_err(|error| Target::failure(path, &error))?;
+    let whole = WholeFile::create(path).map_err(|error| Failure::unwritable(path, &error))?;
     if let Ok(mut file) = FILE.lock() {
         *file = Some(Target { path: path.to_owned(), whole });
     }
@@ -103,7 +97,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let Some(Target { path, whole }) = FILE.lock().ok().and_then(|mut file| file.take()) else {
         return Ok(());
     };
-    whole.commit().map_err(|error| Target::failure(&path, &error))
+    whole.commit().map_err(|error| Failure::unwritable(&path, &error))
 }
 
 /// Writes a part of the result. The last part is written by [`print()`].
@@ -111,7 +105,7 @@ pub(crate) fn print_part(text: &str) -> Result<(), Failure> {
     if let Ok(Some(target)) = FILE.lock().as_deref() {
         let plain = anstream::adapter::strip_str(text).to_string();
         let written = target.whole.file().write_all(plain.as_bytes());
-        return written.map_err(|error| Target::failure(&target.path, &error));
+        return written.map_err(|error| Failure::unwritable(&target.path, &error));
     }
     let mut out = anstream::AutoStream::auto(std::io::stdout().lock());
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());

@@ -43,6 +43,11 @@ fn negative_numbers_are_values_and_are_refused_as_such() {
         (&["compare", "--runs", "-3"][..], "-3 is out of range"),
         (&["compare", "--flows", "-3"], "-3 is out of range"),
         (&["compare", "--seed", "-1"], "-1 is out of range"),
+        (&["compare", "--seed", "9223372036854775808"], "9223372036854775808 is out of range\n"),
+        (
+            &["compare", "--seed", "99999999999999999999999"],
+            "give a whole number from 0 to 9223372036854775807",
+        ),
         (&["compare", "--jobs", "-1"], "-1 is out of range; give a whole number from 0"),
         (&["compare", "--size", "-5KB"], "`-5KB` is negative"),
         (&["compare", "--path", "-5Mbit/s,20ms"], "`-5Mbit/s` is negative"),
@@ -129,13 +134,13 @@ fn a_directory_or_a_device_is_no_place_for_captures() {
     std::fs::create_dir(&inside).unwrap();
     let slash = format!("{}/new/", own.display());
     for place in [inside.to_str().unwrap(), &slash] {
-        let error = failure(&[&PATH[..], &["--size", "20KB", "--runs", "2", "--pcap", place]].concat(), 1);
+        let error = failure(&[&PATH[..], &["--size", "20KB", "--runs", "2", "--pcap", place]].concat(), 2);
         assert!(error.contains("it is a directory; give the name of a file in it"), "{error}");
     }
     let error = failure(&[&PATH[..], &["--size", "20KB", "--runs", "2", "--pcap", "/dev/null"]].concat(), 1);
     assert!(error.contains("a device or a pipe, which cannot take 4 captures"), "{error}");
     let missing = own.join("missing/x.pcapng");
-    let error = failure(&[&PATH[..], &["--pcap", missing.to_str().unwrap()]].concat(), 1);
+    let error = failure(&[&PATH[..], &["--pcap", missing.to_str().unwrap()]].concat(), 2);
     assert!(error.contains(&format!("there is no directory {}", own.join("missing").display())), "{error}");
     let left: Vec<_> = std::fs::read_dir(&own).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["inside"]);
@@ -166,10 +171,15 @@ fn results_go_to_a_file_whole_or_not_at_all() {
     std::fs::write(&file, "before").unwrap();
     failure(&["compare", "--path", "10Mbit/s", "-o", name], 2);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "before");
-    let error = failure(&["list", "knobs", "--output", own.to_str().unwrap()], 1);
+    let error = failure(&["list", "knobs", "--output", own.to_str().unwrap()], 2);
     assert!(error.contains("it is a directory"), "{error}");
-    let error = failure(&["list", "knobs", "--output", own.join("no/x").to_str().unwrap()], 1);
+    let error = failure(&["list", "knobs", "--output", own.join("no/x").to_str().unwrap()], 2);
     assert!(error.contains("there is no directory"), "{error}");
+    let samples = own.join("directory.csv");
+    std::fs::create_dir(&samples).unwrap();
+    let error = failure(&[&PATH[..], &["--samples", samples.to_str().unwrap()]].concat(), 2);
+    assert!(error.contains("it is a directory"), "{error}");
+    std::fs::remove_dir(&samples).unwrap();
     assert_eq!(std::fs::read_dir(&own).unwrap().count(), 1);
     // `-` is standard output.
     assert!(success(&["list", "profiles", "-o", "-"]).0.contains("ns3"));

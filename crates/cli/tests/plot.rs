@@ -201,7 +201,11 @@ fn faults_are_named_with_their_place_and_the_mend() {
         &["r", "--figure", "cwnd", "--from", "2s", "--to", "1s", "-o", "f.svg"],
         "--from must be before",
     );
-    refused(directory, &["r", "--figure", "jain", "-o", "f.svg"], "nothing to show");
+    refused(
+        directory,
+        &["r", "--figure", "jain", "-o", "f.svg"],
+        "Jain's index compares the flows of a run, and there is one",
+    );
     refused(directory, &["nothing", "--figure", "cwnd", "-o", "f.svg"], "nothing: cannot read it");
     refused(
         directory,
@@ -226,6 +230,76 @@ fn the_list_has_the_figures_of_a_result() {
     assert!(all.contains("sequence") && all.contains("causes") && all.contains("map"));
     let own = String::from_utf8(anabranch(place.path(), &["plot", "r", "--list"]).stdout).unwrap();
     assert!(own.contains("sequence") && !own.contains("causes") && !own.contains("map"));
+}
+
+#[test]
+fn a_figure_without_data_names_the_reason_and_the_figures_and_classes_that_have_some() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let paths = ["--path", "10Mbit/s,20ms", "--path", "10Mbit/s,30ms"];
+    let bulk = ["--size", "bulk", "--set", "traffic.duration=1s", "--schedulers", "tcp,min_rtt"];
+    let compare = ["compare", "--runs", "2", "--json", "-o", "bulk.json"];
+    success(directory, &[&compare[..], &paths, &bulk].concat());
+    let run = ["run", "--record", "bulk", "-o", "bulk.txt"];
+    success(directory, &[&run[..], &paths, &bulk].concat());
+    let classes = "
+        schedulers = ['tcp', 'min_rtt']
+        runs = 2
+        path = [{ rate = '20 Mbit/s', rtt = '20 ms' }, { rate = '10 Mbit/s', rtt = '60 ms' }]
+        traffic = [
+            { name = 'web', kind = 'requests', size = '30 KB', think = '300 ms', duration = '1 s' },
+            { name = 'photos', size = '30 KB', flows = 2 },
+        ]";
+    std::fs::write(directory.join("classes.toml"), classes).unwrap();
+    success(directory, &["compare", "classes.toml", "--json", "-o", "classes.json"]);
+    let cases: [(&[&str], &str, &[&str]); 6] = [
+        (
+            &["bulk.json"],
+            "completion",
+            &["bulk flows have no completion times", "something to show: difference, paths, goodput"],
+        ),
+        (&["bulk.json"], "jain", &["several bulk flows in a run", "--view fairness"]),
+        (&["bulk"], "completion", &["bulk flows have no completion times", "sequence, cwnd, rtt"]),
+        (&["bulk.json", "--schedulers", "tcp"], "difference", &["`tcp` is the reference"]),
+        (
+            &["classes.json", "--traffic", "web"],
+            "goodput",
+            &[
+                "goodput is the measure of transfers, and the traffic is `web` (requests)",
+                "this figure: photos",
+            ],
+        ),
+        (&["classes.json"], "jain", &["this comparison has classes of traffic"]),
+    ];
+    for (input, figure, reasons) in cases {
+        for reason in reasons {
+            refused(directory, &[input, &["--figure", figure, "-o", "no.svg"]].concat(), reason);
+        }
+    }
+}
+
+#[test]
+fn intervals_of_contenders_are_side_by_side() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let vary = ["--vary", "path.1.rate=5Mbit/s,20Mbit/s", "--set", "schedulers=tcp,min_rtt,blest"];
+    success(directory, &[&["sweep", "two-paths", "--runs", "3", "-o", "s"][..], &vary].concat());
+    success(directory, &["plot", "s", "--figure", "lines", "-o", "f.svg"]);
+    let svg = read(directory, "f.svg");
+    // Vertical lines of the width of an interval.
+    let mut places: Vec<&str> = svg
+        .lines()
+        .filter(|line| line.contains("stroke-width=\"0.7\""))
+        .filter_map(|line| {
+            let (from, to) = line.split_once("d=\"M")?.1.split_once('"')?.0.split_once('L')?;
+            let (from, to) = (from.split_once(' ')?, to.split_once(' ')?);
+            (from.0 == to.0).then_some(from.0)
+        })
+        .collect();
+    assert_eq!(places.len(), 6, "{svg}");
+    places.sort_unstable();
+    places.dedup();
+    assert_eq!(places.len(), 6, "an interval is on top of another: {places:?}");
 }
 
 #[test]
@@ -306,7 +380,11 @@ fn each_class_of_traffic_has_a_panel_with_the_measure_of_its_kind() {
     let recorded = plot(&["c"], "completion", &[]);
     let shown = ["web", "sensor", "call", "photos", "film"].map(|class| count(&recorded, class));
     assert_eq!(shown, [0, 0, 0, 1, 0], "transfers alone have completion times: {recorded:?}");
-    refused(directory, &["c", "--figure", "jain", "-o", "no.svg"], "nothing to show");
+    refused(
+        directory,
+        &["c", "--figure", "jain", "-o", "no.svg"],
+        "Jain's index compares transfers of one class, and this recording has classes of traffic",
+    );
     record(directory, "r", &[]);
     refused(
         directory,

@@ -131,6 +131,30 @@ fn results_of_another_plan_stay_as_they_are() {
 }
 
 #[test]
+fn the_seed_is_that_of_the_runs_at_every_point() {
+    let place = workplace();
+    let path = place.path();
+    let table = |name: &str, more: &[&str]| {
+        success(sweep(path, &[&["plan.toml", "--format", "csv", "-o", name][..], more].concat()));
+        std::fs::read(path.join(name).join("results.csv")).unwrap()
+    };
+    let seven = table("seven", &["--seed", "7"]);
+    assert_eq!(table("set", &["--set", "seed=7"]), seven);
+    assert_ne!(table("other", &["--seed", "8"]), seven);
+    let same = sweep(path, &["plan.toml", "-o", "seven", "--seed", "8"]);
+    assert!(String::from_utf8_lossy(&same.stderr).contains("they were made with another plan"));
+    for (words, fault) in [
+        (&["--seed", "7", "--set", "seed=8"][..], "--seed and `--set seed=8` set the same value"),
+        (&["--seed", "9223372036854775808"], "give a whole number from 0 to 9223372036854775807"),
+    ] {
+        let refused = sweep(path, &[&["plan.toml", "-o", "no"][..], words].concat());
+        assert_eq!(refused.status.code(), Some(2));
+        let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(error.contains(fault), "{error}");
+    }
+}
+
+#[test]
 fn values_on_the_command_line_are_a_plan() {
     let place = tempfile::tempdir().unwrap();
     let words = [

@@ -66,12 +66,16 @@ impl WholeFile {
         }
         let make =
             || builder.tempfile_in(directory).map_err(|error| without_temporary_name(&error, directory));
-        let mut file = make()?;
+        let file = make()?;
         // Between creation and locking another process may have removed it.
         #[cfg(unix)]
-        while !leftovers::lock(file.as_file()) {
-            file = make()?;
-        }
+        let file = {
+            let mut file = file;
+            while !leftovers::lock(file.as_file()) {
+                file = make()?;
+            }
+            file
+        };
         Ok(WholeFile { kind: Kind::Temporary(file, target) })
     }
 

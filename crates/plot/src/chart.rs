@@ -70,6 +70,26 @@ impl Axis {
     }
 }
 
+impl Axis {
+    /// Returns the value that is `by` of the length of the axis further than `value`.
+    pub(crate) fn moved(&self, value: f64, by: f64) -> f64 {
+        let (low, high) = self.range;
+        match self.scale {
+            Scale::Logarithmic => value * (high / low).powf(by),
+            _ => value + by * (high - low),
+        }
+    }
+
+    /// Returns the distance of two values as a share of the length of the axis.
+    pub(crate) fn distance(&self, from: f64, to: f64) -> f64 {
+        let (low, high) = self.range;
+        match self.scale {
+            Scale::Logarithmic => (to / from).ln() / (high / low).ln(),
+            _ => (to - from) / (high - low),
+        }
+    }
+}
+
 /// Returns the minimum and the maximum of the finite values.
 pub(crate) fn limits(values: impl IntoIterator<Item = f64>) -> Option<(f64, f64)> {
     values.into_iter().filter(|value| value.is_finite()).fold(None, |limits, value| {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use resvg::tiny_skia::{Pixmap, Transform};
+use resvg::tiny_skia::{Color, Pixmap, Transform};
 use resvg::usvg::fontdb::{Database, Family, Query};
 use resvg::usvg::{Options, Tree};
 
@@ -56,6 +56,8 @@ pub fn png(svg: &str, families: &str, dpi: f32) -> Result<Vec<u8>, RasterError> 
     let (width, height) = (tree.size().width() * scale, tree.size().height() * scale);
     let mut pixels = Pixmap::new(width.ceil() as u32, height.ceil() as u32)
         .ok_or_else(|| RasterError(format!("a picture of {width:.0} x {height:.0} pixels is too large")))?;
+    // The drawing ends within the last row and column of pixels.
+    pixels.fill(Color::WHITE);
     resvg::render(&tree, Transform::from_scale(scale, scale), &mut pixels.as_mut());
     pixels.encode_png().map_err(failed)
 }

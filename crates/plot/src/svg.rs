@@ -117,6 +117,8 @@ struct Laid<'a> {
     height: f64,
     left: f64,
     y_ticks: Vec<(f64, String)>,
+    /// The lines of the label of the vertical axis.
+    y_label: Vec<String>,
 }
 
 /// Returns the chart as an SVG document.
@@ -177,6 +179,32 @@ fn wrapped(text: &str, size: f64, width: f64) -> Vec<String> {
             }
             _ => lines.push(word.to_owned()),
         }
+    }
+    lines
+}
+
+/// The number of text sizes by which the label of a vertical axis may be longer than its panel.
+const OVER: f64 = 2.0;
+
+/// Returns a label in lines of at most `length`, divided at spaces and in long keys after dots; a longer part is a line.
+fn upright(label: &str, size: f64, length: f64) -> Vec<String> {
+    if label.is_empty() || width_of(label, size) <= length {
+        return Some(label.to_owned()).filter(|label| !label.is_empty()).into_iter().collect();
+    }
+    let mut lines: Vec<String> = Vec::new();
+    for line in wrapped(label, size, length) {
+        if width_of(&line, size) <= length {
+            lines.push(line);
+            continue;
+        }
+        let mut begun = String::new();
+        for part in line.split_inclusive(['.', ' ']) {
+            if !begun.is_empty() && width_of(&begun, size) + width_of(part, size) > length {
+                lines.push(std::mem::take(&mut begun));
+            }
+            begun.push_str(part);
+        }
+        lines.push(begun);
     }
     lines
 }
@@ -247,7 +275,8 @@ impl Svg<'_> {
             return top;
         }
         let size = self.page.font_size;
-        let (sample, gap) = (2.4 * size, 1.1 * size);
+        // Long enough for the longest pattern of dashes, on each side of a symbol.
+        let (sample, gap) = (3.6 * size, 1.1 * size);
         let (mut x, mut y) = (margin, top + 0.8 * size);
         for key in keys {
             let most = self.page.width - 2.0 * margin - sample - 0.5 * size;
@@ -298,16 +327,21 @@ impl Svg<'_> {
             Scale::Names(names) => Some(names.len()),
             _ => None,
         };
-        let height = match (self.page.panel_height, rows) {
+        let mut height = match (self.page.panel_height, rows) {
             (Some(height), _) => height,
             (None, Some(rows)) => size * (2.2 * rows as f64 + 0.6).max(4.0),
             (None, None) => width * if panels > 1 { 0.45 } else { 0.58 },
         };
+        let y_label = upright(&ticks::label(&panel.y), size, height + OVER * size);
+        if self.page.panel_height.is_none() {
+            let longest = y_label.iter().map(|line| width_of(line, size)).fold(0.0, f64::max);
+            height = height.max((longest - OVER * size).min(0.6 * width));
+        }
         let y_ticks = ticks::ticks(&panel.y, (height / (2.2 * size)) as usize);
         let widest = y_ticks.iter().map(|(_, text)| width_of(text, size)).fold(0.0, f64::max);
-        let label = if ticks::label(&panel.y).is_empty() { 0.0 } else { 1.5 * size };
+        let label = if y_label.is_empty() { 0.0 } else { (0.3 + 1.2 * y_label.len() as f64) * size };
         let left = (widest.min(0.4 * width) + 0.8 * size + label).max(2.0 * size);
-        Laid { panel, height, left, y_ticks }
+        Laid { panel, height, left, y_ticks, y_label }
     }
 
     fn panel(&mut self, laid: &Laid<'_>, frame: Frame) {
@@ -348,13 +382,13 @@ impl Svg<'_> {
         if !label.is_empty() {
             self.text(left + width / 2.0, bottom + 2.55 * size, &label, Anchor::Middle, TEXT, "");
         }
-        let label = ticks::label(y);
-        if !label.is_empty() {
-            let (x, y) = (pt(left - laid.left + 0.9 * size), pt(top + height / 2.0));
-            let label = escaped(&shortened(&label, size, height + 2.0 * size));
+        for (at, line) in laid.y_label.iter().enumerate() {
+            let (x, y) = (left - laid.left + (0.9 + 1.2 * at as f64) * size, top + height / 2.0);
+            let (x, y) = (pt(x), pt(y));
+            let line = escaped(&shortened(line, size, height + OVER * size));
             let _ = writeln!(
                 self.out,
-                "<text transform=\"translate({x} {y}) rotate(-90)\" text-anchor=\"middle\">{label}</text>"
+                "<text transform=\"translate({x} {y}) rotate(-90)\" text-anchor=\"middle\">{line}</text>"
             );
         }
         self.clips += 1;
@@ -612,6 +646,21 @@ mod tests {
         let points = [(0.0, 1.0), (1.0, f64::NAN), (2.0, 3.0), (4.0, 3.0)];
         assert_eq!(polyline(&points, true), "M0 1H1M2 3H4");
         assert_eq!(polyline(&points, false), "M0 1h0.5M2 3L4 3");
+    }
+
+    #[test]
+    fn the_label_of_a_low_panel_is_divided_and_never_cut() {
+        let length = |text: &str| width_of(text, 8.0);
+        assert_eq!(upright("path.1.rtt (ms)", 8.0, 100.0), ["path.1.rtt (ms)"]);
+        assert_eq!(upright("path.wifi.rate (Mbit/s)", 8.0, 60.0), ["path.wifi.rate", "(Mbit/s)"]);
+        assert_eq!(upright("path.wifi.rate (Mbit/s)", 8.0, 40.0), ["path.wifi.", "rate", "(Mbit/s)"]);
+        assert!(upright("", 8.0, 40.0).is_empty());
+        let key = "traffic.some-long-name.size (KB)";
+        let y = Axis { label: key.to_owned(), ..Axis::names(vec!["1".to_owned(), "2".to_owned()]) };
+        let x = Axis::new("", crate::chart::Unit::None, (0.0, 1.0));
+        let panel = Panel { title: String::new(), x, y, marks: Vec::new() };
+        let drawn = draw(&Chart { panels: vec![panel], ..Chart::default() }, &Page::default());
+        assert!(length(key) > 60.0 && !drawn.contains('\u{2026}'), "{drawn}");
     }
 
     #[test]

@@ -104,6 +104,9 @@ struct Run {
     traffic: Vec<Class>,
     seed: u64,
     complete: bool,
+    /// The positions of its condition and its contender in the scenario.
+    #[serde(skip)]
+    place: (usize, usize),
 }
 
 /// A class of traffic in `run.json`. Its flows have its name and a number.
@@ -194,7 +197,7 @@ impl RunDirectory {
         let seconds = |time: SystemTime| time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let mut runs = runs.to_vec();
         // Threads begin them in any order.
-        runs.sort_by(|a, b| a.directory.cmp(&b.directory));
+        runs.sort_by(|a, b| (a.place, &a.directory).cmp(&(b.place, &b.directory)));
         let state = State {
             schema: SCHEMA,
             version: self.origin.version,
@@ -252,6 +255,7 @@ impl RunDirectory {
                 traffic: condition.experiment.classes.iter().map(class).collect(),
                 seed: run.seed,
                 complete: false,
+                place: (run.job.condition, run.job.contender),
             };
             runs.push(run.clone());
             self.write(runs, None, false, None).map(|()| run)

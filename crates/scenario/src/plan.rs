@@ -259,6 +259,11 @@ impl Plan {
         self.document.set(assignment)
     }
 
+    /// Replaces the value at `key` of the scenario of every point by `value`, given by the option `option`.
+    pub fn set_option(&mut self, option: &str, key: &str, value: &str) {
+        self.document.set_option(option, key, value);
+    }
+
     /// Sets the number of runs at each point, or of the first attempt, instead of the plan's.
     pub fn set_runs(&mut self, runs: u32) {
         self.runs = Some(runs);

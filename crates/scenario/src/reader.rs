@@ -131,8 +131,11 @@ impl Node {
     /// Reads a whole number from `low` to `high`.
     pub(crate) fn integer(&self, low: i64, high: i64) -> Result<i64, Problem> {
         let out_of_range = |number: &str| {
+            // A number that is too large has the largest one in its error, however large that is.
+            let range =
+                if number.starts_with('-') { range(low, high) } else { format!("from {low} to {high}") };
             Problem::at(&self.span, format!("{number} is out of range"))
-                .help(format!("give a whole number {}", range(low, high)))
+                .help(format!("give a whole number {range}"))
         };
         let value = match &self.value {
             Value::Integer(value) => *value,

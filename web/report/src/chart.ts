@@ -28,7 +28,7 @@ export const FONT = "system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif";
 /** The width for names beside a chart. */
 export function nameWidth(names: string[], width: number): number {
   const longest = Math.max(...names.map((name) => name.length), 4);
-  return Math.round(Math.min(longest * 7.2 + 8, width * 0.32, 220));
+  return Math.round(Math.min(longest * 7.2 + 8, width * 0.4, 220));
 }
 
 const axis = (theme: Theme): Any => ({

@@ -3,7 +3,7 @@
 import { type Any, base, mark, nameWidth, rowAxes, rowGrid, whisker, xAxis, yAxis } from "./chart";
 import type { Comparison, Interval, Row, Samples } from "./data";
 import { type Cell, choice, el, tip } from "./dom";
-import type { Figure, Panel, Scene } from "./figure";
+import { type Figure, lineStyle, type Panel, type Scene } from "./figure";
 import { type Estimate, forest } from "./forest";
 import { bytes, count, digits, exactly, interval, NONE, number, pathName, percent, percentTick, plain, rate, seconds, signed } from "./format";
 import { type Bin, bins, box, distribution, firstAbove, jitter, sorted } from "./stats";
@@ -306,14 +306,13 @@ class ComparisonFigures {
       xAxis: xAxis(scene.theme, this.words.time, zoom, seconds, logarithmic ? { type: "log" } : {}),
       yAxis: yAxis(scene.theme, "", (value) => `${value} %`, { min: 0, max: 100 }),
       series: all.map((times) => {
-        const style = scene.styles.get(times.row.scheduler);
         const scale = times.ordered.length / (times.values.length || 1);
         return {
           type: "line",
           step: "end",
           showSymbol: false,
           clip: true,
-          lineStyle: { color: scene.colour(times.row.scheduler), width: 2, type: style?.dash.length ? style.dash : "solid" },
+          lineStyle: lineStyle(scene, times.row.scheduler, 2),
           itemStyle: { color: scene.colour(times.row.scheduler) },
           data: distribution(times.ordered, 2000).map(([value, share]) => [value, 100 * share * scale]),
         };
@@ -438,8 +437,7 @@ class ComparisonFigures {
                 return tip(label(row), [[runs, rate(found.value[1])]]);
               } },
               markLine: row.goodput_bps === null ? undefined : {
-                silent: true, symbol: "none", label: { show: false },
-                lineStyle: { color: scene.colour(row.scheduler), width: 1.5, type: scene.styles.get(row.scheduler)?.dash.length ? "dashed" : "solid" },
+                silent: true, symbol: "none", label: { show: false }, lineStyle: lineStyle(scene, row.scheduler, 1.5),
                 data: [{ yAxis: row.goodput_bps }],
               },
             };

@@ -12,6 +12,12 @@ export interface Scene {
   colour(name: string): string;
 }
 
+/** The line of a contender. */
+export function lineStyle(scene: Scene, contender: string, width: number): Any {
+  const dash = scene.styles.get(contender)?.dash ?? [];
+  return { color: scene.colour(contender), width, type: dash.length ? dash : "solid" };
+}
+
 export type Range = [number, number];
 
 /** One chart. `draw` is given its width and the range it is zoomed to. */

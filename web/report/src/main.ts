@@ -321,15 +321,16 @@ function swatch(scene: Scene, contender: string): SVGElement {
   };
   const style = scene.styles.get(contender);
   const colour = scene.colour(contender);
-  const svg = make("svg", { width: "30", height: "14", "aria-hidden": "true" });
+  // Long enough for the pattern of a line on each side of its mark.
+  const svg = make("svg", { width: "48", height: "14", "aria-hidden": "true" });
   const marks = {
-    circle: make("circle", { cx: "15", cy: "7", r: "4.5", fill: colour }),
-    rect: make("rect", { x: "11", y: "3", width: "8", height: "8", fill: colour }),
-    triangle: make("polygon", { points: "15,2 20,11.5 10,11.5", fill: colour }),
-    diamond: make("polygon", { points: "15,1 21,7 15,13 9,7", fill: colour }),
+    circle: make("circle", { cx: "24", cy: "7", r: "4.5", fill: colour }),
+    rect: make("rect", { x: "20", y: "3", width: "8", height: "8", fill: colour }),
+    triangle: make("polygon", { points: "24,2 29,11.5 19,11.5", fill: colour }),
+    diamond: make("polygon", { points: "24,1 30,7 24,13 18,7", fill: colour }),
   };
   const dash = (style?.dash ?? []).join(" ");
-  svg.append(make("line", { x1: "0", y1: "7", x2: "30", y2: "7", stroke: colour, "stroke-width": "2", "stroke-dasharray": dash }));
+  svg.append(make("line", { x1: "0", y1: "7", x2: "48", y2: "7", stroke: colour, "stroke-width": "2", "stroke-dasharray": dash }));
   svg.append(marks[style?.symbol ?? "circle"]);
   return svg;
 }

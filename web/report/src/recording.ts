@@ -3,7 +3,7 @@
 import { type Any, base, nameWidth, rowAxes, rowGrid, xAxis, yAxis } from "./chart";
 import type { Input, RecordedFlow, RecordedRun, Stream } from "./data";
 import { type Cell, choice, el, tip } from "./dom";
-import type { Figure, Panel, Range, Scene } from "./figure";
+import { type Figure, lineStyle, type Panel, type Range, type Scene } from "./figure";
 import { forest } from "./forest";
 import { bytes, count, digits, exactly, pathName, percent, plain, rate, seconds } from "./format";
 import { bars, Column, lastAtMost, steps } from "./series";
@@ -369,6 +369,12 @@ export class RecordingFigures {
 
   private reordering(): Figure | null {
     if (!this.runs.some((run) => run.of.reordering.segments)) return null;
+    // A curve holds its last value, which without any reordering is its only one.
+    const end = (runs: Run[]) => Math.max(1e6, ...runs.map((run) => run.of.reordering.steps.at(-1)?.[0] ?? 0));
+    const held = (steps: [number, number][], until: number): [number, number][] => {
+      const last = steps.at(-1);
+      return last && last[0] < until ? [...steps, [until, last[1]]] : steps;
+    };
     return {
       id: `${this.prefix}-reordering`,
       title: "Out-of-order delay",
@@ -389,7 +395,7 @@ export class RecordingFigures {
           type: "line", step: "end", showSymbol: false, clip: true,
           lineStyle: lineStyle(scene, run.of.scheduler, 2),
           itemStyle: { color: scene.colour(run.of.scheduler) },
-          data: run.of.reordering.steps.map(([delay, share]) => [delay / NS, 100 * share]),
+          data: held(run.of.reordering.steps, end(runs)).map(([delay, share]) => [delay / NS, 100 * share]),
         })),
       })),
       key: (scene) => this.contenderKey(scene),
@@ -482,8 +488,8 @@ export class RecordingFigures {
     return {
       id: `${this.prefix}-completion${traffic === null ? "" : `-${at + 1}`}`,
       title: titled(traffic, "Completion times"),
-      note: several ? "The share of all flows of this run that took at most this time. These are single runs: `anabranch compare` has intervals."
-        : "The time of the flow in this run. These are single runs: `anabranch compare` has intervals.",
+      note: several ? "The share of all flows of this run that took at most this time. These are single runs; a comparison has intervals."
+        : "The time of the flow in this run. These are single runs; a comparison has intervals.",
       two: several,
       panels: () => (several
         ? this.curves("Completion times", 320, (runs, scene, _, zoom) => ({
@@ -585,11 +591,6 @@ function columns<K extends string>(of: Record<K, string>): Record<K, Column> {
   return found;
 }
 
-function lineStyle(scene: Scene, contender: string, width: number): Any {
-  const dash = scene.styles.get(contender)?.dash ?? [];
-  return { color: scene.colour(contender), width, type: dash.length ? dash : "solid" };
-}
-
 function shareWithin(run: RecordedRun, delay: number): number {
   let share = 0;
   for (const [at, up] of run.reordering.steps) {
@@ -602,9 +603,9 @@ function shareWithin(run: RecordedRun, delay: number): number {
 /** A line in a key. */
 function line(colour: string, dash: number[]): SVGElement {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  for (const [key, value] of [["width", "28"], ["height", "10"], ["aria-hidden", "true"]]) svg.setAttribute(key as string, value as string);
+  for (const [key, value] of [["width", "44"], ["height", "10"], ["aria-hidden", "true"]]) svg.setAttribute(key as string, value as string);
   const path = document.createElementNS("http://www.w3.org/2000/svg", "line");
-  const all = { x1: "0", y1: "5", x2: "28", y2: "5", stroke: colour, "stroke-width": "2.5", "stroke-dasharray": dash.join(" ") };
+  const all = { x1: "0", y1: "5", x2: "44", y2: "5", stroke: colour, "stroke-width": "2", "stroke-dasharray": dash.join(" ") };
   for (const [key, value] of Object.entries(all)) path.setAttribute(key, value);
   svg.append(path);
   return svg;

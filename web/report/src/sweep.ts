@@ -3,7 +3,7 @@
 import { type Any, base, mark, whisker, xAxis, yAxis } from "./chart";
 import type { Dimension, Input, SweepPoint, SweepRow } from "./data";
 import { type Cell, choice, el, tip } from "./dom";
-import type { Figure, Panel, Scene } from "./figure";
+import { type Figure, lineStyle, type Panel, type Scene } from "./figure";
 import { interval, list, percent, percentTick, rate, seconds, signed } from "./format";
 import { median } from "./stats";
 import { diverging, type Theme } from "./theme";
@@ -26,6 +26,10 @@ const READINGS: Record<string, string> = {
 const MOST_LABELS = 150;
 /** A logarithmic axis has a tick at each value, if there are not more. */
 const MOST_TICKS = 10;
+/** The distance in pixels between the marks of contenders that are side by side. */
+const ASIDE = 4;
+/** The least space beside the first and the last value of a key, as a share of the distance between them. */
+const MARGIN = 0.07;
 /** A continuous design has about a value of its own at each point. */
 const ALL = "all values";
 
@@ -328,7 +332,7 @@ export class SweepFigures {
 
   /** A continuous axis for a key, or one with the place of each text. */
   private axis(key: number, scene: Scene, zoom: [number, number] | null,
-    make: (theme: Theme, name: string, zoom: [number, number] | null, write: (value: number) => string, more: Any) => Any): Any {
+    make: (theme: Theme, name: string, zoom: [number, number] | null, write: (value: number) => string, more: Any) => Any, margin = MARGIN): Any {
     const dimension = this.dimension(key);
     const values = this.values[key] as Value[];
     if (dimension.unit === null) {
@@ -336,13 +340,17 @@ export class SweepFigures {
       return make(scene.theme, named(dimension), zoom, write, { min: zoom?.[0] ?? -0.5, max: zoom?.[1] ?? values.length - 0.5,
         interval: 1, axisLabel: { showMinLabel: false, showMaxLabel: false } });
     }
-    if (!dimension.logarithmic || zoom) return make(scene.theme, named(dimension), zoom, short, dimension.logarithmic ? { type: "log" } : {});
-    // A logarithmic axis would otherwise reach to the next powers of ten, and have ticks there alone.
+    const type = dimension.logarithmic ? { type: "log" } : {};
+    if (zoom) return make(scene.theme, named(dimension), zoom, short, type);
+    // The marks at the first and the last value need space beside them; and a logarithmic axis would otherwise reach to the next
+    // powers of ten, and have ticks there alone.
     const numbers = values.filter((value) => typeof value === "number");
-    const margin = (Math.max(...numbers) / Math.min(...numbers)) ** 0.06;
-    const ends = { min: Math.min(...numbers) / margin, max: Math.max(...numbers) * margin };
+    const [low, high] = [Math.min(...numbers), Math.max(...numbers)];
+    const factor = (high / low) ** margin;
+    const space = margin * (high - low) || margin * Math.abs(high) || 1;
+    const ends = dimension.logarithmic ? { min: low / factor, max: high * factor } : { min: low - space, max: high + space };
     const ticks = numbers.length <= MOST_TICKS ? { customValues: numbers } : {};
-    return make(scene.theme, named(dimension), zoom, short, { type: "log", ...ends,
+    return make(scene.theme, named(dimension), zoom, short, { ...type, ...ends,
       axisTick: { lineStyle: { color: scene.theme.dim }, ...ticks },
       axisLabel: { ...ticks, showMinLabel: "customValues" in ticks, showMaxLabel: "customValues" in ticks } });
   }
@@ -379,7 +387,7 @@ export class SweepFigures {
         title: this.traffics[state.traffic] ?? "",
         label: `${measures()[chosen]?.name} over ${this.dimension(state.keys[0] as number).name}`,
         height: () => 420,
-        draw: (scene, _, zoom) => this.overOne(state, measures()[chosen] as Measure, scene, zoom),
+        draw: (scene, width, zoom) => this.overOne(state, measures()[chosen] as Measure, scene, width, zoom),
       }],
       table: () => this.table(),
     };
@@ -403,7 +411,7 @@ export class SweepFigures {
     return all.filter((measure) => rows.some((row) => measure.of(row).value !== null));
   }
 
-  private overOne(state: State, measure: Measure, scene: Scene, zoom: [number, number] | null): Any {
+  private overOne(state: State, measure: Measure, scene: Scene, width: number, zoom: [number, number] | null): Any {
     const key = state.keys[0] as number;
     const place = (entry: Entry) => {
       const value = entry.point.values[key] as Value;
@@ -414,7 +422,7 @@ export class SweepFigures {
       const entries = this.entries(name, state).filter(({ row }) => measure.of(row).value !== null)
         .sort((a, b) => place(a) - place(b));
       // Side by side, so that no interval hides another.
-      const aside = this.isGrid ? 4 * (order - (shown.length - 1) / 2) : 0;
+      const aside = this.isGrid ? ASIDE * (order - (shown.length - 1) / 2) : 0;
       const style = scene.styles.get(name);
       const colour = scene.colour(name);
       const points = {
@@ -438,23 +446,33 @@ export class SweepFigures {
         },
         tooltip: { formatter: (found: Any) => this.tip(entries[found.dataIndex] as Entry) },
       };
+      const { color: stroke, width: lineWidth, type: dash } = lineStyle(scene, name, 1.5);
       const line = {
-        type: "line",
+        type: "custom",
         clip: true,
-        showSymbol: false,
         silent: true,
-        lineStyle: { color: colour, width: 1.5, type: style?.dash.length ? style.dash : "solid" },
-        data: entries.map((entry) => [place(entry), measure.of(entry.row).value]),
+        data: entries.slice(0, 1).map((entry) => [place(entry), measure.of(entry.row).value]),
+        encode: { x: 0, y: 1 },
+        renderItem: (_: Any, api: Any): Any => {
+          const points = entries.map((entry) => {
+            const [x, y] = api.coord([place(entry), measure.of(entry.row).value]);
+            return [x + aside, y];
+          });
+          return { type: "polyline", shape: { points }, style: { stroke, lineWidth, lineDash: dash, fill: "none" } };
+        },
       };
       const zero = { silent: true, symbol: "none", label: { show: false }, data: [{ yAxis: 0 }],
         lineStyle: { color: scene.theme.text, type: "solid", width: 1 } };
       if (measure.isDifference && order === 0) Object.assign(points, { markLine: zero });
       return this.isGrid ? [line, points] : [points];
     });
+    // The outermost marks with half of their width are within the axis, however narrow it is.
+    const beside = 8 + (this.isGrid ? ASIDE * (shown.length - 1) / 2 : 0);
+    const margin = Math.max(MARGIN, beside / Math.max(1, width - 108 - 2 * beside));
     return {
       ...base(scene.theme),
       grid: { left: 84, right: 24, top: 36, bottom: 48 },
-      xAxis: this.axis(key, scene, zoom, xAxis),
+      xAxis: this.axis(key, scene, zoom, xAxis, margin),
       yAxis: yAxis(scene.theme, measure.name, measure.write),
       series,
     };

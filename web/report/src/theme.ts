@@ -29,13 +29,29 @@ export function themeOf(choice: Choice, printing: boolean): Theme {
 export type Symbol = "circle" | "rect" | "triangle" | "diamond";
 export interface Style { light: string; dark: string; symbol: Symbol; dash: number[] }
 
-const KNOWN: Record<string, Style> = {
-  tcp: { light: "#000000", dark: "#ffffff", symbol: "circle", dash: [6, 4] },
-  min_rtt: { light: "#0072B2", dark: "#4aa8e0", symbol: "rect", dash: [] },
-  dmptcp: { light: "#D55E00", dark: "#f58a3c", symbol: "diamond", dash: [] },
-  linux: { light: "#C98500", dark: "#E69F00", symbol: "triangle", dash: [8, 3, 2, 3] },
-  round_robin: { light: "#009E73", dark: "#2cc79a", symbol: "triangle", dash: [] },
-  redundant: { light: "#B8578F", dark: "#CC79A7", symbol: "circle", dash: [2, 3] },
+/** Lengths of strokes and gaps in points, as `anabranch plot` draws them. Only the first is solid. */
+const DASHES: number[][] = [
+  [],
+  [5, 2.2],
+  [1.5, 2],
+  [6.5, 2, 1.5, 2],
+  [10, 3],
+  [6.5, 2, 1.5, 2, 1.5, 2],
+  [3, 1.8],
+  [10, 2.2, 3, 2.2],
+  [5, 2.2, 5, 2.2, 1.5, 2.2],
+  [1.5, 1.5, 1.5, 3.5],
+];
+const SYMBOLS: Symbol[] = ["circle", "rect", "triangle", "diamond"];
+
+/** Contenders that look the same on every page and in `anabranch plot`: crates/plot/src/style.rs has the same, and a test compares them. */
+const KNOWN: Record<string, { light: string; dark: string; symbol: Symbol; dash: number }> = {
+  tcp: { light: "#000000", dark: "#ffffff", symbol: "circle", dash: 1 },
+  min_rtt: { light: "#0072B2", dark: "#4aa8e0", symbol: "rect", dash: 0 },
+  dmptcp: { light: "#D55E00", dark: "#f58a3c", symbol: "diamond", dash: 4 },
+  linux: { light: "#C98500", dark: "#E69F00", symbol: "triangle", dash: 3 },
+  round_robin: { light: "#009E73", dark: "#2cc79a", symbol: "triangle", dash: 5 },
+  redundant: { light: "#B8578F", dark: "#CC79A7", symbol: "circle", dash: 2 },
 };
 const COLOURS: [string, string][] = [
   ["#009E73", "#2cc79a"],
@@ -46,31 +62,30 @@ const COLOURS: [string, string][] = [
   ["#D55E00", "#f58a3c"],
   ["#6b6b6b", "#bdbdbd"],
 ];
-const SYMBOLS: Symbol[] = ["circle", "rect", "triangle", "diamond"];
-const DASHES = [[], [6, 4], [2, 3], [8, 3, 2, 3]];
+
+/** A pattern in pixels. */
+const pixels = (dash: number): number[] => (DASHES[dash % DASHES.length] as number[]).map((points) => +(points * 4 / 3).toFixed(1));
+
+/** Returns the free items in their order, then the others. */
+const freeFirst = <T>(all: T[], isTaken: (one: T) => boolean): T[] => [...all.filter((one) => !isTaken(one)), ...all.filter(isTaken)];
 
 /** A style for each contender: the same for a name on every page, as far as names are known. */
 export function styles(names: string[]): Map<string, Style> {
-  const found = new Map<string, Style>();
-  const taken = new Set<string>();
-  for (const name of names) {
-    const style = Object.hasOwn(KNOWN, name) ? KNOWN[name] : undefined;
-    if (style) {
-      found.set(name, style);
-      taken.add(style.light);
-    }
-  }
-  const free = [...COLOURS.filter(([light]) => !taken.has(light)), ...COLOURS.filter(([light]) => taken.has(light))];
+  const known = (name: string) => (Object.hasOwn(KNOWN, name) ? KNOWN[name] : undefined);
+  const taken = names.map(known).filter((style) => style !== undefined);
+  const colours = freeFirst(COLOURS, ([light]) => taken.some((style) => style.light === light));
+  const symbols = freeFirst(SYMBOLS, (symbol) => taken.some((style) => style.symbol === symbol));
+  const dashes = freeFirst([...DASHES.keys()], (dash) => taken.some((style) => style.dash === dash));
   let next = 0;
-  for (const name of names) {
-    if (found.has(name)) continue;
-    const [light, dark] = free[next % free.length] as [string, string];
-    const round = Math.floor(next / free.length);
-    const symbol = SYMBOLS[(next + round) % SYMBOLS.length] as Symbol;
-    found.set(name, { light, dark, symbol, dash: DASHES[(next + round) % DASHES.length] as number[] });
+  return new Map(names.map((name) => {
+    const style = known(name);
+    if (style) return [name, { ...style, dash: pixels(style.dash) }];
+    const [light, dark] = colours[next % colours.length] as [string, string];
+    const symbol = symbols[next % symbols.length] as Symbol;
+    const dash = pixels(dashes[next % dashes.length] as number);
     next += 1;
-  }
-  return found;
+    return [name, { light, dark, symbol, dash }];
+  }));
 }
 
 /** Paths have colours beside those of contenders, and are told apart by lightness too. */
@@ -91,7 +106,7 @@ export function pathColour(at: number, theme: Theme): string {
 }
 
 /** Subflows and links are told apart by their dashes too. */
-export const subflowDash = (at: number): number[] => [[], [7, 3], [2, 2], [9, 3, 2, 3]][at % 4] as number[];
+export const subflowDash = (at: number): number[] => pixels(at);
 
 /** The causes of an explanation, in its order: waits of hosts in blues and purples, the network in greens and yellows, losses and
  * order in reds, each lighter or darker than its neighbours. */

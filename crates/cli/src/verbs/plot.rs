@@ -181,8 +181,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Format::Svg => svg.into_bytes(),
         other => converted(&svg, &page.font, other, args.dpi)?,
     };
-    whole_file::write(path, bytes)
-        .map_err(|error| Failure::Failed(format!("cannot write {}: {error}", path.display())))?;
+    whole_file::write(path, bytes).map_err(|error| Failure::unwritable(path, &error))?;
     output::remark(format_args!("figure in {}", path.display()));
     Ok(())
 }

@@ -58,8 +58,7 @@ impl From<ReportError> for Failure {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let failed =
-        |error: io::Error| Failure::Failed(format!("cannot write {}: {error}", args.output.display()));
+    let failed = |error: io::Error| Failure::unwritable(&args.output, &error);
     let whole = WholeFile::create(&args.output).map_err(failed)?;
     let flow = args.flow.map(|flow| flow as usize - 1);
     let details = Details { flow, most_flows: MOST_FLOWS, most_events: MOST_EVENTS };

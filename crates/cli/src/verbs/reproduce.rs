@@ -77,7 +77,7 @@ pub struct Request {
     #[arg(long, conflicts_with_all = ["quick", "full", "seed"])]
     pub list: bool,
     /// The seed of all scenarios
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = crate::args::whole::<u64>(0..=i64::MAX as u64))]
     pub seed: Option<u64>,
     /// The number of threads
     #[command(flatten)]

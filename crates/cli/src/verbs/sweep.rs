@@ -11,7 +11,7 @@ use anabranch_lab::scenario::Document;
 use anabranch_lab::sweep::{Journal, Options, Plan, Shard, SweepError, sweep};
 use anabranch_table::Format;
 
-use crate::args::{Jobs, whole};
+use crate::args::{Jobs, contradiction, whole};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::{interrupt, output, provenance};
@@ -32,6 +32,9 @@ pub(crate) struct Args {
     /// The number of runs at each point, or to begin with
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=u32::MAX.into()))]
     runs: Option<u32>,
+    /// The seed of the runs at every point: the same seed gives the same result. The `seed` of a plan draws its points
+    #[arg(long, value_name = "N")]
+    seed: Option<String>,
     /// The directory of the results; an interrupted sweep continues there
     #[arg(long, short = 'o', value_name = "DIR")]
     output: Option<PathBuf>,
@@ -83,7 +86,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let cancelled = interrupt::watch();
     let path = args.output.clone().unwrap_or_else(|| default_directory(&args.plan));
     let directory = Directory::open(&path, &plan, args.format)?;
-    let mut journal = directory.journal(&plan, &args.set, args.runs)?;
+    let mut journal = directory.journal(&plan, &settings(args), args.runs)?;
     for part in &args.merge {
         directory.merge(part, &mut journal)?;
     }
@@ -128,6 +131,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
+/// Returns the changes of the scenario of every point: a journal belongs to one seed, as the hash of a scenario does not
+/// include it.
+fn settings(args: &Args) -> Vec<String> {
+    args.set.iter().cloned().chain(args.seed.iter().map(|seed| format!("seed={seed}"))).collect()
+}
+
 /// True if `name` is a scenario, built-in or a file.
 fn is_scenario(name: &str) -> bool {
     Document::open(name).is_ok_and(|document| document.scenario().is_ok())
@@ -148,8 +157,12 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
             Plan::parse("--vary", text, "")?
         }
     };
+    contradiction(&args.set, [("--seed", "seed", args.seed.is_some())].into_iter())?;
     for assignment in &args.set {
         plan.set(assignment)?;
+    }
+    if let Some(seed) = &args.seed {
+        plan.set_option("--seed", "seed", seed);
     }
     if let Some(runs) = args.runs {
         plan.set_runs(runs);

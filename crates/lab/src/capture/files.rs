@@ -35,6 +35,13 @@ pub struct CaptureError {
     error: io::Error,
 }
 
+impl CaptureError {
+    /// Returns the kind of the failure.
+    pub fn kind(&self) -> io::ErrorKind {
+        self.error.kind()
+    }
+}
+
 impl core::fmt::Display for CaptureError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "cannot write the capture {}: {}", self.path.display(), self.error)

@@ -323,29 +323,36 @@ fn clauses(own: &[&Fairness]) -> String {
     if !sides.is_empty() {
         return balances(&sides, " beside tcp").join("; ");
     }
-    let mut clauses = Vec::new();
-    let mut indexes = Vec::new();
+    let all = |one: &Fairness, balance: Balance| {
+        !one.flows.is_empty() && one.flows.iter().all(|flow| flow.balance == balance)
+    };
+    let is_uneven = |flow: &Party| matches!(flow.balance, Balance::More | Balance::Less);
+    let mut uneven: Vec<(String, &Party)> = Vec::new();
+    let (mut even, mut undecided): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
     for one in own {
-        indexes.push(format!("{} {}", one.scheduler, one.index()));
-        let flows = one
-            .flows
-            .iter()
-            .map(|flow| (format!("flow {} of {}", flow.flow.unwrap_or(0), one.scheduler), flow));
-        let uneven: Vec<(String, &Party)> =
-            flows.filter(|(_, flow)| matches!(flow.balance, Balance::More | Balance::Less)).collect();
-        let all =
-            |balance: Balance| !one.flows.is_empty() && one.flows.iter().all(|flow| flow.balance == balance);
-        if !uneven.is_empty() {
-            clauses.extend(balances(&uneven, ""));
-        } else if all(Balance::Equal) {
-            clauses.push(format!("each flow of {} gets practically its fair share", one.scheduler));
-        } else if !one.flows.is_empty() && !all(Balance::SingleRun) {
-            clauses.push(format!(
-                "no flow of {} can be told apart from its fair share with this number of runs",
-                one.scheduler
-            ));
+        if one.flows.iter().any(is_uneven) {
+            let flows = one.flows.iter().filter(|flow| is_uneven(flow));
+            uneven.extend(
+                flows.map(|flow| (format!("flow {} of {}", flow.flow.unwrap_or(0), one.scheduler), flow)),
+            );
+        } else if all(one, Balance::Equal) {
+            even.push(&one.scheduler);
+        } else if !one.flows.is_empty() && !all(one, Balance::SingleRun) {
+            undecided.push(&one.scheduler);
         }
     }
+    let mut clauses = balances(&uneven, "");
+    if !even.is_empty() {
+        clauses
+            .push(format!("each flow of {} gets practically its fair share", crate::scenario::list(&even)));
+    }
+    if !undecided.is_empty() {
+        clauses.push(format!(
+            "the flows of {} cannot be told apart from their fair shares with this number of runs",
+            crate::scenario::list(&undecided)
+        ));
+    }
+    let indexes: Vec<String> = own.iter().map(|one| format!("{} {}", one.scheduler, one.index())).collect();
     let plural = if indexes.len() > 1 { "Jain's indexes are" } else { "Jain's index is" };
     let indexes: Vec<&str> = indexes.iter().map(String::as_str).collect();
     clauses.push(format!("{plural} {}", crate::scenario::list(&indexes)));

@@ -148,6 +148,21 @@ fn several_flows_are_judged_one_by_one() {
         text.contains("each flow of dmptcp gets practically its fair share; Jain's indexes are min_rtt 0.8"),
         "{text}"
     );
+    // Contenders with the same result share a sentence.
+    let found = of(&scenario, &even, &even);
+    let text = sentences(&found).unwrap();
+    assert!(
+        text.starts_with("Fairness: each flow of min_rtt and dmptcp gets practically its fair share; Jain's"),
+        "{text}"
+    );
+    let open = runs(&[(&[25_000, 15_000], &[]), (&[14_000, 26_000], &[]), (&[24_000, 16_000], &[])]);
+    let text = sentences(&of(&scenario, &open, &open)).unwrap();
+    assert!(
+        text.starts_with(
+            "Fairness: the flows of min_rtt and dmptcp cannot be told apart from their fair shares with this number of runs; Jain's"
+        ),
+        "{text}"
+    );
 }
 
 #[test]

@@ -38,6 +38,12 @@ impl Class {
         self.kind.as_deref().is_none_or(|kind| kind == "transfer")
     }
 
+    /// Returns the class in words, with its kind.
+    pub(crate) fn words(&self) -> String {
+        let kind = self.kind.as_deref().unwrap_or("transfer");
+        self.name.as_ref().map_or(format!("`{kind}`"), |name| format!("`{name}` ({kind})"))
+    }
+
     pub(crate) fn has(&self, traffic: Option<&str>) -> bool {
         self.name.as_deref() == traffic
     }
@@ -64,6 +70,17 @@ pub(crate) fn classes<'a>(
         names => format!("there are {}", names.join(", ")),
     };
     Err(PlotError::new(format!("there is no class of traffic `{wanted}`; {names}")))
+}
+
+/// Returns the names of all classes.
+pub(crate) fn class_names<'a>(all: impl IntoIterator<Item = Option<&'a str>>) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for name in all.into_iter().flatten() {
+        if !names.iter().any(|known| known == name) {
+            names.push(name.to_owned());
+        }
+    }
+    names
 }
 
 /// Returns the parts of a title that say something.

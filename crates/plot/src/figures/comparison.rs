@@ -3,8 +3,8 @@
 use anabranch_lab::output::report::ShownComparison;
 use serde::Deserialize;
 
-use super::classes::{Class, classes, title};
-use super::recording::{path_keys, stack};
+use super::classes::{Class, class_names, classes, title};
+use super::recording::{path_keys, path_name, stack};
 use super::{Contenders, conditions, distribution};
 use crate::chart::{Axis, Chart, Mark, Panel, Stroke, Unit, limits};
 use crate::style::{self, Style};
@@ -72,14 +72,7 @@ struct Condition {
 const MOST_POINTS: usize = 2000;
 
 pub(super) fn chart(shown: &ShownComparison, name: &str, selection: &Selection) -> Result<Chart, PlotError> {
-    let result: Comparison = Comparison::deserialize(&shown.comparison)
-        .map_err(|error| PlotError::new(format!("{}: it is no whole comparison: {error}", shown.file)))?;
-    let contenders = Contenders::new(result.rows.iter().map(|row| row.scheduler.as_str()), selection)?;
-    let conditions =
-        conditions(result.conditions.iter().map(|condition| condition.name.as_str()), selection)?;
-    let rows = result.rows.iter().map(|row| (row.traffic.as_deref(), row.kind.as_deref()));
-    let classes = classes(rows, selection)?;
-    let all = All { shown, result, contenders, conditions, classes, one: selection.traffic.is_some() };
+    let all = All::read(shown, selection)?;
     Ok(match name {
         "difference" => all.difference()?,
         "completion" => all.completion(),
@@ -88,6 +81,17 @@ pub(super) fn chart(shown: &ShownComparison, name: &str, selection: &Selection) 
         "goodput" => all.goodput(),
         _ => all.jain(),
     })
+}
+
+/// Returns the reason why a figure is empty.
+pub(super) fn nothing(shown: &ShownComparison, name: &str, selection: &Selection) -> String {
+    All::read(shown, selection).map_or_else(|error| error.to_string(), |all| all.nothing(name))
+}
+
+/// Returns the names of the classes of traffic.
+pub(super) fn traffic(shown: &ShownComparison) -> Vec<String> {
+    let all = All::read(shown, &Selection::default()).ok();
+    all.map(|all| class_names(all.result.rows.iter().map(|row| row.traffic.as_deref()))).unwrap_or_default()
 }
 
 struct All<'a> {
@@ -103,7 +107,7 @@ struct All<'a> {
 /// Returns the name of a contender: plain TCP with its path. Traffic that does not use the contender has its path whatever that is.
 fn label(row: &Row) -> String {
     let path = row.path.as_ref().filter(|_| row.uses_contender());
-    path.map_or(row.scheduler.clone(), |path| format!("{} ({path})", row.scheduler))
+    path.map_or(row.scheduler.clone(), |path| format!("{} ({})", row.scheduler, path_name(path)))
 }
 
 impl Row {
@@ -123,6 +127,54 @@ struct Forest<'a> {
 }
 
 impl All<'_> {
+    fn read<'a>(shown: &'a ShownComparison, selection: &Selection) -> Result<All<'a>, PlotError> {
+        let result: Comparison = Comparison::deserialize(&shown.comparison)
+            .map_err(|error| PlotError::new(format!("{}: it is no whole comparison: {error}", shown.file)))?;
+        let contenders = Contenders::new(result.rows.iter().map(|row| row.scheduler.as_str()), selection)?;
+        let conditions =
+            conditions(result.conditions.iter().map(|condition| condition.name.as_str()), selection)?;
+        let rows = result.rows.iter().map(|row| (row.traffic.as_deref(), row.kind.as_deref()));
+        let classes = classes(rows, selection)?;
+        Ok(All { shown, result, contenders, conditions, classes, one: selection.traffic.is_some() })
+    }
+
+    fn nothing(&self, name: &str) -> String {
+        let classes: Vec<String> = self.classes.iter().map(Class::words).collect();
+        let classes = classes.join(", ");
+        match name {
+            "difference" => {
+                let reference = self.result.reference.as_deref().unwrap_or_default();
+                match self.contenders.names.as_slice() {
+                    [one] if one == reference => {
+                        format!("`{reference}` is the reference, and alone has no difference")
+                    }
+                    _ => format!("no difference from `{reference}` is known, as flows did not finish"),
+                }
+            }
+            "completion" | "cdf" if self.classes.iter().all(|class| self.is_bulk(class)) => {
+                "bulk flows have no completion times, and are judged by their goodput".to_owned()
+            }
+            "completion" => "no flow finished".to_owned(),
+            "cdf" => {
+                "a distribution needs two values at least; compare with more --runs, or give the file of --samples"
+                    .to_owned()
+            }
+            "goodput" if !self.classes.iter().any(Class::is_transfer) => {
+                format!("goodput is the measure of transfers, and the traffic is {classes}")
+            }
+            "goodput" => "no flow delivered data".to_owned(),
+            "paths" => format!("the traffic {classes} is on one path, whatever the contender"),
+            _ => match self.classes.as_slice() {
+                [class] if class.name.is_none() => {
+                    "the comparison has Jain's index with competing flows (`traffic.beside`) or several bulk flows in \
+                     a run; for several other flows, write it by `anabranch compare --view fairness --json`"
+                        .to_owned()
+                }
+                _ => "Jain's index compares flows of one kind, and this comparison has classes of traffic".to_owned(),
+            },
+        }
+    }
+
     /// Returns the rows of a class under a condition.
     fn rows(&self, condition: &str, class: &Class) -> Vec<&Row> {
         let of_both = |row: &&Row| row.condition == condition && class.has(row.traffic.as_deref());
@@ -293,14 +345,13 @@ impl All<'_> {
             }
             let y = Axis::names(rows.iter().map(|row| label(row)).collect());
             // Half of the range without values is a waste of a column.
-            let times = rows.iter().flat_map(|row| self.times(row).0);
-            let x = match limits(times.clone()) {
-                Some((low, high)) if low > 0.5 * high => Axis {
-                    range: Axis::around("", Unit::Seconds, times).range,
-                    ..self.time_axis(condition, class)
-                },
-                _ => self.time_axis(condition, class),
+            let ends = rows.iter().filter_map(|row| row.fct_s.ci95).flat_map(|(low, high)| [low, high]);
+            let shown: Vec<f64> = rows.iter().flat_map(|row| self.times(row).0).chain(ends).collect();
+            let whole = match limits(shown.iter().copied()) {
+                Some((low, high)) if low > 0.5 * high => Axis::around("", Unit::Seconds, shown),
+                _ => Axis::up_to("", Unit::Seconds, shown),
             };
+            let x = Axis { range: whole.range, ..self.time_axis(condition, class) };
             (!rows.is_empty()).then(|| Panel { title: self.title(condition, class), x, y, marks })
         });
         Chart { panels, ..Chart::default() }

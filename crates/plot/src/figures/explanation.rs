@@ -3,7 +3,7 @@
 use anabranch_lab::output::report::ShownExplanation;
 use serde::Deserialize;
 
-use super::recording::stack;
+use super::recording::{path_name, stack};
 use super::{Contenders, conditions};
 use crate::chart::{Axis, Chart, Key, Panel, Sample, Unit};
 use crate::{PlotError, Selection, style};
@@ -52,7 +52,8 @@ pub(super) fn chart(shown: &ShownExplanation, selection: &Selection) -> Result<C
         }
         let x = Axis::up_to("Mean time of a flow", Unit::Seconds, shown.iter().filter_map(|row| row.mean_s));
         let label = |row: &&Row| {
-            row.path.as_ref().map_or(row.scheduler.clone(), |path| format!("{} ({path})", row.scheduler))
+            let path = row.path.as_ref().map(|path| path_name(path));
+            path.map_or(row.scheduler.clone(), |path| format!("{} ({path})", row.scheduler))
         };
         let y = Axis::names(shown.iter().map(label).collect());
         let title = if conditions.len() > 1 { condition.clone() } else { String::new() };

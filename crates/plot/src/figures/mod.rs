@@ -105,16 +105,51 @@ pub(crate) fn chart(input: &Input, name: &str, selection: &Selection) -> Result<
             names(kind).join(", ")
         )));
     }
-    let chart = match input {
+    let chart = chart_of(input, name, selection)?;
+    if chart.panels.is_empty() {
+        return Err(PlotError::new(nothing(input, name, selection)));
+    }
+    Ok(chart)
+}
+
+fn chart_of(input: &Input, name: &str, selection: &Selection) -> Result<Chart, PlotError> {
+    match input {
         Input::Recording(view) => recording::chart(view, name, selection),
         Input::Comparison(shown) => comparison::chart(shown, name, selection),
         Input::Explanation(shown) => explanation::chart(shown, selection),
         Input::Sweep(sweep) => sweep::chart(sweep, name, selection),
-    }?;
-    if chart.panels.is_empty() {
-        return Err(PlotError::new(format!("there is nothing to show in the figure `{name}`")));
     }
-    Ok(chart)
+}
+
+/// Returns the reason why a figure has nothing to show, and the figures and the classes of traffic that have something.
+fn nothing(input: &Input, name: &str, selection: &Selection) -> String {
+    let why = match input {
+        Input::Recording(view) => recording::nothing(view, name, selection),
+        Input::Comparison(shown) => comparison::nothing(shown, name, selection),
+        Input::Explanation(_) => "no flow was delivered".to_owned(),
+        Input::Sweep(sweep) => sweep::nothing(sweep, name, selection),
+    };
+    let has_any =
+        |name: &str, of: &Selection| chart_of(input, name, of).is_ok_and(|chart| !chart.panels.is_empty());
+    let mut text = format!("there is nothing to show in the figure `{name}`: {why}");
+    let others = FIGURES.iter().filter(|figure| figure.kind == Kind::of(input)).map(|figure| figure.name);
+    let others: Vec<&str> = others.filter(|other| has_any(other, selection)).collect();
+    if !others.is_empty() {
+        text.push_str(&format!("\n   = help: figures with something to show: {}", others.join(", ")));
+    }
+    if selection.traffic.is_some() {
+        let with = |class: &String| Selection { traffic: Some(class.clone()), ..selection.clone() };
+        let classes = match input {
+            Input::Comparison(shown) => comparison::traffic(shown),
+            Input::Sweep(sweep) => sweep::traffic(sweep),
+            _ => Vec::new(),
+        };
+        let classes: Vec<String> = classes.into_iter().filter(|class| has_any(name, &with(class))).collect();
+        if !classes.is_empty() {
+            text.push_str(&format!("\n   = help: classes with this figure: {}", classes.join(", ")));
+        }
+    }
+    text
 }
 
 /// The contenders that are shown, in their order, with their styles.

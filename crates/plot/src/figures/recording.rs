@@ -45,6 +45,43 @@ pub(super) fn chart(view: &View, name: &str, selection: &Selection) -> Result<Ch
     Ok(chart)
 }
 
+/// Returns the reason why a figure is empty.
+pub(super) fn nothing(view: &View, name: &str, selection: &Selection) -> String {
+    let is_shown = |run: &&RunView| {
+        (selection.schedulers.is_empty() || selection.schedulers.contains(&run.scheduler))
+            && selection.condition.as_ref().is_none_or(|condition| *condition == run.condition)
+    };
+    let runs: Vec<&RunView> = view.runs.iter().filter(is_shown).collect();
+    let flows = || runs.iter().flat_map(|run| &run.flows);
+    match name {
+        "completion" if runs.iter().all(|run| timed(run).next().is_none()) => {
+            let mut kinds: Vec<&str> = flows().filter_map(|flow| flow.kind.as_deref()).collect();
+            kinds.sort_unstable();
+            kinds.dedup();
+            format!(
+                "transfers alone have completion times in a recording, and its traffic is {}",
+                kinds.join(", ")
+            )
+        }
+        "completion" if runs.iter().all(|run| timed(run).all(|flow| flow.size_bytes.is_none())) => {
+            "bulk flows have no completion times".to_owned()
+        }
+        "completion" => "no flow finished".to_owned(),
+        "jain" if runs.iter().all(|run| run.flows.len() < 2) => {
+            "Jain's index compares the flows of a run, and there is one; record several, such as by --flows 4"
+                .to_owned()
+        }
+        "jain" if flows().any(|flow| flow.traffic.is_some() || !flow.is_transfer()) => {
+            "Jain's index compares transfers of one class, and this recording has classes of traffic"
+                .to_owned()
+        }
+        "jain" | "goodput" | "paths" => "no flow delivered data".to_owned(),
+        "queue" => "no link with a queue was recorded".to_owned(),
+        "reordering" => "no segment arrived".to_owned(),
+        _ => "no connection of these contenders was recorded".to_owned(),
+    }
+}
+
 struct All<'a> {
     view: &'a View,
     runs: Vec<&'a RunView>,
@@ -315,18 +352,23 @@ impl All<'_> {
     }
 
     fn reordering(&self) -> Chart {
+        let axis = |condition: &str| {
+            let runs = self.runs.iter().filter(|run| run.condition == condition);
+            let most =
+                runs.filter_map(|run| run.reordering.steps.last()).map(|(delay, _)| *delay as f64 / NS);
+            // Without any reordering there is still an axis.
+            Axis::up_to("Out-of-order delay", Unit::Seconds, most.chain([1e-3]))
+        };
         let curve = |run: &RunView| -> Vec<(f64, f64)> {
-            run.reordering.steps.iter().map(|(delay, share)| (*delay as f64 / NS, 100.0 * share)).collect()
+            let steps = run.reordering.steps.iter();
+            let steps = steps.map(|(delay, share)| (*delay as f64 / NS, 100.0 * share));
+            // A curve holds its last value, which without any reordering is its only one.
+            let end =
+                run.reordering.steps.last().map(|(_, share)| (axis(&run.condition).range.1, 100.0 * share));
+            steps.chain(end).collect()
         };
         self.curves(
-            |runs, _| {
-                let most = runs
-                    .iter()
-                    .filter_map(|run| run.reordering.steps.last())
-                    .map(|(delay, _)| *delay as f64 / NS);
-                // Without any reordering there is still an axis.
-                Axis::up_to("Out-of-order delay", Unit::Seconds, most.chain([1e-3]))
-            },
+            |_, condition| axis(condition),
             |curves| {
                 let least = curves
                     .iter()
@@ -485,13 +527,15 @@ const EDGE: Stroke = Stroke { colour: DIM, width: 0.6, dash: &[2.5, 1.5] };
 /// With more, symbols would hide each other: lines alone are drawn.
 const MOST_SYMBOLS: usize = 60;
 
+/// Returns the name of a path; without one it has its number.
+pub(super) fn path_name(name: &str) -> String {
+    if name.chars().all(|c| c.is_ascii_digit()) { format!("path {name}") } else { name.to_owned() }
+}
+
 /// Returns the names of paths as a legend of areas.
 pub(super) fn path_keys(names: &[&str]) -> Vec<Key> {
-    let text = |name: &str| {
-        if name.chars().all(|c| c.is_ascii_digit()) { format!("path {name}") } else { name.to_owned() }
-    };
     let key = |(at, name): (usize, &&str)| Key {
-        text: text(name),
+        text: path_name(name),
         sample: Sample::Area(style::path(at).to_owned()),
     };
     names.iter().enumerate().map(key).collect()

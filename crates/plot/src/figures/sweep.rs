@@ -4,7 +4,7 @@ use anabranch_lab::output::report::{Dimension, ShownSweep};
 use anabranch_lab::sweep::{PointRow, Reading};
 use serde_json::Value;
 
-use super::classes::{Class, classes, title};
+use super::classes::{Class, class_names, classes, title};
 use super::{Contenders, conditions};
 use crate::chart::{Axis, Chart, Key, Mark, Panel, Sample, Scale, Stroke, Unit};
 use crate::style::{self, DIM};
@@ -36,6 +36,23 @@ pub(super) fn chart(sweep: &ShownSweep, name: &str, selection: &Selection) -> Re
     Ok(chart)
 }
 
+/// Returns the reason why a figure is empty.
+pub(super) fn nothing(sweep: &ShownSweep, name: &str, selection: &Selection) -> String {
+    if sweep.results.is_empty() {
+        return "no point of the sweep is done".to_owned();
+    }
+    match (name, selection.schedulers.is_empty()) {
+        ("map", true) => "no contender is compared with a reference".to_owned(),
+        ("map", false) => format!("{} has no reference to differ from", selection.schedulers.join(", ")),
+        _ => "no flow was delivered at any point".to_owned(),
+    }
+}
+
+/// Returns the names of the classes of traffic.
+pub(super) fn traffic(sweep: &ShownSweep) -> Vec<String> {
+    class_names(sweep.results.iter().flat_map(|point| &point.result.rows).map(|row| row.traffic.as_deref()))
+}
+
 struct All<'a> {
     sweep: &'a ShownSweep,
     contenders: Contenders,
@@ -44,6 +61,9 @@ struct All<'a> {
     x: usize,
     y: usize,
 }
+
+/// The space beside the first and the last value of a key, as a share of its axis.
+const MARGIN: f64 = 0.045;
 
 /// A place, a mean, and the ends of its interval.
 type Estimate = (f64, f64, Option<(f64, f64)>);
@@ -110,7 +130,7 @@ impl All<'_> {
         let axis = Axis::around(&dimension.name, unit, numbers.iter().copied());
         let (low, high) = (numbers[0], numbers[numbers.len() - 1]);
         if dimension.logarithmic && low > 0.0 && high > low {
-            let margin = (high / low).powf(0.04);
+            let margin = (high / low).powf(0.05);
             return Axis { scale: Scale::Logarithmic, range: (low / margin, high * margin), ..axis };
         }
         axis
@@ -220,6 +240,17 @@ impl All<'_> {
         }
     }
 
+    /// Returns the distance between the marks of neighbouring contenders at one value of the key on the axis `x`, as a
+    /// share of the axis: together they stay near their value, and within the margins of the axis.
+    fn spread(&self, x: &Axis) -> f64 {
+        let mut places: Vec<f64> =
+            values(self.sweep, self.x).iter().map(|value| self.place(x, self.x, value)).collect();
+        places.sort_by(f64::total_cmp);
+        let least = places.windows(2).map(|pair| x.distance(pair[0], pair[1])).fold(1.0, f64::min);
+        let gaps = (self.contenders.names.len() as f64 - 1.0).max(1.0);
+        (0.6 * least / gaps).min(1.6 * MARGIN / gaps).min(0.018)
+    }
+
     fn lines(&self) -> Chart {
         let x = self.axis(self.x, false);
         // A panel for each value of the other key, if these are few.
@@ -231,6 +262,9 @@ impl All<'_> {
             }
             None => vec![None],
         };
+        // All contenders have the same places in a grid; points of other designs have places of their own.
+        let aside = if self.sweep.design == "grid" { self.spread(&x) } else { 0.0 };
+        let middle = (self.contenders.names.len() as f64 - 1.0) / 2.0;
         let mut panels = Vec::new();
         for (condition, class) in self.each() {
             let (label, unit, has_times) = self.measure(class);
@@ -241,14 +275,15 @@ impl All<'_> {
             for other in &others {
                 let mut marks = Vec::new();
                 let mut seen = Vec::new();
-                for scheduler in &self.contenders.names {
+                for (order, scheduler) in self.contenders.names.iter().enumerate() {
                     let Some(style) = self.contenders.style(scheduler) else { continue };
+                    let beside = |place| x.moved(place, aside * (order as f64 - middle));
                     let own = self
                         .rows(condition, class, scheduler)
                         .filter(|(at, _)| other.as_ref().is_none_or(|other| at[self.y] == *other));
                     let mut points: Vec<Estimate> = own
                         .filter_map(|(at, row)| {
-                            of(row).map(|(mean, ci)| (self.place(&x, self.x, &at[self.x]), mean, ci))
+                            of(row).map(|(mean, ci)| (beside(self.place(&x, self.x, &at[self.x])), mean, ci))
                         })
                         .collect();
                     points.sort_by(|a, b| a.0.total_cmp(&b.0));
