@@ -1,7 +1,7 @@
 //! Progress on standard error, for anything that takes more than a second.
 
 use std::io::IsTerminal;
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -19,6 +19,8 @@ pub(crate) struct Progress {
     /// The name of a unit of work.
     units: &'static str,
     state: Mutex<State>,
+    /// The number of units that were done before, such as those of an interrupted sweep, and the time until then.
+    before: OnceLock<(usize, Duration)>,
 }
 
 enum State {
@@ -38,12 +40,20 @@ impl Progress {
     /// The same for work that is counted in `units`.
     pub(crate) fn of(units: &'static str) -> Progress {
         let state = if output::is_quiet() { State::Off } else { State::Silent };
-        Progress { begun: Instant::now(), units, state: Mutex::new(state) }
+        Progress { begun: Instant::now(), units, state: Mutex::new(state), before: OnceLock::new() }
     }
 
     /// Reports that `done` of `total` runs are complete.
     pub(crate) fn update(&self, done: usize, total: usize) {
-        self.report(done, total, None);
+        let elapsed = self.begun.elapsed();
+        // A first report of one unit is one of work, not of earlier results.
+        let (before, then) =
+            *self.before.get_or_init(|| if done <= 1 { (0, Duration::ZERO) } else { (done, elapsed) });
+        self.report(
+            done,
+            total,
+            remaining(elapsed.saturating_sub(then), done.saturating_sub(before), total - done),
+        );
     }
 
     /// The same where units differ in length, of which the part `part` of all the work is done.
@@ -59,7 +69,7 @@ impl Progress {
                 return;
             }
             *state = if std::io::stderr().is_terminal() {
-                State::Bar(bar(total, self.begun, self.units, left.is_some()))
+                State::Bar(bar(total, self.units))
             } else {
                 State::Lines(Instant::now() - PAUSE)
             };
@@ -71,12 +81,12 @@ impl Progress {
                 bar.set_length(total as u64);
                 bar.set_position(bar.position().max(done as u64));
                 if let Some(left) = left {
-                    bar.set_message(about(left));
+                    bar.set_message(to_go(left));
                 }
             }
             State::Lines(last) if last.elapsed() >= PAUSE => {
                 *last = Instant::now();
-                let left = left.map_or(String::new(), |left| format!(", {} to go", about(left)));
+                let left = left.map_or(String::new(), to_go);
                 output::print_error(&format!("{done} of {total} {} done{left}\n", self.units));
             }
             State::Lines(_) => {}
@@ -92,23 +102,39 @@ impl Progress {
     }
 }
 
-/// Returns a duration in words.
-fn about(left: Duration) -> String {
+/// Returns the time for `left` units if `done` took `elapsed`; none before one is done.
+fn remaining(elapsed: Duration, done: usize, left: usize) -> Option<Duration> {
+    Duration::try_from_secs_f64(elapsed.as_secs_f64() * left as f64 / done as f64).ok()
+}
+
+/// Returns the end of a report: the remaining time in words.
+fn to_go(left: Duration) -> String {
     match left.as_secs() {
-        s @ 0..=99 => format!("about {s} s"),
-        s => format!("about {} min", s.div_ceil(60)),
+        s @ 0..=99 => format!(", about {s} s to go"),
+        s => format!(", about {} min to go", s.div_ceil(60)),
     }
 }
 
-/// Returns the bar; `own` if the time that is left is not computed by the number of units.
-fn bar(total: usize, begun: Instant, units: &str, own: bool) -> ProgressBar {
-    let left = if own { "{msg}" } else { "{eta}" };
-    let bar = ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr())
-        .with_elapsed(begun.elapsed());
-    if let Ok(style) =
-        ProgressStyle::with_template(&format!("{{bar:40}} {{pos}} of {{len}} {units}, {left} to go"))
+/// Returns the bar. Its message is the remaining time.
+fn bar(total: usize, units: &str) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template(&format!("{{bar:40}} {{pos}} of {{len}} {units}{{msg}}"))
     {
         bar.set_style(style);
     }
     bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_time_is_left_before_one_unit_is_done() {
+        let s = Duration::from_secs;
+        assert_eq!(remaining(s(9), 0, 24), None);
+        assert_eq!(remaining(s(9), 0, 0), None);
+        assert_eq!(remaining(s(9), 3, 21).map(to_go).unwrap(), ", about 63 s to go");
+        assert_eq!(remaining(s(9), 1, 23).map(to_go).unwrap(), ", about 4 min to go");
+    }
 }

@@ -74,6 +74,9 @@ fn the_tables_agree_with_the_results_which_are_those_without_a_recording() {
     assert_eq!((&state["complete"], &state["reason"]), (&Value::Bool(true), &Value::Null));
     let names: Vec<&Value> = state["runs"].as_array().unwrap().iter().map(|run| &run["scheduler"]).collect();
     assert_eq!(names, ["redundant", "min_rtt"], "the order is that of the contenders");
+    std::fs::write(place.join("again.toml"), state["scenario_toml"].as_str().unwrap()).unwrap();
+    let again: Value = serde_json::from_slice(&succeed(&["again.toml", "--json"], place)).unwrap();
+    assert_eq!((&again["flows"], &again["scenario_hash"]), (&plain, &state["scenario_hash"]));
     for run in state["runs"].as_array().unwrap() {
         let scheduler = run["scheduler"].as_str().unwrap();
         let directory = place.join("dir").join(run["directory"].as_str().unwrap());

@@ -77,6 +77,7 @@ fn a_sweep_interrupted_five_times_ends_with_the_same_bytes() {
         assert!(!path.join("broken/results.parquet").exists(), "an interrupted sweep has no table");
         let done = lines();
         assert!((until - 1..POINTS).contains(&done), "{done} points before interruption {number}");
+        assert_eq!(status(path, "broken"), "partial");
     }
     success(sweep(path, &["plan.toml", "-o", "broken", "--jobs", "2"]));
     assert_eq!(std::fs::read(path.join("broken/results.parquet")).unwrap(), whole);

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use crate::source::{Problem, ScenarioError, Source, Span};
 use crate::tree::{self, Entry, Node, Table, Value};
-use crate::{Scenario, library, parse, path};
+use crate::{Scenario, library, parse, path, text};
 
 /// The directory of the files that a source names.
 #[derive(Clone, Debug)]
@@ -20,6 +20,19 @@ enum Directory {
     Embedded,
     /// This directory.
     Disk(PathBuf),
+}
+
+impl Directory {
+    /// Returns the place of the file `name`; none if it is a built-in one. A file on disk may have the name of one.
+    fn file(&self, name: &str) -> Option<PathBuf> {
+        match self {
+            Directory::Embedded => None,
+            Directory::Disk(directory) => {
+                let place = directory.join(name);
+                (library::trace(name).is_none() || place.exists()).then_some(place)
+            }
+        }
+    }
 }
 
 /// A scenario file with the overrides of the command line, parsed but not yet validated.
@@ -259,6 +272,8 @@ impl Document {
                 scenario.renamed.push(warning);
             }
         });
+        text::make_absolute(&mut table, &|source, name| self.directories[source].file(name));
+        scenario.text = text::document(&table);
         Ok(scenario)
     }
 }
@@ -314,19 +329,14 @@ impl Files<'_> {
             Problem::at(&node.span, format!("cannot use the trace `{name}`: {reason}"))
                 .help("a trace has one time in milliseconds a line; its name is relative to the scenario's directory")
         };
-        let directory = &self.document.directories[node.span.source];
-        let key = match directory {
-            Directory::Embedded => PathBuf::from(name),
-            Directory::Disk(directory) => directory.join(name),
-        };
+        let file = self.document.directories[node.span.source].file(name);
+        let key = file.clone().unwrap_or_else(|| PathBuf::from(name));
         if let Some(known) = self.cache.borrow().iter().find(|known| known.0 == key) {
             return Ok(known.1.clone());
         }
-        let text = match directory {
-            Directory::Embedded => {
-                library::trace(name).map(str::to_owned).ok_or("there is no such file".to_owned())
-            }
-            Directory::Disk(_) => read_file(&key, MOST_TRACE_BYTES),
+        let text = match file {
+            None => library::trace(name).map(str::to_owned).ok_or("there is no such file".to_owned()),
+            Some(file) => read_file(&file, MOST_TRACE_BYTES),
         }
         .map_err(&wrong)?;
         let trace = Trace::parse(&text).map_err(|error| wrong(error.to_string()))?;

@@ -44,6 +44,7 @@ pub mod schema;
 mod sides;
 mod source;
 mod suspicions;
+mod text;
 mod traffic;
 mod tree;
 pub mod units;
@@ -85,6 +86,8 @@ pub struct Scenario {
     pub conditions: Vec<Condition>,
     /// Warnings about older names of keys.
     pub renamed: Vec<String>,
+    /// The document with all overrides, as TOML from which the same scenario can be read. Names of files are absolute.
+    pub text: String,
 }
 
 /// A variation of the scenario in which all contenders run.

@@ -106,7 +106,7 @@ pub fn parse_rate(text: &str) -> Result<Rate, UnitError> {
     if let Some((number, unit)) = split(text)
         && let Some(prefix) = unit.strip_suffix("/s").or(unit.strip_suffix("ps"))
         && prefix.ends_with('B')
-        && let Some((_, factor)) = SIZES.iter().find(|(name, _)| *name == prefix)
+        && let Some((_, factor)) = SIZES.iter().find(|(name, _)| name.eq_ignore_ascii_case(prefix))
     {
         return Err(UnitError {
             message: format!("`{text}` counts bytes, and rates are in bits"),
@@ -274,6 +274,10 @@ mod tests {
         assert_eq!(
             text(parse_rate("10MBps").unwrap_err()),
             "`10MBps` counts bytes, and rates are in bits; write `80 Mbit/s`"
+        );
+        assert_eq!(
+            text(parse_rate("10 kBps").unwrap_err()),
+            "`10 kBps` counts bytes, and rates are in bits; write `80 kbit/s`"
         );
         assert_eq!(parse_rate("10 Mbps"), parse_rate("10 MBPS"));
         assert!(text(parse_rate("100").unwrap_err()).starts_with("`100` has no unit; write for example"));

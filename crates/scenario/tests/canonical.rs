@@ -35,3 +35,47 @@ fn forms_and_hashes_are_frozen() {
     }
     assert_eq!(known.len(), text.len());
 }
+
+/// Asserts that the text of `document`'s scenario is a document of the same scenario.
+fn check_text(name: &str, document: &Document) {
+    let scenario = document.scenario().unwrap();
+    let again = Document::parse("again", scenario.text.as_str(), "elsewhere").unwrap();
+    let again = again.scenario().unwrap_or_else(|error| panic!("{name}: {error}\n{}", scenario.text));
+    assert_eq!(again.hash(), scenario.hash(), "{name}:\n{}", scenario.text);
+    assert_eq!(again.text, scenario.text, "{name}");
+    let other =
+        |of: &Scenario| (of.name.clone(), of.seed, of.runs, of.reference, of.min_effect, of.other_starts);
+    assert_eq!(other(&again), other(&scenario), "{name}");
+}
+
+#[test]
+fn the_text_of_a_scenario_is_a_document_of_the_same_scenario() {
+    for embedded in library::ALL {
+        check_text(embedded.name, &Document::open(embedded.name).unwrap());
+    }
+    let mut document = Document::bare();
+    document.set_paths(&["lte,loss=1%".into(), "20Mbit/s,10ms,name=a \\\"b\"".into(), "lte".into()]).unwrap();
+    document.set_size("--size", "1MB");
+    document.set_schedulers("--schedulers", &["blest:lambda=1.1".into(), "tcp@2".into()]);
+    document.set_option("--seed", "seed", "7");
+    for assignment in
+        ["rto.min=300ms", "path.lte.rate=3Mbit/s", "min-effect=0.02", "congestion={name=\"cubic\"}"]
+    {
+        document.set(assignment).unwrap();
+    }
+    check_text("options", &document);
+}
+
+#[test]
+fn the_text_of_a_scenario_names_its_files_from_the_root() {
+    let directory = std::env::temp_dir().join(format!("anabranch-text-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    std::fs::write(directory.join("x.down"), "1\n2\n").unwrap();
+    std::fs::write(directory.join("sizes.txt"), "1000 0.5\n9000 1\n").unwrap();
+    let text = "
+        path = [{ trace = { down = 'x.down', up = 'traces/synthetic-lte.up' }, rtt = '20 ms' }]
+        traffic.size = { distribution = 'cdf', file = 'sizes.txt' }
+    ";
+    check_text("files", &Document::parse("test", text, &directory).unwrap());
+    std::fs::remove_dir_all(&directory).unwrap();
+}

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anabranch_scenario::plan::{Plan, Space};
-use anabranch_scenario::schema;
 use anabranch_scenario::{Document, library};
+use anabranch_scenario::{schema, units};
 use jsonschema::Validator;
 use serde_json::{Map, Value, json};
 use toml::de::{DeTable, DeValue};
@@ -266,5 +266,44 @@ fn forms_that_the_reader_takes_are_valid() {
     ] {
         Document::built_in("x", text).unwrap().scenario().unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(errors(&schema, text), [""; 0], "{text}");
+    }
+}
+
+/// Numbers with an exponent have no bound in a pattern: there the schema may accept more.
+#[test]
+fn the_schema_accepts_the_quantities_that_the_parser_accepts() {
+    const NUMBERS: &str = "0 0.0 1 1. 1.0 1.5 .5 +3 5_0 9 9.99 10 10.0 10.1 11 99.9 100 100.0 100.01 0100 101 120 \
+                           1000 1000.0 1001 1_0_0 1_2_0 -1 0e3 1e2 1.2e2 5e_ 1e . x";
+    const UNITS: &str = "% bit/s bps kbit/s kBit/s KBPS kbps kBps Mbps MBps mBps MBPs MbpS MBpS MB/s Gbps GBps GBPS Tbps TBps ns us µs \
+                         ms s min h m B bytes byte KB kb MB KiB GiB BDP bdp packet packets PKT pkts unlimited";
+    let schema = schema::scenario();
+    type Parser = fn(&str) -> Result<(), String>;
+    let kinds: [(&str, Parser); 6] = [
+        ("rate", |text| units::parse_rate(text).map(drop).map_err(|error| error.message)),
+        ("time", |text| units::parse_span(text).map(drop).map_err(|error| error.message)),
+        ("size", |text| units::parse_size(text).map(drop).map_err(|error| error.message)),
+        ("probability", |text| units::parse_probability(text).map(drop).map_err(|error| error.message)),
+        ("load", |text| units::parse_load(text).map(drop).map_err(|error| error.message)),
+        ("queue", |text| units::parse_queue(text).map(drop).map_err(|error| error.message)),
+    ];
+    for (name, parse) in kinds {
+        let form = validator(&schema["$defs"][name]);
+        let mut accepted = 0;
+        for number in NUMBERS.split_whitespace().chain([""]) {
+            for unit in UNITS.split_whitespace().chain([""]) {
+                for text in [format!("{number}{unit}"), format!(" {number} {unit} ")] {
+                    let parsed = parse(&text);
+                    let (reads, validates) = (parsed.is_ok(), form.is_valid(&json!(text)));
+                    let is_free =
+                        number.contains('e') || parsed.is_err_and(|why| why.ends_with("is too fast"));
+                    assert!(
+                        reads == validates || (is_free && validates),
+                        "{name} `{text}`: {reads}, {validates}"
+                    );
+                    accepted += usize::from(reads);
+                }
+            }
+        }
+        assert!(accepted > 20, "{name}: {accepted}");
     }
 }

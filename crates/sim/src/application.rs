@@ -31,7 +31,7 @@ pub struct Requests {
     pub pace: Pace,
     /// The largest number of requests.
     pub count: Option<u64>,
-    /// No request is made later than this after the start of the flow. Responses may arrive later.
+    /// No request is made at this time after the start of the flow, or later. Responses may arrive later.
     pub span: Duration,
 }
 
@@ -54,7 +54,7 @@ pub struct OnOff {
     pub off: Distribution,
     /// The rate at which data is written while it sends, in blocks of [`OnOff::BLOCK`] bytes.
     pub rate: Rate,
-    /// Nothing is written later than this after the start of the first period.
+    /// Nothing is written at this time after the start of the first period, or later.
     pub span: Duration,
 }
 

@@ -108,7 +108,7 @@ impl Exchanges {
                     Pace::Closed(_) => None,
                 };
                 self.finished = plan.count.is_some_and(|count| made >= count)
-                    || next.is_some_and(|next| next.since(self.start) > plan.span);
+                    || next.is_some_and(|next| next.since(self.start) >= plan.span);
                 (request.0, response.0, next)
             }
             Client::Video { plan, playback, rates } => {
@@ -151,7 +151,7 @@ impl Exchanges {
                         && !self.finished
                     {
                         let at = now + think.draw_time(times);
-                        self.finished = at.since(self.start) > plan.span;
+                        self.finished = at.since(self.start) >= plan.span;
                         next = Some(at).filter(|_| !self.finished);
                     }
                 }

@@ -50,10 +50,8 @@ const MOST_FLOWS: usize = 16;
 
 impl From<ReportError> for Failure {
     fn from(error: ReportError) -> Failure {
-        match error {
-            ReportError::Order(text) => Failure::Usage(text),
-            ReportError::Input(text) => Failure::Failed(text),
-        }
+        let (ReportError::Order(text) | ReportError::Input(text)) = error;
+        Failure::Usage(text)
     }
 }
 

@@ -90,6 +90,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     for part in &args.merge {
         directory.merge(part, &mut journal)?;
     }
+    if journal.done() < plan.points() {
+        directory.begin(&plan, &journal)?;
+    }
     let wall = if args.merge.is_empty() {
         let progress = Progress::of("points");
         let options = Options {
@@ -102,7 +105,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         let result = sweep(&plan, &mut journal, &options);
         let wall = progress.finish();
         if let Err(error) = result {
-            directory.mark(&plan, &journal, false)?;
+            directory.end(&plan, &journal, false)?;
             return Err(failure(error, &path, &journal));
         }
         Some((journal.done() - before, wall))

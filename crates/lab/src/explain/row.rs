@@ -155,7 +155,7 @@ pub struct TimePart {
     /// The sum over flows in nanoseconds, exactly; none for bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sum_ns: Option<u64>,
-    /// By path; the rest concerns no path. Empty for bytes.
+    /// By path, of all paths; the rest concerns no path. Empty for bytes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub by_path: Vec<PathPart>,
 }
@@ -296,7 +296,6 @@ impl Row {
             by_path: names
                 .iter()
                 .zip(&tally.by_path)
-                .filter(|(_, parts)| parts[cause] > 0)
                 .map(|(path, parts)| PathPart {
                     path: (*path).to_owned(),
                     mean_s: seconds(parts[cause], tally.explained),

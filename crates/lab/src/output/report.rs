@@ -12,6 +12,7 @@ use crate::sweep::{Journal, PointResult, Space};
 use crate::{compare, explain};
 
 mod samples;
+mod shape;
 
 /// A result cannot be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,7 +103,7 @@ impl Printed {
     /// Reads the JSON in `path`.
     ///
     /// # Errors
-    /// If it cannot be read, is neither a comparison nor an explanation, or of another version.
+    /// If it cannot be read, is neither a comparison nor an explanation, is damaged, or of another version.
     pub fn read(path: &Path) -> Result<Printed, InputError> {
         let file = path.display().to_string();
         let failed = |why: String| InputError(format!("{file}: {why}"));
@@ -129,6 +130,9 @@ impl Printed {
                 schema.unwrap_or_default()
             )));
         }
+        let checked =
+            if is_explanation { shape::check_explanation(&value) } else { shape::check_comparison(&value) };
+        checked.map_err(|why| failed(format!("it is no whole {verb}: {why}; run the {verb} again")))?;
         if is_explanation {
             return Ok(Printed::Explanation(ShownExplanation { file, explanation: value }));
         }

@@ -54,20 +54,26 @@ pub struct SweepState {
     pub design: &'static str,
     /// The number of points of the plan.
     pub points: usize,
-    /// The number of points that are done.
+    /// The number of points that were done when this was written: before the first and after the last.
     pub points_done: usize,
     /// `complete`, or `partial` without a table of results.
     pub status: &'static str,
     /// The start of the last process that worked on it, in seconds since 1970.
     pub begun_unix_s: u64,
-    /// Its end.
-    pub ended_unix_s: u64,
+    /// Its end; null while it works, and after a kill.
+    pub ended_unix_s: Option<u64>,
 }
 
 impl SweepState {
-    /// Returns the state of the sweep of `plan`, which is in a file of the name `file`, after a process that
-    /// worked on it from one time to another, in seconds since 1970.
-    pub fn new(plan: &Plan, file: &str, journal: &Journal, complete: bool, worked: (u64, u64)) -> SweepState {
+    /// Returns the state of the sweep of `plan`, which is in a file of the name `file`. The last process works on it since
+    /// the first time of `worked`, or did so until the second, in seconds since 1970.
+    pub fn new(
+        plan: &Plan,
+        file: &str,
+        journal: &Journal,
+        complete: bool,
+        worked: (u64, Option<u64>),
+    ) -> SweepState {
         SweepState {
             version: VERSION,
             commit: None,

@@ -372,10 +372,10 @@ impl Finding {
     }
 
     fn outcome(&self) -> Outcome {
-        let (Some(best), Some(reference)) = (self.best(), &self.reference) else { return Outcome::Alone };
-        if self.others.iter().chain([reference]).any(|standing| standing.missed > 0) {
+        if self.others.iter().chain(&self.reference).any(|standing| standing.missed > 0) {
             return Outcome::Incomplete;
         }
+        let (Some(best), Some(_)) = (self.best(), &self.reference) else { return Outcome::Alone };
         match best.vs_reference.as_ref().map(|difference| self.read(difference)) {
             Some(Some(Reading::Above | Reading::Below)) => Outcome::Best,
             Some(Some(Reading::Equal)) => Outcome::Equal,

@@ -153,6 +153,18 @@ fn undelivered_flows_leave_no_winner() {
 }
 
 #[test]
+fn undelivered_flows_of_the_only_contender_are_named() {
+    let mut finding = finding("", vec![]);
+    finding.reference.as_mut().unwrap().missed = 900;
+    assert_eq!(
+        sentences(core::slice::from_ref(&finding)),
+        "There is no winner, because 900 of tcp's 900 flows did not end within the deadline of 60 s; a later \
+         one may help, such as `--set deadline=240s`."
+    );
+    assert_eq!(finding.verdict().outcome, Outcome::Incomplete);
+}
+
+#[test]
 fn more_goodput_is_better() {
     let mut bulk = finding("", vec![standing("min_rtt", 2.0, difference(95.0, 90.0, 99.0))]);
     bulk.measure = Measure::Goodput;

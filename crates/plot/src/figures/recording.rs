@@ -2,6 +2,8 @@
 
 use anabranch_recording::view::{Column, FlowView, RunView, Stream, View};
 
+use anabranch_units::Duration;
+
 use super::classes::title;
 use super::{Contenders, conditions, distribution};
 use crate::chart::{Axis, Chart, Key, Mark, Panel, Sample, Stroke, Symbol, Unit};
@@ -22,6 +24,7 @@ pub(super) fn chart(view: &View, name: &str, selection: &Selection) -> Result<Ch
         let condition = conditions.iter().position(|condition| *condition == run.condition);
         (condition, contenders.place(&run.scheduler))
     });
+    check_interval(&runs, selection)?;
     let all = All { view, runs, contenders, conditions, selection };
     let mut chart = match name {
         "sequence" => all.sequence(),
@@ -43,6 +46,21 @@ pub(super) fn chart(view: &View, name: &str, selection: &Selection) -> Result<Ch
         chart.warning = Some(format!("Partial: this recording was interrupted{why}{lost}."));
     }
     Ok(chart)
+}
+
+/// Refuses an interval in which no run has any time.
+fn check_interval(runs: &[&RunView], selection: &Selection) -> Result<(), PlotError> {
+    let end = Duration(runs.iter().map(|run| run.end_ns).max().unwrap_or_default());
+    let from = selection.from.unwrap_or_default();
+    if selection.to.is_some_and(|to| to <= from) {
+        return Err(PlotError::new("--from must be before --to"));
+    }
+    if !from.is_zero() && from >= end {
+        return Err(PlotError::new(format!(
+            "--from {from} is not before the end of the recording, which is from 0 s to {end}"
+        )));
+    }
+    Ok(())
 }
 
 /// Returns the reason why a figure is empty.

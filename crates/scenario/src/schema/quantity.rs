@@ -5,13 +5,28 @@ use serde_json::{Value, json};
 use crate::units::{PACKETS, RATES, SIZES, SPANS};
 
 /// A number that is not negative, as `units` splits it from its unit.
-const NUMBER: &str = r"\+?(\d[\d_]*\.?[\d_]*|\.\d[\d_]*)([eE][-+]?[\d_]+)?";
+const NUMBER: &str = r"\+?(\d[\d_]*\.?[\d_]*|\.\d[\d_]*)([eE][-+]?_*\d[\d_]*)?";
+/// The same with an exponent: the value is not bounded by a pattern.
+const SCIENTIFIC: &str = r"\+?(\d[\d_]*\.?[\d_]*|\.\d[\d_]*)[eE][-+]?_*\d[\d_]*";
+/// A whole number.
+const WHOLE: &str = r"\+?\d[\d_]*(\.[0_]*)?";
+/// Zero with any unit or none.
+const ZERO: &str = r"^\s*\+?[0_.]+([eE][-+]?[\d_]+)?\s*[^\d_.]*$";
 
 /// Returns `text` for a regular expression.
 pub(super) fn escaped(text: &str) -> String {
     text.chars()
         .flat_map(|c| if matches!(c, '.' | '/' | '+' | '|') { vec!['\\', c] } else { vec![c] })
         .collect()
+}
+
+/// Returns an expression for a number without an exponent, from 0 to 10 to the power of `digits`.
+fn up_to_power(digits: u32) -> String {
+    let below = match digits {
+        0 => "0_*".to_owned(),
+        digits => format!(r"(\d_*){{1,{digits}}}"),
+    };
+    format!(r"\+?((0[0_]*)?(1_*(0_*){{{digits}}}(\.[0_]*)?|{below}(\.[\d_]*)?)|\.\d[\d_]*)")
 }
 
 /// Returns an expression for `text` in which case does not matter.
@@ -21,6 +36,14 @@ fn any_case(text: &str) -> String {
         false => escaped(&c.to_string()),
     };
     text.chars().map(each).collect()
+}
+
+/// Returns an expression for the unit of a rate: where `B` is followed by `ps`, as in `MBps`, it counts bytes.
+fn rate_unit(name: &str) -> String {
+    match name.strip_suffix("bps") {
+        Some(prefix) => format!("{}(b[Pp][Ss]|BP[Ss]|BpS)", any_case(prefix)),
+        None => any_case(name),
+    }
 }
 
 fn units<'a>(names: impl Iterator<Item = &'a str>) -> String {
@@ -34,7 +57,8 @@ fn pattern(units: &str) -> String {
 pub(super) fn rate() -> Value {
     json!({
         "type": "string",
-        "pattern": pattern(&units(RATES.iter().map(|(name, _)| *name))),
+        "pattern": pattern(&RATES.iter().map(|(name, _)| rate_unit(name)).collect::<Vec<_>>().join("|")),
+        "not": { "pattern": ZERO },
         "description": "a rate in bit/s, kbit/s, Mbit/s, Gbit/s or Tbit/s",
         "examples": ["100 Mbit/s"],
     })
@@ -59,9 +83,10 @@ pub(super) fn size() -> Value {
 }
 
 pub(super) fn queue() -> Value {
-    let units =
-        units(["BDP"].into_iter().chain(PACKETS).chain(SPANS.iter().chain(SIZES).map(|(name, _)| *name)));
-    let text = json!({ "type": "string", "pattern": pattern(&units) });
+    let measures = units(["BDP"].into_iter().chain(SPANS.iter().chain(SIZES).map(|(name, _)| *name)));
+    let packets = units(PACKETS.into_iter());
+    let pattern = format!(r"^\s*({NUMBER}\s*({measures})|({WHOLE}|{SCIENTIFIC})\s*({packets}))\s*$");
+    let text = json!({ "type": "string", "pattern": pattern, "not": { "pattern": ZERO } });
     let none = json!({ "type": "string", "pattern": format!(r"^\s*{}\s*$", any_case("unlimited")) });
     json!({
         "anyOf": [text, none],
@@ -70,12 +95,28 @@ pub(super) fn queue() -> Value {
     })
 }
 
-/// A fraction up to `most`, or a percentage.
-pub(super) fn share(most: u32) -> Value {
-    let text = json!({ "type": "string", "pattern": format!(r"^\s*{NUMBER}\s*%?\s*$") });
+/// A fraction from 0 to 1, or a percentage.
+pub(super) fn probability() -> Value {
     json!({
-        "anyOf": [text, { "type": "number", "minimum": 0, "maximum": most }],
-        "description": format!("a percentage, or a fraction from 0 to {most}"),
+        "anyOf": [share(0), { "type": "number", "minimum": 0, "maximum": 1 }],
+        "description": "a percentage, or a fraction from 0 to 1",
         "examples": ["0.05%", 0.0005],
     })
+}
+
+/// A fraction above 0 and up to 10, or a percentage.
+pub(super) fn load() -> Value {
+    let mut text = share(1);
+    text["not"] = json!({ "pattern": ZERO });
+    json!({
+        "anyOf": [text, { "type": "number", "exclusiveMinimum": 0, "maximum": 10 }],
+        "description": "a percentage, or a fraction up to 10",
+        "examples": ["50%", 0.5],
+    })
+}
+
+/// A text with a fraction up to 10 to the power of `digits`, or that as a percentage.
+fn share(digits: u32) -> Value {
+    let (fraction, percentage) = (up_to_power(digits), up_to_power(digits + 2));
+    json!({ "type": "string", "pattern": format!(r"^\s*({fraction}|({percentage})\s*%|{SCIENTIFIC}\s*%?)\s*$") })
 }

@@ -90,10 +90,25 @@ impl Directory {
         Ok(())
     }
 
-    /// Writes the state of the sweep.
-    pub fn mark(&self, plan: &Plan, journal: &Journal, complete: bool) -> Result<(), Failure> {
+    /// Writes the state of a sweep that begins: it stays marked as partial if the process is killed or the disk is full.
+    pub fn begin(&self, plan: &Plan, journal: &Journal) -> Result<(), Failure> {
+        self.mark(plan, journal, false, None)
+    }
+
+    /// Writes the state of a sweep that ends.
+    pub fn end(&self, plan: &Plan, journal: &Journal, complete: bool) -> Result<(), Failure> {
+        self.mark(plan, journal, complete, Some(SystemTime::now()))
+    }
+
+    fn mark(
+        &self,
+        plan: &Plan,
+        journal: &Journal,
+        complete: bool,
+        ended: Option<SystemTime>,
+    ) -> Result<(), Failure> {
         let seconds = |time: SystemTime| time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let worked = (seconds(self.begun), seconds(SystemTime::now()));
+        let worked = (seconds(self.begun), ended.map(seconds));
         let mut state = SweepState::new(plan, PLAN, journal, complete, worked);
         (state.commit, state.command) = (provenance::commit(), provenance::command());
         let text =
@@ -127,7 +142,7 @@ impl Directory {
             }
         }
         summary.finish();
-        self.mark(plan, journal, complete)?;
+        self.end(plan, journal, complete)?;
         Ok(summary)
     }
 
