@@ -51,6 +51,19 @@ fn a_margin_separates_values_with_different_answers() {
     assert_eq!((loss.value, loss.below), (0.0, None));
 }
 
+#[test]
+fn a_connection_starts_on_a_backup_path_only_if_there_is_no_other() {
+    let start = |a: &str, b: &str| {
+        let paths = [format!("5Mbit/s,20ms{a},name=a"), format!("5Mbit/s,20ms{b},name=b")];
+        let document = document(&[paths[0].as_str(), paths[1].as_str()], "100KB");
+        let found = advice(&document, 0, false).unwrap();
+        (found.start, found.screened)
+    };
+    assert_eq!(start("", ",backup=true"), ("a".to_owned(), 7 + 4));
+    assert_eq!(start(",backup=true", ""), ("b".to_owned(), 7 + 4));
+    assert_eq!(start(",backup=true", ",backup=true").1, 2 * 7 + 4);
+}
+
 /// In 900 other runs starts on lte are 5 % faster than TCP, and those on w, whose SYN is lost in some, 3 % with a wide interval.
 #[test]
 fn a_first_path_that_few_runs_cannot_tell_from_another_one_is_tried_in_more() {
