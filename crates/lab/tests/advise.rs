@@ -2,7 +2,7 @@
 
 use core::sync::atomic::AtomicBool;
 
-use anabranch_lab::advise::{Advice, AdviceError, Answer, Options, Quantity, advise};
+use anabranch_lab::advise::{Advice, AdviceError, Answer, Margin, MarginEnd, Options, Quantity, advise};
 use anabranch_lab::compare::{self, compare};
 use anabranch_lab::explain::Cause;
 use anabranch_lab::scenario::Document;
@@ -49,6 +49,39 @@ fn a_margin_separates_values_with_different_answers() {
     // A path without loss is tried with much more than eight times the least one.
     let loss = found.margins.iter().find(|margin| margin.quantity == Quantity::Loss).unwrap();
     assert_eq!((loss.value, loss.below), (0.0, None));
+}
+
+/// In 200 other runs the gain at a loss of 1.35 % is 4 % of TCP's time, give or take 7 %: no few runs know the limit.
+#[test]
+fn where_runs_vary_the_margins_of_other_seeds_do_not_contradict_each_other() {
+    let ends = ["1", "2", "3"].map(|seed| {
+        let mut document = document(&["30Mbit/s,30ms,name=a", "30Mbit/s,30ms,name=b"], "1MB");
+        document.set_option("test", "seed", seed);
+        let found = advice(&document, 0, true).unwrap();
+        assert_eq!((found.answer, found.start.as_str()), (Answer::Pays, "b"));
+        let is_loss = |margin: &&Margin| {
+            margin.quantity == Quantity::Loss && margin.path.as_deref() == Some(&found.start)
+        };
+        let loss = found.margins.iter().find(is_loss).unwrap();
+        assert!(matches!(loss.end_above(), Some(MarginEnd::Between(..))), "{loss:?}");
+        (loss.holds_up_to.unwrap(), loss.above.unwrap())
+    });
+    for ((holds, _), (_, other)) in ends.iter().flat_map(|one| ends.iter().map(move |two| (one, two))) {
+        assert!(holds < other, "{ends:?}");
+    }
+}
+
+#[test]
+fn a_connection_starts_on_a_backup_path_only_if_there_is_no_other() {
+    let start = |a: &str, b: &str| {
+        let paths = [format!("5Mbit/s,20ms{a},name=a"), format!("5Mbit/s,20ms{b},name=b")];
+        let document = document(&[paths[0].as_str(), paths[1].as_str()], "100KB");
+        let found = advice(&document, 0, false).unwrap();
+        (found.start, found.screened)
+    };
+    assert_eq!(start("", ",backup=true"), ("a".to_owned(), 7 + 4));
+    assert_eq!(start(",backup=true", ""), ("b".to_owned(), 7 + 4));
+    assert_eq!(start(",backup=true", ",backup=true").1, 2 * 7 + 4);
 }
 
 /// In 900 other runs starts on lte are 5 % faster than TCP, and those on w, whose SYN is lost in some, 3 % with a wide interval.
@@ -131,7 +164,7 @@ fn what_a_congestion_control_gains_on_one_path_is_no_gain_of_multipath() {
 fn advice_does_not_depend_on_the_number_of_threads() {
     let document = document(&["20Mbit/s,30ms,loss=1%", "10Mbit/s,50ms"], "200KB");
     let json = |jobs| {
-        let mut advice = advice(&document, jobs, false).unwrap();
+        let mut advice = advice(&document, jobs, true).unwrap();
         advice.judgement.performance.wall_s = 0.0;
         serde_json::to_string(&advice).unwrap()
     };

@@ -1,6 +1,8 @@
 //! `anabranch advise`
 
-use anabranch_lab::advise::{Advice, AdviceError, Answer, EXPLAINED_RUNS, Margin, Options, Quantity, advise};
+use anabranch_lab::advise::{
+    Advice, AdviceError, Answer, EXPLAINED_RUNS, Margin, MarginEnd, Options, Quantity, advise,
+};
 use anabranch_lab::report::Row;
 
 use crate::args::{Experiment, Show};
@@ -35,7 +37,8 @@ are screened in 10 runs each. The best three and the kernel's own scheduler are 
 TCP on the best single path, with BBR if that is better, in other runs with other seeds. Each gets a
 reason: where its time went, as `explain` finds it. Margins show how far each rate, round-trip time,
 loss and the size may change, up to eight times, before the answer for the best candidate becomes
-another one; they are known within 9 %.";
+another one: within 9 %, or from the last value at which it clearly holds to the first one at which
+another one clearly does.";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let cancelled = interrupt::watch();
@@ -75,22 +78,7 @@ pub(crate) fn text(advice: &Advice) -> String {
     for reason in &advice.reasons {
         text.push_str(&wrap_behind("  * ", &reason.sentence, width));
     }
-    let lines: Vec<String> = advice.margins.iter().filter_map(margin_line).collect();
-    if !advice.margins.is_empty() {
-        text.push('\n');
-        // The margins are those of the best candidate: another one may pay where it does not.
-        let of = format!("For {}, starting on {}, the answer", advice.best.name, advice.start);
-        let head = match lines.is_empty() {
-            true => format!(
-                "{of} is the same for every rate, round-trip time and size from an eighth to eight times, and for losses up to 5 %."
-            ),
-            false => format!("{of} changes if"),
-        };
-        text.push_str(&wrap(&head, width));
-        for line in lines {
-            text.push_str(&format!("  * {line}\n"));
-        }
-    }
+    text.push_str(&margins(advice, width));
     text.push_str("\nWhat to do:\n");
     for action in &advice.actions {
         text.push_str(&wrap_behind("  * ", action, width));
@@ -181,17 +169,68 @@ fn candidates(advice: &Advice) -> String {
     table.render(terminal::width())
 }
 
-/// The values at which a quantity changes the answer; none if there are none.
-fn margin_line(margin: &Margin) -> Option<String> {
+/// How far the setting may change; empty if that was not measured.
+fn margins(advice: &Advice, width: usize) -> String {
+    if advice.margins.is_empty() {
+        return String::new();
+    }
+    let is_open = |end: &MarginEnd| matches!(end, MarginEnd::Open(_));
+    let lines = |open: bool| -> Vec<String> {
+        advice.margins.iter().filter_map(|margin| margin_line(margin, &|end| is_open(end) == open)).collect()
+    };
+    // The margins are those of the best candidate: another one may pay where it does not.
+    let of = format!("For {}, starting on {}, the answer", advice.best.name, advice.start);
+    let (changes, open) = (lines(false), lines(true));
+    let ends = advice.margins.iter().flat_map(|margin| [margin.end_below(), margin.end_above()]);
+    let unclear = match ends.flatten().any(|end| matches!(end, MarginEnd::Between(..))) {
+        true => " (between two values, these runs cannot tell)",
+        false => "",
+    };
+    let mut text = String::from("\n");
+    let mut list = |head: &str, lines: Vec<String>| {
+        text.push_str(&wrap(head, width));
+        for line in lines {
+            text.push_str(&wrap_behind("  * ", &line, width));
+        }
+    };
+    match (changes.is_empty(), open.is_empty()) {
+        (true, true) => list(
+            &format!(
+                "{of} is the same for an eighth, a quarter, half, twice, four and eight times each rate, round-trip time and size, and for losses up to 5 %."
+            ),
+            changes,
+        ),
+        (true, false) => list(&format!("{of} is not known to change, but these runs cannot tell if"), open),
+        (false, true) => list(&format!("{of} changes if{unclear}"), changes),
+        (false, false) => {
+            list(&format!("{of} changes if{unclear}"), changes);
+            list("These runs cannot tell whether it changes if", open);
+        }
+    }
+    text
+}
+
+/// The chosen ends of the margin of a quantity; none if it has none of them.
+fn margin_line(margin: &Margin, chosen: &dyn Fn(&MarginEnd) -> bool) -> Option<String> {
     let of = margin.path.as_ref().map_or(String::new(), |path| format!(" of {path}"));
-    let ends = [(margin.below, "below"), (margin.above, "above")];
-    let parts: Vec<String> = ends
-        .iter()
-        .filter_map(|(end, word)| Some(format!("is {word} {}", quantity(margin.quantity, (*end)?))))
-        .collect();
+    let show = |value| quantity(margin.quantity, value);
+    let ends = [(margin.end_below(), "below"), (margin.end_above(), "above")];
+    let part = |(end, word): (Option<MarginEnd>, &str)| {
+        let end = end.filter(|end| chosen(end))?;
+        Some(match end {
+            MarginEnd::Clear(value) | MarginEnd::Open(value) => format!("is {word} {}", show(value)),
+            MarginEnd::Between(holds, other) => {
+                let (least, most) = (holds.min(other), holds.max(other));
+                let (least, most) = (show(least), show(most));
+                let unit = most.find(' ').map_or("", |space| &most[space..]);
+                format!("is {word} {} to {most}", least.strip_suffix(unit).unwrap_or(&least))
+            }
+        })
+    };
+    let parts: Vec<String> = ends.into_iter().filter_map(part).collect();
     let now = match margin.quantity {
         Quantity::Loss if margin.value == 0.0 => "none".to_owned(),
-        _ => quantity(margin.quantity, margin.value),
+        _ => show(margin.value),
     };
     (!parts.is_empty())
         .then(|| format!("the {}{of} {} (now {now})", margin.quantity.noun(), parts.join(" or ")))

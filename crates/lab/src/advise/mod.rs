@@ -20,7 +20,7 @@ use crate::run::RunError;
 use crate::scenario::Document;
 use crate::scenario::ScenarioError;
 
-pub use margins::{Margin, Quantity};
+pub use margins::{Margin, MarginEnd, Quantity};
 pub use search::EXPLAINED_RUNS;
 pub(crate) use search::spoken;
 

@@ -323,14 +323,18 @@ impl<'a> Setting<'a> {
         Ok((after < least).then(|| SINGLE_PATH_CONGESTION.to_owned()))
     }
 
-    /// The paths on which a connection may start, those that are best by what a host can know beforehand.
+    /// The paths on which a connection may start, those that are best by what a host can know beforehand. A backup is one only
+    /// if all are backups.
     fn starts(&self) -> Vec<usize> {
         let condition = self.condition();
         if condition.experiment.initial_choice == InitialChoice::Given {
             return vec![condition.experiment.initial];
         }
         let estimates = crate::scenario::estimate::estimates(&condition.experiment, &condition.base);
-        let mut starts: Vec<usize> = (0..estimates.len()).collect();
+        let paths = condition.experiment.paths();
+        let only_backups = paths.iter().all(|path| path.backup);
+        let mut starts: Vec<usize> =
+            (0..paths.len()).filter(|path| only_backups || !paths[*path].backup).collect();
         starts.sort_by_key(|path| estimates[*path]);
         starts.truncate(MOST_STARTS);
         starts
