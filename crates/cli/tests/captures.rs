@@ -82,9 +82,9 @@ fn a_comparison_has_a_capture_for_each_contender_and_condition() {
 fn what_cannot_be_written_is_said_and_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
-    let error = failure(&run(&[BULK, &["--pcap", "no/such/out.pcapng"]].concat(), path), 1);
+    let error = failure(&run(&[BULK, &["--pcap", "no/such/out.pcapng"]].concat(), path), 2);
     assert!(error.starts_with("error: cannot write the capture no/such/out.pcapng: "), "{error}");
-    let error = failure(&run(&[BULK, &["--pcap", "."]].concat(), path), 1);
+    let error = failure(&run(&[BULK, &["--pcap", "."]].concat(), path), 2);
     assert!(error.starts_with("error: cannot write the capture .: "), "{error}");
     let error = failure(&run(&[ONE, &["--pcap-snaplen", "100"]].concat(), path), 2);
     assert!(error.contains("--pcap"), "{error}");

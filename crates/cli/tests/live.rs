@@ -305,7 +305,7 @@ fn a_capture_that_cannot_be_written_is_told_and_ends_no_transfer() {
         test -z "$(ls -A small)"
         status=0
         $ANABRANCH get http://10.81.1.1:8000/hello.txt $HOST --pcap no/such 2>error || status=$?
-        test $status = 1
+        test $status = 2
         grep -q "^error: cannot write the capture no/such: " error
         status=0
         $ANABRANCH bench --client 10.81.1.1 --kernel tcp --pcap capture 2>error || status=$?

@@ -143,6 +143,24 @@ fn the_tables_agree_with_the_results_which_are_those_without_a_recording() {
     }
 }
 
+/// Flows that end before the run, each after its own time.
+#[test]
+fn the_goodput_of_a_flow_is_that_of_its_own_time() {
+    let place = tempfile::tempdir().unwrap();
+    let starts =
+        "traffic = { name = \"x\", size = \"bulk\", duration = \"2 s\", starts = [\"0 s\", \"8 s\"] }";
+    let mut arguments = vec!["--path", "20Mbit/s,20ms", "--set", starts, "--schedulers", "tcp", "--json"];
+    arguments.extend(["--record", "dir", "--record-format", "csv"]);
+    let json: Value = serde_json::from_slice(&succeed(&arguments, place.path())).unwrap();
+    let table = rows(&place.path().join("dir/tcp/flows.csv"));
+    assert_eq!(table.len(), 2);
+    for (row, flow) in table.iter().zip(json["flows"].as_array().unwrap()) {
+        let goodput = number(row, "goodput_bps") as f64;
+        assert!(goodput > 15e6, "{goodput}");
+        assert!((goodput / flow["goodput_bps"].as_f64().unwrap() - 1.0).abs() < 1e-6, "{row:?} {flow}");
+    }
+}
+
 #[test]
 fn an_interval_thins_the_series_and_not_the_events() {
     let place = tempfile::tempdir().unwrap();

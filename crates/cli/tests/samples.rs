@@ -298,7 +298,7 @@ fn samples_that_cannot_be_written_are_an_error_and_leave_nothing() {
         let error = failure(&with(file), path, 2);
         assert!([".csv", ".ndjson", ".parquet"].iter().all(|name| error.contains(name)), "{error}");
     }
-    let error = failure(&with("no/such/x.csv"), path, 1);
+    let error = failure(&with("no/such/x.csv"), path, 2);
     assert!(error.starts_with("error: cannot write the samples no/such/x.csv: "), "{error}");
     assert!(files(path).is_empty());
     #[cfg(target_os = "linux")]

@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::path::Path;
 
-use anabranch_lab::sweep::{Header, Journal, Options, Plan, PointResult, Shard, SweepError, sweep};
+use anabranch_lab::sweep::{Header, Journal, Options, Plan, PointResult, Reading, Shard, SweepError, sweep};
 
 const PLAN: &str = r#"
 scenario = "two-paths"
@@ -245,4 +245,36 @@ fn the_scenarios_of_points_that_are_done_are_not_read_again() {
     let unreadable = plan(&text.replace("2 ms", "2 parsec"));
     go_on(&unreadable, &mut journal, 1, Shard::default(), usize::MAX).unwrap();
     assert_eq!(journal.done(), 2);
+}
+
+/// Flows that cannot end before the deadline, on one path or on all.
+#[test]
+fn unfinished_flows_make_their_own_contender_incomplete_and_no_other() {
+    let plan = plan(
+        r#"
+scenario = "two-paths"
+runs = 1
+[set]
+traffic = { size = "100 KB" }
+deadline = "8 s"
+path.2.rate = "5 kbit/s"
+schedulers = ["tcp", "min_rtt", "redundant"]
+[vary]
+path.1.rate = ["10 kbit/s", "600 kbit/s"]
+"#,
+    );
+    let directory = tempfile::tempdir().unwrap();
+    let mut journal = journal(directory.path(), "journal", &plan);
+    go_on(&plan, &mut journal, 1, Shard::default(), usize::MAX).unwrap();
+    for result in results(&journal) {
+        let reference = result.rows.iter().find(|row| row.scheduler == "tcp").unwrap();
+        assert_eq!(reference.reading, None);
+        assert_eq!(reference.completed < reference.flows, result.point == 0, "{reference:?}");
+        for row in result.rows.iter().filter(|row| row.scheduler != "tcp") {
+            let whole = [row, reference].iter().all(|row| row.completed == row.flows);
+            assert_eq!(row.reading != Some(Reading::Incomplete), whole, "{row:?}");
+        }
+        let others: Vec<bool> = result.rows.iter().map(|row| row.completed == row.flows).collect();
+        assert_eq!(others, [[false; 3], [true, false, true]][result.point], "{:?}", result.rows);
+    }
 }

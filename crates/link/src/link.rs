@@ -361,7 +361,14 @@ impl<P> Link<P> {
         }
         let slot = self.slots.pop_front()?;
         self.departed -= 1;
-        self.wake = self.slots.front().map_or(Time::NEVER, |next| next.arrival);
+        self.wake = match self.slots.front() {
+            Some(next) => next.arrival,
+            None => {
+                // The next packet finds the first slots in the cache, rather than others that have left it.
+                self.slots.clear();
+                Time::NEVER
+            }
+        };
         Some(self.deliver(slot))
     }
 

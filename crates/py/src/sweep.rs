@@ -178,6 +178,7 @@ impl Sweep {
     fn run(&self, py: Python<'_>, jobs: usize, progress: Option<Bound<'_, PyAny>>) -> PyResult<()> {
         let control = Arc::new(Control::default());
         let plan = amended(&self.plan, &self.contenders, &control);
+        self.directory.begin(&self.plan, &self.journal()).map_err(|failure| errors::failure(py, failure))?;
         let result = work(py, &control, progress.as_ref(), |cancelled, progress| {
             let options = Options { jobs, cancelled, progress, shard: Shard::default() };
             sweep::sweep(&plan, &mut self.journal(), &options)
@@ -185,7 +186,7 @@ impl Sweep {
         let failed = !matches!(result, Ok(Ok(())));
         if failed {
             self.directory
-                .mark(&self.plan, &self.journal(), false)
+                .end(&self.plan, &self.journal(), false)
                 .map_err(|failure| errors::failure(py, failure))?;
         }
         result?.map_err(|error| errors::sweep(py, &error))

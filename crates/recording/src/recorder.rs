@@ -197,7 +197,7 @@ impl<'a> Recorder<'a> {
                 Direction::Upload => "up",
                 Direction::Download => "down",
             };
-            let span = flow.fct.unwrap_or(report.end.since(flow.start));
+            let span = flow.fct.or(flow.ended).unwrap_or(report.end.since(flow.start));
             let outcome = outcome(&flow.outcome);
             self.tables.row(
                 Name::Flows,

@@ -108,7 +108,10 @@ pub const TABLES: [TableSchema; 6] = [
             integer("acked_ns", "time from the start to the acknowledgement of the last byte"),
             integer("connected_ns", "time from the start until the client's connection was established"),
             integer("delivered_bytes", "bytes delivered in order"),
-            integer("goodput_bps", "delivered bits over `fct_ns`, or over the time until the end of the run"),
+            integer(
+                "goodput_bps",
+                "delivered bits over `fct_ns`, or over the time until the flow, or the run, ended",
+            ),
             integer("data_segments", "data segments sent, retransmissions included"),
             integer("retransmitted_segments", "those retransmitted on the same subflow"),
             integer("reinjected_bytes", "bytes reinjected on another subflow"),

@@ -24,7 +24,7 @@ rows! {
         "starts": List(&Time), "instead: the start of each flow";
         "load": Load, "instead: Poisson arrivals that ask for this share of the rate of all paths";
         "direction": Choice(&["upload", "download"]), "`upload`: the client, which connects, sends; default `download`";
-        "duration": Time, "how long a bulk flow sends; default 10 s";
+        "duration": Time, "bulk flows send until this time after the start of the last one; default 10 s";
         "size-known": Bool, "whether the sender knows the size of its flow beforehand; default true";
         "background": OneOrMore(&Table(&BACKGROUND)), "plain TCP flows that fill a path and are not counted";
         "beside": Table(&BESIDE), "plain TCP flows of the same traffic, with rows of their own";

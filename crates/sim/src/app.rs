@@ -504,7 +504,12 @@ impl<R: Recorder> Sim<R> {
 
     /// Ends a flow that is complete.
     pub(crate) fn end_app(&mut self, flow: FlowId) {
-        let ended = self.now.since(self.specs[flow.index()].start);
+        self.end_app_at(flow, self.now);
+    }
+
+    /// Ends an application that had its last byte at the time `at`.
+    pub(crate) fn end_app_at(&mut self, flow: FlowId, at: anabranch_units::Time) {
+        let ended = at.since(self.specs[flow.index()].start);
         let state = &mut self.flows[flow.index()];
         if !state.over {
             state.over = true;

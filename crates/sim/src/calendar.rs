@@ -8,7 +8,7 @@
 use anabranch_units::Time;
 
 /// The number of parts of which [`Calendar::first_of_part`] returns the first item.
-const PARTS: usize = 8;
+const PARTS: usize = 32;
 
 /// The time of an item.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +61,7 @@ impl Calendar {
         }
     }
 
-    /// Returns the first of the items in the same eighth as `item`, if there are so many items: its turn is usually among
+    /// Returns the first of the items in the same part as `item`, if there are so many items: its turn is usually among
     /// the next ones.
     #[inline]
     pub(crate) fn first_of_part(&self, item: u32) -> Option<u32> {

@@ -28,6 +28,8 @@ pub(crate) struct DatagramState {
     sent: u64,
     /// True if the last one is sent.
     finished: bool,
+    /// The time at which the last one was sent or arrived.
+    last: Time,
     /// A bit for each datagram that has arrived.
     seen: Vec<u64>,
     /// The delays in nanoseconds, in the order of arrival.
@@ -47,6 +49,7 @@ impl DatagramState {
             start: spec.start,
             sent: 0,
             finished: false,
+            last: spec.start,
             seen: Vec::with_capacity(reserved / 64 + 1),
             delays: Vec::with_capacity(reserved),
             differences: 0.0,
@@ -57,6 +60,7 @@ impl DatagramState {
     fn send(&mut self, now: Time) -> (u64, Time) {
         let number = self.sent;
         self.sent += 1;
+        self.last = now;
         if number.is_multiple_of(64) {
             self.seen.push(0);
         }
@@ -73,6 +77,7 @@ impl DatagramState {
             return;
         }
         *word |= bit;
+        self.last = now;
         let delay = now.since(sent).0;
         if let Some(last) = self.delays.last() {
             self.differences += delay.abs_diff(*last) as f64;
@@ -121,7 +126,9 @@ impl<R: Recorder> Sim<R> {
         let now = self.now;
         let Some(AppState::Datagrams(state)) = self.flows[flow.index()].app.as_deref_mut() else { return };
         if state.finished {
-            self.end_app(flow);
+            // The rest is lost; the wait for it is no time of the stream.
+            let last = state.last;
+            self.end_app_at(flow, last);
             return;
         }
         let (number, next) = state.send(now);

@@ -113,8 +113,8 @@ pub(crate) struct Fabric<R> {
     links: Vec<Link<Ticket>>,
     /// By link. Empty for few links, whose state is not prefetched.
     ahead: Vec<Ahead>,
-    /// The link whose state is being prefetched.
-    fetching: Option<u32>,
+    /// The links whose state is being prefetched, the one of the last call first.
+    fetching: [Option<u32>; 2],
     /// The index in `destinations` of each address.
     located: BTreeMap<IpAddr, u32>,
     /// Reports of routers, each with its delay, for the simulation to collect.
@@ -187,7 +187,7 @@ impl<R: Recorder> Fabric<R> {
             located,
             reports: Vec::new(),
             ahead: vec![Ahead::UNKNOWN; if links.len() < MANY { 0 } else { links.len() }],
-            fetching: None,
+            fetching: [None; 2],
             links,
             hops,
             choices,
@@ -207,7 +207,7 @@ impl<R: Recorder> Fabric<R> {
     /// they are.
     pub(crate) fn set_fast_paths(&mut self, on: bool) {
         self.ahead = vec![Ahead::UNKNOWN; if on { self.links.len() } else { 0 }];
-        self.fetching = None;
+        self.fetching = [None; 2];
         self.links.iter_mut().for_each(|link| link.set_fast_paths(on));
         for table in self.routes.iter_mut().flatten() {
             (table.forgets, table.recent) = (!on, [None; 2]);
@@ -236,25 +236,28 @@ impl<R: Recorder> Fabric<R> {
     }
 
     /// After a turn of the link `index`, prefetches the state for a turn that is soon: that of the first link in its part of
-    /// the calendar. There are two steps, as the addresses for the second are part of what the first one brings: it follows
-    /// with the next call. Returns the next packet for a host whose state may be prefetched too.
+    /// the calendar. There are three steps, one with each call, as a step finds its addresses in what the one before has
+    /// brought: the link and the one to which its packet goes, or the packet; the slots of both; and the state of the host to
+    /// which the packet goes, for which the packet is returned.
     pub(crate) fn look_ahead(&mut self, index: u32) -> Option<Delivery> {
         self.note_ahead(index);
-        let mut arriving = None;
-        if let Some(index) = self.fetching {
+        let first = self.calendar.first_of_part(index);
+        let first = first.filter(|&index| (index as usize) < self.ahead.len());
+        let [second, third] = self.fetching;
+        self.fetching = [first, second];
+        let arriving = third.and_then(|index| {
             let Ahead { packet, next } = self.ahead[index as usize];
+            let at = next.checked_sub(LAST)?;
+            let &(host, path) = self.destinations.get(at as usize)?;
+            Some(Delivery { host, path, packet })
+        });
+        if let Some(index) = second {
             self.links[index as usize].fetch_first();
-            match self.links.get(next as usize) {
-                Some(next) => next.fetch_last(),
-                None => {
-                    let destination = self.destinations.get((next ^ LAST) as usize);
-                    arriving = destination.map(|&(host, path)| Delivery { host, path, packet });
-                }
+            if let Some(next) = self.links.get(self.ahead[index as usize].next as usize) {
+                next.fetch_last();
             }
         }
-        let first = self.calendar.first_of_part(index);
-        self.fetching = first.filter(|&index| (index as usize) < self.ahead.len());
-        if let Some(index) = self.fetching {
+        if let Some(index) = first {
             let Ahead { packet, next } = self.ahead[index as usize];
             self.links[index as usize].fetch(true);
             match self.links.get(next as usize) {

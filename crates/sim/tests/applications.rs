@@ -168,6 +168,9 @@ fn datagrams_above_the_rate_are_dropped_by_the_queue() {
     let AppReport::Datagrams(results) = report.flows[0].app else { panic!() };
     let received = results.received as f64 / results.sent as f64;
     assert!((received - 10.0 / 20.56).abs() < 0.001, "{received}");
+    // The time of the stream ends with its last datagram, and not with the wait for those that are lost.
+    let ended = report.flows[0].ended.unwrap().as_secs_f64();
+    assert!((10.0..10.1).contains(&ended), "{ended}");
 }
 
 #[test]

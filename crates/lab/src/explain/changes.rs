@@ -29,6 +29,9 @@ pub(crate) struct Candidate {
 const SCHEDULERS: [&str; 4] = ["min_rtt", "linux", "blest", "ecf"];
 /// Buffers, queues and windows are enlarged by this factor.
 const FACTOR: u64 = 4;
+/// An acknowledgement of some 80 bytes for two full segments takes a fortieth of their rate; each one without data in between
+/// a twentieth.
+const SLOW_ACKS: u64 = 20;
 
 /// The scenario before a change.
 struct Base<'a> {
@@ -74,6 +77,7 @@ impl Base<'_> {
             Cause::ReceiveWindow => self.receive_buffer(),
             Cause::CongestionWindow => {
                 self.initial_window();
+                self.faster_acks(path);
                 self.without_losses(path);
                 self.congestion();
                 self.larger_queue(path);
@@ -204,12 +208,40 @@ impl Base<'_> {
         }
         self.add(format!("twice the rate of {}", self.name(path)), |condition, _| {
             for link in data {
-                let capacity = &mut condition.experiment.graph.links[link].config.capacity;
-                if let Capacity::Rate(rate) = capacity {
+                let config = &mut condition.experiment.graph.links[link].config;
+                if let Capacity::Rate(rate) = &mut config.capacity {
                     *rate = Rate(rate.0.saturating_mul(2));
+                }
+                // Beside a burst its rate is that of the link.
+                if let Some(shaper) = &mut config.shaper {
+                    shaper.rate = Rate(shaper.rate.0.saturating_mul(2));
                 }
             }
         });
+    }
+
+    /// Where the way back is so slow that acknowledgements fill it, it gets the rate of the way of the data.
+    fn faster_acks(&mut self, path: Option<usize>) {
+        let Some(path) = path else { return };
+        let (data, acks) = self.links(path);
+        let rate = |link: &usize| match self.experiment().graph.links[*link].config.capacity {
+            Capacity::Rate(rate) => Some(rate),
+            Capacity::Trace { .. } => None,
+        };
+        let Some(of_data) = data.iter().filter_map(rate).min() else { return };
+        let slow = |link: &usize| rate(link).is_some_and(|rate| rate.0 < of_data.0 / SLOW_ACKS);
+        let slow: Vec<usize> = acks.into_iter().filter(slow).collect();
+        if slow.is_empty() {
+            return;
+        }
+        self.add(
+            format!("the rate of the data for the acknowledgements on {}", self.name(path)),
+            |condition, _| {
+                for link in slow {
+                    condition.experiment.graph.links[link].config.capacity = Capacity::Rate(of_data);
+                }
+            },
+        );
     }
 
     /// Returns the links of a path, in both directions.

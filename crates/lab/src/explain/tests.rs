@@ -326,6 +326,14 @@ fn the_network_is_asked_without_its_faults() {
     }
 }
 
+#[test]
+fn a_slow_way_back_and_a_shaper_are_asked() {
+    let path = "rate = { down = '50 Mbit/s', up = '64 kbit/s' }, rtt = '40 ms'";
+    helps(path, "size = '1 MB'", "the rate of the data for the acknowledgements on path 1");
+    let path = "rate = '50 Mbit/s', rtt = '10 ms', shaper = { rate = '2 Mbit/s', burst = '10 KB' }";
+    helps(path, "size = '1 MB'", "twice the rate of path 1");
+}
+
 /// Whole windows are lost, so that the flows wait for their timers.
 #[test]
 fn a_timeout_after_an_overflow_asks_for_a_larger_queue() {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::compare::Comparison;
 use crate::report::Row;
 use crate::report::difference;
-use crate::report::verdict::{Measure, Outcome};
+use crate::report::verdict::Measure;
 
 /// The result of a point.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -137,14 +137,18 @@ impl PointRow {
             same && verdict.measure != Measure::P95
         });
         let of_bulk = verdict.is_some_and(|verdict| verdict.measure == Measure::Goodput);
-        let incomplete = verdict.is_some_and(|verdict| verdict.outcome == Outcome::Incomplete);
-        let is_reference = comparison.reference.as_ref() == Some(&row.scheduler);
+        let reference = comparison.rows.iter().find(|other| {
+            let same = other.condition == row.condition && other.traffic == row.traffic;
+            same && comparison.reference.as_ref() == Some(&other.scheduler)
+        });
+        let is_reference = reference.is_some_and(|reference| reference.scheduler == row.scheduler);
+        let incomplete =
+            reference.is_some_and(|reference| reference.completed < reference.n) || row.completed < row.n;
         let difference = row.vs_reference_pct.filter(|_| !is_reference);
-        let reading = difference.and_then(|difference| {
+        let unfinished = (reference.is_some() && !is_reference && incomplete).then_some(Reading::Incomplete);
+        let reading = unfinished.or_else(|| {
             use difference::Reading as Read;
-            if incomplete {
-                return Some(Reading::Incomplete);
-            }
+            let difference = difference?;
             Some(match difference.read(comparison.min_effect_pct)? {
                 Read::Equal => Reading::Equal,
                 Read::Undecided => Reading::Undecided,

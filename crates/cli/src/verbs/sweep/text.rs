@@ -109,10 +109,13 @@ fn by_point(plan: &Plan, results: &[PointResult]) -> String {
     table.render(terminal::width())
 }
 
-/// Returns a difference, or a time in milliseconds, or a goodput.
+/// Returns a difference, or a time in milliseconds, or a goodput; with unfinished flows, their number.
 fn cell(row: &anabranch_lab::sweep::PointRow) -> String {
+    if row.completed < row.flows {
+        return paint(BAD, &format!("{} of {} unfinished", row.flows - row.completed, row.flows));
+    }
     match (row.vs_reference_pct, row.reading) {
-        (Some(_), Some(Reading::Incomplete)) => paint(BAD, "unfinished"),
+        (_, Some(Reading::Incomplete)) => "-".to_owned(),
         (Some(difference), Some(Reading::Better)) => {
             paint(GOOD, &format!("{} %", signed_percent(difference)))
         }
