@@ -15,7 +15,7 @@ fn success(directory: &Path, words: &[&str]) {
 fn refused(directory: &Path, words: &[&str], why: &str) {
     let output = anabranch(directory, &[&["plot"], words].concat());
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success() && error.contains(why), "{words:?}: {error}");
+    assert!(output.status.code() == Some(2) && error.contains(why), "{words:?}: {error}");
     assert!(!error.contains("panicked"), "{error}");
 }
 
@@ -93,6 +93,10 @@ fn figures_of_comparisons_explanations_and_sweeps_name_their_contenders_and_unit
     let run = |verb: &str, more: &[&str]| success(directory, &[&[verb][..], &common, more].concat());
     run("compare", &["--samples", "c.csv", "--json", "-o", "c.json"]);
     run("explain", &["--json", "-o", "e.json"]);
+    let explanation: serde_json::Value = serde_json::from_str(&read(directory, "e.json")).unwrap();
+    for part in explanation["rows"][0]["parts"].as_array().unwrap() {
+        assert_eq!(part["by_path"].as_array().unwrap().len(), 2, "{part}");
+    }
     let vary = ["--vary", "path.1.rate=5Mbit/s,20Mbit/s", "--vary", "path.2.rtt=20ms,60ms"];
     success(directory, &[&["sweep", "two-paths", "--runs", "2", "-o", "s"][..], &vary].concat());
     let cases: [(&[&str], &str, &[&str]); 9] = [
@@ -200,6 +204,11 @@ fn faults_are_named_with_their_place_and_the_mend() {
         directory,
         &["r", "--figure", "cwnd", "--from", "2s", "--to", "1s", "-o", "f.svg"],
         "--from must be before",
+    );
+    refused(
+        directory,
+        &["r", "--figure", "cwnd", "--from", "300s", "-o", "f.svg"],
+        "--from 300 s is not before the end of the recording, which is from 0 s to ",
     );
     refused(
         directory,

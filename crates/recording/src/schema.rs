@@ -163,8 +163,9 @@ pub const TABLES: [TableSchema; 6] = [
     },
     TableSchema {
         name: "queues",
-        about: "The queue of each link, seen by packets that arrive, are dropped or have crossed the link. With an \
-                interval between rows, the last two columns cover the packets since the row before.",
+        about: "The queue of each link whenever a packet has been queued (it is part of the queue then), was dropped, or has \
+                crossed the link; a packet leaves the queue when it has been transmitted, and crosses the link after the \
+                propagation delay. With an interval between rows, the last two columns cover the packets since the row before.",
         columns: &[
             T_NS,
             always(text("link", "the link, such as `wifi.up`")),
