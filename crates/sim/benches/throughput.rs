@@ -125,6 +125,7 @@ fn tcp() -> ConnectionConfig {
         congestion: CongestionKind::NewReno,
         receive_buffer: ReceiveBuffer::Fixed(Bytes::from_kib(64 << 10)),
         send_buffer: Bytes::from_kib(64 << 10),
+        // Otherwise every segment would be acknowledged until the window has grown to all of the buffer.
         ack: AckConfig { growth: false, ..linux.ack },
         ..linux
     }
