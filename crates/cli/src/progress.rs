@@ -52,7 +52,7 @@ impl Progress {
         self.report(
             done,
             total,
-            remaining(elapsed.saturating_sub(then), done.saturating_sub(before), total - done),
+            remaining(elapsed.saturating_sub(then), done.saturating_sub(before), total.saturating_sub(done)),
         );
     }
 

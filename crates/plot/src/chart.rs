@@ -68,9 +68,7 @@ impl Axis {
         let high = limits(values).map_or(1.0, |(_, high)| if high > 0.0 { high } else { 1.0 });
         Axis::new(label, unit, (0.0, 1.05 * high))
     }
-}
 
-impl Axis {
     /// Returns the value that is `by` of the length of the axis further than `value`.
     pub(crate) fn moved(&self, value: f64, by: f64) -> f64 {
         let (low, high) = self.range;

@@ -242,7 +242,7 @@ impl RunDirectory {
         let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         let plain = |c: char| if c.is_alphanumeric() || "=%.@+-_".contains(c) { c } else { '_' };
         let name: String = parts.join(".").chars().map(plain).collect();
-        let run = self.locked(|runs| {
+        self.locked(|runs| {
             let mut directory = name.clone();
             let mut number = 1;
             while runs.iter().any(|other| other.directory == directory) {
@@ -259,12 +259,12 @@ impl RunDirectory {
                 complete: false,
                 place: (run.job.condition, run.job.contender),
             };
+            let path = self.path.join(&run.directory);
+            std::fs::create_dir(&path).map_err(|error| DirectoryError { path, error })?;
             runs.push(run.clone());
-            self.write(runs, None, false, None).map(|()| run)
-        })?;
-        let path = self.path.join(&run.directory);
-        std::fs::create_dir(&path).map_err(|error| DirectoryError { path, error })?;
-        Ok(run)
+            self.write(runs, None, false, None)?;
+            Ok(run)
+        })
     }
 }
 
@@ -277,7 +277,7 @@ impl Recording for RunDirectory {
         let tables = Tables::create(&path, self.settings.format, links)
             .map_err(|error| RunError::Recording(error.to_string()))?;
         let xpl = self.settings.xpl.then(|| Xpl::new(&path));
-        // A process that is killed leaves the runs that have ended, and says so. An error here is one of the end too.
+        // After a kill, `run.json` has the runs that have ended. An error is ignored here, because `finish` writes the file again.
         let done = move |whole: bool| {
             self.locked(|runs| {
                 for run in runs.iter_mut().filter(|other| other.directory == run.directory) {

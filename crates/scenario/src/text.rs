@@ -104,7 +104,7 @@ fn push_string(text: &mut String, value: &str) {
 }
 
 /// Makes the names of files in `table` absolute. `place` returns the place of the file that a source names; none for a
-/// built-in one, whose name stays.
+/// built-in one, whose name stays. So does one that is not UTF-8: the text is then right in the same directory only.
 pub(crate) fn make_absolute(table: &mut Table, place: &impl Fn(usize, &str) -> Option<PathBuf>) {
     for entry in &mut table.entries {
         let is_file = FILE_KEYS.contains(&entry.key.as_str());

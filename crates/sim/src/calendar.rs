@@ -61,7 +61,7 @@ impl Calendar {
         }
     }
 
-    /// Returns the first of the items in the same part as `item`, if there are so many items: its turn is usually among
+    /// Returns the first of the items in the same part as `item`; none with fewer items than parts. Its turn is usually among
     /// the next ones.
     #[inline]
     pub(crate) fn first_of_part(&self, item: u32) -> Option<u32> {

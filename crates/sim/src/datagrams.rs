@@ -126,7 +126,7 @@ impl<R: Recorder> Sim<R> {
         let now = self.now;
         let Some(AppState::Datagrams(state)) = self.flows[flow.index()].app.as_deref_mut() else { return };
         if state.finished {
-            // The rest is lost; the wait for it is no time of the stream.
+            // The other datagrams are lost; the time of waiting for them is not part of the stream.
             let last = state.last;
             self.end_app_at(flow, last);
             return;

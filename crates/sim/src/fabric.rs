@@ -236,9 +236,9 @@ impl<R: Recorder> Fabric<R> {
     }
 
     /// After a turn of the link `index`, prefetches the state for a turn that is soon: that of the first link in its part of
-    /// the calendar. There are three steps, one with each call, as a step finds its addresses in what the one before has
-    /// brought: the link and the one to which its packet goes, or the packet; the slots of both; and the state of the host to
-    /// which the packet goes, for which the packet is returned.
+    /// the calendar. There are three steps, one with each call, because each step needs the addresses that the one before has
+    /// fetched: (1) the link, and its packet or the next link; (2) the slots of both links; (3) the state of the packet's
+    /// host, for which the packet is returned.
     pub(crate) fn look_ahead(&mut self, index: u32) -> Option<Delivery> {
         self.note_ahead(index);
         let first = self.calendar.first_of_part(index);

@@ -96,10 +96,11 @@ export class SweepFigures {
         [of("worse"), of("better") ? "worse" : `worse than ${reference}`],
         [of("equal"), "practically equal"],
         [of("undecided"), "cannot be told apart with this number of runs"],
-        [of("incomplete"), traffic === null ? "had flows that did not finish" : `had ${this.words(at).many} that did not finish`],
+        [of("incomplete"), `cannot be compared, as ${traffic === null ? "flows" : this.words(at).many} did not finish`],
       ].filter(([count]) => count !== 0).map(([count, what]) => `${count} ${what}`);
       const where = this.conditions.length > 1 ? `${rows.length} points and conditions` : `${points} points`;
-      const middle = median(rows.map((row) => row.vs_reference_pct).filter((value) => value !== null));
+      const compared = rows.filter((row) => row.reading !== "incomplete");
+      const middle = median(compared.map((row) => row.vs_reference_pct).filter((value) => value !== null));
       const typical = middle === null ? "" : ` The median of its differences is ${signed(middle)}.`;
       return [titled(traffic, `${name}, of ${where}: ${list(parts)}.${typical}`)];
     }));

@@ -38,7 +38,7 @@ TCP on the best single path, with BBR if that is better, in other runs with othe
 reason: where its time went, as `explain` finds it. Margins show how far each rate, round-trip time,
 loss and the size may change, up to eight times, before the answer for the best candidate becomes
 another one: within 9 %, or from the last value at which it clearly holds to the first one at which
-another one clearly does.";
+another one clearly does; where few runs cannot tell up to the end of the range, it says so.";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let cancelled = interrupt::watch();

@@ -209,10 +209,7 @@ fn check(args: &Args, input: &Input) -> Result<(), Failure> {
             kind.words()
         )));
     }
-    match (args.from.unwrap_or_default(), args.to) {
-        (from, Some(to)) if from >= to => Err(Failure::Usage("--from must be before --to".to_owned())),
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
 #[cfg(feature = "plot-raster")]

@@ -69,7 +69,8 @@ pub struct Margin {
     /// that is more.
     pub above: Option<f64>,
     /// The least value below it down to which the answer clearly holds; none if it holds in the whole range. Between this
-    /// value and `below` (where that is none, the end of the range) the runs cannot tell, if they are more than 9 % apart.
+    /// value and `below` (where that is none, the end of the range) the runs cannot tell, if they are more than 9 % apart. For a path without
+    /// loss, 0 and the least loss that is tried are neighbours.
     pub holds_down_to: Option<f64>,
     /// The greatest value above it up to which the answer clearly holds; none if it holds in the whole range.
     pub holds_up_to: Option<f64>,

@@ -260,8 +260,7 @@ impl<'a> Setting<'a> {
     }
 
     /// Returns the best first path, and what was tried on it, the best first. Paths that these runs cannot tell apart get more
-    /// runs of their best candidates; of those that are still alike, the one with the smallest upper end of its interval is
-    /// chosen: a start that is sometimes slow is no better advice for a slightly smaller mean.
+    /// runs of their best candidates, and the one with the smallest upper end of an interval is chosen: a start that is sometimes slow is no better advice for a slightly smaller mean.
     fn choose_start(&self, mut tried: Vec<Tried>) -> Result<(usize, Vec<Tried>), AdviceError> {
         tried.sort_by(|a, b| a.mean.total_cmp(&b.mean));
         let best = &tried[0];
@@ -276,7 +275,7 @@ impl<'a> Setting<'a> {
                 let here = tried.iter().filter(|other| other.start == *start).take(JUDGED);
                 let candidates: Vec<Candidate> = here.map(|tried| tried.candidate.clone()).collect();
                 self.begin(&format!(
-                    "screening {} schedulers again that start on {}",
+                    "screening {} schedulers that start on {} in more runs",
                     candidates.len(),
                     self.path_name(*start)
                 ));

@@ -275,9 +275,10 @@ impl Walk<'_> {
         self.charges.extend(found.into_iter().rev());
     }
 
-    /// True if a full queue dropped the transmission before `number` that was the last one lost by `until`.
+    /// True if a full queue dropped the last transmission of the same subflow before `number` that was lost by `until`.
     fn overflowed(&self, number: usize, until: Time) -> bool {
-        let earlier = self.story.transmissions[..number].iter().rev();
+        let subflow = self.story.transmissions[number].subflow;
+        let earlier = self.story.transmissions[..number].iter().rev().filter(|one| one.subflow == subflow);
         let lost = earlier.filter_map(|one| one.dropped).find(|(at, _)| *at <= until);
         lost.is_some_and(|(_, overflow)| overflow)
     }

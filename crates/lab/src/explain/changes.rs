@@ -29,8 +29,8 @@ pub(crate) struct Candidate {
 const SCHEDULERS: [&str; 4] = ["min_rtt", "linux", "blest", "ecf"];
 /// Buffers, queues and windows are enlarged by this factor.
 const FACTOR: u64 = 4;
-/// An acknowledgement of some 80 bytes for two full segments takes a fortieth of their rate; each one without data in between
-/// a twentieth.
+/// An acknowledgement of some 80 bytes takes a fortieth of the rate of the data if it is for two full segments, a twentieth if
+/// it is for one.
 const SLOW_ACKS: u64 = 20;
 
 /// The scenario before a change.
@@ -212,7 +212,7 @@ impl Base<'_> {
                 if let Capacity::Rate(rate) = &mut config.capacity {
                     *rate = Rate(rate.0.saturating_mul(2));
                 }
-                // Beside a burst its rate is that of the link.
+                // Except for bursts, the rate of a shaper is that of the link.
                 if let Some(shaper) = &mut config.shaper {
                     shaper.rate = Rate(shaper.rate.0.saturating_mul(2));
                 }
@@ -220,7 +220,7 @@ impl Base<'_> {
         });
     }
 
-    /// Where the way back is so slow that acknowledgements fill it, it gets the rate of the way of the data.
+    /// Gives the links of the acknowledgements the rate of the data, where they are so slow that acknowledgements fill them.
     fn faster_acks(&mut self, path: Option<usize>) {
         let Some(path) = path else { return };
         let (data, acks) = self.links(path);

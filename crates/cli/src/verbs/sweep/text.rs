@@ -109,7 +109,8 @@ fn by_point(plan: &Plan, results: &[PointResult]) -> String {
     table.render(terminal::width())
 }
 
-/// Returns a difference, or a time in milliseconds, or a goodput; with unfinished flows, their number.
+/// Returns the number of unfinished flows if there are any, `-` if only the reference has some; else the difference, a time in
+/// milliseconds, or a goodput.
 fn cell(row: &anabranch_lab::sweep::PointRow) -> String {
     if row.completed < row.flows {
         return paint(BAD, &format!("{} of {} unfinished", row.flows - row.completed, row.flows));
