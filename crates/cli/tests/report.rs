@@ -155,6 +155,15 @@ fn what_is_no_result_is_refused_and_leaves_no_file() {
     std::fs::write(path.join("partial.json"), damaged.to_string()).unwrap();
     refused(path, &["damaged.json"], "`rows[1].fct_s.mean` is \"x\", not a number");
     refused(path, &["partial.json"], "it has no `rows[0].by_run`");
+    success(
+        path,
+        &["explain", "two-paths", "--runs", "1", "--schedulers", "tcp,min_rtt", "--json", "-o", "e.json"],
+    );
+    let explanation = std::fs::read(path.join("e.json")).unwrap();
+    let mut explanation: Value = serde_json::from_slice(&explanation).unwrap();
+    explanation["rows"][0]["parts"][0]["share_pct"] = "x".into();
+    std::fs::write(path.join("explained.json"), explanation.to_string()).unwrap();
+    refused(path, &["explained.json"], "`rows[0].parts[0].share_pct` is \"x\", not a number");
     refused(path, &["text.json"], "it is not JSON");
     refused(path, &["other.json"], "it is neither a comparison nor an explanation");
     refused(path, &["old.json"], "its schema is 2, and this version of anabranch reads 3");
