@@ -127,7 +127,7 @@ class Recording:
     >>> result = anabranch.run(paths, size="200 KB", schedulers=["min_rtt", "blest"], record=True)
     >>> recording = result.recording
     >>> recording.runs
-    [<RecordedRun blest>, <RecordedRun min_rtt>]
+    [<RecordedRun min_rtt>, <RecordedRun blest>]
     >>> events = recording.run("min_rtt").events
     >>> events.column("event").count("data_acked") > 10
     True

@@ -34,7 +34,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> anabranch.Run:
 def test_the_tables_are_those_of_the_files(result: anabranch.Run) -> None:
     recording = Recording(result.recording.directory)
     assert recording.complete
-    assert [run.scheduler for run in recording.runs] == ["blest", "min_rtt"]
+    assert [run.scheduler for run in recording.runs] == ["min_rtt", "blest"]
     for run in recording.runs:
         assert run.complete
         assert run.paths == ["wifi", "lte"]
