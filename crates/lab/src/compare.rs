@@ -91,6 +91,11 @@ impl Comparison {
         self.fairness_verdict = fairness::sentences(&self.fairness);
     }
 
+    /// Returns the first row of a contender, which is the only one with one condition and without classes of traffic.
+    pub fn row_of(&self, contender: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.scheduler == contender)
+    }
+
     /// True if all flows were delivered, so that there can be a winner.
     pub fn is_complete(&self) -> bool {
         self.verdicts.iter().all(|verdict| verdict.outcome != verdict::Outcome::Incomplete)

@@ -61,6 +61,7 @@ pub use graph::{Form, Graph, Link, Node, Pair, Path, Signal, TraceStart};
 pub use phases::{PhaseChoice, Phases};
 pub use reader::list;
 pub use source::{Place, ScenarioError, did_you_mean};
+pub use text::quoted;
 
 /// A valid scenario.
 #[derive(Clone, Debug)]

@@ -56,12 +56,16 @@ fn line(text: &mut String, key: &str, value: &Value) {
 
 fn push_key(text: &mut String, key: &str) {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    if !key.is_empty() && key.chars().all(is_plain) { text.push_str(key) } else { push_string(text, key) }
+    if !key.is_empty() && key.chars().all(is_plain) {
+        text.push_str(key)
+    } else {
+        text.push_str(&quoted(key))
+    }
 }
 
 fn push(text: &mut String, value: &Value) {
     match value {
-        Value::String(value) => push_string(text, value),
+        Value::String(value) => text.push_str(&quoted(value)),
         Value::Integer(value) => text.push_str(&value.to_string()),
         // `{:?}` keeps the point of a whole number, and every digit.
         Value::Float(value) => text.push_str(&format!("{value:?}").to_ascii_lowercase()),
@@ -89,18 +93,20 @@ fn push(text: &mut String, value: &Value) {
     }
 }
 
-fn push_string(text: &mut String, value: &str) {
-    text.push('"');
-    for c in value.chars() {
+/// Returns `text` as a basic string of TOML.
+pub fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for c in text.chars() {
         match c {
-            '"' | '\\' => text.extend(['\\', c]),
-            '\n' => text.push_str("\\n"),
-            '\t' => text.push_str("\\t"),
-            c if c.is_control() => text.push_str(&format!("\\u{:04X}", u32::from(c))),
-            c => text.push(c),
+            '"' | '\\' => quoted.extend(['\\', c]),
+            '\n' => quoted.push_str("\\n"),
+            '\t' => quoted.push_str("\\t"),
+            c if c.is_control() => quoted.push_str(&format!("\\u{:04X}", u32::from(c))),
+            c => quoted.push(c),
         }
     }
-    text.push('"');
+    quoted.push('"');
+    quoted
 }
 
 /// Makes the names of files in `table` absolute. `place` returns the place of the file that a source names; none for a

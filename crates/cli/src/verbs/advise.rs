@@ -133,7 +133,7 @@ fn candidates(advice: &Advice) -> String {
         .column("vs tcp, %", Align::Right)
         .optional(if advice.bulk { "% of sum" } else { "x bound" }, Align::Decimal, 2)
         .optional("bytes by path, %", Align::Left, 1);
-    let row = |name: &str| advice.judgement.rows.iter().find(|row| row.scheduler == name);
+    let row = |name: &str| advice.judgement.row_of(name);
     let sum = advice.judgement.conditions.first().map(|setting| setting.ideal_sum_bps);
     let mut rows: Vec<(String, &Row)> = Vec::new();
     if let Some(tcp) = row("tcp") {

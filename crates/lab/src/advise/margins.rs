@@ -69,8 +69,8 @@ pub struct Margin {
     /// that is more.
     pub above: Option<f64>,
     /// The least value below it down to which the answer clearly holds; none if it holds in the whole range. Between this
-    /// value and `below` (where that is none, the end of the range) the runs cannot tell, if they are more than 9 % apart. For a path without
-    /// loss, 0 and the least loss that is tried are neighbours.
+    /// value and `below` (where that is none, the end of the range) the runs cannot tell, if they are more than 9 % apart. For a
+    /// path without loss, 0 and the least loss that is tried are neighbours.
     pub holds_down_to: Option<f64>,
     /// The greatest value above it up to which the answer clearly holds; none if it holds in the whole range.
     pub holds_up_to: Option<f64>,
@@ -201,7 +201,7 @@ fn pays(
         }
         let plan = found.plan(core::slice::from_ref(best), runs, stage.seed);
         let comparison = setting.compare(&plan, changes)?;
-        let row = row_of(&comparison, best).filter(|row| row.completed == row.n);
+        let row = comparison.row_of(&best.name).filter(|row| row.completed == row.n);
         let Some(row) = row else { return Ok(Some(false)) };
         let pays = stage.pays(row, setting.bulk, comparison.min_effect_pct);
         if pays.is_some() {
@@ -210,10 +210,6 @@ fn pays(
         done = Some(comparison);
     }
     Ok(None)
-}
-
-fn row_of<'c>(comparison: &'c Comparison, candidate: &Candidate) -> Option<&'c Row> {
-    comparison.rows.iter().find(|row| row.scheduler == candidate.name)
 }
 
 /// Returns the number of runs that later stages can have, from the length of the flows.
@@ -226,7 +222,7 @@ fn affordable_runs(comparison: &Comparison) -> u32 {
 impl Stage {
     /// True if this stage, which is not the last one, would not be clear with the mean and the spread of the runs before.
     fn is_futile(&self, before: &Comparison, candidate: &Candidate, bulk: bool) -> bool {
-        let difference = row_of(before, candidate).and_then(|row| row.vs_reference_pct);
+        let difference = before.row_of(&candidate.name).and_then(|row| row.vs_reference_pct);
         let Some((difference, interval)) = difference.and_then(|one| Some((one, one.ci95?))) else {
             return false;
         };

@@ -146,11 +146,10 @@ pub fn advise(document: &Document, options: &Options<'_>) -> Result<Advice, Advi
     let found = setting.screen()?;
     let (judgement, candidates) = setting.judge(&found)?;
     let best = candidates.first().cloned().unwrap_or_else(|| found.candidates[0].clone());
-    let row = judgement.rows.iter().find(|row| row.scheduler == best.name);
+    let row = judgement.row_of(&best.name);
     let difference_pct = row.and_then(|row| row.vs_reference_pct);
     let answer = setting.answer(&judgement, &best);
-    let single_path =
-        judgement.rows.iter().find(|row| row.scheduler == "tcp").and_then(|row| row.path.as_ref());
+    let single_path = judgement.row_of("tcp").and_then(|row| row.path.as_ref());
     let single_path = single_path.map(|name| search::spoken(name));
     // The candidates are in their order, the best first.
     let kernel = candidates

@@ -249,9 +249,8 @@ impl<'a> Setting<'a> {
     }
 
     fn tried(&self, comparison: &Comparison, start: usize, candidate: Candidate) -> Tried {
-        let row = comparison.rows.iter().find(|row| row.scheduler == candidate.name);
-        let mean = row.map_or(f64::INFINITY, |row| value(row, self.bulk));
-        let ends = row.and_then(|row| match self.bulk {
+        let mean = self.value(comparison, &candidate.name);
+        let ends = comparison.row_of(&candidate.name).and_then(|row| match self.bulk {
             true => row.goodput_ci95_bps.map(|Interval(least, most)| (-most, -least)),
             false => row.fct_s.ci95.map(|Interval(least, most)| (least, most)),
         });
@@ -260,7 +259,8 @@ impl<'a> Setting<'a> {
     }
 
     /// Returns the best first path, and what was tried on it, the best first. Paths that these runs cannot tell apart get more
-    /// runs of their best candidates, and the one with the smallest upper end of an interval is chosen: a start that is sometimes slow is no better advice for a slightly smaller mean.
+    /// runs of their best candidates, and the one with the smallest upper end of an interval is chosen: a start that is
+    /// sometimes slow is no better advice for a slightly smaller mean.
     fn choose_start(&self, mut tried: Vec<Tried>) -> Result<(usize, Vec<Tried>), AdviceError> {
         tried.sort_by(|a, b| a.mean.total_cmp(&b.mean));
         let best = &tried[0];
@@ -312,11 +312,7 @@ impl<'a> Setting<'a> {
         }
         self.begin(&format!("screening TCP with {SINGLE_PATH_CONGESTION} on a single path"));
         let other = self.compare(&Plan::screening(&[], start, Some(SINGLE_PATH_CONGESTION)), &[])?;
-        let own = |comparison: &Comparison| {
-            let row = comparison.rows.iter().find(|row| row.scheduler == "tcp");
-            row.map_or(f64::INFINITY, |row| value(row, self.bulk))
-        };
-        let (before, after) = (own(comparison), own(&other));
+        let (before, after) = (self.value(comparison, "tcp"), self.value(&other, "tcp"));
         // Values of bulk are negative.
         let least = before - self.scenario.min_effect * before.abs();
         Ok((after < least).then(|| SINGLE_PATH_CONGESTION.to_owned()))
@@ -339,13 +335,10 @@ impl<'a> Setting<'a> {
         starts
     }
 
-    /// The value of a candidate, the smaller the better: its time, or for bulk its negative goodput. Unfinished flows are
+    /// The value of a contender, the smaller the better: its time, or for bulk its negative goodput. Unfinished flows are
     /// worse than any value.
-    fn value(&self, comparison: &Comparison, candidate: &Candidate) -> f64 {
-        let Some(row) = comparison.rows.iter().find(|row| row.scheduler == candidate.name) else {
-            return f64::INFINITY;
-        };
-        value(row, self.bulk)
+    fn value(&self, comparison: &Comparison, contender: &str) -> f64 {
+        comparison.row_of(contender).map_or(f64::INFINITY, |row| value(row, self.bulk))
     }
 
     /// Judges the candidates; returns them with the best first. Runs that cannot tell are followed by more.
@@ -367,7 +360,8 @@ impl<'a> Setting<'a> {
         self.begin(&format!("judging {} candidates in {runs} other runs", found.candidates.len()));
         let comparison = self.compare(&found.plan(&found.candidates, runs, seed), &[])?;
         let mut candidates = found.candidates.clone();
-        candidates.sort_by(|a, b| self.value(&comparison, a).total_cmp(&self.value(&comparison, b)));
+        candidates
+            .sort_by(|a, b| self.value(&comparison, &a.name).total_cmp(&self.value(&comparison, &b.name)));
         Ok((comparison, candidates))
     }
 
@@ -383,7 +377,7 @@ impl<'a> Setting<'a> {
         let mut scenario =
             self.planned(&found.plan(candidates, runs, judgement.seed ^ self.scenario.seed), &[])?;
         // The path that the judgement has chosen.
-        let tcp = judgement.rows.iter().find(|row| row.scheduler == "tcp").and_then(|row| row.path.as_ref());
+        let tcp = judgement.row_of("tcp").and_then(|row| row.path.as_ref());
         let paths = self.condition().experiment.paths();
         if let Some(path) = paths.iter().position(|path| Some(&path.name) == tcp) {
             scenario.contenders[0].transport = Transport::Tcp { path: Some(path) };
@@ -403,7 +397,7 @@ impl<'a> Setting<'a> {
         if !judgement.is_complete() {
             return Answer::Incomplete;
         }
-        let row = judgement.rows.iter().find(|row| row.scheduler == best.name);
+        let row = judgement.row_of(&best.name);
         let Some(difference) = row.and_then(|row| row.vs_reference_pct) else { return Answer::Undecided };
         match (difference.read(judgement.min_effect_pct), self.bulk) {
             (Some(Reading::Equal), _) => Answer::Equal,

@@ -329,27 +329,17 @@ impl Base<'_> {
     }
 
     fn scale_queue(&mut self, path: Option<usize>, factor: f64, words: &str) {
-        let Some(path) = path else { return };
-        let links = self.both_ways(path);
-        let bounded =
-            |link: &usize| self.experiment().graph.links[*link].config.queue != QueueLimit::Unlimited;
-        if !links.iter().any(bounded) {
-            return;
-        }
-        self.add(format!("{words} {}", self.name(path)), |condition, _| {
-            for link in links {
-                let queue = &mut condition.experiment.graph.links[link].config.queue;
-                let scaled = |n: u64| ((n as f64 * factor).round() as u64).max(1);
-                *queue = match *queue {
-                    QueueLimit::Packets(n) => {
-                        QueueLimit::Packets(scaled(n.into()).min(u32::MAX.into()) as u32)
-                    }
-                    QueueLimit::Bytes(n) => QueueLimit::Bytes(scaled(n).max(1500)),
-                    QueueLimit::Time(span) => QueueLimit::Time(span.mul_f64(factor)),
-                    QueueLimit::Bdp(n) => QueueLimit::Bdp(n * factor),
-                    QueueLimit::Unlimited => QueueLimit::Unlimited,
-                };
-            }
+        let bounded = self.paths_where(|config| config.queue != QueueLimit::Unlimited);
+        let Some(path) = path.filter(|path| bounded.contains(path)) else { return };
+        let scaled = |n: u64| ((n as f64 * factor).round() as u64).max(1);
+        self.on_links(&[path], format!("{words} {}", self.name(path)), |config| {
+            config.queue = match config.queue {
+                QueueLimit::Packets(n) => QueueLimit::Packets(scaled(n.into()).min(u32::MAX.into()) as u32),
+                QueueLimit::Bytes(n) => QueueLimit::Bytes(scaled(n).max(1500)),
+                QueueLimit::Time(span) => QueueLimit::Time(span.mul_f64(factor)),
+                QueueLimit::Bdp(n) => QueueLimit::Bdp(n * factor),
+                QueueLimit::Unlimited => QueueLimit::Unlimited,
+            };
         });
     }
 

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::compare::Comparison;
-use crate::report::Row;
 use crate::report::difference;
 use crate::report::verdict::Measure;
+use crate::report::{Difference, Row};
 
 /// The result of a point.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -103,6 +103,18 @@ pub enum Reading {
 }
 
 impl Reading {
+    /// Returns the interpretation of a difference from the reference; none for a single run.
+    fn of(difference: &Difference, min_effect_pct: f64, of_bulk: bool) -> Option<Reading> {
+        use difference::Reading as Read;
+        Some(match difference.read(min_effect_pct)? {
+            Read::Equal => Reading::Equal,
+            Read::Undecided => Reading::Undecided,
+            Read::Above if of_bulk => Reading::Better,
+            Read::Below if !of_bulk => Reading::Better,
+            Read::Above | Read::Below => Reading::Worse,
+        })
+    }
+
     /// Returns the name in a table.
     pub const fn name(self) -> &'static str {
         match self {
@@ -141,22 +153,14 @@ impl PointRow {
             let same = other.condition == row.condition && other.traffic == row.traffic;
             same && comparison.reference.as_ref() == Some(&other.scheduler)
         });
-        let is_reference = reference.is_some_and(|reference| reference.scheduler == row.scheduler);
-        let incomplete =
-            reference.is_some_and(|reference| reference.completed < reference.n) || row.completed < row.n;
-        let difference = row.vs_reference_pct.filter(|_| !is_reference);
-        let unfinished = (reference.is_some() && !is_reference && incomplete).then_some(Reading::Incomplete);
-        let reading = unfinished.or_else(|| {
-            use difference::Reading as Read;
-            let difference = difference?;
-            Some(match difference.read(comparison.min_effect_pct)? {
-                Read::Equal => Reading::Equal,
-                Read::Undecided => Reading::Undecided,
-                Read::Above if of_bulk => Reading::Better,
-                Read::Below if !of_bulk => Reading::Better,
-                Read::Above | Read::Below => Reading::Worse,
-            })
-        });
+        let other = reference.filter(|reference| reference.scheduler != row.scheduler);
+        let difference = row.vs_reference_pct.filter(|_| reference.is_none() || other.is_some());
+        let misses = |row: &Row| row.completed < row.n;
+        let reading = match (other, difference) {
+            (Some(reference), _) if misses(reference) || misses(row) => Some(Reading::Incomplete),
+            (_, Some(difference)) => Reading::of(&difference, comparison.min_effect_pct, of_bulk),
+            _ => None,
+        };
         PointRow {
             condition: row.condition.clone(),
             traffic: row.traffic.clone(),

@@ -2,6 +2,8 @@
 
 use core::fmt::Write as _;
 
+use anabranch_lab::scenario::quoted;
+
 /// Returns the text of the plan for `scenario` in which `vary` varies.
 pub(crate) fn plan(scenario: &str, vary: &[String]) -> Result<String, String> {
     let mut text = format!("scenario = {}\n[vary]\n", quoted(scenario));
@@ -53,18 +55,6 @@ fn range(from: &str, rest: &str) -> Option<String> {
 fn literal(value: &str) -> String {
     let bare = value.parse::<i64>().is_ok() || value.parse::<f64>().is_ok_and(f64::is_finite);
     if bare || value == "true" || value == "false" { value.to_owned() } else { quoted(value) }
-}
-
-fn quoted(text: &str) -> String {
-    let escaped: String = text
-        .chars()
-        .flat_map(|c| match c {
-            '"' | '\\' => vec!['\\', c],
-            c if c.is_control() => format!("\\u{:04x}", u32::from(c)).chars().collect(),
-            c => vec![c],
-        })
-        .collect();
-    format!("\"{escaped}\"")
 }
 
 #[cfg(test)]

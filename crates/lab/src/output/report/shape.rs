@@ -28,14 +28,18 @@ const NUMBER: Form = Maybe(&Number);
 const NAME: Form = Maybe(&Text);
 const DIFFERENCE: Form = Table(&[("mean", NUMBER), ("ci95", Maybe(&Interval))]);
 
-/// `compare --json`.
-const COMPARISON: Form = Table(&[
+/// Where both come from.
+const ORIGIN: Form = Table(&[
     ("version", Text),
     ("commit", NAME),
     ("command", List(&Text)),
     ("scenario_hash", Text),
     ("seed", Seed),
     ("runs", Number),
+]);
+
+/// `compare --json`.
+const COMPARISON: Form = Table(&[
     ("reference", NAME),
     ("min_effect_pct", Number),
     ("verdict", Text),
@@ -155,12 +159,6 @@ const CONDITION: Form = Table(&[
 
 /// `explain --json`.
 const EXPLANATION: Form = Table(&[
-    ("version", Text),
-    ("commit", NAME),
-    ("command", List(&Text)),
-    ("scenario_hash", Text),
-    ("seed", Seed),
-    ("runs", Number),
     ("flow", NUMBER),
     (
         "rows",
@@ -183,7 +181,7 @@ const EXPLANATION: Form = Table(&[
 /// # Errors
 /// With the place of the first value that has another type, or is missing.
 pub(super) fn check_comparison(value: &Value) -> Result<(), String> {
-    COMPARISON.check(value, "")
+    ORIGIN.check(value, "").and_then(|()| COMPARISON.check(value, ""))
 }
 
 /// Checks the object of an explanation.
@@ -191,7 +189,7 @@ pub(super) fn check_comparison(value: &Value) -> Result<(), String> {
 /// # Errors
 /// As [`check_comparison`].
 pub(super) fn check_explanation(value: &Value) -> Result<(), String> {
-    EXPLANATION.check(value, "")
+    ORIGIN.check(value, "").and_then(|()| EXPLANATION.check(value, ""))
 }
 
 impl Form {
