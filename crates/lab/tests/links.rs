@@ -130,7 +130,7 @@ fn linux_moves_all_data_from_a_silent_path_as_the_kernel_does() {
              traffic = { size = '2 MB' }",
             (1.2, 1.8),
         ),
-        // The kernel: 2.87 to 4.4 s; with a backup that got one piece per timeout 15.6 s.
+        // The kernel: 2.87 to 4.55 s; with a backup that got one piece per timeout 15.6 s.
         (
             "path = [{ rate = '10 Mbit/s', rtt = '100 ms', change = [{ at = '2 s', down = true }] },
                      { rate = '100 Mbit/s', rtt = '10 ms', backup = true }]
