@@ -4,7 +4,7 @@ mod harness;
 
 use anabranch_stack::config::{ConnectionConfig, Profile, ReceiveBuffer, SendBuffers, SimConfig};
 use anabranch_stack::scheduler::{LinuxOptions, SchedulerKind};
-use anabranch_stack::segment::{DataAck, Flags, MptcpOption, Segment};
+use anabranch_stack::segment::{DataAck, Flags, MappedDsn, MptcpOption, Segment};
 use anabranch_units::{Bytes, Duration, Rate, Time};
 use harness::{Pair, Path, Side};
 
@@ -247,4 +247,109 @@ fn the_fin_of_a_plain_tcp_is_sent_with_the_last_data() {
     };
     // 35 segments of 1420 bytes, and the rest.
     assert_eq!((fins(true), fins(false)), (vec![50_000 - 35 * 1420], vec![0]));
+}
+
+/// The kernel's growing send buffers.
+fn growing() -> ConnectionConfig {
+    config(Some(SendBuffers::Auto { initial: Bytes::from_kib(16), max: Bytes::from_kib(4 << 10) }))
+}
+
+/// Returns the data segments that the client has sent: path, first and last offset of the stream.
+fn sent_data(pair: &Pair) -> Vec<(usize, u64, u64)> {
+    let client = || pair.log.iter().filter(|(_, side, ..)| *side == Side::Client);
+    let syn = |path| client().find(|(_, _, on, ..)| *on == path).map(|(.., segment, _)| segment.seq.0);
+    let mut origin = None;
+    // Those before the first mapping carry the keys.
+    let mut before = 0;
+    let mut all = Vec::new();
+    for (_, _, path, segment, _) in pair.data_segments(Side::Client) {
+        let len = u64::from(segment.payload_len);
+        let Some(map) = segment.options.dss.and_then(|dss| dss.mapping) else {
+            all.push((*path, before, before + len));
+            before += len;
+            continue;
+        };
+        let MappedDsn::Wide(dsn) = map.dsn else { panic!("{segment:?}") };
+        let inside = segment.seq.0.wrapping_sub(syn(*path).unwrap()).wrapping_sub(map.ssn);
+        let after_first = dsn.distance_from(*origin.get_or_insert(dsn)) as u64;
+        let start = before + after_first + u64::from(inside);
+        all.push((*path, start, start + len));
+    }
+    all
+}
+
+/// Uploads `size` bytes over two paths of which `dead` is silent from `cut` milliseconds on. Returns the time, and the
+/// data that the other path sends again, as runs in the order of the stream.
+fn fail(paths: [Path; 2], dead: usize, cut: u64, size: u64) -> (Time, Vec<(u64, u64)>) {
+    let config = growing();
+    let mut pair = Pair::new(paths.to_vec(), config.clone(), 1);
+    pair.connect(config);
+    pair.write_all(Side::Client, size);
+    pair.run_until(Time::from_millis(cut), |_| false);
+    pair.paths[dead].down = true;
+    assert!(pair.run_until(Time::from_secs(20), |pair| pair.server.read == size), "{:?}", pair.now);
+    let mut sent = vec![false; size as usize];
+    let mut runs: Vec<(u64, u64)> = Vec::new();
+    for (path, start, end) in sent_data(&pair) {
+        let bytes = &mut sent[start as usize..end as usize];
+        if path != dead && bytes.iter().any(|sent| *sent) {
+            match runs.last_mut() {
+                Some(run) if run.1 == start => run.1 = end,
+                // Data that waited in the buffer of the silent subflow is no gap.
+                Some(run) if run.1 < start && start < run.1 + 3 * PIECE => run.1 = end,
+                _ => runs.push((start, end)),
+            }
+        }
+        bytes.fill(true);
+    }
+    (pair.now, runs)
+}
+
+// `__mptcp_retransmit_pending_data`: once the silent subflow is stale, all data is assigned again.
+#[test]
+fn all_data_is_sent_at_once_when_a_silent_subflow_is_stale() {
+    let path = || Path { rate: Some(Rate::from_mbps(20)), queue: 150_000, ..Path::clean(15) };
+    let (done, runs) = fail([path(), path()], 0, 300, 2_000_000);
+    // The kernel needs 1.37 to 1.50 s; with one reinjection after each round trip it took 2 s and more.
+    assert!(done < Time::from_millis(1600), "{done:?}");
+    let (start, end) = runs.last().unwrap();
+    assert!(end - start > 400_000, "{runs:?}");
+}
+
+// `__mptcp_retrans`: from the data acknowledgement to the end of the piece.
+#[test]
+fn a_check_sends_the_first_piece_up_to_its_end_on_an_idle_subflow() {
+    let fast = Path { rate: Some(Rate::from_mbps(20)), queue: 50_000, ..Path::clean(10) };
+    let slow = Path { rate: Some(Rate::from_mbps(10)), queue: 75_000, ..Path::clean(30) };
+    let (_, runs) = fail([fast, slow], 1, 500, 4_000_000);
+    // The last run is all data.
+    let (start, end) = runs[runs.len() - 2];
+    assert!(start % PIECE != 0 && end % PIECE == 0 && end - start < PIECE, "{runs:?}");
+    let (start, end) = runs[runs.len() - 1];
+    assert!(end - start > 200_000, "{runs:?}");
+}
+
+// `mptcp_subflow_get_retrans` uses a backup after two checks without progress, and the scheduler uses nothing else once
+// the main path is stale.
+#[test]
+fn a_backup_takes_over_within_two_seconds() {
+    const FILE: u64 = 6_000_000;
+    let config = growing();
+    let main = Path { rate: Some(Rate::from_mbps(10)), queue: 125_000, ..Path::clean(50) };
+    let spare = Path { rate: Some(Rate::from_mbps(100)), queue: 125_000, ..Path::clean(5) };
+    let mut pair = Pair::new(vec![main, spare], config.clone(), 1);
+    pair.connect(config);
+    pair.write_all(Side::Client, FILE);
+    let second = anabranch_stack::event::SubflowId(1);
+    let id = pair.client.connection.unwrap();
+    let joined = |pair: &Pair| pair.client.endpoint.subflow_stats(id).len() == 2;
+    assert!(pair.run_until(Time::from_secs(1), joined));
+    pair.run_for(Duration::from_millis(20));
+    pair.set_backup(Side::Server, second, true);
+    pair.run_until(Time::from_secs(2), |_| false);
+    let cut = pair.now;
+    pair.paths[0].down = true;
+    assert!(pair.run_until(Time::from_secs(30), |pair| pair.server.read == FILE), "{:?}", pair.now);
+    let took = pair.now.since(cut);
+    assert!(took < Duration::from_millis(2200), "{took:?}");
 }

@@ -7,11 +7,13 @@ use super::send_state::SendState;
 use super::{Connection, Mode};
 use crate::config::Reinjection;
 use crate::event::SubflowSet;
-use crate::scheduler::AssignKind;
+use crate::observer::{Observer, StackEvent, report};
+
+use crate::scheduler::{AfterTimeout, AssignKind, Decision, Rule, Why};
 use crate::seq::DataRange;
 use crate::subflow::queue::Queued;
 use crate::subflow::send_buffer::end_of_piece;
-use crate::subflow::{Ended, Remains, Subflow};
+use crate::subflow::{Ended, Remains};
 
 /// Takes back a part of a queue.
 fn recall(send: &mut SendState, queued: Queued) {
@@ -59,6 +61,10 @@ impl Connection {
             for range in ranges {
                 send.request_reinjection(range);
             }
+            if self.models_buffers() {
+                // `mptcp_close_ssk` does not know which data the subflow had.
+                self.recover();
+            }
         }
         Some(ended)
     }
@@ -74,21 +80,54 @@ impl Connection {
         }
     }
 
-    /// Sends the first piece on an idle subflow after the data level has made no progress for some time,
-    /// regardless of the subflows that carry it (`__mptcp_retrans`). If none is idle, nothing happens until
-    /// the timer expires again.
-    pub(super) fn reinject_piece(&mut self) {
-        let idle =
-            |subflow: &Subflow| subflow.state().is_usable() && subflow.is_idle() && subflow.has_seen_dss();
-        let arrived = head(&self.subflows, self.fallback.was_joined()) == Head::MayHaveArrived;
-        if arrived || !self.subflows.iter().any(idle) {
-            // Without an idle subflow, only data that no subflow carries is reinjected.
-            self.reinject_head();
+    /// Handles an expiration of the data-level timer as Linux does (`__mptcp_retrans`): sends the first piece on an idle
+    /// subflow, regardless of the subflows that carry it, or requests all unacknowledged data again if a subflow has
+    /// become stale. If no subflow is idle, nothing happens until the timer expires again.
+    #[cold]
+    pub(super) fn retransmit<O: Observer>(&mut self, now: Time, observer: &mut O) {
+        let Connection { scheduling, subflows, send, config, congestion, .. } = self;
+        let action = scheduling.after_data_timeout(now, subflows, send, config, congestion);
+        if action == AfterTimeout::Recover {
+            self.recover();
             return;
         }
+        let arrived = head(&self.subflows, self.fallback.was_joined()) == Head::MayHaveArrived;
+        if let AfterTimeout::Retransmit(id) = action
+            && !arrived
+            && let Some(at) = self.subflow_index(id).filter(|&at| self.subflows[at].has_seen_dss())
+        {
+            self.retransmit_piece(now, at, observer);
+        } else {
+            // Without an idle subflow, only data that no subflow carries is reinjected.
+            self.reinject_head();
+        }
+    }
+
+    /// Sends the first piece of the stream on a subflow, as far as it was sent before.
+    fn retransmit_piece<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
         let una = self.send.una;
-        let end = end_of_piece(una).min(self.send.nxt);
-        self.send.request_reinjection(DataRange::new(una, end));
+        let mut end = una;
+        let piece = DataRange::new(una, end_of_piece(una).min(self.send.nxt));
+        self.send.outstanding.overlap(piece, |part, _| {
+            if part.start == end {
+                end = part.end;
+            }
+        });
+        let range = DataRange::new(una, end);
+        if !range.is_empty() {
+            let subflow = self.subflows[at].id();
+            let why = Why::rule(Rule::Reinjection);
+            let decision = Decision::Assign { subflow, range, kind: AssignKind::Reinject, why };
+            report(observer, now, self.id, &StackEvent::Decision(&decision));
+            self.assign(now, at, range, AssignKind::Reinject, observer);
+        }
+    }
+
+    /// Requests that all data without a data acknowledgement is assigned again (`__mptcp_retransmit_pending_data`).
+    #[cold]
+    fn recover(&mut self) {
+        let all = DataRange::new(self.send.una, self.send.nxt);
+        self.send.request_reinjection(all);
     }
 
     /// Handles an advance of the data acknowledgement.

@@ -25,10 +25,10 @@ impl Connection {
         if self.phase != Phase::Open {
             return;
         }
-        let has_new = self.send.unassigned.first().is_some();
         let mut limit = Limit::Application;
-        let may_push = self.send.unassigned.first().is_some_and(|new| new.start < self.send.window_end);
-        let has_data = has_new || !self.send.reinject.is_empty();
+        let may_push = self.send.unassigned.first().is_some_and(|new| new.start < self.send.window_end)
+            || !self.send.reinject.is_empty();
+        let has_data = self.send.has_data_to_assign();
         if has_data || self.may_revise() {
             let mut live = self.subflows.iter().filter(|subflow| !subflow.state().is_closed());
             limit = match (live.next(), live.next()) {
@@ -190,7 +190,7 @@ impl Connection {
         there.then_some(at)
     }
 
-    fn assign<O: Observer>(
+    pub(super) fn assign<O: Observer>(
         &mut self,
         now: Time,
         at: usize,

@@ -10,8 +10,10 @@ use crate::config::{ConnectionConfig, OpportunisticRetransmission};
 use crate::congestion::{AnyCongestion, CongestionControl};
 use crate::event::SubflowId;
 use crate::observer::Limit;
+
 use crate::scheduler::{
-    AnyScheduler, Decision, EventKinds, Scheduler, SchedulerEvent, SchedulerKind, SubflowView, View,
+    AfterTimeout, AnyScheduler, Decision, EventKinds, Scheduler, SchedulerEvent, SchedulerKind, SubflowView,
+    View,
 };
 use crate::subflow::Subflow;
 
@@ -115,6 +117,22 @@ impl Scheduling {
     /// True if Linux's scheduler has seen no progress of `subflow` at its last check.
     pub(super) fn has_stalled(&self, subflow: &SubflowView) -> bool {
         matches!(&self.scheduler, AnyScheduler::Linux(linux) if linux.has_stalled(subflow))
+    }
+
+    /// Returns the action of Linux's scheduler after the data-level timer has expired.
+    #[cold]
+    pub(super) fn after_data_timeout(
+        &mut self,
+        now: Time,
+        subflows: &mut Subflows,
+        send: &SendState,
+        config: &ConnectionConfig,
+        congestion: &AnyCongestion,
+    ) -> AfterTimeout {
+        self.refresh(subflows, congestion);
+        let Scheduling { scheduler, views, coupled, data_timeouts, .. } = self;
+        let AnyScheduler::Linux(linux) = scheduler else { return AfterTimeout::Wait };
+        linux.after_data_timeout(&view(now, views, send, config, congestion, *coupled, *data_timeouts))
     }
 
     /// Updates the view with the current state of the subflows.

@@ -174,6 +174,11 @@ impl SendState {
         self.outstanding.as_slice().first().is_some_and(|first| first.range.start <= self.una)
     }
 
+    /// True if there is data to assign to a subflow, for the first time or again.
+    pub(super) fn has_data_to_assign(&self) -> bool {
+        self.unassigned.first().is_some() || !self.reinject.is_empty()
+    }
+
     /// Returns the bytes written and not acknowledged.
     pub(super) fn buffered(&self) -> u64 {
         self.written - self.una

@@ -101,11 +101,16 @@ impl Connection {
         if self.timers.has_expired(Timer::Data, now) && self.follow_silent_peer(now) == Followed::No {
             self.scheduling.on_data_timeout();
             if self.models_buffers() {
-                self.reinject_piece();
+                self.retransmit(now, observer);
+                self.arm_data_timer(now);
+                if self.send.has_data_to_assign() {
+                    // The scheduler is asked although the window may be full (`mptcp_check_and_set_pending`).
+                    self.update_data_wait(now);
+                }
             } else {
                 self.reinject_head();
+                self.arm_data_timer(now);
             }
-            self.arm_data_timer(now);
         }
         if (self.send.fin_acked || self.rules.keeps_alive) && self.silence_due() <= now {
             let waits = self.waits();

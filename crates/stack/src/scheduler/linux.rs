@@ -11,13 +11,18 @@
 //! windows per RTT if the congestion control sets none; a send buffer of two windows, of at least 10 segments
 //! (`tcp_sndbuf_expand`); a subflow on which nothing was received over more than 4 checks is *stale*.
 //!
+//! **A path that fails** is noticed by the data-level timer. Each expiration is a check of every subflow with data
+//! outstanding, and sends the first piece of the stream on an idle subflow; on a backup if no subflow made progress in
+//! two checks (`mptcp_subflow_get_retrans`). A subflow that becomes stale while another makes progress gets no more data,
+//! and all data that is not acknowledged at the data level is assigned again, as fast as the other subflows accept it
+//! (`__mptcp_retransmit_pending_data`). The first segment received on the stale subflow brings it back.
+//!
 //! **Departures from the source**
-//! * Staleness is checked when the connection's data-level timer expires.
 //! * If the kernel's send buffers are not modelled (`subflow-send-buffer = "none"`), a burst consists of
 //!   whole segments, the buffer holds two windows of payload, and a subflow whose timer has expired gets no
-//!   data until something is received on it; its queue is recalled.
-//! * If data of a failed subflow finds no idle subflow, the scheduler continues with new data, as the kernel
-//!   does.
+//!   data until something is received on it; its queue is recalled, and its data is reinjected on idle subflows while
+//!   the scheduler continues with new data.
+//! * A check that finds a stale subflow sends nothing on an idle subflow: all data follows at once.
 
 use anabranch_units::{Duration, Time};
 
@@ -76,6 +81,17 @@ struct Known {
     received: Time,
 }
 
+/// The action after the data-level timer has expired.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum AfterTimeout {
+    /// Wait: no subflow is idle.
+    Wait,
+    /// Send the first piece of the stream on this idle subflow.
+    Retransmit(SubflowId),
+    /// Assign all unacknowledged data again: a subflow has become stale.
+    Recover,
+}
+
 /// The scheduler.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Linux {
@@ -105,10 +121,12 @@ impl Linux {
         busy.map(|subflow| self.known.get(subflow).stale_count).min().unwrap_or(u8::MAX)
     }
 
-    /// Runs `mptcp_pm_subflow_chk_stale` for every subflow with data outstanding.
+    /// Runs `mptcp_pm_subflow_chk_stale` for every subflow with data outstanding. Returns true if one has become
+    /// stale.
     #[cold]
-    fn check(&mut self, view: &View<'_>) {
+    fn check(&mut self, view: &View<'_>) -> bool {
         self.checked = view.data_timeouts;
+        let mut lost = false;
         for subflow in view.subflows.iter().filter(|subflow| subflow.usable && holds(subflow) > 0) {
             let mut known = self.known.get(subflow);
             if known.stale_count == 0 || known.received != subflow.last_received {
@@ -119,26 +137,50 @@ impl Linux {
                 known.stale_count = known.stale_count.saturating_add(1);
             }
             let calm = self.options.stale_loss_count.saturating_sub(1).max(1);
-            let another = view.subflows.iter().any(|other| {
-                other.id != subflow.id && other.usable && self.known.get(other).stale_count < calm
-            });
-            known.stale = known.stale || known.stale_count > self.options.stale_loss_count && another;
+            let another = || {
+                view.subflows.iter().any(|other| {
+                    let known = self.known.get(other);
+                    other.id != subflow.id && other.usable && !known.stale && known.stale_count < calm
+                })
+            };
+            if !known.stale && known.stale_count > self.options.stale_loss_count && another() {
+                known.stale = true;
+                lost = true;
+            }
             self.known.set(subflow, known);
+        }
+        lost
+    }
+
+    /// Lets subflows on which something was received return (`mptcp_subflow_active`).
+    fn wake(&mut self, view: &View<'_>) {
+        for subflow in view.subflows {
+            let mut known = self.known.get(subflow);
+            if known.stale && known.received != subflow.last_received {
+                // Its count of checks remains until the next one.
+                known.stale = false;
+                self.known.set(subflow, known);
+            }
         }
     }
 
     fn refresh(&mut self, view: &View<'_>) {
-        for subflow in view.subflows {
-            let mut known = self.known.get(subflow);
-            if known.stale && known.received != subflow.last_received {
-                known.stale = false;
-                known.stale_count = 0;
-                self.known.set(subflow, known);
-            }
-        }
+        self.wake(view);
         if view.data_timeouts != self.checked {
             self.check(view);
         }
+    }
+
+    /// Handles an expiration of the data-level timer (`__mptcp_retrans`).
+    #[cold]
+    pub(crate) fn after_data_timeout(&mut self, view: &View<'_>) -> AfterTimeout {
+        self.wake(view);
+        if self.check(view) {
+            return AfterTimeout::Recover;
+        }
+        let idle = |backup| view.subflows.iter().find(|s| s.usable && s.backup == backup && holds(s) == 0);
+        let subflow = idle(false).or_else(|| idle(true).filter(|_| self.least_count(view) > 1));
+        subflow.map_or(AfterTimeout::Wait, |subflow| AfterTimeout::Retransmit(subflow.id))
     }
 
     fn is_active(&self, subflow: &SubflowView) -> bool {
@@ -149,7 +191,9 @@ impl Linux {
 
     /// Recalls the queue of a subflow that is no longer active, if another is.
     fn stranded(&self, view: &View<'_>) -> Option<Decision> {
-        let subflow = view.subflows.iter().find(|s| s.queued > 0 && !self.is_active(s))?;
+        // Linux cannot take back data from the send buffer of a subflow.
+        let left = |s: &&SubflowView| s.queued > 0 && !has_buffer(s) && !self.is_active(s);
+        let subflow = view.subflows.iter().find(left)?;
         view.subflows.iter().find(|s| self.is_active(s))?;
         Some(pick::recall(subflow))
     }
@@ -169,10 +213,10 @@ impl Linux {
         if known > 0.0 { known } else { pacing_rate(subflow) }
     }
 
-    /// Reinjects like `mptcp_subflow_get_retrans`: on an idle subflow, and on a backup only if no subflow
-    /// makes progress.
+    /// Reinjects like `mptcp_subflow_get_retrans`, without modelled send buffers: on an idle subflow, and on a backup
+    /// only if no subflow makes progress.
     fn again(&self, view: &View<'_>) -> Option<Decision> {
-        let pending = view.reinject.first()?;
+        let pending = view.reinject.first().filter(|_| !view.subflows.iter().any(has_buffer))?;
         let chunk = Chunk::new(view, pending.range)?;
         let idle = |backup: bool| {
             let found = view.subflows.iter().find(|s| s.usable && s.backup == backup && holds(s) == 0)?;
@@ -191,7 +235,7 @@ impl Linux {
     /// to its edge, as `mptcp_sendmsg_frag` does.
     fn burst(
         &mut self,
-        chunk: Chunk,
+        (chunk, kind): (Chunk, AssignKind),
         fills: bool,
         subflow: &SubflowView,
         (linger, other): (f64, f64),
@@ -208,8 +252,25 @@ impl Linux {
         if self.burst_left < least {
             self.last = None;
         }
-        Some(pick::assign_new(subflow, range, Why::scored(Rule::Linger, linger, other)))
+        let why = Why::scored(Rule::Linger, linger, other);
+        Some(Decision::Assign { subflow: subflow.id, range, kind, why })
     }
+}
+
+/// Returns the first data to assign again, up to a gap, if the kernel's send buffers are modelled.
+fn recovered(view: &View<'_>) -> Option<Chunk> {
+    let (first, rest) = view.reinject.split_first()?;
+    if !view.subflows.iter().any(has_buffer) {
+        return None;
+    }
+    let mut range = first.range;
+    for next in rest {
+        if next.range.start != range.end || range.end >= end_of_piece(range.start) {
+            break;
+        }
+        range.end = next.range.end;
+    }
+    Chunk::new(view, range)
 }
 
 /// Returns the bytes that a subflow has to send or to have acknowledged.
@@ -247,22 +308,27 @@ impl Scheduler for Linux {
         if let Some(decision) = self.stranded(view) {
             return decision;
         }
-        if let Some(decision) = self.again(view) {
-            return decision;
-        }
-        let chunk = match Chunk::unassigned(view) {
-            Ok(chunk) => chunk,
-            Err(Rule::NothingToSend) if !view.reinject.is_empty() => return pick::wait(Rule::NoRoom),
-            Err(rule) => {
-                // The kernel pushes until the data or the window ends, and then selects again.
-                self.last = None;
-                return pick::wait(rule);
+        let next = match recovered(view) {
+            Some(chunk) => (chunk, AssignKind::Reinject),
+            None => {
+                if let Some(decision) = self.again(view) {
+                    return decision;
+                }
+                match Chunk::unassigned(view) {
+                    Ok(chunk) => (chunk, AssignKind::New),
+                    Err(Rule::NothingToSend) if !view.reinject.is_empty() => return pick::wait(Rule::NoRoom),
+                    Err(rule) => {
+                        // The kernel pushes until the data or the window ends, and then selects again.
+                        self.last = None;
+                        return pick::wait(rule);
+                    }
+                }
             }
         };
         if let Some(last) = self.last.and_then(|last| view.subflow(last))
             && self.is_active(last)
             && self.has_memory(last)
-            && let Some(decision) = self.burst(chunk, view.fills_window, last, (f64::NAN, f64::NAN))
+            && let Some(decision) = self.burst(next, view.fills_window, last, (f64::NAN, f64::NAN))
         {
             return decision;
         }
@@ -278,18 +344,21 @@ impl Scheduler for Linux {
         }
         let held = memory(subflow) as f64;
         let room = view.window_end.saturating_sub(view.data_nxt);
-        let burst = SEND_BURST.min(if room == 0 { SEND_BURST } else { room });
+        // Data that is assigned again may be sent in a full window, one piece after each choice.
+        let burst = if room == 0 && !has_buffer(subflow) { SEND_BURST } else { SEND_BURST.min(room) };
         self.burst_left = if view.fills_window { burst } else { burst.max(subflow.mss) };
         self.last = Some(subflow.id);
         let rate = self.rate(subflow);
         let scores = (linger, other.unwrap_or(f64::NAN));
-        let Some(decision) = self.burst(chunk, view.fills_window, subflow, scores) else {
+        let Some(decision) = self.burst(next, view.fills_window, subflow, scores) else {
             self.last = None;
             return pick::wait(Rule::NoRoom);
         };
-        let mut known = self.known.get(subflow);
-        known.rate = (rate * held + pacing_rate(subflow) * burst as f64) / (burst as f64 + held);
-        self.known.set(subflow, known);
+        if burst > 0 {
+            let mut known = self.known.get(subflow);
+            known.rate = (rate * held + pacing_rate(subflow) * burst as f64) / (burst as f64 + held);
+            self.known.set(subflow, known);
+        }
         decision
     }
 
@@ -371,5 +440,63 @@ mod tests {
         }
         assert_eq!(ends[1], SEND_BURST - 1);
         assert_eq!(scheduler.last, None);
+    }
+
+    /// Returns the actions after `count` expirations of the data-level timer, from the number `first` on.
+    fn actions(scheduler: &mut Linux, subflows: &[SubflowView], first: u64, count: u64) -> Vec<AfterTimeout> {
+        let data = [DataRange::new(50_000, 90_000)];
+        let fresh = View::fresh(Time::from_secs(1), subflows, &data);
+        let expire = |data_timeouts| scheduler.after_data_timeout(&View { data_timeouts, ..fresh });
+        (first..first + count).map(expire).collect()
+    }
+
+    // `mptcp_subflow_get_retrans`: "use backup only if there are no progresses anywhere".
+    #[test]
+    fn a_backup_carries_the_first_piece_after_two_checks_without_progress() {
+        let mut subflows = subflows();
+        subflows[0].unacked = 5 * MSS;
+        let on = AfterTimeout::Retransmit;
+        let idle = actions(&mut Linux::new(LinuxOptions::DEFAULT), &subflows, 1, 2);
+        assert_eq!(idle, [on(SubflowId(1)); 2], "a subflow that is no backup is used at once");
+        subflows[1].backup = true;
+        let mut scheduler = Linux::new(LinuxOptions::DEFAULT);
+        let backup = actions(&mut scheduler, &subflows, 1, 4);
+        assert_eq!(backup, [AfterTimeout::Wait, on(SubflowId(1)), on(SubflowId(1)), on(SubflowId(1))]);
+        // Progress on the first subflow.
+        subflows[0].last_received = Time::from_millis(900);
+        assert_eq!(actions(&mut scheduler, &subflows, 5, 2), [AfterTimeout::Wait; 2]);
+    }
+
+    // `mptcp_pm_nl_subflow_chk_stale` calls `__mptcp_retransmit_pending_data`, once for each subflow.
+    #[test]
+    fn all_data_is_assigned_again_when_a_subflow_becomes_stale() {
+        let mut subflows = subflows();
+        subflows[0].unacked = 5 * MSS;
+        let subflows = subflows;
+        let mut scheduler = Linux::new(LinuxOptions::DEFAULT);
+        let all = actions(&mut scheduler, &subflows, 1, 6);
+        let piece = AfterTimeout::Retransmit(SubflowId(1));
+        assert_eq!(all, [piece, piece, piece, piece, AfterTimeout::Recover, piece]);
+        // Data that is assigned again precedes new data, in pieces, on the active subflow only.
+        let tried = crate::event::SubflowSet::one(SubflowId(0));
+        let again = [(0, 20_000), (20_000, 40_000)]
+            .map(|(start, end)| crate::scheduler::Pending { range: DataRange::new(start, end), tried });
+        let new = [DataRange::new(40_000, 90_000)];
+        let fresh = View::fresh(Time::from_secs(1), &subflows, &new);
+        let view = View { data_timeouts: 6, reinject: &again, data_nxt: 40_000, ..fresh };
+        let Decision::Assign { subflow, range, kind, .. } = scheduler.decide(&view) else { panic!() };
+        assert_eq!((subflow.0, range, kind), (1, DataRange::new(0, 32_728), AssignKind::Reinject));
+        // In a full window too: `mptcp_subflow_get_send` returns a subflow without a burst.
+        let full = View { window_end: 40_000, fills_window: true, ..view };
+        scheduler.last = None;
+        let Decision::Assign { range, .. } = scheduler.decide(&full) else { panic!() };
+        assert_eq!((range, scheduler.last), (DataRange::new(0, 32_728), None));
+        // The first segment on a stale subflow brings it back (`mptcp_subflow_active`).
+        let mut returned = subflows;
+        returned[1].usable = false;
+        assert_eq!(assigned(&scheduler.decide(&View { subflows: &returned, ..view })), None);
+        returned[0].last_received = Time::from_millis(900);
+        let view = View { subflows: &returned, ..view };
+        assert_eq!(assigned(&scheduler.decide(&view)), Some((0, 0, 32_728)));
     }
 }

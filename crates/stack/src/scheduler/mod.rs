@@ -37,6 +37,7 @@ pub use delay::{DelayThreshold, DelayThresholdOptions, Freeze, FreezeOptions};
 pub use dmptcp::{Choice, Dmptcp, DmptcpOptions, FileSize, FirstRound, UnknownSize};
 pub use ecf::{Ecf, EcfOptions, EcfProfile};
 pub use kimura::{Hsr, HsrOptions, Lts, Lws, SendingRate};
+pub(crate) use linux::AfterTimeout;
 pub use linux::{Linux, LinuxOptions};
 pub use ll_bm::{LlBm, LlBmOptions};
 pub use ll_rp::{LlRp, LlRpOptions};
