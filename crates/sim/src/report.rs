@@ -52,6 +52,28 @@ pub enum Failure {
     Server(CloseReason),
 }
 
+/// The reason in words.
+impl core::fmt::Display for Failure {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let (end, reason) = match self {
+            Failure::Connect => {
+                return f.write_str("the client has no port left, or too many connections");
+            }
+            Failure::Client(reason) => ("client", reason),
+            Failure::Server(reason) => ("server", reason),
+        };
+        let reason = match reason {
+            CloseReason::Finished => "has closed the connection before everything was acknowledged",
+            CloseReason::Aborted => "has aborted the connection",
+            CloseReason::Reset => "was reset by the other end",
+            CloseReason::Refused => "was refused by the other end",
+            CloseReason::TimedOut => "had no answer, or made no progress, within its timeout",
+            CloseReason::NoSubflow => "has lost every subflow, and no new one was established in time",
+        };
+        write!(f, "the {end} {reason}")
+    }
+}
+
 /// The results of a flow, up to the end of the run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FlowReport {
