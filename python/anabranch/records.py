@@ -60,6 +60,7 @@ class Row:
     path: str | None
     n: int
     completed: int
+    failed: int
     fct_s: Statistics
     acked_s: Statistics
     goodput_bps: float | None
@@ -68,6 +69,7 @@ class Row:
     retransmitted_ratio: float
     reinjected_ratio: float
     rto_count: float
+    longest_gap_s: Statistics
     subflows_used: float
     bytes_by_path: list[int]
     lower_bound_s: float | None

@@ -20,12 +20,12 @@ fn plain(text: &str) -> String {
 pub fn comparison(scenario: &Scenario, comparison: &Comparison) -> String {
     let shares = fairness::text(comparison, terminal::width());
     let gap = if shares.is_empty() { "" } else { "\n" };
-    plain(&format!("{}{gap}{shares}", verbs::compare::text::text(scenario, comparison)))
+    plain(&format!("{}{gap}{shares}", verbs::compare::text::text(scenario, comparison, false)))
 }
 
 /// Returns the tables of single runs.
 pub fn runs(scenario: &Scenario, runs: &Runs) -> String {
-    plain(&verbs::run::text(scenario, runs))
+    plain(&verbs::run::text(scenario, runs, false))
 }
 
 /// Returns the advice: the answer, the candidates, the margins, and what to do.

@@ -254,6 +254,11 @@ fn max_flow(nodes: usize, edges: Vec<(usize, usize, u64)>, source: usize, sink: 
 }
 
 impl Experiment {
+    /// True if a link changes during the run, goes down or comes up.
+    pub fn changes(&self) -> bool {
+        self.graph.links.iter().any(|link| !link.config.timeline.is_empty() || !link.signals.is_empty())
+    }
+
     /// Returns the paths of the flows, as results name them: those of the pair with the most paths.
     pub fn paths(&self) -> &[Path] {
         let flows = &self.pairs[..self.traffic.pairs];

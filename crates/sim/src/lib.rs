@@ -42,6 +42,7 @@ pub mod distribution;
 mod error;
 mod fabric;
 mod flow;
+mod gap;
 mod network;
 mod pool;
 mod recorder;

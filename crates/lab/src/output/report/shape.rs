@@ -90,6 +90,8 @@ const ROW: Form = Table(&[
     ("retransmitted_ratio", NUMBER),
     ("reinjected_ratio", NUMBER),
     ("rto_count", NUMBER),
+    ("failed", Optional(&Number)),
+    ("longest_gap_s", Optional(&Table(&[("mean", NUMBER)]))),
     ("subflows_used", NUMBER),
     ("bytes_by_path", List(&Number)),
     ("lower_bound_s", NUMBER),
