@@ -44,6 +44,7 @@ mod fabric;
 mod flow;
 mod network;
 mod pool;
+mod program;
 mod recorder;
 mod report;
 pub mod routing;
@@ -58,6 +59,7 @@ pub use flow::{Direction, End, FlowId, FlowSpec, Reading};
 pub use network::{
     AddressChange, HostId, HostSpec, Interface, LinkId, LinkSpec, Network, NetworkError, Route,
 };
+pub use program::{Program, Step};
 pub use recorder::{
     FlowEvent, HostEvent, HostObserver, LinkEvent, Queue, Recorder, Scope, Trace, Wants, What,
 };
