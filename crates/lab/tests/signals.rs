@@ -113,10 +113,25 @@ fn a_notification_needs_a_change_of_both_directions() {
 }
 
 #[test]
-fn an_emulation_refuses_what_it_cannot_do() {
-    let scenario = scenario(&format!("path = [{{ rate = '9 Mbit/s', rtt = '9 ms', change = [{NOTICED}] }}]"));
-    let error = scenario.conditions[0].experiment.has_fixed_paths().unwrap_err();
-    assert!(error.contains("notify-after"), "{error}");
+fn an_emulation_has_the_signals_of_the_paths_in_order() {
+    let scenario = scenario(&format!(
+        "path = [{{ rate = '9 Mbit/s', rtt = '9 ms' }}, {{ rate = '9 Mbit/s', rtt = '9 ms', change = [{NOTICED}] }}]"
+    ));
+    for direction in
+        [anabranch_lab::scenario::Direction::Upload, anabranch_lab::scenario::Direction::Download]
+    {
+        let mut experiment = scenario.conditions[0].experiment.clone();
+        experiment.has_fixed_paths().unwrap();
+        if experiment.traffic.direction != direction {
+            experiment.traffic.direction = direction;
+            for path in &mut experiment.pairs[0].paths {
+                std::mem::swap(&mut path.data, &mut path.acks);
+            }
+        }
+        let signals = experiment.signals();
+        assert!(!signals.is_empty() && signals.iter().all(|(path, _)| *path == 1), "{signals:?}");
+        assert!(!signals[0].1.up && signals.is_sorted_by_key(|(_, signal)| signal.at), "{signals:?}");
+    }
 }
 
 #[test]

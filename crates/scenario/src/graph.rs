@@ -122,6 +122,11 @@ impl Link {
         Some(later.fold(rate, Rate::max))
     }
 
+    /// True if it goes down at some time.
+    pub fn goes_down(&self) -> bool {
+        self.config.timeline.iter().any(|step| matches!(step.change, Change::Down))
+    }
+
     /// Returns the least part of a round-trip time that the link ever has.
     pub fn least_rtt(&self) -> Duration {
         let later = self.config.timeline.iter().filter_map(|step| match step.change {
@@ -315,12 +320,6 @@ impl Experiment {
                 self.pairs.len()
             ));
         }
-        if let Some(link) = self.graph.links.iter().find(|link| !link.signals.is_empty()) {
-            return Err(format!(
-                "link {} notifies its host (`notify-after`), and the emulator's interfaces stay up",
-                link.name
-            ));
-        }
         match self.pairs[0].paths.iter().find(|path| self.graph.has_equal_cost_routes(path)) {
             Some(path) => Err(format!(
                 "path {} has several routes of equal cost, and the emulator has one; give it by a `[[route]]`",
@@ -328,6 +327,24 @@ impl Experiment {
             )),
             None => Ok(()),
         }
+    }
+
+    /// Returns the changes of the client's interfaces that its host notices, each with the position of its path, in the
+    /// order of their times.
+    pub fn signals(&self) -> Vec<(usize, Signal)> {
+        let mut all = Vec::new();
+        for (position, path) in self.paths().iter().enumerate() {
+            // The link by which packets leave the interface.
+            let out = match self.traffic.direction {
+                crate::Direction::Upload => &path.data,
+                crate::Direction::Download => &path.acks,
+            };
+            let first = out.first().and_then(|route| route.first());
+            let signals = first.map_or(&[][..], |&link| &self.graph.links[link].signals);
+            all.extend(signals.iter().map(|signal| (position, *signal)));
+        }
+        all.sort_by_key(|(position, signal)| (signal.at, *position));
+        all
     }
 
     /// Returns the round-trip time without load of the path at `position`.

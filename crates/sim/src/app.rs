@@ -222,6 +222,25 @@ impl<R: Recorder> Sim<R> {
         self.drain(host.0);
     }
 
+    /// Processes a [`Wake::Answer`].
+    #[cold]
+    pub(crate) fn on_answer(&mut self, flow: FlowId) {
+        let host = self.specs[flow.index()].server;
+        match self.flows[flow.index()].app.as_deref() {
+            None => self.write(flow, End::Server),
+            Some(AppState::OnOff(_)) => self.send_block(flow),
+            Some(AppState::Exchanges(_)) => {
+                let state = &mut self.flows[flow.index()];
+                if let Some(AppState::Exchanges(exchanges)) = state.app.as_deref_mut() {
+                    state.server.unwritten += exchanges.answer(state.server.received);
+                }
+                self.write(flow, End::Server);
+            }
+            Some(AppState::Datagrams(_)) => {}
+        }
+        self.drain(host.0);
+    }
+
     /// Writes as much remaining data as the send buffer permits.
     fn write(&mut self, flow: FlowId, end: End) {
         let now = self.now;
@@ -288,7 +307,10 @@ impl<R: Recorder> Sim<R> {
         if !state.server.closes {
             state.server.closes = true;
             state.server.unwritten = state.size.unwrap_or(ENDLESS);
-            self.write(flow, End::Server);
+            match self.specs[flow.index()].answering {
+                Duration::ZERO => self.write(flow, End::Server),
+                answering => self.wake_at(self.now + answering, Wake::Answer(flow)),
+            }
         }
     }
 
@@ -477,13 +499,16 @@ impl<R: Recorder> Sim<R> {
     fn on_app_data(&mut self, flow: FlowId, end: End, received: u64) {
         let now = self.now;
         let spec = &self.specs[flow.index()];
-        let (is_receiver, request) = (end == spec.receiver(), spec.request.0);
+        let (is_receiver, request, answering) = (end == spec.receiver(), spec.request.0, spec.answering);
         if is_receiver && let Some(recorder) = &mut self.fabric.recorder {
             let event = FlowEvent::Progress { delivered: received };
             report(&mut **recorder, now, What::Flow { flow, event });
         }
         let state = &mut self.flows[flow.index()];
         match state.app.as_deref_mut() {
+            Some(AppState::Exchanges(_)) if end == End::Server && !answering.is_zero() => {
+                self.wake_at(now + answering, Wake::Answer(flow));
+            }
             Some(AppState::Exchanges(exchanges)) if end == End::Server => {
                 state.server.unwritten += exchanges.answer(received);
                 self.write(flow, End::Server);
@@ -509,7 +534,10 @@ impl<R: Recorder> Sim<R> {
                 }
             }
             // The request of a download.
-            Some(AppState::OnOff(_)) if received >= request => self.send_block(flow),
+            Some(AppState::OnOff(_)) if received >= request => match answering {
+                Duration::ZERO => self.send_block(flow),
+                answering => self.wake_at(now + answering, Wake::Answer(flow)),
+            },
             _ => {}
         }
     }
