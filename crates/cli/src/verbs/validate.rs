@@ -298,7 +298,9 @@ fn all_points(args: &Args) -> Result<Vec<Point>, Failure> {
     for name in &args.scenarios {
         let mut document = Document::open(name)?;
         args.common.apply(&mut document)?;
-        all.extend(Point::of(document.scenario()?)?);
+        let scenario = document.scenario()?;
+        crate::files::protect_scenario(&scenario)?;
+        all.extend(Point::of(scenario)?);
     }
     Ok(all)
 }
