@@ -1,6 +1,7 @@
 //! Text tables.
 
 use crate::terminal::columns;
+use crate::visible;
 
 /// The alignment of a cell's text.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -48,7 +49,8 @@ impl Table {
 
     /// Adds a column that is omitted, those of the highest `rank` first, if the table is too wide.
     pub(crate) fn optional(mut self, title: &str, align: Align, rank: u8) -> Table {
-        self.columns.push(Column { title: title.to_owned(), align, rank, wrapped: false, hidden: false });
+        let title = visible::line(title).into_owned();
+        self.columns.push(Column { title, align, rank, wrapped: false, hidden: false });
         self
     }
 
@@ -74,7 +76,12 @@ impl Table {
     /// Adds a row, which has a cell for every column.
     pub(crate) fn row(&mut self, cells: Vec<String>) {
         debug_assert_eq!(cells.len(), self.columns.len());
-        self.rows.push(cells);
+        // A line break in a name would break the table; the words of a wrapped cell may be separated by one.
+        let show = |(cell, column): (&String, &Column)| match column.wrapped {
+            true => visible::lines(cell).into_owned(),
+            false => visible::line(cell).into_owned(),
+        };
+        self.rows.push(cells.iter().zip(&self.columns).map(show).collect());
     }
 
     /// Returns the table, at most `width` columns of text wide if omitting columns and wrapping suffice.

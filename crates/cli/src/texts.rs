@@ -10,10 +10,10 @@ use anabranch_reproduce::claims::Paper;
 use anabranch_reproduce::reproduce::Finding;
 
 use crate::verbs;
-use crate::{fairness, terminal};
+use crate::{fairness, terminal, visible};
 
 fn plain(text: &str) -> String {
-    anstream::adapter::strip_str(text).to_string()
+    anstream::adapter::strip_str(&visible::lines(text)).to_string()
 }
 
 /// Returns the tables, notes and verdict of a comparison.

@@ -239,9 +239,9 @@ impl RunDirectory {
         };
         let scheduler = run.job.name(&self.scenario);
         let parts = [condition.name.as_str(), scheduler.as_str()];
-        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-        let plain = |c: char| if c.is_alphanumeric() || "=%.@+-_".contains(c) { c } else { '_' };
-        let name: String = parts.join(".").chars().map(plain).collect();
+        let parts: Vec<String> =
+            parts.into_iter().filter(|part| !part.is_empty()).map(whole_file::part_of_name).collect();
+        let name = parts.join(".");
         self.locked(|runs| {
             let mut directory = name.clone();
             let mut number = 1;

@@ -50,6 +50,8 @@ mod tree;
 pub mod units;
 
 pub use anabranch_sim::distribution::{Distribution, PUBLISHED};
+use std::path::PathBuf;
+
 use anabranch_stack::config::{Profile, SimConfig};
 use anabranch_stack::congestion::CongestionKind;
 use anabranch_units::{Bytes, Duration, Time};
@@ -87,6 +89,8 @@ pub struct Scenario {
     pub conditions: Vec<Condition>,
     /// Warnings about older names of keys.
     pub renamed: Vec<String>,
+    /// The files that it was read from: its own, then those that it names. Built-in ones are not files.
+    pub files: Vec<PathBuf>,
     /// The document with all overrides, as TOML from which the same scenario can be read. Names of files are absolute.
     pub text: String,
 }

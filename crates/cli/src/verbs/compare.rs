@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     #[cfg(all(target_os = "linux", feature = "network"))]
     args.confirm.ready(&scenario)?;
     let captures = args.capture.open(&scenario)?;
-    let mut samples = args.samples.open(&scenario, &args.show.to)?;
+    let mut samples = args.samples.open(&scenario)?;
     let progress = Progress::new();
     let update = |done, total| progress.update(done, total);
     let options = Options {

@@ -117,7 +117,7 @@ pub(crate) fn text(scenario: &Scenario, explanation: &Explanation, bytes: bool) 
             text.push('\n');
         }
         if !condition.name.is_empty() {
-            text.push_str(&format!("{}\n", condition.name));
+            text.push_str(&format!("{}\n", crate::visible::line(&condition.name)));
         }
         text.push_str(&bars(&rows, bytes, terminal::text_width()));
         text.push('\n');

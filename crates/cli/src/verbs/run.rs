@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         )));
     }
     let captures = args.capture.open(&scenario)?.map(|captures| captures.of_run(args.run.unwrap_or(0)));
-    let mut samples = args.samples.open(&scenario, &args.show.to)?;
+    let mut samples = args.samples.open(&scenario)?;
     let directory = args.record.open(&scenario, args.run)?;
     let progress = Progress::new();
     let update = |done, total| progress.update(done, total);
@@ -87,7 +87,7 @@ pub(crate) fn text(scenario: &Scenario, output: &Runs, gaps: bool) -> String {
     let mut text = String::new();
     for condition in &scenario.conditions {
         if scenario.conditions.len() > 1 {
-            text.push_str(&format!("{}\n", condition.name));
+            text.push_str(&format!("{}\n", crate::visible::line(&condition.name)));
         }
         let gaps = gaps || condition.experiment.changes();
         let flows = || output.flows.iter().filter(|flow| flow.condition == condition.name);

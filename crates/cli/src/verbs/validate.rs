@@ -323,7 +323,7 @@ fn all_points(args: &Args) -> Result<Vec<Point>, Failure> {
     for name in &args.scenarios {
         let mut document = Document::open(name)?;
         args.common.apply(&mut document)?;
-        document.scenario()?;
+        crate::files::protect_scenario(&document.scenario()?)?;
         let (points, remarks) = Point::of_document(&mut document)?;
         remarks.iter().for_each(|remark| output::remark(format_args!("note: {name}: {remark}")));
         all.extend(points);

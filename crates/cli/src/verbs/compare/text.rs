@@ -21,7 +21,7 @@ pub(crate) fn text(scenario: &Scenario, comparison: &Comparison, gaps: bool) -> 
     for condition in &scenario.conditions {
         let traffic = &condition.experiment.traffic;
         if scenario.conditions.len() > 1 {
-            text.push_str(&format!("{}\n", condition.name));
+            text.push_str(&format!("{}\n", crate::visible::line(&condition.name)));
         }
         let rows = comparison.rows.iter().filter(|row| row.condition == condition.name);
         let bulk = traffic.size.mean().is_none();
