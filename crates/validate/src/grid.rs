@@ -67,6 +67,9 @@ pub const DRAWN: &str = include_str!("../drawn.txt");
 /// The duration of an infinite flow in the drawn points.
 const BULK: &str = "5 s";
 
+/// The time limit of the later points: a transfer that a stack does not resume must not take a minute.
+const DEADLINE: &str = "20 s";
+
 /// The delay of the flows after a background flow.
 const CROSS_FIRST: &str = "2 s";
 
@@ -212,7 +215,8 @@ fn with_classes(kind: &str, line: &str) -> Result<Scenario, PointError> {
     let parts: Vec<&str> = line.split('|').map(str::trim).collect();
     let [name, paths, classes, more] = parts[..] else { return Err(odd("four parts are needed")) };
     let (scheduler, congestion) = sender(name);
-    let mut text = format!("schedulers = ['{scheduler}']\ncongestion = '{congestion}'\n");
+    let mut text =
+        format!("schedulers = ['{scheduler}']\ncongestion = '{congestion}'\ndeadline = '{DEADLINE}'\n");
     let mut direction = "upload";
     for item in more.split_whitespace() {
         match item.split_once('=').unwrap_or((item, "")) {

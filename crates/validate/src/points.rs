@@ -680,7 +680,8 @@ mod tests {
     }
 
     /// The built-in scenarios that `validate` refuses, with a part of the reason for each.
-    const REFUSED: &[(&str, &str)] = &[("beside-tcp", "`send-buffer"), ("every-scheduler", "`send-buffer")];
+    const REFUSED: &[(&str, &str)] =
+        &[("beside-tcp", "`send-buffer"), ("every-scheduler", "cannot be applied")];
 
     #[test]
     fn every_built_in_scenario_with_fixed_paths_is_accepted() {

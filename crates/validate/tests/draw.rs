@@ -170,8 +170,11 @@ fn draw_later(dice: &mut Dice, sender: &str, count: usize, special: &str) -> Str
             }
             false => (dice.rate().min(80.0), dice.log(10.0, 120.0).round()),
         };
-        // Only the other path counts after a failure.
-        sum += if has("backup") && path > 0 { 0.0 } else { rate };
+        // With a backup the slower path counts: it may carry most.
+        sum = match (has("backup"), path) {
+            (true, 1..) => rate.min(sum),
+            _ => sum + rate,
+        };
         let mut text = format!("{rate}Mbit/s,{rtt}ms,queue={}bdp", dice.one(&["0.5", "1", "2"]));
         let from = dice.log(0.2, 0.8);
         let length = dice.log(0.3, 2.5);
@@ -249,9 +252,9 @@ fn draw_later(dice: &mut Dice, sender: &str, count: usize, special: &str) -> Str
     } else if has("udp") {
         format!("{} & {}", size(dice, 1.5), udp(dice))
     } else if has("fat") {
-        format!("{}KB", dice.log(4000.0, 24_000.0).round())
+        format!("{}KB", dice.log(4000.0, 16_000.0).round())
     } else {
-        size(dice, 2.0)
+        size(dice, 1.5)
     };
     let mut more = Vec::new();
     if down {

@@ -212,8 +212,8 @@ pub(crate) async fn serve(
     }
     let sends = hello.mode != Mode::Upload;
     let sending = async { if sends { send(&mut write, hello.limit, progress).await } else { Ok(()) } };
-    let ((), (received, _)) =
-        tokio::try_join!(sending, receive(&mut read, false, progress, &AtomicU64::new(0)))?;
+    let own = AtomicU64::new(0);
+    let ((), (received, _)) = tokio::try_join!(sending, receive(&mut read, false, progress, &own))?;
     write.write_all(&received.to_bytes()).await?;
     write.shutdown().await?;
     Ok(hello)
