@@ -9,9 +9,10 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::read::{ReadError, Recorded, StoredRun};
+use crate::read::{ReadError, Recorded, StoredOutage, StoredRun};
 
 pub use column::Column;
+pub use tables::path_name;
 
 /// The flows whose events, windows and round trips are read.
 #[derive(Clone, Debug)]
@@ -64,6 +65,8 @@ pub struct RunView {
     pub scheduler: String,
     /// The names of its paths.
     pub paths: Vec<String>,
+    /// The times in which its paths are down, as far as they begin before its end.
+    pub outages: Vec<StoredOutage>,
     /// True if the run ended.
     pub complete: bool,
     /// The time of the last event.

@@ -112,6 +112,7 @@ impl Outline {
             condition: run.condition.clone(),
             scheduler: run.scheduler.clone(),
             paths: run.paths.clone(),
+            outages: run.outages.iter().filter(|outage| outage.from_ns < end_ns).cloned().collect(),
             complete: run.complete,
             end_ns,
             jain: if comparable { jain(&rates) } else { None },
@@ -195,7 +196,7 @@ fn subflows(
 }
 
 /// Returns the name of a path in a sentence: a path without a name of its own has a number.
-pub(super) fn path_name(name: &str) -> String {
+pub fn path_name(name: &str) -> String {
     if name.chars().all(|c| c.is_ascii_digit()) { format!("path {name}") } else { name.to_owned() }
 }
 
