@@ -1,7 +1,7 @@
 //! The figures of recorded runs.
 
 use anabranch_recording::StoredOutage;
-use anabranch_recording::view::{Column, FlowView, RunView, Stream, View, path_name};
+use anabranch_recording::view::{Column, FlowView, RunView, Stream, View};
 
 use anabranch_units::Duration;
 

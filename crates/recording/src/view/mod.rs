@@ -12,7 +12,6 @@ use serde::Serialize;
 use crate::read::{ReadError, Recorded, StoredOutage, StoredRun};
 
 pub use column::Column;
-pub use tables::path_name;
 
 /// The flows whose events, windows and round trips are read.
 #[derive(Clone, Debug)]
