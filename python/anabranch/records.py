@@ -18,6 +18,7 @@ __all__ = [
     "Interval",
     "Largest",
     "Line",
+    "OutagePart",
     "PathPart",
     "Row",
     "Standing",
@@ -135,6 +136,16 @@ class TimePart:
 
 
 @dataclass(frozen=True, kw_only=True)
+class OutagePart:
+    """The time of waiting because of an outage of a path, the mean over flows."""
+
+    path: str
+    from_s: float
+    until_s: float | None
+    mean_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Largest:
     """The largest cause, and the path that has most of it."""
 
@@ -186,6 +197,9 @@ class Explained:
     byte_mean_s: float | None
     bytes: list[TimePart]
     """The parts of the time of a byte."""
+    outages: list[OutagePart]
+    """The parts of ``outage``, by outage."""
+    longest_gap_s: float | None
     largest: Largest | None
     excess: Excess | None
     changes: list[Change]

@@ -68,6 +68,7 @@ fn the_best_start_of_random_bulk_flows_is_seldom_worse() {
     let within = |limit: f64| shares.iter().filter(|share| share.0 >= limit).count() as f64 / count as f64;
     println!("{count}: 0.99 {:.3}, 0.95 {:.3}, 0.9 {:.3}", within(0.99), within(0.95), within(0.9));
     shares.iter().take(12).for_each(|share| println!("{share:?}"));
-    assert!(shares[0].0 > 0.5, "{:?}", shares[0]);
-    assert!(within(0.95) > 0.9);
+    // Of 200 pairs the worst has 0.770, and 97.5 % have 0.95.
+    assert!(shares[0].0 > 0.75, "{:?}", shares[0]);
+    assert!(within(0.95) >= 0.95, "{:?}", &shares[..4]);
 }

@@ -12,13 +12,13 @@
 //!
 //! A bulk flow ends with its duration. Its size is the amount that the best path alone carries in that time.
 
-use anabranch_link::{Capacity, Change, Jitter, JitterShape};
+use anabranch_link::{Capacity, Jitter, JitterShape};
 use anabranch_stack::config::SimConfig;
 use anabranch_stack::congestion::CongestionKind;
-use anabranch_units::Duration;
+use anabranch_units::{Duration, Time};
 
 use crate::lower_bound::{Limits, LowerBound};
-use crate::{Experiment, Graph, Link, Path, Start};
+use crate::{Experiment, Graph, Link, Outage, Path, Start};
 
 /// Returns the estimate of each path for connections of this configuration.
 pub fn estimates(experiment: &Experiment, config: &SimConfig) -> Vec<Duration> {
@@ -121,28 +121,23 @@ impl Estimate {
     }
 }
 
-/// True if a link of the path is down when the first flow starts.
-fn is_down(experiment: &Experiment, path: &Path) -> bool {
-    let start = match &experiment.traffic.start {
-        Start::Together(at) => *at,
-        Start::At(times) => times.iter().min().copied().unwrap_or_default(),
-        Start::Every { from, .. } | Start::Poisson { from, .. } => *from,
-    };
-    path.data.first().into_iter().chain(path.acks.first()).flatten().any(|&link| {
-        let steps = experiment.graph.links[link].config.timeline.iter().filter(|step| step.at <= start);
-        let switches = steps.filter(|step| matches!(step.change, Change::Down | Change::Up));
-        switches.last().is_some_and(|step| step.change == Change::Down)
-    })
+/// True if the path is down when the first flow starts.
+fn is_down(outages: &[Outage], path: usize, start: Time) -> bool {
+    outages.iter().any(|outage| outage.path == path && outage.from <= start && start < outage.until)
 }
 
 /// Returns the path with the least estimate, the first of several; a backup, or a path that is down at the start, only if
 /// there is no other.
 pub fn best(experiment: &Experiment, config: &SimConfig) -> usize {
     let estimates = estimates(experiment, config);
-    let paths = experiment.paths();
-    (0..paths.len())
-        .min_by_key(|&path| (is_down(experiment, &paths[path]), paths[path].backup, estimates[path]))
-        .unwrap_or(0)
+    let (paths, outages) = (experiment.paths(), experiment.outages());
+    let start = match &experiment.traffic.start {
+        Start::Together(at) => *at,
+        Start::At(times) => times.iter().min().copied().unwrap_or_default(),
+        Start::Every { from, .. } | Start::Poisson { from, .. } => *from,
+    };
+    let key = |&path: &usize| (is_down(&outages, path, start), paths[path].backup, estimates[path]);
+    (0..paths.len()).min_by_key(key).unwrap_or(0)
 }
 
 /// Returns the link as earlier connections have measured it: its mean rate, without later changes.

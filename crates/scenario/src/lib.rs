@@ -59,7 +59,7 @@ use anabranch_units::{Bytes, Duration, Time};
 pub use classes::{Kind, TrafficClass, Via, main_class};
 pub use contender::{Contender, Transport};
 pub use document::{Document, sha256};
-pub use graph::{Form, Graph, Link, Node, Pair, Path, Signal, TraceStart};
+pub use graph::{Form, Graph, Link, Node, Outage, Pair, Path, Signal, TraceStart};
 pub use phases::{PhaseChoice, Phases};
 pub use reader::list;
 pub use source::{Place, ScenarioError, did_you_mean};

@@ -291,3 +291,30 @@ impl<R: Recorder> Sim<R> {
         EndReport { closed: state.closed, connection, subflows }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_failure_has_a_sentence() {
+        let reasons = [
+            CloseReason::Finished,
+            CloseReason::Aborted,
+            CloseReason::Reset,
+            CloseReason::Refused,
+            CloseReason::TimedOut,
+            CloseReason::NoSubflow,
+        ];
+        let of_ends = reasons.into_iter().flat_map(|one| [Failure::Client(one), Failure::Server(one)]);
+        let all: Vec<Failure> = core::iter::once(Failure::Connect).chain(of_ends).collect();
+        let sentences: Vec<String> = all.iter().map(Failure::to_string).collect();
+        for (failure, sentence) in all.iter().zip(&sentences) {
+            let is_named = sentence.starts_with("the client ") || sentence.starts_with("the server ");
+            assert!(is_named && sentence.split(' ').count() > 4, "{sentence}");
+            let debug = format!("{failure:?}").to_lowercase();
+            assert!(!sentence.contains(['(', ':']) && !sentence.contains(&debug), "{sentence}");
+            assert_eq!(sentences.iter().filter(|other| *other == sentence).count(), 1, "{sentence}");
+        }
+    }
+}

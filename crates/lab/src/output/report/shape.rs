@@ -172,6 +172,16 @@ const EXPLANATION: Form = Table(&[
             ("completed", Number),
             ("mean_s", NUMBER),
             ("parts", List(&Table(&[("cause", Text), ("mean_s", Number), ("share_pct", Number)]))),
+            ("longest_gap_s", Optional(&NUMBER)),
+            (
+                "outages",
+                Optional(&List(&Table(&[
+                    ("path", Text),
+                    ("from_s", Number),
+                    ("until_s", NUMBER),
+                    ("mean_s", Number),
+                ]))),
+            ),
             ("changes", List(&Table(&[("what", Text), ("effect_pct", DIFFERENCE), ("helps", Maybe(&Flag))]))),
             ("sentence", Text),
         ])),
