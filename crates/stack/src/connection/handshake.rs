@@ -156,7 +156,7 @@ impl Connection {
         }
         // From the third ACK on the peer may send on it.
         self.fallback.note_joined();
-        if self.models_buffers() {
+        if self.has_kernel_buffers() {
             self.tell_writable();
         }
     }

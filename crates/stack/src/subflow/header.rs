@@ -49,6 +49,7 @@ impl Subflow {
         let space = u32::from(syn.mss).saturating_sub(config.data_options()).max(64);
         self.mss = config.mss.min(space).clamp(64, 65_000);
         self.path_mtu = PathMtu::new(config.path_mtu, self.route.local().ip.is_ipv4(), self.mss);
+        self.set_send_buffer(config, config.mptcp);
         self.sack = syn.sack_permitted && config.sack;
         self.timestamps = segment.options.timestamps.is_some() && config.timestamps;
         self.receive_scale = 0;
@@ -68,6 +69,17 @@ impl Subflow {
         self.recv.growth.begin_with(config.first_window(true));
         self.recovery = Recovery::new(config, self.sack, 1);
         self.recovery.tolerate(tolerance);
+    }
+
+    /// Handles that its connection has become a plain TCP: segments have space for more payload
+    /// (`mptcp_established_options` has none after a fallback, so `tcp_current_mss` in net/ipv4/tcp_output.c grows), and
+    /// all that the application writes belongs to this subflow.
+    #[cold]
+    pub(crate) fn drop_mptcp_options(&mut self, config: &ConnectionConfig) {
+        let mss = config.mss_without_mptcp(self.mss, !self.route.local().ip.is_ipv4());
+        self.path_mtu.add_space(mss - self.mss);
+        self.mss = mss;
+        self.space_bounds = false;
     }
 
     /// True if an acknowledgement number acknowledges exactly the local SYN.

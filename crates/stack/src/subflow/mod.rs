@@ -129,6 +129,8 @@ pub(crate) struct Subflow {
     data_ack_missed: bool,
     /// True if no acknowledgement was received since the buffer was last checked.
     buffer_checked: bool,
+    /// True if `send_space` limits the data that may be assigned.
+    space_bounds: bool,
     /// The number of segments sent at the time `last_sent` since the last with PSH.
     train: u8,
     /// The content of the peer's reset: whether the cause is transient, and the cause.
@@ -137,8 +139,9 @@ pub(crate) struct Subflow {
     mss: u32,
     iss: Seq,
     ts_recent: u32,
-    /// Its send buffer, in bytes of memory.
+    /// Its send buffer, in bytes of memory, and the payload that fits into it.
     send_buffer: u32,
+    send_space: u32,
     /// The window advertised on it, as the peer may store it.
     window_held: WindowHeld,
     route: Route,
@@ -211,7 +214,7 @@ impl Subflow {
         let SubflowBirth { local, iss, initiator, .. } = *birth;
         let mut recovery = Recovery::new(config, false, 1);
         recovery.tolerate(tolerance);
-        Subflow {
+        let mut subflow = Subflow {
             id,
             state: Lifecycle::new(if initiator { TcpState::SynSent } else { TcpState::SynReceived }),
             route: Route::new(birth, local_id),
@@ -265,13 +268,17 @@ impl Subflow {
             last_received: now,
             pace_at: Time::ZERO,
             train: 0,
-            send_buffer: config.send_buffers.map_or(u32::MAX, send_buffer::initial),
+            send_buffer: u32::MAX,
+            send_space: u32::MAX,
+            space_bounds: false,
             buffer_checked: true,
             probe_wanted: false,
             signals: Signals::default(),
             tail_probe_wanted: false,
             counters: SubflowCounters::default(),
-        }
+        };
+        subflow.set_send_buffer(config, config.mptcp);
+        subflow
     }
 
     /// Prefetches the state that a received segment with data uses, or that of a sender for one without.
@@ -486,7 +493,8 @@ impl Subflow {
         *inflight = self.in_flight();
         *queued = self.queue.bytes();
         *unacked = self.board.nxt() - self.board.una();
-        *window_room = self.window_edge.saturating_sub(self.board.nxt() + self.queue.bytes());
+        let window = self.window_edge.saturating_sub(self.board.nxt() + self.queue.bytes());
+        *window_room = window.min(self.free_space());
         *srtt = self.rtt.srtt();
         *rttvar = self.rtt.rttvar();
         *srtt_min = self.rtt.srtt_min();
