@@ -9,7 +9,7 @@
 //! sustains under this loss if that is less: a window of sqrt(3/2p) segments per round trip (Mathis et al.
 //! 1997), for CUBIC at least 1.054 (RTT/p)^(3/4) (RFC 9438 section 5.1, C = 0.4, beta = 0.7).
 
-use anabranch_link::{Capacity, Jitter, JitterShape};
+use anabranch_link::{Capacity, Change, Jitter, JitterShape};
 use anabranch_stack::config::SimConfig;
 use anabranch_stack::congestion::CongestionKind;
 use anabranch_units::Duration;
@@ -62,11 +62,29 @@ pub fn estimates(experiment: &Experiment, config: &SimConfig) -> Vec<Duration> {
     remembered.paths().iter().enumerate().map(estimate).collect()
 }
 
-/// Returns the path with the least estimate, the first of several; a backup only if there is no other.
+/// Returns the path with the least estimate, the first of several; a backup only if there is no other, and one that is
+/// down at the start only if all are: a host knows that a path does not answer.
 pub fn best(experiment: &Experiment, config: &SimConfig) -> usize {
     let estimates = estimates(experiment, config);
     let paths = experiment.paths();
-    (0..paths.len()).min_by_key(|path| (paths[*path].backup, estimates[*path])).unwrap_or(0)
+    let rank = |path: &usize| {
+        let path = &paths[*path];
+        (is_down_at_start(experiment, path), path.backup)
+    };
+    (0..paths.len()).min_by_key(|path| (rank(path), estimates[*path])).unwrap_or(0)
+}
+
+/// True if each route of the path, in one direction or the other, has a link that is down when the first flow starts.
+fn is_down_at_start(experiment: &Experiment, path: &Path) -> bool {
+    let start = experiment.traffic.start.first();
+    let is_down = |link: &usize| {
+        let timeline = &experiment.graph.links[*link].config.timeline;
+        let states = timeline.iter().take_while(|step| step.at <= start);
+        let states = states.filter(|step| matches!(step.change, Change::Down | Change::Up));
+        states.last().is_some_and(|step| step.change == Change::Down)
+    };
+    let broken = |routes: &[Vec<usize>]| routes.iter().all(|route| route.iter().any(is_down));
+    broken(&path.data) || broken(&path.acks)
 }
 
 /// Returns the link as earlier connections have measured it: its mean rate, without later changes.
@@ -143,6 +161,24 @@ mod tests {
         let (bursts, _) = of("path = [{ rate = '50 Mbit/s', rtt = '100 ms',
                 gilbert-elliott = { mean-good = '970 ms', mean-bad = '30 ms', loss-bad = 1 } }]\ntraffic.size = '2 MB'");
         assert!((bursts[0] - times[0]).abs() < 1.0, "{bursts:?} {times:?}");
+    }
+
+    #[test]
+    fn a_path_that_is_down_at_the_start_is_chosen_only_if_all_are() {
+        let best = |first: &str, second: &str, start: &str| {
+            let fast = format!("rate = '100 Mbit/s', rtt = '10 ms', change = [{first}]");
+            let slow = format!("rate = '10 Mbit/s', rtt = '50 ms', change = [{second}]");
+            of(&format!(
+                "path = [{{ {fast} }}, {{ {slow} }}]\ntraffic = {{ size = '1 MB', start = '{start}' }}"
+            ))
+            .1
+        };
+        let down = "{ at = '0 s', down = true }, { at = '5 s', up = true }";
+        assert_eq!(best(down, "", "0 s"), 1);
+        assert_eq!((best(down, "", "5 s"), best(down, "", "4 s")), (0, 1));
+        assert_eq!(best(down, down, "0 s"), 0);
+        assert_eq!(best("{ at = '1 s', down = true }", "", "0 s"), 0);
+        assert_eq!(best("{ at = '1 s', down = true }", "", "2 s"), 1);
     }
 
     #[test]
