@@ -49,6 +49,30 @@ fn a_host_that_notices_closes_the_subflow_and_joins_again() {
 
 /// The sender of a download has no interface that goes down: the client withdraws its address.
 #[test]
+fn a_host_that_knows_that_its_interface_is_down_learns_that_it_is_up() {
+    let run = |up: &str| {
+        let changes =
+            format!("{{ at = '1 s', down = true, notify-after = 0 }}, {{ at = '4 s', up = true{up} }}");
+        upload("min_rtt", &changes).report
+    };
+    let (silent, noticed) = (run(""), run(", notify-after = 0"));
+    assert_eq!(silent.delivered, noticed.delivered);
+    assert_eq!(silent.sender.subflows.len(), 3);
+}
+
+// An interface that comes back after a silent outage.
+#[test]
+fn a_path_that_failed_silently_is_used_again_whether_its_return_is_noticed_or_not() {
+    for up in ["", ", notify-after = 0"] {
+        let changes = format!("{{ at = '1 s', down = true }}, {{ at = '4 s', up = true{up} }}");
+        let report = upload("min_rtt", &changes).report;
+        let [first, second] = report.sender.subflows.as_slice() else { panic!("{report:?}") };
+        let carried = [first, second].map(|subflow| subflow.counters.bytes_sent);
+        assert!(carried[0] > 6_000_000 && carried[1] > 11_000_000, "{carried:?}");
+    }
+}
+
+#[test]
 fn a_server_learns_it_by_the_withdrawal_of_the_address() {
     let run = |changes: &str| {
         flow(&format!(

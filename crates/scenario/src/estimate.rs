@@ -18,7 +18,7 @@ use anabranch_stack::congestion::CongestionKind;
 use anabranch_units::{Duration, Time};
 
 use crate::lower_bound::{Limits, LowerBound};
-use crate::{Experiment, Graph, Link, Outage, Path, Start};
+use crate::{Experiment, Graph, Link, Outage, Path};
 
 /// Returns the estimate of each path for connections of this configuration.
 pub fn estimates(experiment: &Experiment, config: &SimConfig) -> Vec<Duration> {
@@ -131,11 +131,7 @@ fn is_down(outages: &[Outage], path: usize, start: Time) -> bool {
 pub fn best(experiment: &Experiment, config: &SimConfig) -> usize {
     let estimates = estimates(experiment, config);
     let (paths, outages) = (experiment.paths(), experiment.outages());
-    let start = match &experiment.traffic.start {
-        Start::Together(at) => *at,
-        Start::At(times) => times.iter().min().copied().unwrap_or_default(),
-        Start::Every { from, .. } | Start::Poisson { from, .. } => *from,
-    };
+    let start = experiment.traffic.start.first();
     let key = |&path: &usize| (is_down(&outages, path, start), paths[path].backup, estimates[path]);
     (0..paths.len()).min_by_key(key).unwrap_or(0)
 }
@@ -243,6 +239,24 @@ mod tests {
             "path = [{{ rate = '5 Mbit/s', rtt = '50 ms', change = [{down}] }}, {{ rate = '50 Mbit/s', rtt = '10 ms', change = [{down}] }}]"
         );
         assert_eq!(of(&format!("{both}\ntraffic.size = '1 MB'")).1, 1);
+    }
+
+    #[test]
+    fn a_path_that_is_down_at_the_start_is_chosen_only_if_all_are() {
+        let best = |first: &str, second: &str, start: &str| {
+            let fast = format!("rate = '100 Mbit/s', rtt = '10 ms', change = [{first}]");
+            let slow = format!("rate = '10 Mbit/s', rtt = '50 ms', change = [{second}]");
+            of(&format!(
+                "path = [{{ {fast} }}, {{ {slow} }}]\ntraffic = {{ size = '1 MB', start = '{start}' }}"
+            ))
+            .1
+        };
+        let down = "{ at = '0 s', down = true }, { at = '5 s', up = true }";
+        assert_eq!(best(down, "", "0 s"), 1);
+        assert_eq!((best(down, "", "5 s"), best(down, "", "4 s")), (0, 1));
+        assert_eq!(best(down, down, "0 s"), 0);
+        assert_eq!(best("{ at = '1 s', down = true }", "", "0 s"), 0);
+        assert_eq!(best("{ at = '1 s', down = true }", "", "2 s"), 1);
     }
 
     #[test]

@@ -220,6 +220,17 @@ pub enum Start {
     },
 }
 
+impl Start {
+    /// Returns a time before which no flow starts.
+    pub fn first(&self) -> Time {
+        match self {
+            Start::Together(at) => *at,
+            Start::At(each) => each.iter().copied().min().unwrap_or(Time::ZERO),
+            Start::Poisson { from, .. } | Start::Every { from, .. } => *from,
+        }
+    }
+}
+
 /// The direction of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {

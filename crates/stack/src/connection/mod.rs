@@ -51,6 +51,7 @@ mod persist;
 mod receive;
 mod recv_state;
 mod reinject;
+mod rejoin;
 mod rotation;
 mod rules;
 mod scatter;

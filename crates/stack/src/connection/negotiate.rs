@@ -84,7 +84,7 @@ impl Connection {
     #[cold]
     pub(crate) fn on_peer_syn(&mut self, now: Time, at: usize, segment: &Segment) {
         let scale = own_scale(self.config.receive_buffer.max().get());
-        self.subflows[at].on_syn(now, segment, scale, &self.config);
+        self.subflows[at].on_syn(now, self.tick, segment, scale, &self.config);
         if self.mode == Mode::Plain {
             self.subflows[at].drop_mptcp_options(&self.config);
         }

@@ -8,6 +8,7 @@ use crate::config::SendBuffers;
 use crate::congestion::CongestionKind;
 use crate::event::Event;
 use crate::scheduler::SubflowView;
+use crate::seq::DataRange;
 use crate::subflow::{Subflow, TcpState, send_buffer};
 
 impl Connection {
@@ -104,12 +105,27 @@ impl Connection {
     }
 
     /// Returns the bytes in the send buffer: not acknowledged at the data level, or not on every subflow that
-    /// carries them (RFC 8684 section 3.3.6).
+    /// carries them (RFC 8684 section 3.3.6), except those that have failed
+    /// ([`Subflow::spare_in_flight`](crate::subflow::Subflow::spare_in_flight)).
     pub(super) fn buffered(&self) -> u64 {
         self.send.written - self.freed()
     }
 
-    /// Returns the offset below which a driver may discard the bytes it stores.
+    /// Returns the data before [`Connection::freed`] that subflows carry, which have potentially failed: each run once
+    /// for each of them, in no order.
+    pub(crate) fn still_carried(&self) -> Vec<DataRange> {
+        let freed = self.freed();
+        let mut runs: Vec<DataRange> = Vec::new();
+        for subflow in self.subflows.iter().filter(|subflow| !subflow.state().is_closed()) {
+            subflow.spared_before(freed, |range| match runs.last_mut() {
+                Some(last) if last.end == range.start => last.end = range.end,
+                _ => runs.push(range),
+            });
+        }
+        runs
+    }
+
+    /// Returns the offset below which a driver may discard the bytes it stores, except [`Connection::still_carried`].
     pub(crate) fn freed(&self) -> u64 {
         if self.mode == Mode::Plain {
             return self.send.una;

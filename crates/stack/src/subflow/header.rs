@@ -29,14 +29,21 @@ impl Subflow {
     /// Processes the peer's SYN or SYN/ACK; `own_scale` is the window shift offered by this side. In SYN-SENT a
     /// SYN/ACK completes the handshake of TCP, and a SYN has crossed with the local one.
     #[cold]
-    pub(crate) fn on_syn(&mut self, now: Time, segment: &Segment, own_scale: u8, config: &ConnectionConfig) {
+    pub(crate) fn on_syn(
+        &mut self,
+        now: Time,
+        tick: TimestampTick,
+        segment: &Segment,
+        own_scale: u8,
+        config: &ConnectionConfig,
+    ) {
         self.take_syn_options(segment, own_scale, config);
         if self.state.tcp() != TcpState::SynSent {
             return;
         }
         self.on_received(now);
         if segment.flags.has(Flags::ACK) {
-            self.complete_handshake(now, segment);
+            self.complete_handshake(now, tick, segment);
         } else {
             self.cross_syn();
         }
@@ -88,17 +95,28 @@ impl Subflow {
         segment.ack == self.iss.add(1)
     }
 
-    /// Applies the window of the segment that completes the handshake, and the round trip of a segment of the
-    /// handshake that was sent once.
-    pub(crate) fn complete_handshake(&mut self, now: Time, segment: &Segment) {
-        self.sample_handshake(now);
+    /// Applies the window of the segment that completes the handshake, and its round trip.
+    pub(crate) fn complete_handshake(&mut self, now: Time, tick: TimestampTick, segment: &Segment) {
+        self.sample_handshake(now, tick, segment);
         self.window_edge = 1 + self.scaled_window(segment);
     }
 
-    /// Samples the round trip of a segment of the handshake that was sent once.
-    pub(super) fn sample_handshake(&mut self, now: Time) {
+    /// Samples the round trip that ends with `segment`, the answer to a segment of the handshake. If that was sent twice or
+    /// more, the echoed timestamp shows which transmission is answered (RFC 7323 section 4.1; Linux: `tcp_ack_update_rtt`
+    /// for a SYN, `tcp_synack_rtt_meas` for a SYN/ACK).
+    pub(crate) fn sample_handshake(&mut self, now: Time, tick: TimestampTick, segment: &Segment) {
         if let Some(sent) = self.handshake.sent_once() {
             self.rtt.sample(now.since(sent));
+        } else if self.handshake.attempts() > 1
+            && let Some(timestamps) = segment.options.timestamps.filter(|_| self.timestamps)
+            && timestamps.echo != 0
+        {
+            let ticks = tick.value(now).wrapping_sub(timestamps.echo);
+            let age = tick.span(ticks.max(1));
+            // An echo from before the first transmission is not that of this handshake.
+            if age <= self.handshake.age(now) + tick.period() {
+                self.rtt.sample(age);
+            }
         }
     }
 

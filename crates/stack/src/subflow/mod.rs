@@ -323,7 +323,7 @@ impl Subflow {
         self.board.nxt() > 1
     }
 
-    /// Returns the stream offset of the first byte that is not acknowledged here.
+    /// Returns the stream offset of the first byte that is not acknowledged here, and occupies the send buffer.
     #[inline]
     pub(crate) fn lowest_data(&self) -> Option<u64> {
         self.board.lowest_data()
@@ -385,6 +385,11 @@ impl Subflow {
         self.probe_wanted = self.window_edge <= self.board.nxt();
     }
 
+    /// Returns the content of the peer's reset: whether the cause is transient, and the cause.
+    pub(crate) fn peer_reset(&self) -> Option<(bool, ResetReason)> {
+        self.peer_reset
+    }
+
     /// Records the cause of the peer's reset, and whether it is transient.
     pub(crate) fn on_peer_reset(&mut self, transient: bool, reason: ResetReason) {
         self.peer_reset = Some((transient, reason));
@@ -438,7 +443,7 @@ impl Subflow {
     }
 
     /// True if the subflow has potentially failed: a timeout has occurred and nothing was received since.
-    fn potentially_failed(&self) -> bool {
+    pub(crate) fn has_potentially_failed(&self) -> bool {
         self.recovery.timeouts() > 0
     }
 
@@ -484,7 +489,7 @@ impl Subflow {
         } = view;
         *id = self.id;
         *usable = self.state.is_usable();
-        *potentially_failed = self.potentially_failed();
+        *potentially_failed = self.has_potentially_failed();
         *timeouts = self.recovery.timeouts();
         *backup = self.route.is_backup();
         *recovery = self.recovery.state();
