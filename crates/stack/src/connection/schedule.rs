@@ -81,7 +81,10 @@ impl Connection {
         let no_data = matches!(limit, Limit::Application | Limit::SendBuffer);
         // The only subflow of a plain TCP has the data that waits here.
         if no_data || (self.congestion.sets_pacing_rates() && self.mode == Mode::Mptcp) {
-            self.subflows.iter_mut().for_each(Subflow::check_drained);
+            self.subflows.check_each(|subflow| {
+                subflow.check_drained();
+                false
+            });
         }
     }
 

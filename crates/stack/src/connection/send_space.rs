@@ -47,12 +47,10 @@ impl Connection {
         let Some(buffers) = self.config.send_buffers else { return };
         // `bbr_sndbuf_expand`.
         let windows = if matches!(self.config.congestion, CongestionKind::Bbr(_)) { 3 } else { 2 };
-        let mut grown = false;
         let Connection { subflows, congestion, send, .. } = self;
-        for subflow in subflows {
-            grown |= subflow.expand_send_buffer(buffers, windows, send.blocked, congestion);
-        }
-        if grown {
+        let expand =
+            |subflow: &mut Subflow| subflow.expand_send_buffer(buffers, windows, send.blocked, congestion);
+        if subflows.check_each(expand) {
             self.tell_writable();
         }
     }

@@ -158,7 +158,7 @@ impl Subflow {
     }
 
     /// Expands the send buffer to this number of `windows` if an acknowledgement was received, the subflow cannot fill
-    /// its window and the application is `blocked` (`tcp_check_space`). Returns true if it has grown.
+    /// its window and the application is `blocked` (`tcp_check_space`). Returns true if it has changed.
     pub(crate) fn expand_send_buffer<C: CongestionControl>(
         &mut self,
         buffers: SendBuffers,
@@ -176,9 +176,9 @@ impl Subflow {
         let size = expanded(buffers, self.send_buffer, windows, self.cwnd, mss);
         let min_rtt = self.rtt.min().unwrap_or(Duration::ZERO);
         let space = payload(size, packet(self.pacing_rate(congestion), min_rtt, mss));
-        let grown = size > self.send_buffer || space > self.send_space;
+        let before = (self.send_buffer, self.send_space);
         (self.send_buffer, self.send_space) = (size, space);
-        grown
+        before != (size, space)
     }
 }
 
