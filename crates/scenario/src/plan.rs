@@ -216,7 +216,8 @@ impl Plan {
             document.set_from(&name, &format!("{key}={value}"))?;
         }
         let plan = Plan::read(&reader, name, &text, document).map_err(locate)?;
-        plan.check()?;
+        // Reports an error in a key or a unit immediately.
+        plan.scenario(&plan.point(0))?;
         Ok(plan)
     }
 
@@ -229,7 +230,7 @@ impl Plan {
     }
 
     /// Checks every point, or of a large plan the first one and one with each value of a list or an end of a range, so that a
-    /// wrong value is an error before any work.
+    /// wrong value is an error before anything is made.
     ///
     /// # Errors
     /// That of the first point that is not valid.
