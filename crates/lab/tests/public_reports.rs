@@ -65,12 +65,12 @@ fn a_path_that_was_silent_for_one_second_is_used_again() {
     }
 }
 
-/// Three runs of the kernel took 3.58, 3.29 and 2.87 s.
+/// Nine runs of the kernel on two machines took from 2.87 to 4.55 s.
 #[test]
 fn a_backup_is_used_when_the_main_path_fails() {
     for (name, flow) in first_flows(&report("backup-failover", &[])) {
         let time = flow.report.fct.map(|time| time.as_secs_f64());
-        assert!(time.is_some_and(|time| (2.6..3.9).contains(&time)), "{name}: {time:?}");
+        assert!(time.is_some_and(|time| (2.6..4.6).contains(&time)), "{name}: {time:?}");
     }
 }
 
@@ -93,12 +93,13 @@ fn a_live_stream_below_the_rate_of_each_path_is_on_time_with_bbr() {
     }
 }
 
-/// With its default buffers the kernel has 30.1 Mbit/s as TCP and 43.2 as Multipath TCP.
+/// With its default buffers Linux 6.18 has 30.1 to 41.9 Mbit/s as TCP, and 37.0 to 43.2 as Multipath TCP: its greatest
+/// send buffer is 4 MB of memory, where the paths hold 8.75 MB each.
 #[test]
 fn default_buffers_limit_long_fat_paths_as_in_the_kernel() {
     let comparison = compared(&report("long-fat", &[]));
-    assert_goodput(row(&comparison, "", "tcp@1"), 27.0..=33.0);
-    assert_goodput(row(&comparison, "", "linux"), 38.0..=48.0);
+    assert_goodput(row(&comparison, "", "tcp@1"), 30.0..=42.0);
+    assert_goodput(row(&comparison, "", "linux"), 34.0..=44.0);
 }
 
 /// Closed form: each TCP and the connection get a third of the two links.
