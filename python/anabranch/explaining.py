@@ -34,6 +34,7 @@ COLORS = {
     "propagation": "#009e73",
     "retransmission": "#aa0000",
     "head_of_line": "#332288",
+    "outage": "#222222",
 }
 """The colour of each cause; the names are those of ``anabranch explain --json``."""
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from anabranch.comparison import Comparison
     from anabranch.explaining import Explanation
-    from anabranch.recording import Recording
+    from anabranch.recording import RecordedRun, Recording
     from anabranch.reproducing import Reproduction
     from anabranch.sweeping import Sweep
 
@@ -234,6 +234,19 @@ class ReproductionPlots(_Plots[charts.ReproductionCharts]):
 _MARKS = (("retransmitted", ".", "red"), ("reinjected", "x", "black"), ("probe", "^", "gray"))
 
 
+def _shade(axes: Axes, run: RecordedRun) -> None:
+    """Shade the times in which a path is down, as far as they are in view."""
+    low, high = axes.get_xlim()
+    labelled = set()
+    for path, begin, end in run.outages:
+        until = high if end is None else min(end, high)
+        if begin < until and until > low:
+            label = None if path in labelled else f"{path} down"
+            labelled.add(path)
+            axes.axvspan(begin, until, color="0.88", zorder=0, label=label)
+    axes.set_xlim(low, high)
+
+
 class RecordingPlots(_Plots[charts.RecordingCharts]):
     """The plots of a recording."""
 
@@ -263,7 +276,8 @@ class RecordingPlots(_Plots[charts.RecordingCharts]):
         >>> [text.get_text() for text in axes.get_legend().get_texts()]
         ['subflow 0, wifi', 'subflow 1, lte', 'DATA_ACK', 'window edge']
         """
-        stream = _plotting.Stream(self._result.run(scheduler, condition), flow, direction)
+        run = self._result.run(scheduler, condition)
+        stream = _plotting.Stream(run, flow, direction)
         title, subflows, segments, acked, edges = stream.sequence()
         drawn = _axes(axes)
         megabyte = 1e6
@@ -286,6 +300,7 @@ class RecordingPlots(_Plots[charts.RecordingCharts]):
             times, offsets = zip(*edges, strict=True)
             places = [offset / megabyte for offset in offsets]
             drawn.step(times, places, where="post", color="goldenrod", linewidth=0.8, label="window edge")
+        _shade(drawn, run)
         drawn.set_xlabel("time, s")
         drawn.set_ylabel("data sequence, MB")
         drawn.set_title(title)
@@ -306,7 +321,8 @@ class RecordingPlots(_Plots[charts.RecordingCharts]):
 
         The window is a solid line, the data in flight a thin one, the threshold dotted while it is finite.
         """
-        stream = _plotting.Stream(self._result.run(scheduler, condition), flow, direction)
+        run = self._result.run(scheduler, condition)
+        stream = _plotting.Stream(run, flow, direction)
         drawn = _axes(axes)
         for number, own in enumerate(stream.windows()):
             color = f"C{number}"
@@ -315,6 +331,7 @@ class RecordingPlots(_Plots[charts.RecordingCharts]):
             drawn.step(own.t_s, kilobytes[1], where="post", color=color, linewidth=0.5, alpha=0.5)
             drawn.step(own.t_s, kilobytes[2], where="post", color=color, linestyle=":")
         drawn.set_ylim(bottom=0)
+        _shade(drawn, run)
         drawn.set_xlabel("time, s")
         drawn.set_ylabel("congestion window, KB")
         drawn.set_title(stream.title)

@@ -69,6 +69,15 @@ class RecordedRun:
         return [str(name) for name in self.data["paths"]]
 
     @property
+    def outages(self) -> list[tuple[str, float, float | None]]:
+        """The times in which paths are down: path, beginning and end in seconds; the end is ``None`` if there is none."""
+        found = []
+        for outage in self.data.get("outages", []):
+            until = outage["until_ns"]
+            found.append((str(outage["path"]), outage["from_ns"] / 1e9, None if until is None else until / 1e9))
+        return found
+
+    @property
     def complete(self) -> bool:
         """Whether the run ended."""
         return bool(self.data["complete"])

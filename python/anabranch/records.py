@@ -18,6 +18,7 @@ __all__ = [
     "Interval",
     "Largest",
     "Line",
+    "OutagePart",
     "PathPart",
     "Row",
     "Standing",
@@ -60,6 +61,7 @@ class Row:
     path: str | None
     n: int
     completed: int
+    failed: int
     fct_s: Statistics
     acked_s: Statistics
     goodput_bps: float | None
@@ -68,6 +70,7 @@ class Row:
     retransmitted_ratio: float
     reinjected_ratio: float
     rto_count: float
+    longest_gap_s: Statistics
     subflows_used: float
     bytes_by_path: list[int]
     lower_bound_s: float | None
@@ -133,6 +136,16 @@ class TimePart:
 
 
 @dataclass(frozen=True, kw_only=True)
+class OutagePart:
+    """The time of waiting because of an outage of a path, the mean over flows."""
+
+    path: str
+    from_s: float
+    until_s: float | None
+    mean_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Largest:
     """The largest cause, and the path that has most of it."""
 
@@ -184,6 +197,9 @@ class Explained:
     byte_mean_s: float | None
     bytes: list[TimePart]
     """The parts of the time of a byte."""
+    outages: list[OutagePart]
+    """The parts of ``outage``, by outage."""
+    longest_gap_s: float | None
     largest: Largest | None
     excess: Excess | None
     changes: list[Change]

@@ -8,7 +8,7 @@ use anabranch_lab::capture::{Captures, Settings, Viewpoint};
 use anabranch_lab::scenario::{Document, Scenario, library};
 
 use crate::failure::Failure;
-use crate::output;
+use crate::{files, output};
 
 /// The experiment of a verb that simulates one, and the threads for it.
 #[derive(clap::Args)]
@@ -206,6 +206,7 @@ impl Changes {
 /// Returns the scenario of `document`; prints warnings about values that are probably not intended.
 pub(crate) fn read(document: &Document) -> Result<Scenario, Failure> {
     let scenario = document.scenario()?;
+    files::protect_scenario(&scenario)?;
     scenario.warnings().iter().for_each(output::warn);
     Ok(scenario)
 }

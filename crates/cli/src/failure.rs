@@ -25,17 +25,18 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Returns the failure of writing the file `path`. A directory in its place, or a missing one around it, is a mistake
-    /// in the options.
+    /// Returns the failure of writing the file `path`. A directory in its place, a missing one around it, or an input
+    /// of the command is a mistake in the options.
     pub fn unwritable(path: &Path, error: &io::Error) -> Failure {
         Failure::of_file(error.kind(), format!("cannot write {}: {error}", path.display()))
     }
 
     fn of_file(kind: io::ErrorKind, text: String) -> Failure {
         match kind {
-            io::ErrorKind::IsADirectory | io::ErrorKind::NotADirectory | io::ErrorKind::NotFound => {
-                Failure::Usage(text)
-            }
+            io::ErrorKind::IsADirectory
+            | io::ErrorKind::NotADirectory
+            | io::ErrorKind::NotFound
+            | io::ErrorKind::InvalidInput => Failure::Usage(text),
             _ => Failure::Failed(text),
         }
     }

@@ -2,12 +2,11 @@
 
 use std::ffi::OsString;
 
-use anstyle::Style;
 use clap::{CommandFactory, ValueEnum};
 
 use crate::Cli;
 use crate::table::wrap_behind;
-use crate::terminal::{self, Color, paint};
+use crate::terminal::{self, Color, HEADING, NAME, paint};
 
 /// The verbs by their purpose, in the order of the help.
 const GROUPS: &[(&str, &[&str])] = &[
@@ -20,8 +19,6 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Emulate in real time", &["emulate", "validate"]),
     ("Set up", &["schema", "generate"]),
 ];
-const HEADING: Style = Style::new().bold().underline();
-const NAME: Style = Style::new().bold();
 
 /// Returns the command for clap.
 pub(crate) fn command() -> clap::Command {

@@ -10,6 +10,8 @@
 mod args;
 mod failure;
 mod fairness;
+#[doc(hidden)]
+pub mod files;
 mod help;
 mod interrupt;
 #[cfg(all(target_os = "linux", feature = "network"))]
@@ -23,6 +25,7 @@ mod table;
 mod terminal;
 pub mod texts;
 mod verbs;
+mod visible;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -150,6 +153,29 @@ impl Verb {
     }
 }
 
+/// Returns the version, and the commit from which this was built if it is known.
+pub fn build_name() -> String {
+    match provenance::commit() {
+        Some(commit) => format!("{} ({commit})", provenance::VERSION),
+        None => provenance::VERSION.to_owned(),
+    }
+}
+
+/// Prints help, or an error of clap, which quotes the words of the command line.
+fn report_usage(error: &clap::Error) -> ExitCode {
+    let text = error.render();
+    if !error.use_stderr() {
+        error.exit();
+    }
+    // Its colours are clap's own, so only the plain text can be checked.
+    let plain = text.to_string();
+    match visible::lines(&plain) {
+        std::borrow::Cow::Borrowed(_) => error.exit(),
+        std::borrow::Cow::Owned(text) => output::print_error(&text),
+    }
+    ExitCode::from(2)
+}
+
 /// Runs the command line `words`, the first of which is the name of the program.
 ///
 /// Help, and errors in the options, end the process.
@@ -159,15 +185,17 @@ pub fn main(words: Vec<OsString>) -> ExitCode {
     let words = args::join_negative_numbers(&command, words.into_iter());
     let command = command.color(help::color(&words).for_clap());
     let matches = command.try_get_matches_from(words);
-    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
-        Ok(cli) => cli,
-        Err(error) => error.exit(),
+    let parsed = matches.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
+    let (cli, matches) = match parsed {
+        Ok(parsed) => parsed,
+        Err(error) => return report_usage(&error),
     };
     cli.common.color.choose();
     if cli.common.quiet {
         output::be_quiet();
     }
-    let opened = cli.verb.destination().map_or(Ok(()), output::open);
+    let begun = files::begin(&matches);
+    let opened = begun.and_then(|()| cli.verb.destination().map_or(Ok(()), output::open));
     let code = opened.and_then(|()| cli.verb.run()).unwrap_or_else(Failure::report);
     output::abandon();
     code

@@ -16,6 +16,7 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::terminal::{BAD, WARNING, paint};
+use crate::visible;
 
 /// The options of every verb.
 #[derive(clap::Args, Clone, Copy, Debug)]
@@ -102,6 +103,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 
 /// Writes a part of the result. The last part is written by [`print()`].
 pub(crate) fn print_part(text: &str) -> Result<(), Failure> {
+    let text = &*visible::lines(text);
     if let Ok(Some(target)) = FILE.lock().as_deref() {
         let plain = anstream::adapter::strip_str(text).to_string();
         let written = target.whole.file().write_all(plain.as_bytes());
@@ -119,7 +121,7 @@ pub(crate) fn print_part(text: &str) -> Result<(), Failure> {
 pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value)
         .map_err(|error| Failure::Failed(format!("cannot write JSON: {error}")))?;
-    print(&format!("{text}\n"))
+    print(&format!("{}\n", visible::json(&text)))
 }
 
 /// From now on, discards messages to standard error that are not read in time. A server must be able to end
@@ -129,7 +131,7 @@ pub(crate) fn give_up_unread() {
     GIVE_UP.store(true, Ordering::Relaxed);
 }
 
-/// Writes `text` to standard error as it is. A missing reader is not a failure.
+/// Writes `text` to standard error. A missing reader is not a failure.
 pub(crate) fn print_error(text: &str) {
     if !GIVE_UP.load(Ordering::Relaxed) {
         return write_error(text);
@@ -147,6 +149,7 @@ pub(crate) fn print_error(text: &str) {
 }
 
 fn write_error(text: &str) {
+    let text = &*visible::lines(text);
     let mut out = anstream::AutoStream::auto(std::io::stderr().lock());
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

@@ -20,11 +20,8 @@ pub(crate) struct SamplesFile {
 }
 
 impl SamplesFile {
-    /// Creates the file, if requested. It is not that of the result.
-    pub(crate) fn open(&self, scenario: &Scenario, result: &output::Destination) -> Result<Wanted, Failure> {
-        if self.samples.is_some() && self.samples == result.output {
-            return Err(Failure::Usage("--samples and --output name the same file".to_owned()));
-        }
+    /// Creates the file, if requested.
+    pub(crate) fn open(&self, scenario: &Scenario) -> Result<Wanted, Failure> {
         Ok(Wanted(self.samples.as_ref().map(|path| Samples::create(path, scenario)).transpose()?))
     }
 }

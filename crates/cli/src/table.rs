@@ -1,6 +1,7 @@
 //! Text tables.
 
 use crate::terminal::columns;
+use crate::visible;
 
 /// The alignment of a cell's text.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -19,6 +20,8 @@ struct Column {
     rank: u8,
     /// True if long cells continue on the next line.
     wrapped: bool,
+    /// True if it is not shown.
+    hidden: bool,
 }
 
 /// Columns and rows of text, which may be coloured.
@@ -46,20 +49,39 @@ impl Table {
 
     /// Adds a column that is omitted, those of the highest `rank` first, if the table is too wide.
     pub(crate) fn optional(mut self, title: &str, align: Align, rank: u8) -> Table {
-        self.columns.push(Column { title: title.to_owned(), align, rank, wrapped: false });
+        let title = visible::line(title).into_owned();
+        self.columns.push(Column { title, align, rank, wrapped: false, hidden: false });
         self
     }
 
     /// Adds a column of words, which are wrapped if the table is too wide.
     pub(crate) fn wrapped(mut self, title: &str) -> Table {
-        self.columns.push(Column { title: title.to_owned(), align: Align::Left, rank: 0, wrapped: true });
+        self.columns.push(Column {
+            title: title.to_owned(),
+            align: Align::Left,
+            rank: 0,
+            wrapped: true,
+            hidden: false,
+        });
         self
+    }
+
+    /// Adds a column that is shown only if `shown`, and otherwise like [`Table::optional`].
+    pub(crate) fn shown_if(self, shown: bool, title: &str, align: Align, rank: u8) -> Table {
+        let mut table = self.optional(title, align, rank);
+        table.columns.iter_mut().rev().take(1).for_each(|column| column.hidden = !shown);
+        table
     }
 
     /// Adds a row, which has a cell for every column.
     pub(crate) fn row(&mut self, cells: Vec<String>) {
         debug_assert_eq!(cells.len(), self.columns.len());
-        self.rows.push(cells);
+        // A line break in a name would break the table; the words of a wrapped cell may be separated by one.
+        let show = |(cell, column): (&String, &Column)| match column.wrapped {
+            true => visible::lines(cell).into_owned(),
+            false => visible::line(cell).into_owned(),
+        };
+        self.rows.push(cells.iter().zip(&self.columns).map(show).collect());
     }
 
     /// Returns the table, at most `width` columns of text wide if omitting columns and wrapping suffice.
@@ -111,7 +133,8 @@ impl Table {
 
     /// Returns the columns to show, and sets their widths.
     fn fit(&self, widths: &mut [usize], width: usize) -> Vec<usize> {
-        let mut shown: Vec<usize> = (0..self.columns.len()).collect();
+        let mut shown: Vec<usize> =
+            (0..self.columns.len()).filter(|column| !self.columns[*column].hidden).collect();
         // Wrapped columns count with their least width here.
         let least = |column: usize, widths: &[usize]| match self.columns[column].wrapped {
             true => widths[column].min(LEAST),

@@ -16,6 +16,11 @@ pub(crate) const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 /// Failures.
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
 
+/// The headings of the help.
+pub(crate) const HEADING: Style = Style::new().bold().underline();
+/// The names of verbs in the help.
+pub(crate) const NAME: Style = Style::new().bold();
+
 /// The use of colour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
 pub(crate) enum Color {

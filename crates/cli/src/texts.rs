@@ -10,22 +10,22 @@ use anabranch_reproduce::claims::Paper;
 use anabranch_reproduce::reproduce::Finding;
 
 use crate::verbs;
-use crate::{fairness, terminal};
+use crate::{fairness, terminal, visible};
 
 fn plain(text: &str) -> String {
-    anstream::adapter::strip_str(text).to_string()
+    anstream::adapter::strip_str(&visible::lines(text)).to_string()
 }
 
 /// Returns the tables, notes and verdict of a comparison.
 pub fn comparison(scenario: &Scenario, comparison: &Comparison) -> String {
     let shares = fairness::text(comparison, terminal::width());
     let gap = if shares.is_empty() { "" } else { "\n" };
-    plain(&format!("{}{gap}{shares}", verbs::compare::text::text(scenario, comparison)))
+    plain(&format!("{}{gap}{shares}", verbs::compare::text::text(scenario, comparison, false)))
 }
 
 /// Returns the tables of single runs.
 pub fn runs(scenario: &Scenario, runs: &Runs) -> String {
-    plain(&verbs::run::text(scenario, runs))
+    plain(&verbs::run::text(scenario, runs, false))
 }
 
 /// Returns the advice: the answer, the candidates, the margins, and what to do.

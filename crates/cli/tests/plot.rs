@@ -401,3 +401,22 @@ fn each_class_of_traffic_has_a_panel_with_the_measure_of_its_kind() {
         "--traffic is for figures of a comparison or a sweep, and this is a recording",
     );
 }
+
+#[test]
+fn figures_over_time_shade_outages() {
+    let place = tempfile::tempdir().unwrap();
+    let outage = "path.lte.change=[{at=\"100ms\",down=true},{at=\"150ms\",up=true}]";
+    record(place.path(), "calm", &[]);
+    record(place.path(), "r", &["--set", outage]);
+    for (figure, panels) in [("sequence", 2), ("cwnd", 2), ("rtt", 2), ("queue", 2), ("goodput", 1)] {
+        let shades = |directory: &str| {
+            success(place.path(), &["plot", directory, "--figure", figure, "-o", "f.svg"]);
+            let drawn = read(place.path(), "f.svg");
+            let count = drawn.matches("fill=\"#e2f3e4\"").count();
+            (count, texts(&drawn).contains(&"lte down"))
+        };
+        // In each panel, and in the key.
+        assert_eq!(shades("r"), (panels + 1, true), "{figure}");
+        assert_eq!(shades("calm"), (0, false), "{figure}");
+    }
+}

@@ -311,3 +311,26 @@ fn a_run_is_recorded_and_captured_at_once() {
     }
     assert_eq!(state(&place.path().join("both"))["complete"], true);
 }
+
+#[test]
+fn long_names_have_directories_and_captures_too() {
+    let place = tempfile::tempdir().unwrap();
+    let long = "name ".repeat(100);
+    let text = format!(
+        "path = [{{ preset = 'dsl' }}]\ntraffic.size = '10 KB'\nschedulers = [{{ name = '{long}1', scheduler = 'min_rtt' }}, {{ name = '{long}2', scheduler = 'blest' }}]\n\
+         condition = [{{ name = '{long}' }}, {{ name = 'b' }}]\n"
+    );
+    std::fs::write(place.path().join("long.toml"), text).unwrap();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_anabranch"));
+    let words = ["run", "long.toml", "--record", "r", "--pcap", "p.pcapng", "-o", "r.txt"];
+    let output = command.current_dir(place.path()).args(words).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let directories =
+        std::fs::read_dir(place.path().join("r")).unwrap().filter(|e| e.as_ref().unwrap().path().is_dir());
+    assert_eq!(directories.count(), 4);
+    let captures = std::fs::read_dir(place.path()).unwrap();
+    assert_eq!(
+        captures.filter(|e| e.as_ref().unwrap().path().extension().is_some_and(|e| e == "pcapng")).count(),
+        4
+    );
+}

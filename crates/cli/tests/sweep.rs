@@ -181,3 +181,28 @@ fn values_on_the_command_line_are_a_plan() {
     assert_eq!((&json["points"], &json["points_done"]), (&4.into(), &4.into()));
     assert_eq!(json["contenders"][0]["scheduler"], "tcp");
 }
+
+/// A wrong value is an error before anything is made, and a directory without a result takes the corrected command.
+#[test]
+fn the_corrected_command_works_after_a_mistake() {
+    let place = workplace();
+    let path = place.path();
+    let vary = |values: &str| format!("path.2.rtt={values}");
+    let base = ["two-paths", "--runs", "1", "-o", "s", "--vary"];
+    for wrong in ["10ms,20 parsec", "10 ms..20 parsec:2", "10ms,-3ms"] {
+        let output = sweep(path, &[&base[..], &[&vary(wrong)]].concat());
+        assert_eq!(output.status.code(), Some(2), "{wrong}");
+        assert!(!path.join("s").exists(), "{wrong}");
+    }
+    // What an older version, or Ctrl-C before the first point, has left.
+    success(sweep(path, &[&base[..], &[&vary("10ms,30ms")]].concat()));
+    let journal = std::fs::read_to_string(path.join("s/journal.ndjson")).unwrap();
+    std::fs::write(path.join("s/journal.ndjson"), format!("{}\n", journal.lines().next().unwrap())).unwrap();
+    success(sweep(path, &[&base[..], &[&vary("10ms,40ms")]].concat()));
+    assert!(std::fs::read_to_string(path.join("s/plan.toml")).unwrap().contains("40ms"));
+    assert_eq!(status(path, "s"), "complete");
+    // Results are never thrown away.
+    let output = sweep(path, &[&base[..], &[&vary("10ms,50ms")]].concat());
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("belongs to another plan"));
+}

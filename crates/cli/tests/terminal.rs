@@ -115,3 +115,56 @@ fn quiet_says_nothing_beside_the_result() {
     assert_eq!(remark(&[&["-q"], &args[..]].concat()), "");
     assert!(!in_pipe(&["-q", "compare", "nope"]).stderr.is_empty(), "errors are said");
 }
+
+/// Names that a terminal would obey: a title, a cleared screen, a line break, a bell, and text that runs backwards.
+const HOSTILE: &str = r#"
+schedulers = ["tcp", "min_rtt"]
+runs = 2
+traffic.size = "20 KB"
+path = [
+    { name = "a\u001B]0;owned\u0007", rate = "5 Mbit/s", rtt = "20 ms" },
+    { name = "b\nbroken\r\u009B2J", rate = "9 Mbit/s", rtt = "20 ms" },
+]
+condition = [{ name = "x\u001B[2J\ny\u202E" }, { name = "\u001B[31mred" }]
+"#;
+
+#[test]
+fn no_name_reaches_a_terminal_as_a_control_character() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("hostile.toml");
+    std::fs::write(&file, HOSTILE).unwrap();
+    let file = file.to_str().unwrap();
+    let samples = place.path().join("\u{1b}]0;x\u{7}.csv");
+    let url = "http://h/\u{1b}[2J";
+    for args in [
+        &["compare", file, "--every-path", "--samples", samples.to_str().unwrap()][..],
+        &["compare", file, "--json"],
+        &["compare", file, "--view", "fairness"],
+        &["run", file],
+        &["explain", file],
+        &["check", file],
+        &["advise", file, "--condition", "x"],
+        &["sweep", file, "--vary", "path.1.rate=5Mbit/s,6Mbit/s", "--points"],
+        &["sweep", file, "--vary", "path.1.rate=\u{1b}[2J", "--points"],
+        &["compare", "\u{1b}]0;owned\u{7}"],
+        &["compare", "--path", "\u{1b}[2J,20ms"],
+        &["compare", file, "--set", "initial=\u{9b}2J"],
+        &["compare", "--runs", "\u{1b}[2J"],
+        &["report", "\u{1b}[2J.json", "-o", "x.html"],
+        &["get", url, "--tun", "\u{1b}[2J", "--address", "10.0.0.1"],
+    ] {
+        let output = in_pipe(args);
+        for text in [output.stdout, output.stderr] {
+            let text = String::from_utf8(text).unwrap();
+            let found = text.chars().find(|c| (c.is_control() && *c != '\n') || *c == '\u{202e}');
+            assert_eq!(found, None, "{args:?}: {text}");
+        }
+    }
+    // A name with a line break is one cell, and JSON has it as it is.
+    let table = String::from_utf8(in_pipe(&["run", file]).stdout).unwrap();
+    assert!(table.contains("x\\u{1b}[2J\\ny\\u{202e}"), "{table}");
+    let json: serde_json::Value =
+        serde_json::from_slice(&in_pipe(&["compare", file, "--json"]).stdout).unwrap();
+    assert_eq!(json["conditions"][0]["paths"][1], "b\nbroken\r\u{9b}2J");
+    assert_eq!(json["conditions"][0]["name"], "x\u{1b}[2J\ny\u{202e}");
+}

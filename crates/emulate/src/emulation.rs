@@ -17,6 +17,7 @@ use crate::leftovers::{self, Record, VARIABLE};
 use crate::namespace::Namespace;
 use crate::network::{self, Addresses, Role, STACK_DEVICE};
 use crate::report::{Bounds, Report};
+use crate::signals::{Change, Signals};
 use crate::tap::Tap;
 use crate::wiring::{Lane, Port, Wiring};
 
@@ -91,6 +92,7 @@ pub struct Emulation {
     server: Host,
     record: Record,
     notes: Vec<String>,
+    changes: Vec<Change>,
 }
 
 #[derive(Debug)]
@@ -105,6 +107,7 @@ pub struct Live<'a> {
     emulation: &'a Emulation,
     engine: Engine,
     lost: Vec<u64>,
+    signals: Signals,
 }
 
 impl Emulation {
@@ -162,6 +165,14 @@ impl Emulation {
             Ok::<Host, EmulateError>(Host { namespace, devices })
         };
         let (client, server) = (host(client, Role::Client)?, host(server, Role::Server)?);
+        let change = |(at, signal): (usize, anabranch_lab::scenario::Signal)| Change {
+            at: Duration::from_nanos(signal.at.0),
+            commands: network::noticed(&addresses, at, backup[at], signal.up)
+                .split_inclusive('\n')
+                .map(str::to_owned)
+                .collect(),
+        };
+        let changes = experiment.signals().into_iter().map(change).collect();
         Ok(Emulation {
             names: experiment.paths().iter().map(|path| path.name.clone()).collect(),
             addresses,
@@ -171,6 +182,7 @@ impl Emulation {
             server,
             record,
             notes,
+            changes,
         })
     }
 
@@ -190,6 +202,12 @@ impl Emulation {
     /// Returns notes for the user on how it was made.
     pub fn notes(&self) -> &[String] {
         &self.notes
+    }
+
+    /// Returns the congestion control of the kernel's sockets on the hosts; none if the kernel does not provide it.
+    pub fn congestion(&self) -> Option<String> {
+        let own = || self.client.namespace.read(CONGESTION).ok().map(|text| text.trim().to_owned());
+        self.options.congestion.clone().or_else(own)
     }
 
     /// Returns `command` with the environment variables of its host.
@@ -220,7 +238,7 @@ impl Emulation {
     /// # Errors
     /// As for [`Emulation::go`].
     pub fn go_with(&self, tap: Option<Tap>) -> Result<Live<'_>, EmulateError> {
-        self.connect(ports(&self.client)?, ports(&self.server)?, tap)
+        self.connect(ports(&self.client)?, ports(&self.server)?, tap, self.changes.clone())
     }
 
     /// Starts the links with a stack in this process in place of the kernel of the host `role`: `other` are
@@ -234,23 +252,25 @@ impl Emulation {
             return Err(EmulateError::Usage(format!("there are {ports} ports for {paths} paths")));
         }
         match role {
-            Role::Client => self.connect(other, ports(&self.server)?, None),
-            Role::Server => self.connect(ports(&self.client)?, other, None),
+            Role::Client => self.connect(other, ports(&self.server)?, None, Vec::new()),
+            Role::Server => self.connect(ports(&self.client)?, other, None, self.changes.clone()),
         }
     }
 
-    /// Starts the links between these ports.
+    /// Starts the links between these ports, and the changes that the client's kernel notices.
     fn connect(
         &self,
         client: Vec<Port>,
         server: Vec<Port>,
         tap: Option<Tap>,
+        changes: Vec<Change>,
     ) -> Result<Live<'_>, EmulateError> {
         let failed = |error| EmulateError::system("cannot start the links", error);
         let wiring = Wiring::new(&self.topology, client, server);
         let lost = self.lost()?;
         let engine = Engine::start_with(wiring, &self.options.engine, tap).map_err(failed)?;
-        Ok(Live { emulation: self, engine, lost })
+        let signals = Signals::start(&self.client.namespace, changes)?;
+        Ok(Live { emulation: self, engine, lost, signals })
     }
 
     /// Returns the number of packets lost by the devices so far, by lane.
@@ -338,7 +358,8 @@ impl Live<'_> {
     /// # Errors
     /// If a device has failed, or a capture could not be written.
     pub fn finish(self) -> Result<Report, EmulateError> {
-        let Live { emulation, engine, lost: before } = self;
+        let Live { emulation, engine, lost: before, signals } = self;
+        drop(signals);
         let lost =
             emulation.lost()?.iter().zip(&before).map(|(now, before)| now - before).collect::<Vec<_>>();
         let engine = engine.stop().map_err(|error| EmulateError::system("moving packets", error))?;
@@ -383,6 +404,9 @@ fn local_addresses(routes: &str) -> Vec<Ipv6Addr> {
     };
     routes.lines().filter_map(destination).collect()
 }
+
+/// The file with the default congestion control of a thread's namespace.
+const CONGESTION: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 
 /// The file with the device statistics of a thread's namespace.
 const STATISTICS: &str = "/proc/thread-self/net/dev";

@@ -21,6 +21,7 @@ mod namespace;
 mod network;
 mod obstacle;
 mod report;
+mod signals;
 mod socket;
 mod sys;
 mod tap;

@@ -212,6 +212,24 @@ pub(crate) fn endpoints(addresses: &Addresses, role: Role, backup: &[bool], subf
     text
 }
 
+/// Returns the input of `ip -batch` by which the client's host notices that the interface of the path at `at` is down,
+/// or up again: its endpoint is removed or added, as a network manager does. The kernel then ends the subflows of the
+/// address and sends REMOVE_ADDR, or opens subflows.
+pub(crate) fn noticed(addresses: &Addresses, at: usize, backup: bool, up: bool) -> String {
+    let own = addresses.of(Role::Client, at);
+    let backup = if backup { " backup" } else { "" };
+    match up {
+        true => {
+            format!("mptcp endpoint add {own} dev {} id {} subflow{backup}\n", device(at), at + 1)
+        }
+        // The address of the initial subflow has no endpoint at first. One of both commands applies.
+        false if at == addresses.initial => {
+            format!("mptcp endpoint delete id 0 {own}\nmptcp endpoint delete id {}\n", at + 1)
+        }
+        false => format!("mptcp endpoint delete id {}\n", at + 1),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -252,6 +270,15 @@ mod tests {
         ] {
             assert!(text.lines().any(|own| own == line), "{line} is not in\n{text}");
         }
+    }
+
+    #[test]
+    fn an_interface_that_is_noticed_to_be_down_loses_its_endpoint() {
+        let addresses = Addresses { paths: 2, initial: 0, ipv6: false };
+        assert_eq!(noticed(&addresses, 1, true, false), "mptcp endpoint delete id 2\n");
+        let up = noticed(&addresses, 1, true, true);
+        assert_eq!(up, "mptcp endpoint add 10.0.2.1 dev path2 id 2 subflow backup\n");
+        assert!(noticed(&addresses, 0, false, false).starts_with("mptcp endpoint delete id 0 10.0.1.1\n"));
     }
 
     #[test]

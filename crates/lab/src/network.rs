@@ -106,6 +106,18 @@ pub(crate) fn build(
     Ok(if experiment.ipv6 { topology.over_ipv6() } else { topology })
 }
 
+/// Returns the addresses of the hosts that connect, with the name of the path that each belongs to: it decides the path in
+/// both directions.
+pub fn path_names(experiment: &Experiment) -> Vec<(IpAddr, String)> {
+    let topology = build(experiment, 0, None);
+    let pairs = topology.map(|topology| topology.pairs).unwrap_or_default();
+    let of = |(sim, pair): (SimPair, &crate::scenario::Pair)| {
+        let names = pair.paths.iter().map(|path| path.name.clone());
+        sim.client_addresses.into_iter().zip(names).collect::<Vec<_>>()
+    };
+    pairs.into_iter().zip(&experiment.pairs).flat_map(of).collect()
+}
+
 /// Returns the routes of a path from the client and those to it.
 fn directions<'a>(experiment: &Experiment, path: &'a Path) -> (&'a [Vec<usize>], &'a [Vec<usize>]) {
     match experiment.traffic.direction {

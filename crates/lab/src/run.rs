@@ -87,6 +87,17 @@ pub struct FlowResult {
     pub time: Duration,
 }
 
+/// A flow of a run that is not simulated yet.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// The flow.
+    pub spec: FlowSpec,
+    /// Its owner, and the position of its class of traffic; none for a background flow.
+    pub owner: Option<(Class, usize)>,
+    /// The position of the path of its initial subflow; none for a background flow.
+    pub path: Option<usize>,
+}
+
 /// The result of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunResult {
@@ -121,8 +132,10 @@ pub struct Prepared<'a> {
     reversed: Vec<Limits>,
     /// The phases that every run draws.
     phases: Option<Phases>,
-    /// The least and the greatest time between a client's connection and its first write.
+    /// The least and the greatest time between a client's connection and its first write, and between a request and
+    /// the server's first write.
     reaction: (Duration, Duration),
+    answering: (Duration, Duration),
     /// The measured path of competing TCPs without a configured path.
     beside: Option<usize>,
 }
@@ -210,6 +223,7 @@ impl<'a> Prepared<'a> {
             reversed,
             phases,
             reaction: Default::default(),
+            answering: Default::default(),
             beside: None,
         })
     }
@@ -219,6 +233,43 @@ impl<'a> Prepared<'a> {
     #[must_use]
     pub fn reacting(self, least: Duration, most: Duration) -> Prepared<'a> {
         Prepared { reaction: (least, most), ..self }
+    }
+
+    /// Lets a server answer a random time after it has received a request, between `least` and `most`, as a program
+    /// on a real host does.
+    #[must_use]
+    pub fn answering(self, least: Duration, most: Duration) -> Prepared<'a> {
+        Prepared { answering: (least, most), ..self }
+    }
+
+    /// Returns the flows of run number `run` of the contender at `position`, in the order of the simulator's, for the
+    /// same run in another network, and the latest end of the run.
+    ///
+    /// # Errors
+    /// If none can be drawn.
+    pub fn planned(&self, position: usize, run: u32) -> Result<(Vec<Planned>, Time), RunError> {
+        let seed = self.scenario.run_seed(run);
+        let (specs, owners) =
+            self.flows(Task { contender: position, path: None, seed, beside_alone: false })?;
+        let end = self.end(&specs);
+        let planned = |(spec, owner): (FlowSpec, Owner)| Planned {
+            path: owner.map(|owner| owner.path),
+            owner: owner.map(|owner| (owner.class, owner.group)),
+            spec,
+        };
+        Ok((specs.into_iter().zip(owners).map(planned).collect(), end))
+    }
+
+    /// Draws the delays of the programs of a flow from `stream`.
+    fn delay(&self, spec: &mut FlowSpec, stream: &mut RandomStream) {
+        let mut draw = |(least, most): (Duration, Duration)| match most > least {
+            true => least + Duration(stream.below((most - least).0)),
+            false => least,
+        };
+        spec.reaction = draw(self.reaction);
+        if spec.direction == anabranch_sim::Direction::Download {
+            spec.answering = draw(self.answering);
+        }
     }
 
     /// Returns the path of the competing TCPs, if it was measured.
@@ -504,7 +555,6 @@ impl<'a> Prepared<'a> {
         let mut phase = RandomStream::new(seed, "phase.start");
         let mut join_phase = RandomStream::new(seed, "phase.join");
         let mut reactions = RandomStream::new(seed, "reaction");
-        let (least, most) = self.reaction;
         let mut add = |place: usize,
                        path: usize,
                        name: String,
@@ -519,13 +569,11 @@ impl<'a> Prepared<'a> {
             if !latest_join.is_zero() {
                 spec.client_config.join_delay = Duration(join_phase.below(latest_join.0));
             }
-            if most > least {
-                spec.reaction = least + Duration(reactions.below((most - least).0));
-            }
             spec.hint = traffic.size_known;
             if traffic.direction == Direction::Download {
                 spec = spec.download();
             }
+            self.delay(&mut spec, &mut reactions);
             scatter::adapt(&mut spec, &experiment.graph, &experiment.pairs[place].paths[path]);
             specs.push(spec);
             classes.push(class.map(|class| Owned { class, group: 0, pair: place, path }));

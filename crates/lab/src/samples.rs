@@ -80,6 +80,7 @@ const COLUMNS: &[(&str, Kind)] = &[
     ("reinjected_segments", Kind::Integer),
     ("duplicate_bytes", Kind::Integer),
     ("rto_count", Kind::Integer),
+    ("longest_gap_s", Kind::Number),
     ("subflows_used", Kind::Integer),
 ];
 
@@ -110,9 +111,14 @@ fn count(count: u64) -> Cell<'static> {
     Cell::Integer(i64::try_from(count).unwrap_or(i64::MAX))
 }
 
-/// Returns the outcome of a flow in a word or two: `completed`, `running`, or the reason of its failure.
+/// Returns the outcome of a flow: `waiting`, `running` or `completed`, or `failed: ` and the reason in words.
 pub fn outcome(outcome: &Outcome) -> String {
-    format!("{outcome:?}").to_lowercase()
+    match outcome {
+        Outcome::Waiting => "waiting".to_owned(),
+        Outcome::Running => "running".to_owned(),
+        Outcome::Completed => "completed".to_owned(),
+        Outcome::Failed(failure) => format!("failed: {failure}"),
+    }
 }
 
 /// The columns of the samples of a scenario.
@@ -291,6 +297,7 @@ impl<'a> Run<'a> {
             count(flow.reinjected_segments),
             count(report.duplicate_bytes),
             count(report.rto_count),
+            time(report.longest_gap),
             count(report.subflows_used.into()),
         ]
     }

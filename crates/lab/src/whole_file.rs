@@ -30,8 +30,10 @@ impl WholeFile {
     /// Creates the file that will become `path`.
     ///
     /// # Errors
-    /// If it cannot be created: `path` is a directory, or it or its directory is not writable.
+    /// If it cannot be created: `path` is a directory, it or its directory is not writable, or it is an input of the
+    /// command.
     pub fn create(path: &Path) -> io::Result<WholeFile> {
+        crate::guard::refuse(path)?;
         let mut target = path.to_owned();
         match std::fs::metadata(path) {
             Ok(metadata) if metadata.is_dir() => {
@@ -149,6 +151,27 @@ mod leftovers {
     }
 }
 
+/// The number of bytes of a name that is a part of the name of a file: file systems take 255 for the whole.
+const MOST_BYTES: usize = 80;
+
+/// Returns `name`, of a contender or a condition, as a part of the name of a file: other characters than letters, digits and
+/// some signs become `_`, and a long name is cut and gets a digest, so that two long names stay different.
+pub fn part_of_name(name: &str) -> String {
+    let plain = |c: char| if c.is_alphanumeric() || "=%.@+-_".contains(c) { c } else { '_' };
+    let mut text: String = name.chars().map(plain).collect();
+    if text.len() > MOST_BYTES {
+        let digest = crate::scenario::sha256(name.as_bytes());
+        let mut end = MOST_BYTES - 9;
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        text.push('-');
+        text.push_str(&digest[..8]);
+    }
+    text
+}
+
 /// Writes `bytes` to `path` completely, or leaves the file as it was.
 ///
 /// # Errors
@@ -186,6 +209,14 @@ mod tests {
         // No user may create files there, including root.
         let error = write(Path::new("/proc/name"), "").unwrap_err().to_string();
         assert!(!error.contains(PREFIX), "{error}");
+    }
+
+    #[test]
+    fn long_names_are_cut_and_stay_different() {
+        assert_eq!(part_of_name("loss=1% a/b"), "loss=1%_a_b");
+        let long = |end: &str| part_of_name(&format!("{}{end}", "µ".repeat(300)));
+        assert!(long("a").len() <= MOST_BYTES);
+        assert_ne!(long("a"), long("b"));
     }
 
     #[cfg(unix)]

@@ -49,6 +49,30 @@ fn a_host_that_notices_closes_the_subflow_and_joins_again() {
 
 /// The sender of a download has no interface that goes down: the client withdraws its address.
 #[test]
+fn a_host_that_knows_that_its_interface_is_down_learns_that_it_is_up() {
+    let run = |up: &str| {
+        let changes =
+            format!("{{ at = '1 s', down = true, notify-after = 0 }}, {{ at = '4 s', up = true{up} }}");
+        upload("min_rtt", &changes).report
+    };
+    let (silent, noticed) = (run(""), run(", notify-after = 0"));
+    assert_eq!(silent.delivered, noticed.delivered);
+    assert_eq!(silent.sender.subflows.len(), 3);
+}
+
+// An interface that comes back after a silent outage.
+#[test]
+fn a_path_that_failed_silently_is_used_again_whether_its_return_is_noticed_or_not() {
+    for up in ["", ", notify-after = 0"] {
+        let changes = format!("{{ at = '1 s', down = true }}, {{ at = '4 s', up = true{up} }}");
+        let report = upload("min_rtt", &changes).report;
+        let [first, second] = report.sender.subflows.as_slice() else { panic!("{report:?}") };
+        let carried = [first, second].map(|subflow| subflow.counters.bytes_sent);
+        assert!(carried[0] > 6_000_000 && carried[1] > 11_000_000, "{carried:?}");
+    }
+}
+
+#[test]
 fn a_server_learns_it_by_the_withdrawal_of_the_address() {
     let run = |changes: &str| {
         flow(&format!(
@@ -113,10 +137,25 @@ fn a_notification_needs_a_change_of_both_directions() {
 }
 
 #[test]
-fn an_emulation_refuses_what_it_cannot_do() {
-    let scenario = scenario(&format!("path = [{{ rate = '9 Mbit/s', rtt = '9 ms', change = [{NOTICED}] }}]"));
-    let error = scenario.conditions[0].experiment.has_fixed_paths().unwrap_err();
-    assert!(error.contains("notify-after"), "{error}");
+fn an_emulation_has_the_signals_of_the_paths_in_order() {
+    let scenario = scenario(&format!(
+        "path = [{{ rate = '9 Mbit/s', rtt = '9 ms' }}, {{ rate = '9 Mbit/s', rtt = '9 ms', change = [{NOTICED}] }}]"
+    ));
+    for direction in
+        [anabranch_lab::scenario::Direction::Upload, anabranch_lab::scenario::Direction::Download]
+    {
+        let mut experiment = scenario.conditions[0].experiment.clone();
+        experiment.has_fixed_paths().unwrap();
+        if experiment.traffic.direction != direction {
+            experiment.traffic.direction = direction;
+            for path in &mut experiment.pairs[0].paths {
+                std::mem::swap(&mut path.data, &mut path.acks);
+            }
+        }
+        let signals = experiment.signals();
+        assert!(!signals.is_empty() && signals.iter().all(|(path, _)| *path == 1), "{signals:?}");
+        assert!(!signals[0].1.up && signals.is_sorted_by_key(|(_, signal)| signal.at), "{signals:?}");
+    }
 }
 
 #[test]

@@ -28,8 +28,10 @@ pub enum QueueLimit {
 }
 
 impl QueueLimit {
-    /// The least value to which a limit in time or in BDP resolves: 10 packets of 1500 bytes.
-    pub const MIN_RESOLVED_BYTES: u64 = 15_000;
+    /// The least value to which a limit in time or in BDP resolves: an initial window of 10 packets of 1500 bytes, and an
+    /// acknowledgement or a request that is still in the queue when the window arrives. With 15,000 bytes the tenth
+    /// packet of a window was always dropped.
+    pub const MIN_RESOLVED_BYTES: u64 = 16_000;
 
     pub(crate) fn check(self) -> Result<(), LinkConfigError> {
         match self {
@@ -111,8 +113,8 @@ mod tests {
         assert_eq!(bytes(QueueLimit::Time(Duration::from_millis(10))), 125_000);
         assert_eq!(bytes(QueueLimit::Bdp(1.0)), 250_000);
         assert_eq!(bytes(QueueLimit::Bdp(0.5)), 125_000);
-        assert_eq!(bytes(QueueLimit::Bdp(0.0)), 15_000);
-        assert_eq!(bytes(QueueLimit::Time(Duration::from_micros(1))), 15_000);
+        assert_eq!(bytes(QueueLimit::Bdp(0.0)), 16_000);
+        assert_eq!(bytes(QueueLimit::Time(Duration::from_micros(1))), 16_000);
     }
 
     #[test]

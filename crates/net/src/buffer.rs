@@ -4,6 +4,8 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use anabranch_stack::seq::DataRange;
+
 /// The size of a block in bytes, a power of two. Large enough that a segment seldom spans two, small enough
 /// that a thousand connections with little data take little memory.
 pub(crate) const BLOCK: usize = 16 << 10;
@@ -18,6 +20,8 @@ pub(crate) type Block = Box<[u8]>;
 pub(crate) struct Pool {
     spare: Vec<Block>,
     used: usize,
+    /// The bytes kept apart by buffers.
+    kept: u64,
 }
 
 impl Pool {
@@ -33,9 +37,9 @@ impl Pool {
         }
     }
 
-    /// Returns the bytes of the blocks that are in use.
+    /// Returns the bytes of the blocks that are in use, and the bytes kept apart.
     pub(crate) fn used(&self) -> u64 {
-        self.used as u64 * BLOCK as u64
+        self.used as u64 * BLOCK as u64 + self.kept
     }
 }
 
@@ -52,6 +56,21 @@ pub(crate) struct Buffer {
     end: u64,
     /// The number of blocks allocated.
     held: u32,
+    /// Bytes before the base that are still needed.
+    kept: Option<Box<Vec<Kept>>>,
+}
+
+/// A run of bytes before the base of a buffer.
+#[derive(Debug)]
+struct Kept {
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Kept {
+    fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
 }
 
 /// Returns the number of the block that contains the byte at `offset`, and its position there.
@@ -115,20 +134,69 @@ impl Buffer {
         }
     }
 
+    /// Returns the number of bytes kept before the base.
+    pub(crate) fn kept(&self) -> u64 {
+        self.kept.iter().flat_map(|kept| kept.iter()).map(|run| run.bytes.len() as u64).sum()
+    }
+
     /// Returns the `len` bytes at `offset`, one part for each block; none if some are not stored here.
     pub(crate) fn parts(&self, offset: u64, len: usize) -> Option<Parts<'_>> {
         let end = offset.checked_add(len as u64)?;
-        let parts = Parts { buffer: self, offset, left: len };
+        let mut parts = Parts { buffer: self, offset, left: len, first: &[] };
         if len == 0 {
             return Some(parts);
         }
-        if offset < self.base || end > self.end {
+        if end > self.end {
             return None;
+        }
+        let mut offset = offset;
+        if offset < self.base {
+            let run = self.kept.iter().flat_map(|kept| kept.iter()).find(|run| offset < run.end())?;
+            let before = (end.min(self.base) - offset) as usize;
+            let at = offset.checked_sub(run.start)? as usize;
+            parts.first = run.bytes.get(at..at + before)?;
+            offset += before as u64;
+            (parts.offset, parts.left) = (offset, len - before);
+            if parts.left == 0 {
+                return Some(parts);
+            }
         }
         let first = place(self.base).0;
         let range = (place(offset).0 - first) as usize..=(place(end - 1).0 - first) as usize;
         let here = |index: usize| self.blocks.get(index).is_some_and(Option::is_some);
         range.into_iter().all(here).then_some(parts)
+    }
+
+    /// Discards the bytes before `base` that are not in `needed`, whose ranges may overlap.
+    pub(crate) fn advance_to(&mut self, pool: &mut Pool, base: u64, mut needed: Vec<DataRange>) {
+        if self.kept.is_some() || !needed.is_empty() {
+            needed.sort_by_key(|range| range.start);
+            self.keep(pool, base, &needed);
+        }
+        self.advance(pool, base);
+    }
+
+    /// Copies the bytes before `base` that are `needed`, and discards the copies that are no longer. They are few: data
+    /// that was in flight on a path when it failed.
+    #[cold]
+    fn keep(&mut self, pool: &mut Pool, base: u64, needed: &[DataRange]) {
+        let mut kept = self.kept.take().map_or(Vec::new(), |kept| *kept);
+        pool.kept -= kept.iter().map(|run| run.bytes.len() as u64).sum::<u64>();
+        kept.retain(|run| needed.iter().any(|range| range.start < run.end() && run.start < range.end));
+        let mut from = self.base;
+        for range in needed {
+            from = from.max(range.start);
+            let end = range.end.min(base);
+            let parts = end.checked_sub(from).filter(|&len| len > 0);
+            let Some(parts) = parts.and_then(|len| self.parts(from, len as usize)) else { continue };
+            match kept.last_mut() {
+                Some(last) if last.end() == from => parts.for_each(|part| last.bytes.extend_from_slice(part)),
+                _ => kept.push(Kept { start: from, bytes: parts.collect::<Vec<_>>().concat() }),
+            }
+            from = end;
+        }
+        pool.kept += kept.iter().map(|run| run.bytes.len() as u64).sum::<u64>();
+        self.kept = (!kept.is_empty()).then(|| Box::new(kept));
     }
 
     /// Discards the bytes before `base`.
@@ -137,7 +205,7 @@ impl Buffer {
             return;
         }
         if base >= self.end {
-            self.release(pool);
+            self.release_blocks(pool);
         } else {
             for _ in place(self.base).0..place(base).0 {
                 if let Some(block) = self.blocks.pop_front().flatten() {
@@ -176,6 +244,12 @@ impl Buffer {
 
     /// Releases all blocks; to be called when their content is no longer needed.
     pub(crate) fn release(&mut self, pool: &mut Pool) {
+        pool.kept -= self.kept();
+        self.kept = None;
+        self.release_blocks(pool);
+    }
+
+    fn release_blocks(&mut self, pool: &mut Pool) {
         self.blocks.drain(..).flatten().for_each(|block| pool.give(block));
         self.held = 0;
         if self.blocks.capacity() > MOST_PLACES {
@@ -193,6 +267,8 @@ pub(crate) struct Parts<'a> {
     buffer: &'a Buffer,
     offset: u64,
     left: usize,
+    /// The part before the base of the buffer.
+    first: &'a [u8],
 }
 
 impl<'a> Iterator for Parts<'a> {
@@ -200,6 +276,9 @@ impl<'a> Iterator for Parts<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<&'a [u8]> {
+        if !self.first.is_empty() {
+            return Some(core::mem::take(&mut self.first));
+        }
         if self.left == 0 {
             return None;
         }
@@ -273,6 +352,37 @@ mod tests {
         assert_eq!((pool.used(), read(&buffer, 50, 1)), (0, None));
         buffer.store(&mut pool, 100, &bytes(100..101));
         assert_eq!(read(&buffer, 100, 1), Some(bytes(100..101)));
+    }
+
+    #[test]
+    fn bytes_that_a_failed_path_carries_stay_until_they_are_no_longer_needed() {
+        let (mut pool, mut buffer) = (Pool::default(), Buffer::default());
+        let mut written = 0;
+        let needed = [(40_000, 52_000), (10_000, 45_000), (70_000, 70_500)];
+        let needed: Vec<_> = needed.iter().map(|&(start, end)| DataRange::new(start, end)).collect();
+        for base in [5_000_u64, 20_000, 30_001, 51_000, 51_001, 52_000, 70_200, 900_000] {
+            let to = base.max(69_000) + 3_000;
+            buffer.store(&mut pool, written, &bytes(written..written.max(to)));
+            written = written.max(to);
+            buffer.advance_to(&mut pool, base, needed.clone());
+            for range in &needed {
+                let len = range.len() as usize;
+                let there = (range.end <= written).then(|| bytes(range.start..range.end));
+                assert_eq!(read(&buffer, range.start, len), there, "{range:?} before {base}");
+            }
+        }
+        assert_eq!((read(&buffer, 9_999, 2), read(&buffer, 51_999, 2)), (None, None));
+        assert_eq!(buffer.kept(), 42_500);
+        assert!(pool.used() <= 42_500 + 2 * BLOCK as u64, "{}", pool.used());
+        // The path is back, and delivers the first part.
+        buffer.advance_to(&mut pool, 900_001, vec![DataRange::new(70_000, 70_500)]);
+        assert_eq!((buffer.kept(), read(&buffer, 70_100, 400)), (500, Some(bytes(70_100..70_500))));
+        buffer.advance_to(&mut pool, written, Vec::new());
+        assert_eq!((pool.used(), read(&buffer, 70_100, 400)), (0, None));
+        buffer.store(&mut pool, written, &bytes(0..10));
+        buffer.advance_to(&mut pool, written + 5, vec![DataRange::new(written, written + 9)]);
+        buffer.release(&mut pool);
+        assert_eq!(pool.used(), 0);
     }
 
     /// Returns all of the next `len` bytes that can be taken, and releases the blocks.

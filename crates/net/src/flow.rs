@@ -123,7 +123,7 @@ impl Flow {
 
     /// Returns the number of bytes it holds, in its buffers and elsewhere.
     pub(crate) fn holds(&self) -> u64 {
-        u64::from(self.send.held() + self.receive.held()) * BLOCK as u64 + self.charged
+        u64::from(self.send.held() + self.receive.held()) * BLOCK as u64 + self.send.kept() + self.charged
     }
 
     /// Returns the number of bytes it may hold, given what its peer has acknowledged so far: twice as much,

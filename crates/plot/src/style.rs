@@ -91,11 +91,17 @@ pub(crate) fn path_stroke(at: usize, width: f64) -> Stroke {
     Stroke { colour: path(at), width, dash: DASHES[at % DASHES.len()] }
 }
 
+/// The shade of the times in which a path is down.
+pub(crate) fn outage(at: usize) -> &'static str {
+    const SHADES: [&str; 4] = ["#e3e6ee", "#e2f3e4", "#f6f0d2", "#e6dfe9"];
+    SHADES[at % SHADES.len()]
+}
+
 /// The colour of a cause, in the order of `anabranch explain`.
 pub(crate) fn cause(at: usize) -> &'static str {
-    const CAUSES: [&str; 12] = [
+    const CAUSES: [&str; 13] = [
         "#7f7f7f", "#c7c7c7", "#aec7e8", "#5f3c99", "#0072B2", "#8fd0ff", "#1b2a6b", "#8A7A00", "#009E73",
-        "#b6e3a1", "#7a1f00", "#E69F00",
+        "#b6e3a1", "#7a1f00", "#E69F00", "#2b2b2b",
     ];
     CAUSES[at % CAUSES.len()]
 }

@@ -103,11 +103,23 @@ struct Run {
     /// The classes of its traffic, if it has classes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     traffic: Vec<Class>,
+    /// The times in which its paths are down.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    outages: Vec<Outage>,
     seed: u64,
     complete: bool,
     /// The positions of its condition and its contender in the scenario.
     #[serde(skip)]
     place: (usize, usize),
+}
+
+/// A time in which a path is down, in `run.json`.
+#[derive(Clone, Debug, Serialize)]
+struct Outage {
+    path: String,
+    from_ns: u64,
+    /// None if it does not end.
+    until_ns: Option<u64>,
 }
 
 /// A class of traffic in `run.json`. Its flows have its name and a number.
@@ -237,11 +249,16 @@ impl RunDirectory {
             kind: class.kind.name(),
             transport: class.via.name(),
         };
+        let outage = |outage: &anabranch_lab::scenario::Outage| Outage {
+            path: condition.experiment.paths()[outage.path].name.clone(),
+            from_ns: outage.from.0,
+            until_ns: outage.until.is_armed().then_some(outage.until.0),
+        };
         let scheduler = run.job.name(&self.scenario);
         let parts = [condition.name.as_str(), scheduler.as_str()];
-        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-        let plain = |c: char| if c.is_alphanumeric() || "=%.@+-_".contains(c) { c } else { '_' };
-        let name: String = parts.join(".").chars().map(plain).collect();
+        let parts: Vec<String> =
+            parts.into_iter().filter(|part| !part.is_empty()).map(whole_file::part_of_name).collect();
+        let name = parts.join(".");
         self.locked(|runs| {
             let mut directory = name.clone();
             let mut number = 1;
@@ -255,6 +272,7 @@ impl RunDirectory {
                 scheduler,
                 paths: condition.experiment.paths().iter().map(|path| path.name.clone()).collect(),
                 traffic: condition.experiment.classes.iter().map(class).collect(),
+                outages: condition.experiment.outages().iter().map(outage).collect(),
                 seed: run.seed,
                 complete: false,
                 place: (run.job.condition, run.job.contender),

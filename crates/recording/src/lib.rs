@@ -21,4 +21,4 @@ pub mod view;
 mod xpl;
 
 pub use directory::{DirectoryError, Origin, RunDirectory, Settings};
-pub use read::{ReadError, Recorded, Stored, StoredRun};
+pub use read::{ReadError, Recorded, Stored, StoredOutage, StoredRun};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use anabranch_table::{Cell, Format, Kind};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::schema::{Name, SCHEMA, TABLES};
 
@@ -67,8 +67,22 @@ pub struct StoredRun {
     /// The classes of its traffic; none in a scenario without classes.
     #[serde(default)]
     pub traffic: Vec<StoredClass>,
+    /// The times in which its paths are down; none in the recordings of older versions.
+    #[serde(default)]
+    pub outages: Vec<StoredOutage>,
     /// True if the run ended.
     pub complete: bool,
+}
+
+/// A time in which a path is down, in `run.json`.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct StoredOutage {
+    /// The path.
+    pub path: String,
+    /// Its beginning.
+    pub from_ns: u64,
+    /// Its end; none if it does not end.
+    pub until_ns: Option<u64>,
 }
 
 /// A class of traffic in `run.json`.

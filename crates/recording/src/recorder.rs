@@ -220,6 +220,7 @@ impl<'a> Recorder<'a> {
                     cell(flow.reinjected_bytes),
                     cell(flow.duplicate_bytes),
                     cell(flow.rto_count),
+                    flow.longest_gap.map_or(Cell::Missing, |gap| cell(gap.0)),
                 ],
             );
             let sends_up = self.directions[index] == Direction::Upload;

@@ -100,7 +100,7 @@ pub const TABLES: [TableSchema; 6] = [
             ),
             integer("start_ns", "time of its start"),
             integer("size_bytes", "its size; missing for bulk"),
-            text("outcome", "`completed`, `running`, `waiting`, or the reason of its failure"),
+            text("outcome", "`completed`, `running`, `waiting`, or `failed: ` and the reason"),
             integer(
                 "fct_ns",
                 "time from the start to the delivery of the last byte; missing if there was none",
@@ -117,6 +117,10 @@ pub const TABLES: [TableSchema; 6] = [
             integer("reinjected_bytes", "bytes reinjected on another subflow"),
             integer("duplicate_bytes", "bytes that arrived more than once"),
             integer("rto_count", "retransmission timeouts of the sender's subflows"),
+            integer(
+                "longest_gap_ns",
+                "longest time between two advances of in-order delivery while data was outstanding",
+            ),
         ],
     },
     TableSchema {

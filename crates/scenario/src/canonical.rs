@@ -53,6 +53,7 @@ impl Scenario {
             contenders,
             conditions,
             renamed: _,
+            files: _,
             text: _,
         } = self;
         for (index, condition) in conditions.iter().enumerate() {

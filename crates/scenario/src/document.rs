@@ -40,6 +40,8 @@ impl Directory {
 pub struct Document {
     sources: Vec<Source>,
     directories: Vec<Directory>,
+    /// The file; none of a text and of a built-in scenario.
+    file: Option<PathBuf>,
     table: Table,
     /// Overrides from the command line, applied in this order.
     overrides: Vec<Override>,
@@ -69,7 +71,7 @@ impl Document {
     fn with_directory(name: String, text: String, directory: Directory) -> Result<Document, ScenarioError> {
         let sources = vec![Source { name, text }];
         let table = Table::parse(&sources[0].text, 0).map_err(|problem| problem.locate(&sources))?;
-        Ok(Document { sources, directories: vec![directory], table, overrides: Vec::new() })
+        Ok(Document { sources, directories: vec![directory], file: None, table, overrides: Vec::new() })
     }
 
     /// Opens the scenario `name`: a built-in one, or else the file of that name.
@@ -93,7 +95,8 @@ impl Document {
         };
         let text = read_file(file, MOST_BYTES).map_err(unreadable)?;
         let directory = file.parent().unwrap_or(FilePath::new("")).to_owned();
-        Document::with_directory(name.to_owned(), text, Directory::Disk(directory))
+        let document = Document::with_directory(name.to_owned(), text, Directory::Disk(directory))?;
+        Ok(Document { file: Some(file.to_owned()), ..document })
     }
 
     /// Parses the document `text`, called `name` in errors, whose traces are the built-in ones.
@@ -109,6 +112,7 @@ impl Document {
         Document {
             sources: vec![Source { name: "command line".to_owned(), text: String::new() }],
             directories: vec![Directory::Disk(PathBuf::new())],
+            file: None,
             table: Table::default(),
             overrides: Vec::new(),
         }
@@ -261,9 +265,10 @@ impl Document {
         for Override { keys, node } in &self.overrides {
             parse::apply(&mut table, keys, node.clone())?;
         }
-        let files = Files { document: self, cache: RefCell::default() };
+        let files = Files { document: self, cache: RefCell::default(), read: RefCell::default() };
         let end = self.sources[0].text.len();
         let mut scenario = parse::scenario(&table, &Span { source: 0, range: end..end }, &files)?;
+        scenario.files = self.file.iter().cloned().chain(files.read.into_inner()).collect();
         table.each_key(&mut |span| {
             let text = self.sources.get(span.source).and_then(|source| source.text.get(span.range.clone()));
             if let Some(warning) = text.and_then(tree::warning)
@@ -303,6 +308,8 @@ pub(crate) fn reason(error: &std::io::Error) -> String {
 pub(super) struct Files<'a> {
     document: &'a Document,
     cache: RefCell<Vec<(PathBuf, Arc<Trace>)>>,
+    /// The files on disk.
+    read: RefCell<Vec<PathBuf>>,
 }
 
 impl Files<'_> {
@@ -317,7 +324,12 @@ impl Files<'_> {
         };
         let text = match &self.document.directories[node.span.source] {
             Directory::Embedded => return Err(wrong("there is no such file".to_owned())),
-            Directory::Disk(directory) => read_file(&directory.join(name), MOST_BYTES).map_err(wrong)?,
+            Directory::Disk(directory) => {
+                let file = directory.join(name);
+                let text = read_file(&file, MOST_BYTES).map_err(wrong)?;
+                self.read.borrow_mut().push(file);
+                text
+            }
         };
         Cdf::parse(&text, &sha256(text.as_bytes())).map_err(|error| wrong(error.to_string()))
     }
@@ -336,7 +348,11 @@ impl Files<'_> {
         }
         let text = match file {
             None => library::trace(name).map(str::to_owned).ok_or("there is no such file".to_owned()),
-            Some(file) => read_file(&file, MOST_TRACE_BYTES),
+            Some(file) => {
+                let text = read_file(&file, MOST_TRACE_BYTES);
+                self.read.borrow_mut().push(file);
+                text
+            }
         }
         .map_err(&wrong)?;
         let trace = Trace::parse(&text).map_err(|error| wrong(error.to_string()))?;

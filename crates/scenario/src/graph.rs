@@ -122,6 +122,11 @@ impl Link {
         Some(later.fold(rate, Rate::max))
     }
 
+    /// True if it goes down at some time.
+    pub fn goes_down(&self) -> bool {
+        self.config.timeline.iter().any(|step| matches!(step.change, Change::Down))
+    }
+
     /// Returns the least part of a round-trip time that the link ever has.
     pub fn least_rtt(&self) -> Duration {
         let later = self.config.timeline.iter().filter_map(|step| match step.change {
@@ -253,7 +258,53 @@ fn max_flow(nodes: usize, edges: Vec<(usize, usize, u64)>, source: usize, sink: 
     }
 }
 
+/// A time in which a path of the flows is down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outage {
+    /// The position of the path.
+    pub path: usize,
+    /// Its beginning.
+    pub from: Time,
+    /// Its end; [`Time::NEVER`] if there is none.
+    pub until: Time,
+}
+
 impl Experiment {
+    /// Returns the outages of the paths of the flows, by path and time: a path is down while a link of its first route is, in
+    /// either direction.
+    pub fn outages(&self) -> Vec<Outage> {
+        let mut all = Vec::new();
+        for (path, of) in self.paths().iter().enumerate() {
+            let mut downs: Vec<(Time, Time)> = Vec::new();
+            for &link in of.data.first().into_iter().chain(of.acks.first()).flatten() {
+                let mut from = None;
+                for step in &self.graph.links[link].config.timeline {
+                    match step.change {
+                        Change::Down => from = from.or(Some(step.at)),
+                        Change::Up => downs.extend(from.take().map(|from| (from, step.at))),
+                        _ => {}
+                    }
+                }
+                downs.extend(from.map(|from| (from, Time::NEVER)));
+            }
+            downs.sort_unstable();
+            let mut merged: Vec<Outage> = Vec::new();
+            for (from, until) in downs {
+                match merged.last_mut().filter(|last| from <= last.until) {
+                    Some(last) => last.until = last.until.max(until),
+                    None => merged.push(Outage { path, from, until }),
+                }
+            }
+            all.append(&mut merged);
+        }
+        all
+    }
+
+    /// True if a link changes during the run, goes down or comes up.
+    pub fn changes(&self) -> bool {
+        self.graph.links.iter().any(|link| !link.config.timeline.is_empty() || !link.signals.is_empty())
+    }
+
     /// Returns the paths of the flows, as results name them: those of the pair with the most paths.
     pub fn paths(&self) -> &[Path] {
         let flows = &self.pairs[..self.traffic.pairs];
@@ -310,12 +361,6 @@ impl Experiment {
                 self.pairs.len()
             ));
         }
-        if let Some(link) = self.graph.links.iter().find(|link| !link.signals.is_empty()) {
-            return Err(format!(
-                "link {} notifies its host (`notify-after`), and the emulator's interfaces stay up",
-                link.name
-            ));
-        }
         match self.pairs[0].paths.iter().find(|path| self.graph.has_equal_cost_routes(path)) {
             Some(path) => Err(format!(
                 "path {} has several routes of equal cost, and the emulator has one; give it by a `[[route]]`",
@@ -323,6 +368,24 @@ impl Experiment {
             )),
             None => Ok(()),
         }
+    }
+
+    /// Returns the changes of the client's interfaces that its host notices, each with the position of its path, in the
+    /// order of their times.
+    pub fn signals(&self) -> Vec<(usize, Signal)> {
+        let mut all = Vec::new();
+        for (position, path) in self.paths().iter().enumerate() {
+            // The link by which packets leave the interface.
+            let out = match self.traffic.direction {
+                crate::Direction::Upload => &path.data,
+                crate::Direction::Download => &path.acks,
+            };
+            let first = out.first().and_then(|route| route.first());
+            let signals = first.map_or(&[][..], |&link| &self.graph.links[link].signals);
+            all.extend(signals.iter().map(|signal| (position, *signal)));
+        }
+        all.sort_by_key(|(position, signal)| (signal.at, *position));
+        all
     }
 
     /// Returns the round-trip time without load of the path at `position`.
@@ -360,6 +423,30 @@ impl Experiment {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_is_down_while_a_link_of_it_is() {
+        let text = "path = [
+            { rate = '10 Mbit/s', rtt = '20 ms' },
+            { rate = '10 Mbit/s', rtt = '20 ms', change = [
+                { at = '1 s', down = true }, { at = '2 s', up = true }, { at = '5 s', down = true },
+            ] },
+        ]";
+        let scenario = crate::Document::parse("test", text, ".").unwrap().scenario().unwrap();
+        let mut experiment = scenario.conditions[0].experiment.clone();
+        let found = |experiment: &crate::Experiment| -> Vec<(usize, f64, Option<f64>)> {
+            let seconds = |outage: &Outage| {
+                let until = outage.until.is_armed().then(|| outage.until.as_secs_f64());
+                (outage.path, outage.from.as_secs_f64(), until)
+            };
+            experiment.outages().iter().map(seconds).collect()
+        };
+        assert_eq!(found(&experiment), [(1, 1.0, Some(2.0)), (1, 5.0, None)]);
+        // The acknowledgements come back later than the data.
+        let acks = experiment.paths()[1].acks[0][0];
+        experiment.graph.links[acks].config.timeline[1].at += anabranch_units::Duration::from_secs(1);
+        assert_eq!(found(&experiment), [(1, 1.0, Some(3.0)), (1, 5.0, None)]);
+    }
 
     #[test]
     fn the_maximum_flow_is_that_of_the_least_cut() {

@@ -50,6 +50,8 @@ mod tree;
 pub mod units;
 
 pub use anabranch_sim::distribution::{Distribution, PUBLISHED};
+use std::path::PathBuf;
+
 use anabranch_stack::config::{Profile, SimConfig};
 use anabranch_stack::congestion::CongestionKind;
 use anabranch_units::{Bytes, Duration, Time};
@@ -57,7 +59,7 @@ use anabranch_units::{Bytes, Duration, Time};
 pub use classes::{Kind, TrafficClass, Via, main_class};
 pub use contender::{Contender, Transport};
 pub use document::{Document, sha256};
-pub use graph::{Form, Graph, Link, Node, Pair, Path, Signal, TraceStart};
+pub use graph::{Form, Graph, Link, Node, Outage, Pair, Path, Signal, TraceStart};
 pub use phases::{PhaseChoice, Phases};
 pub use reader::list;
 pub use source::{Place, ScenarioError, did_you_mean};
@@ -87,6 +89,8 @@ pub struct Scenario {
     pub conditions: Vec<Condition>,
     /// Warnings about older names of keys.
     pub renamed: Vec<String>,
+    /// The files that it was read from: its own, then those that it names. Built-in ones are not files.
+    pub files: Vec<PathBuf>,
     /// The document with all overrides, as TOML from which the same scenario can be read. Names of files are absolute.
     pub text: String,
 }
@@ -214,6 +218,17 @@ pub enum Start {
         /// The gaps, in nanoseconds.
         gap: Distribution,
     },
+}
+
+impl Start {
+    /// Returns a time before which no flow starts.
+    pub fn first(&self) -> Time {
+        match self {
+            Start::Together(at) => *at,
+            Start::At(each) => each.iter().copied().min().unwrap_or(Time::ZERO),
+            Start::Poisson { from, .. } | Start::Every { from, .. } => *from,
+        }
+    }
 }
 
 /// The direction of the data.

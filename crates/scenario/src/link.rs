@@ -369,7 +369,12 @@ pub(super) fn change(
             one_change(item, &sides.acks, kind, files, acks)?;
         }
         let whole = item.table("a change")?;
-        signals.extend(signal(whole, at)?);
+        let noticed = signal(whole, at)?;
+        // A host that knows that its interface is down also learns that it is up.
+        let known =
+            signals.last().filter(|last: &&Signal| !last.up && noticed.is_none() && is_set(whole, "up"));
+        let return_at = known.map(|last| Signal { at: at.max(last.at), up: true });
+        signals.extend(noticed.or(return_at));
         if whole.entries.iter().all(|entry| entry.key == "at") {
             return Err(
                 Problem::at(&item.span, "this change changes nothing").help(format!("add {}", kind.examples))
@@ -405,13 +410,16 @@ pub(super) fn change(
 /// Reads the notification of the host by a change at the time `at`.
 fn signal(change: &Table, at: Time) -> Result<Option<Signal>, Problem> {
     let Some(entry) = change.get("notify-after") else { return Ok(None) };
-    let is_set =
-        |key: &str| matches!(change.get(key).map(|entry| &entry.node.value), Some(Value::Bool(true)));
-    if !is_set("down") && !is_set("up") {
+    if !is_set(change, "down") && !is_set(change, "up") {
         return Err(Problem::at(&entry.key_span, "this change leaves the interface as it is")
             .help("`notify-after` belongs to `down = true` or `up = true`, for both directions"));
     }
-    Ok(Some(Signal { at: at + entry.node.delay()?, up: is_set("up") }))
+    Ok(Some(Signal { at: at + entry.node.delay()?, up: is_set(change, "up") }))
+}
+
+/// True if the change sets `key` to true, for both directions.
+fn is_set(change: &Table, key: &str) -> bool {
+    matches!(change.get(key).map(|entry| &entry.node.value), Some(Value::Bool(true)))
 }
 
 /// Adds the steps of one change, whose settings for one direction are in `side`, to the timeline of that direction;

@@ -122,6 +122,7 @@ pub(super) fn scenario(table: &Table, end: &Span, files: &Files<'_>) -> Result<S
         contenders,
         conditions,
         renamed: Vec::new(),
+        files: Vec::new(),
         text: String::new(),
     })
 }

@@ -58,6 +58,9 @@ fn designs() -> Vec<&'static str> {
 const MOST_POINTS: usize = 10_000_000;
 const DEFAULT_MOST_RUNS: u32 = 1000;
 
+/// The number of points that are all checked when a plan is read: it takes a fraction of a millisecond for each.
+const MOST_CHECKED: usize = 1000;
+
 /// A valid plan.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -224,6 +227,28 @@ impl Plan {
         let other_starts = reader.optional("other-starts", Node::boolean)?.unwrap_or(false);
         let stop = reader.optional("stop", stop)?;
         Ok(Plan { name, text: text.to_owned(), document, space, runs, stop, other_starts, amendment: None })
+    }
+
+    /// Checks every point, or of a large plan the first one and one with each value of a list or an end of a range, so that a
+    /// wrong value is an error before anything is made.
+    ///
+    /// # Errors
+    /// That of the first point that is not valid.
+    pub fn check(&self) -> Result<(), ScenarioError> {
+        let first = self.point(0);
+        // The files that a scenario names are read for each point.
+        let is_quick = self.scenario(&first)?.files.len() <= 1;
+        if is_quick && self.points() <= MOST_CHECKED {
+            return (1..self.points()).try_for_each(|number| self.scenario(&self.point(number)).map(drop));
+        }
+        for (at, dimension) in self.space.dimensions.iter().enumerate() {
+            for value in dimension.values.ends() {
+                let mut values = first.values.clone();
+                values[at] = value;
+                self.scenario(&Point { number: 0, values })?;
+            }
+        }
+        Ok(())
     }
 
     /// Returns the text of the plan.
@@ -456,6 +481,14 @@ impl Values {
         match self {
             Values::List(values) => values.len(),
             Values::Range { steps, .. } => steps.unwrap_or(1),
+        }
+    }
+
+    /// Returns the values of a list, or the first and the last one of a range.
+    fn ends(&self) -> Vec<String> {
+        match self {
+            Values::List(values) => values.clone(),
+            Values::Range { .. } => vec![self.between(0.0), self.between(1.0)],
         }
     }
 

@@ -1,6 +1,7 @@
 //! Unit strings of scenarios and of the command line: `100 Mbit/s`, `20 ms`, `57 KB`, `0.05%`, `1 BDP`.
 //!
-//! The space between number and unit is optional, and case is ignored. Every error suggests a valid form.
+//! The space between number and unit is optional, and case is ignored, except for the `B` of a size: `b` may be a bit or
+//! a byte, so it is refused. Every error suggests a valid form.
 
 use core::fmt;
 
@@ -49,7 +50,27 @@ pub(crate) const SIZES: &[(&str, f64)] = &[
     ("KiB", 1024.0),
     ("MiB", 1_048_576.0),
     ("GiB", 1_073_741_824.0),
+    ("kbit", 125.0),
+    ("Mbit", 125e3),
+    ("Gbit", 125e6),
+    ("Tbit", 125e9),
 ];
+
+/// Returns how bytes and bits are written if `unit` is a unit of size that ends in `b`, which may be either. There is no
+/// spelling for bits of a power of 1024.
+fn either(unit: &str) -> Option<(&'static str, Option<&'static str>)> {
+    let prefix = unit.strip_suffix('b')?;
+    let (bytes, _) = SIZES.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit))?;
+    let bits = SIZES.iter().find(|(name, _)| {
+        name.strip_suffix("bit").is_some_and(|known| !prefix.is_empty() && known.eq_ignore_ascii_case(prefix))
+    });
+    Some((bytes, bits.map(|(name, _)| *name)))
+}
+
+/// Returns the number of `text` as it is written, without its `unit`.
+fn number_of<'a>(text: &'a str, unit: &str) -> &'a str {
+    text.trim().strip_suffix(unit).unwrap_or_default().trim()
+}
 
 /// Units of a queue's length.
 pub(crate) const PACKETS: [&str; 4] = ["packet", "packets", "pkt", "pkts"];
@@ -100,9 +121,24 @@ fn quantity(text: &str, what: &str, units: &[(&str, f64)], help: &str) -> Result
     Ok(value as u64)
 }
 
+/// Returns how the bits of `unit` are written if it is `Mb`, `Mb/s` or `Mbit`, which are not units of a rate.
+fn bits_of(unit: &str) -> Option<&'static str> {
+    let amount = unit.strip_suffix("/s").unwrap_or(unit);
+    let is_bits = |name: &&str| name.ends_with("bit") && amount == unit && name.eq_ignore_ascii_case(amount);
+    SIZES.iter().map(|(name, _)| *name).find(is_bits).or_else(|| either(amount)?.1)
+}
+
 /// Parses a rate, such as `100 Mbit/s`.
 pub fn parse_rate(text: &str) -> Result<Rate, UnitError> {
     let help = "write for example `100 Mbit/s`; the units are bit/s, kbit/s, Mbit/s and Gbit/s";
+    if let Some((_, unit)) = split(text)
+        && let Some(bits) = bits_of(unit)
+    {
+        return Err(UnitError {
+            message: format!("`{unit}` is not a unit of rate"),
+            help: format!("write `{} {bits}/s`", number_of(text, unit)),
+        });
+    }
     if let Some((number, unit)) = split(text)
         && let Some(prefix) = unit.strip_suffix("/s").or(unit.strip_suffix("ps"))
         && prefix.ends_with('B')
@@ -138,6 +174,16 @@ pub fn parse_span(text: &str) -> Result<Duration, UnitError> {
 /// Parses a size, such as `57 KB`; 1 KB is 1000 bytes and 1 KiB is 1024.
 pub fn parse_size(text: &str) -> Result<Bytes, UnitError> {
     let help = "write for example `57 KB`; the units are B, KB, MB, GB (of 1000) and KiB, MiB, GiB (of 1024)";
+    if let Some((_, unit)) = split(text)
+        && let Some((bytes, bits)) = either(unit)
+    {
+        let number = number_of(text, unit);
+        let bits = bits.map_or(String::new(), |bits| format!(" or `{number} {bits}`"));
+        return Err(UnitError {
+            message: format!("`{text}` may count bytes or bits"),
+            help: format!("write `{number} {bytes}`{bits}"),
+        });
+    }
     quantity(text, "a size", SIZES, help).map(Bytes)
 }
 
@@ -252,7 +298,7 @@ mod tests {
         for text in ["20 ms", "20ms", "0.02 s", "20_000 us", "20000µs"] {
             assert_eq!(parse_span(text), Ok(Duration::from_millis(20)), "{text}");
         }
-        for (text, bytes) in [("57 KB", 57_000), ("57kb", 57_000), ("1KiB", 1024), ("1.5 MB", 1_500_000)] {
+        for (text, bytes) in [("57 KB", 57_000), ("57kB", 57_000), ("1KiB", 1024), ("1.5 MB", 1_500_000)] {
             assert_eq!(parse_size(text), Ok(Bytes(bytes)), "{text}");
         }
         for text in ["0.05%", "0.05 %", "0.0005", "5e-4"] {
@@ -262,6 +308,70 @@ mod tests {
         assert_eq!(parse_queue("100packets"), Ok(QueueLimit::Packets(100)));
         assert_eq!(parse_queue("250 KB"), Ok(QueueLimit::Bytes(250_000)));
         assert_eq!(parse_queue("50ms"), Ok(QueueLimit::Time(Duration::from_millis(50))));
+    }
+
+    /// Every spelling of the units that people write, as a size, a rate, a queue and a time: the value in the base unit, or the
+    /// spelling that the error suggests; an empty one if it is only refused.
+    #[test]
+    fn spellings_are_read_as_everybody_means_them_or_refused() {
+        type Answer = Result<u64, &'static str>;
+        const NO: Answer = Err("");
+        let table: &[(&str, Answer, Answer, Answer)] = &[
+            // text, as a size, as a rate, as a queue of bytes
+            ("5 B", Ok(5), NO, Ok(5)),
+            ("5 bytes", Ok(5), NO, Ok(5)),
+            ("5b", Err("`5 B`"), NO, Err("`5 B`")),
+            ("5KB", Ok(5_000), NO, Ok(5_000)),
+            ("5kB", Ok(5_000), NO, Ok(5_000)),
+            ("5 kb", Err("`5 KB` or `5 kbit`"), Err("`5 kbit/s`"), Err("`5 KB` or `5 kbit`")),
+            ("5 Kb", Err("`5 KB` or `5 kbit`"), Err("`5 kbit/s`"), Err("`5 KB` or `5 kbit`")),
+            ("5 kbit", Ok(625), Err("`5 kbit/s`"), Ok(625)),
+            ("5 KiB", Ok(5_120), NO, Ok(5_120)),
+            ("5Kib", Err("`5 KiB`"), NO, Err("`5 KiB`")),
+            ("5MB", Ok(5_000_000), NO, Ok(5_000_000)),
+            ("5 mB", Ok(5_000_000), NO, Ok(5_000_000)),
+            ("3Mb", Err("`3 MB` or `3 Mbit`"), Err("`3 Mbit/s`"), Err("`3 MB` or `3 Mbit`")),
+            ("3 mb", Err("`3 MB` or `3 Mbit`"), Err("`3 Mbit/s`"), Err("`3 MB` or `3 Mbit`")),
+            ("3 Mbit", Ok(375_000), Err("`3 Mbit/s`"), Ok(375_000)),
+            ("3 MiB", Ok(3 << 20), NO, Ok(3 << 20)),
+            ("3 Mib", Err("`3 MiB`"), NO, Err("`3 MiB`")),
+            ("2GB", Ok(2_000_000_000), NO, Ok(2_000_000_000)),
+            ("2Gb", Err("`2 GB` or `2 Gbit`"), Err("`2 Gbit/s`"), Err("`2 GB` or `2 Gbit`")),
+            ("1e3 Gbit", Ok(125_000_000_000), Err("`1e3 Gbit/s`"), Ok(125_000_000_000)),
+            ("5 Mbit/s", NO, Ok(5_000_000), NO),
+            ("5Mbps", NO, Ok(5_000_000), NO),
+            ("5 mbit/s", NO, Ok(5_000_000), NO),
+            ("5Mb/s", NO, Err("`5 Mbit/s`"), NO),
+            ("5 kb/s", NO, Err("`5 kbit/s`"), NO),
+            ("5MB/s", NO, Err("`40 Mbit/s`"), NO),
+            ("5 kB/s", NO, Err("`40 kbit/s`"), NO),
+            ("5 KB/s", NO, Err("`40 kbit/s`"), NO),
+            ("5 MBps", NO, Err("`40 Mbit/s`"), NO),
+            ("5 MiB/s", NO, Err("`41.94304 Mbit/s`"), NO),
+            ("5 M", NO, NO, NO),
+            ("5 Mbits", NO, NO, NO),
+            ("5", NO, NO, NO),
+            ("5 ms", NO, NO, Ok(5_000_000)),
+            ("5 m", NO, NO, NO),
+        ];
+        let is = |text: &str, read: Result<u64, UnitError>, expected: Answer| match (read, expected) {
+            (Ok(value), Ok(expected)) => assert_eq!(value, expected, "{text}"),
+            (Err(error), Err(help)) => {
+                let help = if help.is_empty() { "" } else { &format!("write {help}") };
+                assert!(error.help.starts_with(help), "{text}: {error}");
+            }
+            (read, expected) => panic!("{text}: {read:?}, and not {expected:?}"),
+        };
+        for &(text, size, rate, queue) in table {
+            is(text, parse_size(text).map(|size| size.0), size);
+            is(text, parse_rate(text).map(|rate| rate.0), rate);
+            let length = |queue| match queue {
+                QueueLimit::Bytes(bytes) => bytes,
+                QueueLimit::Time(span) => span.0,
+                other => panic!("{other:?}"),
+            };
+            is(text, parse_queue(text).map(length), queue);
+        }
     }
 
     #[test]

@@ -275,7 +275,7 @@ fn the_schema_accepts_the_quantities_that_the_parser_accepts() {
     const NUMBERS: &str = "0 0.0 1 1. 1.0 1.5 .5 +3 5_0 9 9.99 10 10.0 10.1 11 99.9 100 100.0 100.01 0100 101 120 \
                            1000 1000.0 1001 1_0_0 1_2_0 -1 0e3 1e2 1.2e2 5e_ 1e . x";
     const UNITS: &str = "% bit/s bps kbit/s kBit/s KBPS kbps kBps Mbps MBps mBps MBPs MbpS MBpS MB/s Gbps GBps GBPS Tbps TBps ns us µs \
-                         ms s min h m B bytes byte KB kb MB KiB GiB BDP bdp packet packets PKT pkts unlimited";
+                         ms s min h m B bytes byte KB kb MB Mb mbit Mbit Mb/s Mib KiB GiB BDP bdp packet packets PKT pkts unlimited";
     let schema = schema::scenario();
     type Parser = fn(&str) -> Result<(), String>;
     let kinds: [(&str, Parser); 6] = [

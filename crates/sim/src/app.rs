@@ -6,10 +6,11 @@
 use anabranch_stack::event::{CloseReason, ConnectionId, Event};
 use anabranch_stack::segment::Address;
 use anabranch_stack::stats::{ConnectionStats, SubflowStats};
-use anabranch_units::Duration;
+use anabranch_units::{Duration, Time};
 
 use crate::application::Application;
 use crate::flow::{Direction, End, FlowId, FlowSpec, Reading};
+use crate::gap::Gap;
 use crate::network::HostId;
 use crate::recorder::{FlowEvent, Recorder, Scope, What, report};
 use crate::report::Failure;
@@ -58,8 +59,12 @@ pub(crate) struct FlowState {
     pub(crate) finite: bool,
     /// The time from its start to its end, unless it is a transfer with a size.
     pub(crate) ended: Option<Duration>,
-    /// The bytes delivered when it was broken off.
-    pub(crate) stopped: Option<u64>,
+    /// The time of its end, if it ended before it was complete.
+    pub(crate) broken_at: Option<Time>,
+    /// The bytes delivered when it was broken off, and the longest gap by then.
+    pub(crate) stopped: Option<(u64, Option<Duration>)>,
+    /// The gaps of an application other than a transfer.
+    pub(crate) gap: Gap,
     /// The application, unless it is a transfer.
     pub(crate) app: Option<Box<AppState>>,
 }
@@ -88,7 +93,9 @@ impl FlowState {
             over: false,
             finite: spec.is_finite(),
             ended: None,
+            broken_at: None,
             stopped: None,
+            gap: Gap::default(),
             app: AppState::new(spec, seed),
         }
     }
@@ -215,6 +222,25 @@ impl<R: Recorder> Sim<R> {
         self.drain(host.0);
     }
 
+    /// Processes a [`Wake::Answer`].
+    #[cold]
+    pub(crate) fn on_answer(&mut self, flow: FlowId) {
+        let host = self.specs[flow.index()].server;
+        match self.flows[flow.index()].app.as_deref() {
+            None => self.write(flow, End::Server),
+            Some(AppState::OnOff(_)) => self.send_block(flow),
+            Some(AppState::Exchanges(_)) => {
+                let state = &mut self.flows[flow.index()];
+                if let Some(AppState::Exchanges(exchanges)) = state.app.as_deref_mut() {
+                    state.server.unwritten += exchanges.answer(state.server.received);
+                }
+                self.write(flow, End::Server);
+            }
+            Some(AppState::Datagrams(_)) => {}
+        }
+        self.drain(host.0);
+    }
+
     /// Writes as much remaining data as the send buffer permits.
     fn write(&mut self, flow: FlowId, end: End) {
         let now = self.now;
@@ -281,7 +307,10 @@ impl<R: Recorder> Sim<R> {
         if !state.server.closes {
             state.server.closes = true;
             state.server.unwritten = state.size.unwrap_or(ENDLESS);
-            self.write(flow, End::Server);
+            match self.specs[flow.index()].answering {
+                Duration::ZERO => self.write(flow, End::Server),
+                answering => self.wake_at(self.now + answering, Wake::Answer(flow)),
+            }
         }
     }
 
@@ -391,6 +420,7 @@ impl<R: Recorder> Sim<R> {
         if !state.over {
             state.over = true;
             state.failure = Some(failure);
+            state.broken_at = Some(self.now);
             self.unfinished -= usize::from(state.finite);
         }
     }
@@ -442,6 +472,7 @@ impl<R: Recorder> Sim<R> {
         let Some(AppState::Exchanges(exchanges)) = state.app.as_deref_mut() else { return };
         let (bytes, next) = exchanges.request(self.now);
         state.client.unwritten += bytes;
+        state.gap.begin(self.now);
         self.write(flow, End::Client);
         if let Some(next) = next {
             self.wake_at(next, Wake::App(flow));
@@ -456,6 +487,7 @@ impl<R: Recorder> Sim<R> {
         let sender = state.end_mut(end);
         sender.unwritten += bytes;
         sender.closes = next.is_none();
+        state.gap.begin(self.now);
         self.write(flow, end);
         if let Some(next) = next {
             self.wake_at(next, Wake::App(flow));
@@ -467,13 +499,16 @@ impl<R: Recorder> Sim<R> {
     fn on_app_data(&mut self, flow: FlowId, end: End, received: u64) {
         let now = self.now;
         let spec = &self.specs[flow.index()];
-        let (is_receiver, request) = (end == spec.receiver(), spec.request.0);
+        let (is_receiver, request, answering) = (end == spec.receiver(), spec.request.0, spec.answering);
         if is_receiver && let Some(recorder) = &mut self.fabric.recorder {
             let event = FlowEvent::Progress { delivered: received };
             report(&mut **recorder, now, What::Flow { flow, event });
         }
         let state = &mut self.flows[flow.index()];
         match state.app.as_deref_mut() {
+            Some(AppState::Exchanges(_)) if end == End::Server && !answering.is_zero() => {
+                self.wake_at(now + answering, Wake::Answer(flow));
+            }
             Some(AppState::Exchanges(exchanges)) if end == End::Server => {
                 state.server.unwritten += exchanges.answer(received);
                 self.write(flow, End::Server);
@@ -481,6 +516,7 @@ impl<R: Recorder> Sim<R> {
             Some(AppState::Exchanges(exchanges)) => {
                 let next = exchanges.complete(now, received);
                 let over = exchanges.is_over();
+                state.gap.deliver(now, exchanges.is_waiting());
                 if let Some(next) = next {
                     self.wake_at(next, Wake::App(flow));
                 }
@@ -492,12 +528,16 @@ impl<R: Recorder> Sim<R> {
             }
             Some(AppState::OnOff(on_off)) if is_receiver => {
                 on_off.deliver(now, received);
+                state.gap.deliver(now, received < on_off.written());
                 if on_off.is_over() {
                     self.end_app(flow);
                 }
             }
             // The request of a download.
-            Some(AppState::OnOff(_)) if received >= request => self.send_block(flow),
+            Some(AppState::OnOff(_)) if received >= request => match answering {
+                Duration::ZERO => self.send_block(flow),
+                answering => self.wake_at(now + answering, Wake::Answer(flow)),
+            },
             _ => {}
         }
     }
@@ -508,7 +548,7 @@ impl<R: Recorder> Sim<R> {
     }
 
     /// Ends an application that had its last byte at the time `at`.
-    pub(crate) fn end_app_at(&mut self, flow: FlowId, at: anabranch_units::Time) {
+    pub(crate) fn end_app_at(&mut self, flow: FlowId, at: Time) {
         let ended = at.since(self.specs[flow.index()].start);
         let state = &mut self.flows[flow.index()];
         if !state.over {
@@ -525,8 +565,8 @@ impl<R: Recorder> Sim<R> {
         if self.flows[flow.index()].over {
             return;
         }
-        let delivered = self.flow_report(flow).delivered;
-        self.flows[flow.index()].stopped = Some(delivered);
+        let report = self.flow_report(flow);
+        self.flows[flow.index()].stopped = Some((report.delivered, report.longest_gap));
         self.end_app(flow);
         self.abort(flow, sender);
     }

@@ -57,7 +57,7 @@ impl DatagramState {
     }
 
     /// Counts a datagram and returns its number and the time at which to continue.
-    fn send(&mut self, now: Time) -> (u64, Time) {
+    pub(crate) fn send(&mut self, now: Time) -> (u64, Time) {
         let number = self.sent;
         self.sent += 1;
         self.last = now;
@@ -70,7 +70,7 @@ impl DatagramState {
     }
 
     /// Counts an arrival, unless it is a copy.
-    fn receive(&mut self, now: Time, number: u64, sent: Time) {
+    pub(crate) fn receive(&mut self, now: Time, number: u64, sent: Time) {
         let Some(word) = self.seen.get_mut((number / 64) as usize) else { return };
         let bit = 1 << (number % 64);
         if *word & bit != 0 {
@@ -117,6 +117,11 @@ impl DatagramState {
 
     pub(crate) fn sent(&self) -> u64 {
         self.sent
+    }
+
+    /// True if the last one is sent.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.finished
     }
 }
 

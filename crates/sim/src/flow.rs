@@ -78,6 +78,8 @@ pub struct FlowSpec {
     pub application: Application,
     /// The time between the client's connection and its first write.
     pub reaction: Duration,
+    /// The time between the arrival of a complete request and the server's first write of its answer.
+    pub answering: Duration,
     /// The time after its start at which a transfer without a size is broken off; its results are those at that time.
     pub stop: Option<Duration>,
     /// The direction of the data.
@@ -122,6 +124,7 @@ impl FlowSpec {
             size,
             application: Application::Transfer,
             reaction: Duration::ZERO,
+            answering: Duration::ZERO,
             stop: None,
             direction: Direction::Upload,
             request: FlowSpec::REQUEST,

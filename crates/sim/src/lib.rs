@@ -42,8 +42,10 @@ pub mod distribution;
 mod error;
 mod fabric;
 mod flow;
+mod gap;
 mod network;
 mod pool;
+mod program;
 mod recorder;
 mod report;
 pub mod routing;
@@ -58,6 +60,7 @@ pub use flow::{Direction, End, FlowId, FlowSpec, Reading};
 pub use network::{
     AddressChange, HostId, HostSpec, Interface, LinkId, LinkSpec, Network, NetworkError, Route,
 };
+pub use program::{Program, Step};
 pub use recorder::{
     FlowEvent, HostEvent, HostObserver, LinkEvent, Queue, Recorder, Scope, Trace, Wants, What,
 };

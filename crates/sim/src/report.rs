@@ -52,6 +52,28 @@ pub enum Failure {
     Server(CloseReason),
 }
 
+/// The reason in words.
+impl core::fmt::Display for Failure {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let (end, reason) = match self {
+            Failure::Connect => {
+                return f.write_str("the client has no port left, or too many connections");
+            }
+            Failure::Client(reason) => ("client", reason),
+            Failure::Server(reason) => ("server", reason),
+        };
+        let reason = match reason {
+            CloseReason::Finished => "has closed the connection before everything was acknowledged",
+            CloseReason::Aborted => "has aborted the connection",
+            CloseReason::Reset => "was reset by the other end",
+            CloseReason::Refused => "was refused by the other end",
+            CloseReason::TimedOut => "had no answer, or made no progress, within its timeout",
+            CloseReason::NoSubflow => "has lost every subflow, and no new one was established in time",
+        };
+        write!(f, "the {end} {reason}")
+    }
+}
+
 /// The results of a flow, up to the end of the run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FlowReport {
@@ -92,6 +114,10 @@ pub struct FlowReport {
     pub duplicate_bytes: u64,
     /// Retransmission timeouts of the sender's subflows.
     pub rto_count: u64,
+    /// The longest time between two advances of the data delivered in order, from the first to the end of the flow
+    /// (of the run, if that is earlier). For an application other than a transfer, only while data was outstanding:
+    /// written and not delivered, or requested. None if nothing was delivered, and for datagrams.
+    pub longest_gap: Option<Duration>,
     /// The time from its start to its end; none for a transfer with a size and for a flow that has not ended.
     pub ended: Option<Duration>,
     /// The results of its application.
@@ -202,12 +228,22 @@ impl<R: Recorder> Sim<R> {
         // A late reader may not have been notified of the last bytes yet.
         let arrived = receiver.connection.unwrap_or_default();
         let delivered = match (state.stopped, state.app.as_deref()) {
-            (Some(delivered), _) => delivered,
+            (Some((delivered, _)), _) => delivered,
             (None, Some(AppState::Datagrams(state))) => state.received() * state.payload(),
             (None, _) => receiving.received.max(arrived.received),
         };
         let all = spec.size.is_some_and(|size| arrived.received >= size.0);
         let fct = state.fct.or(all.then(|| arrived.last_in_order.since(spec.start)));
+        let end = state.broken_at.unwrap_or(now);
+        let longest_gap = match (state.stopped, state.app.as_deref()) {
+            (Some((_, longest)), _) => longest,
+            (None, Some(AppState::Datagrams(_))) => None,
+            (None, Some(_)) => state.gap.until(end),
+            (None, None) => (arrived.received > 0).then(|| {
+                let last = if fct.is_some() { Duration::ZERO } else { end.since(arrived.last_in_order) };
+                arrived.longest_gap.max(last)
+            }),
+        };
         let outcome = match state.failure {
             Some(failure) => Outcome::Failed(failure),
             None if state.over => Outcome::Completed,
@@ -237,6 +273,7 @@ impl<R: Recorder> Sim<R> {
             reinjected_bytes: sum(&sender, |subflow| subflow.counters.bytes_reinjected),
             duplicate_bytes: sum(&receiver, |subflow| subflow.counters.bytes_duplicate),
             rto_count: sum(&sender, |subflow| subflow.counters.timeouts),
+            longest_gap,
             ended: state.ended,
             app: state.app.as_deref().map(|app| app.report(now)).unwrap_or_default(),
             sender,
@@ -252,5 +289,32 @@ impl<R: Recorder> Sim<R> {
             _ => (None, Vec::new()),
         };
         EndReport { closed: state.closed, connection, subflows }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_failure_has_a_sentence() {
+        let reasons = [
+            CloseReason::Finished,
+            CloseReason::Aborted,
+            CloseReason::Reset,
+            CloseReason::Refused,
+            CloseReason::TimedOut,
+            CloseReason::NoSubflow,
+        ];
+        let of_ends = reasons.into_iter().flat_map(|one| [Failure::Client(one), Failure::Server(one)]);
+        let all: Vec<Failure> = core::iter::once(Failure::Connect).chain(of_ends).collect();
+        let sentences: Vec<String> = all.iter().map(Failure::to_string).collect();
+        for (failure, sentence) in all.iter().zip(&sentences) {
+            let is_named = sentence.starts_with("the client ") || sentence.starts_with("the server ");
+            assert!(is_named && sentence.split(' ').count() > 4, "{sentence}");
+            let debug = format!("{failure:?}").to_lowercase();
+            assert!(!sentence.contains(['(', ':']) && !sentence.contains(&debug), "{sentence}");
+            assert_eq!(sentences.iter().filter(|other| *other == sentence).count(), 1, "{sentence}");
+        }
     }
 }

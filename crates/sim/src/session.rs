@@ -165,6 +165,11 @@ impl Exchanges {
         next
     }
 
+    /// True if the client waits for a response.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.completed.0 < self.log.len()
+    }
+
     /// True if all responses have arrived and no further request will be made.
     pub(crate) fn is_over(&self) -> bool {
         self.finished && self.completed.0 == self.log.len()
@@ -322,6 +327,11 @@ impl OnOffState {
             self.bursts[self.delivered].delay = Some(now.since(self.last_write[self.delivered]));
             self.delivered += 1;
         }
+    }
+
+    /// Returns the bytes written so far.
+    pub(crate) fn written(&self) -> u64 {
+        self.written
     }
 
     /// True if everything is written and delivered.

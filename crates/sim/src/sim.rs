@@ -92,6 +92,8 @@ pub(crate) enum Wake {
     App(FlowId),
     /// A client writes for the first time.
     Write(FlowId),
+    /// A server answers.
+    Answer(FlowId),
     /// A transfer is broken off.
     Stop(FlowId),
     /// An address changes; the index in the network's list.
@@ -343,6 +345,7 @@ impl<R: Recorder> Sim<R> {
                 Wake::Read(flow) => self.read_again(flow),
                 Wake::App(flow) => self.on_app_due(flow),
                 Wake::Write(flow) => self.on_reaction(flow),
+                Wake::Answer(flow) => self.on_answer(flow),
                 Wake::Stop(flow) => self.stop_flow(flow),
                 Wake::Address(index) => {
                     let change = self.network.address_changes()[index as usize];

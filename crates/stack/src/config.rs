@@ -338,10 +338,12 @@ pub struct ConnectionConfig {
     /// is acknowledged in order, as Linux's `tcp_wmem`, up to `send_buffer`. `None`: all of `send_buffer`
     /// from the beginning.
     pub send_buffer_start: Option<Bytes>,
-    /// Send buffers of the subflows, and their sum for the connection, in a Multipath TCP whose scheduler is
-    /// `linux`. `None`: the connection has `send_buffer`, and a subflow two windows, as with every other
-    /// scheduler.
+    /// Send buffers of the subflows, and their sum for the connection, in a Multipath TCP with scheduler
+    /// `linux`. `None`: the connection has `send_buffer`, and a subflow two windows.
     pub send_buffers: Option<SendBuffers>,
+    /// True if plain TCP and every other scheduler have the `send_buffers` too, and `send_buffer` does not count, as in
+    /// the kernel.
+    pub kernel_buffers: bool,
     /// The time for which data may stay unacknowledged before the connection is aborted.
     pub user_timeout: Duration,
     /// The silence after which an idle connection probes its peer, and ends if that is silent for the user
@@ -436,6 +438,7 @@ impl ConnectionConfig {
                 initial: Bytes::from_kib(16),
                 max: Bytes::from_kib(4 << 10),
             }),
+            kernel_buffers: false,
             user_timeout: Duration::from_secs(924),
             keepalive: None,
             time_wait: Duration::from_secs(60),
@@ -465,6 +468,7 @@ impl ConnectionConfig {
             fin_with_data: true,
             late_probes: true,
             repeat_keys: false,
+            kernel_buffers: true,
             // The maximum of tcp_rmem in Linux 6.18, on which the scale of the window depends.
             receive_buffer: ReceiveBuffer::Auto {
                 initial: Bytes::from_kib(128),
@@ -538,10 +542,22 @@ impl ConnectionConfig {
         }
     }
 
+    /// Returns the length of the options of a data segment of a plain TCP.
+    fn plain_options(&self) -> u32 {
+        if self.timestamps { 12 } else { 0 }
+    }
+
+    /// Returns the most payload of a segment without MPTCP options, where one with them may have `mss` bytes: more by
+    /// these options, but no more than the setting, unless that fills the MTU.
+    pub(crate) fn mss_without_mptcp(&self, mss: u32, ipv6: bool) -> u32 {
+        let most = if self.mss >= self.full_segment(ipv6) { 65_000 } else { self.mss };
+        (mss + (self.data_options() - self.plain_options())).min(most).max(mss)
+    }
+
     /// Returns the length of the options of a data segment: timestamps, and the data sequence signal with a
     /// mapping and a data acknowledgement.
     pub fn data_options(&self) -> u32 {
-        let timestamps = if self.timestamps { 12 } else { 0 };
+        let timestamps = self.plain_options();
         // RFC 8684 section 3.3: 4 bytes, a data ACK and a DSN of 4 or 8 each, 6 of the mapping; and a checksum of 2.
         let signal: u32 = match (self.mptcp, self.dsn_width) {
             (false, _) => 0,

@@ -109,6 +109,8 @@ pub struct ConnectionStats {
     pub received: u64,
     /// The time at which the in-order stream last grew.
     pub last_in_order: Time,
+    /// The longest time between two advances of the in-order stream.
+    pub longest_gap: Duration,
     /// Bytes currently received out of order.
     pub out_of_order: u64,
     /// Bytes dropped because they were beyond the right edge of the window.

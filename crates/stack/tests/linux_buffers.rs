@@ -353,3 +353,78 @@ fn a_backup_takes_over_within_two_seconds() {
     let took = pair.now.since(cut);
     assert!(took < Duration::from_millis(2200), "{took:?}");
 }
+
+/// Returns an upload of 200 MB over paths of 350 ms in each direction, after 20 s.
+fn long_fat(paths: usize, config: ConnectionConfig) -> Pair {
+    let path = Path { rate: Some(Rate::from_mbps(100)), ..Path::clean(350) };
+    let mut pair = Pair::new(vec![path; paths], config.clone(), 1);
+    pair.connect(config);
+    pair.write_all(Side::Client, 200_000_000);
+    pair.run_until(Time::from_secs(20), |_| false);
+    pair
+}
+
+/// Returns the most payload that a path has carried within a round trip of 700 ms, in KB.
+fn most_in_flight(pair: &Pair, path: usize) -> u64 {
+    let sent: Vec<_> = pair.data_segments(Side::Client).filter(|(.., on, _, _)| *on == path).collect();
+    let (mut first, mut bytes, mut most) = (0, 0, 0);
+    for (at, .., segment, _) in &sent {
+        bytes += u64::from(segment.payload_len);
+        while sent[first].0 + Duration::from_millis(700) <= *at {
+            bytes -= u64::from(sent[first].3.payload_len);
+            first += 1;
+        }
+        most = most.max(bytes);
+    }
+    most / 1000
+}
+
+/// The kernel's settings with another scheduler.
+fn kernel_min_rtt() -> ConnectionConfig {
+    ConnectionConfig { scheduler: SchedulerKind::MinRtt, ..SimConfig::new(Profile::Linux).connection }
+}
+
+fn kernel_tcp() -> ConnectionConfig {
+    ConnectionConfig { mptcp: false, mss: 1448, ..kernel_min_rtt() }
+}
+
+fn sent(pair: &Pair) -> u64 {
+    pair.data_segments(Side::Client).map(|(.., segment, _)| u64::from(segment.payload_len)).sum()
+}
+
+// `tcp_sndbuf_expand` in net/ipv4/tcp_input.c: up to `tcp_wmem`; `sk_stream_write_space` in net/core/stream.c wakes the
+// program once a third is free.
+#[test]
+fn a_plain_tcp_waits_for_its_send_buffer_on_a_long_fat_path() {
+    // A buffer for the connection replaces it.
+    let own = sent(&long_fat(1, ConnectionConfig { kernel_buffers: false, ..kernel_tcp() }));
+    let kernel = sent(&long_fat(1, kernel_tcp()));
+    assert!(kernel < own * 3 / 4, "{kernel} {own}");
+    // A program that sets SO_SNDBUF has the buffer that it sets.
+    let fixed = ConnectionConfig { send_buffers: Some(SendBuffers::Fixed(Bytes(16 << 20))), ..kernel_tcp() };
+    let fixed = sent(&long_fat(1, fixed));
+    assert!(fixed > own * 9 / 10, "{fixed} {own}");
+}
+
+// `__mptcp_sync_sndbuf` in net/mptcp/protocol.h: the connection has the sum of its subflows' buffers.
+#[test]
+fn a_subflow_has_no_more_in_flight_than_its_send_buffer_admits_with_any_scheduler() {
+    let pair = long_fat(2, kernel_min_rtt());
+    for path in [0, 1] {
+        let most = most_in_flight(&pair, path);
+        assert!((3_000..4_200).contains(&most), "path {path}: {most}");
+    }
+}
+
+// `tcp_sendmsg_locked` in net/ipv4/tcp.c stores data in packets of up to half of the peer's window, as long as the buffer
+// is not full, and `mptcp_sendmsg` in pieces of a page.
+#[test]
+fn every_sender_begins_with_the_kernels_buffer() {
+    for (config, taken) in [(kernel_tcp(), 2 * 22 * 1448), (kernel_min_rtt(), 2 * PIECE)] {
+        let path = Path { rate: Some(Rate::from_mbps(10)), queue: 100_000, ..Path::clean(20) };
+        let mut pair = Pair::new(vec![path], config.clone(), 1);
+        pair.connect(config);
+        assert!(pair.run_until(Time::from_secs(1), |pair| pair.client.open));
+        assert_eq!(pair.write(Side::Client, SIZE), taken);
+    }
+}

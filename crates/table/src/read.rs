@@ -196,7 +196,7 @@ fn csv_rows(file: File, columns: &[(&str, Kind)], row: &mut impl FnMut(&[Cell<'_
 
 fn parsed(text: &str, kind: Kind) -> Option<Cell<'_>> {
     Some(match kind {
-        Kind::Text => Cell::Text(text),
+        Kind::Text => Cell::Text(crate::text::cell_text(text)),
         Kind::Integer => Cell::Integer(text.parse().ok()?),
         Kind::Number => Cell::Number(text.parse().ok()?),
         Kind::Flag => Cell::Flag(text.parse().ok()?),

@@ -20,6 +20,7 @@ impl<W: Write> CsvTable<W> {
         for cell in cells {
             let written = match cell {
                 Cell::Missing => self.0.write_field(""),
+                Cell::Text(text) if is_formula(text) => self.0.write_field(format!("'{text}")),
                 Cell::Text(text) => self.0.write_field(text),
                 Cell::Integer(number) => self.0.write_field(number.to_string()),
                 Cell::Number(number) => self.0.write_field(number.to_string()),
@@ -35,6 +36,20 @@ impl<W: Write> CsvTable<W> {
         self.0.flush()?;
         self.0.into_inner().map_err(|error| io::Error::from(error.error().kind()))
     }
+}
+
+/// True if a spreadsheet would take the text of a cell as a formula and run it: a name such as `=cmd|...` comes from a
+/// scenario that somebody else may have written. A number is not one. An apostrophe before such a text makes it a text, and
+/// so one more stands before a text that begins with apostrophes and such a character.
+fn is_formula(text: &str) -> bool {
+    let after = text.trim_start_matches('\'');
+    after.starts_with(['=', '+', '-', '@', '\t', '\r'])
+        && !(after.len() == text.len() && text.parse::<f64>().is_ok())
+}
+
+/// Returns the text of a cell that [`CsvTable`] has written.
+pub(crate) fn cell_text(text: &str) -> &str {
+    text.strip_prefix('\'').filter(|rest| is_formula(rest)).unwrap_or(text)
 }
 
 pub(crate) struct NdjsonTable<W>(W);

@@ -103,3 +103,48 @@ fn a_fault_is_named_with_the_file_and_its_place() {
     assert!(none.contains("none.csv: cannot read it"), "{none}");
     assert!(fault(&directory.path().join("x.txt"), &COLUMNS).contains("does not end in"));
 }
+
+/// A spreadsheet runs a cell that begins with one of these; a number is only a number.
+#[test]
+fn no_text_of_csv_is_a_formula_and_each_is_read_as_it_was() {
+    let directory = tempfile::tempdir().unwrap();
+    let texts = [
+        "=1+1", "+1+1", "-2+3", "@SUM(A1)", "\t=1", "'=1", "''-1", "'-5", "-5", "+1e3", "-", "it's", "'",
+        "plain",
+    ];
+    let written = [
+        "'=1+1",
+        "'+1+1",
+        "'-2+3",
+        "'@SUM(A1)",
+        "'\t=1",
+        "''=1",
+        "'''-1",
+        "''-5",
+        "-5",
+        "+1e3",
+        "'-",
+        "it's",
+        "'",
+        "plain",
+    ];
+    let columns = [Column::new("name", Kind::Text), Column::new("x", Kind::Number)];
+    let mut table = Table::new(Vec::new(), Format::Csv, &columns).unwrap();
+    for text in texts {
+        table.row(&[Cell::Text(text), Cell::Number(-0.5)]).unwrap();
+    }
+    let bytes = table.finish().unwrap();
+    let mut records = csv::Reader::from_reader(&bytes[..]);
+    let cells: Vec<_> = records.records().map(|record| record.unwrap()).collect();
+    assert_eq!(cells.iter().map(|record| &record[0]).collect::<Vec<_>>(), written);
+    assert!(cells.iter().all(|record| &record[1] == "-0.5"));
+    let path = directory.path().join("x.csv");
+    std::fs::write(&path, &bytes).unwrap();
+    let mut found = Vec::new();
+    read(&path, &[("name", Kind::Text)], |row| match row[0] {
+        Cell::Text(text) => found.push(text.to_owned()),
+        other => panic!("{other:?}"),
+    })
+    .unwrap();
+    assert_eq!(found, texts);
+}

@@ -19,14 +19,16 @@ use anabranch_emulate::{Engine, EngineOptions, EngineReport, PacketSocket, Tap, 
 use anabranch_lab::run::topology;
 use anabranch_net::{Host, HostBuilder, MptcpStream, StreamControl};
 use anabranch_stack::config::ConnectionConfig;
-use anabranch_stack::stats::SubflowCounters;
-use anabranch_units::Bytes;
+use anabranch_stack::stats::{SubflowCounters, SubflowStats};
+use anabranch_units::{Bytes, Time};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::{JoinSet, LocalSet};
 
+use crate::gap::Gap;
 use crate::kernel::{CHUNK, LOOK, PORT, REQUEST};
 use crate::measure::{Measured, Quality, Received};
 use crate::points::{FlowPlan, Point};
+use crate::programs::emulated::programs;
 use crate::results::Trouble;
 use crate::simulated;
 
@@ -44,7 +46,7 @@ const SEND_BUFFER_START: Bytes = Bytes::from_kib(64);
 /// flow would be measured as a property of the path.
 const MEMORY: u64 = 1 << 30;
 
-fn server(point: &Point) -> IpAddr {
+pub(crate) fn server(point: &Point) -> IpAddr {
     match point.experiment().ipv6 {
         false => IpAddr::V4(Ipv4Addr::new(10, 1, 1, 1)),
         true => IpAddr::V6(Ipv6Addr::new(0xfd86, 0x8684, 1, 1, 0, 0, 0, 1)),
@@ -60,7 +62,7 @@ pub(crate) fn client(point: &Point, path: usize) -> IpAddr {
 }
 
 /// Returns the path of the client's address in a packet's destination.
-fn path_to(packet: &[u8]) -> usize {
+pub(crate) fn path_to(packet: &[u8]) -> usize {
     // The third byte of an IPv4 address, and the eighth of an IPv6 address, is the path's number.
     let at = if packet.first().is_some_and(|first| first >> 4 == 6) { 24 + 7 } else { 16 + 2 };
     packet.get(at).map_or(0, |number| usize::from(*number).saturating_sub(1))
@@ -106,7 +108,11 @@ pub(crate) fn run(
             // Fails without privileges; the reported lateness shows the effect.
             let _ = anabranch_emulate::set_realtime(PRIORITY);
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(LocalSet::new().run_until(transfers(point, run, cancelled, tap)))
+            let local = LocalSet::new();
+            match point.is_plain() {
+                true => runtime.block_on(local.run_until(transfers(point, run, cancelled, tap))),
+                false => runtime.block_on(local.run_until(programs(point, run, cancelled, tap))),
+            }
         };
         scope.spawn(work).join().unwrap_or_else(|_| Err(Trouble::failed("a thread has panicked")))
     })
@@ -126,13 +132,14 @@ pub(crate) struct Flow {
     receiver: OnceCell<StreamControl>,
     received: Cell<u64>,
     complete: Cell<Option<Instant>>,
+    gap: Cell<Gap>,
 }
 
 impl Flow {
     /// Returns a transfer of this size, or without an end.
     pub(crate) fn new(point: &Point, size: Option<u64>) -> Flow {
         let (size_known, download) = (point.experiment().traffic.size_known, point.is_download());
-        Flow { size, size_known, download, ..Flow::default() }
+        Flow { size, size_known, download, gap: Cell::new(Gap::of_transfer()), ..Flow::default() }
     }
 }
 
@@ -174,6 +181,7 @@ async fn transfers(
     let mut background = JoinSet::new();
     serve_background(point, &server_host, &mut background)?;
     ask_background(point, &client_host, server(point), begun, &mut background);
+    background.spawn_local(notice(point.clone(), client_host.clone(), begun));
     let connected = Flows::default();
     let mut ends: JoinSet<io::Result<MptcpStream>> = JoinSet::new();
     for flow in &flows {
@@ -208,6 +216,15 @@ async fn transfers(
     Ok((measured, quality(&engine.stop()?)))
 }
 
+/// Notifies the client's host of the changes of its interfaces, each at its time.
+pub(crate) async fn notice(point: Point, host: Rc<Host>, begun: Instant) -> io::Result<()> {
+    for (path, signal) in point.experiment().signals() {
+        tokio::time::sleep_until((begun + Duration::from_nanos(signal.at.0)).into()).await;
+        host.set_address_up(client(&point, path), signal.up);
+    }
+    Ok(())
+}
+
 /// Returns a host without devices.
 pub(crate) fn host_builder() -> HostBuilder {
     Host::builder().buffer_memory(MEMORY)
@@ -226,7 +243,7 @@ pub(crate) fn had_memory(host: &Host) -> Result<(), Trouble> {
 
 /// Returns the configuration of a background flow, which writes indefinitely. Its send buffer follows its windows:
 /// buffers of a fixed size would take the memory of the host from the measured flows.
-fn background_config(point: &Point) -> ConnectionConfig {
+pub(crate) fn background_config(point: &Point) -> ConnectionConfig {
     let mut config = point.background_config();
     config.send_buffer_start.get_or_insert(SEND_BUFFER_START);
     config
@@ -356,7 +373,7 @@ async fn fill(mut stream: MptcpStream, writes: bool) -> io::Result<()> {
     }
 }
 
-async fn interrupted(cancelled: &AtomicBool) {
+pub(crate) async fn interrupted(cancelled: &AtomicBool) {
     while !cancelled.load(Ordering::Relaxed) {
         tokio::time::sleep(LOOK).await;
     }
@@ -393,6 +410,11 @@ pub(crate) async fn receive(flow: &Flow, mut stream: MptcpStream, end: Instant) 
         }
         if now <= end {
             flow.received.set(flow.received.get() + n as u64);
+            if let Some(begun) = flow.begun.get() {
+                let mut gap = flow.gap.get();
+                gap.delivered(Time(now.duration_since(begun).as_nanos() as u64), flow.received.get());
+                flow.gap.set(gap);
+            }
             if flow.size == Some(flow.received.get()) {
                 flow.complete.set(Some(now));
             }
@@ -419,8 +441,35 @@ pub(crate) fn sent(point: &Point, flow: &Flow) -> Result<Measured, Trouble> {
         timeouts: sum(|counters| counters.timeouts),
         ..Measured::default()
     };
-    simulated::note_subflows(&mut measured, point, &subflows);
+    note_subflows(&mut measured, point, &subflows, flow.download);
     Ok(measured)
+}
+
+/// Records the RTTs and segment sizes of the sender of a download or an upload.
+pub(crate) fn note_subflows(
+    measured: &mut Measured,
+    point: &Point,
+    subflows: &[SubflowStats],
+    is_download: bool,
+) {
+    let paths = point.experiment().paths().len();
+    simulated::note_subflows(measured, point, subflows, &|own| {
+        let ip = if is_download { own.remote.ip } else { own.local.ip };
+        (0..paths).find(|path| client(point, *path) == ip)
+    });
+}
+
+/// Returns the bytes received over each path.
+pub(crate) fn bytes_by_path(point: &Point, subflows: &[SubflowStats], is_download: bool) -> Vec<u64> {
+    let mut bytes_by_path = vec![0; point.experiment().paths().len()];
+    for subflow in subflows {
+        let ip = if is_download { subflow.local.ip } else { subflow.remote.ip };
+        let path = (0..bytes_by_path.len()).find(|path| client(point, *path) == ip);
+        if let Some(bytes) = path.map(|path| &mut bytes_by_path[path]) {
+            *bytes += subflow.counters.bytes_delivered;
+        }
+    }
+    bytes_by_path
 }
 
 /// Returns the measurements at the receiver of a flow.
@@ -429,27 +478,21 @@ pub(crate) fn sent(point: &Point, flow: &Flow) -> Result<Measured, Trouble> {
 /// If it has not connected.
 pub(crate) fn received(point: &Point, flow: &Flow) -> Result<Received, Trouble> {
     let (receiver, begun) = flow.receiver.get().zip(flow.begun.get()).ok_or_else(not_connected)?;
-    let mut bytes_by_path = vec![0; point.experiment().paths().len()];
-    for subflow in receiver.subflow_stats() {
-        let ip = if flow.download { subflow.local.ip } else { subflow.remote.ip };
-        let path = (0..bytes_by_path.len()).find(|path| client(point, *path) == ip);
-        if let Some(bytes) = path.map(|path| &mut bytes_by_path[path]) {
-            *bytes += subflow.counters.bytes_delivered;
-        }
-    }
+    let bytes_by_path = bytes_by_path(point, &receiver.subflow_stats(), flow.download);
     let time = match flow.size {
         Some(_) => flow.complete.get().map(|at| at.duration_since(begun)),
         None => Some(Duration::from_nanos(point.duration().as_nanos())),
     };
     let time_s = time.map(|time| time.as_secs_f64());
-    Ok(Received { time_s, delivered: flow.received.get(), bytes_by_path })
+    let longest_gap_s = flow.gap.get().seconds();
+    Ok(Received { time_s, delivered: flow.received.get(), bytes_by_path, longest_gap_s })
 }
 
 fn not_connected() -> Trouble {
     Trouble::failed("anabranch did not connect")
 }
 
-fn quality(report: &EngineReport) -> Quality {
+pub(crate) fn quality(report: &EngineReport) -> Quality {
     let micros = |q: f64| {
         let of = |lane: &anabranch_emulate::LaneTotals| lane.lateness.quantile(q).as_nanos() as f64 / 1e3;
         report.lanes.iter().map(of).fold(0.0, f64::max)

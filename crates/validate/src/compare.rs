@@ -160,17 +160,22 @@ pub struct Row {
     pub difference: Difference,
 }
 
-/// Returns the rows of `point`; `measured` returns a run of a kind if it exists and is reliable, for runs
+/// Returns the rows of `point`, and those of its other classes of traffic, whose names end with the class; `measured` returns a run of a kind if it exists and is reliable, for runs
 /// below `runs`.
 pub fn rows<'a>(point: &Point, runs: u32, measured: &dyn Fn(Kind, u32) -> Option<&'a Measured>) -> Vec<Row> {
     let mut rows = Vec::new();
-    for metric in Metric::ALL {
-        for (kind, reference) in COMPARISONS {
-            let value = |kind, run| measured(kind, run).and_then(|measured| metric.of(point, measured));
-            let pairs: Vec<(f64, f64)> =
-                (0..runs).filter_map(|run| Some((value(kind, run)?, value(reference, run)?))).collect();
-            if let Some(difference) = Difference::of(&pairs, metric.floor()) {
-                rows.push(Row { point: point.name.clone(), metric, kind, reference, difference });
+    for (class, name) in point.classes() {
+        for metric in Metric::ALL {
+            for (kind, reference) in COMPARISONS {
+                let value = |kind, run| {
+                    let own = measured(kind, run).and_then(|measured| measured.of_class(class));
+                    own.and_then(|own| metric.of(point, own))
+                };
+                let pairs: Vec<(f64, f64)> =
+                    (0..runs).filter_map(|run| Some((value(kind, run)?, value(reference, run)?))).collect();
+                if let Some(difference) = Difference::of(&pairs, metric.floor()) {
+                    rows.push(Row { point: name.clone(), metric, kind, reference, difference });
+                }
             }
         }
     }

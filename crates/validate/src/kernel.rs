@@ -8,11 +8,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use anabranch_emulate::{EmulateError, Emulation, Options, Report, Role, Tap};
+use anabranch_units::Time;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 
 use crate::anabranch::PRIORITY;
 use crate::background::Background;
+use crate::gap::Gap;
 use crate::measure::{Measured, Part, Quality, Received};
 use crate::points::{FlowPlan, Point, Sender};
 use crate::results::Trouble;
@@ -29,8 +31,10 @@ pub(crate) const LOOK: Duration = Duration::from_millis(100);
 const STEP: Duration = Duration::from_millis(10);
 /// The longest time to wait for the last acknowledgements.
 const DRAIN: Duration = Duration::from_secs(5);
+/// The same where a path fails.
+const DRAIN_AFTER_FAILURE: Duration = Duration::from_millis(300);
 /// The longest duration of the handshake.
-const CONNECT: Duration = Duration::from_secs(20);
+pub(crate) const CONNECT: Duration = Duration::from_secs(20);
 /// The longest time between the acceptance of a connection and the report of its client's port.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -265,6 +269,9 @@ pub(crate) fn run(
     cancelled: &AtomicBool,
     tap: Option<Tap>,
 ) -> Result<(Measured, Quality), Trouble> {
+    if !point.is_plain() {
+        return crate::programs::kernel::run(point, run, cancelled, tap);
+    }
     let plan = point.plan(run).map_err(Trouble::failed)?;
     let emulation = emulation(point, run)?;
     let flows = Flow::of(&plan);
@@ -444,11 +451,21 @@ fn do_duty(end: &End<'_>, socket: &Socket, duty: Duty) -> Result<Part, Trouble> 
 }
 
 fn socket(point: &Point, here: SocketAddr) -> io::Result<Socket> {
-    let protocol = match point.sender {
+    socket_of(point, point.sender, point.congestion, here)
+}
+
+/// Returns a bound socket with the settings of the point.
+pub(crate) fn socket_of(
+    point: &Point,
+    sender: Sender,
+    congestion: &str,
+    here: SocketAddr,
+) -> io::Result<Socket> {
+    let protocol = match sender {
         Sender::Tcp { .. } => Protocol::TCP,
         Sender::Multipath => Protocol::MPTCP,
     };
-    let socket = bound(protocol, point.congestion, here)?;
+    let socket = bound(protocol, congestion, here)?;
     let force = |name, bytes: u32| set_socket_option(&socket, libc::SOL_SOCKET, name, bytes as i32);
     // As root, which may exceed net.core.rmem_max.
     if let Some(bytes) = point.kernel.receive_buffer {
@@ -496,7 +513,7 @@ pub(crate) fn is_timeout(error: &io::Error) -> bool {
 fn receive(end: &End<'_>, mut socket: &Socket, tell: Tell<()>) -> Result<Received, Trouble> {
     let (point, flow, deadline) = (end.shared.point, end.flow, end.shared.deadline);
     let mut chunk = vec![0; CHUNK];
-    let (mut total, mut complete) = (0, None);
+    let (mut total, mut complete, mut gap) = (0, None, Gap::of_transfer());
     loop {
         match socket.read(&mut chunk) {
             Ok(0) => break,
@@ -506,6 +523,8 @@ fn receive(end: &End<'_>, mut socket: &Socket, tell: Tell<()>) -> Result<Receive
                     break;
                 }
                 total += n as u64;
+                let since = now.saturating_duration_since(end.shared.begun);
+                gap.delivered(Time(since.as_nanos() as u64), total);
                 if flow.size == Some(total) {
                     complete = Some(now);
                 }
@@ -524,7 +543,7 @@ fn receive(end: &End<'_>, mut socket: &Socket, tell: Tell<()>) -> Result<Receive
         None => Some(Duration::from_nanos(point.duration().as_nanos())),
     };
     let mut bytes_by_path = vec![0; point.experiment().paths().len()];
-    for (path, info) in infos(point, socket, end.is_client)?.subflows {
+    for (path, info) in infos(point, point.sender, socket, end.is_client)?.subflows {
         bytes_by_path[path] += info.bytes_received;
     }
     // The sender reads its counters while this end still exists.
@@ -535,22 +554,33 @@ fn receive(end: &End<'_>, mut socket: &Socket, tell: Tell<()>) -> Result<Receive
         std::thread::sleep(Duration::from_millis(1));
     }
     let _ = socket.set_linger(Some(Duration::ZERO));
-    Ok(Received { time_s: time.map(|time| time.as_secs_f64()), delivered: total, bytes_by_path })
+    let longest_gap_s = gap.seconds();
+    Ok(Received {
+        time_s: time.map(|time| time.as_secs_f64()),
+        delivered: total,
+        bytes_by_path,
+        longest_gap_s,
+    })
 }
 
 /// The kernel's information on a connection.
-struct Infos {
+pub(crate) struct Infos {
     /// That on each subflow, with the position of its path.
-    subflows: Vec<(usize, TcpInfo)>,
+    pub(crate) subflows: Vec<(usize, TcpInfo)>,
     /// True if Multipath TCP has fallen back to TCP.
-    fallback: bool,
+    pub(crate) fallback: bool,
 }
 
 /// Returns the kernel's information. The path of a subflow follows from the client's address; a connection that has
 /// fallen back to TCP has only the first subflow.
-fn infos(point: &Point, socket: &Socket, is_client: bool) -> Result<Infos, Trouble> {
+pub(crate) fn infos(
+    point: &Point,
+    sender: Sender,
+    socket: &Socket,
+    is_client: bool,
+) -> Result<Infos, Trouble> {
     let failed = |error: io::Error| Trouble::failed(format!("the kernel's counters: {error}"));
-    match point.sender {
+    match sender {
         Sender::Tcp { path } => {
             let only = tcp_info::of_tcp(socket).map_err(failed)?;
             Ok(Infos { subflows: vec![(path, only)], fallback: false })
@@ -603,8 +633,22 @@ fn send(end: &End<'_>, socket: &Socket, hear: &Receiver<()>) -> Result<Measured,
         }
         drain(end, socket)?;
     }
-    let Infos { subflows: all, fallback } = infos(point, socket, end.is_client)?;
+    let measured = counters(point, point.sender, socket, end.is_client)?;
     let _ = socket.set_linger(Some(Duration::ZERO));
+    Ok(measured)
+}
+
+/// Returns the kernel's counters of a sender.
+///
+/// # Errors
+/// If the kernel does not provide them.
+pub(crate) fn counters(
+    point: &Point,
+    sender: Sender,
+    socket: &Socket,
+    is_client: bool,
+) -> Result<Measured, Trouble> {
+    let Infos { subflows: all, fallback } = infos(point, sender, socket, is_client)?;
     let paths = point.experiment().paths().len();
     let sum = |count: fn(&TcpInfo) -> u64| all.iter().map(|(_, info)| count(info)).sum();
     let mut measured = Measured {
@@ -623,11 +667,17 @@ fn send(end: &End<'_>, socket: &Socket, hear: &Receiver<()>) -> Result<Measured,
     Ok(measured)
 }
 
+/// Returns the longest time to wait for the last acknowledgements: those of a path that has failed do not come.
+pub(crate) fn drain_limit(point: &Point) -> Duration {
+    let fails = point.experiment().graph.links.iter().any(anabranch_lab::scenario::Link::goes_down);
+    if fails { DRAIN_AFTER_FAILURE } else { DRAIN }
+}
+
 /// Waits until everything is acknowledged.
 fn drain(end: &End<'_>, socket: &Socket) -> Result<(), Trouble> {
-    let begun = Instant::now();
-    while begun.elapsed() < DRAIN && !end.shared.cancelled.load(Ordering::Relaxed) {
-        let all = infos(end.shared.point, socket, end.is_client)?.subflows;
+    let (begun, limit) = (Instant::now(), drain_limit(end.shared.point));
+    while begun.elapsed() < limit && !end.shared.cancelled.load(Ordering::Relaxed) {
+        let all = infos(end.shared.point, end.shared.point.sender, socket, end.is_client)?.subflows;
         if all.iter().all(|(_, info)| info.unacked == 0 && info.notsent_bytes == 0) {
             break;
         }

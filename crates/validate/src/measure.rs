@@ -1,6 +1,8 @@
 //! The measurements of a run, and the metrics that are compared.
 
 use anabranch_lab::stats::percentile;
+use anabranch_sim::AppReport;
+use anabranch_sim::application::{Burst, Exchange};
 use anabranch_units::Duration;
 use serde::{Deserialize, Serialize};
 
@@ -56,6 +58,30 @@ pub struct Measured {
     /// Connections of the kernel that have fallen back to TCP. Their bytes count for the first subflow's path.
     #[serde(default)]
     pub fallbacks: u64,
+    /// The longest gap in delivery, in seconds; the longest of several flows.
+    #[serde(default)]
+    pub longest_gap_s: Option<f64>,
+    /// The mean time from a request to the end of its response, in seconds.
+    #[serde(default)]
+    pub response_s: Option<f64>,
+    /// The mean time from the last write of a period of sending to the delivery of all of it, in seconds.
+    #[serde(default)]
+    pub lateness_s: Option<f64>,
+    /// The time that a viewer waits: that until playback starts, and all stalls, in seconds.
+    #[serde(default)]
+    pub waiting_s: Option<f64>,
+    /// The mean one-way delay of datagrams, in seconds.
+    #[serde(default)]
+    pub datagram_delay_s: Option<f64>,
+    /// The share of datagrams that were lost.
+    #[serde(default)]
+    pub datagrams_lost: Option<f64>,
+    /// The position of the class of traffic.
+    #[serde(default)]
+    pub class: usize,
+    /// The other classes of a run.
+    #[serde(default)]
+    pub others: Vec<Measured>,
 }
 
 /// The measurements of a transfer at its receiver.
@@ -67,13 +93,15 @@ pub(crate) struct Received {
     pub(crate) delivered: u64,
     /// As in [`Measured`].
     pub(crate) bytes_by_path: Vec<u64>,
+    /// As in [`Measured`].
+    pub(crate) longest_gap_s: Option<f64>,
 }
 
 impl Received {
     /// Returns the measurements of both ends.
     pub(crate) fn with(self, sent: Measured) -> Measured {
-        let Received { time_s, delivered, bytes_by_path } = self;
-        Measured { time_s, delivered, bytes_by_path, ..sent }
+        let Received { time_s, delivered, bytes_by_path, longest_gap_s } = self;
+        Measured { time_s, delivered, bytes_by_path, longest_gap_s, ..sent }
     }
 }
 
@@ -86,6 +114,22 @@ pub(crate) enum Part {
 }
 
 impl Measured {
+    /// Returns the measurements of a run from those of its flows: times are means, counts are sums. The flows of
+    /// `main` come first, and the other classes are in [`Measured::others`].
+    pub(crate) fn by_class(flows: Vec<Measured>, main: usize) -> Measured {
+        let mut classes: Vec<Vec<Measured>> = Vec::new();
+        for flow in flows {
+            match classes.iter_mut().find(|own| own[0].class == flow.class) {
+                Some(own) => own.push(flow),
+                None => classes.push(vec![flow]),
+            }
+        }
+        classes.sort_by_key(|own| (own[0].class != main, own[0].class));
+        let mut all = classes.into_iter().map(Measured::together);
+        let first = all.next().unwrap_or_default();
+        Measured { others: all.collect(), ..first }
+    }
+
     /// Returns the measurements of a run from those of its transfers, `flows`: times are means, counts are
     /// sums.
     pub fn together(mut flows: Vec<Measured>) -> Measured {
@@ -96,11 +140,23 @@ impl Measured {
         let mut times = times.unwrap_or_default();
         times.sort_unstable_by(f64::total_cmp);
         let paths = flows.iter().map(|flow| flow.bytes_by_path.len()).max().unwrap_or(0);
+        // The mean; none if a flow has none.
+        let mean = |of: fn(&Measured) -> Option<f64>| {
+            let values: Option<Vec<f64>> = flows.iter().map(of).collect();
+            anabranch_lab::stats::mean(&values.unwrap_or_default())
+        };
         let mut all = Measured {
             time_s: (!times.is_empty()).then(|| times.iter().sum::<f64>() / times.len() as f64),
             p95_s: percentile(&times, 95.0),
             bytes_by_path: vec![0; paths],
             mss: vec![0; paths],
+            longest_gap_s: flows.iter().filter_map(|flow| flow.longest_gap_s).reduce(f64::max),
+            response_s: mean(|flow| flow.response_s),
+            lateness_s: mean(|flow| flow.lateness_s),
+            waiting_s: mean(|flow| flow.waiting_s),
+            datagram_delay_s: mean(|flow| flow.datagram_delay_s),
+            datagrams_lost: mean(|flow| flow.datagrams_lost),
+            class: flows.first().map_or(0, |flow| flow.class),
             ..Measured::default()
         };
         for flow in flows {
@@ -117,6 +173,36 @@ impl Measured {
             }
         }
         all
+    }
+
+    /// Adds the results of an application.
+    pub(crate) fn note_app(&mut self, report: &AppReport) {
+        let mean = |times: Option<Vec<f64>>| anabranch_lab::stats::mean(&times.unwrap_or_default());
+        match report {
+            AppReport::Transfer => {}
+            AppReport::Requests(log) => {
+                let time = |own: &Exchange| own.time.map(|time| time.as_secs_f64());
+                self.response_s = mean(log.iter().map(time).collect());
+            }
+            AppReport::OnOff(bursts) => {
+                let delay = |own: &Burst| own.delay.map(|delay| delay.as_secs_f64());
+                self.lateness_s = mean(bursts.iter().map(delay).collect());
+            }
+            AppReport::Video(video) => {
+                let waits = |startup: Duration| startup.as_secs_f64() + video.stalled.as_secs_f64();
+                self.waiting_s = video.startup.map(waits);
+            }
+            AppReport::Datagrams(datagrams) => {
+                self.datagram_delay_s = datagrams.delay_mean_s;
+                let lost = datagrams.sent.saturating_sub(datagrams.received);
+                self.datagrams_lost = (datagrams.sent > 0).then(|| lost as f64 / datagrams.sent as f64);
+            }
+        }
+    }
+
+    /// Returns the measurements of a class; none if it has none.
+    pub fn of_class(&self, class: usize) -> Option<&Measured> {
+        [self].into_iter().chain(&self.others).find(|own| own.class == class)
     }
 }
 
@@ -184,14 +270,32 @@ pub enum Metric {
     /// The sender's smoothed RTT at the end, relative to that without load; for several paths the mean,
     /// weighted by bytes.
     RttInflation,
+    /// The longest gap in delivery of a transfer or an on/off sender, in seconds.
+    LongestGap,
+    /// The mean time from a request to the end of its response, in seconds.
+    ResponseTime,
+    /// The mean lateness of the end of a period of sending, in seconds.
+    Lateness,
+    /// The time until playback starts and all stalls, in seconds.
+    Waiting,
+    /// The mean one-way delay of datagrams, in seconds.
+    DatagramDelay,
+    /// The share of datagrams lost, 0 to 1.
+    DatagramLoss,
 }
 
 impl Metric {
     /// All metrics.
-    pub const ALL: [Metric; 7] = [
+    pub const ALL: [Metric; 13] = [
         Metric::CompletionTime,
         Metric::CompletionTimeP95,
         Metric::Goodput,
+        Metric::ResponseTime,
+        Metric::Lateness,
+        Metric::Waiting,
+        Metric::DatagramDelay,
+        Metric::DatagramLoss,
+        Metric::LongestGap,
         Metric::Retransmissions,
         Metric::Timeouts,
         Metric::Share,
@@ -208,6 +312,12 @@ impl Metric {
             Metric::Timeouts => "timeouts",
             Metric::Share => "share",
             Metric::RttInflation => "rtt_inflation",
+            Metric::LongestGap => "longest_gap",
+            Metric::ResponseTime => "response_time",
+            Metric::Lateness => "lateness",
+            Metric::Waiting => "waiting",
+            Metric::DatagramDelay => "datagram_delay",
+            Metric::DatagramLoss => "datagram_loss",
         }
     }
 
@@ -216,16 +326,35 @@ impl Metric {
         Metric::ALL.into_iter().find(|metric| metric.name() == name)
     }
 
+    /// True for the metric of which each class of traffic has one, which summaries count.
+    pub const fn is_main(self) -> bool {
+        matches!(
+            self,
+            Metric::CompletionTime
+                | Metric::Goodput
+                | Metric::ResponseTime
+                | Metric::Lateness
+                | Metric::Waiting
+                | Metric::DatagramDelay
+        )
+    }
+
     /// Returns the smallest reference: a difference is given in per cent of the reference, or of this value
     /// if the reference is smaller. One segment in 20, and one timeout in 20 transfers, are 5 %; shares are
-    /// given in points.
+    /// given in points; 5 ms of a gap below 100 ms are 5 %.
     pub const fn floor(self) -> f64 {
         match self {
-            Metric::CompletionTime | Metric::CompletionTimeP95 | Metric::Goodput | Metric::RttInflation => {
-                0.0
-            }
+            Metric::CompletionTime
+            | Metric::CompletionTimeP95
+            | Metric::Goodput
+            | Metric::RttInflation
+            | Metric::ResponseTime
+            | Metric::Lateness
+            | Metric::Waiting
+            | Metric::DatagramDelay => 0.0,
+            Metric::LongestGap => 0.1,
             Metric::Retransmissions => 20.0,
-            Metric::Timeouts | Metric::Share => 1.0,
+            Metric::Timeouts | Metric::Share | Metric::DatagramLoss => 1.0,
         }
     }
 
@@ -233,10 +362,22 @@ impl Metric {
     pub fn of(self, point: &Point, measured: &Measured) -> Option<f64> {
         let time = measured.time_s?;
         let total: u64 = measured.bytes_by_path.iter().sum();
+        let transfer = point.transfers(measured.class);
+        // The kernel forgets the counters of subflows that it removes with an address.
+        let counts_all = point.experiment().signals().is_empty();
         match self {
-            Metric::CompletionTime => point.is_sized().then_some(time),
-            Metric::CompletionTimeP95 => measured.p95_s.filter(|_| point.is_sized()),
-            Metric::Goodput => (!point.is_sized()).then(|| measured.delivered as f64 * 8.0 / time),
+            Metric::CompletionTime => (transfer == Some(true)).then_some(time),
+            Metric::CompletionTimeP95 => measured.p95_s.filter(|_| transfer == Some(true)),
+            Metric::Goodput => (transfer == Some(false)).then(|| measured.delivered as f64 * 8.0 / time),
+            Metric::ResponseTime => measured.response_s,
+            Metric::Lateness => measured.lateness_s,
+            Metric::Waiting => measured.waiting_s,
+            Metric::DatagramDelay => measured.datagram_delay_s,
+            Metric::DatagramLoss => measured.datagrams_lost,
+            Metric::LongestGap => {
+                measured.longest_gap_s.filter(|_| transfer.is_some() || measured.lateness_s.is_some())
+            }
+            _ if measured.datagram_delay_s.is_some() || !counts_all => None,
             Metric::Retransmissions => Some(measured.retransmitted as f64),
             Metric::Timeouts => Some(measured.timeouts as f64),
             Metric::Share if measured.bytes_by_path.len() < 2 || total == 0 => None,
@@ -285,6 +426,7 @@ mod tests {
             srtt_s: vec![Some(0.01), None],
             mss: vec![1424, 0],
             fallbacks: 1,
+            longest_gap_s: time_s.map(|time| time / 10.0),
             ..Measured::default()
         };
         let one = flow(Some(0.5), 3);
@@ -294,13 +436,50 @@ mod tests {
         let many = Measured::together((1..=41).map(|at| flow(Some(f64::from(at)), 5)).collect());
         assert_eq!((many.time_s, many.p95_s), (Some(21.0), Some(39.0)));
         assert_eq!((many.delivered, many.segments, many.retransmitted, many.timeouts), (205, 410, 82, 41));
-        assert_eq!(many.fallbacks, 41);
+        assert_eq!((many.fallbacks, many.longest_gap_s), (41, Some(4.1)));
         assert_eq!((many.bytes_by_path.as_slice(), many.mss.as_slice()), (&[205, 41][..], &[1424, 0][..]));
         let missed = Measured::together(vec![flow(Some(1.0), 5), flow(None, 4)]);
         assert_eq!((missed.time_s, missed.p95_s, missed.delivered), (None, None, 9));
         let point = crate::grid::grid(crate::grid::Which::Chosen).unwrap().pop().unwrap();
         assert_eq!(Metric::CompletionTimeP95.of(&point, &many), Some(39.0));
         assert_eq!(Metric::RttInflation.of(&point, &many), None);
+    }
+
+    #[test]
+    fn classes_are_measured_apart_and_the_main_one_first() {
+        let flow = |class, delivered| Measured { class, delivered, time_s: Some(1.0), ..Measured::default() };
+        let all = Measured::by_class(vec![flow(0, 1), flow(2, 5), flow(1, 7), flow(2, 6)], 2);
+        assert_eq!((all.class, all.delivered, all.others.len()), (2, 11, 2));
+        assert_eq!(all.of_class(0).map(|own| own.delivered), Some(1));
+        assert_eq!(all.of_class(1).map(|own| own.delivered), Some(7));
+        assert_eq!((all.of_class(2).map(|own| own.delivered), all.of_class(3)), (Some(11), None));
+    }
+
+    #[test]
+    fn applications_have_a_measure_each() {
+        use anabranch_sim::application::{DatagramReport, VideoReport};
+        use anabranch_units::Time;
+        let of = |report: AppReport| {
+            let mut measured = Measured::default();
+            measured.note_app(&report);
+            measured
+        };
+        let ms = Duration::from_millis;
+        let exchange = |time| Exchange { at: Time::ZERO, request: 100, response: 1000, time: Some(ms(time)) };
+        let response = of(AppReport::Requests(vec![exchange(20), exchange(40)])).response_s.unwrap();
+        assert!((response - 0.03).abs() < 1e-12);
+        let lost = Exchange { time: None, ..exchange(1) };
+        assert_eq!(of(AppReport::Requests(vec![exchange(20), lost])).response_s, None);
+        let burst = |delay| Burst { at: Time::ZERO, bytes: 1400, delay: Some(ms(delay)) };
+        let lateness = of(AppReport::OnOff(vec![burst(10), burst(50)])).lateness_s.unwrap();
+        assert!((lateness - 0.03).abs() < 1e-12);
+        let video = VideoReport { startup: Some(ms(300)), stalled: ms(200), ..VideoReport::default() };
+        assert!(of(AppReport::Video(video)).waiting_s.is_some_and(|waiting| (waiting - 0.5).abs() < 1e-12));
+        assert_eq!(of(AppReport::Video(VideoReport::default())).waiting_s, None);
+        let datagrams =
+            DatagramReport { sent: 10, received: 9, delay_mean_s: Some(0.02), ..DatagramReport::default() };
+        let measured = of(AppReport::Datagrams(datagrams));
+        assert_eq!((measured.datagram_delay_s, measured.datagrams_lost), (Some(0.02), Some(0.1)));
     }
 
     #[test]

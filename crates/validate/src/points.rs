@@ -1,7 +1,8 @@
 //! The points: one or more transfers over the paths of a scenario.
 
-use anabranch_lab::run::drawn;
-use anabranch_lab::scenario::Condition;
+use anabranch_lab::run::{Planned, Prepared, drawn};
+use anabranch_lab::scenario::Kind as Application;
+use anabranch_lab::scenario::{Condition, TrafficClass, main_class};
 use anabranch_lab::scenario::{Direction, Document, Experiment, FlowSize, Scenario, Start, Transport};
 use anabranch_stack::config::Profile;
 use anabranch_stack::config::{ConnectionConfig, SimConfig};
@@ -13,6 +14,9 @@ use crate::measure::Kind;
 
 /// The kernel's limit of subflows.
 const MOST_PATHS: usize = 8;
+const NO_SCHEDULER: &str = "the kernel has no scheduler";
+/// The bytes of the number of a datagram.
+pub(crate) const NUMBER: u32 = 4;
 /// Each flow takes two threads in the kernel's runs.
 const MOST_FLOWS: u32 = 100;
 
@@ -68,6 +72,8 @@ pub struct Point {
     pub kernel: KernelSettings,
     /// The origin of the point.
     pub set: Set,
+    /// The kind of point of the grid; empty for a scenario.
+    pub group: String,
 }
 
 /// The origin of a point.
@@ -101,58 +107,111 @@ impl core::fmt::Display for PointError {
 impl std::error::Error for PointError {}
 
 impl Point {
-    /// Returns all points of `scenario`: every contender under every condition.
+    /// Returns all points of `scenario`: every contender that the kernel has too, under every condition.
     ///
     /// # Errors
-    /// If the kernel has no equivalent.
-    pub fn of(mut scenario: Scenario) -> Result<Vec<Point>, PointError> {
+    /// If the kernel has no equivalent of any contender.
+    pub fn of(scenario: Scenario) -> Result<Vec<Point>, PointError> {
+        Point::and_left_out(scenario).map(|(points, _)| points)
+    }
+
+    /// The same, with the contenders that are left out, and the reason for each.
+    ///
+    /// # Errors
+    /// As for [`Point::of`].
+    pub fn and_left_out(mut scenario: Scenario) -> Result<(Vec<Point>, Vec<String>), PointError> {
         let name = scenario.name.clone();
         let wrong = |text: String| PointError(format!("scenario `{name}` cannot be validated: {text}"));
-        let mut kinds = Vec::new();
-        for condition in &scenario.conditions {
-            check(&condition.experiment).map_err(wrong)?;
-            let background = match condition.experiment.traffic.background.is_empty() {
-                true => "cubic",
-                false => background(condition).map_err(wrong)?,
-            };
-            for contender in 0..scenario.contenders.len() {
-                let transport = &scenario.contenders[contender].transport;
-                let sender = sender(transport, condition).map_err(wrong)?;
-                let config = &condition.configs[contender];
-                let congestion = congestion(config.congestion.name()).map_err(wrong)?;
-                let kernel = knobs::settings(config, &default(transport, condition)?, None).map_err(wrong)?;
-                kinds.push((sender, congestion, background, kernel));
-            }
-        }
-        let contenders = scenario.contenders.len();
+        let several = scenario.contenders.len() > 1;
         for condition in &mut scenario.conditions {
+            check(&condition.experiment).map_err(wrong)?;
             // Senders whose handshakes and acknowledgements differ lose the same data packets.
             condition.experiment.graph.number_data_apart();
         }
-        let all =
-            (0..scenario.conditions.len()).flat_map(|condition| (0..contenders).map(move |c| (condition, c)));
-        Ok(all
-            .zip(&kinds)
-            .map(|((condition, contender), (sender, congestion, background, kernel))| {
-                let mut parts = vec![scenario.name.clone()];
-                parts.push(scenario.conditions[condition].name.clone());
-                if contenders > 1 {
+        let (mut points, mut left_out): (Vec<Point>, Vec<String>) = (Vec::new(), Vec::new());
+        for condition in 0..scenario.conditions.len() {
+            for contender in 0..scenario.contenders.len() {
+                let own = match best_path(&scenario, condition, contender) {
+                    None => scenario.clone(),
+                    Some(path) => {
+                        let mut own = scenario.clone();
+                        own.contenders[contender].transport = Transport::Tcp { path: Some(path) };
+                        own
+                    }
+                };
+                let mut parts = vec![scenario.name.clone(), scenario.conditions[condition].name.clone()];
+                if several {
                     parts.push(scenario.contenders[contender].name.clone());
                 }
                 parts.retain(|part| !part.is_empty());
-                Point {
-                    name: parts.join(" "),
-                    scenario: scenario.clone(),
-                    condition,
-                    contender,
-                    sender: *sender,
-                    congestion,
-                    background,
-                    kernel: kernel.clone(),
-                    set: Set::Chosen,
+                match Point::single(own, condition, contender) {
+                    Ok(point) => points.push(Point { name: parts.join(" "), ..point }),
+                    Err(text) if several => left_out.push(format!("{}: {text}", parts.join(" "))),
+                    Err(text) => return Err(wrong(text)),
                 }
-            })
-            .collect())
+            }
+        }
+        match points.is_empty() {
+            // A contender that the kernel has explains most.
+            true => {
+                let other = left_out.iter().find(|text| !text.contains(NO_SCHEDULER));
+                Err(wrong(other.or(left_out.first()).cloned().unwrap_or_default()))
+            }
+            false => Ok((points, left_out)),
+        }
+    }
+
+    /// Returns the points of a document, adapted to what the kernel has: profile `linux`, and the scheduler `linux` in
+    /// place of contenders if the kernel has none of them. Returns remarks on that too.
+    ///
+    /// # Errors
+    /// If the document is no scenario, or the kernel has no equivalent of it.
+    pub fn of_document(document: &mut Document) -> Result<(Vec<Point>, Vec<String>), PointError> {
+        let wrong = |error: anabranch_lab::ScenarioError| PointError(error.to_string());
+        let mut remarks = Vec::new();
+        let mut scenario = document.scenario().map_err(wrong)?;
+        if scenario.conditions.iter().any(|own| own.experiment.profile != Profile::Linux) {
+            remarks.push("profile `linux`, which is the kernel's, instead of the scenario's".to_owned());
+            document.set_option("validate", "profile", "linux");
+            scenario = document.scenario().map_err(wrong)?;
+        }
+        let has = |own: &anabranch_lab::scenario::Contender| match &own.transport {
+            Transport::Tcp { .. } => true,
+            Transport::Multipath(kind) => kind.name() == "linux",
+        };
+        if !scenario.contenders.iter().any(has) {
+            remarks.push("contender `linux`, as the kernel has no scheduler of the scenario's".to_owned());
+            document.set_schedulers("validate", &["linux".to_owned()]);
+            scenario = document.scenario().map_err(wrong)?;
+        }
+        let (points, left_out) = Point::and_left_out(scenario)?;
+        remarks.extend(left_out.into_iter().map(|text| format!("left out: {text}")));
+        Ok((points, remarks))
+    }
+
+    /// Returns one contender in one condition.
+    fn single(scenario: Scenario, condition: usize, contender: usize) -> Result<Point, String> {
+        let own = &scenario.conditions[condition];
+        let transport = &scenario.contenders[contender].transport;
+        let sender = sender(transport, own)?;
+        let config = &own.configs[contender];
+        let congestion = congestion(config.congestion.name())?;
+        let default = default(transport, own).map_err(|error| error.0)?;
+        let kernel = knobs::settings(config, &default, None)?;
+        let others = own.experiment.traffic.background.is_empty() && !has_other_senders(&own.experiment);
+        let background = if others { "cubic" } else { background(own)? };
+        Ok(Point {
+            name: String::new(),
+            condition,
+            contender,
+            sender,
+            congestion,
+            background,
+            kernel,
+            set: Set::Chosen,
+            group: String::new(),
+            scenario,
+        })
     }
 
     /// Returns the only contender of `scenario` in its only condition, for anabranch's stack alone: with any
@@ -196,6 +255,7 @@ impl Point {
             background: "",
             kernel: KernelSettings::default(),
             set: Set::Chosen,
+            group: String::new(),
         })
     }
 
@@ -254,6 +314,50 @@ impl Point {
         Ok(plans.collect())
     }
 
+    /// Returns all flows of run number `run`, as simulated, and the latest end of the run, in nanoseconds.
+    ///
+    /// # Errors
+    /// If none can be drawn.
+    pub(crate) fn planned(&self, run: u32) -> Result<(Vec<Planned>, Time), PointError> {
+        let prepared = Prepared::with_phases(&self.scenario, self.condition, None);
+        let planned = prepared.and_then(|prepared| prepared.planned(self.contender, run));
+        planned.map_err(|error| PointError(error.to_string()))
+    }
+
+    /// True if all its flows are transfers of the contender in one direction, and cross traffic: these have
+    /// programs that do nothing else.
+    pub fn is_plain(&self) -> bool {
+        let experiment = self.experiment();
+        let traffic = &experiment.traffic;
+        let together = traffic.start == Start::Together(Time::ZERO);
+        experiment.classes.is_empty() && traffic.beside.is_none() && (self.is_sized() || together)
+    }
+
+    /// Returns the positions of the classes of traffic, the main one first, and the names of their rows.
+    pub fn classes(&self) -> Vec<(usize, String)> {
+        let classes = &self.experiment().classes;
+        let main = self.main_class();
+        let others = (0..classes.len()).filter(|class| *class != main);
+        let other = |class: usize| (class, format!("{} [{}]", self.name, classes[class].name));
+        [(main, self.name.clone())].into_iter().chain(others.map(other)).collect()
+    }
+
+    /// Returns the position of the main class.
+    pub(crate) fn main_class(&self) -> usize {
+        main_class(&self.experiment().classes).unwrap_or(0)
+    }
+
+    /// Returns whether the flows of a class have a size; none if they are not transfers.
+    pub fn transfers(&self, class: usize) -> Option<bool> {
+        match self.experiment().classes.get(class) {
+            None => Some(self.experiment().traffic.size != FlowSize::Bulk),
+            Some(own) => match &own.kind {
+                Application::Transfer { size, .. } => Some(*size != FlowSize::Bulk),
+                _ => None,
+            },
+        }
+    }
+
     /// Returns the configuration of anabranch's background flows.
     pub fn background_config(&self) -> ConnectionConfig {
         let mut config = self.scenario.conditions[self.condition].base.connection.clone();
@@ -266,7 +370,7 @@ impl Point {
 
     /// True if transfers end when everything is delivered, and not after [`Point::duration`].
     pub fn is_sized(&self) -> bool {
-        self.experiment().traffic.size != FlowSize::Bulk
+        self.transfers(self.main_class()) != Some(false)
     }
 
     /// Returns the number of transfers of a run.
@@ -365,20 +469,28 @@ fn default(transport: &Transport, condition: &Condition) -> Result<SimConfig, Po
         .ok_or_else(|| PointError("a scenario without a contender".to_owned()))
 }
 
+/// True if there are flows of a plain TCP besides the contender's.
+fn has_other_senders(experiment: &Experiment) -> bool {
+    let other = |class: &TrafficClass| matches!(class.via, anabranch_lab::scenario::Via::Tcp(_));
+    experiment.traffic.beside.is_some() || experiment.classes.iter().any(other)
+}
+
 fn check(experiment: &Experiment) -> Result<(), String> {
-    let traffic = &experiment.traffic;
     let no = |text: &str| Err(text.to_owned());
     experiment.has_fixed_paths()?;
-    experiment.has_one_class()?;
     if experiment.profile != Profile::Linux {
         return no("its profile is not `linux`, which is the kernel's");
     }
     limits(experiment)?;
-    if traffic.beside.is_some() {
-        return no("it has flows that compete with the contender's");
-    }
-    if traffic.size == FlowSize::Bulk && traffic.start != Start::Together(Time::ZERO) {
-        return no("its flows have no size and do not start together at 0");
+    let short = |class: &&TrafficClass| match &class.kind {
+        Application::Datagrams(plan) => plan.payload < NUMBER,
+        _ => false,
+    };
+    if let Some(class) = experiment.classes.iter().find(short) {
+        return Err(format!(
+            "the datagrams of class `{}` are shorter than {NUMBER} bytes, which their numbers take",
+            class.name
+        ));
     }
     Ok(())
 }
@@ -395,7 +507,8 @@ fn limits(experiment: &Experiment) -> Result<(), String> {
     if traffic.flows == 0 || traffic.flows > MOST_FLOWS {
         return Err(format!("it has {} flows; the kernel is measured with 1 to {MOST_FLOWS}", traffic.flows));
     }
-    let background: u32 = traffic.background.iter().map(|background| background.flows).sum();
+    let beside = traffic.beside.as_ref().map_or(0, |beside| beside.flows);
+    let background: u32 = traffic.background.iter().map(|background| background.flows).sum::<u32>() + beside;
     if background > MOST_FLOWS {
         return Err(format!("it has {background} background flows; the limit is {MOST_FLOWS}"));
     }
@@ -409,20 +522,32 @@ fn limits(experiment: &Experiment) -> Result<(), String> {
 }
 
 fn sender(transport: &Transport, condition: &Condition) -> Result<Sender, String> {
-    match transport {
-        Transport::Tcp { path: Some(path) } => Ok(Sender::Tcp { path: *path }),
-        Transport::Tcp { path: None } if condition.experiment.paths().len() == 1 => {
-            Ok(Sender::Tcp { path: 0 })
+    let path = match transport {
+        Transport::Tcp { path } => path.unwrap_or(0),
+        Transport::Multipath(kind) if kind.name() == "linux" => return Ok(Sender::Multipath),
+        Transport::Multipath(kind) => {
+            return Err(format!(
+                "{NO_SCHEDULER} `{}`; it has `linux` (--set 'schedulers=[\"linux\"]')",
+                kind.name()
+            ));
         }
-        Transport::Tcp { path: None } => {
-            Err("`tcp` uses the best of several paths; name one with `tcp@PATH`".to_owned())
-        }
-        Transport::Multipath(kind) if kind.name() == "linux" => Ok(Sender::Multipath),
-        Transport::Multipath(kind) => Err(format!(
-            "the kernel has no scheduler `{}`; it has `linux` (--set 'schedulers=[\"linux\"]')",
-            kind.name()
-        )),
+    };
+    if condition.experiment.signals().iter().any(|(position, _)| *position == path) {
+        return Err(
+            "its path notifies the host (`notify-after`), and the kernel's TCP keeps a connection if an \
+                    interface goes down"
+                .to_owned(),
+        );
     }
+    Ok(Sender::Tcp { path })
+}
+
+/// Returns the best of several paths for a plain TCP without a path of its own, by its lower bound.
+fn best_path(scenario: &Scenario, condition: usize, contender: usize) -> Option<usize> {
+    let Transport::Tcp { path: None } = scenario.contenders[contender].transport else { return None };
+    let prepared = Prepared::with_phases(scenario, condition, None).ok()?;
+    let (flows, _) = prepared.planned(contender, 0).ok()?;
+    flows.into_iter().find_map(|flow| flow.path.filter(|_| flow.owner.is_some()))
 }
 
 /// Returns the kernel's congestion control of background flows, which is that of the connections.
@@ -434,13 +559,14 @@ fn background(condition: &Condition) -> Result<&'static str, String> {
 }
 
 /// Returns the kernel's name of a congestion control.
-fn congestion(name: &str) -> Result<&'static str, String> {
+pub(crate) fn congestion(name: &str) -> Result<&'static str, String> {
     match name {
         "newreno" => Ok("reno"),
         "cubic" | "cubic_hystart" | "cubic_linux" => Ok("cubic"),
+        "bbr" => Ok("bbr"),
         other => Err(format!(
-            "a stock kernel has no congestion control `{other}`; supported are newreno, cubic, cubic_hystart \
-             and cubic_linux"
+            "a stock kernel has no congestion control `{other}`; supported are newreno, cubic, cubic_hystart, \
+             cubic_linux and bbr"
         )),
     }
 }
@@ -534,13 +660,13 @@ mod tests {
         let (two, size) = (["8Mbit/s,10ms", "4Mbit/s,10ms"], "traffic.size=\"1 MB\"");
         let linux = "schedulers=[\"linux\"]";
         assert!(refused(&one, &[size, linux, "traffic.flows=101"]).contains("101 flows"));
-        assert!(refused(&one, &[size, linux, "traffic.beside.flows=2"]).contains("compete"));
         assert!(refused(&one, &[size, linux, "prr=false"]).contains("`prr = false` cannot be applied"));
         assert!(refused(&one, &[size, linux, "profile=ns3"]).contains("profile"));
-        let bulk = "traffic.size=bulk";
-        assert!(refused(&one, &[bulk, linux, "traffic.start=\"1 s\""]).contains("together at 0"));
+        let short = "traffic=[{name='a',size='1MB'},{name='b',kind='udp',rate='1 Mbit/s',size='3 B'}]";
+        assert!(refused(&one, &[linux, short]).contains("shorter than 4 bytes"));
+        let noticed = "path.change=[{at='1 s',down=true,notify-after='1 ms'}]";
+        assert!(refused(&one, &[size, "schedulers=[\"tcp\"]", noticed]).contains("keeps a connection"));
         assert!(refused(&two, &[size, "schedulers=[\"dmptcp\"]"]).contains("no scheduler `dmptcp`"));
-        assert!(refused(&two, &[size, "schedulers=[\"tcp\"]"]).contains("tcp@PATH"));
         assert!(refused(&two, &[size, linux, "congestion=lia"]).contains("congestion control `lia`"));
     }
 
@@ -551,6 +677,73 @@ mod tests {
             document.set(set).unwrap();
         }
         Point::of(document.scenario().unwrap()).unwrap().remove(0)
+    }
+
+    /// The built-in scenarios that `validate` refuses, with a part of the reason for each.
+    const REFUSED: &[(&str, &str)] =
+        &[("beside-tcp", "`send-buffer"), ("every-scheduler", "cannot be applied")];
+
+    #[test]
+    fn every_built_in_scenario_with_fixed_paths_is_accepted() {
+        let mut refused = Vec::new();
+        for built_in in anabranch_lab::scenario::library::ALL {
+            let mut document = Document::open(built_in.name).unwrap();
+            let scenario = document.scenario().unwrap();
+            // As `emulate` does.
+            let fixed = scenario.conditions.iter().all(|own| own.experiment.has_fixed_paths().is_ok());
+            match Point::of_document(&mut document) {
+                Ok(_) => assert!(fixed, "{}", built_in.name),
+                Err(error) if fixed => refused.push((built_in.name, error.0)),
+                Err(_) => {}
+            }
+        }
+        assert_eq!(refused.len(), REFUSED.len(), "{refused:#?}");
+        for (name, reason) in REFUSED {
+            assert!(
+                refused.iter().any(|own| own.0 == *name && own.1.contains(reason)),
+                "{name}: {refused:#?}"
+            );
+        }
+    }
+
+    #[test]
+    fn all_kinds_of_traffic_and_changes_are_accepted() {
+        let accepted = |sets: &[&str]| point(sets);
+        for traffic in [
+            "traffic={kind='on-off',on='1 s',off='1 s',rate='1 Mbit/s',direction='upload'}",
+            "traffic={kind='video',bitrate='1 Mbit/s'}",
+            "traffic={kind='requests',size='20 KB',think='1 s',requests=3}",
+            "traffic=[{name='a',size='1 MB'},{name='b',kind='udp',rate='1 Mbit/s',path='2'}]",
+            "traffic=[{name='a',size='1 MB'},{name='b',size='1 MB',via='tcp',path='1',direction='upload'}]",
+        ] {
+            assert!(!accepted(&[traffic]).is_plain(), "{traffic}");
+        }
+        assert!(!accepted(&["traffic.size=bulk", "traffic.start=\"1 s\""]).is_plain());
+        assert!(!accepted(&["traffic.size=1MB", "traffic.beside.flows=2"]).is_plain());
+        for path in [
+            "path.change=[{at='1 s',down=true},{at='9 s',up=true}]",
+            "path.change=[{at='1 s',down=true,notify-after='20 ms'}]",
+            "path.gilbert-elliott={mean-good='1 s',mean-bad='10 ms',loss-bad=0.5}",
+            "path.jitter={max='4 ms',reorder=true}",
+            "path.rate={down='9 Mbit/s',up='1 Mbit/s'}",
+            "path.rtt='2 s'",
+            "path.2.backup=true",
+            "congestion=bbr",
+        ] {
+            assert!(accepted(&[path]).is_plain(), "{path}");
+        }
+    }
+
+    #[test]
+    fn contenders_that_the_kernel_does_not_have_are_left_out() {
+        let mut document = Document::bare();
+        document.set_paths(&["8Mbit/s,10ms".to_owned(), "20Mbit/s,10ms".to_owned()]).unwrap();
+        document.set("schedulers=[\"tcp\", \"dmptcp\", \"linux\"]").unwrap();
+        let (points, left_out) = Point::and_left_out(document.scenario().unwrap()).unwrap();
+        let senders: Vec<_> = points.iter().map(|point| point.sender).collect();
+        // The best path is the second.
+        assert_eq!(senders, [Sender::Tcp { path: 1 }, Sender::Multipath]);
+        assert!(left_out.len() == 1 && left_out[0].contains("no scheduler `dmptcp`"), "{left_out:?}");
     }
 
     #[test]

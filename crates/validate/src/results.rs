@@ -123,6 +123,8 @@ impl Results {
         let failed = |error: io::Error| Trouble::Failed(format!("{}: {error}", path.display()));
         let foreign = |what: &str| Trouble::Usage(format!("{}: {what}; give another file", path.display()));
         let mut file = OpenOptions::new().read(true).append(true).create(true).open(path).map_err(failed)?;
+        // Another process may append to the same file: its line is not an incomplete one.
+        let lock = Lock::of(&file).map_err(failed)?;
         let mut results = Results { records: Vec::new(), file: None, machine, left_out: 0 };
         let mut lines = BufReader::new(&file);
         let (mut line, mut whole, mut number) = (Vec::new(), 0_u64, 0);
@@ -159,6 +161,7 @@ impl Results {
             let head = Head { anabranch_validate: FORMAT, machine: results.machine.clone() };
             write_line(&mut file, &head).map_err(failed)?;
         }
+        drop(lock);
         results.file = Some((path.to_owned(), file));
         Ok(results)
     }
@@ -169,7 +172,8 @@ impl Results {
     /// If writing fails.
     pub fn add(&mut self, record: Record) -> Result<(), Trouble> {
         if let Some((path, file)) = &mut self.file {
-            write_line(file, &record)
+            let lock = Lock::of(file);
+            lock.and_then(|_lock| write_line(file, &record))
                 .map_err(|error| Trouble::Failed(format!("{}: {error}", path.display())))?;
         }
         self.records.push(record);
@@ -203,6 +207,23 @@ impl Results {
             .iter()
             .find(|record| own(record) && record.objection.is_none())
             .map(|record| &record.measured)
+    }
+}
+
+/// The lock of a file among processes; unlocked on drop.
+struct Lock(File);
+
+impl Lock {
+    fn of(file: &File) -> io::Result<Lock> {
+        let own = file.try_clone()?;
+        rustix::fs::flock(&own, rustix::fs::FlockOperation::LockExclusive)?;
+        Ok(Lock(own))
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let _ = rustix::fs::flock(&self.0, rustix::fs::FlockOperation::Unlock);
     }
 }
 

@@ -1,58 +1,38 @@
-//! The share of points with a close prediction, separately for TCP and Multipath TCP, for drawn and chosen
-//! points, and for the kernel and the emulation as reference.
+//! The share of points with a close prediction of the kernel, by the kind of the points.
 
 use anabranch_lab::stats::percentile;
 use serde::Serialize;
 
 use crate::compare::Row;
-use crate::measure::{Kind, Metric};
-use crate::points::{Point, Sender, Set};
+use crate::grid::KINDS;
+use crate::measure::Kind;
+use crate::points::{Point, Set};
 
-/// A prediction of the kernel within these per cent is close.
-pub const CLOSE_TO_KERNEL: f64 = 5.0;
-/// A prediction of the emulation within these per cent is close.
-pub const CLOSE_TO_EMULATION: f64 = 3.0;
+/// A prediction within these per cent is close.
+pub const CLOSE: f64 = 5.0;
+/// A prediction within these per cent is near.
+pub const NEAR: f64 = 10.0;
 /// A difference beyond these per cent needs a cause on the page.
-pub const FAR: f64 = 10.0;
+pub const FAR: f64 = 25.0;
 
-/// The sender.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum Protocol {
-    /// TCP.
-    #[serde(rename = "tcp")]
-    Tcp,
-    /// Multipath TCP.
-    #[serde(rename = "mptcp")]
-    Multipath,
-}
-
-impl Protocol {
-    const fn name(self) -> &'static str {
-        match self {
-            Protocol::Tcp => "TCP",
-            Protocol::Multipath => "Multipath TCP",
-        }
-    }
-}
-
-/// The accuracy of the simulator at some points: completion times, or goodputs of infinite flows.
+/// The accuracy of the simulator at the points of a kind, against the kernel: of the main measure of each point.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
     /// True if the points were drawn at random.
     pub drawn: bool,
-    /// The sender.
-    pub protocol: Protocol,
-    /// The reference.
-    pub reference: Kind,
+    /// The name of the kind.
+    pub kind: &'static str,
+    /// Its description.
+    pub title: &'static str,
     /// The number of points.
     pub points: usize,
     /// The median absolute difference, in per cent.
     pub median_pct: f64,
-    /// The bound of a close prediction, in per cent.
-    pub close_pct: f64,
-    /// The number of close points.
+    /// The number of points within [`CLOSE`].
     pub close: usize,
-    /// The number of points that differ by more than [`FAR`].
+    /// The number of points within [`NEAR`].
+    pub near: usize,
+    /// The number of points beyond [`FAR`].
     pub far: usize,
     /// The point with the largest difference.
     pub worst: String,
@@ -60,56 +40,48 @@ pub struct Summary {
     pub worst_pct: f64,
 }
 
-/// True if a summary counts the row: a duration or goodput of the simulator.
+/// True if a summary counts the row: the main measure of a point, simulated.
 pub fn is_main(row: &Row) -> bool {
-    matches!(row.metric, Metric::CompletionTime | Metric::Goodput) && row.kind == Kind::Simulated
+    // The name of another class of a point ends with that class.
+    row.metric.is_main() && row.kind == Kind::Simulated && !row.point.ends_with(']')
 }
 
-/// Returns the summaries of `rows`, whose points are among `points`; those without points are left out.
+/// Returns the summaries of `rows` by kind of points, the drawn ones first; those without points are left out.
 pub fn summaries(rows: &[Row], points: &[Point]) -> Vec<Summary> {
     let mut all = Vec::new();
     for set in [Set::Drawn, Set::Chosen] {
-        for (protocol, reference) in [
-            (Protocol::Tcp, Kind::Kernel),
-            (Protocol::Multipath, Kind::Kernel),
-            (Protocol::Tcp, Kind::Emulated),
-            (Protocol::Multipath, Kind::Emulated),
-        ] {
+        for (kind, title) in KINDS {
             let own = |row: &&Row| {
                 is_main(row)
-                    && row.reference == reference
+                    && row.reference == Kind::Kernel
                     && points.iter().any(|point| {
-                        let sender = match point.sender {
-                            Sender::Tcp { .. } => Protocol::Tcp,
-                            Sender::Multipath => Protocol::Multipath,
-                        };
                         // The names of points in a table have no commas.
                         point.name.replace(',', ";") == row.point.replace(',', ";")
-                            && (point.set, sender) == (set, protocol)
+                            && (point.set, point.group.as_str()) == (set, kind)
                     })
             };
             let own: Vec<&Row> = rows.iter().filter(own).collect();
-            all.extend(summary(&own, set == Set::Drawn, protocol, reference));
+            all.extend(summary(&own, set == Set::Drawn, kind, title));
         }
     }
     all
 }
 
-fn summary(rows: &[&Row], drawn: bool, protocol: Protocol, reference: Kind) -> Option<Summary> {
+fn summary(rows: &[&Row], drawn: bool, kind: &'static str, title: &'static str) -> Option<Summary> {
     let mut sizes: Vec<f64> = rows.iter().map(|row| row.difference.percent.abs()).collect();
     sizes.sort_unstable_by(f64::total_cmp);
     let size = |row: &&&Row| row.difference.percent.abs();
     let worst = rows.iter().max_by(|a, b| size(a).total_cmp(&size(b)))?;
-    let close_pct = if reference == Kind::Kernel { CLOSE_TO_KERNEL } else { CLOSE_TO_EMULATION };
+    let within = |bound: f64| sizes.iter().filter(|size| **size <= bound).count();
     Some(Summary {
         drawn,
-        protocol,
-        reference,
+        kind,
+        title,
         points: rows.len(),
         median_pct: percentile(&sizes, 50.0)?,
-        close_pct,
-        close: sizes.iter().filter(|size| **size <= close_pct).count(),
-        far: sizes.iter().filter(|size| **size > FAR).count(),
+        close: within(CLOSE),
+        near: within(NEAR),
+        far: rows.len() - within(FAR),
         worst: worst.point.clone(),
         worst_pct: worst.difference.percent,
     })
@@ -117,14 +89,11 @@ fn summary(rows: &[&Row], drawn: bool, protocol: Protocol, reference: Kind) -> O
 
 impl core::fmt::Display for Summary {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let Summary { points, median_pct, close_pct, close, far, worst, worst_pct, .. } = self;
+        let Summary { title, points, median_pct, close, near, far, worst, worst_pct, .. } = self;
         write!(
             f,
-            "{} against the {}, {} {}: median {median_pct:.1} %, {close} within {close_pct:.0} %, {far} beyond \
-             {FAR:.0} %, worst {worst_pct:+.1} % ({worst})",
-            self.protocol.name(),
-            if self.reference == Kind::Kernel { "kernel" } else { "emulation" },
-            points,
+            "{title}, {points} {}: median {median_pct:.1} % against the kernel, {close} within {CLOSE:.0} %, {near} \
+             within {NEAR:.0} %, {far} beyond {FAR:.0} %, worst {worst_pct:+.1} % ({worst})",
             match (self.drawn, *points) {
                 (true, 1) => "drawn point",
                 (true, _) => "drawn points",
@@ -135,22 +104,21 @@ impl core::fmt::Display for Summary {
     }
 }
 
-/// Returns the summaries as a table of the page.
+/// Returns the summaries of the drawn points as a table of the page.
 pub fn markdown(summaries: &[Summary]) -> String {
     let mut text = format!(
-        "| points | who sends | simulated against | number | median, % | close | beyond {FAR:.0} % | worst |\n\
-         |---|---|---|---|---|---|---|---|\n"
+        "| kind | points | median, % | within {CLOSE:.0} % | within {NEAR:.0} % | beyond {FAR:.0} % | worst |\n\
+         |---|---|---|---|---|---|---|\n"
     );
-    for own in summaries {
+    for own in summaries.iter().filter(|own| own.drawn) {
         text.push_str(&format!(
-            "| {} | {} | {} | {} | {:.1} | {} within {:.0} % | {} | {:+.1} % at `{}` |\n",
-            if own.drawn { "drawn" } else { "chosen" },
-            own.protocol.name(),
-            own.reference.name(),
+            "| {} (`{}`) | {} | {:.1} | {} | {} | {} | {:+.1} % at `{}` |\n",
+            own.title,
+            own.kind,
             own.points,
             own.median_pct,
             own.close,
-            own.close_pct,
+            own.near,
             own.far,
             own.worst_pct,
             own.worst,
@@ -159,11 +127,19 @@ pub fn markdown(summaries: &[Summary]) -> String {
     text
 }
 
+/// Returns the headline of the page and the README: the median of each kind of drawn points.
+pub fn headline(summaries: &[Summary]) -> String {
+    let own = summaries.iter().filter(|own| own.drawn);
+    let kinds: Vec<String> = own.map(|own| format!("{} {:.1} %", own.title, own.median_pct)).collect();
+    kinds.join("; ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::compare::Difference;
     use crate::grid::{Which, grid};
+    use crate::measure::Metric;
 
     fn row(point: &str, reference: Kind, percent: f64) -> Row {
         let difference = Difference::of(&[(1.0 + percent / 100.0, 1.0)], 0.0).unwrap();
@@ -177,42 +153,39 @@ mod tests {
     }
 
     #[test]
-    fn tcp_and_multipath_tcp_and_drawn_and_chosen_points_are_counted_apart() {
+    fn kinds_and_drawn_and_chosen_points_are_counted_apart() {
         let points = grid(Which::All).unwrap();
-        let of = |set, multipath: bool| {
-            let is = |point: &&Point| point.set == set && (point.sender == Sender::Multipath) == multipath;
+        let of = |set, kind: &str| {
+            let is = |point: &&Point| point.set == set && point.group == kind;
             points.iter().filter(is).map(|point| point.name.clone()).collect::<Vec<_>>()
         };
-        let (tcp, mptcp, chosen) = (of(Set::Drawn, false), of(Set::Drawn, true), of(Set::Chosen, true));
+        let (tcp, failures, chosen) =
+            (of(Set::Drawn, "tcp"), of(Set::Drawn, "failures"), of(Set::Chosen, "mptcp"));
         let mut rows = vec![
             row(&tcp[0], Kind::Kernel, 0.5),
             row(&tcp[1], Kind::Kernel, -1.5),
             row(&tcp[2], Kind::Kernel, 6.0),
-            row(&mptcp[0], Kind::Kernel, -12.0),
-            row(&mptcp[0], Kind::Emulated, 4.0),
+            row(&failures[0], Kind::Kernel, -32.0),
+            row(&failures[0], Kind::Emulated, 4.0),
             row(&chosen[0], Kind::Kernel, 2.0),
         ];
-        // The emulation against the kernel is no prediction, and neither is a share.
+        // The emulation against the kernel is no prediction, and neither is a share; other classes have their own row.
         rows.push(Row { kind: Kind::Emulated, ..row(&tcp[3], Kind::Kernel, 50.0) });
         rows.push(Row { metric: Metric::Share, ..row(&tcp[3], Kind::Kernel, 50.0) });
+        rows.push(row(&format!("{} [2]", failures[0]), Kind::Kernel, 90.0));
         let all = summaries(&rows, &points);
-        let seen: Vec<_> = all
-            .iter()
-            .map(|own| (own.drawn, own.protocol, own.reference, own.points, own.close, own.far))
-            .collect();
+        let seen: Vec<_> =
+            all.iter().map(|own| (own.drawn, own.kind, own.points, own.close, own.near, own.far)).collect();
         assert_eq!(
             seen,
-            [
-                (true, Protocol::Tcp, Kind::Kernel, 3, 2, 0),
-                (true, Protocol::Multipath, Kind::Kernel, 1, 0, 1),
-                (true, Protocol::Multipath, Kind::Emulated, 1, 0, 0),
-                (false, Protocol::Multipath, Kind::Kernel, 1, 1, 0),
-            ]
+            [(true, "tcp", 3, 2, 3, 0), (true, "failures", 1, 0, 0, 1), (false, "mptcp", 1, 1, 1, 0),]
         );
         assert!((all[0].median_pct - 1.5).abs() < 1e-9 && all[0].worst == tcp[2]);
-        let text = all[1].to_string();
-        assert!(text.starts_with("Multipath TCP against the kernel, 1 drawn point: median 12.0 %"), "{text}");
-        assert!(text.contains("worst -12.0 %"), "{text}");
-        assert!(markdown(&all).contains("| drawn | Multipath TCP | emulated | 1 | 4.0 | 0 within 3 % | 0 |"));
+        assert!(all[1].to_string().contains("1 drawn point: median 32.0 %"), "{}", all[1]);
+        let table = markdown(&all);
+        assert!(
+            table.contains("(`failures`) | 1 | 32.0 | 0 | 0 | 1 | -32.0 %") && !table.contains(&chosen[0])
+        );
+        assert!(headline(&all).starts_with("plain transfers, TCP 1.5 %; outages"), "{}", headline(&all));
     }
 }

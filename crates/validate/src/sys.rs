@@ -3,7 +3,16 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use tokio::io::unix::AsyncFd;
+
+/// Returns a descriptor for whose readiness tasks can wait.
+pub(crate) fn watched(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: an `OwnedFd` has the same descriptor until it is dropped, and nothing closes it before.
+    let registered = unsafe { AsyncFd::register(fd) };
+    registered.map_err(io::Error::from)
+}
 
 /// Sets a socket option whose value is a number.
 pub(crate) fn set_socket_option(socket: impl AsFd, level: i32, name: i32, value: i32) -> io::Result<()> {

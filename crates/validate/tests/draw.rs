@@ -9,6 +9,10 @@ use anabranch_validate::grid::DRAWN;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drawn.txt");
 const SEED: u64 = 20_261_123;
+/// The FNV-1a hash of the first lines of the file.
+const FIRST: u64 = 14457265009449243493;
+/// The seed of the later kinds.
+const LATER_SEED: u64 = 20_261_126;
 
 /// The kinds of points: the number of each, the sender, the number of paths, and the options.
 const KINDS: &[(u32, &str, usize, &str)] = &[
@@ -32,6 +36,40 @@ const KINDS: &[(u32, &str, usize, &str)] = &[
     (3, "mptcp", 2, "flows"),
     (3, "mptcp", 2, "file window"),
     (2, "mptcp", 2, "file ipv6 down"),
+];
+
+/// The later kinds of points: the number of each, the kind, the sender, the number of paths, and what is drawn.
+const LATER: &[(u32, &str, &str, usize, &str)] = &[
+    (2, "losses", "tcp", 1, "bursts"),
+    (3, "losses", "mptcp", 2, "bursts"),
+    (2, "losses", "tcp", 1, "jitter"),
+    (2, "losses", "mptcp", 2, "jitter"),
+    (1, "losses", "tcp", 1, "late"),
+    (2, "losses", "mptcp", 2, "late"),
+    (3, "fat", "tcp", 1, "fat"),
+    (4, "fat", "mptcp", 2, "fat"),
+    (2, "failures", "tcp", 1, "outage"),
+    (5, "failures", "mptcp", 2, "outage"),
+    (1, "failures", "mptcp", 2, "dead"),
+    (3, "failures", "mptcp", 2, "noticed"),
+    (3, "failures", "mptcp", 2, "rates"),
+    (1, "failures", "tcp", 1, "rates"),
+    (2, "failures", "mptcp", 4, "outage"),
+    (3, "backups", "mptcp", 2, "backup dead"),
+    (2, "backups", "mptcp", 2, "backup outage"),
+    (1, "backups", "mptcp", 2, "backup noticed"),
+    (1, "streams", "tcp", 1, "onoff"),
+    (4, "streams", "mptcp", 2, "onoff"),
+    (1, "streams", "tcp", 1, "video"),
+    (3, "streams", "mptcp", 2, "video"),
+    (1, "streams", "tcp", 1, "requests"),
+    (4, "streams", "mptcp", 2, "requests"),
+    (3, "classes", "mptcp", 2, "classes"),
+    (2, "classes", "mptcp", 2, "beside"),
+    (1, "classes", "tcp", 1, "udp"),
+    (3, "classes", "mptcp", 2, "udp"),
+    (1, "tcp", "tcp", 1, "asymmetric"),
+    (3, "mptcp", "mptcp", 2, "asymmetric"),
 ];
 
 struct Dice(RandomStream);
@@ -118,6 +156,117 @@ fn draw(dice: &mut Dice, sender: &str, count: usize, special: &str) -> String {
     format!("{sender} | {} | {size} | {}", paths.join(" + "), more.join(" ")).trim_end().to_owned()
 }
 
+/// Returns one of the later points: transfers for one to two seconds of the capacity, most of them.
+fn draw_later(dice: &mut Dice, sender: &str, count: usize, special: &str) -> String {
+    let has = |word: &str| special.split(' ').any(|own| own == word);
+    let (mut paths, mut sum) = (Vec::new(), 0.0);
+    let hit = if has("backup") { 0 } else { dice.0.below(count as u64) as usize };
+    for path in 0..count {
+        let (rate, rtt) = match has("fat") {
+            // From 4 MB to 8 MB, of one path or of each.
+            true => {
+                let rate = round(dice.log(100.0, 200.0));
+                (rate, (dice.log(4.0, 8.0) * 8000.0 / rate).round())
+            }
+            false => (dice.rate().min(80.0), dice.log(10.0, 120.0).round()),
+        };
+        // With a backup the slower path counts: it may carry most.
+        sum = match (has("backup"), path) {
+            (true, 1..) => rate.min(sum),
+            _ => sum + rate,
+        };
+        let mut text = format!("{rate}Mbit/s,{rtt}ms,queue={}bdp", dice.one(&["0.5", "1", "2"]));
+        let from = dice.log(0.2, 0.8);
+        let length = dice.log(0.3, 2.5);
+        let time = |at: f64| format!("{}s", (at * 100.0).round() / 100.0);
+        let outage = if path != hit {
+            None
+        } else if has("outage") {
+            Some(format!(",down={}-{}", time(from), time(from + length)))
+        } else if has("noticed") {
+            Some(format!(",noticed={}-{}", time(from), time(from + length)))
+        } else if has("dead") {
+            Some(format!(",down={}", time(from)))
+        } else if has("rates") {
+            Some(format!(",then={}Mbit/s@{}", round(rate * dice.log(0.1, 0.6)), time(from)))
+        } else {
+            None
+        };
+        text.push_str(&outage.unwrap_or_default());
+        if has("bursts") {
+            let (good, bad) = (round(dice.log(200.0, 2000.0)), round(dice.log(5.0, 40.0)));
+            text.push_str(&format!(",bursts={good}ms-{bad}ms-{}%", dice.one(&["20", "50", "100"])));
+        }
+        if has("jitter") {
+            text.push_str(&format!(",jitter={}ms", round(dice.log(0.5, 10.0))));
+        }
+        if has("late") {
+            text.push_str(&format!(",late={}%-{}ms", round(dice.log(0.2, 3.0)), round(dice.log(2.0, 15.0))));
+        }
+        if has("asymmetric") {
+            text.push_str(&format!(",up={}Mbit/s", round(rate * dice.log(0.05, 0.5))));
+        }
+        if has("backup") && path > 0 {
+            text.push_str(",backup");
+        }
+        paths.push(text);
+    }
+    let mut down = dice.0.below(2) == 0;
+    let size = |dice: &mut Dice, seconds: f64| {
+        let most = (sum * 125.0 * seconds).clamp(60.0, 20_000.0);
+        format!("{}KB", dice.log(most / 3.0, most).round())
+    };
+    let path = |dice: &mut Dice| dice.0.below(count as u64) + 1;
+    let stream = |dice: &mut Dice| {
+        let rate = round(sum * dice.log(0.15, 0.6));
+        match dice.0.below(2) {
+            0 => format!("onoff:{rate}Mbit/s,2s,1s,2s"),
+            _ => format!(
+                "onoff:{rate}Mbit/s,{}ms,{}ms,2s",
+                dice.log(50.0, 600.0).round(),
+                dice.log(50.0, 600.0).round()
+            ),
+        }
+    };
+    let requests = |dice: &mut Dice| {
+        let size = dice.log(5.0, (sum * 12.5).max(10.0)).round();
+        format!("requests:{size}KB,{}ms,{}", dice.log(10.0, 200.0).round(), dice.0.below(6) + 4)
+    };
+    let udp = |dice: &mut Dice| {
+        format!("udp:{}Mbit/s,2s @{}", round(sum / count as f64 * dice.log(0.05, 0.5)), path(dice))
+    };
+    let classes = if has("onoff") {
+        stream(dice)
+    } else if has("video") {
+        down = true;
+        format!("video:{}Mbit/s,{}ms,3s", round(sum * dice.log(0.3, 0.9)), dice.one(&["250", "500", "750"]))
+    } else if has("requests") {
+        down = true;
+        requests(dice)
+    } else if has("classes") {
+        down = true;
+        let first = if dice.0.below(2) == 0 { requests(dice) } else { stream(dice) };
+        format!("{first} & {} & {} up", size(dice, 0.8), size(dice, 0.3))
+    } else if has("beside") {
+        format!("{} & {} @{}", size(dice, 1.0), size(dice, 0.5), path(dice))
+    } else if has("udp") {
+        format!("{} & {}", size(dice, 1.5), udp(dice))
+    } else if has("fat") {
+        format!("{}KB", dice.log(4000.0, 16_000.0).round())
+    } else {
+        size(dice, 1.5)
+    };
+    let mut more = Vec::new();
+    if down {
+        more.push("down".to_owned());
+    }
+    if count > 1 {
+        let first = if has("backup") { 1 } else { path(dice) };
+        more.push(format!("first={first}"));
+    }
+    format!("{sender} | {} | {classes} | {}", paths.join(" + "), more.join(" ")).trim_end().to_owned()
+}
+
 fn all() -> String {
     let mut text =
         String::from("# Drawn by crates/validate/tests/draw.rs; see crates/validate/src/grid.rs.\n");
@@ -126,6 +275,12 @@ fn all() -> String {
         for _ in 0..*count {
             text.push_str(&draw(&mut dice, sender, *paths, special));
             text.push('\n');
+        }
+    }
+    for (number, (count, kind, sender, paths, special)) in LATER.iter().enumerate() {
+        let mut dice = Dice(RandomStream::new(LATER_SEED, &format!("later.{number}")));
+        for _ in 0..*count {
+            text.push_str(&format!("{kind}: {}\n", draw_later(&mut dice, sender, *paths, special)));
         }
     }
     text
@@ -139,5 +294,15 @@ fn the_points_that_are_kept_are_those_that_were_drawn() {
         return;
     }
     assert!(drawn == DRAWN, "drawn.txt has other points than this file draws; see its head");
-    assert!(DRAWN.lines().filter(|line| !line.starts_with('#')).count() >= 60);
+    assert!(DRAWN.lines().filter(|line| !line.starts_with('#')).count() >= 124);
+}
+
+/// The points that were measured before the later kinds stay.
+#[test]
+fn the_first_points_stay_as_they_are() {
+    let first: String = DRAWN.lines().take(65).map(|line| format!("{line}\n")).collect();
+    let hash = first.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    assert_eq!(hash, FIRST, "the first 64 points have changed");
 }

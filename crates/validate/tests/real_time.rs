@@ -236,3 +236,83 @@ fn a_receive_buffer_bounds_what_the_kernel_takes() {
         assert!(record.measured.time_s.is_some_and(|time| time > 1.0), "{record:?}");
     }
 }
+
+/// Returns the measurements of run 0 of the only point over two paths with these settings, of all three kinds.
+fn all_three(paths: [&str; 2], sets: &[&str]) -> Option<Vec<(Kind, anabranch_validate::Measured)>> {
+    if let Some(obstacle) = obstacle() {
+        skipped::skipped(obstacle);
+        return None;
+    }
+    let mut document = Document::bare();
+    document.set_paths(&paths.map(str::to_owned)).unwrap();
+    for set in sets.iter().chain(&["schedulers=[\"linux\"]"]) {
+        document.set(set).unwrap();
+    }
+    let mut campaign = campaign(Point::of(document.scenario().unwrap()).unwrap(), 1);
+    let never = AtomicBool::new(false);
+    campaign.measure(&never, &|_, _| ()).unwrap();
+    campaign.simulate(&never).unwrap();
+    let simulated = campaign.simulated()[0][0].clone();
+    let results = campaign.into_results();
+    let real = results.records().iter().map(|record| {
+        assert!(!record.failed, "{:?}: {:?}", record.kind, record.objection);
+        (record.kind, record.measured.clone())
+    });
+    let all: Vec<_> = real.chain([(Kind::Simulated, simulated)]).collect();
+    assert_eq!(all.len(), 3);
+    Some(all)
+}
+
+/// The programs of every kind of traffic make the same requests, blocks and segments, at once.
+#[test]
+fn streams_requests_video_datagrams_and_a_tcp_beside_are_the_same_three_times() {
+    let traffic = "traffic=[{name='a',kind='on-off',on='200 ms',off='100 ms',rate='2 Mbit/s',duration='1 s',\
+                   direction='upload'},{name='b',kind='requests',size='20 KB',think='100 ms',requests=4},\
+                   {name='c',kind='udp',rate='200 kbit/s',duration='1 s',path='2'},\
+                   {name='d',size='100 KB',via='tcp',path='1'},\
+                   {name='e',kind='video',bitrate='1 Mbit/s',segment='200 ms',duration='1 s'}]";
+    let paths = ["20Mbit/s,20ms,queue=4bdp", "10Mbit/s,30ms,queue=4bdp"];
+    let Some(all) = all_three(paths, &[traffic]) else { return };
+    for (kind, measured) in all {
+        let of = |class| measured.of_class(class).unwrap_or_else(|| panic!("{kind:?}: no class {class}"));
+        let within = |value: Option<f64>, low: f64, high: f64| {
+            assert!(value.is_some_and(|value| (low..high).contains(&value)), "{kind:?}: {measured:?}");
+        };
+        // The last block arrives half a round trip after it was written.
+        within(of(0).lateness_s, 0.0099, 0.06);
+        within(of(1).response_s, 0.02, 0.2);
+        within(of(2).datagram_delay_s, 0.0149, 0.06);
+        within(of(2).datagrams_lost, 0.0, 0.1);
+        within(of(3).time_s, 0.06, 0.6);
+        within(of(4).waiting_s, 0.04, 0.5);
+        // The draws are the same: 250,000 bit/s of blocks for 0.7 s, four responses, five segments.
+        assert_eq!(of(1).delivered, 80_000, "{kind:?}: {measured:?}");
+        assert_eq!(of(4).delivered, 125_000, "{kind:?}: {measured:?}");
+        assert_eq!(of(3).delivered, 100_000, "{kind:?}: {measured:?}");
+        assert!(of(0).bytes_by_path.iter().sum::<u64>() >= of(0).delivered, "{kind:?}: {measured:?}");
+        assert!(of(2).bytes_by_path[0] == 0 && of(2).bytes_by_path[1] > 0, "{kind:?}: {measured:?}");
+    }
+}
+
+/// A noticed outage moves everything to the other path soon, and the path is used again when it returns.
+#[test]
+fn a_noticed_outage_ends_subflows_and_a_silent_one_stalls_all_three() {
+    let change =
+        "path.1.change=[{at='0.4 s',down=true,notify-after='20 ms'},{at='1 s',up=true,notify-after='20 ms'}]";
+    let sets = ["traffic.size=\"2500 KB\"", "traffic.direction=upload", change];
+    let paths = ["10Mbit/s,20ms,queue=2bdp", "8Mbit/s,30ms,queue=2bdp"];
+    let Some(all) = all_three(paths, &sets) else { return };
+    for (kind, measured) in all {
+        assert_eq!(measured.delivered, 2_500_000, "{kind:?}: {measured:?}");
+        // At 8 Mbit/s throughout it would take 2.5 s, and with both paths 1.1 s.
+        assert!(measured.time_s.is_some_and(|time| (1.2..2.6).contains(&time)), "{kind:?}: {measured:?}");
+        assert!(measured.longest_gap_s.is_some_and(|gap| gap < 1.0), "{kind:?}: {measured:?}");
+    }
+    let silent = "path.change=[{at='0.4 s',down=true},{at='1 s',up=true}]";
+    let sets = ["traffic.size=\"1 MB\"", "traffic.direction=download", silent];
+    let Some(all) = all_three(paths, &sets) else { return };
+    for (kind, measured) in all {
+        assert_eq!(measured.delivered, 1_000_000, "{kind:?}: {measured:?}");
+        assert!(measured.longest_gap_s.is_some_and(|gap| gap > 0.59), "{kind:?}: {measured:?}");
+    }
+}

@@ -155,10 +155,10 @@ class ComparisonFigures {
       panels: () => this.each((condition) => this.strip(condition)),
       table: () => ({
         columns: ["condition", "contender", many, this.words.done, "mean s", "mean low s", "mean high s", "median s", "p95 s", "p99 s",
-          "mean / lower bound", "retransmitted", "reinjected", "RTOs per flow", "subflows used", ...this.more().map(([name]) => name)],
+          "mean / lower bound", "retransmitted", "reinjected", "RTOs per flow", "longest gap s", "subflows used", ...this.more().map(([name]) => name)],
         rows: this.result.rows.map((row): Cell[] => [row.condition, label(row), row.n, row.completed, row.fct_s.mean,
           ...(row.fct_s.ci95 ?? [null, null]), row.fct_s.p50, row.fct_s.p95, row.fct_s.p99, row.vs_lower_bound,
-          row.retransmitted_ratio, row.reinjected_ratio, row.rto_count, row.subflows_used, ...this.more().map(([, of]) => of(row))]),
+          row.retransmitted_ratio, row.reinjected_ratio, row.rto_count, row.longest_gap_s?.mean ?? null, row.subflows_used, ...this.more().map(([, of]) => of(row))]),
       }),
     };
   }

@@ -16,6 +16,8 @@ export interface Row {
   retransmitted_ratio: number;
   reinjected_ratio: number;
   rto_count: number;
+  failed?: number;
+  longest_gap_s?: { mean: number | null };
   subflows_used: number;
   bytes_by_path: number[];
   lower_bound_s: number | null;
@@ -168,6 +170,8 @@ export interface RecordedRun {
   condition: string;
   scheduler: string;
   paths: string[];
+  /** The times in which paths are down; `until_ns` is null if one does not end. */
+  outages: { path: string; from_ns: number; until_ns: number | null }[];
   complete: boolean;
   end_ns: number;
   flows: RecordedFlow[];

@@ -54,7 +54,9 @@ export function table(data: Table): HTMLElement {
 
 export function csv(data: Table): string {
   const quoted = (cell: Cell) => {
-    const text = cell === null ? "" : String(cell);
+    let text = cell === null ? "" : String(cell);
+    // A spreadsheet would run a name that begins like a formula.
+    if (typeof cell === "string" && /^'*[=+\-@\t\r]/.test(cell) && !/^[-+]?[\d.]+(e[-+]?\d+)?$/i.test(cell)) text = `'${text}`;
     return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
   return [data.columns, ...data.rows].map((row) => row.map(quoted).join(",")).join("\r\n") + "\r\n";

@@ -227,6 +227,7 @@ export class RecordingFigures {
       });
     });
     const margin = (top - bottom) * 0.04 || 1;
+    shade(series, [run.of], to, scene);
     const option = {
       ...base(scene.theme),
       grid: { left: 84, right: 24, top: 12, bottom: 48 },
@@ -435,12 +436,12 @@ export class RecordingFigures {
           } },
         xAxis: xAxis(scene.theme, "time since the start of the run", zoom ?? [0, Math.max(...runs.map((run) => run.of.end_ns), 1) / NS], seconds),
         yAxis: yAxis(scene.theme, "", rate, { min: 0 }),
-        series: runs.map((run) => ({
+        series: shade(runs.map((run): Any => ({
           type: "line", step: "end", showSymbol: false, clip: true,
           lineStyle: lineStyle(scene, run.of.scheduler, 2),
           itemStyle: { color: scene.colour(run.of.scheduler) },
           data: held(rates(run.of), run.of),
-        })),
+        })), runs.map((run) => run.of), Math.max(...runs.map((run) => run.of.end_ns), 1) / NS, scene),
       })),
       key: (scene) => this.contenderKey(scene),
       table: () => ({
@@ -573,6 +574,21 @@ export class RecordingFigures {
   }
 }
 
+/** Shades the times in which a path of these runs is down, behind the first of `series`. */
+function shade(series: Any[], runs: RecordedRun[], end: number, scene: Scene): Any[] {
+  const found = new Map<string, Any>();
+  for (const run of runs) {
+    for (const { path, from_ns, until_ns } of run.outages) {
+      found.set(`${path}\n${from_ns}`, [{ name: `${pathName(path)} down`, xAxis: from_ns / NS }, { xAxis: until_ns === null ? end : until_ns / NS }]);
+    }
+  }
+  if (series[0] && found.size) {
+    series[0].markArea = { silent: true, itemStyle: { color: scene.theme.dim, opacity: 0.16 },
+      label: { show: true, position: "insideTop", color: scene.theme.dim, fontSize: 11 }, data: [...found.values()] };
+  }
+  return series;
+}
+
 /** The steps of a rate until the end of the run. A last interval that is cut to less than a tenth of the others says nothing of the
  * rate, and is left out. */
 function held(steps: [number, number][], run: RecordedRun): [number, number][] {
@@ -659,7 +675,7 @@ function timeChart(lines: Line[], run: Run, end: number, scale: number, write: (
 { option: Any; points: number } {
   const [from, to] = zoom ?? [0, end];
   let points = 0;
-  const series = lines.map((each) => {
+  const series: Any[] = lines.map((each) => {
     const found = steps(each.t.values, each.values.values, from * NS, to * NS, Math.max(100, width - 110));
     points += found.length;
     const colour = pathColour(each.place, scene.theme);
@@ -671,6 +687,7 @@ function timeChart(lines: Line[], run: Run, end: number, scale: number, write: (
       data: found.map(([at, value]) => [at / NS, value === null ? null : value * scale]),
     };
   });
+  shade(series, [run.of], to, scene);
   const option = {
     ...base(scene.theme),
     grid: { left: 84, right: 24, top: 16, bottom: 48 },

@@ -337,9 +337,13 @@ export class SweepFigures {
     const dimension = this.dimension(key);
     const values = this.values[key] as Value[];
     if (dimension.unit === null) {
-      const write = (at: number) => (Number.isInteger(at) ? short(values[at] ?? "") : "");
-      return make(scene.theme, named(dimension), zoom, write, { min: zoom?.[0] ?? -0.5, max: zoom?.[1] ?? values.length - 0.5,
-        interval: 1, axisLabel: { showMinLabel: false, showMaxLabel: false } });
+      const write = (at: number) => short(values[at] ?? "");
+      // The ends are half a place beyond the first and the last text, so ticks of equal distances from an end meet none of them.
+      const [low, high] = [zoom?.[0] ?? -0.5, zoom?.[1] ?? values.length - 0.5];
+      const ticks = { customValues: values.map((_, at) => at).filter((at) => at >= low && at <= high) };
+      const label = { ...ticks, showMinLabel: true, showMaxLabel: true, width: 110, overflow: "truncate" };
+      return make(scene.theme, named(dimension), zoom, write, { min: low, max: high,
+        axisTick: { lineStyle: { color: scene.theme.dim }, ...ticks }, axisLabel: label });
     }
     const type = dimension.logarithmic ? { type: "log" } : {};
     if (zoom) return make(scene.theme, named(dimension), zoom, short, type);

@@ -123,6 +123,7 @@ const CAUSES: [string, string][] = [
   ["#b6e3a1", "#d3f0c6"], // propagation
   ["#7a1f00", "#c4552d"], // retransmission
   ["#E69F00", "#ffc14d"], // head-of-line
+  ["#2b2b2b", "#e8e8e8"], // outage
 ];
 
 export function causeColour(at: number, theme: Theme): string {

@@ -19,6 +19,7 @@ const EVENTS = 1_000_000;
 
 const HOSTILE = [
   "</script><script>window.broken = 1</script>",
+  "=1+1",
   "<img src=x onerror='window.broken = 1'>",
   "\"quotes\" & 'more' {a|b} {c}",
   "\u05e9\u05dc\u05d5\u05dd \u202eright to left",
@@ -86,6 +87,8 @@ before(async () => {
   const journal = readFileSync(file("grid/journal.ndjson"), "utf8").trimEnd().split("\n");
   writeFileSync(file("grid/journal.ndjson"), `${journal.slice(0, -2).join("\n")}\n`);
   anabranch("report", "grid", "-o", "partial.html");
+  anabranch("sweep", "two-paths", "--vary", "congestion=newreno,lia,olia", "--runs", "2", "-o", "list");
+  anabranch("report", "list", "-o", "list.html");
   const paths = ["--path", "20Mbit/s,20ms,name=wifi", "--path", "10Mbit/s,40ms,name=lte,loss=1%"];
   anabranch("run", ...paths, "--size", "300KB", "--flows", "3", "--schedulers", "min_rtt,redundant", "--record", "runs");
   anabranch("report", "runs", "-o", "recording.html");
@@ -452,6 +455,24 @@ test("the figures of a sweep show the class of traffic that is chosen, and the v
   await traffic.selectOption({ label: "call" });
   assert.deepEqual(await measures(), ["difference from tcp, %", "mean one-way delay", "datagrams lost, %"]);
   assert.deepEqual(trouble, []);
+  await close();
+});
+
+test("the axis of a sweep over a list has the name of every value", async () => {
+  const { page, trouble, close } = await open("list.html");
+  const all = await texts(page, "#f1-lines");
+  for (const name of ["newreno", "lia", "olia"]) assert.equal(all.filter((text) => text === name).length, 1, `${name}: ${all.join("; ")}`);
+  assert.deepEqual(trouble, []);
+  await close();
+});
+
+test("a saved table has no cell that a spreadsheet runs", async () => {
+  const { page, close } = await open("hostile.html");
+  const figure = page.locator("#f1-completion");
+  const [download] = await Promise.all([page.waitForEvent("download"), figure.getByRole("button", { name: "Save CSV" }).click()]);
+  const lines = readFileSync(await download.path(), "utf8");
+  assert.doesNotMatch(lines, /(^|,|\n)"?[=+@]/);
+  assert.match(lines, /'=1\+1/);
   await close();
 });
 

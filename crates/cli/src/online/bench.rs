@@ -2,7 +2,7 @@
 //!
 //! The client opens a connection for each of its parallel streams and sends a [`Hello`] of 32 bytes on it.
 //! Then, by its mode, one side or both send payload until the time or the size is reached, and close their
-//! direction. The server's direction always ends, after any payload, with a [`Trailer`] of 16 bytes that
+//! direction; the client of a download closes after the last byte. The server's direction always ends, after any payload, with a [`Trailer`] of 16 bytes that
 //! reports the data it has received. In mode `ping` the client sends one byte at a time and the server sends
 //! it back.
 
@@ -16,6 +16,8 @@ use tokio::time::Instant;
 
 /// The number of bytes written at a time.
 pub(crate) const CHUNK: usize = 256 << 10;
+/// The interval at which the client of a download looks whether everything has arrived.
+const HOLD: Duration = Duration::from_millis(5);
 const MAGIC: [u8; 4] = *b"ABRB";
 const VERSION: u8 = 1;
 
@@ -132,11 +134,24 @@ async fn send(write: &mut (impl AsyncWrite + Unpin), limit: Limit, progress: &Pr
     Ok(())
 }
 
-/// Reads to the end. The last bytes are returned separately if they are a `trailer`.
+/// Waits until a sender with this limit has sent everything, of which `received` bytes have arrived. A client that
+/// closes its direction before that keeps the kernel's Multipath TCP on the first path: it opens no subflow then.
+async fn hold(limit: Limit, received: &AtomicU64) {
+    let end = limit.duration.map(|duration| Instant::now() + duration);
+    while limit.bytes.is_none_or(|bytes| received.load(Ordering::Relaxed) < bytes)
+        && end.is_none_or(|end| Instant::now() < end)
+    {
+        tokio::time::sleep(HOLD).await;
+    }
+}
+
+/// Reads to the end. The last bytes are returned separately if they are a `trailer`. `own` is the number of bytes so
+/// far.
 async fn receive(
     read: &mut (impl AsyncBufRead + Unpin),
     trailer: bool,
     progress: &Progress,
+    own: &AtomicU64,
 ) -> io::Result<(Trailer, Trailer)> {
     let mut tail = [0_u8; Trailer::LEN];
     let (mut total, mut first, mut last) = (0_u64, None, Instant::now());
@@ -146,9 +161,14 @@ async fn receive(
         if n == 0 {
             break;
         }
-        last = Instant::now();
-        first.get_or_insert(last);
+        let now = Instant::now();
+        // A trailer by itself arrives a round trip after the payload.
+        if !trailer || n > Trailer::LEN || first.is_none() {
+            last = now;
+        }
+        first.get_or_insert(now);
         total += n as u64;
+        own.store(total, Ordering::Relaxed);
         progress.received.fetch_add(n as u64, Ordering::Relaxed);
         if trailer {
             let new = &bytes[n.saturating_sub(Trailer::LEN)..];
@@ -192,7 +212,8 @@ pub(crate) async fn serve(
     }
     let sends = hello.mode != Mode::Upload;
     let sending = async { if sends { send(&mut write, hello.limit, progress).await } else { Ok(()) } };
-    let ((), (received, _)) = tokio::try_join!(sending, receive(&mut read, false, progress))?;
+    let own = AtomicU64::new(0);
+    let ((), (received, _)) = tokio::try_join!(sending, receive(&mut read, false, progress, &own))?;
     write.write_all(&received.to_bytes()).await?;
     write.shutdown().await?;
     Ok(hello)
@@ -230,13 +251,15 @@ pub(crate) async fn drive(
         write.shutdown().await?;
         return Ok(done);
     }
+    let own = AtomicU64::new(0);
     let sending = async {
-        if hello.mode != Mode::Download {
-            send(&mut write, hello.limit, &progress).await?;
+        match hello.mode {
+            Mode::Download => hold(hello.limit, &own).await,
+            _ => send(&mut write, hello.limit, &progress).await?,
         }
         write.shutdown().await
     };
-    let ((), (downloaded, uploaded)) = tokio::try_join!(sending, receive(&mut read, true, &progress))?;
+    let ((), (downloaded, uploaded)) = tokio::try_join!(sending, receive(&mut read, true, &progress, &own))?;
     Ok(Done { uploaded, downloaded, pings: Vec::new() })
 }
 
@@ -276,6 +299,24 @@ mod tests {
         assert_eq!((done.uploaded.bytes, done.downloaded.bytes), (300_000, 300_000));
         let done = pair(Hello { mode: Mode::Ping, limit: Limit { duration: None, bytes: None } }, 7).await;
         assert_eq!(done.pings.len(), 7);
+    }
+
+    /// The kernel's Multipath TCP opens no subflow once an end has closed its direction.
+    #[tokio::test]
+    async fn the_client_of_a_download_closes_after_the_last_byte() {
+        let (near, far) = tokio::io::duplex(10_000);
+        let (read, write) = split(near);
+        let client = tokio::spawn(drive(read, write, bytes(Mode::Download, 1000), 0, Arc::default()));
+        let (mut read, mut write) = split(far);
+        read.read_exact(&mut [0; Hello::LEN]).await.unwrap();
+        write.write_all(&[0; 999]).await.unwrap();
+        let early = tokio::time::timeout(Duration::from_millis(100), read.read(&mut [0])).await;
+        assert!(early.is_err(), "the client has closed its direction before the last byte");
+        write.write_all(&[0]).await.unwrap();
+        assert_eq!(read.read(&mut [0]).await.unwrap(), 0);
+        write.write_all(&Trailer::default().to_bytes()).await.unwrap();
+        drop((read, write));
+        assert_eq!(client.await.unwrap().unwrap().downloaded.bytes, 1000);
     }
 
     #[tokio::test]

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use super::fallback::Fallback;
 use crate::output::{size, span};
+use crate::visible;
 
 /// The time limit for writing the last lines at the end.
 const PATIENCE: Duration = Duration::from_millis(250);
@@ -67,7 +68,9 @@ impl Log {
 
     /// Writes a line even if events of connections are not logged.
     pub(crate) fn say(&self, text: &str) {
-        if let Err(TrySendError::Full(_)) = self.lines.try_send(Entry::Line(format!("{text}\n"))) {
+        // A peer may choose a part of it, such as the name of a file.
+        let line = format!("{}\n", visible::line(text));
+        if let Err(TrySendError::Full(_)) = self.lines.try_send(Entry::Line(line)) {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }

@@ -114,7 +114,7 @@ fn sentence(advice: &Advice) -> String {
         Answer::Undecided => format!(
             "These runs cannot tell whether Multipath TCP pays: the {measure} of the best candidate, {best} starting on {start}, is {figure}."
         ),
-        Answer::Incomplete => "Flows did not finish before the deadline, so there is no advice.".to_owned(),
+        Answer::Incomplete => format!("There is no advice. {}", advice.judgement.verdict),
     }
 }
 

@@ -31,6 +31,9 @@ pub(crate) struct Args {
     /// Do not measure the effect of starting on other paths, which takes about half of the time
     #[arg(long)]
     no_other_starts: bool,
+    /// Show the longest gap in the delivery of flows, which scenarios with changes of paths always show
+    #[arg(long)]
+    gaps: bool,
     /// The parts to show
     #[arg(long, value_name = "VIEW", default_value = "auto")]
     view: View,
@@ -56,7 +59,7 @@ positive is more.) `x bound` is the mean time over the mean of a lower bound for
 run draws small phases, unless `--set phases=false`. Multipath contenders are also run with each
 other path first, to measure the effect of starting there, unless --no-other-starts is given.
 
-The exit code is 1 if some flows did not end before the deadline, so that there is no winner.";
+The exit code is 1 if some flows failed or did not end before the deadline, so that there is no winner.";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let cancelled = interrupt::watch();
@@ -65,7 +68,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     #[cfg(all(target_os = "linux", feature = "network"))]
     args.confirm.ready(&scenario)?;
     let captures = args.capture.open(&scenario)?;
-    let mut samples = args.samples.open(&scenario, &args.show.to)?;
+    let mut samples = args.samples.open(&scenario)?;
     let progress = Progress::new();
     let update = |done, total| progress.update(done, total);
     let options = Options {
@@ -87,7 +90,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if args.view != View::Fairness {
         comparison.keep_fairness_that_applies();
     }
-    let text = if args.show.json { String::new() } else { people(&scenario, &comparison, args.view) };
+    let text = if args.show.json { String::new() } else { people(&scenario, &comparison, args) };
     #[cfg(all(target_os = "linux", feature = "network"))]
     if args.confirm.check {
         return args.confirm.run(&scenario, comparison, text, args.show.json, cancelled);
@@ -100,8 +103,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// Returns the answer and the view on fairness.
-fn people(scenario: &Scenario, comparison: &Comparison, view: View) -> String {
-    let answer = if view == View::Fairness { String::new() } else { text::text(scenario, comparison) };
+fn people(scenario: &Scenario, comparison: &Comparison, args: &Args) -> String {
+    let view = args.view;
+    let answer = match view {
+        View::Fairness => String::new(),
+        _ => text::text(scenario, comparison, args.gaps),
+    };
     let shares = match view {
         View::Answer => String::new(),
         _ => fairness::text(comparison, terminal::width()),

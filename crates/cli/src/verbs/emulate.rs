@@ -148,6 +148,8 @@ struct Output<'a> {
     seed: u64,
     exit_code: u8,
     notes: Vec<String>,
+    /// The congestion control of the kernel's sockets, which is the system's default without --kernel-cc.
+    kernel_congestion: Option<String>,
     #[serde(flatten)]
     report: &'a Report,
 }
@@ -166,11 +168,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if args.interactive {
         output::print_error(&welcome(emulation.addresses(), &scenario, &options));
     }
+    let congestion = emulation.congestion();
+    if let Some(name) = &congestion {
+        output::remark(format_args!("the kernel's congestion control is {name} (--kernel-cc)"));
+    }
     let outcome = emulation.run(server(args)?, client, cancelled)?;
     drop(emulation);
     let interrupted = cancelled.load(Ordering::Relaxed);
     let code = if interrupted { INTERRUPTED } else { outcome.client.map_or(1, exit_code) };
-    tell(args, &scenario, &options, &outcome, code)?;
+    tell(args, &scenario, &options, (&outcome, congestion), code)?;
     let unreliable = args.strict && code == 0 && !outcome.report.reliable;
     Ok(ExitCode::from(if unreliable { UNRELIABLE } else { code }))
 }
@@ -297,7 +303,7 @@ fn tell(
     args: &Args,
     scenario: &Scenario,
     options: &Options,
-    outcome: &Outcome,
+    (outcome, kernel_congestion): (&Outcome, Option<String>),
     code: u8,
 ) -> Result<(), Failure> {
     let object = Output {
@@ -309,6 +315,7 @@ fn tell(
         seed: scenario.run_seed(options.run),
         exit_code: code,
         notes: outcome.notes.clone(),
+        kernel_congestion,
         report: &outcome.report,
     };
     if let Some(file) = &args.report {

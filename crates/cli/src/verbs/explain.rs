@@ -45,9 +45,9 @@ Shows where the time of a flow went, and what would change it.
 Every nanosecond between the start of a flow and the in-order delivery of its last byte has one
 cause: establishing the connection, the application, the send buffer, the receive window, the
 congestion window, pacing, the scheduler, queueing, transmission by a link (serialisation),
-propagation, a retransmission, or an earlier byte that is missing (head-of-line). The parts follow
-the chain of waits that ends with the last byte, and add up exactly. Times are means over the flows
-of all runs, which are those of `compare`.
+propagation, a retransmission, an earlier byte that is missing (head-of-line), or the outage of a
+path. The parts follow the chain of waits that ends with the last byte, and add up exactly. Times are
+means over the flows of all runs, which are those of `compare`.
 
 The largest cause is then removed: the same runs are simulated with a larger buffer, without loss,
 with another scheduler, ... The last sentences give the effect with its 95 % interval, by a paired
@@ -68,6 +68,7 @@ const fn sign(cause: Cause) -> (char, AnsiColor) {
         Cause::Propagation => ('D', AnsiColor::Green),
         Cause::Retransmission => ('R', AnsiColor::Red),
         Cause::HeadOfLine => ('O', AnsiColor::BrightBlue),
+        Cause::Outage => ('X', AnsiColor::BrightBlack),
     }
 }
 
@@ -117,7 +118,7 @@ pub(crate) fn text(scenario: &Scenario, explanation: &Explanation, bytes: bool) 
             text.push('\n');
         }
         if !condition.name.is_empty() {
-            text.push_str(&format!("{}\n", condition.name));
+            text.push_str(&format!("{}\n", crate::visible::line(&condition.name)));
         }
         text.push_str(&bars(&rows, bytes, terminal::text_width()));
         text.push('\n');
@@ -232,6 +233,9 @@ fn sentence(row: &Row) -> String {
             }
         };
         text.push_str(&format!(" Also tried: {}.", others.iter().map(one).collect::<Vec<_>>().join("; ")));
+    }
+    if let Some(gap) = row.longest_gap_s.filter(|_| !row.outages.is_empty()) {
+        text.push_str(&format!(" The longest gap in delivery was {} ms.", about(gap * 1e3)));
     }
     if row.completed < row.n {
         text.push_str(&format!(

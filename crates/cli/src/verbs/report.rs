@@ -1,7 +1,7 @@
 //! `anabranch report`
 
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anabranch_lab::whole_file::WholeFile;
 use anabranch_recording::report::{Input, Report, ReportError};
@@ -57,6 +57,7 @@ impl From<ReportError> for Failure {
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::unwritable(&args.output, &error);
+    check_name(&args.output)?;
     let whole = WholeFile::create(&args.output).map_err(failed)?;
     let flow = args.flow.map(|flow| flow as usize - 1);
     let details = Details { flow, most_flows: MOST_FLOWS, most_events: MOST_EVENTS };
@@ -74,6 +75,17 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     whole.commit().map_err(failed)?;
     output::remark(format_args!("report in {}", args.output.display()));
     Ok(())
+}
+
+/// Refuses a name that is not that of a page: it is probably another file, given in the wrong place.
+fn check_name(path: &Path) -> Result<(), Failure> {
+    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    let is_page = ["html", "htm"].contains(&extension.to_ascii_lowercase().as_str());
+    // A device or a pipe has no extension. The name of a directory gets an error of its own.
+    if is_page || std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!("{}: its name must end in .html", path.display())))
 }
 
 fn write(data: &Report, out: &mut impl Write) -> io::Result<()> {

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::record::{self, Record};
 use crate::samples::SamplesFile;
-use crate::table::{Align, Table, wrap};
+use crate::table::{Align, Table, wrap, wrap_behind};
 use crate::{interrupt, output, provenance, terminal};
 
 /// Simulates a scenario once, or replays a run of a comparison, and shows the result of each flow
@@ -32,6 +32,9 @@ pub(crate) struct Args {
     /// Show a plain TCP on every single path, beside the best of them
     #[arg(long)]
     every_path: bool,
+    /// Show the longest gap in the delivery of flows, which scenarios with changes of paths always show
+    #[arg(long)]
+    gaps: bool,
     #[command(flatten)]
     pub show: Show,
 }
@@ -48,7 +51,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         )));
     }
     let captures = args.capture.open(&scenario)?.map(|captures| captures.of_run(args.run.unwrap_or(0)));
-    let mut samples = args.samples.open(&scenario, &args.show.to)?;
+    let mut samples = args.samples.open(&scenario)?;
     let directory = args.record.open(&scenario, args.run)?;
     let progress = Progress::new();
     let update = |done, total| progress.update(done, total);
@@ -72,18 +75,25 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     performance.peak_rss_bytes = output::peak_rss_bytes();
     let mut output = Runs::new(&scenario, &results, args.run, performance);
     (output.commit, output.command) = (provenance::commit(), provenance::command());
-    if args.show.json { output::print_json(&output) } else { output::print(&text(&scenario, &output)) }
+    if args.show.json {
+        output::print_json(&output)
+    } else {
+        output::print(&text(&scenario, &output, args.gaps))
+    }
 }
 
-pub(crate) fn text(scenario: &Scenario, output: &Runs) -> String {
+/// Returns the runs as text. `gaps` asks for the column of the longest gap, which scenarios with changes of links have anyway.
+pub(crate) fn text(scenario: &Scenario, output: &Runs, gaps: bool) -> String {
     let mut text = String::new();
     for condition in &scenario.conditions {
         if scenario.conditions.len() > 1 {
-            text.push_str(&format!("{}\n", condition.name));
+            text.push_str(&format!("{}\n", crate::visible::line(&condition.name)));
         }
+        let gaps = gaps || condition.experiment.changes();
+        let flows = || output.flows.iter().filter(|flow| flow.condition == condition.name);
         if !condition.experiment.classes.is_empty() {
-            let flows = output.flows.iter().filter(|flow| flow.condition == condition.name);
-            text.push_str(&classes::table(condition, flows));
+            text.push_str(&classes::table(condition, flows(), gaps));
+            text.push_str(&failures(flows()));
             text.push('\n');
             continue;
         }
@@ -95,15 +105,16 @@ pub(crate) fn text(scenario: &Scenario, output: &Runs) -> String {
             .column("done ms", Align::Decimal)
             .column("acked ms", Align::Decimal)
             .column("Mbit/s", Align::Decimal)
+            .shown_if(gaps, "gap ms", Align::Decimal, 1)
             .optional("x bound", Align::Decimal, 2)
             .optional("retx %", Align::Decimal, 1)
             .optional("RTOs", Align::Right, 3)
             .optional("KB by path", Align::Right, 4);
         let millis = |time: Option<f64>, flow: &Flow| match time {
             Some(time) => output::digits(time * 1e3),
-            None => flow.outcome.clone(),
+            None => state(flow).to_owned(),
         };
-        for flow in output.flows.iter().filter(|flow| flow.condition == condition.name) {
+        for flow in flows() {
             let kilobytes = |bytes: &u64| format!("{:.0}", *bytes as f64 / 1e3);
             table.row(vec![
                 flow.scheduler.clone(),
@@ -113,6 +124,7 @@ pub(crate) fn text(scenario: &Scenario, output: &Runs) -> String {
                 millis(flow.fct_s, flow),
                 flow.acked_s.map_or("-".to_owned(), |time| output::digits(time * 1e3)),
                 output::digits(flow.goodput_bps as f64 / 1e6),
+                gap(flow),
                 flow.vs_lower_bound.map_or("-".to_owned(), output::digits),
                 output::about(flow.retransmitted_ratio * 100.0),
                 flow.rto_count.to_string(),
@@ -120,6 +132,7 @@ pub(crate) fn text(scenario: &Scenario, output: &Runs) -> String {
             ]);
         }
         text.push_str(&table.render(terminal::width()));
+        text.push_str(&failures(flows()));
         text.push('\n');
     }
     let cost = &output.performance;
@@ -135,5 +148,26 @@ pub(crate) fn text(scenario: &Scenario, output: &Runs) -> String {
         cost.events,
     );
     text.push_str(&wrap(&sentence, terminal::text_width()));
+    text
+}
+
+/// Returns the state of a flow in a word: a failure without its reason.
+fn state(flow: &Flow) -> &str {
+    flow.outcome.split(':').next().unwrap_or_default()
+}
+
+fn gap(flow: &Flow) -> String {
+    flow.longest_gap_s.map_or("-".to_owned(), |seconds| output::digits(seconds * 1e3))
+}
+
+/// Returns the reasons of failed flows, as notes below a table.
+fn failures<'a>(flows: impl Iterator<Item = &'a Flow>) -> String {
+    let mut text = String::new();
+    for flow in flows {
+        if let Some((_, reason)) = flow.outcome.split_once(": ") {
+            let note = format!("{}, flow {}, failed: {reason}", flow.scheduler, flow.flow);
+            text.push_str(&wrap_behind("  ", &note, terminal::text_width()));
+        }
+    }
     text
 }

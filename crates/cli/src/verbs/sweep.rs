@@ -170,7 +170,8 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     if let Some(runs) = args.runs {
         plan.set_runs(runs);
     }
-    plan.scenario(&plan.point(0))?;
+    plan.check()?;
+    crate::files::protect_scenario(&plan.scenario(&plan.point(0))?)?;
     Ok(plan)
 }
 

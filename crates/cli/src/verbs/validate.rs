@@ -29,6 +29,7 @@ use crate::{interrupt, output, terminal};
 #[command(long_about = LONG, after_help = "Examples:\n    \
     sudo anabranch validate --quick\n    \
     sudo anabranch validate --full --results fidelity.jsonl\n    \
+    sudo anabranch validate --full --kind failures --time-limit 8 --results fidelity.jsonl\n    \
     sudo anabranch validate mine.toml --set 'schedulers=[\"linux\"]' --runs 5\n    \
     sudo anabranch validate --full --point 'mptcp 25M/10ms/1 + 5M' --runs 1 --pcap x.pcapng")]
 pub(crate) struct Args {
@@ -63,6 +64,9 @@ pub(crate) struct Args {
     /// The points of the grid that --full measures: those drawn at random, the chosen ones, or all
     #[arg(long, value_name = "WHICH", default_value = "all", requires = "full")]
     points: Points,
+    /// Measure only the points of this kind of the grid, or of these
+    #[arg(long = "kind", value_name = "KIND", requires = "full", value_parser = KIND_NAMES)]
+    kinds: Vec<String>,
     #[command(flatten)]
     capture: Capture,
     /// Measure only points whose names contain TEXT
@@ -74,6 +78,16 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub show: Show,
 }
+
+/// The names of the kinds of points.
+const KIND_NAMES: [&str; grid::KINDS.len()] = {
+    let (mut names, mut at) = ([""; grid::KINDS.len()], 0);
+    while at < names.len() {
+        names[at] = grid::KINDS[at].0;
+        at += 1;
+    }
+    names
+};
 
 /// A subset of the points of the grid.
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -94,8 +108,10 @@ impl From<Points> for Which {
 }
 
 const LONG: &str = "\
-Validates the simulator: the same transfer simulated, emulated in real time with anabranch at both
+Validates the simulator: the same traffic simulated, emulated in real time with anabranch at both
 ends, and emulated with the Linux kernel at both ends, over the same links with the same losses.
+Any scenario that `emulate` accepts: transfers, requests, on/off senders, video, several classes and
+datagrams beside, paths that fail and come back, backups. The kernel has the scheduler `linux`.
 
 Reports the differences of each metric at each point in per cent, with 95 % intervals over the runs.
 A point differs if the interval lies outside of plus and minus 5 %. Runs in which the machine was too
@@ -144,7 +160,7 @@ struct Output {
     machine: Machine,
     runs: u32,
     points: Vec<PointOutput>,
-    /// The accuracy of the simulator, separately for TCP and Multipath TCP.
+    /// The accuracy of the simulator by kind of point.
     summary: Vec<Summary>,
     rows: Vec<RowOutput>,
 }
@@ -275,6 +291,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
 /// Returns the selected points.
 fn points(args: &Args) -> Result<Vec<Point>, Failure> {
     let mut points = all_points(args)?;
+    if !args.kinds.is_empty() {
+        points.retain(|point| args.kinds.contains(&point.group));
+        if points.is_empty() {
+            return Err(Failure::Usage(format!(
+                "none of these points is of the kind `{}`",
+                args.kinds.join(", ")
+            )));
+        }
+    }
     if let Some(text) = &args.point {
         points.retain(|point| point.name.contains(text.as_str()));
         if points.is_empty() {
@@ -298,7 +323,10 @@ fn all_points(args: &Args) -> Result<Vec<Point>, Failure> {
     for name in &args.scenarios {
         let mut document = Document::open(name)?;
         args.common.apply(&mut document)?;
-        all.extend(Point::of(document.scenario()?)?);
+        crate::files::protect_scenario(&document.scenario()?)?;
+        let (points, remarks) = Point::of_document(&mut document)?;
+        remarks.iter().for_each(|remark| output::remark(format_args!("note: {name}: {remark}")));
+        all.extend(points);
     }
     Ok(all)
 }
@@ -349,7 +377,7 @@ fn full_table(rows: &[Row]) -> String {
         .column("number", Align::Left)
         .column("compared", Align::Left)
         .optional("first", Align::Decimal, 2)
-        .optional("second", Align::Decimal, 2)
+        .optional("second", Align::Left, 2)
         .column("difference, %", Align::Right)
         .optional("runs", Align::Right, 1)
         .column("", Align::Left);
@@ -360,7 +388,7 @@ fn full_table(rows: &[Row]) -> String {
             row.metric.name().to_owned(),
             against(row),
             record::number(row.metric, own.first),
-            record::number(row.metric, own.second),
+            format!("{} {}", record::number(row.metric, own.second), record::unit(row.metric)),
             percents(own.percent, own.interval),
             own.pairs.to_string(),
             own.verdict.name().to_owned(),
@@ -435,7 +463,7 @@ fn full_end(rows: &[Row], summaries: &[Summary]) -> String {
         return "nothing could be compared with the kernel\n".to_owned();
     }
     let count = |verdict| against_kernel.iter().filter(|row| row.difference.verdict == verdict).count();
-    let mut text = String::from("Completion times and goodputs of the simulator:\n");
+    let mut text = String::from("Main measures of the simulator, by kind of point:\n");
     for summary in summaries {
         text.push_str(&wrap_behind("  ", &summary.to_string(), WIDTH));
     }

@@ -3,7 +3,8 @@
 use super::search::{Found, KERNEL, Setting};
 use super::{Answer, Candidate};
 
-/// Returns what to do. `kernel` is the best of the candidates that a stock kernel can be and that pay.
+/// Returns what to do. `kernel` is the best of the candidates that a stock kernel can be and that pay; `late` is true if flows
+/// missed the deadline that have not failed.
 pub(super) fn actions(
     setting: &Setting<'_>,
     answer: Answer,
@@ -11,6 +12,7 @@ pub(super) fn actions(
     kernel: Option<&Candidate>,
     found: &Found,
     single_path: Option<&str>,
+    late: bool,
 ) -> Vec<String> {
     let single = single_path.unwrap_or("the best path");
     let single_congestion = found.single_congestion.as_deref().map(sysctl);
@@ -28,7 +30,10 @@ pub(super) fn actions(
             return [Some(stay), single_congestion].into_iter().flatten().collect();
         }
         Answer::Incomplete => {
-            return vec!["Raise `deadline`, so that all flows finish.".to_owned()];
+            return match late {
+                true => vec!["Raise `deadline`, so that all flows finish.".to_owned()],
+                false => Vec::new(),
+            };
         }
     }
     let others = setting.condition().experiment.paths().len() - 1;

@@ -156,6 +156,7 @@ pub fn advise(document: &Document, options: &Options<'_>) -> Result<Advice, Advi
         .iter()
         .find(|candidate| candidate.for_kernel() && setting.answer(&judgement, candidate) == Answer::Pays);
     let reasons = setting.reasons(&found, &judgement, &candidates)?;
+    let late = judgement.rows.iter().any(|row| row.completed + row.failed < row.n);
     let margins = match options.margins {
         true => margins::margins(&setting, &found, &best, answer)?,
         false => Vec::new(),
@@ -163,7 +164,7 @@ pub fn advise(document: &Document, options: &Options<'_>) -> Result<Advice, Advi
     Ok(Advice {
         answer,
         start: setting.path_name(found.start),
-        actions: actions::actions(&setting, answer, &best, kernel, &found, single_path.as_deref()),
+        actions: actions::actions(&setting, answer, &best, kernel, &found, single_path.as_deref(), late),
         single_path,
         single_congestion: found.single_congestion.clone(),
         difference_pct,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::compare::Job;
 use crate::scenario::Scenario;
-use crate::whole_file::WholeFile;
+use crate::whole_file::{WholeFile, part_of_name};
 
 /// The capturing host.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -213,9 +213,8 @@ pub fn named(path: &Path, names: &[&str]) -> PathBuf {
     }
     let mut file = OsString::from(path.file_stem().unwrap_or_default());
     for name in names {
-        let plain = |c: char| if c.is_alphanumeric() || "=%.@+-_".contains(c) { c } else { '_' };
         file.push(".");
-        file.push(name.chars().map(plain).collect::<String>());
+        file.push(part_of_name(name));
     }
     if let Some(extension) = path.extension() {
         file.push(".");

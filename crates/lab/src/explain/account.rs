@@ -6,7 +6,7 @@ use super::cause::{Cause, Parts};
 use super::chain::{Charge, chain};
 use super::record::{FlowStory, Stories};
 use super::story::{Steps, Story, Waits};
-use crate::scenario::Direction;
+use crate::scenario::{Direction, Path};
 
 /// Where the time of one flow went.
 #[derive(Clone, Debug)]
@@ -25,8 +25,15 @@ pub(crate) struct Account {
 
 impl Account {
     /// Returns the account of the flow with the position `flow` of the run; none if no byte was delivered.
-    pub(super) fn new(stories: &mut Stories, flow: usize, direction: Direction) -> Option<Account> {
-        let FlowStory { streams: [client, server], progress } = stories.0.get_mut(flow)?;
+    ///
+    /// `paths` are those between its hosts.
+    pub(super) fn new(
+        stories: &mut Stories,
+        flow: usize,
+        direction: Direction,
+        paths: &[Path],
+    ) -> Option<Account> {
+        let FlowStory { streams: [client, server], progress, outages } = stories.0.get_mut(flow)?;
         let (data, request) = match direction {
             Direction::Upload => (client.as_mut()?, None),
             Direction::Download => (server.as_mut()?, Some(client.as_mut()?)),
@@ -39,7 +46,8 @@ impl Account {
         data.reject_unaccepted(progress);
         let waits = Waits::new(data, &data.deliveries());
         let last = waits.delivered_bytes().checked_sub(1)?;
-        let (mut charges, end) = chain(data, last, &waits)?;
+        let (charges, end) = chain(data, last, &waits)?;
+        let mut charges = outages.attribute(charges, end, data, &waits, paths, &ways(data));
         if let Some(request) = request {
             // The server answers as soon as it has the whole request.
             let mut arrival = Steps::default();
@@ -48,10 +56,16 @@ impl Account {
             let waits = Waits::new(request, &request.deliveries());
             let last = waits.delivered_bytes().checked_sub(1)?;
             let (before, answered) = chain(request, last, &waits)?;
+            let before = outages.attribute(before, answered, request, &waits, paths, &ways(request));
             let span = data.start.since(answered);
             if !span.is_zero() {
-                let application = Charge { cause: Cause::Application, span, subflow: None, overflow: false };
-                charges.push(application);
+                charges.push(Charge {
+                    cause: Cause::Application,
+                    span,
+                    subflow: None,
+                    overflow: false,
+                    outage: None,
+                });
             }
             charges.extend(before);
         }

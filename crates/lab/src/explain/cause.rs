@@ -34,11 +34,13 @@ pub enum Cause {
     Retransmission,
     /// An earlier byte had not arrived.
     HeadOfLine,
+    /// A path was down, or did not carry data again yet.
+    Outage,
 }
 
 impl Cause {
     /// All causes, in the order of tables.
-    pub const ALL: [Cause; 12] = [
+    pub const ALL: [Cause; 13] = [
         Cause::Handshake,
         Cause::Application,
         Cause::SendBuffer,
@@ -51,6 +53,7 @@ impl Cause {
         Cause::Propagation,
         Cause::Retransmission,
         Cause::HeadOfLine,
+        Cause::Outage,
     ];
 
     /// Returns its name in tables.
@@ -68,6 +71,7 @@ impl Cause {
             Cause::Propagation => "propagation",
             Cause::Retransmission => "retransmission",
             Cause::HeadOfLine => "head-of-line",
+            Cause::Outage => "outage",
         }
     }
 }

@@ -16,6 +16,7 @@
 use anabranch_units::{Duration, Time};
 
 use super::cause::{Cause, Parts};
+use super::outage::Outage;
 use super::story::{Hop, Service, Story, Transmission, Waits};
 
 /// A part of the chain.
@@ -27,6 +28,8 @@ pub(crate) struct Charge {
     pub subflow: Option<usize>,
     /// True if the lost segment was dropped by a full queue.
     pub overflow: bool,
+    /// The outage that has caused it.
+    pub outage: Option<Outage>,
 }
 
 /// A point of the walk, at the present time.
@@ -74,7 +77,7 @@ pub(crate) fn chain(story: &Story, byte: u64, waits: &Waits) -> Option<(Vec<Char
             .before(carrier, one.data.start)
             .and_then(|(_, lost)| lost.dropped)
             .is_some_and(|dropped| dropped.1);
-        blocked.push(Charge { cause, span, subflow: Some(one.subflow), overflow });
+        blocked.push(Charge { cause, span, subflow: Some(one.subflow), overflow, outage: None });
     });
     walk.charges.extend(blocked.into_iter().rev());
     walk.now = arrived;
@@ -94,7 +97,7 @@ impl Walk<'_> {
     fn charge(&mut self, cause: Cause, to: Time, subflow: usize, overflow: bool) {
         let span = self.now.since(to);
         if !span.is_zero() {
-            self.charges.push(Charge { cause, span, subflow: Some(subflow), overflow });
+            self.charges.push(Charge { cause, span, subflow: Some(subflow), overflow, outage: None });
         }
         self.now = self.now.min(to);
     }
@@ -269,7 +272,13 @@ impl Walk<'_> {
             let (cause, until) = self.story.reason(one, now);
             let until = until.clamp(Time(now.0 + 1), to);
             let overflow = cause == Cause::Retransmission && self.overflowed(number, until);
-            found.push(Charge { cause, span: until.since(now), subflow: Some(one.subflow), overflow });
+            found.push(Charge {
+                cause,
+                span: until.since(now),
+                subflow: Some(one.subflow),
+                overflow,
+                outage: None,
+            });
             now = until;
         }
         self.charges.extend(found.into_iter().rev());

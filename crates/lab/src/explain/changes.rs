@@ -107,6 +107,10 @@ impl Base<'_> {
                 self.without_losses(path);
                 self.other_schedulers();
             }
+            Cause::Outage => {
+                self.always_up(path);
+                self.other_schedulers();
+            }
             Cause::HeadOfLine => {
                 self.other_schedulers();
                 self.without_path(path);

@@ -9,6 +9,7 @@ mod account;
 mod cause;
 mod chain;
 mod changes;
+mod outage;
 mod record;
 mod row;
 mod story;
@@ -31,7 +32,7 @@ use crate::scenario::ScenarioError;
 use crate::scenario::{Scenario, Transport};
 
 pub use cause::{Cause, Parts};
-pub use row::{Change, Excess, Largest, PathPart, Row, TimePart};
+pub use row::{Change, Excess, Largest, OutagePart, PathPart, Row, TimePart};
 
 use record::Notes;
 
@@ -244,7 +245,8 @@ fn noted_runs(
         let mut tally = Tally::new(experiment.paths().len());
         for (at, flow) in result.flows.iter().enumerate() {
             if flow.class == Class::Contender && question.flow.is_none_or(|flow| at + 1 == flow) {
-                let account = Account::new(&mut stories, at, experiment.traffic.direction);
+                let paths = &experiment.pairs[flow.pair].paths;
+                let account = Account::new(&mut stories, at, experiment.traffic.direction, paths);
                 tally.add(experiment, flow, is_complete(flow, is_bulk(condition)), account);
             }
         }

@@ -7,11 +7,12 @@ use anabranch_link::DropReason;
 use anabranch_sim::{End, FlowEvent, FlowId, LinkEvent, LinkId, Recorder, Scope, Trace, Wants, What};
 use anabranch_stack::event::{ConnectionId, Event};
 use anabranch_stack::observer::{Hold, Limit, LossReason, SendKind, StackEvent, StackEvents};
-use anabranch_stack::segment::{Address, Segment};
+use anabranch_stack::segment::{Address, Flags, Segment};
 use anabranch_stack::seq::DataRange;
 use anabranch_units::Time;
 
 use super::cause::Cause;
+use super::outage::{Drop, Outages};
 use super::story::{Hop, Service, Steps, Story, Transmission};
 
 /// The end of a flow that sends a stream: its request, or its data.
@@ -66,6 +67,12 @@ pub(crate) struct Notes {
     services: Vec<Vec<Service>>,
     /// By flow: its data that has arrived in order.
     progress: Vec<Steps>,
+    /// By the ends of a subflow: its flow.
+    ends: HashMap<(Address, Address), FlowId>,
+    /// By link: the times at which it went down and came up.
+    downs: Vec<Vec<(Time, Time)>>,
+    /// The packets that links have dropped because they were down, with their flow.
+    lost: Vec<(FlowId, Drop)>,
 }
 
 /// A stream while it is recorded.
@@ -114,6 +121,12 @@ impl Notes {
         for (story, progress) in stories.iter_mut().zip(self.progress) {
             story.progress = progress;
         }
+        // A queue that a link drops when it goes down may be reported later.
+        self.lost.sort_by_key(|(_, drop)| drop.at);
+        for (flow, story) in stories.iter_mut().enumerate() {
+            let own = self.lost.iter().filter(|(of, _)| of.index() == flow).map(|(_, drop)| *drop);
+            story.outages = Outages { downs: self.downs.clone(), drops: own.collect() };
+        }
         Stories(stories)
     }
 
@@ -122,6 +135,12 @@ impl Notes {
         let stream = &mut self.streams[number];
         match event {
             StackEvent::Sent { subflow, segment, kind, data } => {
+                if segment.flags.has(Flags::SYN) {
+                    // The client sends its SYN when its flow is known, the server answers before it has accepted.
+                    let flow = stream.sender.0;
+                    self.ends.insert((segment.source, segment.destination), flow);
+                    self.ends.insert((segment.destination, segment.source), flow);
+                }
                 self.at_hand = None;
                 if !data.is_empty() {
                     let sent = stream.send(now, subflow.index(), *kind, *data, self.longest_way);
@@ -234,7 +253,12 @@ impl Notes {
                     (hop.departed, hop.left) = (Some(*departed), Some(now));
                 }
             }
-            LinkEvent::Drop { packet, reason, .. } => {
+            LinkEvent::Drop { segment, packet, reason, .. } => {
+                if *reason == DropReason::Down
+                    && let Some(flow) = self.ends.get(&(segment.source, segment.destination))
+                {
+                    self.lost.push((*flow, Drop { at: now, link }));
+                }
                 let id = match (reason, self.at_hand) {
                     // The receiver rejects it on arrival.
                     (DropReason::Effect(_), Some(AtHand::Left(left, _, id))) if left == *packet => {
@@ -257,7 +281,16 @@ impl Notes {
                     transmission.dropped = Some((now, *reason == DropReason::Queue));
                 }
             }
-            LinkEvent::Queue { .. } | LinkEvent::State { .. } => {}
+            LinkEvent::State { up } => {
+                let downs = at(&mut self.downs, link);
+                match (up, downs.last_mut()) {
+                    (false, Some(last)) if !last.1.is_armed() => {}
+                    (false, _) => downs.push((now, Time::NEVER)),
+                    (true, Some(last)) => last.1 = last.1.min(now),
+                    (true, None) => {}
+                }
+            }
+            LinkEvent::Queue { .. } => {}
         }
     }
 }
@@ -342,6 +375,8 @@ pub(crate) struct FlowStory {
     pub streams: [Option<Story>; 2],
     /// The data of the flow that has arrived in order.
     pub progress: Steps,
+    /// The outages of links, and the packets of the flow that they have dropped.
+    pub outages: Outages,
 }
 
 /// The stories of the flows of a run.

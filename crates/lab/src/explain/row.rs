@@ -1,11 +1,13 @@
 //! The explanation of one contender in one condition: sums over its flows, as parts, shares and a sentence.
 
 use core::ops::AddAssign;
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
 use super::account::Account;
 use super::cause::{Cause, Parts};
+use super::outage::{Outage, waited};
 use crate::advise::spoken;
 use crate::report::Difference;
 use crate::report::difference::Reading;
@@ -31,6 +33,10 @@ pub(crate) struct Tally {
     count: u64,
     /// The time of waiting for retransmissions of segments that full queues dropped, in nanoseconds.
     overflow_ns: u128,
+    /// The time of waiting for each outage, in nanoseconds.
+    outages: BTreeMap<Outage, u128>,
+    /// The longest gap of each flow that received something: their number, and their sum in nanoseconds.
+    gaps: (u64, u128),
 }
 
 impl Tally {
@@ -45,6 +51,8 @@ impl Tally {
             bytes: Parts::default(),
             count: 0,
             overflow_ns: 0,
+            outages: BTreeMap::new(),
+            gaps: (0, 0),
         }
     }
 
@@ -58,7 +66,13 @@ impl Tally {
     ) {
         self.n += 1;
         self.completed += usize::from(complete);
+        if let Some(gap) = flow.report.longest_gap {
+            self.gaps = (self.gaps.0 + 1, self.gaps.1 + u128::from(gap.0));
+        }
         let Some(account) = account else { return };
+        for (outage, span) in waited(&account.charges) {
+            *self.outages.entry(outage).or_default() += u128::from(span.0);
+        }
         debug_assert_eq!(account.parts().total(), u128::from(account.total.0), "the parts add up");
         self.explained += 1;
         self.total_ns += u128::from(account.total.0);
@@ -72,7 +86,8 @@ impl Tally {
         for charge in &account.charges {
             self.parts.add(charge.cause, charge.span, 1);
             let first = (charge.subflow == Some(0)).then_some(flow.path);
-            if let Some(path) = charge.subflow.and_then(path_of).or(first)
+            let path = charge.outage.map(|outage| outage.path);
+            if let Some(path) = path.or(charge.subflow.and_then(path_of)).or(first)
                 && let Some(parts) = self.by_path.get_mut(path)
             {
                 parts.add(charge.cause, charge.span, 1);
@@ -140,6 +155,10 @@ impl AddAssign for Tally {
         self.bytes += other.bytes;
         self.count += other.count;
         self.overflow_ns += other.overflow_ns;
+        for (outage, span) in other.outages {
+            *self.outages.entry(outage).or_default() += span;
+        }
+        self.gaps = (self.gaps.0 + other.gaps.0, self.gaps.1 + other.gaps.1);
     }
 }
 
@@ -166,6 +185,19 @@ pub struct PathPart {
     /// The path.
     pub path: String,
     /// Its time in seconds, the mean over flows.
+    pub mean_s: f64,
+}
+
+/// The time of waiting because of an outage of a path.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OutagePart {
+    /// The path.
+    pub path: String,
+    /// The time at which it went down, in seconds from the start of the run.
+    pub from_s: f64,
+    /// The time at which it came up; none if it stayed down.
+    pub until_s: Option<f64>,
+    /// The time in seconds, the mean over flows.
     pub mean_s: f64,
 }
 
@@ -261,6 +293,10 @@ pub struct Row {
     pub byte_mean_s: Option<f64>,
     /// The parts of this time, one for each cause.
     pub bytes: Vec<TimePart>,
+    /// The parts of `outage`, by outage, in the order of paths and times.
+    pub outages: Vec<OutagePart>,
+    /// The longest gap in the delivery of a flow in seconds, mean over flows.
+    pub longest_gap_s: Option<f64>,
     /// The largest cause of the parts.
     pub largest: Option<Largest>,
     /// The comparison with the fastest contender of the condition; none for that one, and if the difference is practically
@@ -340,6 +376,17 @@ impl Row {
             parts: parts.collect(),
             byte_mean_s: (tally.count > 0).then(|| seconds(tally.bytes.total(), tally.count)),
             bytes: bytes.collect(),
+            outages: tally
+                .outages
+                .iter()
+                .map(|(outage, span)| OutagePart {
+                    path: names[outage.path].to_owned(),
+                    from_s: outage.from.as_secs_f64(),
+                    until_s: outage.until.is_armed().then(|| outage.until.as_secs_f64()),
+                    mean_s: seconds(*span, tally.explained),
+                })
+                .collect(),
+            longest_gap_s: (tally.gaps.0 > 0).then(|| seconds(tally.gaps.1, tally.gaps.0)),
             largest,
             excess,
             changes,
@@ -368,6 +415,15 @@ impl Row {
             largest.share_pct,
             phrase(largest.cause, largest.path.as_deref())
         );
+        for outage in &self.outages {
+            let until = outage.until_s.map_or("on".to_owned(), |until| format!("to {until} s"));
+            head += &format!(
+                " The outage of {} from {} s {until} cost {}.",
+                spoken(&outage.path),
+                outage.from_s,
+                milliseconds(outage.mean_s)
+            );
+        }
         if let Some(excess) = &self.excess {
             head += &format!(
                 " It takes {} more than {}, and spends {} more on {}.",
@@ -415,6 +471,7 @@ fn phrase(cause: Cause, path: Option<&str>) -> String {
         Cause::Propagation => "propagation",
         Cause::Retransmission => "waiting for retransmissions of lost data",
         Cause::HeadOfLine => "waiting for earlier bytes",
+        Cause::Outage => "waiting because a path was down",
     };
     let concerns_paths =
         !matches!(cause, Cause::Application | Cause::SendBuffer | Cause::ReceiveWindow | Cause::Scheduler);

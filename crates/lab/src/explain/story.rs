@@ -414,6 +414,12 @@ impl Waits {
         self.progress.reached(byte).unwrap_or(Time::NEVER)
     }
 
+    /// Returns the first byte that was missing at each time, with the time at which it was delivered in order.
+    pub(super) fn missing_bytes(&self) -> impl Iterator<Item = (u64, Time)> {
+        let before = core::iter::once(0).chain(self.progress.0.iter().map(|step| step.1));
+        before.zip(self.progress.0.iter().map(|step| step.0))
+    }
+
     /// Returns the transmission that delivered `byte`, and why bytes after it waited for it.
     pub(super) fn carrier(&self, byte: u64) -> Option<(usize, Cause)> {
         let place = self.sorted.partition_point(|(data, ..)| data.end <= byte);

@@ -99,6 +99,9 @@ pub struct Flow {
     pub duplicate_ratio: f64,
     /// The number of retransmission timeouts.
     pub rto_count: u64,
+    /// The longest time between two advances of in-order delivery while data was outstanding; none if nothing was
+    /// delivered, and for datagrams.
+    pub longest_gap_s: Option<f64>,
     /// The lower bound of the completion time for any schedule.
     pub lower_bound_s: Option<f64>,
     /// The time over the lower bound.
@@ -242,6 +245,7 @@ impl Flow {
             reinjected_ratio: ratio(result.reinjected_segments, report.data_segments),
             duplicate_ratio: ratio(report.duplicate_bytes, report.duplicate_bytes + report.delivered),
             rto_count: report.rto_count,
+            longest_gap_s: report.longest_gap.map(seconds),
             lower_bound_s: bound,
             vs_lower_bound: bound.filter(|bound| *bound > 0.0).map(|bound| result.time.as_secs_f64() / bound),
             class: class.map(|class| ClassResult::new(class, result)),

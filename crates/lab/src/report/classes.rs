@@ -102,6 +102,7 @@ fn class_row(
     let parts = || values.iter().flatten().filter(|value| value.exists);
     row.n = parts().count();
     row.completed = parts().filter(|value| value.complete).count();
+    row.failed = parts().filter(|value| value.failed.is_some()).count();
     let times: Vec<Vec<f64>> =
         values.iter().map(|run| run.iter().filter_map(|value| value.value).collect()).collect();
     row.fct_s = summarise(&times, seed);

@@ -27,6 +27,7 @@ fn flow(class: Class, path: usize, kbps: u64) -> FlowResult {
         reinjected_bytes: 0,
         duplicate_bytes: 0,
         rto_count: 0,
+        longest_gap: None,
         ended: None,
         app: Default::default(),
         sender: EndReport::default(),

@@ -1,6 +1,6 @@
 //! The values by which contenders are compared: one for each flow, or for each part of it such as a request.
 
-use anabranch_sim::{AppReport, Outcome};
+use anabranch_sim::{AppReport, Failure, Outcome};
 
 use super::is_complete;
 use super::verdict::Measure;
@@ -14,15 +14,21 @@ pub(crate) struct Measured {
     pub value: Option<f64>,
     /// True if it ended in time.
     pub complete: bool,
+    /// The reason, if it did not end because its flow has failed: more time would not help.
+    pub failed: Option<Failure>,
     /// False for a place that another contender's runs fill, and these do not.
     pub exists: bool,
 }
 
 impl Measured {
-    const ABSENT: Measured = Measured { value: None, complete: true, exists: false };
+    const ABSENT: Measured = Measured { value: None, complete: true, failed: None, exists: false };
 
-    fn new(value: Option<f64>, complete: bool) -> Measured {
-        Measured { value, complete, exists: true }
+    fn new(flow: &FlowResult, value: Option<f64>, complete: bool) -> Measured {
+        let failed = match flow.report.outcome {
+            Outcome::Failed(failure) => Some(failure).filter(|_| !complete),
+            _ => None,
+        };
+        Measured { value, complete, failed, exists: true }
     }
 }
 
@@ -33,7 +39,7 @@ pub(crate) fn of_flows(runs: &[Vec<&FlowResult>], bulk: bool) -> Vec<Vec<Measure
             true => Some(flow.goodput().as_bps_f64()),
             false => flow.report.fct.map(|fct| fct.as_secs_f64()),
         };
-        Measured::new(value, is_complete(flow, bulk))
+        Measured::new(flow, value, is_complete(flow, bulk))
     };
     runs.iter().map(|run| run.iter().map(of).collect()).collect()
 }
@@ -57,21 +63,21 @@ pub(crate) fn of_flow(flow: &FlowResult, measure: Measure) -> Vec<Measured> {
     match (&flow.report.app, measure) {
         (AppReport::Requests(exchanges), _) => {
             let time = |exchange: &anabranch_sim::application::Exchange| {
-                Measured::new(exchange.time.map(|time| time.as_secs_f64()), exchange.time.is_some())
+                Measured::new(flow, exchange.time.map(|time| time.as_secs_f64()), exchange.time.is_some())
             };
             exchanges.iter().map(time).collect()
         }
         (AppReport::OnOff(bursts), _) => {
             let delay = |burst: &anabranch_sim::application::Burst| {
-                Measured::new(burst.delay.map(|delay| delay.as_secs_f64()), burst.delay.is_some())
+                Measured::new(flow, burst.delay.map(|delay| delay.as_secs_f64()), burst.delay.is_some())
             };
             bursts.iter().map(delay).collect()
         }
-        (AppReport::Datagrams(report), _) => vec![Measured::new(report.delay_mean_s, true)],
-        (AppReport::Video(video), Measure::Bitrate) => vec![Measured::new(video.bitrate_bps, done)],
+        (AppReport::Datagrams(report), _) => vec![Measured::new(flow, report.delay_mean_s, true)],
+        (AppReport::Video(video), Measure::Bitrate) => vec![Measured::new(flow, video.bitrate_bps, done)],
         (AppReport::Video(video), _) => {
             let waiting = video.startup.map(|startup| (startup + video.stalled).as_secs_f64());
-            vec![Measured::new(waiting.filter(|_| done), done)]
+            vec![Measured::new(flow, waiting.filter(|_| done), done)]
         }
         (AppReport::Transfer, _) => {
             let bulk = measure == Measure::Goodput;

@@ -104,6 +104,8 @@ pub struct Row {
     pub n: usize,
     /// The number of flows delivered before the deadline. (Bulk: not aborted.)
     pub completed: usize,
+    /// The number of flows that failed: their connection ended before the flow was complete.
+    pub failed: usize,
     /// Completion times of the delivered flows.
     pub fct_s: Summary,
     /// Times to the last data ACK, of the acknowledged flows.
@@ -121,6 +123,8 @@ pub struct Row {
     pub reinjected_ratio: f64,
     /// Retransmission timeouts per flow.
     pub rto_count: f64,
+    /// The longest gap in the delivery of a flow, of the flows that received something.
+    pub longest_gap_s: Summary,
     /// Subflows that sent payload, mean over flows.
     pub subflows_used: f64,
     /// Unique bytes by the path of first delivery, over all flows.
@@ -251,6 +255,7 @@ fn row(condition: &Condition, runs: &[Vec<&FlowResult>], bulk: bool, seed: u64) 
         path: None,
         n,
         completed: flows.iter().filter(|flow| is_complete(flow, bulk)).count(),
+        failed: flows.iter().filter(|flow| !is_complete(flow, bulk) && has_failed(flow)).count(),
         fct_s: summary(runs, |flow| flow.report.fct.map(|fct| fct.as_secs_f64()), seed),
         acked_s: summary(runs, |flow| flow.report.acked.map(|acked| acked.as_secs_f64()), seed),
         goodput_bps: mean_of(flows.iter().map(|flow| flow.goodput().as_bps_f64())),
@@ -259,6 +264,7 @@ fn row(condition: &Condition, runs: &[Vec<&FlowResult>], bulk: bool, seed: u64) 
         retransmitted_ratio: ratio(sum(&|flow| flow.report.retransmitted_segments)),
         reinjected_ratio: ratio(sum(&|flow| flow.reinjected_segments)),
         rto_count: per_flow(sum(&|flow| flow.report.rto_count)),
+        longest_gap_s: summary(runs, |flow| flow.report.longest_gap.map(|gap| gap.as_secs_f64()), seed),
         subflows_used: per_flow(sum(&|flow| u64::from(flow.report.subflows_used))),
         bytes_by_path,
         lower_bound_s: bound,
@@ -283,7 +289,11 @@ fn goodput_interval(runs: &[Vec<&FlowResult>], seed: u64) -> Option<Interval> {
 
 /// True if a flow was delivered, or, if `bulk`, was not aborted.
 pub(crate) fn is_complete(flow: &FlowResult, bulk: bool) -> bool {
-    flow.report.fct.is_some() || (bulk && !matches!(flow.report.outcome, anabranch_sim::Outcome::Failed(_)))
+    flow.report.fct.is_some() || (bulk && !has_failed(flow))
+}
+
+fn has_failed(flow: &FlowResult) -> bool {
+    matches!(flow.report.outcome, anabranch_sim::Outcome::Failed(_))
 }
 
 fn mean_of(values: impl Iterator<Item = f64>) -> Option<f64> {

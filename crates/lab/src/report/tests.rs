@@ -26,6 +26,7 @@ fn flow(millis: Option<u64>) -> FlowResult {
         reinjected_bytes: 0,
         duplicate_bytes: 0,
         rto_count: 0,
+        longest_gap: None,
         ended: None,
         app: Default::default(),
         sender: EndReport::default(),
@@ -109,4 +110,35 @@ fn an_interval_has_no_value_that_a_time_cannot_have() {
     let found = difference::family(&[pairs(&own, &other, false)], 1)[0].unwrap();
     assert_eq!(found.ci95.unwrap().0, -100.0);
     assert!(found.ci95.unwrap().1 > 100.0, "{found:?}");
+}
+
+#[test]
+fn a_comparison_counts_flows_that_fail_apart_from_those_that_are_late() {
+    use crate::compare::{Options, compare};
+    let scenario = |deadline: &str| {
+        let text = format!(
+            "path = [{{ rate = '10 Mbit/s', rtt = '40 ms', change = [{{ at = '100 ms', down = true }}] }}]
+             traffic = {{ size = '2 MB' }}
+             schedulers = ['min_rtt']
+             connection = {{ user-timeout = '5 s' }}
+             deadline = '{deadline}'
+             runs = 2"
+        );
+        crate::scenario::Document::parse("test.toml", &text, ".").unwrap().scenario().unwrap()
+    };
+    let cancelled = core::sync::atomic::AtomicBool::new(false);
+    let of = |deadline: &str| {
+        let comparison = compare(&scenario(deadline), &Options::new(1, &cancelled, &|_, _| {})).unwrap();
+        let row = &comparison.rows[0];
+        assert_eq!((row.n, row.completed), (2, 0));
+        assert!(row.longest_gap_s.mean.is_some_and(|gap| gap > 1.0), "{:?}", row.longest_gap_s);
+        (row.failed, comparison.verdict)
+    };
+    let (failed, verdict) = of("600 s");
+    assert!(
+        failed == 2 && verdict.contains("flows failed (the ") && !verdict.contains("deadline"),
+        "{verdict}"
+    );
+    let (failed, verdict) = of("2 s");
+    assert!(failed == 0 && verdict.contains("did not end within the deadline of 2 s"), "{verdict}");
 }

@@ -4,6 +4,7 @@
 //! its interval. Differences from the reference form one family of intervals, and the differences among all
 //! contenders another.
 
+use anabranch_sim::Failure;
 use anabranch_units::Duration;
 use serde::Serialize;
 
@@ -147,6 +148,8 @@ pub(crate) struct Standing {
     pub multipath: bool,
     /// The number of flows that did not end in time.
     pub missed: usize,
+    /// The reasons of those that failed before the deadline.
+    pub failures: Vec<Failure>,
     pub flows: usize,
     /// The value of the measure: seconds, or bit/s.
     pub value: f64,
@@ -247,6 +250,7 @@ impl Contest<'_> {
             name: entrant.name.clone(),
             multipath: matches!(transport, Transport::Multipath(_)),
             missed: flows().filter(|value| !value.complete).count(),
+            failures: flows().filter_map(|value| value.failed).collect(),
             flows: flows().count(),
             value,
             vs_reference: None,
@@ -555,25 +559,31 @@ impl Finding {
     }
 
     fn incomplete(&self) -> String {
-        let missed: Vec<String> = self
-            .reference
-            .iter()
-            .chain(&self.others)
-            .filter(|standing| standing.missed > 0)
-            .map(|standing| {
-                format!("{} of {}'s {} {}", standing.missed, standing.name, standing.flows, self.unit)
-            })
-            .collect();
-        let missed = crate::scenario::list(&missed);
-        match self.measure {
-            Measure::Goodput => format!("there is no winner, because {missed} were aborted"),
-            _ => format!(
-                "there is no winner, because {missed} did not end within the deadline of {}; a later one may \
-                 help, such as `--set deadline={}`",
+        let list = |count: &dyn Fn(&Standing) -> usize| {
+            let of = self.reference.iter().chain(&self.others).filter(|standing| count(standing) > 0);
+            let words = of.map(|one| format!("{} of {}'s {} {}", count(one), one.name, one.flows, self.unit));
+            let words: Vec<String> = words.collect();
+            (!words.is_empty()).then(|| crate::scenario::list(&words))
+        };
+        let failed = list(&|standing| standing.failures.len()).map(|flows| {
+            let mut reasons: Vec<String> = Vec::new();
+            for failure in self.reference.iter().chain(&self.others).flat_map(|one| &one.failures) {
+                let reason = failure.to_string();
+                if !reasons.contains(&reason) {
+                    reasons.push(reason);
+                }
+            }
+            format!("{flows} failed ({})", reasons.join("; "))
+        });
+        let late = list(&|standing| standing.missed.saturating_sub(standing.failures.len())).map(|flows| {
+            format!(
+                "{flows} did not end within the deadline of {}; a later one may help, such as `--set deadline={}`",
                 self.deadline,
                 (self.deadline * 4).to_string().replace(' ', ""),
-            ),
-        }
+            )
+        });
+        let reasons: Vec<String> = failed.into_iter().chain(late).collect();
+        format!("there is no winner, because {}", reasons.join(", and "))
     }
 }
 

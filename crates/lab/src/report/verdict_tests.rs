@@ -12,6 +12,7 @@ fn standing(name: &str, value: f64, vs_reference: Option<Difference>) -> Standin
         name: name.into(),
         multipath: name != "tcp",
         missed: 0,
+        failures: Vec::new(),
         flows: 900,
         value,
         vs_reference,
@@ -162,6 +163,32 @@ fn undelivered_flows_of_the_only_contender_are_named() {
          one may help, such as `--set deadline=240s`."
     );
     assert_eq!(finding.verdict().outcome, Outcome::Incomplete);
+}
+
+#[test]
+fn failed_flows_have_not_missed_the_deadline() {
+    use anabranch_stack::event::CloseReason::{NoSubflow, TimedOut};
+    let mut finding = finding("", vec![standing("dmptcp", 0.8, difference(-20.0, -23.0, -17.0))]);
+    let other = &mut finding.others[0];
+    (other.missed, other.failures) = (3, vec![Failure::Client(TimedOut); 3]);
+    let failed = "There is no winner, because 3 of dmptcp's 900 flows failed (the client had no answer, or made no \
+                  progress, within its timeout)";
+    assert_eq!(sentences(core::slice::from_ref(&finding)), format!("{failed}."));
+    // Others did miss it.
+    let tcp = finding.reference.as_mut().unwrap();
+    (tcp.missed, tcp.failures) = (5, vec![Failure::Server(NoSubflow)]);
+    assert_eq!(
+        sentences(core::slice::from_ref(&finding)),
+        "There is no winner, because 1 of tcp's 900 flows and 3 of dmptcp's 900 flows failed (the server has lost every \
+         subflow, and no new one was established in time; the client had no answer, or made no progress, within its \
+         timeout), and 4 of tcp's 900 flows did not end within the deadline of 60 s; a later one may help, such as \
+         `--set deadline=240s`."
+    );
+    // A bulk flow has no deadline to miss.
+    finding.measure = Measure::Goodput;
+    finding.reference.as_mut().unwrap().missed = 0;
+    finding.reference.as_mut().unwrap().failures.clear();
+    assert_eq!(sentences(&[finding]), format!("{failed}."));
 }
 
 #[test]

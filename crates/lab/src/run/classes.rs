@@ -93,6 +93,7 @@ impl Prepared<'_> {
         let latest = self.phases.map_or(Duration::ZERO, |phases| phases.start_limit(shortest));
         let latest_join = self.phases.map_or(Duration::ZERO, |phases| phases.join_limit(shortest));
         let (mut specs, mut owners) = (Vec::new(), Vec::new());
+        let mut reactions = RandomStream::new(task.seed, "reaction");
         for (group, traffic) in experiment.classes.iter().enumerate() {
             let name = &traffic.name;
             let mut phase = RandomStream::new(task.seed, &format!("phase.start.{name}"));
@@ -134,6 +135,7 @@ impl Prepared<'_> {
                 if traffic.direction == Direction::Download {
                     spec = spec.download();
                 }
+                self.delay(&mut spec, &mut reactions);
                 scatter::adapt(&mut spec, &experiment.graph, &experiment.pairs[place].paths[path]);
                 specs.push(spec);
                 owners.push(Some(Owned { class, group, pair: place, path }));

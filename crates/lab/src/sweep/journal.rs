@@ -84,8 +84,10 @@ pub struct Journal {
 impl Journal {
     /// Opens the journal `path` for the results of `header`, and makes it if it does not exist.
     ///
+    /// A journal of another sweep without any result is begun again.
+    ///
     /// # Errors
-    /// If it cannot be opened, belongs to another sweep, or is damaged.
+    /// If it cannot be opened, has results of another sweep, or is damaged.
     pub fn open(path: &Path, header: &Header) -> Result<Journal, JournalError> {
         let failed = |error| JournalError::Io(path.to_owned(), error);
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
@@ -119,6 +121,14 @@ impl Journal {
         BufReader::new(File::open(path).map_err(failed)?).read_line(&mut line).map_err(failed)?;
         serde_json::from_str(&line)
             .map_err(|error| JournalError::Damaged(path.to_owned(), 1, error.to_string()))
+    }
+
+    /// True if the journal `path` has a result, or cannot be read; a missing one has none.
+    pub fn has_results(path: &Path) -> bool {
+        match std::fs::read(path) {
+            Ok(text) => text.iter().filter(|byte| **byte == b'\n').nth(1).is_some(),
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        }
     }
 
     /// Reads the results in the journal `path` in the order of the points, and changes nothing: another process may be at work
@@ -166,7 +176,13 @@ impl Journal {
                 let found: Header =
                     serde_json::from_slice(&line).map_err(|error| damaged(error.to_string()))?;
                 if let Some(why) = foreign(&found, &self.header) {
-                    return Err(JournalError::Foreign(self.path.clone(), why));
+                    let mut rest = Vec::new();
+                    reader.read_until(b'\n', &mut rest).map_err(failed)?;
+                    if rest.last() == Some(&b'\n') {
+                        return Err(JournalError::Foreign(self.path.clone(), why));
+                    }
+                    // Nothing is lost.
+                    break;
                 }
             } else {
                 let Numbered { point } =
@@ -280,6 +296,22 @@ mod tests {
 
     fn header() -> Header {
         Header::new("plan".to_owned(), 10, Some("abc"))
+    }
+
+    #[test]
+    fn a_journal_without_results_is_begun_again_by_another_sweep() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("journal.ndjson");
+        let other = Header::new("other".to_owned(), 3, Some("abc"));
+        drop(Journal::open(&path, &header()).unwrap());
+        assert!(!Journal::has_results(&path));
+        let mut journal = Journal::open(&path, &other).unwrap();
+        journal.add(&result(2)).unwrap();
+        drop(journal);
+        assert_eq!(Journal::header_of(&path).unwrap(), other);
+        assert!(Journal::has_results(&path));
+        assert!(matches!(Journal::open(&path, &header()), Err(JournalError::Foreign(..))));
+        assert_eq!(Journal::open(&path, &other).unwrap().done(), 1);
     }
 
     #[test]

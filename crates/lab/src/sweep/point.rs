@@ -71,6 +71,9 @@ pub struct PointRow {
     pub reinjected_ratio: f64,
     /// Retransmission timeouts per flow.
     pub rto_count: f64,
+    /// The longest gap in the delivery of a flow, mean over flows; none in an old journal, and if nothing was delivered.
+    #[serde(default)]
+    pub longest_gap_s: Option<f64>,
     /// Subflows that sent payload, mean over flows.
     pub subflows_used: f64,
     /// The mean lower bound of the completion time.
@@ -184,6 +187,7 @@ impl PointRow {
             retransmitted_ratio: row.retransmitted_ratio,
             reinjected_ratio: row.reinjected_ratio,
             rto_count: row.rto_count,
+            longest_gap_s: row.longest_gap_s.mean,
             subflows_used: row.subflows_used,
             lower_bound_s: row.lower_bound_s,
             lost_ratio: row.datagrams.map(|datagrams| datagrams.lost_ratio),

@@ -38,7 +38,11 @@ impl Core {
 
     fn handle_event(&mut self, now: Time, id: ConnectionId, event: Event, woken: &mut Vec<Waker>) {
         let received = self.endpoint.received(id);
-        let freed = self.endpoint.freed(id);
+        // Only these events release memory.
+        let (freed, needed) = match event {
+            Event::Writable | Event::AllAcked => (self.endpoint.freed(id), self.endpoint.still_carried(id)),
+            _ => (0, Vec::new()),
+        };
         let mptcp = matches!(event, Event::Connected | Event::Accepted)
             && self.endpoint.stats(id).is_some_and(|stats| stats.mptcp);
         let Some((flow, pool)) = self.flow_and_pool(now, id) else { return };
@@ -64,7 +68,7 @@ impl Core {
                 }
             }
             Event::Writable => {
-                flow.send.advance(pool, freed);
+                flow.send.advance_to(pool, freed, needed);
                 woken.extend(flow.writer.take());
                 self.settle(id);
             }
@@ -76,7 +80,7 @@ impl Core {
             }
             Event::AllAcked => {
                 flow.drained = flow.shut;
-                flow.send.advance(pool, freed);
+                flow.send.advance_to(pool, freed, needed);
                 woken.extend(flow.closer.take());
                 let orphan = flow.orphan;
                 self.settle(id);

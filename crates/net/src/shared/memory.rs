@@ -242,9 +242,9 @@ impl Core {
     /// Returns the space in the send buffer of `id` that the memory permits; registers its writer if there is
     /// none.
     pub(crate) fn memory_space(&mut self, id: ConnectionId, cx: &Context<'_>) -> u64 {
-        let freed = self.endpoint.freed(id);
+        let (freed, needed) = (self.endpoint.freed(id), self.endpoint.still_carried(id));
         let Some(flow) = self.flows.get_mut(&id) else { return 0 };
-        flow.send.advance(&mut self.pool, freed);
+        flow.send.advance_to(&mut self.pool, freed, needed);
         // An application that fixes the size of its send buffer gets all of it from the start.
         let follows = self.endpoint.send_buffer_follows(id);
         flow.acknowledged = if follows { freed } else { u64::MAX / 4 };

@@ -1,5 +1,6 @@
 //! The figures of recorded runs.
 
+use anabranch_recording::StoredOutage;
 use anabranch_recording::view::{Column, FlowView, RunView, Stream, View};
 
 use anabranch_units::Duration;
@@ -163,6 +164,57 @@ impl All<'_> {
         names
     }
 
+    /// Returns a shade for each time in which a path of these runs is down, as far as it is in view.
+    fn outages<'a>(&self, runs: impl IntoIterator<Item = &'a RunView>, x: &Axis, y: &Axis) -> Vec<Mark> {
+        let mut marks = Vec::new();
+        let mut seen: Vec<&StoredOutage> = Vec::new();
+        for run in runs {
+            for outage in &run.outages {
+                let is_same =
+                    |other: &&StoredOutage| other.path == outage.path && other.from_ns == outage.from_ns;
+                if seen.iter().any(is_same) {
+                    continue;
+                }
+                seen.push(outage);
+                let from = (outage.from_ns as f64 / NS).max(x.range.0);
+                let until = outage.until_ns.map_or(x.range.1, |until| until as f64 / NS).min(x.range.1);
+                if from < until {
+                    let place = run.paths.iter().position(|path| *path == outage.path).unwrap_or_default();
+                    let fill = style::outage(place).to_owned();
+                    marks.push(Mark::Rect {
+                        x: (from, until),
+                        y: y.range,
+                        fill,
+                        edge: None,
+                        text: String::new(),
+                    });
+                }
+            }
+        }
+        marks
+    }
+
+    /// Returns a key for each path that is down at a time in view.
+    fn outage_keys(&self) -> Vec<Key> {
+        let mut keys: Vec<Key> = Vec::new();
+        for run in &self.runs {
+            let (from, to) = self.range(&run.condition);
+            for outage in &run.outages {
+                let until = outage.until_ns.map_or(f64::INFINITY, |until| until as f64 / NS);
+                if outage.from_ns as f64 / NS >= to || until <= from {
+                    continue;
+                }
+                let place = run.paths.iter().position(|path| *path == outage.path).unwrap_or_default();
+                let text = format!("{} down", path_name(&outage.path));
+                let new = key(&text, Sample::Area(style::outage(place).to_owned()));
+                if !keys.contains(&new) {
+                    keys.push(new);
+                }
+            }
+        }
+        keys
+    }
+
     fn sequence(&self) -> Chart {
         let names = self.subflows();
         let (mut retransmitted, mut reinjected) = (false, false);
@@ -189,6 +241,7 @@ impl All<'_> {
         if reinjected {
             keys.push(key("reinjected", Sample::Symbol(Symbol::Diamond, NOTE, true)));
         }
+        keys.extend(self.outage_keys());
         Chart { panels, keys, warning: None }
     }
 
@@ -207,10 +260,11 @@ impl All<'_> {
         let high = high.into_iter().chain(ack(acked)).max().unwrap_or_default() as f64;
         let margin = (0.04 * (high - low)).max(1.0);
         let y = Axis::new("Data offset", Unit::Bytes, ((low - margin).max(0.0), high + margin));
-        let mut marks = vec![
+        let mut marks = self.outages([run], &time, &y);
+        marks.extend([
             line(&stream.acks.t_ns, &stream.acks.edge, EDGE, (from, to), 1.0),
             line(&stream.acks.t_ns, &stream.acks.ack, Stroke::solid(TEXT, 0.8), (from, to), 1.0),
-        ];
+        ]);
         // New data below, the rare events above all.
         for kind in 0..4 {
             for (place, subflow) in stream.subflows.iter().enumerate() {
@@ -267,13 +321,17 @@ impl All<'_> {
             let y = Axis::up_to(label, unit.clone(), values.collect::<Vec<_>>());
             let is_empty = |mark: &Mark| matches!(mark, Mark::Line { points, .. } if points.is_empty());
             if !marks.iter().all(is_empty) {
-                panels.push(Panel { title: self.title(run, of_flow), x: time, y, marks });
+                panels.push((run, Panel { title: self.title(run, of_flow), x: time, y, marks }));
             }
         }
         // One scale for all, so that panels can be compared.
-        let most = panels.iter().map(|panel| panel.y.range.1).fold(0.0, f64::max);
-        panels.iter_mut().for_each(|panel| panel.y.range.1 = most);
-        panels
+        let most = panels.iter().map(|(_, panel)| panel.y.range.1).fold(0.0, f64::max);
+        let scaled = panels.into_iter().map(|(run, mut panel)| {
+            panel.y.range.1 = most;
+            panel.marks.splice(0..0, self.outages([run], &panel.x, &panel.y));
+            panel
+        });
+        scaled.collect()
     }
 
     fn subflow_lines<'a>(
@@ -311,6 +369,7 @@ impl All<'_> {
         });
         let mut keys = self.subflow_keys();
         keys.push(key("thin: in flight", Sample::Line(Stroke::solid(DIM, 0.4), None)));
+        keys.extend(self.outage_keys());
         Chart { panels, keys, warning: None }
     }
 
@@ -319,7 +378,11 @@ impl All<'_> {
         let panels = self.over_time("Smoothed RTT", Unit::Seconds, 1e-6, true, |run| {
             self.subflow_lines(run, &names, |subflow| &subflow.srtt_us, 1.2)
         });
-        Chart { panels, keys: self.subflow_keys(), warning: None }
+        Chart {
+            panels,
+            keys: self.subflow_keys().into_iter().chain(self.outage_keys()).collect(),
+            warning: None,
+        }
     }
 
     fn queues(&self) -> Chart {
@@ -339,9 +402,8 @@ impl All<'_> {
             series.collect()
         });
         let keys = links.iter().enumerate();
-        let keys =
-            keys.map(|(at, link)| key(link, Sample::Line(style::path_stroke(at, 1.2), None))).collect();
-        Chart { panels, keys, warning: None }
+        let keys = keys.map(|(at, link)| key(link, Sample::Line(style::path_stroke(at, 1.2), None)));
+        Chart { panels, keys: keys.chain(self.outage_keys()).collect(), warning: None }
     }
 
     /// Returns a panel for each condition with a curve for each contender.
@@ -409,13 +471,24 @@ impl All<'_> {
             let has_any = goodput.bytes.iter().any(|bytes| *bytes > 0);
             if has_any { bins.chain([end]).collect() } else { Vec::new() }
         };
-        self.curves(
+        let mut chart = self.curves(
             |_, condition| self.time(condition),
             |curves| {
                 Axis::up_to("Goodput", Unit::BitsPerSecond, curves.iter().flatten().map(|point| point.1))
             },
             curve,
-        )
+        );
+        let shown = |condition: &&String| {
+            self.runs
+                .iter()
+                .any(|run| run.condition == **condition && run.goodput.bytes.iter().any(|bytes| *bytes > 0))
+        };
+        for (condition, panel) in self.conditions.iter().filter(shown).zip(&mut chart.panels) {
+            let runs = self.runs.iter().copied().filter(|run| run.condition == *condition);
+            panel.marks.splice(0..0, self.outages(runs, &panel.x, &panel.y));
+        }
+        chart.keys.extend(self.outage_keys());
+        chart
     }
 
     /// Returns the completion times of the contender's transfers, with a panel for each class of traffic that has some.

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::read::{ReadError, Recorded, StoredRun};
+use crate::read::{ReadError, Recorded, StoredOutage, StoredRun};
 
 pub use column::Column;
 
@@ -64,6 +64,8 @@ pub struct RunView {
     pub scheduler: String,
     /// The names of its paths.
     pub paths: Vec<String>,
+    /// The times in which its paths are down, as far as they begin before its end.
+    pub outages: Vec<StoredOutage>,
     /// True if the run ended.
     pub complete: bool,
     /// The time of the last event.

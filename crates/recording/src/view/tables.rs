@@ -112,6 +112,7 @@ impl Outline {
             condition: run.condition.clone(),
             scheduler: run.scheduler.clone(),
             paths: run.paths.clone(),
+            outages: run.outages.iter().filter(|outage| outage.from_ns < end_ns).cloned().collect(),
             complete: run.complete,
             end_ns,
             jain: if comparable { jain(&rates) } else { None },

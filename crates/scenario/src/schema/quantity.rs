@@ -50,6 +50,15 @@ fn units<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.map(any_case).collect::<Vec<_>>().join("|")
 }
 
+/// Returns an expression for the units of a size: the `B` of bytes is a capital.
+fn size_units() -> String {
+    let unit = |name: &str| match name.strip_suffix('B') {
+        Some(prefix) => format!("{}B", any_case(prefix)),
+        None => any_case(name),
+    };
+    SIZES.iter().map(|(name, _)| unit(name)).collect::<Vec<_>>().join("|")
+}
+
 fn pattern(units: &str) -> String {
     format!(r"^\s*{NUMBER}\s*({units})\s*$")
 }
@@ -76,14 +85,15 @@ pub(super) fn time() -> Value {
 pub(super) fn size() -> Value {
     json!({
         "type": "string",
-        "pattern": pattern(&units(SIZES.iter().map(|(name, _)| *name))),
-        "description": "a size in B, KB, MB, GB, TB (of 1000), KiB, MiB or GiB (of 1024)",
+        "pattern": pattern(&size_units()),
+        "description": "a size in B, KB, MB, GB, TB (of 1000), KiB, MiB or GiB (of 1024), kbit, Mbit, Gbit or Tbit",
         "examples": ["57 KB"],
     })
 }
 
 pub(super) fn queue() -> Value {
-    let measures = units(["BDP"].into_iter().chain(SPANS.iter().chain(SIZES).map(|(name, _)| *name)));
+    let measures = units(["BDP"].into_iter().chain(SPANS.iter().map(|(name, _)| *name)));
+    let measures = format!("{measures}|{}", size_units());
     let packets = units(PACKETS.into_iter());
     let pattern = format!(r"^\s*({NUMBER}\s*({measures})|({WHOLE}|{SCIENTIFIC})\s*({packets}))\s*$");
     let text = json!({ "type": "string", "pattern": pattern, "not": { "pattern": ZERO } });

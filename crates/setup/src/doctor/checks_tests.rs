@@ -71,6 +71,8 @@ fn healthy() -> Facts {
         ("net/mptcp/scheduler", "default"),
         ("net/ipv4/tcp_rmem", "4096\t131072\t6291456"),
         ("net/ipv4/tcp_wmem", "4096\t16384\t4194304"),
+        ("net/ipv4/tcp_congestion_control", "bbr"),
+        ("net/ipv4/tcp_available_congestion_control", "reno bbr cubic"),
     ];
     Facts {
         kernel: "6.1.0-13-amd64".into(),
@@ -104,6 +106,17 @@ fn host(facts: &mut Facts) -> &mut Host {
 
 fn sysctl(facts: &mut Facts, key: &str, value: &str) {
     facts.sysctls.insert(key.into(), value.into());
+}
+
+#[test]
+fn the_congestion_control_of_the_kernel_is_named() {
+    let check = after("congestion", |_| ());
+    assert_eq!(
+        (check.level, check.what.contains("`bbr`"), check.what.contains("reno bbr")),
+        (Level::Ok, true, true)
+    );
+    let check = after("congestion", |facts| drop(facts.sysctls.remove("net/ipv4/tcp_congestion_control")));
+    assert_eq!(check.level, Level::Warn);
 }
 
 #[test]

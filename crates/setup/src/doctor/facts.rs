@@ -69,7 +69,7 @@ pub struct MptcpEndpoint {
 pub struct Facts {
     /// The kernel release, such as `6.1.0-13-amd64`.
     pub kernel: String,
-    /// Sysctls by their path below `/proc/sys`: `net/mptcp/*` and the buffers of TCP.
+    /// Sysctls by their path below `/proc/sys`: `net/mptcp/*`, and the buffers and congestion controls of TCP.
     pub sysctls: BTreeMap<String, String>,
     /// The limits of `ip mptcp limits`: accepted announced addresses, and subflows.
     pub mptcp_limits: Option<(u32, u32)>,
@@ -95,7 +95,7 @@ pub struct Facts {
     pub probe: Option<Probe>,
 }
 
-const SYSCTLS: [&str; 9] = [
+const SYSCTLS: [&str; 11] = [
     "net/mptcp/enabled",
     "net/mptcp/checksum_enabled",
     "net/mptcp/allow_join_initial_addr_port",
@@ -105,6 +105,8 @@ const SYSCTLS: [&str; 9] = [
     "net/mptcp/available_schedulers",
     "net/ipv4/tcp_rmem",
     "net/ipv4/tcp_wmem",
+    "net/ipv4/tcp_congestion_control",
+    "net/ipv4/tcp_available_congestion_control",
 ];
 
 /// Addresses reserved for documentation (RFC 5737 and RFC 3849), distant from every host.

@@ -67,20 +67,25 @@ impl Options for ConnectionConfig {
                 _ => {}
             }),
         parameter!(@make ConnectionConfig, "send-buffer",
-            "bytes written and not yet acknowledged: a size, or `{ initial, max }` for autotuning", BUFFER,
+            "bytes written and not yet acknowledged: a size, `{ initial, max }` for autotuning, or `none`: as `subflow-send-buffer`",
+            Domain::OpenBuffer(LEAST_BUFFER, LARGEST_BUFFER, "none"),
             |config| match config.send_buffer_start {
+                _ if config.kernel_buffers => Value::Open,
                 None => Value::Size(config.send_buffer),
                 Some(initial) => Value::Growing(initial, config.send_buffer),
             },
-            |config, value| match value {
-                Value::Size(size) => (config.send_buffer, config.send_buffer_start) = (size, None),
-                Value::Growing(initial, max) => {
-                    (config.send_buffer, config.send_buffer_start) = (max, Some(initial));
+            |config, value| {
+                config.kernel_buffers = value == Value::Open;
+                match value {
+                    Value::Size(size) => (config.send_buffer, config.send_buffer_start) = (size, None),
+                    Value::Growing(initial, max) => {
+                        (config.send_buffer, config.send_buffer_start) = (max, Some(initial));
+                    }
+                    _ => {}
                 }
-                _ => {}
             }),
         parameter!(@make ConnectionConfig, "subflow-send-buffer",
-            "send buffer of each subflow, their sum the connection's: a size, `{ initial, max }` or `none`",
+            "send buffer of each subflow, their sum the connection's: a size (SO_SNDBUF), `{ initial, max }` or `none`",
             Domain::OpenBuffer(LEAST_BUFFER, LARGEST_BUFFER, "none"),
             |config| match config.send_buffers {
                 None => Value::Open,

@@ -43,6 +43,8 @@ const NO_LIMIT: u32 = u32::MAX;
 struct Before {
     segments: f64,
     ssthresh: f64,
+    /// True in the first slow start.
+    starting: bool,
 }
 
 /// The state of one subflow in addition to its [`Window`].
@@ -89,11 +91,23 @@ impl Subflow {
 }
 
 impl Subflow {
-    /// Ends the first slow start.
+    /// Ends the first slow start, to which an undo may return.
     fn leave_start(&mut self) {
-        self.hystart = None;
         self.starting = false;
         self.ignored = 0.0;
+    }
+
+    /// Records the state before a reduction.
+    fn note_before(&mut self, window: &Window) {
+        let Window { segments, ssthresh, .. } = *window;
+        self.before = Some(Before { segments, ssthresh, starting: self.starting });
+    }
+
+    /// Returns HyStart in a slow start in which it works.
+    #[inline]
+    fn hystart(&mut self) -> Option<&mut Hystart> {
+        let starting = self.starting;
+        self.hystart.as_mut().filter(|hystart| starting || !hystart.is_only_for_start())
     }
 }
 
@@ -128,7 +142,7 @@ impl<R: WindowRule> Classic<R> {
         self
     }
 
-    /// Enables Linux's HyStart in the first slow start of every subflow and in those after timeouts.
+    /// Enables Linux's HyStart in the slow starts of every subflow, until it has ended one; again after a timeout.
     pub fn with_hystart_of_linux(mut self) -> Classic<R> {
         self.hystart = Some(HystartKind::Linux);
         self
@@ -280,7 +294,7 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
             return;
         }
         let in_slow_start = window.in_slow_start();
-        let phase = match &mut subflow.hystart {
+        let phase = match subflow.hystart() {
             Some(hystart) if in_slow_start => hystart.on_ack(ack, window),
             _ => Phase::SlowStart,
         };
@@ -296,7 +310,8 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
         }
         let Some((window, subflow)) = self.parts(id) else { return };
         // RFC 5681 section 3.1: only acknowledgements of new data increase the window,
-        if !ack.una_advanced || ack.acked_bytes == 0 {
+        let advances = ack.una_advanced || (R::BY_SACK && ack.expects_reordering);
+        if !advances || ack.acked_bytes == 0 {
             return;
         }
         // and only while it is used (RFC 9438 section 5.8, RFC 7661).
@@ -314,7 +329,7 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
                 subflow.hystart = None;
             } else {
                 acked = acked.min(f64::from(subflow.limit_now));
-                acked = subflow.hystart.as_ref().map_or(acked, |hystart| acked.min(hystart.limit()));
+                acked = subflow.hystart().map_or(acked, |hystart| acked.min(hystart.limit()));
                 let factor = Hystart::growth(phase);
                 let grow = (acked * factor).min(window.ssthresh - window.segments);
                 window.segments += grow;
@@ -338,7 +353,7 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
     fn on_congestion(&mut self, id: SubflowId, event: &CongestionEvent) {
         let Some((window, subflow)) = self.parts(id) else { return };
         if !window.recovering {
-            subflow.before = Some(Before { segments: window.segments, ssthresh: window.ssthresh });
+            subflow.note_before(window);
         }
         subflow.leave_start();
         subflow.limit_now = subflow.limit;
@@ -378,15 +393,19 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
         let hystart = self.hystart;
         let Some((window, subflow)) = self.parts(id) else { return };
         subflow.reducing = None;
+        if !again {
+            subflow.note_before(window);
+        }
         subflow.leave_start();
-        subflow.hystart = hystart.and_then(|kind| Hystart::after_timeout(kind, subflow.paced));
+        if let Some(fresh) = hystart.and_then(|kind| Hystart::after_timeout(kind, subflow.paced)) {
+            subflow.hystart = Some(fresh);
+        }
         // RFC 3465 section 2.3: data acknowledged now may have arrived long before.
         if subflow.limit != NO_LIMIT {
             subflow.limit_now = 1;
         }
         window.recovering = false;
         if !again {
-            subflow.before = Some(Before { segments: window.segments, ssthresh: window.ssthresh });
             let flight = (flight_bytes as f64 / window.mss as f64).min(window.segments);
             let reduced = self.reduced(id, flight, Reduction::Timeout);
             let least = self.rule.least_threshold(&self.windows);
@@ -409,6 +428,9 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
         let change = if window.segments < before.segments { Change::Undone } else { Change::UndoneLate };
         window.segments = window.segments.max(before.segments);
         window.ssthresh = window.ssthresh.max(before.ssthresh);
+        // The slow start goes on, and with it the search for its end. Linux forgets that only with a timeout
+        // (`bictcp_state` in net/ipv4/tcp_cubic.c).
+        subflow.starting = before.starting && window.in_slow_start();
         self.rule.on_change(&self.windows, id, now, change);
     }
 

@@ -133,6 +133,7 @@ impl State {
 
 impl WindowRule for CubicLinux {
     const BY_TIME: bool = true;
+    const BY_SACK: bool = true;
 
     fn increase(&mut self, windows: &Windows, id: SubflowId, acked: f64, ack: &Ack) -> f64 {
         let Some(state) = self.subflows.get_mut(id.index()) else { return 0.0 };

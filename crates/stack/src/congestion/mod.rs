@@ -83,6 +83,8 @@ pub struct Ack {
     pub in_recovery: bool,
     /// True if the cumulative acknowledgement has advanced.
     pub una_advanced: bool,
+    /// True if more than three segments in a row have arrived out of order on the subflow, without a loss.
+    pub expects_reordering: bool,
     /// True if this acknowledgement starts a new round trip.
     pub round_start: bool,
 }
@@ -110,6 +112,7 @@ impl Ack {
             inflight_bytes: 0,
             in_recovery: false,
             una_advanced: true,
+            expects_reordering: false,
             round_start: false,
         }
     }

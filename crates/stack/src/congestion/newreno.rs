@@ -10,7 +10,7 @@
 //!
 //! **Departures from the source**: the window grows by `acked / w` with each acknowledgement instead of by
 //! one segment after `w` of them; the half of the flight is rounded down to whole segments, as is usual in
-//! practice.
+//! practice. Once reordering is expected, data acknowledged selectively increases the window too, as in Linux.
 
 use super::Ack;
 use super::classic::{WindowRule, Windows};
@@ -21,6 +21,8 @@ use crate::event::SubflowId;
 pub struct NewReno;
 
 impl WindowRule for NewReno {
+    const BY_SACK: bool = true;
+
     #[inline]
     fn increase(&mut self, windows: &Windows, id: SubflowId, acked: f64, _ack: &Ack) -> f64 {
         acked / windows.get(id).segments

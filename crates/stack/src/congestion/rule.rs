@@ -147,6 +147,10 @@ pub trait WindowRule: Clone {
     /// True if the window is a function of time in congestion avoidance, given by [`WindowRule::window_at`].
     const BY_TIME: bool = false;
 
+    /// True if data acknowledged selectively increases the window once reordering is expected, as for every window of
+    /// Linux (`tcp_may_raise_cwnd`); by RFC 5681 only the acknowledgement of the data before it does.
+    const BY_SACK: bool = false;
+
     /// Observes an acknowledgement, in recovery or not, before it changes the window.
     #[inline]
     fn observe(&mut self, _windows: &Windows, _id: SubflowId, _ack: &Ack) {}

@@ -176,9 +176,6 @@ impl Connection {
             self.arm_data_timer(now);
             self.tell_scheduler(now, &SchedulerEvent::DataAcked { from, to: una, carried_by });
             self.tell_writable();
-            if self.send.blocked && self.mode == Mode::Mptcp {
-                self.give_up_laggard(now);
-            }
         }
     }
 }

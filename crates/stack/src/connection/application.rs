@@ -105,6 +105,12 @@ impl Connection {
         }
         if up {
             self.paths.notify(&PathEvent::LocalUp(ip));
+            // The peer may have given up a subflow that has survived here: it then answers with a reset.
+            for subflow in &mut self.subflows {
+                if subflow.route().local().ip == ip && subflow.state().is_usable() {
+                    subflow.probe();
+                }
+            }
         } else {
             self.paths.on_local_down(ip);
             for at in 0..self.subflows.len() {

@@ -89,6 +89,8 @@ impl Connection {
     /// Notifies the application of new data in order, and lets the receive buffer grow.
     #[inline]
     pub(super) fn after_arrival(&mut self, now: Time) {
+        let before = if self.stats.received > 0 { self.stats.last_in_order } else { now };
+        self.stats.longest_gap = self.stats.longest_gap.max(now.since(before));
         self.stats.last_in_order = now;
         self.stats.received = self.recv.nxt();
         let at_once = self.rules.consume_at_once;

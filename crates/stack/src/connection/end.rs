@@ -17,6 +17,7 @@ impl Connection {
             self.timers.disarm(Timer::Persist);
             self.timers.disarm(Timer::Fin);
             self.timers.disarm(Timer::Orphan);
+            self.timers.disarm(Timer::Silence);
         }
     }
 

@@ -96,9 +96,13 @@ impl Connection {
                 self.fail_handshake(now, other, CloseReason::Refused);
             }
         }
-        let Connection { subflows, send, .. } = self;
+        let Connection { subflows, send, config, .. } = self;
         let Position { acked, window, received, finished } =
             subflows[at].leave_mptcp(|queued| send.take_back(queued.range));
+        // The segment with the infinite mapping has the length of one with a mapping.
+        if !self.fallback.is_infinite() {
+            subflows[at].drop_mptcp_options(config);
+        }
         self.timers.disarm(Timer::Data);
         self.timers.disarm(Timer::Fin);
         self.closing.withdraw_fins();

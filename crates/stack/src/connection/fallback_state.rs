@@ -40,6 +40,8 @@ struct Infinite {
     mapping: Mapping,
     /// The subflow offset of the segment that carries it, in each transmission.
     seq: Option<u64>,
+    /// True if the segments after it are known to have no option of MPTCP.
+    noted: bool,
 }
 
 /// The action when the timer of an MP_FAIL expires.
@@ -160,13 +162,20 @@ impl Fallback {
 
     /// Records that `mapping` is to be sent with the next new data.
     pub(super) fn begin_infinite(&mut self, mapping: Mapping) {
-        self.infinite = Some(Infinite { mapping, seq: None });
+        self.infinite = Some(Infinite { mapping, seq: None, noted: false });
     }
 
     /// True if the infinite mapping may be due.
     #[inline]
     pub(super) fn is_infinite(&self) -> bool {
         self.infinite.is_some()
+    }
+
+    /// Returns true once, after the first transmission of the infinite mapping: later segments have no option of MPTCP.
+    #[cold]
+    pub(super) fn note_last_option(&mut self) -> bool {
+        let sent = self.infinite.as_mut().filter(|infinite| infinite.seq.is_some());
+        sent.is_some_and(|infinite| !core::mem::replace(&mut infinite.noted, true))
     }
 
     /// Adds the infinite mapping to each transmission of the first data after the fallback (sections 3.3.1

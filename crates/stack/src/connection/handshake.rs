@@ -4,6 +4,7 @@
 use anabranch_units::Time;
 
 use super::negotiate::{ThirdAck, find_capable, find_join, is_acceptable, third_ack};
+use super::rejoin::LostBy;
 use super::scatter::tolerance;
 use super::step::{NEXT, STOP, Step};
 use super::timer_table::Timer;
@@ -80,6 +81,7 @@ impl Connection {
         if segment.flags.has(Flags::RST) {
             if acks_syn {
                 self.hear_reset(at, segment);
+                self.rejoin_later(now, at, LostBy::Reset);
                 self.fail_handshake(now, at, CloseReason::Refused);
             }
             return;
@@ -156,7 +158,7 @@ impl Connection {
         }
         // From the third ACK on the peer may send on it.
         self.fallback.note_joined();
-        if self.models_buffers() {
+        if self.has_kernel_buffers() {
             self.tell_writable();
         }
     }
@@ -203,7 +205,7 @@ impl Connection {
         }
         let subflow = &mut self.subflows[at];
         let window = subflow.scaled_window(segment);
-        subflow.complete_handshake(now, segment);
+        subflow.complete_handshake(now, self.tick, segment);
         if join && !self.config.only.simultaneous {
             // RFC 8684 section 3.2: the third ACK is acknowledged at once.
             subflow.recv_mut().want_ack();
@@ -276,7 +278,8 @@ impl Connection {
 
     /// Handles the fourth ACK of a join.
     #[cold]
-    pub(super) fn on_fourth_ack(&mut self, now: Time, at: usize) {
+    pub(super) fn on_fourth_ack(&mut self, now: Time, at: usize, segment: &Segment) {
+        self.subflows[at].sample_handshake(now, self.tick, segment);
         self.subflow_up(now, at);
     }
 
@@ -300,6 +303,8 @@ impl Connection {
         self.timers.disarm(Timer::Orphan);
         self.answer_fins();
         self.relieve_signals(at);
+        self.watch_silence(now);
+        self.probe_replaced(now, at);
         // Data of a subflow that failed while there was no other can now be reinjected.
         for other in 0..self.subflows.len() {
             if other != at && self.subflows[other].view(None).potentially_failed {

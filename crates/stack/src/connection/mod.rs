@@ -51,6 +51,7 @@ mod persist;
 mod receive;
 mod recv_state;
 mod reinject;
+mod rejoin;
 mod rotation;
 mod rules;
 mod scatter;
@@ -281,8 +282,8 @@ impl Connection {
         self.phase == Phase::Ended && self.live_subflows().next().is_none()
     }
 
-    /// True if the send buffers are those of Linux, and data of a failing subflow is not moved until the data
-    /// level's timer expires: with Linux's scheduler.
+    /// True if data is assigned to the send buffers of subflows as Linux does, and data of a failing subflow is not
+    /// moved until the data level's timer expires: with Linux's scheduler.
     #[inline]
     fn models_buffers(&self) -> bool {
         self.rules.linux_buffers && self.mode == Mode::Mptcp

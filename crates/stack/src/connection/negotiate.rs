@@ -84,14 +84,21 @@ impl Connection {
     #[cold]
     pub(crate) fn on_peer_syn(&mut self, now: Time, at: usize, segment: &Segment) {
         let scale = own_scale(self.config.receive_buffer.max().get());
-        self.subflows[at].on_syn(now, segment, scale, &self.config);
+        self.subflows[at].on_syn(now, self.tick, segment, scale, &self.config);
+        if self.mode == Mode::Plain {
+            self.subflows[at].drop_mptcp_options(&self.config);
+        }
     }
 
     /// Falls back to TCP, because the peer, or a middlebox, does not support MPTCP.
     #[cold]
     pub(super) fn speak_tcp(&mut self) {
-        self.mode = Mode::Plain;
         self.checksummed = false;
+        // A SYN without the option may be sent several times.
+        if core::mem::replace(&mut self.mode, Mode::Plain) == Mode::Mptcp {
+            let Connection { subflows, config, .. } = self;
+            subflows.iter_mut().for_each(|subflow| subflow.drop_mptcp_options(config));
+        }
     }
 
     /// Records the peer's key and token, agreed in advance.

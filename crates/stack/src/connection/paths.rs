@@ -4,6 +4,7 @@ use core::net::IpAddr;
 
 use anabranch_units::{Duration, Time};
 
+use super::rejoin::Rejoins;
 use super::{Connection, Mode, Phase, Timers};
 use crate::crypto;
 use crate::path_manager::{
@@ -64,6 +65,8 @@ pub(crate) struct PathsState {
     announcements: Vec<Announcement>,
     /// The subflows to be opened by the endpoint.
     new_subflows: Vec<NewSubflow>,
+    /// The attempts to replace subflows that have ended.
+    rejoins: Rejoins,
 }
 
 impl PathsState {
@@ -76,6 +79,7 @@ impl PathsState {
             joins_denied: false,
             announcements: Vec::new(),
             new_subflows: Vec::new(),
+            rejoins: Rejoins::default(),
         }
     }
 
@@ -105,6 +109,11 @@ impl PathsState {
     pub(super) fn forget(&mut self) {
         self.announcements.clear();
         self.new_subflows.clear();
+        self.rejoins.clear();
+    }
+
+    pub(super) fn rejoins_mut(&mut self) -> &mut Rejoins {
+        &mut self.rejoins
     }
 
     /// Handles the loss of a local address.
@@ -207,7 +216,8 @@ impl PathsState {
     }
 
     pub(super) fn next_timer(&self) -> Time {
-        self.announcements.iter().take(ANNOUNCE_AT_ONCE).map(|a| a.due).min().unwrap_or(Time::NEVER)
+        let announcement = self.announcements.iter().take(ANNOUNCE_AT_ONCE).map(|a| a.due).min();
+        announcement.unwrap_or(Time::NEVER).min(self.rejoins.next())
     }
 }
 
@@ -225,6 +235,7 @@ impl Connection {
             remote: first.route().remote(),
             deny_join_initial: self.paths.joins_denied,
         };
+        self.paths.rejoins.set_first(first.route().remote());
         self.paths.notify(&event);
         self.run_path_manager();
     }

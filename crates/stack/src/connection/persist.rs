@@ -43,7 +43,12 @@ impl Persist {
             Limit::Application | Limit::SendBuffer | Limit::NoSubflow => false,
             Limit::CongestionWindow | Limit::Scheduler => !context.timers.is_armed(Timer::Schedule),
         };
-        let idle = |subflow: &Subflow| subflow.is_idle() || subflow.state().is_closed();
+        // The data of a failed subflow is retransmitted on a dead path, where it probes no window.
+        let failed = |subflow: &Subflow| subflow.has_potentially_failed();
+        let works = context.subflows.iter().any(|subflow| subflow.state().is_usable() && !failed(subflow));
+        let idle = |subflow: &Subflow| {
+            subflow.is_idle() || subflow.state().is_closed() || (works && failed(subflow))
+        };
         let blocked = shut && context.subflows.iter().all(idle);
         if !blocked {
             if context.timers.is_armed(Timer::Persist) {

@@ -6,6 +6,7 @@ use super::ack::Progress;
 use super::fallback::Notice;
 use super::fast::FastPath;
 use super::payload::Incoming;
+use super::rejoin::LostBy;
 use super::step::{NEXT, STOP, Step};
 use super::{Connection, Mode};
 use crate::event::{CloseReason, Placement, SubflowId};
@@ -59,7 +60,7 @@ impl Connection {
         self.check_acceptable(now, at, segment, placed)?;
         let progress = self.process_ack(now, at, segment, observer)?;
         if self.subflows[at].state().tcp() == TcpState::PreEstablished {
-            self.on_fourth_ack(now, at);
+            self.on_fourth_ack(now, at, segment);
         }
         match self.mode {
             Mode::Mptcp => self.process_mptcp(now, at, segment, progress, placed)?,
@@ -329,6 +330,7 @@ impl Connection {
             let finished = self.send.fin_acked && self.recv.finished();
             self.end(if finished { CloseReason::Finished } else { CloseReason::Reset });
         }
+        self.rejoin_later(now, at, LostBy::Reset);
         self.close_subflow(now, at);
         self.check_ended(now);
     }

@@ -29,7 +29,14 @@ impl Connection {
     #[cold]
     pub(super) fn reinject_after_timeout(&mut self, at: usize) {
         let others = self.subflows.iter().any(|other| other.id().index() != at && other.state().is_usable());
-        if self.mode != Mode::Mptcp || !others || self.models_buffers() {
+        if self.mode != Mode::Mptcp || !others {
+            return;
+        }
+        // The path may be dead for any time: the connection must not wait for it. Its subflow continues with its next
+        // acknowledgement.
+        self.subflows[at].spare_in_flight();
+        self.tell_writable();
+        if self.models_buffers() {
             return;
         }
         let Connection { subflows, send, config, .. } = self;

@@ -24,6 +24,8 @@ pub(super) struct Rules {
     pub consume_at_once: bool,
     /// True with `send_buffers` and Linux's scheduler.
     pub linux_buffers: bool,
+    /// True with `send_buffers` for every scheduler.
+    pub kernel_buffers: bool,
 }
 
 impl Rules {
@@ -45,6 +47,7 @@ impl Rules {
             keeps_alive: config.keepalive.is_some(),
             consume_at_once: config.only.consume_at_once,
             linux_buffers: config.send_buffers.is_some() && linux,
+            kernel_buffers: config.send_buffers.is_some() && config.kernel_buffers,
         }
     }
 }

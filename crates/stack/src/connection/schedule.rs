@@ -39,16 +39,13 @@ impl Connection {
                 }
                 _ => self.ask_scheduler(now, observer),
             };
-        } else if self.send.blocked {
-            limit = Limit::SendBuffer;
         }
-        if self.models_buffers() {
-            if may_push {
-                self.update_data_wait(now);
-            }
-            if self.send.blocked {
-                self.expand_buffers();
-            }
+        limit = self.without_space(limit);
+        if self.models_buffers() && may_push {
+            self.update_data_wait(now);
+        }
+        if self.send.blocked && self.has_kernel_buffers() {
+            self.expand_buffers();
         }
         if self.opportunistic.is_on() && (limit == Limit::ReceiveWindow || self.send.blocked) {
             let full = if limit == Limit::ReceiveWindow { Full::ReceiveWindow } else { Full::SendBuffer };
@@ -60,13 +57,35 @@ impl Connection {
         let limit_now = self.scheduling.limit();
         let Connection { persist, subflows, timers, config, .. } = self;
         persist.arm(limit_now, &mut Context { now, config, subflows, timers });
-        if limit == Limit::Application {
-            for subflow in &mut self.subflows {
-                subflow.on_app_limited();
-            }
-        }
+        self.check_drained(limit);
         // Data that the scheduler itself has recalled is no news.
         self.send.forget_news();
+    }
+
+    /// Returns the limit after a scheduling that has found `limit`: without data to send, the send buffer, if the
+    /// application waits for its space; and if subflows have no space in their buffers, theirs.
+    fn without_space(&self, limit: Limit) -> Limit {
+        match limit {
+            Limit::Application if self.send.blocked => Limit::SendBuffer,
+            Limit::CongestionWindow if self.rules.kernel_buffers && self.is_space_short() => {
+                Limit::SendBuffer
+            }
+            limit => limit,
+        }
+    }
+
+    /// Looks for subflows that have nothing to send although they could: all of them if there is no data, and those that
+    /// the scheduler leaves idle, if the congestion control works with rates.
+    #[inline]
+    fn check_drained(&mut self, limit: Limit) {
+        let no_data = matches!(limit, Limit::Application | Limit::SendBuffer);
+        // The only subflow of a plain TCP has the data that waits here.
+        if no_data || (self.congestion.sets_pacing_rates() && self.mode == Mode::Mptcp) {
+            self.subflows.check_each(|subflow| {
+                subflow.check_drained();
+                false
+            });
+        }
     }
 
     /// Assigns data without a scheduler if there is only one subflow: as much as its windows admit, in every
@@ -103,7 +122,7 @@ impl Connection {
                 }
             }
             if len == 0 {
-                return Limit::ReceiveWindow;
+                return if subflow.is_space_short() { Limit::SendBuffer } else { Limit::ReceiveWindow };
             }
             let granted = match len {
                 len if len <= free => len,

@@ -6,7 +6,6 @@ use super::{Connection, Mode, Phase};
 use crate::congestion::CongestionControl;
 use crate::event::{CloseReason, Event};
 use crate::path_manager::PathEvent;
-use crate::scheduler::SubflowView;
 use crate::segment::{MptcpOption, ResetReason, Segment};
 use crate::stats::SubflowStats;
 use crate::subflow::{Ended, Reset, ResetCause};
@@ -127,30 +126,6 @@ impl Connection {
                 MptcpOption::Fail(_) => self.stats.fails_received += 1,
                 _ => {}
             }
-        }
-    }
-
-    /// Resets a subflow whose data blocks the connection, for too much outstanding data (RFC 8684 section
-    /// 3.6, reason 0x04): if half of a full send buffer has arrived on other subflows and is not acknowledged
-    /// on this one, after three consecutive timeouts. Three, because a path that was cut for half a second is
-    /// often probed twice without success.
-    pub(super) fn give_up_laggard(&mut self, now: Time) {
-        if !self.send.blocked || self.mode != Mode::Mptcp || self.models_buffers() {
-            return;
-        }
-        let freed = self.freed_now();
-        if (self.send.una - freed) < self.send_limit() / 2 {
-            return;
-        }
-        let laggard = self.subflows.iter().position(|subflow| {
-            subflow.view(None).timeouts >= 3 && subflow.lowest_data().is_some_and(|low| low <= freed)
-        });
-        let works = |view: SubflowView| view.usable && !view.potentially_failed;
-        if let Some(at) = laggard
-            && self.subflows.iter().any(|subflow| works(subflow.view(None)))
-        {
-            self.kill_subflow(now, at, ResetReason::TooMuchOutstanding);
-            self.tell_writable();
         }
     }
 }

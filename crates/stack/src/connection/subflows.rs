@@ -212,6 +212,20 @@ impl Subflows {
         self.list.iter_mut()
     }
 
+    /// Calls `check` for each subflow. It returns true if it has changed the scheduler's view, and must change no other
+    /// answer. Returns true if it has changed any.
+    #[inline]
+    pub(super) fn check_each(&mut self, mut check: impl FnMut(&mut Subflow) -> bool) -> bool {
+        let mut any = false;
+        for (at, subflow) in self.list.iter_mut().enumerate() {
+            if check(subflow) {
+                self.touched.add(Indices::one(at));
+                any = true;
+            }
+        }
+        any
+    }
+
     /// Returns the subflows before `at` and those from it on, for modification.
     pub(super) fn split_at_mut(&mut self, at: usize) -> (&mut [Subflow], &mut [Subflow]) {
         self.touched = Indices::ALL;

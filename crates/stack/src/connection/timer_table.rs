@@ -15,9 +15,11 @@ pub(super) enum Timer {
     Fin,
     /// Ends the wait for a further subflow.
     Orphan,
+    /// Probes silent subflows.
+    Silence,
 }
 
-const COUNT: usize = Timer::Orphan as usize + 1;
+const COUNT: usize = Timer::Silence as usize + 1;
 
 impl TimerKind for Timer {
     #[inline]

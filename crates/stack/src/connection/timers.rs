@@ -9,6 +9,7 @@ use anabranch_units::{Duration, Time};
 use super::context::{Context, heard_at, max_rto};
 use super::fallback::Followed;
 use super::keepalive::{SilenceTimeout, Waits};
+use super::rejoin::LostBy;
 use super::timer_table::Timer;
 use super::{Connection, Mode, Phase};
 use crate::config::ConnectionConfig;
@@ -134,6 +135,10 @@ impl Connection {
         }
         if self.confirmed && self.paths.next_timer() <= now {
             self.send_announcements(now);
+            self.retry_ends(now);
+        }
+        if self.timers.has_expired(Timer::Silence, now) {
+            self.on_silence_timer(now);
         }
         if self.timers.has_expired(Timer::Orphan, now) {
             self.on_orphan_timer(now);
@@ -158,12 +163,16 @@ impl Connection {
         match subflow.expire(&context, patience, congestion, lost) {
             Expiry::Nothing => {}
             Expiry::WaitOver => self.close_subflow(now, at),
-            Expiry::HandshakeFailed => self.fail_handshake(now, at, CloseReason::TimedOut),
+            Expiry::HandshakeFailed => {
+                self.rejoin_later(now, at, LostBy::Silence);
+                self.fail_handshake(now, at, CloseReason::TimedOut);
+            }
             Expiry::Withdrawn => self.kill_subflow(now, at, ResetReason::Unspecified),
             Expiry::Reordered => self.wanted.schedule(),
             Expiry::TimedOut => self.after_timeout(now, at),
             Expiry::GivenUp => {
                 // RFC 8684 section 3.3.6.
+                self.rejoin_later(now, at, LostBy::Silence);
                 self.kill_subflow(now, at, ResetReason::BadPerformance);
                 self.check_ended(now);
             }
@@ -176,7 +185,6 @@ impl Connection {
         let id = self.subflows[at].id();
         self.tell_scheduler(now, &SchedulerEvent::Timeout(id));
         self.reinject_after_timeout(at);
-        self.give_up_laggard(now);
         self.wanted.schedule();
     }
 }

@@ -238,6 +238,9 @@ impl Connection {
         let id = subflow.id();
         let (record, train) = subflow.send_new(context, new, mapping, &mut self.congestion);
         self.make_new_data(now, at, &record, train, poll.out);
+        if self.fallback.is_infinite() && self.fallback.note_last_option() {
+            self.subflows[at].drop_mptcp_options(&self.config);
+        }
         if !self.timers.is_armed(Timer::Data) {
             self.arm_data_timer(now);
         }

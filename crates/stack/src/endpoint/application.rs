@@ -9,6 +9,7 @@ use super::Endpoint;
 use crate::connection::Phase;
 use crate::event::{CloseReason, ConnectionId, SubflowId};
 use crate::observer::Observer;
+use crate::seq::DataRange;
 use crate::stats::{ConnectionStats, EndpointCounters, SubflowStats};
 
 impl<O: Observer> Endpoint<O> {
@@ -71,7 +72,14 @@ impl<O: Observer> Endpoint<O> {
         }
     }
 
-    /// Returns the offset below which bytes of the sent stream are no longer needed.
+    /// Returns the ranges before [`Endpoint::freed`] whose bytes are still needed: subflows carry them that have
+    /// failed, and retransmit them when their paths return. They may overlap, and are in no order.
+    pub fn still_carried(&self, id: ConnectionId) -> Vec<DataRange> {
+        self.connection(id).map_or(Vec::new(), |connection| connection.still_carried())
+    }
+
+    /// Returns the offset below which bytes of the sent stream are no longer needed, except
+    /// [`Endpoint::still_carried`].
     pub fn freed(&self, id: ConnectionId) -> u64 {
         self.connection(id).map_or(0, |connection| connection.freed())
     }

@@ -1,8 +1,9 @@
 //! Full mesh: the initiator opens a subflow between each of its addresses and each address of the peer; the
 //! listener announces its further addresses and leaves opening subflows to the other side.
 //!
-//! A failed pair is not retried (RFC 8684 section 3.4.1) until the peer announces the address again or the
-//! local address comes up again.
+//! A pair without a subflow is retried when the connection offers it (a subflow that has ended without being closed),
+//! when the peer announces the address again, and when the local address comes up again; no other failed pair is
+//! (RFC 8684 section 3.4.1).
 
 use core::net::IpAddr;
 use std::collections::VecDeque;
@@ -115,6 +116,11 @@ impl PathManager for FullMesh {
                     _ => {}
                 }
             }
+            PathEvent::RetryDue { local, remote } => {
+                let open = &self.open;
+                self.used.retain(|pair| *pair != (local, remote) || open.contains(pair));
+                self.create_missing();
+            }
             PathEvent::LocalUp(ip) => {
                 let was_down = self.down.contains(&ip);
                 self.down.retain(|known| *known != ip);
@@ -207,6 +213,36 @@ mod tests {
         });
         mesh.on_event(&announced);
         assert_eq!(core::iter::from_fn(|| mesh.poll()).count(), 1);
+    }
+
+    #[test]
+    fn a_pair_is_retried_when_that_is_due_unless_it_is_open_down_or_barred() {
+        let mut mesh = started(true);
+        assert!(mesh.poll().is_some());
+        let (local, remote) = (ip(2), Address::new(ip(9), 80));
+        let due = PathEvent::RetryDue { local, remote };
+        let closed = |reset| PathEvent::SubflowClosed {
+            id: crate::event::SubflowId(1),
+            local: Address::new(local, 1),
+            remote,
+            reset,
+        };
+        mesh.on_event(&due);
+        assert_eq!(mesh.poll(), None, "it is open");
+        mesh.on_event(&closed(None));
+        assert_eq!(mesh.poll(), None, "the wait is not over");
+        mesh.on_event(&due);
+        assert!(matches!(mesh.poll(), Some(PathCommand::SubflowCreate { local_id: 2, .. })));
+        mesh.on_event(&PathEvent::LocalDown(local));
+        mesh.poll();
+        mesh.on_event(&closed(None));
+        mesh.on_event(&due);
+        assert_eq!(mesh.poll(), None, "the address is down");
+        mesh.on_event(&PathEvent::LocalUp(local));
+        assert!(mesh.poll().is_some());
+        mesh.on_event(&closed(Some((false, ResetReason::Prohibited))));
+        mesh.on_event(&due);
+        assert_eq!(mesh.poll(), None, "the peer admits none");
     }
 
     #[test]

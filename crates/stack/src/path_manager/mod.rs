@@ -63,6 +63,14 @@ pub enum PathEvent {
         /// cause.
         reset: Option<(bool, ResetReason)>,
     },
+    /// A subflow between these addresses has ended some time ago without being closed, and may be opened again. Only
+    /// the initiator is notified, with a backoff.
+    RetryDue {
+        /// The local address.
+        local: IpAddr,
+        /// The remote address.
+        remote: Address,
+    },
     /// A local address has become usable.
     LocalUp(IpAddr),
     /// A local address is no longer usable.

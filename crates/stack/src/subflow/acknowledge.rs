@@ -196,6 +196,7 @@ impl Subflow {
             inflight_bytes: self.in_flight(),
             in_recovery,
             una_advanced: acked.advanced > 0,
+            expects_reordering: self.recovery.expects_reordering(u64::from(self.mss)),
             round_start: acked.round_start,
         })
     }

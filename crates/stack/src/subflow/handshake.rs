@@ -1,6 +1,6 @@
 //! The progress of a subflow's handshake.
 
-use anabranch_units::Time;
+use anabranch_units::{Duration, Time};
 
 use super::SubflowBirth;
 
@@ -14,7 +14,7 @@ pub(crate) struct Handshake {
     attempts: u32,
     /// True if it is to be sent (again) now.
     due: bool,
-    /// The time of its first transmission, for an RTT sample if it was sent once.
+    /// The time of its first transmission, for an RTT sample.
     sent_at: Time,
 }
 
@@ -55,6 +55,11 @@ impl Handshake {
     /// Returns the transmission time of its segment, if that was sent once.
     pub(super) fn sent_once(&self) -> Option<Time> {
         (self.attempts == 1).then_some(self.sent_at)
+    }
+
+    /// Returns the time since the first transmission of its segment.
+    pub(super) fn age(&self, now: Time) -> Duration {
+        now.since(self.sent_at)
     }
 
     /// True if a segment of the handshake is to be sent now.

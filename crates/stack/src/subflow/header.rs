@@ -29,14 +29,21 @@ impl Subflow {
     /// Processes the peer's SYN or SYN/ACK; `own_scale` is the window shift offered by this side. In SYN-SENT a
     /// SYN/ACK completes the handshake of TCP, and a SYN has crossed with the local one.
     #[cold]
-    pub(crate) fn on_syn(&mut self, now: Time, segment: &Segment, own_scale: u8, config: &ConnectionConfig) {
+    pub(crate) fn on_syn(
+        &mut self,
+        now: Time,
+        tick: TimestampTick,
+        segment: &Segment,
+        own_scale: u8,
+        config: &ConnectionConfig,
+    ) {
         self.take_syn_options(segment, own_scale, config);
         if self.state.tcp() != TcpState::SynSent {
             return;
         }
         self.on_received(now);
         if segment.flags.has(Flags::ACK) {
-            self.complete_handshake(now, segment);
+            self.complete_handshake(now, tick, segment);
         } else {
             self.cross_syn();
         }
@@ -49,6 +56,7 @@ impl Subflow {
         let space = u32::from(syn.mss).saturating_sub(config.data_options()).max(64);
         self.mss = config.mss.min(space).clamp(64, 65_000);
         self.path_mtu = PathMtu::new(config.path_mtu, self.route.local().ip.is_ipv4(), self.mss);
+        self.set_send_buffer(config, config.mptcp);
         self.sack = syn.sack_permitted && config.sack;
         self.timestamps = segment.options.timestamps.is_some() && config.timestamps;
         self.receive_scale = 0;
@@ -70,23 +78,45 @@ impl Subflow {
         self.recovery.tolerate(tolerance);
     }
 
+    /// Handles that its connection has become a plain TCP: segments have space for more payload
+    /// (`mptcp_established_options` has none after a fallback, so `tcp_current_mss` in net/ipv4/tcp_output.c grows), and
+    /// all that the application writes belongs to this subflow.
+    #[cold]
+    pub(crate) fn drop_mptcp_options(&mut self, config: &ConnectionConfig) {
+        let mss = config.mss_without_mptcp(self.mss, !self.route.local().ip.is_ipv4());
+        self.path_mtu.add_space(mss - self.mss);
+        self.mss = mss;
+        self.space_bounds = false;
+    }
+
     /// True if an acknowledgement number acknowledges exactly the local SYN.
     #[inline]
     pub(crate) fn is_ack_of_syn(&self, segment: &Segment) -> bool {
         segment.ack == self.iss.add(1)
     }
 
-    /// Applies the window of the segment that completes the handshake, and the round trip of a segment of the
-    /// handshake that was sent once.
-    pub(crate) fn complete_handshake(&mut self, now: Time, segment: &Segment) {
-        self.sample_handshake(now);
+    /// Applies the window of the segment that completes the handshake, and its round trip.
+    pub(crate) fn complete_handshake(&mut self, now: Time, tick: TimestampTick, segment: &Segment) {
+        self.sample_handshake(now, tick, segment);
         self.window_edge = 1 + self.scaled_window(segment);
     }
 
-    /// Samples the round trip of a segment of the handshake that was sent once.
-    pub(super) fn sample_handshake(&mut self, now: Time) {
+    /// Samples the round trip that ends with `segment`, the answer to a segment of the handshake. If that was sent twice or
+    /// more, the echoed timestamp shows which transmission is answered (RFC 7323 section 4.1; Linux: `tcp_ack_update_rtt`
+    /// for a SYN, `tcp_synack_rtt_meas` for a SYN/ACK).
+    pub(crate) fn sample_handshake(&mut self, now: Time, tick: TimestampTick, segment: &Segment) {
         if let Some(sent) = self.handshake.sent_once() {
             self.rtt.sample(now.since(sent));
+        } else if self.handshake.attempts() > 1
+            && let Some(timestamps) = segment.options.timestamps.filter(|_| self.timestamps)
+            && timestamps.echo != 0
+        {
+            let ticks = tick.value(now).wrapping_sub(timestamps.echo);
+            let age = tick.span(ticks.max(1));
+            // An echo from before the first transmission is not that of this handshake.
+            if age <= self.handshake.age(now) + tick.period() {
+                self.rtt.sample(age);
+            }
         }
     }
 

@@ -129,6 +129,8 @@ pub(crate) struct Subflow {
     data_ack_missed: bool,
     /// True if no acknowledgement was received since the buffer was last checked.
     buffer_checked: bool,
+    /// True if `send_space` limits the data that may be assigned.
+    space_bounds: bool,
     /// The number of segments sent at the time `last_sent` since the last with PSH.
     train: u8,
     /// The content of the peer's reset: whether the cause is transient, and the cause.
@@ -137,8 +139,9 @@ pub(crate) struct Subflow {
     mss: u32,
     iss: Seq,
     ts_recent: u32,
-    /// Its send buffer, in bytes of memory.
+    /// Its send buffer, in bytes of memory, and the payload that fits into it.
     send_buffer: u32,
+    send_space: u32,
     /// The window advertised on it, as the peer may store it.
     window_held: WindowHeld,
     route: Route,
@@ -211,7 +214,7 @@ impl Subflow {
         let SubflowBirth { local, iss, initiator, .. } = *birth;
         let mut recovery = Recovery::new(config, false, 1);
         recovery.tolerate(tolerance);
-        Subflow {
+        let mut subflow = Subflow {
             id,
             state: Lifecycle::new(if initiator { TcpState::SynSent } else { TcpState::SynReceived }),
             route: Route::new(birth, local_id),
@@ -265,13 +268,17 @@ impl Subflow {
             last_received: now,
             pace_at: Time::ZERO,
             train: 0,
-            send_buffer: config.send_buffers.map_or(u32::MAX, send_buffer::initial),
+            send_buffer: u32::MAX,
+            send_space: u32::MAX,
+            space_bounds: false,
             buffer_checked: true,
             probe_wanted: false,
             signals: Signals::default(),
             tail_probe_wanted: false,
             counters: SubflowCounters::default(),
-        }
+        };
+        subflow.set_send_buffer(config, config.mptcp);
+        subflow
     }
 
     /// Prefetches the state that a received segment with data uses, or that of a sender for one without.
@@ -316,7 +323,7 @@ impl Subflow {
         self.board.nxt() > 1
     }
 
-    /// Returns the stream offset of the first byte that is not acknowledged here.
+    /// Returns the stream offset of the first byte that is not acknowledged here, and occupies the send buffer.
     #[inline]
     pub(crate) fn lowest_data(&self) -> Option<u64> {
         self.board.lowest_data()
@@ -378,6 +385,11 @@ impl Subflow {
         self.probe_wanted = self.window_edge <= self.board.nxt();
     }
 
+    /// Returns the content of the peer's reset: whether the cause is transient, and the cause.
+    pub(crate) fn peer_reset(&self) -> Option<(bool, ResetReason)> {
+        self.peer_reset
+    }
+
     /// Records the cause of the peer's reset, and whether it is transient.
     pub(crate) fn on_peer_reset(&mut self, transient: bool, reason: ResetReason) {
         self.peer_reset = Some((transient, reason));
@@ -431,7 +443,7 @@ impl Subflow {
     }
 
     /// True if the subflow has potentially failed: a timeout has occurred and nothing was received since.
-    fn potentially_failed(&self) -> bool {
+    pub(crate) fn has_potentially_failed(&self) -> bool {
         self.recovery.timeouts() > 0
     }
 
@@ -477,7 +489,7 @@ impl Subflow {
         } = view;
         *id = self.id;
         *usable = self.state.is_usable();
-        *potentially_failed = self.potentially_failed();
+        *potentially_failed = self.has_potentially_failed();
         *timeouts = self.recovery.timeouts();
         *backup = self.route.is_backup();
         *recovery = self.recovery.state();
@@ -486,7 +498,8 @@ impl Subflow {
         *inflight = self.in_flight();
         *queued = self.queue.bytes();
         *unacked = self.board.nxt() - self.board.una();
-        *window_room = self.window_edge.saturating_sub(self.board.nxt() + self.queue.bytes());
+        let window = self.window_edge.saturating_sub(self.board.nxt() + self.queue.bytes());
+        *window_room = window.min(self.free_space());
         *srtt = self.rtt.srtt();
         *rttvar = self.rtt.rttvar();
         *srtt_min = self.rtt.srtt_min();

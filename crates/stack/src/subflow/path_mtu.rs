@@ -69,6 +69,12 @@ impl PathMtu {
         }
     }
 
+    /// Handles that segments of the same length have `more` bytes of payload.
+    pub(super) fn add_space(&mut self, more: u32) {
+        self.ceiling += more;
+        self.failed += more;
+    }
+
     fn payload(&self, mtu: u32) -> u32 {
         mtu.saturating_sub(TCP_HEADERS + if self.ipv4 { 20 } else { 40 })
     }

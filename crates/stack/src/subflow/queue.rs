@@ -165,6 +165,24 @@ impl Subflow {
         self.unacked_data(una, |range| remains(Remains::Unacked(range)));
     }
 
+    /// Lets the data in flight no longer occupy the connection's send buffer once the peer has it from another
+    /// subflow: this one has potentially failed, and may be silent for any time.
+    ///
+    /// RFC 8684 section 3.3.6 keeps data in the send buffer until every subflow that carries it has it acknowledged. With a
+    /// dead path that stops the connection when the buffer is full. Linux counts only data that is not acknowledged
+    /// at the data level, for every subflow; the queues of the subflows keep the bytes (`mptcp_wmem` and
+    /// `__mptcp_clean_una`).
+    pub(crate) fn spare_in_flight(&mut self) {
+        self.board.spare();
+    }
+
+    /// Calls `each` with the runs of data before `freed` that it carries, and that no longer occupy the send buffer.
+    pub(crate) fn spared_before(&self, freed: u64, mut each: impl FnMut(DataRange)) {
+        for range in self.board.spared().filter(|range| range.start < freed) {
+            each(range);
+        }
+    }
+
     /// True if data is assigned to it that it has not sent.
     #[inline]
     pub(crate) fn has_queue(&self) -> bool {

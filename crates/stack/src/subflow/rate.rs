@@ -37,7 +37,7 @@ pub(crate) struct RateEstimator {
     delivered: u64,
     delivered_at: Time,
     first_sent: Time,
-    /// The number of delivered bytes up to which samples are app-limited.
+    /// The number of delivered bytes that must be exceeded before samples are no longer app-limited; 0 at the start.
     app_limited_until: u64,
     sample: Option<Pending>,
     last: Option<RateSample>,
@@ -73,7 +73,8 @@ impl RateEstimator {
             self.first_sent = now;
             self.delivered_at = now;
         }
-        let mark = if self.delivered < self.app_limited_until { SendStamp::APP_LIMITED } else { 0 };
+        let limited = self.app_limited_until > 0 && self.delivered <= self.app_limited_until;
+        let mark = if limited { SendStamp::APP_LIMITED } else { 0 };
         SendStamp {
             delivered: self.delivered | mark,
             delivered_at: self.delivered_at,
@@ -171,7 +172,9 @@ impl RateEstimator {
         Some(sample)
     }
 
-    /// Handles that the sender has nothing more to send while `flight` bytes are in flight.
+    /// Handles that the sender has nothing more to send while `flight` bytes are in flight: samples are app-limited until
+    /// more than that is delivered, so also the sample of the data that ends an idle time.
+    #[inline]
     pub(super) fn on_app_limited(&mut self, flight: u64) {
         self.app_limited_until = (self.delivered + flight).max(1);
     }
@@ -214,8 +217,22 @@ mod tests {
         rate.on_app_limited(1000);
         let second = rate.on_sent(Time::from_millis(1), 1000);
         assert!(!first.app_limited() && second.app_limited());
-        rate.on_delivered(Time::from_millis(20), 1000, Time::from_millis(0), &first);
+        rate.on_delivered(Time::from_millis(20), 1001, Time::from_millis(0), &first);
         assert!(!rate.on_sent(Time::from_millis(21), 1000).app_limited());
+    }
+
+    // draft-cheng-iccrg-delivery-rate-estimation section 3.4, and `tcp_rate_gen`: the mark ends when more is delivered.
+    #[test]
+    fn the_first_data_after_an_idle_time_is_marked() {
+        let mut rate = RateEstimator::default();
+        let first = rate.on_sent(Time::from_millis(0), 0);
+        rate.on_app_limited(1000);
+        rate.on_delivered(Time::from_millis(20), 1000, Time::from_millis(0), &first);
+        let (sent, back) = (Time::from_millis(500), Time::from_millis(520));
+        let second = rate.on_sent(sent, 0);
+        assert!(second.app_limited());
+        rate.on_delivered(back, 1000, sent, &second);
+        assert!(!rate.on_sent(back, 0).app_limited(), "there was data to send all the time");
     }
 
     fn bytes_over(bytes: u64, ms: u64) -> Rate {
@@ -285,7 +302,7 @@ mod tests {
         assert!(second.app_limited());
         rate.on_delivered(Time::from_millis(40), 1999, Time::from_millis(21), &second);
         assert!(rate.on_sent(Time::from_millis(41), 1).app_limited());
-        rate.on_delivered(Time::from_millis(42), 1, Time::from_millis(21), &second);
+        rate.on_delivered(Time::from_millis(42), 2, Time::from_millis(21), &second);
         assert!(!rate.on_sent(Time::from_millis(43), 0).app_limited());
     }
 

@@ -105,6 +105,8 @@ struct Rack {
     /// The end of the highest delivered octet.
     fack: u64,
     reordering_seen: bool,
+    /// The greatest distance by which data overtook a segment that was sent once, in bytes.
+    overtaken_by: u64,
     reo_mult: u32,
     reo_persist: u32,
     dsack_round: Option<u64>,
@@ -112,6 +114,15 @@ struct Rack {
     scan: u64,
     /// Retransmissions in the order of transmission: time and offset.
     resent: VecDeque<(Time, u64)>,
+}
+
+impl Rack {
+    /// Records that a segment from `seq` on, which was sent once, has arrived after data above it.
+    #[inline]
+    fn note_overtaken(&mut self, seq: u64) {
+        self.reordering_seen = true;
+        self.overtaken_by = self.overtaken_by.max(self.fack - seq);
+    }
 }
 
 /// The meaning of an expiration of the retransmission timer.
@@ -167,6 +178,7 @@ impl Recovery {
                 rtt: Duration::ZERO,
                 fack: first,
                 reordering_seen: false,
+                overtaken_by: 0,
                 reo_mult: 1,
                 reo_persist: 0,
                 dsack_round: None,
@@ -188,6 +200,14 @@ impl Recovery {
 
     pub(super) fn state(&self) -> RecoveryState {
         self.state
+    }
+
+    /// True if more than three segments of `mss` bytes have arrived out of order: then data acknowledged selectively is
+    /// progress like any other (`tcp_may_raise_cwnd`, and `tcp_check_sack_reordering` for the degree, in
+    /// net/ipv4/tcp_input.c of Linux 6.18).
+    #[inline]
+    pub(super) fn expects_reordering(&self, mss: u64) -> bool {
+        self.rack.overtaken_by > u64::from(DUP_THRESH) * mss
     }
 
     /// Returns the number of consecutive timeouts.
@@ -246,7 +266,7 @@ impl Recovery {
         if end > self.rack.fack {
             self.rack.fack = end;
         } else if end < self.rack.fack && !record.retransmitted() {
-            self.rack.reordering_seen = true;
+            self.rack.note_overtaken(record.seq);
         }
         let rtt = now.since(record.sent);
         // Before the first round-trip measurement, an acknowledgement of a retransmitted segment can answer
@@ -268,7 +288,7 @@ impl Recovery {
         if end > self.rack.fack {
             self.rack.fack = end;
         } else if end < self.rack.fack {
-            self.rack.reordering_seen = true;
+            self.rack.note_overtaken(record.seq);
         }
         if (record.sent, end) > (self.rack.sent, self.rack.end) {
             self.rack.sent = record.sent;
@@ -632,6 +652,10 @@ impl Recovery {
         if self.state == RecoveryState::Open {
             self.forget_acknowledged_retransmissions(board);
             self.undo = Some(Undo { unanswered: 0 });
+            // A timeout with this much received above the hole: the degree is overestimated (`tcp_enter_loss`).
+            if board.sacked_segments() >= DUP_THRESH {
+                self.rack.overtaken_by = 0;
+            }
         }
         self.state = RecoveryState::Loss;
         self.recover = board.nxt();

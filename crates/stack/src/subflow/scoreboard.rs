@@ -130,6 +130,8 @@ pub(crate) struct Scoreboard {
     lost_hint: u64,
     /// From this offset on, the data of the records is ascending and without duplicates.
     disordered_until: u64,
+    /// No record before this offset occupies the send buffer: see [`Scoreboard::spare`].
+    spared_until: u64,
     /// The end of the data of the last record with payload.
     data_end: u64,
     /// The number of records removed from the front.
@@ -168,8 +170,24 @@ impl Scoreboard {
         &self.sent
     }
 
-    /// Returns the lowest stream offset not acknowledged on this subflow; `None` if there is no such data.
+    /// Lets nothing sent until now occupy the send buffer any more: the path has potentially failed.
+    pub(super) fn spare(&mut self) {
+        self.spared_until = self.nxt;
+    }
+
+    /// Returns the data of the records that do not occupy the send buffer, in the order of sequence numbers.
+    pub(super) fn spared(&self) -> impl Iterator<Item = DataRange> {
+        let spared = self.sent.iter().take_while(|record| record.seq < self.spared_until);
+        spared.filter(|record| record.len > 0).map(Sent::range)
+    }
+
+    /// Returns the lowest stream offset that is not acknowledged on this subflow and occupies the send buffer;
+    /// `None` if there is no such data.
     pub(super) fn lowest_data(&self) -> Option<u64> {
+        if self.una < self.spared_until {
+            let from = self.sent.partition_point(|record| record.seq < self.spared_until);
+            return self.sent.range(from..).filter(|record| record.len > 0).map(|record| record.data).min();
+        }
         if self.una >= self.disordered_until {
             return self.sent.front().filter(|record| record.len > 0).map(|record| record.data);
         }

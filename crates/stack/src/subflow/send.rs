@@ -271,11 +271,18 @@ impl Subflow {
         (calm && front >= u64::from(size)).then_some(size)
     }
 
-    /// Marks samples as app-limited: a sender that does not fill its window for lack of data measures itself,
-    /// not the path.
-    pub(crate) fn on_app_limited(&mut self) {
-        if self.state.is_usable() && self.queue.is_empty() {
-            let flight = self.in_flight();
+    /// Marks samples as app-limited if less than a segment is queued, nothing is to be retransmitted, and the window
+    /// admits more: such a sender measures its application, or its scheduler, and not the path.
+    // draft-cheng-iccrg-delivery-rate-estimation section 3.4; `tcp_rate_check_app_limited` in net/ipv4/tcp.c of Linux 6.18
+    // has the same conditions, and asks each subflow.
+    #[inline]
+    pub(crate) fn check_drained(&mut self) {
+        let (mss, flight) = (u64::from(self.mss), self.in_flight());
+        let drained = self.state.is_usable()
+            && self.queue.bytes() < mss
+            && flight + mss <= self.cwnd
+            && self.board.lost_segments() == 0;
+        if drained {
             self.rate.on_app_limited(flight);
         }
     }

@@ -223,7 +223,7 @@ impl Lifecycle {
     }
 
     /// True if its FIN was requested, or sent.
-    pub(super) fn fin_requested(&self) -> bool {
+    pub(crate) fn fin_requested(&self) -> bool {
         self.fin_wanted
     }
 
@@ -351,9 +351,6 @@ impl Subflow {
         config: &ConnectionConfig,
         congestion: &mut C,
     ) {
-        if self.state.tcp == TcpState::PreEstablished {
-            self.sample_handshake(now);
-        }
         self.state.tcp = TcpState::Established;
         self.established = now;
         self.handshake.skip();

@@ -109,8 +109,8 @@ impl Subflow {
         }
     }
 
-    /// Handles the withdrawal of the address by the peer: the path is probed, and the subflow is reset if it
-    /// does not answer (RFC 8684 section 3.4.2).
+    /// Handles the withdrawal of the address by the peer, or a sign that the peer has ended the subflow: the path is
+    /// probed, and the subflow is reset if it does not answer (RFC 8684 section 3.4.2).
     pub(crate) fn withdraw(&mut self, now: Time) {
         self.probe_wanted = true;
         let due = now + self.rtt.rto(0) * 2;

@@ -161,8 +161,8 @@ fn after_a_timeout_a_paced_train_may_be_twice_as_long_too() {
 }
 
 #[test]
-fn a_slow_start_after_an_idle_time_is_not_judged() {
-    // Neither if the first slow start ended by a train, nor if it ended by a loss.
+fn a_slow_start_after_an_idle_time_is_judged_unless_hystart_has_ended_one() {
+    // `cubictcp_acked` in net/ipv4/tcp_cubic.c asks for `found`, which a loss does not change.
     for by_loss in [false, true] {
         let mut congestion = started(10, false);
         (0..90).for_each(|n| acknowledge(&mut congestion, 0, n * 3_000, 40_000));
@@ -177,7 +177,8 @@ fn a_slow_start_after_an_idle_time_is_not_judged() {
         congestion.on_idle(A, NOW + Duration::from_secs(1));
         (0..6).for_each(|n| acknowledge(&mut congestion, 2, 2_000_000 + n * 3_000, 40_000));
         (0..30).for_each(|n| acknowledge(&mut congestion, 3, 3_000_000 + n * 1_000, 40_000));
-        assert_eq!((congestion.ssthresh(A), window(&congestion, A)), (threshold, 46.0));
+        let (threshold, grown) = if by_loss { (Some(37 * MSS), 37.0) } else { (threshold, 46.0) };
+        assert_eq!((congestion.ssthresh(A), window(&congestion, A)), (threshold, grown));
     }
 }
 
@@ -250,5 +251,39 @@ fn a_loss_leaves_seven_tenths_of_the_window_and_not_of_the_flight() {
         let mut congestion = connection(name, &[(100, 20)]);
         congestion.on_congestion(A, &loss(NOW, 50));
         assert!((window(&congestion, A) - left).abs() < 1e-9, "{name}");
+    }
+}
+
+// Linux forgets the state of HyStart with a timeout only (`bictcp_state` in net/ipv4/tcp_cubic.c): a slow start that an
+// undo restores still ends before the queue overflows.
+#[test]
+fn a_slow_start_restored_by_an_undo_has_hystart() {
+    let mut congestion = started(100, false);
+    acknowledge(&mut congestion, 0, 0, 40_000);
+    congestion.on_congestion(A, &loss(NOW, 100));
+    assert!(congestion.ssthresh(A).is_some());
+    congestion.on_undo(A, NOW);
+    assert_eq!(congestion.ssthresh(A), None, "the first slow start again");
+    assert!(train(&mut congestion, 500, 40_000).is_some());
+    // A timeout begins a new one, which an undo keeps.
+    let mut congestion = started(100, false);
+    congestion.on_rto(A, NOW, 100 * MSS, false);
+    congestion.on_undo(A, NOW);
+    assert_eq!(congestion.ssthresh(A), None);
+    assert!(train(&mut congestion, 500, 40_000).is_some());
+}
+
+// `tcp_may_raise_cwnd` in net/ipv4/tcp_input.c.
+#[test]
+fn selective_acknowledgements_increase_the_window_once_reordering_is_expected() {
+    let selective = Ack { una_advanced: false, ..ack(NOW, 1) };
+    for kind in [CongestionKind::CubicLinux, CongestionKind::NewReno, CongestionKind::Lia] {
+        let linux = !kind.is_coupled();
+        let mut congestion = kind.build();
+        congestion.on_subflow_up(A, &SubflowStart { initial_window: 10, ..start() });
+        congestion.on_ack(A, &selective);
+        assert_eq!(window(&congestion, A), 10.0);
+        congestion.on_ack(A, &Ack { expects_reordering: true, ..selective });
+        assert_eq!(window(&congestion, A), if linux { 11.0 } else { 10.0 });
     }
 }

@@ -425,3 +425,41 @@ fn mp_tcprst_without_rst_means_nothing() {
     s.inject(data(1, 1, 100).data_ack(0).map(0, 1, 100));
     s.expect(ack(1, 101).data_ack(100));
 }
+
+// `mptcp_established_options` in net/mptcp/options.c of Linux writes none after a fallback, so that `tcp_current_mss` counts
+// none: a full segment has 28 bytes more. That of the infinite mapping still has an option, and must fit.
+#[test]
+fn segments_after_a_fallback_fill_the_mtu() {
+    let (with, without) = (1420_i64, 1448_i64);
+    let data = |seq, len: i64| data(0, seq, len as u32);
+    let full = |mtu| ConnectionConfig { mss: with as u32, mtu, ..config() };
+    let mut s = Script::client_of(full(1500), 1);
+    s.write(with as u64);
+    s.expect(data(1, with).no_dss());
+    s.inject(ack(0, 1 + with));
+    assert_eq!(s.stats().fallbacks, 1);
+    s.write((with + 2 * without) as u64);
+    s.expect(data(1 + with, with).map(0, 1, 0).no_data_ack().no_options());
+    s.expect(data(1 + 2 * with, without).no_mptcp());
+    s.expect(data(1 + 2 * with + without, without).no_mptcp());
+    // A setting below the full segment stays.
+    let mut s = Script::client_of(full(9000), 1);
+    s.write(with as u64);
+    s.expect(data(1, with).no_dss());
+    s.inject(ack(0, 1 + with));
+    s.write(2 * with as u64);
+    s.expect(data(1 + with, with).map(0, 1, 0).no_data_ack().no_options());
+    s.expect(data(1 + 2 * with, with).no_mptcp());
+}
+
+// The same if the handshake has shown that the peer has no Multipath TCP.
+#[test]
+fn segments_to_a_peer_without_multipath_tcp_fill_the_mtu() {
+    let mut s = Script::connecting(ConnectionConfig { mss: 1420, ..config() }, 1);
+    s.sent();
+    s.inject(seg(0).flags(SA).seq(0).ack(1));
+    s.sent();
+    s.write(1448 + 1000);
+    s.expect(data(0, 1, 1448).no_mptcp());
+    s.expect(data(0, 1449, 1000).no_mptcp());
+}

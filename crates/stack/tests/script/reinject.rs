@@ -4,6 +4,7 @@ use anabranch_stack::config::{ConnectionConfig, Reinjection, RtoConfig};
 use anabranch_stack::event::{Event, SubflowId};
 use anabranch_stack::scheduler::{LinuxOptions, SchedulerKind};
 use anabranch_stack::segment::{MptcpOption, ResetReason};
+use anabranch_stack::seq::DataRange;
 use anabranch_units::Duration;
 
 use crate::kit::*;
@@ -33,7 +34,8 @@ fn after_a_timeout_data_goes_by_the_other_subflow_too() {
 }
 
 // RFC 8684 section 3.3.6, rows R1, M1: data delivered on the other is still retransmitted on the first
-// subflow, with the same bytes for the same numbers, and only then discarded (A6).
+// subflow, with the same bytes for the same numbers, and only then discarded (A6). It no longer occupies the send buffer, as
+// that subflow has failed.
 #[test]
 fn reinjected_data_is_still_repaired_on_its_own_subflow() {
     let (mut s, sent) = timed_out(config());
@@ -41,16 +43,18 @@ fn reinjected_data_is_still_repaired_on_its_own_subflow() {
     let map = own.options.dss.unwrap().mapping.unwrap();
     assert_eq!((map.ssn, map.len), (1, 1000));
     s.inject(ack(1, 3001).data_ack(3000));
-    assert_eq!(s.endpoint.freed(s.id()), 0);
+    assert_eq!(s.endpoint.freed(s.id()), 3000);
+    assert_eq!(s.endpoint.still_carried(s.id()), [DataRange::new(0, 3000)]);
     s.sent();
     s.inject(ack(0, 1001).data_ack(3000));
+    assert_eq!(s.endpoint.still_carried(s.id()), [DataRange::new(1000, 3000)]);
     let again = s.sent();
     assert!(again.iter().all(|segment| segment.source.ip == own_ip(0)));
     let maps: Vec<_> = again.iter().map(|segment| segment.options.dss.unwrap().mapping.unwrap()).collect();
     assert!(maps.iter().all(|map| map.len == 1000 && [1001, 2001].contains(&map.ssn)), "{maps:?}");
     assert!(!maps.is_empty());
     s.inject(ack(0, 3001).data_ack(3000));
-    assert_eq!(s.endpoint.freed(s.id()), 3000);
+    assert_eq!((s.endpoint.freed(s.id()), s.endpoint.still_carried(s.id())), (3000, Vec::new()));
 }
 
 // RFC 8684 section 3.3.6, row R3: local policy: only data of an ended subflow, if so configured.

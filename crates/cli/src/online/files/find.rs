@@ -96,12 +96,26 @@ impl Root {
                 Ok((index, _)) => self.open_file(&index).map(Found::File),
                 // A link that leads out is an error.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && !is_link(&full) => {
-                    list(&full, &decoded).map(Found::Listing)
+                    self.list(&full, &decoded).map(Found::Listing)
                 }
                 Err(error) => Err(error),
             },
         });
         found.unwrap_or_else(Found::from)
+    }
+
+    /// Returns the page of a directory. It has only entries that can be downloaded: a link that leads out of the root would
+    /// show that its target exists, and how long it is.
+    fn list(&self, directory: &Path, name: &str) -> io::Result<String> {
+        let row = |entry: std::fs::DirEntry| {
+            let name = entry.file_name().into_string().ok()?;
+            let (full, is_directory) = self.resolve(&entry.path()).ok()?;
+            let length = full.symlink_metadata().ok()?.len();
+            Some((name, (!is_directory).then_some(length)))
+        };
+        let mut rows: Vec<_> = std::fs::read_dir(directory)?.flatten().filter_map(row).collect();
+        rows.sort();
+        Ok(page(rows, name))
     }
 
     /// Returns `path` without links, and whether it is a directory. Only directories and regular files are
@@ -164,17 +178,7 @@ fn is_link(directory: &Path) -> bool {
     directory.join("index.html").is_symlink()
 }
 
-fn list(directory: &Path, name: &str) -> io::Result<String> {
-    let mut rows: Vec<(String, Option<u64>)> = std::fs::read_dir(directory)?
-        .flatten()
-        .filter_map(|entry| {
-            let name = entry.file_name().into_string().ok()?;
-            let meta = entry.path().metadata().ok()?;
-            // Nothing else can be downloaded.
-            (meta.is_dir() || meta.is_file()).then(|| (name, meta.is_file().then_some(meta.len())))
-        })
-        .collect();
-    rows.sort();
+fn page(rows: Vec<(String, Option<u64>)>, name: &str) -> String {
     let title = escape(name);
     let mut html = format!(
         "<!DOCTYPE html>\n<meta charset=\"utf-8\">\n<title>{title}</title>\n<h1>{title}</h1>\n<ul>\n"
@@ -186,7 +190,7 @@ fn list(directory: &Path, name: &str) -> io::Result<String> {
         html.push_str(&format!("<li><a href=\"./{link}{slash}\">{}{slash}</a>{len}</li>\n", escape(&name)));
     }
     html.push_str("</ul>\n");
-    Ok(html)
+    html
 }
 
 fn escape(text: &str) -> String {
@@ -254,6 +258,13 @@ mod tests {
         }
         let Found::Listing(html) = root.find("/") else { panic!("no listing") };
         assert!(html.contains("file") && !html.contains("fifo") && !html.contains("zero"), "{html}");
+        // Everything that is listed can be downloaded.
+        let listed: Vec<&str> =
+            html.split("href=\"./").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+        assert_eq!(listed, ["dir/", "file", "leads%2Dout/", "link"]);
+        for name in listed {
+            assert_ne!(found(&format!("/{}", name.trim_end_matches('/'))), "nothing", "{name}");
+        }
     }
 
     #[test]

@@ -14,24 +14,27 @@ use crate::table::{Align, Table, wrap, wrap_behind};
 use crate::terminal::{BAD, GOOD, paint};
 use crate::{output, terminal};
 
-pub(crate) fn text(scenario: &Scenario, comparison: &Comparison) -> String {
+/// Returns the comparison as text. `gaps` asks for the column of the longest gap, which scenarios with changes of links have
+/// anyway.
+pub(crate) fn text(scenario: &Scenario, comparison: &Comparison, gaps: bool) -> String {
     let mut text = String::new();
     for condition in &scenario.conditions {
         let traffic = &condition.experiment.traffic;
         if scenario.conditions.len() > 1 {
-            text.push_str(&format!("{}\n", condition.name));
+            text.push_str(&format!("{}\n", crate::visible::line(&condition.name)));
         }
         let rows = comparison.rows.iter().filter(|row| row.condition == condition.name);
         let bulk = traffic.size.mean().is_none();
         let reference = comparison.reference.as_deref();
         let has_classes = !condition.experiment.classes.is_empty();
         let leaders = leaders(comparison, &condition.name, None);
+        let gaps = gaps || condition.experiment.changes();
         text.push_str(&if has_classes {
-            classes::tables(comparison, condition)
+            classes::tables(comparison, condition, gaps)
         } else if bulk {
-            bulk_table(rows, reference, &leaders)
+            bulk_table(rows, reference, &leaders, gaps)
         } else {
-            table(rows, reference, &leaders)
+            table(rows, reference, &leaders, gaps)
         });
         if let anabranch_lab::scenario::FlowSize::Web { max: Some(max) } = traffic.size
             && !has_classes
@@ -285,7 +288,12 @@ fn headers(reference: Option<&str>) -> String {
     reference.map_or("vs reference".to_owned(), |name| format!("vs {name}, %"))
 }
 
-fn table<'a>(rows: impl Iterator<Item = &'a Row>, reference: Option<&str>, leaders: &[&str]) -> String {
+fn table<'a>(
+    rows: impl Iterator<Item = &'a Row>,
+    reference: Option<&str>,
+    leaders: &[&str],
+    gaps: bool,
+) -> String {
     let mut table = Table::new()
         .column("scheduler", Align::Left)
         .optional("cc", Align::Left, 6)
@@ -296,6 +304,7 @@ fn table<'a>(rows: impl Iterator<Item = &'a Row>, reference: Option<&str>, leade
         .column("p95", Align::Decimal)
         .optional("p99", Align::Decimal, 1)
         .column(&headers(reference), Align::Right)
+        .shown_if(gaps, GAP, Align::Decimal, 1)
         .optional("x bound", Align::Decimal, 2)
         .optional("retx %", Align::Decimal, 4)
         .optional("reinj %", Align::Decimal, 9)
@@ -318,6 +327,7 @@ fn table<'a>(rows: impl Iterator<Item = &'a Row>, reference: Option<&str>, leade
             millis(fct.p95),
             millis(fct.p99),
             difference(row, reference),
+            millis(row.longest_gap_s.mean),
             row.vs_lower_bound.map_or("-".to_owned(), output::digits),
             percent(row.retransmitted_ratio),
             percent(row.reinjected_ratio),
@@ -330,11 +340,19 @@ fn table<'a>(rows: impl Iterator<Item = &'a Row>, reference: Option<&str>, leade
     table.render(terminal::width())
 }
 
+/// The title of the column of the longest gaps.
+const GAP: &str = "gap ms";
+
 fn mega(bps: Option<f64>) -> String {
     bps.map_or("-".to_owned(), |bps| output::digits(bps / 1e6))
 }
 
-fn bulk_table<'a>(rows: impl Iterator<Item = &'a Row>, reference: Option<&str>, leaders: &[&str]) -> String {
+fn bulk_table<'a>(
+    rows: impl Iterator<Item = &'a Row>,
+    reference: Option<&str>,
+    leaders: &[&str],
+    gaps: bool,
+) -> String {
     let mut table = Table::new()
         .column("scheduler", Align::Left)
         .optional("cc", Align::Left, 6)
@@ -342,6 +360,7 @@ fn bulk_table<'a>(rows: impl Iterator<Item = &'a Row>, reference: Option<&str>, 
         .column("goodput Mbit/s", Align::Decimal)
         .optional("95 % of mean", Align::Right, 2)
         .column(&headers(reference), Align::Right)
+        .shown_if(gaps, GAP, Align::Decimal, 1)
         .optional("x bound", Align::Decimal, 1)
         .optional("retx %", Align::Decimal, 2)
         .optional("reinj %", Align::Decimal, 6)
@@ -357,6 +376,7 @@ fn bulk_table<'a>(rows: impl Iterator<Item = &'a Row>, reference: Option<&str>, 
                 format!("{}..{}", mega(Some(low)), mega(Some(high)))
             }),
             difference(row, reference),
+            millis(row.longest_gap_s.mean),
             row.vs_lower_bound.map_or("-".to_owned(), output::digits),
             percent(row.retransmitted_ratio),
             percent(row.reinjected_ratio),

@@ -3,6 +3,7 @@
 use anabranch_lab::output::{ClassResult, Flow};
 use anabranch_lab::scenario::Condition;
 
+use super::{gap, state};
 use crate::table::{Align, Table, wrap};
 use crate::{output, terminal};
 
@@ -41,7 +42,7 @@ fn words(of: &ClassResult) -> Option<String> {
 }
 
 /// Returns the table of a condition's flows, with what they are.
-pub(super) fn table<'a>(condition: &Condition, flows: impl Iterator<Item = &'a Flow>) -> String {
+pub(super) fn table<'a>(condition: &Condition, flows: impl Iterator<Item = &'a Flow>, gaps: bool) -> String {
     let mut text = String::new();
     for class in &condition.experiment.classes {
         text.push_str(&wrap(&format!("{}: {}", class.name, class.describe()), terminal::text_width()));
@@ -53,6 +54,7 @@ pub(super) fn table<'a>(condition: &Condition, flows: impl Iterator<Item = &'a F
         .column("start s", Align::Decimal)
         .wrapped("result")
         .optional("Mbit/s", Align::Decimal, 1)
+        .shown_if(gaps, "gap ms", Align::Decimal, 1)
         .optional("retx %", Align::Decimal, 2)
         .optional("RTOs", Align::Right, 3)
         .optional("KB by path", Align::Right, 4);
@@ -62,8 +64,8 @@ pub(super) fn table<'a>(condition: &Condition, flows: impl Iterator<Item = &'a F
             (Some(time), Some(size)) => {
                 format!("{} in {} ms", output::size(size), output::digits(time * 1e3))
             }
-            (None, Some(size)) => format!("{}: {}", output::size(size), flow.outcome),
-            (_, None) => format!("bulk: {}", flow.outcome),
+            (None, Some(size)) => format!("{}: {}", output::size(size), state(flow)),
+            (_, None) => format!("bulk: {}", state(flow)),
         };
         table.row(vec![
             flow.scheduler.clone(),
@@ -71,6 +73,7 @@ pub(super) fn table<'a>(condition: &Condition, flows: impl Iterator<Item = &'a F
             format!("{:.3}", flow.start_s),
             flow.class.as_ref().and_then(words).unwrap_or_else(transfer),
             output::digits(flow.goodput_bps as f64 / 1e6),
+            gap(flow),
             output::about(flow.retransmitted_ratio * 100.0),
             flow.rto_count.to_string(),
             flow.bytes_by_path.iter().map(kilobytes).collect::<Vec<_>>().join("/"),

@@ -22,6 +22,8 @@ pub struct Directory {
     path: PathBuf,
     format: Format,
     begun: SystemTime,
+    /// True if `plan.toml` has another plan, of which no point is done.
+    stale: bool,
 }
 
 impl From<JournalError> for Failure {
@@ -33,7 +35,8 @@ impl From<JournalError> for Failure {
 impl Directory {
     /// Creates the directory, if it does not exist, and writes the plan into it.
     pub fn open(path: &Path, plan: &Plan, format: Format) -> Result<Directory, Failure> {
-        let directory = Directory { path: path.to_owned(), format, begun: SystemTime::now() };
+        let mut directory =
+            Directory { path: path.to_owned(), format, begun: SystemTime::now(), stale: false };
         std::fs::create_dir_all(path).map_err(|error| directory.failed("", &error))?;
         // A directory with other files is probably a mistake.
         let known = |name: &str| {
@@ -52,6 +55,8 @@ impl Directory {
         }
         match std::fs::read(path.join(PLAN)) {
             Ok(text) if text == plan.text().as_bytes() => {}
+            // As after a plan with a mistake, or after Ctrl-C before the first point.
+            Ok(_) if !Journal::has_results(&path.join(JOURNAL)) => directory.stale = true,
             Ok(_) => {
                 return Err(Failure::Failed(format!(
                     "{} belongs to another plan; choose another directory, or remove this one",
@@ -72,7 +77,13 @@ impl Directory {
         let identity = format!("{}\n{set:?}\n{runs:?}\n{}\n", plan.text(), first.hash());
         let hash = anabranch_lab::scenario::sha256(identity.as_bytes());
         let header = Header::new(hash, plan.points(), provenance::commit());
-        Ok(Journal::open(&self.path.join(JOURNAL), &header)?)
+        let journal = Journal::open(&self.path.join(JOURNAL), &header)?;
+        // Only the process that has the journal replaces the plan.
+        if self.stale {
+            whole_file::write(&self.path.join(PLAN), plan.text().as_bytes())
+                .map_err(|error| self.failed(PLAN, &error))?;
+        }
+        Ok(journal)
     }
 
     /// Adds the results of another directory.
@@ -192,6 +203,7 @@ pub const RESULT_COLUMNS: &[(&str, Kind)] = &[
     ("retransmitted_ratio", Kind::Number),
     ("reinjected_ratio", Kind::Number),
     ("rto_count", Kind::Number),
+    ("longest_gap_s", Kind::Number),
     ("subflows_used", Kind::Number),
     ("lower_bound_s", Kind::Number),
     ("traffic", Kind::Text),
@@ -277,6 +289,7 @@ pub fn cells<'a>(result: &'a PointResult, row: &'a PointRow) -> [Cell<'a>; RESUL
         Cell::Number(row.retransmitted_ratio),
         Cell::Number(row.reinjected_ratio),
         Cell::Number(row.rto_count),
+        row.longest_gap_s.into(),
         Cell::Number(row.subflows_used),
         row.lower_bound_s.into(),
         row.traffic.as_deref().into(),

@@ -100,6 +100,18 @@ pub(super) fn mptcp(facts: &Facts) -> Vec<Check> {
     vec![enabled, checksum, join, manager, limits, scheduler]
 }
 
+/// Names the kernel's congestion control: it is not CUBIC on every system.
+pub(super) fn congestion(facts: &Facts) -> Check {
+    let value = |name: &str| facts.sysctls.get(&format!("net/ipv4/{name}")).map(|text| text.trim());
+    match value("tcp_congestion_control") {
+        None => warn("congestion", "net.ipv4.tcp_congestion_control cannot be read", "mount /proc"),
+        Some(own) => {
+            let there = value("tcp_available_congestion_control").unwrap_or(own);
+            ok("congestion", format!("the kernel's sockets use `{own}`; available: {there}"))
+        }
+    }
+}
+
 /// Linux' default for `tcp_wmem`, which fills 335 Mbit/s at a round trip of 100 ms.
 const BUFFER: u64 = 4 << 20;
 

@@ -21,6 +21,7 @@ pub(super) fn all(facts: &Facts) -> Vec<Check> {
         checks.push(endpoints::endpoints(facts));
     }
     checks.push(kernel::buffers(facts));
+    checks.push(kernel::congestion(facts));
     checks.extend(facts.probe.as_ref().map(option30::probe));
     checks
 }

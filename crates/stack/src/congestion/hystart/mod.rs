@@ -53,6 +53,13 @@ impl Hystart {
         }
     }
 
+    /// True if it works only in the first slow start (RFC 9406 section 4.3); Linux's works in every slow start, until it
+    /// has ended one.
+    #[inline]
+    pub(super) fn is_only_for_start(&self) -> bool {
+        matches!(self, Hystart::PlusPlus(_))
+    }
+
     /// Returns the maximum number of acknowledged segments that count per acknowledgement.
     pub(super) fn limit(&self) -> f64 {
         match self {

@@ -6,13 +6,13 @@ use anabranch_lab::scenario::{Condition, Kind, TrafficClass, Via};
 use anabranch_lab::stats::Interval;
 
 use super::{
-    bulk_table, difference, done, headers, leaders, mega, millis, path_name, percent, shares, table,
+    GAP, bulk_table, difference, done, headers, leaders, mega, millis, path_name, percent, shares, table,
 };
 use crate::table::{Align, Table, wrap};
 use crate::terminal::{GOOD, paint};
 use crate::{output, terminal};
 
-pub(super) fn tables(comparison: &Comparison, condition: &Condition) -> String {
+pub(super) fn tables(comparison: &Comparison, condition: &Condition, gaps: bool) -> String {
     let mut text = String::new();
     for (at, class) in condition.experiment.classes.iter().enumerate() {
         if at > 0 {
@@ -23,7 +23,7 @@ pub(super) fn tables(comparison: &Comparison, condition: &Condition) -> String {
         let own = |row: &&Row| row.condition == condition.name && row.traffic.as_ref() == Some(&class.name);
         let rows: Vec<&Row> = comparison.rows.iter().filter(own).collect();
         let leaders = leaders(comparison, &condition.name, Some(&class.name));
-        let shown = Shown { class, reference: comparison.reference.as_deref(), leaders: &leaders };
+        let shown = Shown { class, reference: comparison.reference.as_deref(), leaders: &leaders, gaps };
         text.push_str(&shown.table(&rows));
     }
     text
@@ -33,6 +33,8 @@ struct Shown<'a> {
     class: &'a TrafficClass,
     reference: Option<&'a str>,
     leaders: &'a [&'a str],
+    /// True if the longest gaps are shown.
+    gaps: bool,
 }
 
 impl Shown<'_> {
@@ -41,9 +43,11 @@ impl Shown<'_> {
             // A plain TCP is not on the contender's path.
             Kind::Transfer { .. } if self.class.via != Via::Contender => self.plain(rows),
             Kind::Transfer { .. } if self.class.kind.is_bulk() => {
-                return bulk_table(rows.iter().copied(), self.reference, self.leaders);
+                return bulk_table(rows.iter().copied(), self.reference, self.leaders, self.gaps);
             }
-            Kind::Transfer { .. } => return table(rows.iter().copied(), self.reference, self.leaders),
+            Kind::Transfer { .. } => {
+                return table(rows.iter().copied(), self.reference, self.leaders, self.gaps);
+            }
             Kind::Requests(_) => self.requests(rows),
             Kind::OnOff(_) => self.on_off(rows),
             Kind::Datagrams(_) => self.datagrams(rows),
@@ -69,6 +73,7 @@ impl Shown<'_> {
             .column("done", Align::Right)
             .column(if bulk { "goodput Mbit/s" } else { "mean ms" }, Align::Decimal)
             .column(&headers(self.reference), Align::Right)
+            .shown_if(self.gaps, GAP, Align::Decimal, 1)
             .optional("x bound", Align::Decimal, 1)
             .optional("retx %", Align::Decimal, 2);
         for row in rows {
@@ -77,6 +82,7 @@ impl Shown<'_> {
                 done(row),
                 if bulk { mega(row.goodput_bps) } else { millis(row.fct_s.mean) },
                 difference(row, self.reference),
+                millis(row.longest_gap_s.mean),
                 row.vs_lower_bound.map_or("-".to_owned(), output::digits),
                 percent(row.retransmitted_ratio),
             ]);
@@ -94,6 +100,7 @@ impl Shown<'_> {
             .column("p95", Align::Decimal)
             .optional("p99", Align::Decimal, 1)
             .column(&headers(self.reference), Align::Right)
+            .shown_if(self.gaps, GAP, Align::Decimal, 1)
             .optional("retx %", Align::Decimal, 4)
             .optional("RTOs", Align::Decimal, 5)
             .optional("share by path, %", Align::Right, 6);
@@ -107,6 +114,7 @@ impl Shown<'_> {
                 millis(row.fct_s.p95),
                 millis(row.fct_s.p99),
                 difference(row, self.reference),
+                millis(row.longest_gap_s.mean),
                 percent(row.retransmitted_ratio),
                 output::about(row.rto_count),
                 shares(row),
@@ -123,6 +131,7 @@ impl Shown<'_> {
             .optional("95 % of mean", Align::Right, 2)
             .column("p95", Align::Decimal)
             .column(&headers(self.reference), Align::Right)
+            .shown_if(self.gaps, GAP, Align::Decimal, 1)
             .optional("Mbit/s", Align::Decimal, 1)
             .optional("retx %", Align::Decimal, 3)
             .optional("share by path, %", Align::Right, 4);
@@ -134,6 +143,7 @@ impl Shown<'_> {
                 interval(row),
                 millis(row.fct_s.p95),
                 difference(row, self.reference),
+                millis(row.longest_gap_s.mean),
                 mega(row.goodput_bps),
                 percent(row.retransmitted_ratio),
                 shares(row),
@@ -179,6 +189,7 @@ impl Shown<'_> {
             .column("stalled s", Align::Decimal)
             .column("waiting s", Align::Decimal)
             .column(&headers(self.reference), Align::Right)
+            .shown_if(self.gaps, GAP, Align::Decimal, 1)
             .column("bitrate Mbit/s", Align::Decimal)
             .optional("switches", Align::Decimal, 2)
             .optional("share by path, %", Align::Right, 3);
@@ -193,6 +204,7 @@ impl Shown<'_> {
                 output::about(own.stalled_s),
                 seconds(row.fct_s.mean),
                 difference(row, self.reference),
+                millis(row.longest_gap_s.mean),
                 mega(own.bitrate_bps),
                 output::about(own.switches),
                 shares(row),

@@ -420,3 +420,15 @@ fn an_acknowledgement_of_several_originals_acknowledges_none_of_their_retransmis
     assert_eq!(bench.lost, []);
     assert_eq!(bench.reordering_at(), None);
 }
+
+// `tcp_check_sack_reordering` and `tcp_may_raise_cwnd` in net/ipv4/tcp_input.c: the degree must exceed three segments.
+#[test]
+fn reordering_is_expected_once_a_segment_arrives_after_three_later_ones() {
+    for (sacked, expected) in [(&[1, 2][..], false), (&[1, 2, 3], true)] {
+        let mut bench = Bench::rack(10);
+        bench.ack(110, 0, sacked);
+        assert!(!bench.recovery.expects_reordering(MSS));
+        bench.ack(112, 4, &[]);
+        assert_eq!(bench.recovery.expects_reordering(MSS), expected, "{sacked:?}");
+    }
+}
