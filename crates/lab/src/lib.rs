@@ -21,6 +21,8 @@ pub mod capture;
 pub mod compare;
 pub mod explain;
 pub mod figures;
+#[cfg(test)]
+mod made;
 mod network;
 pub mod output;
 pub mod recording;

@@ -375,3 +375,7 @@ fn parts(condition: &Condition, flow: &FlowResult) -> Vec<Part> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "samples_tests.rs"]
+mod tests;

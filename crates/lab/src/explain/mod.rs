@@ -9,6 +9,8 @@ mod account;
 mod cause;
 mod chain;
 mod changes;
+#[cfg(test)]
+mod reason_tests;
 mod record;
 mod row;
 mod story;
