@@ -178,6 +178,9 @@ impl Race {
 }
 
 #[cfg(test)]
+#[path = "baseline_tests.rs"]
+mod rules;
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -22,6 +22,8 @@ pub mod compare;
 pub mod explain;
 pub mod figures;
 pub mod guard;
+#[cfg(test)]
+mod made;
 pub mod network;
 pub mod output;
 pub mod recording;

@@ -175,6 +175,9 @@ pub(crate) fn is_constant(experiment: &Experiment) -> bool {
 }
 
 #[cfg(test)]
+#[path = "network_tests.rs"]
+mod phase_tests;
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::scenario::Document;

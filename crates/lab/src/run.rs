@@ -1,7 +1,11 @@
 //! One run: the network and the flows of a scenario, simulated for one contender.
 
 mod classes;
+#[cfg(test)]
+mod flow_tests;
 mod scatter;
+#[cfg(test)]
+mod seed_tests;
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::fs::File;

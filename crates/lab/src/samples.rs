@@ -382,3 +382,7 @@ fn parts(condition: &Condition, flow: &FlowResult) -> Vec<Part> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "samples_tests.rs"]
+mod tests;

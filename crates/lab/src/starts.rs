@@ -245,3 +245,7 @@ impl DecisiveStart {
 fn name_of(path: &str) -> String {
     if path.chars().all(|c| c.is_ascii_digit()) { format!("path {path}") } else { path.to_owned() }
 }
+
+#[cfg(test)]
+#[path = "starts_tests.rs"]
+mod tests;

@@ -425,6 +425,9 @@ impl Quantity {
 }
 
 #[cfg(test)]
+#[path = "margins_tests.rs"]
+mod rules;
+#[cfg(test)]
 mod tests {
     use super::*;
 

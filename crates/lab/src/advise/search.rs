@@ -420,3 +420,7 @@ fn value(row: &Row, bulk: bool) -> f64 {
         (false, true) => row.fct_s.mean.unwrap_or(f64::INFINITY),
     }
 }
+
+#[cfg(test)]
+#[path = "search_tests.rs"]
+mod tests;

@@ -10,6 +10,8 @@ mod cause;
 mod chain;
 mod changes;
 mod outage;
+#[cfg(test)]
+mod reason_tests;
 mod record;
 mod row;
 mod story;

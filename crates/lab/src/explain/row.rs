@@ -492,3 +492,7 @@ fn milliseconds(seconds: f64) -> String {
     };
     format!("{ms:.decimals$} ms")
 }
+
+#[cfg(test)]
+#[path = "row_tests.rs"]
+mod tests;

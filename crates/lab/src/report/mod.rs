@@ -326,4 +326,8 @@ fn summarise(runs: &[Vec<f64>], seed: u64) -> Summary {
 }
 
 #[cfg(test)]
+mod class_tests;
+#[cfg(test)]
+mod number_tests;
+#[cfg(test)]
 mod tests;

@@ -80,7 +80,7 @@ impl Outline {
         subflows(recorded, run, &flows, &mut details, &mut bytes_by_path)?;
         windows(recorded, run, &mut details)?;
         let total: usize = details.keys().map(|flow| counts[*flow]).sum();
-        let thinned_ns = if total > most { end_ns.div_ceil(most.max(1) as u64 / 16).max(1) } else { 0 };
+        let thinned_ns = if total > most { end_ns.div_ceil((most as u64 / 16).max(1)).max(1) } else { 0 };
         let bin_ns = round(end_ns / MOST_BINS * 2);
         let own: Vec<bool> = flows.iter().map(|flow| flow.own).collect();
         let mut events = Events::new(bin_ns, end_ns, own);
@@ -157,16 +157,26 @@ fn subflows(
     details: &mut BTreeMap<usize, Stream>,
     bytes_by_path: &mut [u64],
 ) -> Result<(), ReadError> {
-    let columns = ["flow", "end", "subflow", "interface", "bytes_delivered"];
+    let columns = ["flow", "end", "subflow", "interface", "bytes_delivered", "local", "remote"];
+    // The clients' ends, which come first: a path is an interface of the client, and a server has one for all of them.
+    let mut interfaces: BTreeMap<(usize, String, String), usize> = BTreeMap::new();
     recorded.rows(run, Name::Subflows, &columns, |row| {
         let flow = flow_of(&row[0]);
         let Some(view) = flows.get(flow) else { return };
         let end = text(&row[1]);
         let interface = whole(&row[3]).unwrap_or(u64::MAX) as usize;
+        let (local, remote) = (text(&row[5]).to_owned(), text(&row[6]).to_owned());
         let is_receiver = (end == "server") == (view.direction == "up");
+        let path = match end {
+            "client" => {
+                interfaces.insert((flow, local, remote), interface);
+                Some(interface)
+            }
+            _ => interfaces.get(&(flow, remote, local)).copied(),
+        };
         if is_receiver
             && view.own
-            && let Some(bytes) = bytes_by_path.get_mut(interface)
+            && let Some(bytes) = path.and_then(|path| bytes_by_path.get_mut(path))
         {
             *bytes += whole(&row[4]).unwrap_or_default();
         }

@@ -1,0 +1,88 @@
+//! What pays, at one value of a quantity, by intervals worked by hand.
+
+use super::*;
+use crate::made;
+use crate::report::Difference;
+
+/// Returns a row with this difference from TCP.
+fn row(mean: f64, low: f64, high: f64) -> Row {
+    let comparison = made::compared(&made::scenario(made::TWO_PATHS));
+    let mut row = comparison.row_of("min_rtt").unwrap().clone();
+    row.vs_reference_pct = Some(Difference { mean, ci95: Some(Interval(low, high)) });
+    row
+}
+
+/// Asserts what stages say of a gain in per cent, as more goodput and as less time.
+fn assert_pays(gain: (f64, f64, f64), least: f64, expected: [Option<bool>; 3]) {
+    let (mean, low, high) = gain;
+    let (bulk, time) = (row(mean, low, high), row(-mean, -high, -low));
+    let of = |row: &Row, bulk| [0, 1, 2].map(|stage: usize| STAGES[stage].pays(row, bulk, least));
+    assert_eq!(of(&bulk, true), expected, "goodput {gain:?}");
+    assert_eq!(of(&time, false), expected, "time {gain:?}");
+}
+
+/// The stages widen intervals by 1.4, 1.2 and 1.
+#[test]
+fn a_gain_below_the_least_effect_does_not_pay() {
+    let (yes, no) = (Some(true), Some(false));
+    // It is certain, and does not matter; from an end of 1 % on it may.
+    assert_pays((0.5, 0.2, 0.6), 1.0, [no, no, no]);
+    assert_pays((0.5, 0.2, 0.8), 1.0, [no, no, no]);
+    // 0.5 + 1.4 * 0.4 exceeds 1 and 0.5 + 1.2 * 0.4 does not.
+    assert_pays((0.5, 0.2, 0.9), 1.0, [None, no, no]);
+    // The last stage reads the interval as the judgement does: its mean is below the least effect.
+    assert_pays((0.8, 0.1, 1.5), 1.0, [None, None, no]);
+    assert_pays((1.6, 0.4, 2.8), 1.0, [None, None, yes]);
+    // 2 - 1.4 * 0.8 = 0.88, and 2 - 1.2 * 0.8 = 1.04.
+    assert_pays((2.0, 1.2, 2.8), 1.0, [None, yes, yes]);
+    assert_pays((3.0, 2.0, 4.0), 1.0, [yes, yes, yes]);
+    // Both ways.
+    assert_pays((0.5, -1.0, 2.0), 1.0, [None, None, None]);
+    assert_pays((-3.0, -4.0, -2.0), 1.0, [no, no, no]);
+    // Without a least effect: -0.5 + 1.4 * 0.4 exceeds 0, and the last stage reads a loss that is certain.
+    assert_pays((-0.5, -2.0, -0.1), 0.0, [None, no, no]);
+}
+
+#[test]
+fn nothing_that_can_be_compared_does_not_pay_and_one_run_tells_nothing() {
+    let mut none = row(5.0, 4.0, 6.0);
+    none.vs_reference_pct = None;
+    assert_eq!(STAGES[2].pays(&none, true, 1.0), Some(false));
+    none.vs_reference_pct = Some(Difference { mean: 5.0, ci95: None });
+    assert_eq!(STAGES[2].pays(&none, true, 1.0), None);
+}
+
+/// After 10 runs with an interval of plus and minus 4 %, 40 runs have one of 2 %, widened 2.4 %.
+#[test]
+fn a_stage_is_left_out_if_its_interval_would_be_too_wide() {
+    let candidate = Candidate { name: "min_rtt".into(), scheduler: "min_rtt".into(), congestion: None };
+    let mut before = made::compared(&made::scenario(made::TWO_PATHS));
+    (before.runs, before.min_effect_pct) = (10, 1.0);
+    let mut is_futile = |stage: usize, gain: f64, bulk: bool| {
+        let mean = if bulk { gain } else { -gain };
+        let row = before.rows.iter_mut().find(|row| row.scheduler == "min_rtt").unwrap();
+        row.vs_reference_pct = Some(Difference { mean, ci95: Some(Interval(mean - 4.0, mean + 4.0)) });
+        STAGES[stage].is_futile(&before, &candidate, bulk)
+    };
+    for bulk in [false, true] {
+        // The distance is from the least effect, 1 %.
+        assert!(is_futile(1, 3.3, bulk) && !is_futile(1, 3.5, bulk));
+        assert!(is_futile(1, -1.3, bulk) && !is_futile(1, -1.5, bulk));
+        // The last stage is always tried.
+        assert!(!is_futile(2, 1.0, bulk));
+    }
+}
+
+/// 1.5 million segments of 1448 bytes, by the contender that sends most.
+#[test]
+fn long_flows_get_fewer_runs() {
+    let mut comparison = made::compared(&made::scenario(made::TWO_PATHS));
+    comparison.runs = 10;
+    comparison.rows[0].bytes_by_path = vec![1448 * 200_000, 1448 * 300_000];
+    // 50,000 segments in a run.
+    assert_eq!(affordable_runs(&comparison), 30);
+    comparison.rows[1].bytes_by_path = vec![1448 * 1_000_000, 0];
+    assert_eq!(affordable_runs(&comparison), 15);
+    comparison.rows.iter_mut().for_each(|row| row.bytes_by_path = vec![0, 0]);
+    assert_eq!(affordable_runs(&comparison), 1_500_000);
+}

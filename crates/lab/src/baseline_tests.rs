@@ -1,0 +1,99 @@
+//! When the race gives up a path, worked by hand, and the numbers that it reports.
+
+use super::*;
+use crate::made;
+
+/// Runs a race between a path that costs 10 in every run, and one that costs `mean` more, and alternately `spread` more and
+/// less than that; returns the choice and the number of runs of each.
+fn race(mean: f64, spread: f64) -> (usize, Vec<usize>) {
+    let mut race = Race::new(2, false, 0.01, 30);
+    while let Some((range, running)) = race.next() {
+        for run in range {
+            let more = if run % 2 == 0 { mean + spread } else { mean - spread };
+            for path in &running {
+                race.candidates[*path].costs.push([10.0, 10.0 + more][*path]);
+            }
+        }
+        race.judge();
+    }
+    (race.chosen(), race.candidates.iter().map(|candidate| candidate.costs.len()).collect())
+}
+
+/// With n runs the standard error of alternating costs is `spread / sqrt(n - 1)`: 0.577, 0.378 and 0.258 of it after 4, 8 and
+/// 16 runs, where 5, 4 and 3.5 of them have to be exceeded: 2.887, 1.512 and 0.904.
+#[test]
+fn a_worse_path_is_given_up_by_its_distance_in_standard_errors() {
+    for (mean, runs) in [(2.95, 4), (2.85, 8), (1.55, 8), (1.47, 16), (0.93, 16), (0.87, 30)] {
+        assert_eq!(race(mean, 1.0), (0, vec![runs, runs]), "{mean}");
+    }
+    // However large the mean is.
+    assert_eq!(race(28.5, 10.0), (0, vec![8, 8]));
+}
+
+/// 1 % of 10 is negligible: a path is equal where its mean and as many standard errors are below that.
+#[test]
+fn an_equal_path_is_given_up_by_its_error_and_not_by_its_mean() {
+    // The means are within 0.5 %, and the runs cannot tell.
+    assert_eq!(race(0.05, 1.0), (0, vec![30, 30]));
+    // 0.05 + 2.887 * 0.017 = 0.0991, and with a spread of 0.018 it is 0.1020; after 8 runs 0.05 + 1.512 * 0.018.
+    assert_eq!(race(0.05, 0.017), (0, vec![4, 4]));
+    assert_eq!(race(0.05, 0.018), (0, vec![8, 8]));
+}
+
+#[test]
+fn results_are_means_over_the_contenders_flows_and_count_the_delivered_ones() {
+    let mut race = Race::new(2, false, 0.01, 4);
+    let own = |millis| made::flow(Class::Contender, millis);
+    // A flow that was not delivered has the time that it had; competing flows do not count.
+    let first = made::run_of(vec![own(Some(30.0)), own(None), made::flow(Class::Beside, Some(9000.0))]);
+    let second = made::run_of(vec![own(Some(10.0)), own(Some(20.0))]);
+    for run in [&first, &second] {
+        race.add(0, run);
+    }
+    for _ in 0..2 {
+        race.add(1, &second);
+    }
+    assert_eq!(race.candidates[0].costs, [60.03, 0.03]);
+    assert_eq!(race.chosen(), 1);
+    let [slow, fast] = &race.results(["a", "b"].into_iter())[..] else { panic!("two paths") };
+    assert_eq!((slow.path.as_str(), slow.chosen, slow.runs, slow.n, slow.completed), ("a", false, 2, 4, 3));
+    assert!((slow.mean_s.unwrap() - 60.06 / 4.0).abs() < 1e-9);
+    assert_eq!((fast.path.as_str(), fast.chosen, fast.n, fast.completed), ("b", true, 4, 4));
+    // 1000 bytes in 10 and in 20 ms: 800 and 400 kbit/s.
+    assert_eq!(fast.goodput_bps, Some(600e3));
+}
+
+#[test]
+fn a_bulk_race_is_won_by_the_greatest_goodput() {
+    let mut race = Race::new(2, true, 0.01, 4);
+    race.add(0, &made::run_of(vec![made::flow(Class::Contender, Some(20.0))]));
+    race.add(1, &made::run_of(vec![made::flow(Class::Contender, Some(10.0))]));
+    let results = race.results(["a", "b"].into_iter());
+    assert_eq!((race.chosen(), results[1].goodput_bps, results[1].mean_s), (1, Some(800e3), None));
+}
+
+/// A request that was not answered costs the time that its flow had.
+#[test]
+fn a_race_by_requests_counts_unanswered_ones_with_the_time_of_the_flow() {
+    use anabranch_sim::AppReport;
+    use anabranch_sim::application::Exchange;
+    use anabranch_units::{Duration, Time};
+    let of = |times: &[Option<u64>]| {
+        let one = |time: &Option<u64>| Exchange {
+            at: Time::ZERO,
+            request: 1,
+            response: 1,
+            time: time.map(Duration::from_millis),
+        };
+        let mut flow = made::flow(Class::Contender, None);
+        flow.report.app = AppReport::Requests(times.iter().map(one).collect());
+        made::run_of(vec![flow])
+    };
+    let mut race = Race { main: Some((0, Measure::ResponseTime)), ..Race::new(2, false, 0.01, 4) };
+    race.add(0, &of(&[Some(10), None]));
+    race.add(1, &of(&[Some(300), Some(500)]));
+    assert_eq!((race.candidates[0].costs[0], race.candidates[1].costs[0]), (60.01, 0.8));
+    let results = race.results(["a", "b"].into_iter());
+    assert_eq!((results[0].n, results[0].completed, results[1].completed), (2, 1, 2));
+    assert!(results[1].chosen);
+}

@@ -1,0 +1,161 @@
+//! The rows of classes of traffic, from reports made by hand.
+
+use anabranch_sim::AppReport;
+use anabranch_sim::application::{DatagramReport, Exchange, VideoReport};
+use anabranch_units::{Duration, Time};
+
+use super::*;
+use crate::made;
+
+const PATHS: &str = "
+    path = [{ rate = '20 Mbit/s', rtt = '20 ms' }, { rate = '10 Mbit/s', rtt = '60 ms' }]
+    schedulers = ['tcp', 'min_rtt']
+    runs = 2
+";
+
+fn ms(millis: u64) -> Option<Duration> {
+    Some(Duration::from_millis(millis))
+}
+
+/// Returns the rows of both contenders, which have the same runs: one flow with this report in each.
+fn rows_of(class: &str, reports: [AppReport; 2]) -> Vec<Row> {
+    // Some class has to be the contender's.
+    let web = "[[traffic]]\nname = 'web'\nsize = '1 KB'";
+    let scenario = made::scenario(&format!("{PATHS}[[traffic]]\nname = 'c'\n{class}\n{web}"));
+    let condition = &scenario.conditions[0];
+    let runs: Vec<RunResult> = reports
+        .into_iter()
+        .map(|app| {
+            let mut flow = made::flow(Class::Contender, None);
+            (flow.report.app, flow.report.outcome) = (app, anabranch_sim::Outcome::Completed);
+            made::run_of(vec![flow])
+        })
+        .collect();
+    let entrant = |at| Entrant::new(&scenario, condition, at, Some(0), true, &runs);
+    rows(&scenario, condition, &[entrant(0), entrant(1)])
+}
+
+fn near(found: f64, expected: f64) {
+    assert!((found - expected).abs() < 1e-9, "{found} {expected}");
+}
+
+#[test]
+fn a_row_of_datagrams_sums_counts_and_averages_the_streams() {
+    let stream = |sent, received, p50, p95, p99, most, jitter_s| {
+        AppReport::Datagrams(DatagramReport {
+            sent,
+            received,
+            delay_mean_s: Some(jitter_s),
+            delay_p50: ms(p50),
+            delay_p95: ms(p95),
+            delay_p99: ms(p99),
+            delay_max: ms(most),
+            jitter_s: Some(jitter_s),
+        })
+    };
+    let two = [stream(100, 90, 10, 20, 30, 90, 0.002), stream(300, 290, 20, 40, 50, 60, 0.004)];
+    let row = &rows_of("kind = 'udp'\nsize = '100 B'\ngap = '20 ms'\nduration = '1 s'", two)[1];
+    let found = row.datagrams.unwrap();
+    assert_eq!((found.sent, found.received), (400, 380));
+    near(found.lost_ratio, 20.0 / 400.0);
+    near(found.delay_p50_s.unwrap(), 0.015);
+    near(found.delay_p95_s.unwrap(), 0.030);
+    near(found.delay_p99_s.unwrap(), 0.040);
+    near(found.delay_max_s.unwrap(), 0.090);
+    near(found.jitter_s.unwrap(), 0.003);
+    near(row.fct_s.mean.unwrap(), 0.003);
+    assert_eq!((row.n, row.completed, row.transport, row.kind), (2, 2, Some("udp"), Some("udp")));
+}
+
+/// A viewer waits for the beginning and in stalls.
+#[test]
+fn a_row_of_videos_adds_stalls_to_the_startup() {
+    let video = |startup, stalls, stalled, bitrate, switches| {
+        AppReport::Video(VideoReport {
+            segments: 6,
+            startup: ms(startup),
+            stalls,
+            stalled: Duration::from_millis(stalled),
+            bitrate_bps: Some(bitrate),
+            switches,
+        })
+    };
+    let class = "kind = 'video'\nbitrate = ['1 Mbit/s', '4 Mbit/s']\nsegment = '1 s'\nbuffer = '4 s'\nduration = '6 s'";
+    let row = &rows_of(class, [video(100, 1, 400, 2e6, 3), video(300, 0, 0, 4e6, 0)])[1];
+    let found = row.video.unwrap();
+    // 500 and 300 ms.
+    near(row.fct_s.mean.unwrap(), 0.4);
+    near(found.startup_s.mean.unwrap(), 0.2);
+    near(found.stalls, 0.5);
+    near(found.stalled_s, 0.2);
+    near(found.bitrate_bps.unwrap(), 3e6);
+    near(found.switches, 1.5);
+}
+
+/// Contenders make different numbers of requests: the places that others fill do not count.
+#[test]
+fn a_row_of_requests_counts_its_own_requests() {
+    let one = |time: Option<Duration>| Exchange { at: Time::ZERO, request: 100, response: 1000, time };
+    let requests = |times: &[Option<Duration>]| AppReport::Requests(times.iter().copied().map(one).collect());
+    let runs = [requests(&[ms(10), ms(20), None]), requests(&[ms(30)])];
+    let class = "kind = 'requests'\nsize = '30 KB'\nthink = '300 ms'\nduration = '4 s'";
+    let row = &rows_of(class, runs)[1];
+    // Three requests in the first run and one in the second, of which one was not answered.
+    assert_eq!((row.n, row.completed), (4, 3));
+    assert_eq!(row.by_run.completed, [2, 1]);
+    near(row.fct_s.mean.unwrap(), 0.02);
+    near(row.by_run.fct_s[0].unwrap(), 0.015);
+}
+
+#[test]
+fn a_bulk_flow_that_was_aborted_is_not_complete() {
+    let mut flow = made::flow(Class::Contender, None);
+    assert!(is_complete(&flow, true) && !is_complete(&flow, false), "it is running");
+    flow.report.outcome = anabranch_sim::Outcome::Failed(anabranch_sim::Failure::Connect);
+    assert!(!is_complete(&flow, true));
+}
+
+#[test]
+fn no_interval_of_a_goodput_is_below_zero() {
+    let runs = made::runs([10_000.0, 10_000.0, 10_000.0, 10.0]);
+    let flows: Vec<Vec<&FlowResult>> = runs.iter().map(|run| run.flows.iter().collect()).collect();
+    assert_eq!(goodput_interval(&flows, 1).unwrap().0, 0.0);
+}
+
+/// `tcp` on the path that was chosen is the plain TCP on that path.
+#[test]
+fn a_plain_tcp_on_the_path_of_the_reference_is_no_rival() {
+    let text = PATHS.replace("['tcp', 'min_rtt']", "['tcp', 'tcp@1', 'tcp@2', 'min_rtt']");
+    let scenario = made::scenario(&format!("{text}traffic = {{ size = '1 MB' }}"));
+    let condition = &scenario.conditions[0];
+    let runs: Vec<RunResult> = (0..2)
+        .map(|_| made::run_of((0..50).map(|_| made::flow(Class::Contender, Some(10.0))).collect()))
+        .collect();
+    let entrant = |at| Entrant::new(&scenario, condition, at, Some(0), true, &runs);
+    let findings = verdict::findings(&scenario, condition, &[entrant(0), entrant(1), entrant(2), entrant(3)]);
+    let others: Vec<&str> = findings[0].others.iter().map(|other| other.name.as_str()).collect();
+    assert_eq!(others, ["tcp@2", "min_rtt"]);
+    // Flows of a megabyte are still short, so that there is a verdict on their tail.
+    assert_eq!(findings.len(), 2);
+}
+
+/// Three background flows on the first path take three of the shares there.
+#[test]
+fn background_flows_count_one_by_one_in_a_fair_share() {
+    let scenario = made::scenario(
+        "path = [{ rate = '20 Mbit/s', rtt = '20 ms' }, { rate = '20 Mbit/s', rtt = '20 ms' }]
+         traffic = { size = 'bulk', beside = { flows = 1, path = 1 }, background = { path = 1, flows = 3 } }
+         schedulers = ['min_rtt']
+         runs = 2",
+    );
+    let bulk = |class| made::flow(class, Some(10.0));
+    let runs: Vec<RunResult> =
+        (0..2).map(|_| made::run_of(vec![bulk(Class::Contender), bulk(Class::Beside)])).collect();
+    let condition = &scenario.conditions[0];
+    let entrant = Entrant::new(&scenario, condition, 0, None, true, &runs);
+    let found = fairness::fairness(&scenario, condition, &[entrant]);
+    // Four plain TCPs have 5 Mbit/s each of the first path, and the contender the second: 20 of 25.
+    let parties = &found[0].parties;
+    near(parties[0].fair_share_pct, 80.0);
+    near(parties[1].fair_share_pct, 20.0);
+}

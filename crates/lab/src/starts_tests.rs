@@ -1,0 +1,88 @@
+//! The runs of other starts, and when one is decisive.
+
+use anabranch_units::Duration;
+
+use super::*;
+use crate::made;
+
+const THREE: &str = "
+    path = [{ rate = '10 Mbit/s', rtt = '10 ms' }, { rate = '5 Mbit/s', rtt = '30 ms' }, { rate = '5 Mbit/s', rtt = '40 ms' }]
+    traffic = { size = '1 KB' }
+    schedulers = ['tcp', 'min_rtt', 'blest']
+";
+
+fn plan(runs: u32, hops: u64) -> Option<Plan> {
+    let scenario = made::scenario(&format!("runs = {runs}\n{THREE}"));
+    Plan::new(&scenario, 0, hops, &[Duration(1), Duration(2), Duration(3)])
+}
+
+#[test]
+fn starts_that_cost_much_share_the_runs_of_a_contender() {
+    // Two other paths of 2.5 million packet-hops are cheap, and no more.
+    assert_eq!(plan(30, 2_500_000).unwrap().runs, 30);
+    assert_eq!(plan(30, 2_500_001).unwrap().runs, 15);
+    assert_eq!(plan(8, 2_500_001).unwrap().runs, 5, "at least five");
+    assert_eq!(plan(3, 2_500_001).unwrap().runs, 3, "if there are that number");
+    let plan = plan(30, 0).unwrap();
+    assert_eq!((&plan.paths[..], &plan.contenders[..]), (&[1, 2][..], &[1, 2][..]));
+    let jobs: Vec<Job> = plan.jobs().collect();
+    assert_eq!(jobs.len(), 2 * 2 * 30);
+    assert!(jobs.iter().all(|job| job.purpose == Purpose::OtherStart));
+    assert_eq!((jobs[0].path, jobs[0].contender, jobs[29].run), (Some(1), 1, 29));
+    assert_eq!((jobs[30].contender, jobs[60].path), (2, Some(2)));
+}
+
+/// A start with fewer runs is compared with the same numbers of runs.
+#[test]
+fn a_start_is_compared_with_the_first_runs_of_its_contender() {
+    let scenario = made::scenario(&format!("runs = 8\n{THREE}"));
+    let plan = Plan::new(&scenario, 0, u64::MAX, &[Duration(1), Duration(2), Duration(3)]).unwrap();
+    assert_eq!(plan.runs, 5);
+    // 100 ms in the first five runs, and more in the last three.
+    let compared = made::runs([100.0, 100.0, 100.0, 100.0, 100.0, 900.0, 900.0, 900.0]);
+    let of = |millis: f64| made::runs([millis; 5]);
+    let results = [of(150.0), of(100.0), of(50.0), of(200.0)].concat();
+    let starts = plan.changes(&scenario, &results, &[&compared, &compared, &compared]);
+    let found: Vec<Vec<f64>> = starts
+        .iter()
+        .map(|start| start.changes.iter().map(|change| change.difference_pct.unwrap().mean.round()).collect())
+        .collect();
+    assert_eq!(found, [[50.0, 0.0], [-50.0, 100.0]]);
+    assert_eq!((starts[0].path.as_str(), starts[1].path.as_str(), starts[0].runs), ("2", "3", 5));
+    let change = &starts[1].changes[1];
+    assert_eq!((change.scheduler.as_str(), change.n, change.completed), ("blest", 5, 5));
+}
+
+#[test]
+fn a_start_is_decisive_if_the_near_end_of_its_interval_exceeds_the_spread_of_schedulers() {
+    let scenario = made::scenario(&format!("runs = 4\n{THREE}"));
+    // min_rtt is the best with 100 ms, and blest has 125.
+    let (tcp, best, worst) = (made::runs([70.0; 4]), made::runs([100.0; 4]), made::runs([125.0; 4]));
+    let of = |mean: f64, low: f64, high: f64| {
+        let difference = |mean, low, high| Some(Difference { mean, ci95: Some(Interval(low, high)) });
+        let change = |scheduler: &str, difference_pct| StartChange {
+            scheduler: scheduler.to_owned(),
+            difference_pct,
+            n: 4,
+            completed: 4,
+        };
+        let start = OtherStart {
+            path: "2".to_owned(),
+            runs: 4,
+            // That of another scheduler does not count.
+            changes: vec![
+                change("min_rtt", difference(mean, low, high)),
+                change("blest", difference(900.0, 800.0, 990.0)),
+            ],
+        };
+        decisive(&scenario, &scenario.conditions[0], &[start], &[&tcp, &best, &worst])
+    };
+    let found = of(60.0, 26.0, 100.0).unwrap();
+    assert_eq!((found.path.as_str(), found.scheduler.as_str()), ("2", "min_rtt"));
+    assert!((found.spread_pct - 25.0).abs() < 1e-9);
+    assert_eq!(of(60.0, 24.0, 100.0), None, "the near end is within the spread");
+    // A gain is a factor too: 1 / 1.25 is -20 %.
+    assert!(of(-40.0, -60.0, -21.0).is_some());
+    assert_eq!(of(-40.0, -60.0, -19.0), None);
+    assert_eq!(of(30.0, -5.0, 60.0), None);
+}
