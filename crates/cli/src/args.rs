@@ -81,9 +81,12 @@ pub(crate) struct Changes {
     /// The sender and receiver: linux or ns3
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
-    /// The number of runs of each contender under each condition
+    /// The number of runs of each contender under each condition; `compare` finds one without it
     #[arg(long, value_name = "N")]
     runs: Option<String>,
+    /// The width of intervals, to either side, at which `compare` adds no more runs; the default is 1%
+    #[arg(long, value_name = "PERCENT")]
+    precision: Option<String>,
     /// The contender with which the others are compared
     #[arg(long, value_name = "NAME")]
     reference: Option<String>,
@@ -182,6 +185,7 @@ impl Changes {
             ("--cc", "congestion", &self.congestion),
             ("--profile", "profile", &self.profile),
             ("--runs", "runs", &self.runs),
+            ("--precision", "precision", &self.precision),
             ("--reference", "reference", &self.reference),
             ("--min-effect", "min-effect", &self.min_effect),
         ];

@@ -25,6 +25,7 @@ mod network;
 pub mod output;
 pub mod recording;
 pub mod report;
+pub mod rounds;
 pub mod run;
 pub mod samples;
 pub mod starts;

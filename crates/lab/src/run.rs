@@ -16,7 +16,7 @@ use anabranch_units::{Bytes, Duration, RandomStream, Rate, Time};
 
 use crate::capture::{Capture, CaptureError, Captures, Settings, Viewpoint};
 use crate::compare::{Job, Options, Purpose};
-use crate::network;
+use crate::network::{self, Draws};
 use crate::recording::{Beginning, Dynamic, Recording};
 use crate::scenario::ScenarioError;
 use crate::scenario::lower_bound::{Limits, LowerBound};
@@ -146,7 +146,7 @@ struct Task {
     contender: usize,
     /// The path of a plain TCP without a configured path, or of an initial subflow on another path.
     path: Option<usize>,
-    seed: u64,
+    draws: Draws,
     /// True if only the competing TCPs are simulated, on `path`, instead of the contender's flows.
     beside_alone: bool,
 }
@@ -182,7 +182,7 @@ impl<'a> Prepared<'a> {
     ) -> Result<Prepared<'a>, RunError> {
         let condition = &scenario.conditions[position];
         let experiment = &condition.experiment;
-        let topology = network::build(experiment, 0, None).map_err(impossible)?;
+        let topology = network::build(experiment, Draws::single(0), None).map_err(impossible)?;
         let limits = (0..experiment.traffic.pairs)
             .chain(experiment.traffic.beside.iter().flat_map(|beside| beside.pairs.iter().copied()))
             .max()
@@ -244,8 +244,7 @@ impl<'a> Prepared<'a> {
     /// # Errors
     /// If the run cannot be made, or `cancelled` is set.
     pub fn run(&self, position: usize, run: u32, cancelled: &AtomicBool) -> Result<RunResult, RunError> {
-        let seed = self.scenario.run_seed(run);
-        let task = Task { contender: position, path: None, seed, beside_alone: false };
+        let task = Task { contender: position, path: None, draws: self.draws(run), beside_alone: false };
         self.simulate(task, cancelled)
     }
 
@@ -256,12 +255,21 @@ impl<'a> Prepared<'a> {
 
     /// Returns the task of `job`.
     fn task(&self, job: &Job) -> Task {
-        let seed = match job.purpose {
-            Purpose::Select | Purpose::SelectBeside => self.scenario.selection_seed(job.run),
-            Purpose::Compare | Purpose::Alone | Purpose::OtherStart => self.scenario.run_seed(job.run),
+        let draws = match job.purpose {
+            Purpose::Select | Purpose::SelectBeside => Draws {
+                seed: self.scenario.selection_seed(job.run),
+                series: self.scenario.selection_series(),
+                run: job.run,
+            },
+            Purpose::Compare | Purpose::Alone | Purpose::OtherStart => self.draws(job.run),
         };
         let beside_alone = job.purpose == Purpose::SelectBeside;
-        Task { contender: job.contender, path: job.path, seed, beside_alone }
+        Task { contender: job.contender, path: job.path, draws, beside_alone }
+    }
+
+    /// Returns the draws of run number `run` of the comparison.
+    fn draws(&self, run: u32) -> Draws {
+        Draws { seed: self.scenario.run_seed(run), series: self.scenario.run_series(), run }
     }
 
     /// Simulates `job` as a comparison does, with a recorder, and returns the recorder too.
@@ -309,7 +317,7 @@ impl<'a> Prepared<'a> {
     ) -> Result<RunResult, RunError> {
         let task = self.task(job);
         let begin = |network: &Network, flows: &[FlowSpec]| {
-            recording.begin(&Beginning { job, seed: task.seed, network, flows }).map(Dynamic)
+            recording.begin(&Beginning { job, seed: task.draws.seed, network, flows }).map(Dynamic)
         };
         let broken = |recorder: &Dynamic<'_>| recorder.0.is_broken();
         let Some((captures, out)) = capture_of(job, options) else {
@@ -349,8 +357,7 @@ impl<'a> Prepared<'a> {
         out: impl Write,
         fail: &dyn Fn(io::Error) -> RunError,
     ) -> Result<RunResult, RunError> {
-        let task =
-            Task { contender: position, path: None, seed: self.scenario.run_seed(run), beside_alone: false };
+        let task = Task { contender: position, path: None, draws: self.draws(run), beside_alone: false };
         self.record_packets(task, cancelled, settings, out, fail)
     }
 
@@ -399,12 +406,12 @@ impl<'a> Prepared<'a> {
         end: impl FnOnce(R, &RunReport, bool) -> Result<(), RunError>,
     ) -> Result<RunResult, RunError> {
         let experiment = &self.condition.experiment;
-        let seed = task.seed;
+        let seed = task.draws.seed;
         let (specs, classes) = self.flows(task)?;
         let until = self.end(&specs);
         // The hosts and addresses are those of `self.topology`, whatever the seed.
         let network = match self.phases.is_some() || !network::is_constant(experiment) {
-            true => network::build(experiment, seed, self.phases.as_ref()).map_err(impossible)?.network,
+            true => network::build(experiment, task.draws, self.phases.as_ref()).map_err(impossible)?.network,
             false => self.topology.network.clone(),
         };
         let recorder = make(&network, &specs)?;
@@ -494,7 +501,7 @@ impl<'a> Prepared<'a> {
         if !self.condition.experiment.classes.is_empty() {
             return self.class_flows(task);
         }
-        let Task { contender: position, path, seed, beside_alone } = task;
+        let Task { contender: position, path, draws: Draws { seed, .. }, beside_alone } = task;
         let experiment = &self.condition.experiment;
         let traffic = &experiment.traffic;
         let config = &self.condition.configs[position];
@@ -672,7 +679,7 @@ pub fn drawn(experiment: &Experiment, seed: u64) -> Result<Vec<Drawn>, RunError>
 /// # Errors
 /// If no network can be made of it.
 pub fn topology(experiment: &Experiment, seed: u64) -> Result<Topology, RunError> {
-    network::build(experiment, seed, None).map_err(impossible)
+    network::build(experiment, Draws::single(seed), None).map_err(impossible)
 }
 
 impl FlowResult {

@@ -3,6 +3,7 @@
 use anabranch_link::{Aqm, Capacity, LinkConfig};
 use serde::Serialize;
 
+use super::verdict::{Finding, Measure};
 use crate::baseline::{Race, SinglePath};
 use crate::scenario::{Condition, Direction, Scenario, TraceStart};
 use crate::starts::{DecisiveStart, OtherStart};
@@ -12,6 +13,10 @@ use crate::starts::{DecisiveStart, OtherStart};
 pub struct Setting {
     /// The name of the condition; empty if there is only one.
     pub name: String,
+    /// The number of runs of each contender.
+    pub runs: u32,
+    /// The bound for events that no run has shown, if there are any; none for a single run.
+    pub unseen: Option<UnseenEvents>,
     /// The names of the paths, in the order of `bytes_by_path`.
     pub paths: Vec<String>,
     /// The profile.
@@ -38,6 +43,45 @@ pub struct Setting {
     pub ideal_sum_bps: f64,
     /// A plain TCP on each single path, in the selection runs; empty without `tcp`, or with one path.
     pub single_paths: Vec<SinglePath>,
+}
+
+/// The bound for events that no run has shown.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct UnseenEvents {
+    /// Events of a lower probability than one in this number of runs are not excluded.
+    pub one_in: u32,
+    /// The most by which such events change a contender's mean, in percent.
+    pub most_pct: f64,
+    /// The contender that they change most.
+    pub scheduler: String,
+    /// True if they are more than half of an interval.
+    pub dominates: bool,
+}
+
+impl UnseenEvents {
+    /// Returns the greatest bound of `findings`, after `runs` runs.
+    pub(crate) fn new(findings: &[Finding], runs: u32) -> Option<UnseenEvents> {
+        let findings = || findings.iter().filter(|finding| finding.measure != Measure::P95);
+        let standings = findings().flat_map(|finding| finding.others.iter().chain(&finding.reference));
+        let greatest = standings.max_by(|a, b| a.unseen.percent().total_cmp(&b.unseen.percent()))?;
+        let dominates = findings().any(|finding| {
+            let of_reference = finding.reference.as_ref().map_or(0.0, |reference| reference.unseen.percent());
+            finding.others.iter().any(|other| {
+                let difference =
+                    other.vs_reference.and_then(|difference| Some((difference.mean, difference.ci95?)));
+                difference.is_some_and(|(mean, interval)| {
+                    let share = (1.0 + mean / 100.0) * (other.unseen.percent() + of_reference);
+                    share > interval.half_width()
+                })
+            })
+        });
+        (greatest.unseen.percent() > 0.0).then(|| UnseenEvents {
+            one_in: (runs / 3).max(1),
+            most_pct: greatest.unseen.percent(),
+            scheduler: greatest.name.clone(),
+            dominates,
+        })
+    }
 }
 
 /// The limits of the phases of a condition.
@@ -96,6 +140,8 @@ impl Setting {
         });
         Setting {
             name: condition.name.clone(),
+            runs: scenario.runs,
+            unseen: None,
             paths: names().map(str::to_owned).collect(),
             profile: experiment.profile.name(),
             congestion: condition.configs.iter().map(|c| c.congestion.name().to_owned()).collect(),

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::difference::{self, Difference, Reading};
 use super::measured::{self, Measured};
+use super::unseen::{self, Unseen};
 use super::{Entrant, classes, is_bulk};
 use crate::run::Class;
 use crate::scenario::{Condition, Kind, Scenario, TrafficClass, Transport};
@@ -89,7 +90,7 @@ impl Measure {
     }
 
     /// True if more is better.
-    const fn is_gain(self) -> bool {
+    pub(crate) const fn is_gain(self) -> bool {
         matches!(self, Measure::Goodput | Measure::Bitrate)
     }
 }
@@ -154,6 +155,8 @@ pub(crate) struct Standing {
     pub vs_reference: Option<Difference>,
     /// The difference from the best of the others; none for itself.
     pub vs_best: Option<Difference>,
+    /// The bound for events that none of its runs has shown.
+    pub unseen: Unseen,
 }
 
 /// The result of a condition by one measure.
@@ -211,7 +214,10 @@ impl Contest<'_> {
         let short = size.is_some_and(|size| size <= SHORT);
         if short && enough && complete && self.scenario.runs > 1 && mean.is_given && !mean.others.is_empty() {
             let tail = self.by_p95(&mean);
-            return vec![mean, tail];
+            // Too few independent flows bound no percentile.
+            let known =
+                |other: &Standing| other.vs_reference.is_some_and(|difference| difference.ci95.is_some());
+            return if tail.others.iter().all(known) { vec![mean, tail] } else { vec![mean] };
         }
         vec![mean]
     }
@@ -251,6 +257,7 @@ impl Contest<'_> {
             value,
             vs_reference: None,
             vs_best: None,
+            unseen: Unseen::default(),
         }
     }
 
@@ -285,13 +292,20 @@ impl Contest<'_> {
             reference: reference.map(|position| self.standing(position, means[position])),
             others: others.iter().map(|position| self.standing(*position, means[*position])).collect(),
         };
+        let unseen = unseen::bounds(self.condition, self.listed, self.values, measure);
+        for (standing, position) in
+            finding.others.iter_mut().zip(&others).chain(finding.reference.iter_mut().zip(&reference))
+        {
+            standing.unseen = unseen[*position];
+        }
         if let Some(reference) = reference {
             // The family of the table's column, so that the values are the same.
             let series: Vec<Vec<Part>> =
                 (0..self.listed.len()).map(|position| pairs(position, reference)).collect();
             let differences = difference::family(&series, self.scenario.seed);
             for (standing, position) in finding.others.iter_mut().zip(&others) {
-                standing.vs_reference = differences[*position];
+                standing.vs_reference = differences[*position]
+                    .map(|difference| difference.with_unseen(unseen[*position], unseen[reference]));
             }
         }
         if let Some(best) = best {
@@ -302,7 +316,9 @@ impl Contest<'_> {
             }
             let differences = difference::family(&series, self.scenario.seed);
             for (place, standing) in finding.others.iter_mut().enumerate() {
-                standing.vs_best = differences[place].filter(|_| others[place] != best);
+                let difference = differences[place].filter(|_| others[place] != best);
+                standing.vs_best =
+                    difference.map(|difference| difference.with_unseen(unseen[others[place]], unseen[best]));
             }
         }
         finding
@@ -326,16 +342,14 @@ impl Contest<'_> {
         reference.value = p95(&runs);
         let pooled = Pooled::new(&runs);
         let others: Vec<Pooled> = finding.others.iter().map(|other| Pooled::new(&runs_of(other))).collect();
-        let differences =
-            difference::percentiles(&others, &pooled, self.scenario.runs as usize, self.scenario.seed);
+        let differences = difference::percentiles(&others, &pooled, self.scenario.runs as usize);
         for (other, difference) in finding.others.iter_mut().zip(differences) {
             other.value = p95(&times(position(&other.name)));
             (other.vs_reference, other.vs_best) = (difference, None);
         }
         let Some(best) = finding.best().map(|best| best.name.clone()) else { return finding };
         let Some(place) = finding.others.iter().position(|other| other.name == best) else { return finding };
-        let differences =
-            difference::percentiles(&others, &others[place], self.scenario.runs as usize, self.scenario.seed);
+        let differences = difference::percentiles(&others, &others[place], self.scenario.runs as usize);
         for (other, difference) in finding.others.iter_mut().zip(differences) {
             other.vs_best = difference.filter(|_| other.name != best);
         }
@@ -371,7 +385,7 @@ impl Finding {
         difference.runs_needed(self.runs, self.min_effect_pct)
     }
 
-    fn outcome(&self) -> Outcome {
+    pub(crate) fn outcome(&self) -> Outcome {
         if self.others.iter().chain(&self.reference).any(|standing| standing.missed > 0) {
             return Outcome::Incomplete;
         }

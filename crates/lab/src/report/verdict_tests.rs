@@ -16,6 +16,7 @@ fn standing(name: &str, value: f64, vs_reference: Option<Difference>) -> Standin
         value,
         vs_reference,
         vs_best: None,
+        unseen: Unseen::default(),
     }
 }
 

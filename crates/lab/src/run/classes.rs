@@ -95,8 +95,8 @@ impl Prepared<'_> {
         let (mut specs, mut owners) = (Vec::new(), Vec::new());
         for (group, traffic) in experiment.classes.iter().enumerate() {
             let name = &traffic.name;
-            let mut phase = RandomStream::new(task.seed, &format!("phase.start.{name}"));
-            let mut join_phase = RandomStream::new(task.seed, &format!("phase.join.{name}"));
+            let mut phase = RandomStream::new(task.draws.seed, &format!("phase.start.{name}"));
+            let mut join_phase = RandomStream::new(task.draws.seed, &format!("phase.join.{name}"));
             let config = match traffic.via {
                 Via::Contender => &self.condition.configs[task.contender],
                 Via::Tcp(_) | Via::Udp(_) => &self.condition.plain,
@@ -114,7 +114,7 @@ impl Prepared<'_> {
             };
             let source = Source { name: format!("class.{name}"), sizes, starts: starts(experiment, traffic) };
             let class = if traffic.via == Via::Contender { Class::Contender } else { Class::Other };
-            for (index, drawn) in source.draw(task.seed).map_err(impossible)?.into_iter().enumerate() {
+            for (index, drawn) in source.draw(task.draws.seed).map_err(impossible)?.into_iter().enumerate() {
                 let turn = index % traffic.pairs.len();
                 let place = traffic.pairs[turn];
                 let path = self.existing(place, choices[turn].path(drawn.size));

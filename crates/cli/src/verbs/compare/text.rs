@@ -53,10 +53,18 @@ pub(crate) fn text(scenario: &Scenario, comparison: &Comparison) -> String {
         text.push('\n');
     }
     let cost = &comparison.performance;
-    let runs = comparison.runs;
+    let mut all: Vec<(u32, &str)> =
+        comparison.conditions.iter().map(|setting| (setting.runs, setting.name.as_str())).collect();
+    let runs = match all.iter().all(|(runs, _)| *runs == all[0].0) {
+        true => comparison.runs.to_string(),
+        false => {
+            all.sort_by_key(|(runs, _)| core::cmp::Reverse(*runs));
+            all.iter().map(|(runs, name)| format!("{runs} ({name})")).collect::<Vec<_>>().join(", ")
+        }
+    };
     let sentence = format!(
         "{runs} run{} each, seed {}; {} s of network time in {} s, {} million packet-hops a second",
-        if runs == 1 { "" } else { "s" },
+        if comparison.runs == 1 { "" } else { "s" },
         comparison.seed,
         output::about(cost.simulated_s),
         output::about(cost.wall_s),
@@ -141,6 +149,15 @@ fn notes(
             if limits.traces { ", traces from random points" } else { "" },
         ),
     });
+    if let Some(unseen) = setting.unseen.as_ref().filter(|unseen| unseen.dominates) {
+        notes.push(format!(
+            "rarer events than 1 in {} are not excluded, such as a timeout: they may raise the mean of {} by {} %, and \
+             are most of the intervals",
+            unseen.one_in,
+            unseen.scheduler,
+            output::about(unseen.most_pct),
+        ));
+    }
     notes
 }
 
