@@ -655,7 +655,7 @@ fn decisive_sentences(scenario: &Scenario, settings: &[Setting]) -> String {
     let sentence = |(condition, setting): (&crate::scenario::Condition, &Setting)| {
         let decisive = setting.decisive_start.as_ref()?;
         let bulk = report::is_bulk(condition);
-        Some(format!(" {}", decisive.sentence(&setting.name, &setting.initial, bulk)))
+        Some(format!("\n{}", decisive.sentence(&setting.name, &setting.initial, bulk)))
     };
     scenario.conditions.iter().zip(settings).filter_map(sentence).collect()
 }

@@ -3,9 +3,10 @@
 use anabranch_link::{Aqm, Capacity, LinkConfig};
 use serde::Serialize;
 
+use super::unseen;
 use super::verdict::{Finding, Measure};
 use crate::baseline::{Race, SinglePath};
-use crate::scenario::{Condition, Direction, Scenario, TraceStart};
+use crate::scenario::{Condition, Direction, Experiment, Link, Path, Scenario, TraceStart};
 use crate::starts::{DecisiveStart, OtherStart};
 
 /// The setting of a condition.
@@ -27,6 +28,10 @@ pub struct Setting {
     pub direction: &'static str,
     /// The queue of each path.
     pub queues: Vec<String>,
+    /// The queues of the links that the data of several paths share.
+    pub shared_queues: Vec<String>,
+    /// The number of traces that start at random and independent points, where both directions of a path count once.
+    pub independent_traces: usize,
     /// The path of the initial subflow.
     pub initial: String,
     /// The way it was chosen: `first` (the first one listed), `given`, or `best` by the estimates.
@@ -107,6 +112,26 @@ fn queue(config: &LinkConfig) -> String {
     }
 }
 
+/// Returns the queues of the links that carry the data of several paths, but those that the paths have as their own.
+fn shared_queues(experiment: &Experiment) -> Vec<String> {
+    let paths = experiment.paths();
+    let own = |link: &Link| paths.iter().any(|path| core::ptr::eq(experiment.own_link(path), link));
+    let uses = |path: &Path, link: usize| path.data.iter().flatten().any(|other| *other == link);
+    let links = experiment.graph.links.iter().enumerate();
+    let shared =
+        links.filter(|(at, link)| paths.iter().filter(|path| uses(path, *at)).count() > 1 && !own(link));
+    shared.map(|(_, link)| queue(&link.config)).collect()
+}
+
+/// Returns the number of traces with random starts of their own.
+fn independent_traces(experiment: &Experiment) -> usize {
+    let links = experiment.graph.links.iter().filter(|link| {
+        let random = unseen::begins_anywhere(experiment, link) && link.trace_start != TraceStart::Together;
+        random && matches!(link.config.capacity, Capacity::Trace { .. })
+    });
+    links.map(|link| &link.trace_stream).collect::<std::collections::BTreeSet<_>>().len()
+}
+
 impl Setting {
     /// Returns the setting of a condition, with the choice of a path for each contender.
     pub(crate) fn new(
@@ -150,6 +175,8 @@ impl Setting {
                 Direction::Download => "download",
             },
             queues: paths.iter().map(|path| queue(&experiment.own_link(path).config)).collect(),
+            shared_queues: shared_queues(experiment),
+            independent_traces: independent_traces(experiment),
             initial: paths[experiment.initial].name.clone(),
             initial_choice: experiment.initial_choice.name(),
             estimates_s: crate::scenario::estimate::estimates(experiment, &condition.base)

@@ -7,15 +7,16 @@
 //!
 //! The cost is not known in general, but three kinds are:
 //!
-//! * **A timeout**: where packets are lost at random, k handshakes in a row may be lost, and k transmissions of the
-//!   last segments. The scenario knows the probability, which replaces 3/n where it is less.
+//! * **A loss**: where packets are lost at random, k handshakes in a row may be lost, k transmissions of the last
+//!   segments, and a segment in between, which costs a round trip. The scenario knows the probability, which replaces
+//!   3/n where it is less.
 //! * **A bad place of a trace** that starts anywhere: the longest time without a delivery; for a plain TCP on that
 //!   path the longest time that a flow of the mean size can take there, less the median.
 //! * **An event that others have shown**: the greatest excess over the median in a run of another contender that uses
 //!   the same paths.
 //!
 //! A contender that has shown an event of that cost itself needs no bound for it: its runs contain the event, and the
-//! bootstrap resamples it.
+//! bootstrap resamples it. The bounds of different kinds are added.
 
 use anabranch_link::{Capacity, Trace};
 use anabranch_units::Duration;
@@ -32,6 +33,8 @@ const RULE_OF_THREE: f64 = 3.0;
 const MOST_LOSSES: i32 = 4;
 /// The segments at the end of a flow whose loss only a timer may find.
 const TAIL_SEGMENTS: f64 = 3.0;
+/// The payload of a segment, about.
+const SEGMENT: f64 = 1448.0;
 
 /// The most by which unseen events may change a mean, relative to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -132,16 +135,21 @@ pub(crate) fn bounds(
                 let (cost, shown) = ((event.cost_s / duration).min(1.0), own.of_run / own.mean);
                 own.share(event.of_run).min(event.probability) * (cost - shown).max(0.0)
             };
-            return Unseen { more: 0.0, less: events.iter().map(loss).fold(of_others, f64::max).min(1.0) };
+            return Unseen { more: 0.0, less: sum_of_greatest(&events, loss).max(of_others).min(1.0) };
         }
-        let rises = events.iter().map(|event| own.rise(event) / own.mean);
-        Unseen { more: rises.fold(of_others, f64::max), less: 0.0 }
+        let more = sum_of_greatest(&events, |event| own.rise(event) / own.mean);
+        Unseen { more: more.max(of_others), less: 0.0 }
     };
     shown.iter().enumerate().map(bound).collect()
 }
 
-/// Returns the events that the scenario makes possible for a contender.
-fn events(condition: &Condition, entrant: &Entrant<'_>) -> Vec<Event> {
+/// Returns the sum, over the kinds of events, of the greatest value of an event of the kind.
+fn sum_of_greatest(kinds: &[Vec<Event>], value: impl Fn(&Event) -> f64) -> f64 {
+    kinds.iter().map(|events| events.iter().map(&value).fold(0.0, f64::max)).sum()
+}
+
+/// Returns the events that the scenario makes possible for a contender, by kind.
+fn events(condition: &Condition, entrant: &Entrant<'_>) -> Vec<Vec<Event>> {
     let experiment = &condition.experiment;
     let paths = experiment.paths();
     let first = &paths[entrant.path.unwrap_or(experiment.initial)];
@@ -150,36 +158,40 @@ fn events(condition: &Condition, entrant: &Entrant<'_>) -> Vec<Event> {
         None => paths.iter().collect(),
     };
     let rto = &condition.configs[entrant.contender].connection.rto;
-    let mut events = Vec::new();
+    let size = experiment.traffic.size.mean();
     let handshake = lost(experiment, first, true);
-    events.extend(timeouts(handshake, 1.0, rto.initial, rto.backoff));
+    let mut events = vec![timeouts(handshake, 1.0, rto.initial, rto.backoff)];
     for path in &used {
         let rtt = links(experiment, path, true).fold(Duration::ZERO, |sum, link| sum + link.config.delay);
-        events.extend(timeouts(lost(experiment, path, false), TAIL_SEGMENTS, rto.min + rtt, rto.backoff));
+        let lost = lost(experiment, path, false);
+        events.push(timeouts(lost, TAIL_SEGMENTS, rto.min + rtt, rto.backoff));
+        let segments = size.unwrap_or(0.0) / SEGMENT;
+        let probability = (segments * lost).min(1.0);
+        events.push(vec![Event { probability, cost_s: rtt.as_secs_f64(), of_run: false }]);
         for link in links(experiment, path, true) {
             let Capacity::Trace { trace, .. } = &link.config.capacity else { continue };
             if !begins_anywhere(experiment, link) {
                 continue;
             }
             let carries_data = links(experiment, path, false).any(|data| core::ptr::eq(data, link));
-            let size = experiment.traffic.size.mean().filter(|_| carries_data && entrant.path.is_some());
-            let cost_s = worst_start(trace, size.unwrap_or(0.0));
-            events.push(Event { probability: 1.0, cost_s, of_run: true });
+            let alone = size.filter(|_| carries_data && entrant.path.is_some());
+            let cost_s = worst_start(trace, alone.unwrap_or(0.0));
+            events.push(vec![Event { probability: 1.0, cost_s, of_run: true }]);
         }
     }
     let longest = experiment.deadline.as_secs_f64();
-    events.iter_mut().for_each(|event| event.cost_s = event.cost_s.min(longest));
+    events.iter_mut().flatten().for_each(|event| event.cost_s = event.cost_s.min(longest));
     events
 }
 
 /// Returns the events of one loss after another of packets with probability `lost`, of which `packets` cost a timeout.
-fn timeouts(lost: f64, packets: f64, timeout: Duration, backoff: bool) -> impl Iterator<Item = Event> {
-    let event = move |losses: i32| {
+fn timeouts(lost: f64, packets: f64, timeout: Duration, backoff: bool) -> Vec<Event> {
+    let event = |losses: i32| {
         let timeouts = if backoff { 2_f64.powi(losses) - 1.0 } else { f64::from(losses) };
         let probability = (packets * lost.powi(losses)).min(1.0);
         Event { probability, cost_s: timeouts * timeout.as_secs_f64(), of_run: false }
     };
-    (1..=MOST_LOSSES).filter(move |_| lost > 0.0).map(event)
+    (1..=MOST_LOSSES).map(event).collect()
 }
 
 /// Returns the links of a path that carry its data, and with `both` also those of its acknowledgements.

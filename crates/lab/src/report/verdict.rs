@@ -591,7 +591,7 @@ impl Finding {
     }
 }
 
-/// Returns the results of all conditions: a sentence by the mean, and one by the 95th percentile.
+/// Returns the results of all conditions, a statement a line: those by the mean before those by the 95th percentile.
 pub(crate) fn sentences(findings: &[Finding]) -> String {
     let mut classes: Vec<&Option<String>> = Vec::new();
     for finding in findings {
@@ -609,17 +609,16 @@ pub(crate) fn sentences(findings: &[Finding]) -> String {
                 |measure| Some(measure).filter(|measure| matches!(measure, Measure::Bitrate | Measure::P95));
             let findings: Vec<&Finding> = own().filter(|finding| of(finding.measure) == further).collect();
             if !findings.is_empty() || further.is_none() {
-                // The class is named once.
-                all.push(sentence(&findings, class.as_deref().filter(|_| all.is_empty())));
+                all.push(statements(&findings, class.as_deref()));
             }
         }
-        lines.push(all.join(" "));
+        lines.extend(all);
     }
-    // A line for each class.
     lines.join("\n")
 }
 
-fn sentence(findings: &[&Finding], class: Option<&str>) -> String {
+/// Returns a statement for each condition, or for several with the same result, on a line of its own.
+fn statements(findings: &[&Finding], class: Option<&str>) -> String {
     let mut clauses: Vec<(String, Vec<&str>)> = Vec::new();
     for finding in findings {
         let clause = finding.clause();
@@ -628,22 +627,20 @@ fn sentence(findings: &[&Finding], class: Option<&str>) -> String {
             None => clauses.push((clause, vec![&finding.condition])),
         }
     }
-    let parts: Vec<String> = clauses
-        .iter()
-        .map(|(clause, conditions)| match conditions.as_slice() {
+    let statement = |(clause, conditions): &(String, Vec<&str>)| {
+        let mut text = match conditions.as_slice() {
             [""] => clause.clone(),
             conditions => format!("with {} {clause}", crate::scenario::list(conditions)),
-        })
-        .collect();
-    let mut text = parts.join("; ");
-    // Names of contenders keep their case.
-    if let Some(class) = class {
-        text.insert_str(0, &format!("{class}: "));
-    } else if ["with ", "there ", "in the ", "no flow "].iter().any(|start| text.starts_with(start)) {
-        text.replace_range(..1, &text[..1].to_uppercase());
-    }
-    text.push('.');
-    text
+        };
+        // Names of contenders keep their case.
+        if let Some(class) = class {
+            text.insert_str(0, &format!("{class}: "));
+        } else if ["with ", "there ", "in the ", "no flow "].iter().any(|start| text.starts_with(start)) {
+            text.replace_range(..1, &text[..1].to_uppercase());
+        }
+        text + "."
+    };
+    clauses.iter().map(statement).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]

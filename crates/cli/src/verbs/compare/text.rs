@@ -72,8 +72,9 @@ pub(crate) fn text(scenario: &Scenario, comparison: &Comparison) -> String {
     );
     text.push_str(&wrap(&sentence, terminal::text_width()));
     text.push('\n');
+    let several = comparison.verdict.lines().count() > 1;
     for line in comparison.verdict.lines() {
-        text.push_str(&wrap(line, terminal::text_width()));
+        text.push_str(&wrap_behind(if several { "* " } else { "" }, line, terminal::text_width()));
     }
     text
 }
@@ -90,6 +91,8 @@ fn notes(
     let paths = &setting.single_paths;
     if let Some(best) = paths.iter().find(|path| path.chosen) {
         let value = |path: &SinglePath| match (bulk, path.mean_s) {
+            // A mean with the time until the deadline is no measurement.
+            _ if path.completed < path.n => format!("finished {} of {} flows", path.completed, path.n),
             (false, Some(mean)) => format!("{} ms", output::digits(mean * 1e3)),
             _ => format!("{} Mbit/s", output::digits(path.goodput_bps.unwrap_or(0.0) / 1e6)),
         };
@@ -102,7 +105,7 @@ fn notes(
         };
         let by = main.map_or(String::new(), |name| format!(" for {name}"));
         notes.push(format!(
-            "tcp: {} is the best of {} single paths{by}, with {} in selection runs; {}{more}",
+            "tcp: {} is the best of {} single paths{by}: {} in selection runs; {}{more}",
             path_name(&best.path),
             paths.len(),
             value(best),
@@ -130,7 +133,11 @@ fn notes(
     }
     let same = setting.queues.iter().all(|queue| *queue == setting.queues[0]);
     let queues = if same { setting.queues[0].clone() } else { setting.queues.join(", ") };
-    parts.push(format!("queue {queues}"));
+    let shared = match setting.shared_queues.as_slice() {
+        [] => String::new(),
+        shared => format!(", on the shared link {}", shared.join(", ")),
+    };
+    parts.push(format!("queue {queues}{shared}"));
     if setting.queues.len() > 1 {
         let best = if setting.initial_choice == "best" { " (initial = best)" } else { "" };
         parts.push(format!("first subflow on {}{best}", path_name(&setting.initial)));
@@ -149,6 +156,12 @@ fn notes(
             if limits.traces { ", traces from random points" } else { "" },
         ),
     });
+    if setting.independent_traces > 1 {
+        notes.push(format!(
+            "the {} traces start independently; trace-start = \"together\" starts them at the same moment",
+            setting.independent_traces
+        ));
+    }
     if let Some(unseen) = setting.unseen.as_ref().filter(|unseen| unseen.dominates) {
         notes.push(format!(
             "rarer events than 1 in {} are not excluded, such as a timeout: they may raise the mean of {} by {} %, and \
