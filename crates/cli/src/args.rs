@@ -27,6 +27,20 @@ impl Experiment {
         self.changes.scenario(self.scenario.as_deref())
     }
 
+    /// Returns the scenario with its overrides, and `value` of an option that only this verb has.
+    pub(crate) fn scenario_with(
+        &self,
+        option: &'static str,
+        key: &'static str,
+        value: Option<&String>,
+    ) -> Result<Scenario, Failure> {
+        let Some(value) = value else { return self.scenario() };
+        self.changes.common.contradiction([(option, key, true)].into_iter())?;
+        let mut document = self.document()?;
+        document.set_option(option, key, value);
+        read(&document)
+    }
+
     /// Returns the same scenario before it is read.
     pub(crate) fn document(&self) -> Result<Document, Failure> {
         self.changes.document(self.scenario.as_deref())
@@ -84,9 +98,6 @@ pub(crate) struct Changes {
     /// The number of runs of each contender under each condition; `compare` finds one without it
     #[arg(long, value_name = "N")]
     runs: Option<String>,
-    /// The width of intervals, to either side, at which `compare` adds no more runs; the default is 1%
-    #[arg(long, value_name = "PERCENT")]
-    precision: Option<String>,
     /// The contender with which the others are compared
     #[arg(long, value_name = "NAME")]
     reference: Option<String>,
@@ -185,7 +196,6 @@ impl Changes {
             ("--cc", "congestion", &self.congestion),
             ("--profile", "profile", &self.profile),
             ("--runs", "runs", &self.runs),
-            ("--precision", "precision", &self.precision),
             ("--reference", "reference", &self.reference),
             ("--min-effect", "min-effect", &self.min_effect),
         ];

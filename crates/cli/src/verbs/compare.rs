@@ -25,6 +25,9 @@ pub(crate) struct Args {
     capture: Capture,
     #[command(flatten)]
     samples: SamplesFile,
+    /// The width of intervals, to either side, at which no more runs are added; the default is 1%
+    #[arg(long, value_name = "PERCENT", conflicts_with = "runs")]
+    precision: Option<String>,
     /// Show a plain TCP on every single path, beside the best of them
     #[arg(long)]
     every_path: bool,
@@ -64,7 +67,7 @@ The exit code is 1 if some flows did not end before the deadline, so that there 
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let cancelled = interrupt::watch();
-    let mut scenario = args.experiment.scenario()?;
+    let mut scenario = args.experiment.scenario_with("--precision", "precision", args.precision.as_ref())?;
     scenario.other_starts &= !args.no_other_starts;
     #[cfg(all(target_os = "linux", feature = "network"))]
     args.confirm.ready(&scenario)?;

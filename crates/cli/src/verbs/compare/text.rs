@@ -53,18 +53,24 @@ pub(crate) fn text(scenario: &Scenario, comparison: &Comparison) -> String {
         text.push('\n');
     }
     let cost = &comparison.performance;
-    let mut all: Vec<(u32, &str)> =
-        comparison.conditions.iter().map(|setting| (setting.runs, setting.name.as_str())).collect();
-    let runs = match all.iter().all(|(runs, _)| *runs == all[0].0) {
-        true => comparison.runs.to_string(),
+    let plural = |runs: u32| if runs == 1 { "" } else { "s" };
+    let same = comparison.conditions.iter().all(|setting| setting.runs == comparison.runs);
+    let of = |(at, setting): (usize, &Setting)| match at {
+        0 => format!("{} run{} each with {}", setting.runs, plural(setting.runs), setting.name),
+        _ => format!("{} with {}", setting.runs, setting.name),
+    };
+    // Conditions with different numbers of runs have a line of their own.
+    let runs = match same {
+        true => format!("{} run{} each", comparison.runs, plural(comparison.runs)),
         false => {
-            all.sort_by_key(|(runs, _)| core::cmp::Reverse(*runs));
-            all.iter().map(|(runs, name)| format!("{runs} ({name})")).collect::<Vec<_>>().join(", ")
+            let all: Vec<String> = comparison.conditions.iter().enumerate().map(of).collect();
+            text.push_str(&wrap(&all.join(", "), terminal::text_width()));
+            String::new()
         }
     };
     let sentence = format!(
-        "{runs} run{} each, seed {}; {} s of network time in {} s, {} million packet-hops a second",
-        if comparison.runs == 1 { "" } else { "s" },
+        "{runs}{}seed {}; {} s of network time in {} s, {} million packet-hops a second",
+        if runs.is_empty() { "" } else { ", " },
         comparison.seed,
         output::about(cost.simulated_s),
         output::about(cost.wall_s),
