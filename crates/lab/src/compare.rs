@@ -380,6 +380,14 @@ fn run_races(
     }
 }
 
+/// Sets the path of each class of traffic for the plain TCPs that the races are about.
+fn set_class_paths(prepared: &mut [Prepared<'_>], races: &Races) {
+    for (prepared, races) in prepared.iter_mut().zip(races) {
+        let of = |race: &Option<Race>| race.as_ref().map(Race::chosen_by_class).unwrap_or_default();
+        prepared.set_class_paths(races.iter().map(of).collect());
+    }
+}
+
 /// Prepares the conditions of a scenario, and chooses the paths of `tcp` as a comparison does.
 pub(crate) fn choose_paths<'a>(
     scenario: &'a Scenario,
@@ -388,6 +396,7 @@ pub(crate) fn choose_paths<'a>(
     let mut prepared = prepare(scenario, Prepared::for_comparison)?;
     select_beside(scenario, &mut prepared, options, &mut Cost::default())?;
     let races = select(scenario, &prepared, options, &mut Cost::default())?;
+    set_class_paths(&mut prepared, &races);
     Ok((prepared, races))
 }
 
@@ -442,6 +451,7 @@ pub fn compare_each(
     let mut performance = Cost::default();
     select_beside(scenario, &mut prepared, options, &mut performance)?;
     let races = select(scenario, &prepared, options, &mut performance)?;
+    set_class_paths(&mut prepared, &races);
     let planned = plan(scenario, &races, options.every_path);
     let mut measured = Measured::new(scenario, &planned);
     measured.simulate(&prepared, options, &mut performance, each)?;
@@ -494,6 +504,7 @@ pub fn planned<'a>(
     let mut cost = Cost::default();
     select_beside(scenario, &mut prepared, options, &mut cost)?;
     let races = select(scenario, &prepared, options, &mut cost)?;
+    set_class_paths(&mut prepared, &races);
     let planned = plan(scenario, &races, options.every_path);
     Ok((prepared, planned.iter().flat_map(|plan| plan.jobs(0..scenario.runs)).collect()))
 }
@@ -687,6 +698,7 @@ pub fn single_runs_recorded(
     let mut prepared = prepare(scenario, Prepared::for_comparison)?;
     select_beside(scenario, &mut prepared, options, &mut Cost::default())?;
     let races = select(scenario, &prepared, options, &mut Cost::default())?;
+    set_class_paths(&mut prepared, &races);
     let job = |&Planned { condition, contender, path, purpose }: &Planned| Job {
         condition,
         contender,
@@ -699,6 +711,7 @@ pub fn single_runs_recorded(
         let beside: Vec<Option<usize>> = prepared.iter().map(Prepared::beside).collect();
         prepared = prepare(scenario, Prepared::new)?;
         prepared.iter_mut().zip(beside).for_each(|(prepared, path)| prepared.set_beside(path));
+        set_class_paths(&mut prepared, &races);
     }
     let begun = std::time::Instant::now();
     let mut cost = Cost::default();

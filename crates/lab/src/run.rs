@@ -125,6 +125,8 @@ pub struct Prepared<'a> {
     reaction: (Duration, Duration),
     /// The measured path of competing TCPs without a configured path.
     beside: Option<usize>,
+    /// By contender, the measured path of a plain TCP for each class of traffic; empty without classes.
+    class_paths: Vec<Vec<usize>>,
 }
 
 /// The owner of a flow; a background flow has none.
@@ -149,6 +151,8 @@ struct Task {
     draws: Draws,
     /// True if only the competing TCPs are simulated, on `path`, instead of the contender's flows.
     beside_alone: bool,
+    /// True if a plain TCP has the measured path of each class in place of `path`.
+    by_class: bool,
 }
 
 impl<'a> Prepared<'a> {
@@ -211,6 +215,7 @@ impl<'a> Prepared<'a> {
             phases,
             reaction: Default::default(),
             beside: None,
+            class_paths: Vec::new(),
         })
     }
 
@@ -231,6 +236,17 @@ impl<'a> Prepared<'a> {
         self.beside = path;
     }
 
+    /// Returns the paths that [`Prepared::set_class_paths`] has set.
+    pub(crate) fn class_paths(&self) -> &[Vec<usize>] {
+        &self.class_paths
+    }
+
+    /// Sets the path of each class of traffic for the plain TCPs without a configured path, by contender: that of the
+    /// runs of a comparison, in place of one path for all classes.
+    pub(crate) fn set_class_paths(&mut self, paths: Vec<Vec<usize>>) {
+        self.class_paths = paths;
+    }
+
     /// Returns the maximum payload rate of all paths together for the contender at `position`, as if each
     /// pair of hosts were alone.
     pub fn ideal_goodput_bps(&self, position: usize) -> f64 {
@@ -244,7 +260,13 @@ impl<'a> Prepared<'a> {
     /// # Errors
     /// If the run cannot be made, or `cancelled` is set.
     pub fn run(&self, position: usize, run: u32, cancelled: &AtomicBool) -> Result<RunResult, RunError> {
-        let task = Task { contender: position, path: None, draws: self.draws(run), beside_alone: false };
+        let task = Task {
+            contender: position,
+            path: None,
+            draws: self.draws(run),
+            beside_alone: false,
+            by_class: false,
+        };
         self.simulate(task, cancelled)
     }
 
@@ -264,7 +286,8 @@ impl<'a> Prepared<'a> {
             Purpose::Compare | Purpose::Alone | Purpose::OtherStart => self.draws(job.run),
         };
         let beside_alone = job.purpose == Purpose::SelectBeside;
-        Task { contender: job.contender, path: job.path, draws, beside_alone }
+        let by_class = job.purpose == Purpose::Compare;
+        Task { contender: job.contender, path: job.path, draws, beside_alone, by_class }
     }
 
     /// Returns the draws of run number `run` of the comparison.
@@ -357,7 +380,13 @@ impl<'a> Prepared<'a> {
         out: impl Write,
         fail: &dyn Fn(io::Error) -> RunError,
     ) -> Result<RunResult, RunError> {
-        let task = Task { contender: position, path: None, draws: self.draws(run), beside_alone: false };
+        let task = Task {
+            contender: position,
+            path: None,
+            draws: self.draws(run),
+            beside_alone: false,
+            by_class: false,
+        };
         self.record_packets(task, cancelled, settings, out, fail)
     }
 
@@ -501,7 +530,7 @@ impl<'a> Prepared<'a> {
         if !self.condition.experiment.classes.is_empty() {
             return self.class_flows(task);
         }
-        let Task { contender: position, path, draws: Draws { seed, .. }, beside_alone } = task;
+        let Task { contender: position, path, draws: Draws { seed, .. }, beside_alone, by_class: _ } = task;
         let experiment = &self.condition.experiment;
         let traffic = &experiment.traffic;
         let config = &self.condition.configs[position];

@@ -362,6 +362,9 @@ impl<'a> Setting<'a> {
         let mut candidates = found.candidates.clone();
         candidates
             .sort_by(|a, b| self.value(&comparison, &a.name).total_cmp(&self.value(&comparison, &b.name)));
+        let values: Vec<f64> = candidates.iter().map(|one| self.value(&comparison, &one.name)).collect();
+        let nearest = nearest(&candidates, &values, self.scenario.min_effect);
+        candidates[..=nearest].rotate_right(1);
         Ok((comparison, candidates))
     }
 
@@ -408,6 +411,18 @@ impl<'a> Setting<'a> {
     }
 }
 
+/// Returns the position of the candidate that is nearest to a stock host among those that are practically equal to the
+/// first: which of them has the least mean is chance. `candidates` are in the order of their `values`.
+fn nearest(candidates: &[Candidate], values: &[f64], min_effect: f64) -> usize {
+    let least = values.first().copied().unwrap_or(0.0);
+    let equal = values.iter().take_while(|value| **value <= least + min_effect * least.abs()).count();
+    // A scheduler needs another stack, and a coupled congestion control another kernel.
+    let distance = |candidate: &Candidate| {
+        (!candidate.for_kernel(), candidate.congestion.is_some(), candidate.scheduler != KERNEL)
+    };
+    (0..equal.min(candidates.len())).min_by_key(|at| distance(&candidates[*at])).unwrap_or(0)
+}
+
 /// The name of a path in a sentence.
 pub(crate) fn spoken(name: &str) -> String {
     if name.parse::<u32>().is_ok() { format!("path {name}") } else { name.to_owned() }
@@ -418,5 +433,26 @@ fn value(row: &Row, bulk: bool) -> f64 {
         (_, false) => f64::INFINITY,
         (true, true) => row.goodput_bps.map_or(f64::INFINITY, |rate| -rate),
         (false, true) => row.fct_s.mean.unwrap_or(f64::INFINITY),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_to_a_stock_host_is_advised_among_candidates_that_are_practically_equal() {
+        let candidate = |scheduler: &str, congestion: Option<&str>| Candidate {
+            name: scheduler.to_owned(),
+            scheduler: scheduler.to_owned(),
+            congestion: congestion.map(str::to_owned),
+        };
+        let all = [candidate("dmptcp", Some("lia")), candidate("blest", None), candidate(KERNEL, None)];
+        assert_eq!(nearest(&all, &[1.0, 1.005, 1.009], 0.01), 2);
+        assert_eq!(nearest(&all, &[1.0, 1.005, 1.02], 0.01), 1);
+        assert_eq!(nearest(&all, &[1.0, 1.02, 1.03], 0.01), 0);
+        // Values of bulk are negative.
+        assert_eq!(nearest(&all, &[-2.0, -1.99, -1.9], 0.01), 1);
+        assert_eq!(nearest(&all[..1], &[f64::INFINITY], 0.01), 0);
     }
 }

@@ -76,7 +76,8 @@ pub(super) fn rows(scenario: &Scenario, condition: &Condition, entrants: &[Entra
                 Via::Udp(_) => "none".to_owned(),
             };
             let path = match class.via {
-                Via::Contender => entrant.path,
+                // A plain TCP has a path for each class.
+                Via::Contender => entrant.path.and_then(|_| super::only_path(&flows[at])),
                 Via::Tcp(_) | Via::Udp(_) => super::only_path(&flows[at]),
             };
             row.path = path.map(|path| condition.experiment.paths()[path].name.clone());

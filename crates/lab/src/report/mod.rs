@@ -13,7 +13,7 @@ use serde::Serialize;
 
 pub use classes::{DatagramRow, VideoRow};
 pub use difference::Difference;
-pub use setting::{PhaseLimits, Setting, UnseenEvents};
+pub use setting::{ClassPath, PhaseLimits, Setting, UnseenEvents};
 
 use unseen::Unseen;
 
@@ -62,6 +62,13 @@ impl<'a> Entrant<'a> {
         let condition = &scenario.conditions[job.condition];
         let listed = job.purpose == Purpose::Compare;
         Entrant::new(scenario, condition, job.contender, job.path, listed, &[])
+    }
+
+    /// Returns the path of a plain TCP for the class of traffic `group`, or without classes its path.
+    pub(crate) fn path_in(&self, group: Option<usize>) -> Option<usize> {
+        let flows = self.runs.first().map(|run| run.flows.iter()).into_iter().flatten();
+        let of_class = group.and_then(|group| flows.into_iter().find(|flow| flow.group == group));
+        self.path.map(|path| of_class.map_or(path, |flow| flow.path))
     }
 
     /// Returns the flows of a class, by run.

@@ -6,7 +6,9 @@ use serde::Serialize;
 use super::unseen;
 use super::verdict::{Finding, Measure};
 use crate::baseline::{Race, SinglePath};
-use crate::scenario::{Condition, Direction, Experiment, Link, Path, Scenario, TraceStart};
+use crate::scenario::{
+    Condition, Direction, Experiment, Link, Path, Scenario, TraceStart, TrafficClass, Via,
+};
 use crate::starts::{DecisiveStart, OtherStart};
 
 /// The setting of a condition.
@@ -28,6 +30,8 @@ pub struct Setting {
     pub direction: &'static str,
     /// The queue of each path.
     pub queues: Vec<String>,
+    /// The path of `tcp` for each class of traffic that uses the contender; empty without classes.
+    pub class_paths: Vec<ClassPath>,
     /// The queues of the links that the data of several paths share.
     pub shared_queues: Vec<String>,
     /// The number of traces that start at random and independent points, where both directions of a path count once.
@@ -112,6 +116,25 @@ fn queue(config: &LinkConfig) -> String {
     }
 }
 
+/// The path of `tcp` for a class of traffic.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ClassPath {
+    /// The name of the class.
+    pub traffic: String,
+    /// The name of the path.
+    pub path: String,
+}
+
+fn class_paths(experiment: &Experiment, race: &Race) -> Vec<ClassPath> {
+    let classes = experiment.classes.iter().zip(race.chosen_by_class());
+    let own = classes.filter(|(class, _)| class.via == Via::Contender);
+    let of = |(class, path): (&TrafficClass, usize)| ClassPath {
+        traffic: class.name.clone(),
+        path: experiment.paths()[path].name.clone(),
+    };
+    own.map(of).collect()
+}
+
 /// Returns the queues of the links that carry the data of several paths, but those that the paths have as their own.
 fn shared_queues(experiment: &Experiment) -> Vec<String> {
     let paths = experiment.paths();
@@ -175,6 +198,7 @@ impl Setting {
                 Direction::Download => "download",
             },
             queues: paths.iter().map(|path| queue(&experiment.own_link(path).config)).collect(),
+            class_paths: race.map(|race| class_paths(experiment, race)).unwrap_or_default(),
             shared_queues: shared_queues(experiment),
             independent_traces: independent_traces(experiment),
             initial: paths[experiment.initial].name.clone(),

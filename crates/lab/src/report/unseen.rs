@@ -80,15 +80,21 @@ impl Shown {
         let mut all: Vec<f64> = runs.iter().flatten().copied().collect();
         all.sort_unstable_by(f64::total_cmp);
         let (mean, median) = (stats::mean(&all)?, stats::percentile(&all, 50.0)?);
-        let excess = |value: &f64| if gain { median - value } else { value - median };
-        let greatest = |values: &mut dyn Iterator<Item = f64>| values.fold(0.0, f64::max);
         let per_run = all.len() as f64 / runs.len() as f64;
+        let mut means: Vec<f64> = runs.iter().map(|run| run.iter().sum::<f64>() / per_run).collect();
+        means.sort_unstable_by(f64::total_cmp);
+        let of_runs = stats::percentile(&means, 50.0)?;
+        // Both are ascending.
+        let greatest = |sorted: &[f64], median: f64| match gain {
+            true => median - sorted.first().copied().unwrap_or(median),
+            false => sorted.last().copied().unwrap_or(median) - median,
+        };
         Some(Shown {
             runs: runs.len() as f64,
             values: all.len() as f64,
             mean,
-            of_value: greatest(&mut all.iter().map(excess)),
-            of_run: greatest(&mut runs.iter().map(|run| run.iter().map(excess).sum::<f64>() / per_run)),
+            of_value: greatest(&all, median),
+            of_run: greatest(&means, of_runs),
         })
     }
 

@@ -67,6 +67,16 @@ fn without_anything_random_nothing_is_unseen() {
     assert!(found.iter().all(|bound| bound.more < 0.02 && bound.less == 0.0), "{found:?}");
 }
 
+/// Four flows with different times, the same in every run.
+#[test]
+fn runs_that_are_all_the_same_have_shown_everything() {
+    let still = scenario(&["10Mbit/s,20ms"], &["min_rtt", "linux"], &[]);
+    let same = |times: &[f64]| vec![runs(times).concat(); 10];
+    let values = [same(&[0.1, 0.2, 0.3, 0.4]), same(&[0.1, 0.1, 0.1, 0.9])];
+    let found = found(&still, &values, Measure::MeanTime);
+    assert!(found.iter().all(|bound| bound.more < 1e-12), "{found:?}");
+}
+
 #[test]
 fn an_event_of_another_multipath_contender_is_not_excluded() {
     let still = scenario(&["10Mbit/s,20ms"], &["min_rtt", "linux", "tcp"], &[]);

@@ -232,13 +232,15 @@ impl Contest<'_> {
     /// Returns the positions of the others: all except the reference, and except a plain TCP on the
     /// reference's path.
     fn others(&self, reference: Option<usize>) -> Vec<usize> {
+        let classes = &self.condition.experiment.classes;
+        let group = self.class.and_then(|class| classes.iter().position(|other| other.name == class.name));
         let same = |position: usize| {
             reference.is_some_and(|reference| {
                 let (own, other) = (self.listed[position], self.listed[reference]);
                 let configs = &self.condition.configs;
                 position == reference
                     || (own.path.is_some()
-                        && own.path == other.path
+                        && own.path_in(group) == other.path_in(group)
                         && configs[own.contender] == configs[other.contender])
             })
         };

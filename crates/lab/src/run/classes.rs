@@ -77,6 +77,15 @@ impl Prepared<'_> {
         }
     }
 
+    /// Returns the path choice for the flows of the class `group`.
+    fn choose_for(&self, task: &Task, group: usize, pair: usize) -> Choice {
+        let measured = self.class_paths.get(task.contender).and_then(|paths| paths.get(group));
+        match measured.filter(|_| task.by_class) {
+            Some(path) => Choice::Fixed(*path),
+            None => self.choose(task, pair),
+        }
+    }
+
     /// Returns the latest end of a run: the deadline after the time at which the last flow would end by itself.
     pub(super) fn end_of_classes(&self, specs: &[FlowSpec]) -> Time {
         let experiment = &self.condition.experiment;
@@ -102,7 +111,7 @@ impl Prepared<'_> {
                 Via::Tcp(_) | Via::Udp(_) => &self.condition.plain,
             };
             let choose = |pair: &usize| match traffic.via {
-                Via::Contender => self.choose(&task, *pair),
+                Via::Contender => self.choose_for(&task, group, *pair),
                 Via::Tcp(Some(path)) | Via::Udp(Some(path)) => Choice::Fixed(path),
                 Via::Tcp(None) => self.best(config, *pair),
                 Via::Udp(None) => Choice::Fixed(experiment.initial),

@@ -117,6 +117,17 @@ fn notes(
             value(best),
             others.join(", "),
         ));
+        // Classes with another best path, of which the one above is measured for all.
+        let others = setting.class_paths.iter().filter(|class| class.path != best.path);
+        let others: Vec<String> =
+            others.map(|class| format!("{} on {}", class.traffic, path_name(&class.path))).collect();
+        if !others.is_empty() {
+            notes.push(format!(
+                "tcp takes the best single path of each class: {}, and the others on {}",
+                others.join(", "),
+                path_name(&best.path),
+            ));
+        }
     }
     if bulk {
         // The goodput of a path is that of all its flows, if they are there at the same time.
