@@ -5,6 +5,9 @@
     tools/coverage.py                 100 seeds of 30 runs against 2000 runs with another seed
     tools/coverage.py --seeds 400
     tools/coverage.py --fairness      goodputs, Jain's index and the differences from fair shares
+    tools/coverage.py --random 200    random scenarios, a third of them with rare timeouts: 20 seeds of 30 runs each
+    tools/coverage.py --random 200 --rounds
+                                      the same, each with the number of runs that `compare` finds itself
 
 Prints a table: for each scenario the share of seeds whose interval has the true mean, and the share whose
 intervals of all differences have the true differences together. Both should be 93 to 97 % (with 100 seeds chance
@@ -13,7 +16,9 @@ alone moves them by 2 %).
 
 import argparse
 import json
+import math
 import os
+import random
 import subprocess
 from pathlib import Path
 
@@ -91,14 +96,88 @@ def fairness(args):
         print(f"| {name} | " + " | ".join(percent) + f" | {100 * together / args.seeds:.0f} % |", flush=True)
 
 
+def random_scenario(number):
+    """Two random paths and short flows. Every third scenario loses 0.1 to 1 % of its packets, so that thirty runs often
+    have no timeout; another third loses 1 to 4 %, and the last one nothing, with a trace on one path."""
+    stream = random.Random(f"coverage {number}")
+    log = lambda low, high: math.exp(stream.uniform(math.log(low), math.log(high)))  # noqa: E731
+    kind = ("rare", "often", "trace")[number % 3]
+    loss = {"rare": (0.1, 1), "often": (1, 4), "trace": (0, 0)}[kind]
+    paths = []
+    for _ in range(2):
+        lost = f",loss={stream.uniform(*loss):.2f}%" if loss[1] else ""
+        paths += ["--path", f"{log(2, 50) * 1000:.0f}kbit/s,{log(5, 150) * 1000:.0f}us,queue={log(0.5, 4):.2f}BDP{lost}"]
+    if kind == "trace":
+        traces = ROOT / "scenarios" / "traces"
+        paths[3] = f"trace={traces / 'synthetic-lte.down'}:{traces / 'synthetic-lte.up'},{log(20, 80):.0f}ms"
+    flows = stream.choice([1, 1, 4])
+    size = log(10_000, 300_000) / flows
+    return kind, [*paths, "--size", f"{size:.0f}B", "--flows", str(flows), "--set", "deadline=1000s"]
+
+
+def random_coverage(args):
+    """The shares of all intervals that have the truth: of the means, of all differences together, and of the p95."""
+    kinds = ("mean", "differences", "p95")
+    totals, worst, runs = {}, {kind: (101.0, "") for kind in kinds}, []
+
+    def measure(options, runs, seed):
+        command = [args.binary, "compare", *options, "--schedulers", "tcp@1,min_rtt,dmptcp", "--no-other-starts"]
+        command += ["--json", "--seed", str(seed)] + (["--runs", str(runs)] if runs else [])
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
+        return json.loads(done.stdout)
+
+    def p95(result):
+        return {row["scheduler"]: row["fct_s"]["p95"] for row in result["rows"]}
+
+    for number in range(args.random):
+        kind, options = random_scenario(number)
+        truth = measure(options, args.truth, 1_000_000 + number)
+        tails = p95(truth)
+        hits = {kind: [] for kind in kinds}
+        for seed in range(1, args.seeds + 1):
+            few = measure(options, None if args.rounds else args.runs, seed + 1000 * number)
+            runs.append(few["runs"])
+            pairs = list(zip(few["rows"], truth["rows"]))
+            for row, true in pairs:
+                low, high = row["fct_s"]["ci95"]
+                hits["mean"].append(low <= true["fct_s"]["mean"] <= high)
+            hits["differences"].append(all(inside(row["vs_reference_pct"], true["vs_reference_pct"]) for row, true in pairs))
+            for verdict in few["verdicts"]:
+                if verdict["measure"] == "p95":
+                    true = 100 * (tails[verdict["compared"]] / tails[verdict["reference"]] - 1)
+                    hits["p95"].append(inside(verdict["difference_pct"], {"mean": true}))
+        for of, found in hits.items():
+            if found:
+                totals.setdefault((kind, of), []).extend(found)
+                share = 100 * sum(found) / len(found)
+                worst[of] = min(worst[of], (share, " ".join(options)))
+                if share < 85:
+                    print(f"{share:.0f} % of {len(found)}, {of}: {' '.join(options)}", flush=True)
+    print("| scenarios | means | differences together | p95 of the best |\n|---|---|---|---|")
+    share = lambda found: f"{100 * sum(found) / len(found):.1f} % of {len(found)}" if found else "-"  # noqa: E731
+    names = {"rare": "rare losses, 0.1 to 1 %", "often": "losses, 1 to 4 %", "trace": "no loss, one trace"}
+    for kind, name in names.items():
+        print(f"| {name} | " + " | ".join(share(totals.get((kind, of), [])) for of in kinds) + " |")
+    every = [[hit for (_, own), found in totals.items() if own == of for hit in found] for of in kinds]
+    print("| all | " + " | ".join(share(found) for found in every) + " |")
+    print("| the worst scenario | " + " | ".join(f"{worst[of][0]:.0f} %" for of in kinds) + " |")
+    print(f"\n{min(runs)} to {max(runs)} runs, {sum(runs) / len(runs):.0f} on average")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=100)
+    parser.add_argument("--seeds", type=int, help="default 100, of random scenarios 20")
     parser.add_argument("--runs", type=int, default=30)
     parser.add_argument("--truth", type=int, default=2000, help="runs of the truth")
     parser.add_argument("--binary", default=str(TARGET / "release" / "anabranch"))
     parser.add_argument("--fairness", action="store_true", help="the intervals of fairness in place of times")
+    parser.add_argument("--random", type=int, metavar="N", help="N random scenarios")
+    parser.add_argument("--rounds", action="store_true", help="random scenarios without --runs")
     args = parser.parse_args()
+    args.seeds = args.seeds or (20 if args.random else 100)
+    if args.random:
+        random_coverage(args)
+        return
     if args.fairness:
         fairness(args)
         return

@@ -40,6 +40,7 @@ class Statistics:
     p50: float | None
     p95: float | None
     p99: float | None
+    max: float | None
     ci95: Interval | None
 
 

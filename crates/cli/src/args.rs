@@ -27,6 +27,20 @@ impl Experiment {
         self.changes.scenario(self.scenario.as_deref())
     }
 
+    /// Returns the scenario with its overrides, and `value` of an option that only this verb has.
+    pub(crate) fn scenario_with(
+        &self,
+        option: &'static str,
+        key: &'static str,
+        value: Option<&String>,
+    ) -> Result<Scenario, Failure> {
+        let Some(value) = value else { return self.scenario() };
+        self.changes.common.contradiction([(option, key, true)].into_iter())?;
+        let mut document = self.document()?;
+        document.set_option(option, key, value);
+        read(&document)
+    }
+
     /// Returns the same scenario before it is read.
     pub(crate) fn document(&self) -> Result<Document, Failure> {
         self.changes.document(self.scenario.as_deref())
@@ -81,7 +95,7 @@ pub(crate) struct Changes {
     /// The sender and receiver: linux or ns3
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
-    /// The number of runs of each contender under each condition
+    /// The number of runs of each contender under each condition; `compare` finds one without it
     #[arg(long, value_name = "N")]
     runs: Option<String>,
     /// The contender with which the others are compared

@@ -4,12 +4,16 @@
 //! choice is independent of the runs in which it is used. All paths have the same selection runs. After 4, 8
 //! and 16 of them a path is eliminated if it is clearly worse than the best, or practically equal to it; the
 //! others continue, up to the number of runs of the comparison, at most 30.
+//!
+//! With several classes of traffic each has the path on which its own flows performed best: a host that sends each class
+//! over its best path needs no Multipath TCP either. The paths are eliminated by the main class, and the runs that all
+//! paths have choose those of the others.
 
 use serde::Serialize;
 
 use crate::report::measured;
 use crate::report::verdict::Measure;
-use crate::run::{Class, RunResult};
+use crate::run::{Class, FlowResult, RunResult};
 use crate::scenario::Experiment;
 use crate::stats;
 
@@ -49,6 +53,8 @@ struct Candidate {
     time_s: f64,
     goodput_bps: f64,
     given_up: bool,
+    /// The cost of each run for each class of traffic.
+    of_classes: Vec<Vec<f64>>,
 }
 
 impl Candidate {
@@ -63,6 +69,8 @@ pub struct Race {
     bulk: bool,
     /// The position of the class of traffic by which paths are judged, and its measure.
     main: Option<(usize, Measure)>,
+    /// The measure of each class.
+    classes: Vec<Measure>,
     min_effect: f64,
     most: u32,
     done: u32,
@@ -74,7 +82,8 @@ impl Race {
     /// than `min_effect` count as equal.
     pub fn new(paths: usize, bulk: bool, min_effect: f64, runs: u32) -> Race {
         let most = runs.clamp(FEWEST_RUNS, MOST_RUNS);
-        Race { bulk, main: None, min_effect, most, done: 0, candidates: vec![Candidate::default(); paths] }
+        let candidates = vec![Candidate::default(); paths];
+        Race { bulk, main: None, classes: Vec::new(), min_effect, most, done: 0, candidates }
     }
 
     /// Returns a race that is judged by the main class of `experiment`'s traffic, if it has classes.
@@ -82,7 +91,9 @@ impl Race {
         let classes = &experiment.classes;
         let main = crate::scenario::main_class(classes);
         let main = main.map(|group| (group, measured::measures(&classes[group].kind)[0]));
-        Race { bulk: main.map_or(self.bulk, |(_, measure)| measure == Measure::Goodput), main, ..self }
+        let bulk = main.map_or(self.bulk, |(_, measure)| measure == Measure::Goodput);
+        let classes = classes.iter().map(|class| measured::measures(&class.kind)[0]).collect();
+        Race { bulk, main, classes, ..self }
     }
 
     /// Returns the next selection runs, and the positions of the participating paths; none if the choice is
@@ -101,6 +112,16 @@ impl Race {
     pub fn add(&mut self, path: usize, result: &RunResult) {
         let candidate = &mut self.candidates[path];
         let mut cost = 0.0;
+        candidate.of_classes.resize(self.classes.len(), Vec::new());
+        for (group, (measure, costs)) in self.classes.iter().zip(&mut candidate.of_classes).enumerate() {
+            let flows = result.flows.iter().filter(|flow| flow.group == group);
+            let sign = if measure.is_gain() { -1.0 } else { 1.0 };
+            let cost = |flow: &FlowResult| {
+                let parts = measured::of_flow(flow, *measure).into_iter();
+                parts.map(|part| sign * part.value.unwrap_or(flow.time.as_secs_f64())).sum::<f64>()
+            };
+            costs.push(flows.map(cost).sum());
+        }
         if let Some((group, measure)) = self.main {
             for flow in result.flows.iter().filter(|flow| flow.group == group) {
                 candidate.goodput_bps += flow.goodput().as_bps_f64();
@@ -156,6 +177,27 @@ impl Race {
             .filter(|path| !self.candidates[*path].given_up || self.candidates.len() == 1)
             .min_by(|a, b| self.candidates[*a].mean(runs).total_cmp(&self.candidates[*b].mean(runs)))
             .unwrap_or(0)
+    }
+
+    /// Returns the best path for each class of traffic, by the runs that all paths have: that of the main class is
+    /// [`Race::chosen`].
+    pub(crate) fn chosen_by_class(&self) -> Vec<usize> {
+        let common = self.candidates.iter().map(|candidate| candidate.costs.len()).min().unwrap_or(0);
+        let of_class = |group: usize| {
+            if common == 0 || self.main.is_some_and(|(main, _)| main == group) {
+                return self.chosen();
+            }
+            let mean = |path: &usize| {
+                let costs = self.candidates[*path].of_classes.get(group);
+                costs.and_then(|costs| stats::mean(&costs[..common])).unwrap_or(f64::INFINITY)
+            };
+            // Of paths that are practically equal, that of the main class.
+            let best = (0..self.candidates.len()).min_by(|a, b| mean(a).total_cmp(&mean(b)));
+            let best = best.unwrap_or_else(|| self.chosen());
+            let gain = mean(&self.chosen()) - mean(&best);
+            if gain > self.min_effect * mean(&best).abs() { best } else { self.chosen() }
+        };
+        (0..self.classes.len()).map(of_class).collect()
     }
 
     /// Returns the results of all paths, with their `names`.

@@ -11,7 +11,8 @@ use crate::capture::Captures;
 use crate::recording::Recording;
 use crate::report::fairness::{self, Fairness};
 use crate::report::verdict::{self, Verdict};
-use crate::report::{self, Entrant, Row, Setting};
+use crate::report::{self, Entrant, Row, Setting, UnseenEvents};
+use crate::rounds;
 use crate::run::{Prepared, RunError, RunResult};
 use crate::scenario::estimate;
 use crate::scenario::{Scenario, Transport};
@@ -33,16 +34,19 @@ pub struct Options<'a> {
     pub captures: Option<&'a Captures>,
     /// True if a plain TCP on every single path has its own row.
     pub every_path: bool,
+    /// True if a comparison without a number of runs adds runs until its intervals are narrow; false if it has the
+    /// default number.
+    pub in_rounds: bool,
 }
 
 impl<'a> Options<'a> {
-    /// Returns the options of runs without captures, in which plain TCP has one row.
+    /// Returns the options of runs without captures, in which plain TCP has one row, and the number of runs is fixed.
     pub fn new(
         jobs: usize,
         cancelled: &'a AtomicBool,
         progress: &'a (dyn Fn(usize, usize) + Sync),
     ) -> Options<'a> {
-        Options { jobs, cancelled, progress, captures: None, every_path: false }
+        Options { jobs, cancelled, progress, captures: None, every_path: false, in_rounds: false }
     }
 }
 
@@ -61,7 +65,7 @@ pub struct Comparison {
     pub scenario_hash: String,
     /// The seed.
     pub seed: u64,
-    /// The number of runs of each contender in each condition.
+    /// The number of runs of each contender, in the condition with the most.
     pub runs: u32,
     /// The contender with which the others are compared.
     pub reference: Option<String>,
@@ -376,6 +380,14 @@ fn run_races(
     }
 }
 
+/// Sets the path of each class of traffic for the plain TCPs that the races are about.
+fn set_class_paths(prepared: &mut [Prepared<'_>], races: &Races) {
+    for (prepared, races) in prepared.iter_mut().zip(races) {
+        let of = |race: &Option<Race>| race.as_ref().map(Race::chosen_by_class).unwrap_or_default();
+        prepared.set_class_paths(races.iter().map(of).collect());
+    }
+}
+
 /// Prepares the conditions of a scenario, and chooses the paths of `tcp` as a comparison does.
 pub(crate) fn choose_paths<'a>(
     scenario: &'a Scenario,
@@ -384,6 +396,7 @@ pub(crate) fn choose_paths<'a>(
     let mut prepared = prepare(scenario, Prepared::for_comparison)?;
     select_beside(scenario, &mut prepared, options, &mut Cost::default())?;
     let races = select(scenario, &prepared, options, &mut Cost::default())?;
+    set_class_paths(&mut prepared, &races);
     Ok((prepared, races))
 }
 
@@ -438,28 +451,24 @@ pub fn compare_each(
     let mut performance = Cost::default();
     select_beside(scenario, &mut prepared, options, &mut performance)?;
     let races = select(scenario, &prepared, options, &mut performance)?;
+    set_class_paths(&mut prepared, &races);
     let planned = plan(scenario, &races, options.every_path);
-    let jobs = jobs(scenario, &planned);
-    let results = simulate(&prepared, &jobs, options, &mut performance, each)?;
-    let others = other_starts(scenario, &prepared, &planned, &results, options, &mut performance)?;
-    let results: Vec<(&Planned, &[RunResult])> =
-        planned.iter().zip(results.chunks(scenario.runs as usize)).collect();
+    let mut measured = Measured::new(scenario, &planned);
+    measured.simulate(&prepared, options, &mut performance, each)?;
+    let others = other_starts(&measured, &prepared, options, &mut performance)?;
     let (mut rows, mut findings, mut conditions) = (Vec::new(), Vec::new(), Vec::<Setting>::new());
     let mut shares = Vec::new();
     for (position, condition) in scenario.conditions.iter().enumerate() {
-        let own = results.iter().filter(|(plan, _)| plan.condition == position);
-        let entrants: Vec<Entrant<'_>> = own
-            .map(|(plan, runs)| {
-                let listed = plan.purpose == Purpose::Compare;
-                Entrant::new(scenario, condition, plan.contender, plan.path, listed, runs)
-            })
-            .collect();
+        let scenario = &measured.scenario_of(position);
+        let entrants = measured.entrants(position);
         rows.extend(report::rows(scenario, condition, &entrants));
-        findings.extend(verdict::findings(scenario, condition, &entrants));
         shares.extend(fairness::fairness(scenario, condition, &entrants));
         let ideal = prepared[position].ideal_goodput_bps(0);
         let mut setting = Setting::new(scenario, condition, &races[position], ideal);
         (setting.other_starts, setting.decisive_start) = others[position].clone();
+        let own = verdict::findings(scenario, condition, &entrants);
+        setting.unseen = UnseenEvents::new(&own, scenario.runs);
+        findings.extend(own);
         conditions.push(setting);
     }
     Ok(Comparison {
@@ -469,7 +478,7 @@ pub fn compare_each(
         command: Vec::new(),
         scenario_hash: scenario.hash(),
         seed: scenario.seed,
-        runs: scenario.runs,
+        runs: measured.runs.iter().copied().max().unwrap_or(0),
         reference: scenario.reference.map(|position| scenario.contenders[position].name.clone()),
         min_effect_pct: 100.0 * scenario.min_effect,
         verdict: verdict::sentences(&findings) + &decisive_sentences(scenario, &conditions),
@@ -495,16 +504,107 @@ pub fn planned<'a>(
     let mut cost = Cost::default();
     select_beside(scenario, &mut prepared, options, &mut cost)?;
     let races = select(scenario, &prepared, options, &mut cost)?;
-    Ok((prepared, jobs(scenario, &plan(scenario, &races, options.every_path))))
+    set_class_paths(&mut prepared, &races);
+    let planned = plan(scenario, &races, options.every_path);
+    Ok((prepared, planned.iter().flat_map(|plan| plan.jobs(0..scenario.runs)).collect()))
 }
 
-/// Returns the runs of all rows.
-fn jobs(scenario: &Scenario, planned: &[Planned]) -> Vec<Job> {
-    let job = |plan: &Planned| {
-        let &Planned { condition, contender, path, purpose } = plan;
-        (0..scenario.runs).map(move |run| Job { condition, contender, run, path, purpose })
-    };
-    planned.iter().flat_map(job).collect()
+impl Planned {
+    /// Returns these runs of the row.
+    fn jobs(&self, runs: core::ops::Range<u32>) -> impl Iterator<Item = Job> + use<> {
+        let &Planned { condition, contender, path, purpose } = self;
+        runs.map(move |run| Job { condition, contender, run, path, purpose })
+    }
+}
+
+/// The runs of a comparison.
+struct Measured<'a> {
+    scenario: &'a Scenario,
+    planned: &'a [Planned],
+    /// By row.
+    results: Vec<Vec<RunResult>>,
+    /// The number of runs, by condition.
+    runs: Vec<u32>,
+}
+
+impl<'a> Measured<'a> {
+    fn new(scenario: &'a Scenario, planned: &'a [Planned]) -> Measured<'a> {
+        let results = planned.iter().map(|_| Vec::new()).collect();
+        Measured { scenario, planned, results, runs: vec![0; scenario.conditions.len()] }
+    }
+
+    /// Simulates the runs, in rounds if the scenario gives no number.
+    fn simulate(
+        &mut self,
+        prepared: &[Prepared<'_>],
+        options: &Options<'_>,
+        cost: &mut Cost,
+        each: &mut Each<'_>,
+    ) -> Result<(), RunError> {
+        let mut wanted: Vec<Option<u32>> = vec![Some(self.scenario.runs); self.runs.len()];
+        let mut done = 0;
+        loop {
+            let of_round = |plan: &Planned| {
+                let runs = self.runs[plan.condition];
+                plan.jobs(runs..wanted[plan.condition].unwrap_or(runs))
+            };
+            let jobs: Vec<Job> = self.planned.iter().flat_map(of_round).collect();
+            if jobs.is_empty() {
+                return Ok(());
+            }
+            let progress = |now, total| (options.progress)(done + now, done + total);
+            let shifted = Options { progress: &progress, ..*options };
+            let mut new = simulate(prepared, &jobs, &shifted, cost, each)?.into_iter();
+            done += jobs.len();
+            for (results, plan) in self.results.iter_mut().zip(self.planned) {
+                let count = of_round(plan).count();
+                results.extend(new.by_ref().take(count));
+            }
+            for (runs, wanted) in self.runs.iter_mut().zip(&wanted) {
+                *runs = wanted.unwrap_or(*runs);
+            }
+            let fixed = self.scenario.has_runs || !options.in_rounds;
+            wanted = if fixed { vec![None; self.runs.len()] } else { self.next_round(&wanted) };
+        }
+    }
+
+    /// Returns the numbers of runs after the next round, for the conditions that took part in this one and need more.
+    fn next_round(&self, wanted: &[Option<u32>]) -> Vec<Option<u32>> {
+        let hops = |position: usize| {
+            let own = self.planned.iter().zip(&self.results).filter(|(plan, _)| plan.condition == position);
+            own.flat_map(|(_, runs)| runs).map(|run| run.performance.packet_hops).sum::<u64>()
+        };
+        let all: Vec<u64> = (0..self.runs.len()).map(hops).collect();
+        let excess = |position: usize| {
+            let condition = &self.scenario.conditions[position];
+            let findings =
+                verdict::findings(&self.scenario_of(position), condition, &self.entrants(position));
+            wanted[position].and_then(|_| rounds::excess(&findings, 100.0 * self.scenario.precision))
+        };
+        let excess: Vec<Option<f64>> = (0..self.runs.len()).map(excess).collect();
+        let active = excess.iter().flatten().filter(|excess| **excess > 1.0).count() as u64;
+        let left = rounds::BUDGET.saturating_sub(all.iter().sum()) / active.max(1);
+        let next = |((runs, hops), excess): ((&u32, &u64), &Option<f64>)| {
+            rounds::next(*runs, (*excess)?, *hops as f64 / f64::from(*runs), left)
+        };
+        self.runs.iter().zip(&all).zip(&excess).map(next).collect()
+    }
+
+    /// Returns the scenario with the number of runs of the condition at `position`.
+    fn scenario_of(&self, position: usize) -> Scenario {
+        Scenario { runs: self.runs[position], ..self.scenario.clone() }
+    }
+
+    /// Returns the entrants of the condition at `position`, with their runs.
+    fn entrants(&self, position: usize) -> Vec<Entrant<'_>> {
+        let condition = &self.scenario.conditions[position];
+        let own = self.planned.iter().zip(&self.results).filter(|(plan, _)| plan.condition == position);
+        own.map(|(plan, runs)| {
+            let listed = plan.purpose == Purpose::Compare;
+            Entrant::new(self.scenario, condition, plan.contender, plan.path, listed, runs)
+        })
+        .collect()
+    }
 }
 
 /// The effects of other starts, and the one that matters more than the scheduler.
@@ -512,20 +612,17 @@ type Starts = (Vec<OtherStart>, Option<DecisiveStart>);
 
 /// Returns the effects of other starts in each condition, and the one that matters more than the scheduler.
 fn other_starts(
-    scenario: &Scenario,
+    measured: &Measured<'_>,
     prepared: &[Prepared<'_>],
-    planned: &[Planned],
-    results: &[RunResult],
     options: &Options<'_>,
     cost: &mut Cost,
 ) -> Result<Vec<Starts>, RunError> {
-    let runs = scenario.runs as usize;
+    let scenario = measured.scenario;
     // By condition and contender.
     let compared: Vec<Vec<&[RunResult]>> = (0..scenario.conditions.len())
         .map(|position| {
-            let own = planned.iter().zip(results.chunks(runs));
-            let own = own.filter(|(plan, _)| plan.condition == position && plan.purpose == Purpose::Compare);
-            own.map(|(_, runs)| runs).collect()
+            let own = measured.entrants(position).into_iter();
+            own.filter(|entrant| entrant.listed).map(|entrant| entrant.runs).collect()
         })
         .collect();
     let hops = |position: usize| {
@@ -540,22 +637,22 @@ fn other_starts(
         .enumerate()
         .map(|(position, condition)| {
             let estimates = estimate::estimates(&condition.experiment, &condition.base);
-            starts::Plan::new(scenario, position, hops(position), &estimates)
+            starts::Plan::new(scenario, position, measured.runs[position], hops(position), &estimates)
         })
         .collect();
     let jobs: Vec<Job> = plans.iter().flatten().flat_map(starts::Plan::jobs).collect();
-    let before = results.len();
+    let before: usize = measured.results.iter().map(Vec::len).sum();
     let progress = |done, total| (options.progress)(before + done, before + total);
     let quiet = Options { progress: &progress, captures: None, ..*options };
-    let mut measured = &simulate(prepared, &jobs, &quiet, cost, &mut ignore)?[..];
+    let mut simulated = &simulate(prepared, &jobs, &quiet, cost, &mut ignore)?[..];
     let mut all = Vec::with_capacity(plans.len());
     for (position, plan) in plans.iter().enumerate() {
         let Some(plan) = plan else {
             all.push(Default::default());
             continue;
         };
-        let (own, rest) = measured.split_at(plan.jobs().count());
-        measured = rest;
+        let (own, rest) = simulated.split_at(plan.jobs().count());
+        simulated = rest;
         let starts = plan.changes(scenario, own, &compared[position]);
         let decisive =
             starts::decisive(scenario, &scenario.conditions[position], &starts, &compared[position]);
@@ -569,7 +666,7 @@ fn decisive_sentences(scenario: &Scenario, settings: &[Setting]) -> String {
     let sentence = |(condition, setting): (&crate::scenario::Condition, &Setting)| {
         let decisive = setting.decisive_start.as_ref()?;
         let bulk = report::is_bulk(condition);
-        Some(format!(" {}", decisive.sentence(&setting.name, &setting.initial, bulk)))
+        Some(format!("\n{}", decisive.sentence(&setting.name, &setting.initial, bulk)))
     };
     scenario.conditions.iter().zip(settings).filter_map(sentence).collect()
 }
@@ -601,6 +698,7 @@ pub fn single_runs_recorded(
     let mut prepared = prepare(scenario, Prepared::for_comparison)?;
     select_beside(scenario, &mut prepared, options, &mut Cost::default())?;
     let races = select(scenario, &prepared, options, &mut Cost::default())?;
+    set_class_paths(&mut prepared, &races);
     let job = |&Planned { condition, contender, path, purpose }: &Planned| Job {
         condition,
         contender,
@@ -613,6 +711,7 @@ pub fn single_runs_recorded(
         let beside: Vec<Option<usize>> = prepared.iter().map(Prepared::beside).collect();
         prepared = prepare(scenario, Prepared::new)?;
         prepared.iter_mut().zip(beside).for_each(|(prepared, path)| prepared.set_beside(path));
+        set_class_paths(&mut prepared, &races);
     }
     let begun = std::time::Instant::now();
     let mut cost = Cost::default();

@@ -28,6 +28,7 @@ pub mod network;
 pub mod output;
 pub mod recording;
 pub mod report;
+pub mod rounds;
 pub mod run;
 pub mod samples;
 pub mod starts;

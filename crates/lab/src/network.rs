@@ -14,22 +14,61 @@ use crate::scenario::{Direction, Experiment, Link, Path, Phases, TraceStart};
 /// The microseconds of a millisecond, in which the timestamps of a host tick once.
 const MILLISECOND: u64 = 1000;
 
-/// Returns the network of an experiment in a run with `seed`, on which only random starts of traces and
+/// The random draws of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Draws {
+    /// The seed of the run.
+    pub seed: u64,
+    /// The seed of the series to which the run belongs.
+    pub series: u64,
+    /// The number of the run in its series.
+    pub run: u32,
+}
+
+impl Draws {
+    /// Returns the draws of a run that belongs to no series.
+    pub(crate) fn single(seed: u64) -> Draws {
+        Draws { seed, series: seed, run: 0 }
+    }
+
+    /// Returns a part of 1, from 0 on, of the random stream `name`. The parts of the runs of a series are stratified: n of
+    /// them cover the span from 0 to 1 far more evenly than n independent draws, and each of them is uniform
+    /// (a Sobol sequence with Owen's scrambling).
+    fn stratified(&self, name: &str) -> f64 {
+        /// The number of points of the sequence.
+        const POINTS: u32 = 1 << 16;
+        let mut scramble = RandomStream::new(self.series, name);
+        let seed = scramble.next_u32().wrapping_add(self.run / POINTS);
+        // The point has 24 bits; the run's own draw is its place within the last one.
+        let within = RandomStream::new(self.seed, name).next_f64() / f64::from(1 << 24);
+        f64::from(sobol_burley::sample(self.run % POINTS, 0, seed)) + within
+    }
+}
+
+/// The random stream of the traces that start together.
+const TOGETHER: &str = "trace.together.start";
+
+/// Returns the network of an experiment in a run with these `draws`, on which only random starts of traces and
 /// phases depend. Its pairs are those of the experiment, with their paths in order.
 ///
 /// # Errors
 /// If no network can be made of it.
 pub(crate) fn build(
     experiment: &Experiment,
-    seed: u64,
+    draws: Draws,
     phases: Option<&Phases>,
 ) -> Result<Topology, NetworkError> {
     let graph = &experiment.graph;
+    let seed = draws.seed;
+    // The same moment of a recording, in which the shorter traces begin again.
+    let longest = graph.links.iter().filter(|link| link.trace_start == TraceStart::Together);
+    let longest = longest.filter_map(|link| period(link)).max().unwrap_or_default();
+    let together = Duration((draws.stratified(TOGETHER) * longest.0 as f64) as u64);
     let mut network = Network::new();
     let links: Vec<LinkId> = graph
         .links
         .iter()
-        .map(|link| network.add_link(link.name.clone(), config(link, seed, phases)))
+        .map(|link| network.add_link(link.name.clone(), config(link, draws, together, phases)))
         .collect::<Result<_, _>>()?;
     let mut hosts = BTreeMap::new();
     for (position, node) in graph.nodes.iter().enumerate().filter(|(_, node)| !node.is_router) {
@@ -137,15 +176,29 @@ pub(crate) fn shortening(experiment: &Experiment, path: &Path, phases: &Phases) 
     path.data.iter().chain(&path.acks).map(of).max().unwrap_or_default()
 }
 
-/// Returns the settings of a link in a run with `seed`.
-fn config(link: &Link, seed: u64, phases: Option<&Phases>) -> LinkConfig {
+/// Returns the length of the trace of a link.
+fn period(link: &Link) -> Option<Duration> {
+    match &link.config.capacity {
+        Capacity::Trace { trace, .. } => Some(trace.period()),
+        Capacity::Rate(_) => None,
+    }
+}
+
+/// Returns the settings of a link in a run with these `draws`, in which the traces recorded together start at
+/// `together`.
+fn config(link: &Link, draws: Draws, together: Duration, phases: Option<&Phases>) -> LinkConfig {
     let mut config = link.config.clone();
+    let seed = draws.seed;
     let anywhere = link.trace_start == TraceStart::Random
         || link.trace_start == TraceStart::Beginning && phases.is_some_and(|phases| phases.traces);
-    if let Capacity::Trace { trace, start } = &mut config.capacity
-        && anywhere
-    {
-        *start = Duration(RandomStream::new(seed, &link.trace_stream).below(trace.period().0));
+    if let Capacity::Trace { trace, start } = &mut config.capacity {
+        let period = trace.period().0;
+        if anywhere {
+            *start =
+                Duration(((draws.stratified(&link.trace_stream) * period as f64) as u64).min(period - 1));
+        } else if link.trace_start == TraceStart::Together {
+            *start = Duration(together.0 % period);
+        }
     }
     let (Some(phases), Some(stream)) = (phases, &link.phase_stream) else { return config };
     // The delay is up to `limit` longer or shorter.
@@ -170,7 +223,10 @@ fn config(link: &Link, seed: u64, phases: Option<&Phases>) -> LinkConfig {
 
 /// True if every run has the network of `experiment` without random changes.
 pub(crate) fn is_constant(experiment: &Experiment) -> bool {
-    let is_constant = |link: &Link| link.trace_start != TraceStart::Random && link.config.redraws.is_empty();
+    let is_constant = |link: &Link| {
+        !matches!(link.trace_start, TraceStart::Random | TraceStart::Together)
+            && link.config.redraws.is_empty()
+    };
     experiment.graph.links.iter().all(is_constant)
 }
 
@@ -188,7 +244,8 @@ mod tests {
         document.set_paths(&["8Mbit/s,10ms".to_owned()]).unwrap();
         let scenario = document.scenario().unwrap();
         let clocks = |seed, phases| {
-            let network = build(&scenario.conditions[0].experiment, seed, phases).unwrap().network;
+            let network =
+                build(&scenario.conditions[0].experiment, Draws::single(seed), phases).unwrap().network;
             network.hosts().iter().map(|host| host.clock_phase).collect::<Vec<_>>()
         };
         let phases = Phases::default();
@@ -199,5 +256,43 @@ mod tests {
         assert!((150..250).contains(&early), "{early}");
         assert_ne!(drawn[0], drawn[1]);
         assert_eq!(clocks(7, Some(&phases)), clocks(7, Some(&phases)));
+    }
+
+    /// Returns the parts of `runs` runs, ascending.
+    fn parts(series: u64, runs: u32, name: &str) -> Vec<f64> {
+        let part = |run| {
+            let seed = RandomStream::new(series, &format!("run.{run}")).next_u64();
+            Draws { seed, series, run }.stratified(name)
+        };
+        let mut all: Vec<f64> = (0..runs).map(part).collect();
+        all.sort_unstable_by(f64::total_cmp);
+        all
+    }
+
+    /// Of n independent draws the widest gap is about ln(n)/n, and 30 of them miss a place of 3 % in 40 % of all cases.
+    #[test]
+    fn the_runs_of_a_series_cover_a_trace_evenly() {
+        for series in 0..50 {
+            for runs in [30, 120, 1000] {
+                let all = parts(series, runs, "trace.lte.start");
+                assert!(all.iter().all(|part| (0.0..1.0).contains(part)));
+                let gap = all.windows(2).map(|pair| pair[1] - pair[0]).fold(all[0], f64::max);
+                let widest = 4.0 / f64::from(runs);
+                assert!(gap < widest, "series {series}, {runs} runs: {gap} of {widest}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_start_is_uniform_over_the_series_and_another_stream_has_others() {
+        let first: Vec<f64> = (0..2000).map(|series| parts(series, 1, "a")[0]).collect();
+        let mean = first.iter().sum::<f64>() / 2000.0;
+        let early = first.iter().filter(|part| **part < 0.1).count();
+        assert!((mean - 0.5).abs() < 0.03 && (150..250).contains(&early), "{mean} {early}");
+        assert_ne!(parts(1, 30, "a"), parts(1, 30, "b"));
+        assert_ne!(parts(1, 30, "a"), parts(2, 30, "a"));
+        // Beyond the length of the sequence it goes on with another scrambling.
+        let far = |run| Draws { seed: 1, series: 1, run }.stratified("a");
+        assert!(far(1 << 16) != far(0) && (0.0..1.0).contains(&far(u32::MAX)));
     }
 }

@@ -20,7 +20,7 @@ use anabranch_units::{Bytes, Duration, RandomStream, Rate, Time};
 
 use crate::capture::{Capture, CaptureError, Captures, Settings, Viewpoint};
 use crate::compare::{Job, Options, Purpose};
-use crate::network;
+use crate::network::{self, Draws};
 use crate::recording::{Beginning, Dynamic, Recording};
 use crate::scenario::ScenarioError;
 use crate::scenario::lower_bound::{Limits, LowerBound};
@@ -142,6 +142,8 @@ pub struct Prepared<'a> {
     answering: (Duration, Duration),
     /// The measured path of competing TCPs without a configured path.
     beside: Option<usize>,
+    /// By contender, the measured path of a plain TCP for each class of traffic; empty without classes.
+    class_paths: Vec<Vec<usize>>,
 }
 
 /// The owner of a flow; a background flow has none.
@@ -163,9 +165,11 @@ struct Task {
     contender: usize,
     /// The path of a plain TCP without a configured path, or of an initial subflow on another path.
     path: Option<usize>,
-    seed: u64,
+    draws: Draws,
     /// True if only the competing TCPs are simulated, on `path`, instead of the contender's flows.
     beside_alone: bool,
+    /// True if a plain TCP has the measured path of each class in place of `path`.
+    by_class: bool,
 }
 
 impl<'a> Prepared<'a> {
@@ -199,7 +203,7 @@ impl<'a> Prepared<'a> {
     ) -> Result<Prepared<'a>, RunError> {
         let condition = &scenario.conditions[position];
         let experiment = &condition.experiment;
-        let topology = network::build(experiment, 0, None).map_err(impossible)?;
+        let topology = network::build(experiment, Draws::single(0), None).map_err(impossible)?;
         let limits = (0..experiment.traffic.pairs)
             .chain(experiment.traffic.beside.iter().flat_map(|beside| beside.pairs.iter().copied()))
             .max()
@@ -229,6 +233,7 @@ impl<'a> Prepared<'a> {
             reaction: Default::default(),
             answering: Default::default(),
             beside: None,
+            class_paths: Vec::new(),
         })
     }
 
@@ -286,6 +291,17 @@ impl<'a> Prepared<'a> {
         self.beside = path;
     }
 
+    /// Returns the paths that [`Prepared::set_class_paths`] has set.
+    pub(crate) fn class_paths(&self) -> &[Vec<usize>] {
+        &self.class_paths
+    }
+
+    /// Sets the path of each class of traffic for the plain TCPs without a configured path, by contender: that of the
+    /// runs of a comparison, in place of one path for all classes.
+    pub(crate) fn set_class_paths(&mut self, paths: Vec<Vec<usize>>) {
+        self.class_paths = paths;
+    }
+
     /// Returns the maximum payload rate of all paths together for the contender at `position`, as if each
     /// pair of hosts were alone.
     pub fn ideal_goodput_bps(&self, position: usize) -> f64 {
@@ -299,8 +315,13 @@ impl<'a> Prepared<'a> {
     /// # Errors
     /// If the run cannot be made, or `cancelled` is set.
     pub fn run(&self, position: usize, run: u32, cancelled: &AtomicBool) -> Result<RunResult, RunError> {
-        let seed = self.scenario.run_seed(run);
-        let task = Task { contender: position, path: None, seed, beside_alone: false };
+        let task = Task {
+            contender: position,
+            path: None,
+            draws: self.draws(run),
+            beside_alone: false,
+            by_class: false,
+        };
         self.simulate(task, cancelled)
     }
 
@@ -311,12 +332,22 @@ impl<'a> Prepared<'a> {
 
     /// Returns the task of `job`.
     fn task(&self, job: &Job) -> Task {
-        let seed = match job.purpose {
-            Purpose::Select | Purpose::SelectBeside => self.scenario.selection_seed(job.run),
-            Purpose::Compare | Purpose::Alone | Purpose::OtherStart => self.scenario.run_seed(job.run),
+        let draws = match job.purpose {
+            Purpose::Select | Purpose::SelectBeside => Draws {
+                seed: self.scenario.selection_seed(job.run),
+                series: self.scenario.selection_series(),
+                run: job.run,
+            },
+            Purpose::Compare | Purpose::Alone | Purpose::OtherStart => self.draws(job.run),
         };
         let beside_alone = job.purpose == Purpose::SelectBeside;
-        Task { contender: job.contender, path: job.path, seed, beside_alone }
+        let by_class = job.purpose == Purpose::Compare;
+        Task { contender: job.contender, path: job.path, draws, beside_alone, by_class }
+    }
+
+    /// Returns the draws of run number `run` of the comparison.
+    fn draws(&self, run: u32) -> Draws {
+        Draws { seed: self.scenario.run_seed(run), series: self.scenario.run_series(), run }
     }
 
     /// Simulates `job` as a comparison does, with a recorder, and returns the recorder too.
@@ -364,7 +395,7 @@ impl<'a> Prepared<'a> {
     ) -> Result<RunResult, RunError> {
         let task = self.task(job);
         let begin = |network: &Network, flows: &[FlowSpec]| {
-            recording.begin(&Beginning { job, seed: task.seed, network, flows }).map(Dynamic)
+            recording.begin(&Beginning { job, seed: task.draws.seed, network, flows }).map(Dynamic)
         };
         let broken = |recorder: &Dynamic<'_>| recorder.0.is_broken();
         let Some((captures, out)) = capture_of(job, options) else {
@@ -404,8 +435,13 @@ impl<'a> Prepared<'a> {
         out: impl Write,
         fail: &dyn Fn(io::Error) -> RunError,
     ) -> Result<RunResult, RunError> {
-        let task =
-            Task { contender: position, path: None, seed: self.scenario.run_seed(run), beside_alone: false };
+        let task = Task {
+            contender: position,
+            path: None,
+            draws: self.draws(run),
+            beside_alone: false,
+            by_class: false,
+        };
         self.record_packets(task, cancelled, settings, out, fail)
     }
 
@@ -454,12 +490,12 @@ impl<'a> Prepared<'a> {
         end: impl FnOnce(R, &RunReport, bool) -> Result<(), RunError>,
     ) -> Result<RunResult, RunError> {
         let experiment = &self.condition.experiment;
-        let seed = task.seed;
+        let seed = task.draws.seed;
         let (specs, classes) = self.flows(task)?;
         let until = self.end(&specs);
         // The hosts and addresses are those of `self.topology`, whatever the seed.
         let network = match self.phases.is_some() || !network::is_constant(experiment) {
-            true => network::build(experiment, seed, self.phases.as_ref()).map_err(impossible)?.network,
+            true => network::build(experiment, task.draws, self.phases.as_ref()).map_err(impossible)?.network,
             false => self.topology.network.clone(),
         };
         let recorder = make(&network, &specs)?;
@@ -549,7 +585,7 @@ impl<'a> Prepared<'a> {
         if !self.condition.experiment.classes.is_empty() {
             return self.class_flows(task);
         }
-        let Task { contender: position, path, seed, beside_alone } = task;
+        let Task { contender: position, path, draws: Draws { seed, .. }, beside_alone, by_class: _ } = task;
         let experiment = &self.condition.experiment;
         let traffic = &experiment.traffic;
         let config = &self.condition.configs[position];
@@ -724,7 +760,7 @@ pub fn drawn(experiment: &Experiment, seed: u64) -> Result<Vec<Drawn>, RunError>
 /// # Errors
 /// If no network can be made of it.
 pub fn topology(experiment: &Experiment, seed: u64) -> Result<Topology, RunError> {
-    network::build(experiment, seed, None).map_err(impossible)
+    network::build(experiment, Draws::single(seed), None).map_err(impossible)
 }
 
 impl FlowResult {

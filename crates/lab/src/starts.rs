@@ -73,10 +73,11 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// Returns the plan of the condition at `position`, whose multipath contenders have taken `hops`
-    /// packet-hops in the comparison, and whose paths have these estimates.
+    /// packet-hops in the `all` runs of the comparison, and whose paths have these estimates.
     pub(crate) fn new(
         scenario: &Scenario,
         position: usize,
+        all: u32,
         hops: u64,
         estimates: &[anabranch_units::Duration],
     ) -> Option<Plan> {
@@ -98,8 +99,9 @@ impl Plan {
             return None;
         }
         let runs = match hops.saturating_mul(paths.len() as u64) <= CHEAP_HOPS {
-            true => scenario.runs,
-            false => (scenario.runs / paths.len() as u32).max(FEWEST_RUNS).min(scenario.runs),
+            true => all,
+            // Runs that were added for narrow intervals of the comparison are not repeated for other starts.
+            false => (scenario.runs / paths.len() as u32).max(FEWEST_RUNS).min(scenario.runs).min(all),
         };
         Some(Plan { condition: position, contenders, paths, runs })
     }

@@ -23,22 +23,6 @@ fn too_few_values_have_no_high_percentile() {
 }
 
 #[test]
-fn a_weighted_percentile_is_that_of_the_repeated_values() {
-    let mut stream = RandomStream::new(3, "values");
-    let runs: Vec<Vec<f64>> = (0..7).map(|n| (0..5 + n).map(|_| stream.next_f64()).collect()).collect();
-    let pooled = Pooled::new(&runs);
-    for _ in 0..50 {
-        let weights: Vec<u32> = (0..7).map(|_| stream.below(3) as u32).collect();
-        let repeat = |(run, weight): (&Vec<f64>, &u32)| run.repeat(*weight as usize);
-        let mut all: Vec<f64> = runs.iter().zip(&weights).flat_map(repeat).collect();
-        all.sort_unstable_by(f64::total_cmp);
-        if let Some(expected) = percentile(&all, 95.0) {
-            assert!((pooled.percentile(95.0, &weights).unwrap() - expected).abs() < 1e-12);
-        }
-    }
-}
-
-#[test]
 fn the_interval_of_a_mean_is_about_two_standard_errors() {
     // 400 uniform values: standard error 1 / sqrt(12 * 400).
     let mut stream = RandomStream::new(5, "values");
@@ -196,21 +180,16 @@ fn intervals_of_a_family_hold_together() {
     assert!(percent(alone) < 91.0, "{}", percent(alone));
 }
 
-/// Ratios of 95th percentiles: thirty runs of thirty flows, whose true ratio is 1.25.
+/// 3000 runs are resampled in batches of ten, which have the same interval.
 #[test]
-fn the_interval_of_a_percentile_covers_it() {
-    let (samples, runs) = (200, 30);
-    let covers = |seed: u64| {
-        let mut stream = RandomStream::new(seed, "percentile");
-        let mut draw = |scale: f64| -> Pooled {
-            let mut run = || (0..30).map(|_| scale * exponential(&mut stream)).collect::<Vec<f64>>();
-            Pooled::new(&(0..runs).map(|_| run()).collect::<Vec<_>>())
-        };
-        let (a, b) = (draw(1.25), draw(1.0));
-        let (_, interval) = percentile_ratios(&[(&a, &b)], 95.0, runs, seed)[0].unwrap();
-        interval.unwrap().contains(1.25)
-    };
-    let covered = 100.0 * (0..samples).filter(|seed| covers(*seed)).count() as f64 / samples as f64;
-    println!("{covered:.1} %");
-    assert!((92.0..=99.0).contains(&covered), "{covered}");
+fn thousands_of_runs_have_the_interval_of_their_batches() {
+    let mut stream = RandomStream::new(9, "many");
+    let parts: Vec<Part> = (0..3000).map(|_| Part::one(1.0 + exponential(&mut stream))).collect();
+    assert_eq!(batches(&parts).len(), MOST_DRAWN);
+    assert_eq!(batches(&parts[..301]).len(), 151);
+    assert_eq!(batches(&parts[..300]), &parts[..300]);
+    let one_by_one = intervals(core::slice::from_ref(&parts), 1, 500)[0].unwrap();
+    let together = bootstrap(&parts, 1).unwrap();
+    let ratio = together.half_width() / one_by_one.half_width();
+    assert!((0.9..1.1).contains(&ratio), "{ratio}");
 }

@@ -20,8 +20,14 @@ fn scenario(paths: &[&str], set: &[&str]) -> Scenario {
 
 fn compared(scenario: &Scenario, every_path: bool) -> Comparison {
     let cancelled = AtomicBool::new(false);
-    let options =
-        Options { jobs: 2, cancelled: &cancelled, progress: &|_, _| {}, captures: None, every_path };
+    let options = Options {
+        jobs: 2,
+        cancelled: &cancelled,
+        progress: &|_, _| {},
+        captures: None,
+        every_path,
+        in_rounds: false,
+    };
     compare(scenario, &options).unwrap()
 }
 

@@ -106,6 +106,7 @@ fn a_point_is_the_comparison_of_its_scenario() {
         progress: &|_, _| {},
         captures: None,
         every_path: false,
+        in_rounds: false,
     };
     let comparison = anabranch_lab::compare::compare(&scenario, &options).unwrap();
     assert_eq!(result.rows.len(), comparison.rows.len());

@@ -64,7 +64,7 @@ pub(crate) fn compare(
     let mut flows = Samples::new(&scenario);
     let begun = std::time::Instant::now();
     let result = work(py, &control, progress.as_ref(), |cancelled, progress| {
-        let options = Options { jobs, cancelled, progress, captures: None, every_path };
+        let options = Options { jobs, cancelled, progress, captures: None, every_path, in_rounds: true };
         compare_each(&scenario, &options, &mut |job, result| {
             if samples {
                 flows.add(&scenario, job, result);

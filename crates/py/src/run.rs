@@ -99,15 +99,15 @@ pub(crate) fn run(
 ) -> PyResult<Run> {
     let control = Arc::new(Control::default());
     let scenario = document.get().scenario(py, &contenders, &control)?;
-    if let Some(run) = run.filter(|run| *run >= scenario.runs) {
-        let last = scenario.runs - 1;
+    if let Some(run) = run.filter(|run| *run >= anabranch_lab::rounds::most_runs(&scenario)) {
+        let last = anabranch_lab::rounds::most_runs(&scenario) - 1;
         return Err(PyIndexError::new_err(format!("there is no run {run}; the runs are 0 to {last}")));
     }
     let directory =
         record.as_ref().map(|options| recording::create(py, options, &scenario, run)).transpose()?;
     let recorder = directory.as_ref().map(|directory| directory as &dyn Recording);
     let results = work(py, &control, progress.as_ref(), |cancelled, progress| {
-        let options = Options { jobs, cancelled, progress, captures: None, every_path };
+        let options = Options { jobs, cancelled, progress, captures: None, every_path, in_rounds: false };
         single_runs_recorded(&scenario, &options, run, recorder)
     });
     if let Some(directory) = &directory {

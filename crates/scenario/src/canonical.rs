@@ -45,6 +45,8 @@ impl Scenario {
             name: _,
             description: _,
             runs: _,
+            has_runs: _,
+            precision: _,
             seed: _,
             // Settings of the report.
             reference: _,
@@ -210,6 +212,7 @@ fn write_trace_start(form: &mut Form<'_>, of: &str, start: TraceStart) {
         TraceStart::Beginning => {}
         TraceStart::At(start) => form.line(&format!("{of}.trace-start"), time(start)),
         TraceStart::Random => form.line(&format!("{of}.trace-start"), "random"),
+        TraceStart::Together => form.line(&format!("{of}.trace-start"), "together"),
     }
 }
 

@@ -80,6 +80,8 @@ pub enum TraceStart {
     At(Duration),
     /// A random position drawn from the run's seed, the same for all contenders.
     Random,
+    /// A random position that all links with this start share, because their traces were recorded together.
+    Together,
 }
 
 /// A client, a server and the paths between them.

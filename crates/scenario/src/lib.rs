@@ -74,6 +74,10 @@ pub struct Scenario {
     pub description: String,
     /// The number of runs of each contender in each condition.
     pub runs: u32,
+    /// True if the scenario gives that number. Otherwise a comparison may add runs.
+    pub has_runs: bool,
+    /// The relative width of an interval, to either side, at which a comparison adds no more runs.
+    pub precision: f64,
     /// The seed from which every run's seed is derived.
     pub seed: u64,
     /// The position of the contender with which the others are compared; none if the scenario names none and
@@ -298,5 +302,15 @@ impl Scenario {
     /// differs from the seeds of the runs in which `tcp` is then compared.
     pub fn selection_seed(&self, run: u32) -> u64 {
         anabranch_units::RandomStream::new(self.seed, &format!("selection.{run}")).next_u64()
+    }
+
+    /// Returns the seed of the series of all runs, over which draws may be stratified.
+    pub fn run_series(&self) -> u64 {
+        anabranch_units::RandomStream::new(self.seed, "run.series").next_u64()
+    }
+
+    /// Returns the seed of the series of all selection runs.
+    pub fn selection_series(&self) -> u64 {
+        anabranch_units::RandomStream::new(self.seed, "selection.series").next_u64()
     }
 }

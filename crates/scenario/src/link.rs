@@ -194,6 +194,7 @@ pub(super) fn impair(table: &Reader<'_>, config: &mut LinkConfig) -> Result<(), 
 pub(super) fn trace_start(table: &Reader<'_>, what: &str) -> Result<TraceStart, Problem> {
     let start = table.optional("trace-start", |node| match &node.value {
         Value::String(text) if text.trim() == "random" => Ok(TraceStart::Random),
+        Value::String(text) if text.trim() == "together" => Ok(TraceStart::Together),
         _ => Ok(TraceStart::At(node.delay()?)),
     })?;
     if let (Some(node), None) = (table.get("trace-start"), table.get("trace")) {

@@ -42,7 +42,7 @@ rows! {
         "duplex": Bool, "`false`: only the direction from `from` to `to` exists; default true";
         "rate": Rate, "rate; this or `trace` is required";
         "trace": Text, "file with the times in milliseconds at which a packet can be sent";
-        "trace-start": AnyOf(&[Choice(&["random"]), Time]), "where in a trace runs begin";
+        "trace-start": AnyOf(&[Choice(&["random", "together"]), Time]), "where in a trace runs begin";
         "delay": Time, "one-way propagation delay";
         "backup": Bool, "whether subflows from its interfaces are backups; default false";
         "change": List(&Table(&LINK_CHANGE)), "changes during the run, in order of time";

@@ -26,7 +26,8 @@ rows! {
             "the contenders; default `[\"tcp\", \"linux\", \"min_rtt\", \"dmptcp\"]`";
         "scheduler": Derived(Derived::SchedulerDefaults), "parameters of schedulers, a table for each";
         "reference": Name, "the contender with which the others are compared; default `tcp`";
-        "runs": Whole(1, 1_000_000), "runs of each contender under each condition; default 30";
+        "runs": Whole(1, 1_000_000), "runs of each contender under each condition; default as many as the precision needs";
+        "precision": Probability, "intervals as narrow as this are precise enough, without `runs`; default 1%";
         "seed": Whole(0, i64::MAX), "the seed of all runs; default 1";
         "min-effect": Probability, "a difference below this is practically equal; default 1%";
         "phases": AnyOf(&[Bool, Table(&phases::TABLE)]), "small random shifts of each run";
@@ -53,12 +54,22 @@ fn profiles() -> Vec<&'static str> {
 }
 
 /// The keys of the whole comparison, which no condition can change.
-pub(crate) const FIXED: &[&str] =
-    &["description", "schedulers", "reference", "runs", "seed", "min-effect", "other-starts", "condition"];
+pub(crate) const FIXED: &[&str] = &[
+    "description",
+    "schedulers",
+    "reference",
+    "runs",
+    "precision",
+    "seed",
+    "min-effect",
+    "other-starts",
+    "condition",
+];
 
 /// The default contenders.
 const DEFAULT_SCHEDULERS: [&str; 4] = ["tcp", "linux", "min_rtt", "dmptcp"];
 const DEFAULT_RUNS: u32 = 30;
+const DEFAULT_PRECISION: f64 = 0.01;
 const DEFAULT_MIN_EFFECT: f64 = 0.01;
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(60);
 
@@ -109,12 +120,15 @@ pub(super) fn scenario(table: &Table, end: &Span, files: &Files<'_>) -> Result<S
         })
     };
     let reference = reference.or_else(|| plain(Option::is_none)).or_else(|| plain(Option::is_some));
+    let runs = reader.optional("runs", |node| node.integer(1, 1_000_000))?.map(|n| n as u32);
     Ok(Scenario {
         name: reader.optional("name", Node::name)?.unwrap_or_default(),
         description: reader
             .optional("description", |node| node.string().map(str::to_owned))?
             .unwrap_or_default(),
-        runs: reader.optional("runs", |node| node.integer(1, 1_000_000))?.map_or(DEFAULT_RUNS, |n| n as u32),
+        runs: runs.unwrap_or(DEFAULT_RUNS),
+        has_runs: runs.is_some(),
+        precision: reader.optional("precision", Node::probability)?.unwrap_or(DEFAULT_PRECISION),
         seed: reader.optional("seed", |node| node.integer(0, i64::MAX))?.map_or(1, |n| n as u64),
         reference,
         min_effect: reader.optional("min-effect", Node::probability)?.unwrap_or(DEFAULT_MIN_EFFECT),

@@ -24,7 +24,7 @@ rows! {
             "figures of a typical access network, which other keys replace (`anabranch list presets`)";
         "rate": Rate, "rate in both directions; this or `trace` is required";
         "trace": Text, "file with the times in milliseconds at which a packet can be sent";
-        "trace-start": AnyOf(&[Choice(&["random"]), Time]), "where in a trace runs begin";
+        "trace-start": AnyOf(&[Choice(&["random", "together"]), Time]), "where in a trace runs begin";
         "rtt": Time, "round-trip time without load; this or `delay` is required";
         "delay": Time, "one-way propagation delay";
         "loss-up": Probability, "loss of acknowledgements; default 0";

@@ -45,7 +45,7 @@ fn summary(name: &str, scenario: &Scenario) -> String {
         format!("{} in each run", count(first.traffic.flows as usize, "flow")),
         count(scenario.conditions.len(), "condition"),
         format!("{} ({})", count(contenders.len(), "contender"), contenders.join(", ")),
-        count(scenario.runs as usize, "run"),
+        count(scenario.runs as usize, "run") + if scenario.has_runs { "" } else { " or more" },
     ];
     let remarks = first.graph.links.iter().filter_map(|link| {
         let remarks = link.remarks();

@@ -5,6 +5,7 @@ mod classes;
 use anabranch_lab::compare::{Options, single_runs_recorded};
 use anabranch_lab::output::{Flow, Runs};
 use anabranch_lab::recording::Recording;
+use anabranch_lab::rounds::most_runs;
 use anabranch_lab::scenario::Scenario;
 
 use crate::args::{Capture, Experiment, Show, finish_captures};
@@ -42,12 +43,12 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let cancelled = interrupt::watch();
     let scenario = args.experiment.scenario()?;
-    if let Some(run) = args.run.filter(|run| *run >= scenario.runs) {
+    if let Some(run) = args.run.filter(|run| *run >= most_runs(&scenario)) {
         return Err(Failure::Usage(format!(
             "there is no run {run}: the comparison has {} runs, from 0 to {}\n  = help: give the `--runs` of the \
              comparison",
-            scenario.runs,
-            scenario.runs - 1
+            most_runs(&scenario),
+            most_runs(&scenario) - 1
         )));
     }
     let captures = args.capture.open(&scenario)?.map(|captures| captures.of_run(args.run.unwrap_or(0)));
@@ -61,6 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         progress: &update,
         captures: captures.as_ref(),
         every_path: args.every_path,
+        in_rounds: false,
     };
     let recording = directory.as_ref().map(|directory| directory as &dyn Recording);
     let results = single_runs_recorded(&scenario, &options, args.run, recording);

@@ -362,6 +362,9 @@ impl<'a> Setting<'a> {
         let mut candidates = found.candidates.clone();
         candidates
             .sort_by(|a, b| self.value(&comparison, &a.name).total_cmp(&self.value(&comparison, &b.name)));
+        let values: Vec<f64> = candidates.iter().map(|one| self.value(&comparison, &one.name)).collect();
+        let nearest = nearest(&candidates, &values, self.scenario.min_effect);
+        candidates[..=nearest].rotate_right(1);
         Ok((comparison, candidates))
     }
 
@@ -406,6 +409,18 @@ impl<'a> Setting<'a> {
             (Some(Reading::Undecided) | None, _) => Answer::Undecided,
         }
     }
+}
+
+/// Returns the position of the candidate that is nearest to a stock host among those that are practically equal to the
+/// first: which of them has the least mean is chance. `candidates` are in the order of their `values`.
+fn nearest(candidates: &[Candidate], values: &[f64], min_effect: f64) -> usize {
+    let least = values.first().copied().unwrap_or(0.0);
+    let equal = values.iter().take_while(|value| **value <= least + min_effect * least.abs()).count();
+    // A scheduler needs another stack, and a coupled congestion control another kernel.
+    let distance = |candidate: &Candidate| {
+        (!candidate.for_kernel(), candidate.congestion.is_some(), candidate.scheduler != KERNEL)
+    };
+    (0..equal.min(candidates.len())).min_by_key(|at| distance(&candidates[*at])).unwrap_or(0)
 }
 
 /// The name of a path in a sentence.

@@ -74,3 +74,19 @@ fn tcp_has_another_congestion_control_only_if_that_matters() {
     assert_eq!(lossy("0.01").as_deref(), Some("bbr"));
     assert_eq!(lossy("0.99"), None);
 }
+
+#[test]
+fn the_nearest_to_a_stock_host_is_advised_among_candidates_that_are_practically_equal() {
+    let candidate = |scheduler: &str, congestion: Option<&str>| Candidate {
+        name: scheduler.to_owned(),
+        scheduler: scheduler.to_owned(),
+        congestion: congestion.map(str::to_owned),
+    };
+    let all = [candidate("dmptcp", Some("lia")), candidate("blest", None), candidate(KERNEL, None)];
+    assert_eq!(nearest(&all, &[1.0, 1.005, 1.009], 0.01), 2);
+    assert_eq!(nearest(&all, &[1.0, 1.005, 1.02], 0.01), 1);
+    assert_eq!(nearest(&all, &[1.0, 1.02, 1.03], 0.01), 0);
+    // Values of bulk are negative.
+    assert_eq!(nearest(&all, &[-2.0, -1.99, -1.9], 0.01), 1);
+    assert_eq!(nearest(&all[..1], &[f64::INFINITY], 0.01), 0);
+}

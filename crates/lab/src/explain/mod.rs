@@ -132,10 +132,13 @@ pub fn explain(
     let mut rows = Vec::with_capacity(all.len());
     for (runs, planned) in all.iter().zip(planned) {
         let beside = prepared[runs.condition].beside();
+        let class_paths = prepared[runs.condition].class_paths().get(runs.contender);
+        let class_paths = class_paths.map_or(&[][..], Vec::as_slice);
         let begun = done;
         done += planned.len() * per_candidate;
         let progress = |now: usize| (options.progress)(begun + now, total);
-        let changes = effects(scenario, runs, planned, beside, question.flow, &progress, options)?;
+        let changes =
+            effects(scenario, runs, planned, (beside, class_paths), question.flow, &progress, options)?;
         let Runs { condition, contender, path, tally, .. } = runs;
         let fastest = fastest(scenario, &all, *condition);
         rows.push(Row::new(scenario, *condition, *contender, *path, tally, fastest, changes));
@@ -168,7 +171,7 @@ fn effects(
     scenario: &Scenario,
     runs: &Runs,
     planned: Vec<Candidate>,
-    beside: Option<usize>,
+    (beside, class_paths): (Option<usize>, &[usize]),
     flow: Option<usize>,
     progress: &(dyn Fn(usize) + Sync),
     options: &Options<'_>,
@@ -179,6 +182,7 @@ fn effects(
     for (place, candidate) in planned.into_iter().enumerate() {
         let mut prepared = compare::prepare(&candidate.scenario, Prepared::for_comparison)?;
         prepared[0].set_beside(beside);
+        prepared[0].set_class_paths(vec![class_paths.to_vec()]);
         let path = candidate.path;
         let job = |run| Job { condition: 0, contender: 0, run, path, purpose: Purpose::Compare };
         let jobs: Vec<Job> = (0..scenario.runs).map(job).collect();

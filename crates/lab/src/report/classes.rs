@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::measured::{self, Measured};
 use super::verdict::{self, Finding, Measure};
-use super::{ByRun, Entrant, Row, Summary, difference, row, summarise};
+use super::{ByRun, Entrant, Row, Summary, difference, row, summarise, unseen};
 use crate::run::FlowResult;
 use crate::scenario::{Condition, Kind, Scenario, TrafficClass, Via};
 use crate::stats;
@@ -63,10 +63,12 @@ pub(super) fn rows(scenario: &Scenario, condition: &Condition, entrants: &[Entra
         let flows = flows(&all, group);
         let measure = measured::measures(&class.kind)[0];
         let values = measured::of_class(&flows, measure);
-        let differences = difference::against(&values, entrants, reference, scenario.seed);
+        let unseen = unseen::bounds(condition, &all, &values, measure);
+        let differences = difference::against(&values, entrants, reference, &unseen, scenario.seed);
         for (at, entrant) in entrants.iter().enumerate() {
             let mut row = class_row(condition, class, &flows[at], &values[at], scenario.seed);
             row.vs_reference_pct = differences[at];
+            row.fct_s.add_unseen(unseen[at]);
             row.scheduler.clone_from(&entrant.name);
             row.congestion = match class.via {
                 Via::Contender => condition.configs[entrant.contender].congestion.name().to_owned(),
@@ -74,7 +76,8 @@ pub(super) fn rows(scenario: &Scenario, condition: &Condition, entrants: &[Entra
                 Via::Udp(_) => "none".to_owned(),
             };
             let path = match class.via {
-                Via::Contender => entrant.path,
+                // A plain TCP has a path for each class.
+                Via::Contender => entrant.path.and_then(|_| super::only_path(&flows[at])),
                 Via::Tcp(_) | Via::Udp(_) => super::only_path(&flows[at]),
             };
             row.path = path.map(|path| condition.experiment.paths()[path].name.clone());

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::Entrant;
 use super::measured::Measured;
+use super::unseen::Unseen;
 use crate::stats::{self, Interval, Part, Pooled};
 
 /// A difference and its interval.
@@ -58,6 +59,20 @@ impl Difference {
         (runs.is_finite() && runs < 1e15).then_some(runs as u64)
     }
 
+    /// Returns the difference whose interval also holds if `own` and `other`, the bounds of the two contenders, become
+    /// true.
+    #[must_use]
+    pub(crate) fn with_unseen(self, own: Unseen, other: Unseen) -> Difference {
+        let Some(Interval(low, high)) = self.ci95 else { return self };
+        let ratio = |percent: f64| 1.0 + percent / 100.0;
+        let low = (ratio(low) - ratio(self.mean) * own.less) / (1.0 + other.more);
+        // Nothing is left of the other one's goodput.
+        let share = (1.0 - other.less).max(1e-9);
+        let high = (ratio(high) + ratio(self.mean) * own.more) / share;
+        let ci95 = Difference::of_ratio(ratio(self.mean), Some(Interval(low, high))).ci95;
+        Difference { ci95, ..self }
+    }
+
     fn of_ratio(ratio: f64, interval: Option<Interval>) -> Difference {
         let percent = |ratio: f64| 100.0 * (ratio - 1.0);
         // Nothing is less than nothing by more than 100 %.
@@ -94,12 +109,13 @@ pub(crate) fn family(series: &[Vec<Part>], seed: u64) -> Vec<Option<Difference>>
     series.iter().zip(intervals).map(difference).collect()
 }
 
-/// Returns the difference of each entrant's values from those of the entrant `reference`. The listed entrants are one
-/// family, and the others another one, in which the listed ones are empty.
+/// Returns the difference of each entrant's values from those of the entrant `reference`, with the bounds `unseen` of
+/// each. The listed entrants are one family, and the others another one, in which the listed ones are empty.
 pub(crate) fn against(
     values: &[Vec<Vec<Measured>>],
     entrants: &[Entrant<'_>],
     reference: Option<usize>,
+    unseen: &[Unseen],
     seed: u64,
 ) -> Vec<Option<Difference>> {
     let Some(reference) = reference else { return vec![None; entrants.len()] };
@@ -115,18 +131,19 @@ pub(crate) fn against(
         family(&series, seed)
     };
     let (listed, others) = (of(true), of(false));
-    let own = |(at, entrant): (usize, &Entrant<'_>)| if entrant.listed { listed[at] } else { others[at] };
+    let own = |(at, entrant): (usize, &Entrant<'_>)| {
+        let difference = if entrant.listed { listed[at] } else { others[at] };
+        difference.map(|difference| match at == reference {
+            true => difference,
+            false => difference.with_unseen(unseen[at], unseen[reference]),
+        })
+    };
     entrants.iter().enumerate().map(own).collect()
 }
 
 /// Returns the differences of 95th percentiles from that of `reference`, as one family.
-pub(crate) fn percentiles(
-    others: &[Pooled],
-    reference: &Pooled,
-    runs: usize,
-    seed: u64,
-) -> Vec<Option<Difference>> {
+pub(crate) fn percentiles(others: &[Pooled], reference: &Pooled, runs: usize) -> Vec<Option<Difference>> {
     let pairs: Vec<(&Pooled, &Pooled)> = others.iter().map(|other| (other, reference)).collect();
-    let ratios = stats::percentile_ratios(&pairs, 95.0, runs, seed);
+    let ratios = stats::percentile_ratios(&pairs, 95.0, runs);
     ratios.into_iter().map(|ratio| ratio.map(|(ratio, ci)| Difference::of_ratio(ratio, ci))).collect()
 }

@@ -6,13 +6,16 @@ mod fair_share;
 pub mod fairness;
 pub(crate) mod measured;
 mod setting;
+pub(crate) mod unseen;
 pub mod verdict;
 
 use serde::Serialize;
 
 pub use classes::{DatagramRow, VideoRow};
 pub use difference::Difference;
-pub use setting::{PhaseLimits, Setting};
+pub use setting::{ClassPath, PhaseLimits, Setting, UnseenEvents};
+
+use unseen::Unseen;
 
 use crate::compare::{Job, Purpose};
 use crate::run::{Class, FlowResult, RunResult};
@@ -61,6 +64,13 @@ impl<'a> Entrant<'a> {
         Entrant::new(scenario, condition, job.contender, job.path, listed, &[])
     }
 
+    /// Returns the path of a plain TCP for the class of traffic `group`, or without classes its path.
+    pub(crate) fn path_in(&self, group: Option<usize>) -> Option<usize> {
+        let flows = self.runs.first().map(|run| run.flows.iter()).into_iter().flatten();
+        let of_class = group.and_then(|group| flows.into_iter().find(|flow| flow.group == group));
+        self.path.map(|path| of_class.map_or(path, |flow| flow.path))
+    }
+
     /// Returns the flows of a class, by run.
     fn flows(&self, class: Class) -> Vec<Vec<&'a FlowResult>> {
         let of_class =
@@ -85,8 +95,21 @@ pub struct Summary {
     pub p95: Option<f64>,
     /// None for fewer than 100 flows.
     pub p99: Option<f64>,
-    /// The 95 % interval of the mean, by bootstrap over runs; none for a single run.
+    /// The greatest value.
+    pub max: Option<f64>,
+    /// The 95 % interval of the mean, by bootstrap over runs and with the bound for events that no run has shown; none
+    /// for a single run.
     pub ci95: Option<Interval>,
+}
+
+impl Summary {
+    /// Adds the bound for unseen events to the interval.
+    pub(crate) fn add_unseen(&mut self, unseen: Unseen) {
+        if let (Some(mean), Some(interval)) = (self.mean, &mut self.ci95) {
+            interval.0 = (interval.0 - mean * unseen.less).max(0.0);
+            interval.1 += mean * unseen.more;
+        }
+    }
 }
 
 /// The results of a contender in a condition.
@@ -194,10 +217,17 @@ pub(crate) fn rows(scenario: &Scenario, condition: &Condition, entrants: &[Entra
     for class in classes {
         let flows: Vec<_> = entrants.iter().map(|entrant| entrant.flows(*class)).collect();
         let values: Vec<_> = flows.iter().map(|runs| measured::of_flows(runs, bulk)).collect();
-        let differences = difference::against(&values, entrants, reference, scenario.seed);
+        let all: Vec<&Entrant<'_>> = entrants.iter().collect();
+        let measure = if bulk { verdict::Measure::Goodput } else { verdict::Measure::MeanTime };
+        let unseen = unseen::bounds(condition, &all, &values, measure);
+        let differences = difference::against(&values, entrants, reference, &unseen, scenario.seed);
         for (at, entrant) in entrants.iter().enumerate() {
             let mut row = row(condition, &flows[at], bulk, scenario.seed);
             row.vs_reference_pct = differences[at];
+            row.fct_s.add_unseen(unseen[at]);
+            if let (Some(goodput), Some(interval)) = (row.goodput_bps, &mut row.goodput_ci95_bps) {
+                *interval = Interval(interval.0 - goodput * unseen[at].less, interval.1).at_least(0.0);
+            }
             let (name, config) = match class {
                 Class::Contender => (entrant.name.clone(), condition.configs[entrant.contender].clone()),
                 Class::Beside | Class::Other => (beside_name(&entrant.name), condition.beside_config()),
@@ -320,6 +350,7 @@ fn summarise(runs: &[Vec<f64>], seed: u64) -> Summary {
         p50: stats::percentile(&all, 50.0),
         p95: stats::percentile(&all, 95.0),
         p99: stats::percentile(&all, 99.0),
+        max: all.last().copied(),
         // No time is negative.
         ci95: stats::bootstrap(&parts, seed).map(|interval| interval.at_least(0.0)),
     }

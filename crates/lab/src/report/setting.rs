@@ -3,8 +3,12 @@
 use anabranch_link::{Aqm, Capacity, LinkConfig};
 use serde::Serialize;
 
+use super::unseen;
+use super::verdict::{Finding, Measure};
 use crate::baseline::{Race, SinglePath};
-use crate::scenario::{Condition, Direction, Scenario, TraceStart};
+use crate::scenario::{
+    Condition, Direction, Experiment, Link, Path, Scenario, TraceStart, TrafficClass, Via,
+};
 use crate::starts::{DecisiveStart, OtherStart};
 
 /// The setting of a condition.
@@ -12,6 +16,10 @@ use crate::starts::{DecisiveStart, OtherStart};
 pub struct Setting {
     /// The name of the condition; empty if there is only one.
     pub name: String,
+    /// The number of runs of each contender.
+    pub runs: u32,
+    /// The bound for events that no run has shown, if there are any; none for a single run.
+    pub unseen: Option<UnseenEvents>,
     /// The names of the paths, in the order of `bytes_by_path`.
     pub paths: Vec<String>,
     /// The profile.
@@ -22,6 +30,12 @@ pub struct Setting {
     pub direction: &'static str,
     /// The queue of each path.
     pub queues: Vec<String>,
+    /// The path of `tcp` for each class of traffic that uses the contender; empty without classes.
+    pub class_paths: Vec<ClassPath>,
+    /// The queues of the links that the data of several paths share.
+    pub shared_queues: Vec<String>,
+    /// The number of traces that start at random and independent points, where both directions of a path count once.
+    pub independent_traces: usize,
     /// The path of the initial subflow.
     pub initial: String,
     /// The way it was chosen: `first` (the first one listed), `given`, or `best` by the estimates.
@@ -38,6 +52,45 @@ pub struct Setting {
     pub ideal_sum_bps: f64,
     /// A plain TCP on each single path, in the selection runs; empty without `tcp`, or with one path.
     pub single_paths: Vec<SinglePath>,
+}
+
+/// The bound for events that no run has shown.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct UnseenEvents {
+    /// Events of a lower probability than one in this number of runs are not excluded.
+    pub one_in: u32,
+    /// The most by which such events change a contender's mean, in percent.
+    pub most_pct: f64,
+    /// The contender that they change most.
+    pub scheduler: String,
+    /// True if they are more than half of an interval.
+    pub dominates: bool,
+}
+
+impl UnseenEvents {
+    /// Returns the greatest bound of `findings`, after `runs` runs.
+    pub(crate) fn new(findings: &[Finding], runs: u32) -> Option<UnseenEvents> {
+        let findings = || findings.iter().filter(|finding| finding.measure != Measure::P95);
+        let standings = findings().flat_map(|finding| finding.others.iter().chain(&finding.reference));
+        let greatest = standings.max_by(|a, b| a.unseen.percent().total_cmp(&b.unseen.percent()))?;
+        let dominates = findings().any(|finding| {
+            let of_reference = finding.reference.as_ref().map_or(0.0, |reference| reference.unseen.percent());
+            finding.others.iter().any(|other| {
+                let difference =
+                    other.vs_reference.and_then(|difference| Some((difference.mean, difference.ci95?)));
+                difference.is_some_and(|(mean, interval)| {
+                    let share = (1.0 + mean / 100.0) * (other.unseen.percent() + of_reference);
+                    share > interval.half_width()
+                })
+            })
+        });
+        (greatest.unseen.percent() > 0.0).then(|| UnseenEvents {
+            one_in: (runs / 3).max(1),
+            most_pct: greatest.unseen.percent(),
+            scheduler: greatest.name.clone(),
+            dominates,
+        })
+    }
 }
 
 /// The limits of the phases of a condition.
@@ -61,6 +114,45 @@ fn queue(config: &LinkConfig) -> String {
         Aqm::DropTail => config.queue.to_string(),
         aqm => format!("{}, {aqm}", config.queue),
     }
+}
+
+/// The path of `tcp` for a class of traffic.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ClassPath {
+    /// The name of the class.
+    pub traffic: String,
+    /// The name of the path.
+    pub path: String,
+}
+
+fn class_paths(experiment: &Experiment, race: &Race) -> Vec<ClassPath> {
+    let classes = experiment.classes.iter().zip(race.chosen_by_class());
+    let own = classes.filter(|(class, _)| class.via == Via::Contender);
+    let of = |(class, path): (&TrafficClass, usize)| ClassPath {
+        traffic: class.name.clone(),
+        path: experiment.paths()[path].name.clone(),
+    };
+    own.map(of).collect()
+}
+
+/// Returns the queues of the links that carry the data of several paths, but those that the paths have as their own.
+fn shared_queues(experiment: &Experiment) -> Vec<String> {
+    let paths = experiment.paths();
+    let own = |link: &Link| paths.iter().any(|path| core::ptr::eq(experiment.own_link(path), link));
+    let uses = |path: &Path, link: usize| path.data.iter().flatten().any(|other| *other == link);
+    let links = experiment.graph.links.iter().enumerate();
+    let shared =
+        links.filter(|(at, link)| paths.iter().filter(|path| uses(path, *at)).count() > 1 && !own(link));
+    shared.map(|(_, link)| queue(&link.config)).collect()
+}
+
+/// Returns the number of traces with random starts of their own.
+fn independent_traces(experiment: &Experiment) -> usize {
+    let links = experiment.graph.links.iter().filter(|link| {
+        let random = unseen::begins_anywhere(experiment, link) && link.trace_start != TraceStart::Together;
+        random && matches!(link.config.capacity, Capacity::Trace { .. })
+    });
+    links.map(|link| &link.trace_stream).collect::<std::collections::BTreeSet<_>>().len()
 }
 
 impl Setting {
@@ -96,6 +188,8 @@ impl Setting {
         });
         Setting {
             name: condition.name.clone(),
+            runs: scenario.runs,
+            unseen: None,
             paths: names().map(str::to_owned).collect(),
             profile: experiment.profile.name(),
             congestion: condition.configs.iter().map(|c| c.congestion.name().to_owned()).collect(),
@@ -104,6 +198,9 @@ impl Setting {
                 Direction::Download => "download",
             },
             queues: paths.iter().map(|path| queue(&experiment.own_link(path).config)).collect(),
+            class_paths: race.map(|race| class_paths(experiment, race)).unwrap_or_default(),
+            shared_queues: shared_queues(experiment),
+            independent_traces: independent_traces(experiment),
             initial: paths[experiment.initial].name.clone(),
             initial_choice: experiment.initial_choice.name(),
             estimates_s: crate::scenario::estimate::estimates(experiment, &condition.base)

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::difference::{self, Difference, Reading};
 use super::measured::{self, Measured};
+use super::unseen::{self, Unseen};
 use super::{Entrant, classes, is_bulk};
 use crate::run::Class;
 use crate::scenario::{Condition, Kind, Scenario, TrafficClass, Transport};
@@ -90,7 +91,7 @@ impl Measure {
     }
 
     /// True if more is better.
-    const fn is_gain(self) -> bool {
+    pub(crate) const fn is_gain(self) -> bool {
         matches!(self, Measure::Goodput | Measure::Bitrate)
     }
 }
@@ -157,6 +158,8 @@ pub(crate) struct Standing {
     pub vs_reference: Option<Difference>,
     /// The difference from the best of the others; none for itself.
     pub vs_best: Option<Difference>,
+    /// The bound for events that none of its runs has shown.
+    pub unseen: Unseen,
 }
 
 /// The result of a condition by one measure.
@@ -214,7 +217,10 @@ impl Contest<'_> {
         let short = size.is_some_and(|size| size <= SHORT);
         if short && enough && complete && self.scenario.runs > 1 && mean.is_given && !mean.others.is_empty() {
             let tail = self.by_p95(&mean);
-            return vec![mean, tail];
+            // Too few independent flows bound no percentile.
+            let known =
+                |other: &Standing| other.vs_reference.is_some_and(|difference| difference.ci95.is_some());
+            return if tail.others.iter().all(known) { vec![mean, tail] } else { vec![mean] };
         }
         vec![mean]
     }
@@ -229,13 +235,15 @@ impl Contest<'_> {
     /// Returns the positions of the others: all except the reference, and except a plain TCP on the
     /// reference's path.
     fn others(&self, reference: Option<usize>) -> Vec<usize> {
+        let classes = &self.condition.experiment.classes;
+        let group = self.class.and_then(|class| classes.iter().position(|other| other.name == class.name));
         let same = |position: usize| {
             reference.is_some_and(|reference| {
                 let (own, other) = (self.listed[position], self.listed[reference]);
                 let configs = &self.condition.configs;
                 position == reference
                     || (own.path.is_some()
-                        && own.path == other.path
+                        && own.path_in(group) == other.path_in(group)
                         && configs[own.contender] == configs[other.contender])
             })
         };
@@ -255,6 +263,7 @@ impl Contest<'_> {
             value,
             vs_reference: None,
             vs_best: None,
+            unseen: Unseen::default(),
         }
     }
 
@@ -289,13 +298,20 @@ impl Contest<'_> {
             reference: reference.map(|position| self.standing(position, means[position])),
             others: others.iter().map(|position| self.standing(*position, means[*position])).collect(),
         };
+        let unseen = unseen::bounds(self.condition, self.listed, self.values, measure);
+        for (standing, position) in
+            finding.others.iter_mut().zip(&others).chain(finding.reference.iter_mut().zip(&reference))
+        {
+            standing.unseen = unseen[*position];
+        }
         if let Some(reference) = reference {
             // The family of the table's column, so that the values are the same.
             let series: Vec<Vec<Part>> =
                 (0..self.listed.len()).map(|position| pairs(position, reference)).collect();
             let differences = difference::family(&series, self.scenario.seed);
             for (standing, position) in finding.others.iter_mut().zip(&others) {
-                standing.vs_reference = differences[*position];
+                standing.vs_reference = differences[*position]
+                    .map(|difference| difference.with_unseen(unseen[*position], unseen[reference]));
             }
         }
         if let Some(best) = best {
@@ -306,7 +322,9 @@ impl Contest<'_> {
             }
             let differences = difference::family(&series, self.scenario.seed);
             for (place, standing) in finding.others.iter_mut().enumerate() {
-                standing.vs_best = differences[place].filter(|_| others[place] != best);
+                let difference = differences[place].filter(|_| others[place] != best);
+                standing.vs_best =
+                    difference.map(|difference| difference.with_unseen(unseen[others[place]], unseen[best]));
             }
         }
         finding
@@ -330,16 +348,14 @@ impl Contest<'_> {
         reference.value = p95(&runs);
         let pooled = Pooled::new(&runs);
         let others: Vec<Pooled> = finding.others.iter().map(|other| Pooled::new(&runs_of(other))).collect();
-        let differences =
-            difference::percentiles(&others, &pooled, self.scenario.runs as usize, self.scenario.seed);
+        let differences = difference::percentiles(&others, &pooled, self.scenario.runs as usize);
         for (other, difference) in finding.others.iter_mut().zip(differences) {
             other.value = p95(&times(position(&other.name)));
             (other.vs_reference, other.vs_best) = (difference, None);
         }
         let Some(best) = finding.best().map(|best| best.name.clone()) else { return finding };
         let Some(place) = finding.others.iter().position(|other| other.name == best) else { return finding };
-        let differences =
-            difference::percentiles(&others, &others[place], self.scenario.runs as usize, self.scenario.seed);
+        let differences = difference::percentiles(&others, &others[place], self.scenario.runs as usize);
         for (other, difference) in finding.others.iter_mut().zip(differences) {
             other.vs_best = difference.filter(|_| other.name != best);
         }
@@ -375,7 +391,7 @@ impl Finding {
         difference.runs_needed(self.runs, self.min_effect_pct)
     }
 
-    fn outcome(&self) -> Outcome {
+    pub(crate) fn outcome(&self) -> Outcome {
         if self.others.iter().chain(&self.reference).any(|standing| standing.missed > 0) {
             return Outcome::Incomplete;
         }
@@ -587,7 +603,7 @@ impl Finding {
     }
 }
 
-/// Returns the results of all conditions: a sentence by the mean, and one by the 95th percentile.
+/// Returns the results of all conditions, a statement a line: those by the mean before those by the 95th percentile.
 pub(crate) fn sentences(findings: &[Finding]) -> String {
     let mut classes: Vec<&Option<String>> = Vec::new();
     for finding in findings {
@@ -605,17 +621,16 @@ pub(crate) fn sentences(findings: &[Finding]) -> String {
                 |measure| Some(measure).filter(|measure| matches!(measure, Measure::Bitrate | Measure::P95));
             let findings: Vec<&Finding> = own().filter(|finding| of(finding.measure) == further).collect();
             if !findings.is_empty() || further.is_none() {
-                // The class is named once.
-                all.push(sentence(&findings, class.as_deref().filter(|_| all.is_empty())));
+                all.push(statements(&findings, class.as_deref()));
             }
         }
-        lines.push(all.join(" "));
+        lines.extend(all);
     }
-    // A line for each class.
     lines.join("\n")
 }
 
-fn sentence(findings: &[&Finding], class: Option<&str>) -> String {
+/// Returns a statement for each condition, or for several with the same result, on a line of its own.
+fn statements(findings: &[&Finding], class: Option<&str>) -> String {
     let mut clauses: Vec<(String, Vec<&str>)> = Vec::new();
     for finding in findings {
         let clause = finding.clause();
@@ -624,22 +639,20 @@ fn sentence(findings: &[&Finding], class: Option<&str>) -> String {
             None => clauses.push((clause, vec![&finding.condition])),
         }
     }
-    let parts: Vec<String> = clauses
-        .iter()
-        .map(|(clause, conditions)| match conditions.as_slice() {
+    let statement = |(clause, conditions): &(String, Vec<&str>)| {
+        let mut text = match conditions.as_slice() {
             [""] => clause.clone(),
             conditions => format!("with {} {clause}", crate::scenario::list(conditions)),
-        })
-        .collect();
-    let mut text = parts.join("; ");
-    // Names of contenders keep their case.
-    if let Some(class) = class {
-        text.insert_str(0, &format!("{class}: "));
-    } else if ["with ", "there ", "in the ", "no flow "].iter().any(|start| text.starts_with(start)) {
-        text.replace_range(..1, &text[..1].to_uppercase());
-    }
-    text.push('.');
-    text
+        };
+        // Names of contenders keep their case.
+        if let Some(class) = class {
+            text.insert_str(0, &format!("{class}: "));
+        } else if ["with ", "there ", "in the ", "no flow "].iter().any(|start| text.starts_with(start)) {
+            text.replace_range(..1, &text[..1].to_uppercase());
+        }
+        text + "."
+    };
+    clauses.iter().map(statement).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]

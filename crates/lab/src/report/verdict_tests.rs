@@ -17,6 +17,7 @@ fn standing(name: &str, value: f64, vs_reference: Option<Difference>) -> Standin
         value,
         vs_reference,
         vs_best: None,
+        unseen: Unseen::default(),
     }
 }
 
@@ -124,7 +125,7 @@ fn tcp_may_be_the_best() {
 }
 
 #[test]
-fn several_conditions_make_one_sentence() {
+fn each_statement_has_a_line_and_conditions_with_the_same_result_share_one() {
     let clean = finding("loss=0", vec![standing("dmptcp", 0.8, difference(-20.0, -23.0, -17.0))]);
     let same = Finding { condition: "loss=0.1%".into(), ..clean.clone() };
     let lossy = finding("loss=1%", vec![standing("dmptcp", 1.2, difference(20.0, 13.0, 27.0))]);
@@ -133,9 +134,10 @@ fn several_conditions_make_one_sentence() {
     assert_eq!(
         sentences(&[clean, tail, same, lossy]),
         "With loss=0 and loss=0.1% dmptcp serves this traffic best: its mean completion time is 20.0 % below \
-         tcp's (95 % interval -23.0 to -17.0 %); with loss=1% tcp serves this traffic best: the mean completion \
-         time of dmptcp is 20.0 % above tcp's (95 % interval +13.0 to +27.0 %). With loss=0 dmptcp has the \
-         shortest tail: its 95th percentile is 20.0 % below tcp's (95 % interval -23.0 to -17.0 %)."
+         tcp's (95 % interval -23.0 to -17.0 %).\n\
+         With loss=1% tcp serves this traffic best: the mean completion \
+         time of dmptcp is 20.0 % above tcp's (95 % interval +13.0 to +27.0 %).\n\
+         With loss=0 dmptcp has the shortest tail: its 95th percentile is 20.0 % below tcp's (95 % interval -23.0 to -17.0 %)."
     );
 }
 

@@ -77,6 +77,15 @@ impl Prepared<'_> {
         }
     }
 
+    /// Returns the path choice for the flows of the class `group`.
+    fn choose_for(&self, task: &Task, group: usize, pair: usize) -> Choice {
+        let measured = self.class_paths.get(task.contender).and_then(|paths| paths.get(group));
+        match measured.filter(|_| task.by_class) {
+            Some(path) => Choice::Fixed(*path),
+            None => self.choose(task, pair),
+        }
+    }
+
     /// Returns the latest end of a run: the deadline after the time at which the last flow would end by itself.
     pub(super) fn end_of_classes(&self, specs: &[FlowSpec]) -> Time {
         let experiment = &self.condition.experiment;
@@ -96,14 +105,14 @@ impl Prepared<'_> {
         let mut reactions = RandomStream::new(task.seed, "reaction");
         for (group, traffic) in experiment.classes.iter().enumerate() {
             let name = &traffic.name;
-            let mut phase = RandomStream::new(task.seed, &format!("phase.start.{name}"));
-            let mut join_phase = RandomStream::new(task.seed, &format!("phase.join.{name}"));
+            let mut phase = RandomStream::new(task.draws.seed, &format!("phase.start.{name}"));
+            let mut join_phase = RandomStream::new(task.draws.seed, &format!("phase.join.{name}"));
             let config = match traffic.via {
                 Via::Contender => &self.condition.configs[task.contender],
                 Via::Tcp(_) | Via::Udp(_) => &self.condition.plain,
             };
             let choose = |pair: &usize| match traffic.via {
-                Via::Contender => self.choose(&task, *pair),
+                Via::Contender => self.choose_for(&task, group, *pair),
                 Via::Tcp(Some(path)) | Via::Udp(Some(path)) => Choice::Fixed(path),
                 Via::Tcp(None) => self.best(config, *pair),
                 Via::Udp(None) => Choice::Fixed(experiment.initial),
@@ -115,7 +124,7 @@ impl Prepared<'_> {
             };
             let source = Source { name: format!("class.{name}"), sizes, starts: starts(experiment, traffic) };
             let class = if traffic.via == Via::Contender { Class::Contender } else { Class::Other };
-            for (index, drawn) in source.draw(task.seed).map_err(impossible)?.into_iter().enumerate() {
+            for (index, drawn) in source.draw(task.draws.seed).map_err(impossible)?.into_iter().enumerate() {
                 let turn = index % traffic.pairs.len();
                 let place = traffic.pairs[turn];
                 let path = self.existing(place, choices[turn].path(drawn.size));

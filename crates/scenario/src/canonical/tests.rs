@@ -160,6 +160,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("name", "name=other"),
     ("description", "description=other"),
     ("runs", "runs=3"),
+    ("precision", "precision=3%"),
     ("seed", "seed=9"),
     ("reference", "reference=min_rtt"),
     ("min-effect", "min-effect=2%"),
@@ -467,6 +468,7 @@ fn traces_are_named_by_their_contents() {
         format!("trace = '{up}'"),
         format!("trace = {{ down = '{down}', up = '{up}' }}"),
         format!("trace = '{down}'\ntrace-start = 'random'"),
+        format!("trace = '{down}'\ntrace-start = 'together'"),
         format!("trace = '{down}'\ntrace-start = '1 s'"),
     ];
     let mut hashes: Vec<String> = texts.iter().map(|text| hash(text)).collect();

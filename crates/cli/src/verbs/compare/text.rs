@@ -56,10 +56,24 @@ pub(crate) fn text(scenario: &Scenario, comparison: &Comparison, gaps: bool) -> 
         text.push('\n');
     }
     let cost = &comparison.performance;
-    let runs = comparison.runs;
+    let plural = |runs: u32| if runs == 1 { "" } else { "s" };
+    let same = comparison.conditions.iter().all(|setting| setting.runs == comparison.runs);
+    let of = |(at, setting): (usize, &Setting)| match at {
+        0 => format!("{} run{} each with {}", setting.runs, plural(setting.runs), setting.name),
+        _ => format!("{} with {}", setting.runs, setting.name),
+    };
+    // Conditions with different numbers of runs have a line of their own.
+    let runs = match same {
+        true => format!("{} run{} each", comparison.runs, plural(comparison.runs)),
+        false => {
+            let all: Vec<String> = comparison.conditions.iter().enumerate().map(of).collect();
+            text.push_str(&wrap(&all.join(", "), terminal::text_width()));
+            String::new()
+        }
+    };
     let sentence = format!(
-        "{runs} run{} each, seed {}; {} s of network time in {} s, {} million packet-hops a second",
-        if runs == 1 { "" } else { "s" },
+        "{runs}{}seed {}; {} s of network time in {} s, {} million packet-hops a second",
+        if runs.is_empty() { "" } else { ", " },
         comparison.seed,
         output::about(cost.simulated_s),
         output::about(cost.wall_s),
@@ -67,8 +81,9 @@ pub(crate) fn text(scenario: &Scenario, comparison: &Comparison, gaps: bool) -> 
     );
     text.push_str(&wrap(&sentence, terminal::text_width()));
     text.push('\n');
+    let several = comparison.verdict.lines().count() > 1;
     for line in comparison.verdict.lines() {
-        text.push_str(&wrap(line, terminal::text_width()));
+        text.push_str(&wrap_behind(if several { "* " } else { "" }, line, terminal::text_width()));
     }
     text
 }
@@ -85,6 +100,8 @@ fn notes(
     let paths = &setting.single_paths;
     if let Some(best) = paths.iter().find(|path| path.chosen) {
         let value = |path: &SinglePath| match (bulk, path.mean_s) {
+            // A mean with the time until the deadline is no measurement.
+            _ if path.completed < path.n => format!("finished {} of {} flows", path.completed, path.n),
             (false, Some(mean)) => format!("{} ms", output::digits(mean * 1e3)),
             _ => format!("{} Mbit/s", output::digits(path.goodput_bps.unwrap_or(0.0) / 1e6)),
         };
@@ -97,12 +114,23 @@ fn notes(
         };
         let by = main.map_or(String::new(), |name| format!(" for {name}"));
         notes.push(format!(
-            "tcp: {} is the best of {} single paths{by}, with {} in selection runs; {}{more}",
+            "tcp: {} is the best of {} single paths{by}: {} in selection runs; {}{more}",
             path_name(&best.path),
             paths.len(),
             value(best),
             others.join(", "),
         ));
+        // Classes with another best path, of which the one above is measured for all.
+        let others = setting.class_paths.iter().filter(|class| class.path != best.path);
+        let others: Vec<String> =
+            others.map(|class| format!("{} on {}", class.traffic, path_name(&class.path))).collect();
+        if !others.is_empty() {
+            notes.push(format!(
+                "tcp takes the best single path of each class: {}, and the others on {}",
+                others.join(", "),
+                path_name(&best.path),
+            ));
+        }
     }
     if bulk {
         // The goodput of a path is that of all its flows, if they are there at the same time.
@@ -125,7 +153,11 @@ fn notes(
     }
     let same = setting.queues.iter().all(|queue| *queue == setting.queues[0]);
     let queues = if same { setting.queues[0].clone() } else { setting.queues.join(", ") };
-    parts.push(format!("queue {queues}"));
+    let shared = match setting.shared_queues.as_slice() {
+        [] => String::new(),
+        shared => format!(", on the shared link {}", shared.join(", ")),
+    };
+    parts.push(format!("queue {queues}{shared}"));
     if setting.queues.len() > 1 {
         let best = if setting.initial_choice == "best" { " (initial = best)" } else { "" };
         parts.push(format!("first subflow on {}{best}", path_name(&setting.initial)));
@@ -144,6 +176,21 @@ fn notes(
             if limits.traces { ", traces from random points" } else { "" },
         ),
     });
+    if setting.independent_traces > 1 {
+        notes.push(format!(
+            "the {} traces start independently; trace-start = \"together\" starts them at the same moment",
+            setting.independent_traces
+        ));
+    }
+    if let Some(unseen) = setting.unseen.as_ref().filter(|unseen| unseen.dominates) {
+        notes.push(format!(
+            "rarer events than 1 in {} are not excluded, such as a timeout: they may raise the mean of {} by {} %, and \
+             are most of the intervals",
+            unseen.one_in,
+            unseen.scheduler,
+            output::about(unseen.most_pct),
+        ));
+    }
     notes
 }
 

@@ -1,0 +1,135 @@
+//! Tests the bound for events that no run has shown.
+
+use super::*;
+use crate::compare::{Job, Purpose};
+use crate::scenario::{Document, Scenario};
+
+fn scenario(paths: &[&str], schedulers: &[&str], more: &[&str]) -> Scenario {
+    let mut document = Document::bare();
+    document.set_paths(&paths.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>()).unwrap();
+    document.set_schedulers("--schedulers", &schedulers.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>());
+    more.iter().for_each(|assignment| document.set(assignment).unwrap());
+    document.scenario().unwrap()
+}
+
+/// Returns runs of one flow each, in seconds.
+fn runs(times: &[f64]) -> Vec<Vec<Measured>> {
+    let value = |time: &f64| vec![Measured { value: Some(*time), complete: true, exists: true }];
+    times.iter().map(value).collect()
+}
+
+fn found(scenario: &Scenario, values: &[Vec<Vec<Measured>>], measure: Measure) -> Vec<Unseen> {
+    let entrant = |contender: usize| {
+        Entrant::of(scenario, &Job { contender, path: Some(0), purpose: Purpose::Compare, ..Job::default() })
+    };
+    let entrants: Vec<Entrant<'_>> = (0..values.len()).map(entrant).collect();
+    bounds(&scenario.conditions[0], &entrants.iter().collect::<Vec<_>>(), values, measure)
+}
+
+fn close(value: f64, expected: f64) {
+    assert!((value - expected).abs() < 1e-9 * expected.abs().max(1.0), "{value} is not {expected}");
+}
+
+#[test]
+fn a_lost_handshake_is_bounded_by_the_rule_of_three_or_by_its_probability() {
+    // 60 % of the handshakes lose a packet, up or down: 3/30 is less. A second loss in a row costs 3 s, a third 7 s and
+    // a fourth 15 s, each with more than 3/30; so does the loss of the tail, with 220 ms, and of one of ten segments.
+    let ten = &["traffic.size=14480B"];
+    let lossy = scenario(&["10Mbit/s,20ms,loss=50%,loss-up=20%"], &["min_rtt"], ten);
+    let all = 0.1 * 15.0 + 0.1 * 0.22 * 15.0 + 0.1 * 0.02;
+    close(found(&lossy, &[runs(&[0.1; 30])], Measure::MeanTime)[0].more, all / 0.1);
+    // 0.1 % is less than 3/30, the tail is lost with 0.3 % and one of ten segments with 1 %.
+    let rare = scenario(&["10Mbit/s,20ms,loss=0.1%"], &["min_rtt"], ten);
+    let all = 0.001 * 1.0 + 0.003 * 0.22 + 0.01 * 0.02;
+    close(found(&rare, &[runs(&[0.1; 30])], Measure::MeanTime)[0].more, all / 0.1);
+    // With 30 flows in each run 3/900 is more than 0.1 %, and with 30,000 flows it is less.
+    let flows = |n: usize| vec![(0..30).flat_map(|_| runs(&vec![0.1; n])).collect::<Vec<_>>()];
+    close(found(&rare, &flows(1000), Measure::MeanTime)[0].more, 3.0 / 30_000.0 * (1.0 + 0.22 + 0.02) / 0.1);
+}
+
+#[test]
+fn an_event_that_a_contender_has_shown_needs_no_bound() {
+    let rare = scenario(&["10Mbit/s,20ms,loss=0.1%"], &["min_rtt"], &[]);
+    let mut times = vec![0.1; 30];
+    times[7] = 1.1;
+    // Two handshakes in a row are lost with 0.0001 %, for 2 s more, and three transmissions of the tail.
+    let mean = (29.0 * 0.1 + 1.1) / 30.0;
+    let more = found(&rare, &[runs(&times)], Measure::MeanTime)[0].more;
+    close(more * 1e6, (2.0 + 3e-3 * (0.22 * 7.0 - 1.0)) / mean);
+}
+
+#[test]
+fn without_anything_random_nothing_is_unseen() {
+    let still = scenario(&["10Mbit/s,20ms"], &["min_rtt", "linux"], &[]);
+    let values = [runs(&[0.1, 0.102, 0.101]), runs(&[0.2, 0.202, 0.201])];
+    let found = found(&still, &values, Measure::MeanTime);
+    // Only the spread that the other one showed.
+    assert!(found.iter().all(|bound| bound.more < 0.02 && bound.less == 0.0), "{found:?}");
+}
+
+/// Four flows with different times, the same in every run.
+#[test]
+fn runs_that_are_all_the_same_have_shown_everything() {
+    let still = scenario(&["10Mbit/s,20ms"], &["min_rtt", "linux"], &[]);
+    let same = |times: &[f64]| vec![runs(times).concat(); 10];
+    let values = [same(&[0.1, 0.2, 0.3, 0.4]), same(&[0.1, 0.1, 0.1, 0.9])];
+    let found = found(&still, &values, Measure::MeanTime);
+    assert!(found.iter().all(|bound| bound.more < 1e-12), "{found:?}");
+}
+
+#[test]
+fn an_event_of_another_multipath_contender_is_not_excluded() {
+    let still = scenario(&["10Mbit/s,20ms"], &["min_rtt", "linux", "tcp"], &[]);
+    let mut late = vec![0.1; 30];
+    late[3] = 0.5;
+    let values = [runs(&late), runs(&[0.1; 30]), runs(&[0.1; 30])];
+    let found = found(&still, &values, Measure::MeanTime);
+    close(found[0].more, 0.0);
+    close(found[1].more, 3.0 / 30.0 * 0.4 / 0.1);
+    // A plain TCP does not use what a scheduler does.
+    close(found[2].more, 0.0);
+    // A delay has a bound of the same kind, but no timeouts.
+    let lossy = scenario(&["10Mbit/s,20ms,loss=5%"], &["min_rtt"], &[]);
+    close(self::found(&lossy, &[runs(&[0.1; 30])], Measure::Delay)[0].more, 0.0);
+}
+
+#[test]
+fn goodput_may_be_less_and_never_by_more_than_all() {
+    let lossy =
+        scenario(&["10Mbit/s,20ms,loss=50%"], &["min_rtt"], &["traffic.size=bulk", "traffic.duration=2s"]);
+    let found = found(&lossy, &[runs(&[1e6; 10])], Measure::Goodput);
+    // Two handshakes of 25 %, which leave nothing, and three transmissions of the tail in 3/10 of all runs.
+    close(found[0].less, 0.25 + 0.3 * 0.22 * 7.0 / 2.0);
+    close(found[0].more, 0.0);
+}
+
+#[test]
+fn the_worst_start_of_a_trace_is_the_longest_silence_or_the_slowest_flow() {
+    // A delivery each 10 ms for 1 s, and then nothing for 1 s.
+    let mut at: Vec<u32> = (0..=100).map(|n| n * 10).collect();
+    at.push(2000);
+    let trace = Trace::from_millis(at).unwrap();
+    close(worst_start(&trace, 0.0), 1.0);
+    // Ten packets take 100 ms at the median, and 1.09 s at the end of a burst.
+    let slow = worst_start(&trace, 15_000.0);
+    assert!((0.95..1.0).contains(&slow), "{slow}");
+}
+
+#[test]
+fn a_bound_joins_the_side_of_the_interval_on_which_the_event_would_move_it() {
+    use super::super::difference::Difference;
+    use crate::stats::Interval;
+    let difference = Difference { mean: 10.0, ci95: Some(Interval(5.0, 15.0)) };
+    let (none, late) = (Unseen::default(), Unseen { more: 0.5, less: 0.0 });
+    assert_eq!(difference.with_unseen(none, none), difference);
+    let Interval(low, high) = difference.with_unseen(late, none).ci95.unwrap();
+    close(low, 5.0);
+    close(high, 15.0 + 55.0);
+    let Interval(low, high) = difference.with_unseen(none, late).ci95.unwrap();
+    close(low, 100.0 * (1.05 / 1.5 - 1.0));
+    close(high, 15.0);
+    let less = Unseen { more: 0.0, less: 0.5 };
+    let Interval(low, high) = difference.with_unseen(less, less).ci95.unwrap();
+    close(low, 5.0 - 55.0);
+    close(high, 130.0);
+}
