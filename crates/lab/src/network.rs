@@ -62,7 +62,7 @@ pub(crate) fn build(
     let seed = draws.seed;
     // The same moment of a recording, in which the shorter traces begin again.
     let longest = graph.links.iter().filter(|link| link.trace_start == TraceStart::Together);
-    let longest = longest.filter_map(|link| period(link)).max().unwrap_or_default();
+    let longest = longest.filter_map(period).max().unwrap_or_default();
     let together = Duration((draws.stratified(TOGETHER) * longest.0 as f64) as u64);
     let mut network = Network::new();
     let links: Vec<LinkId> = graph
@@ -148,7 +148,7 @@ pub(crate) fn build(
 /// Returns the addresses of the hosts that connect, with the name of the path that each belongs to: it decides the path in
 /// both directions.
 pub fn path_names(experiment: &Experiment) -> Vec<(IpAddr, String)> {
-    let topology = build(experiment, 0, None);
+    let topology = build(experiment, Draws::single(0), None);
     let pairs = topology.map(|topology| topology.pairs).unwrap_or_default();
     let of = |(sim, pair): (SimPair, &crate::scenario::Pair)| {
         let names = pair.paths.iter().map(|path| path.name.clone());

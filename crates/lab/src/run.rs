@@ -257,9 +257,14 @@ impl<'a> Prepared<'a> {
     /// # Errors
     /// If none can be drawn.
     pub fn planned(&self, position: usize, run: u32) -> Result<(Vec<Planned>, Time), RunError> {
-        let seed = self.scenario.run_seed(run);
-        let (specs, owners) =
-            self.flows(Task { contender: position, path: None, seed, beside_alone: false })?;
+        let task = Task {
+            contender: position,
+            path: None,
+            draws: self.draws(run),
+            beside_alone: false,
+            by_class: false,
+        };
+        let (specs, owners) = self.flows(task)?;
         let end = self.end(&specs);
         let planned = |(spec, owner): (FlowSpec, Owner)| Planned {
             path: owner.map(|owner| owner.path),
@@ -345,9 +350,14 @@ impl<'a> Prepared<'a> {
         Task { contender: job.contender, path: job.path, draws, beside_alone, by_class }
     }
 
-    /// Returns the draws of run number `run` of the comparison.
+    /// Returns the draws of run number `run` of the comparison. Without phases they are those of [`topology`] with the
+    /// seed of the run: an emulation of the run meets the same network.
     fn draws(&self, run: u32) -> Draws {
-        Draws { seed: self.scenario.run_seed(run), series: self.scenario.run_series(), run }
+        let seed = self.scenario.run_seed(run);
+        match self.phases {
+            Some(_) => Draws { seed, series: self.scenario.run_series(), run },
+            None => Draws::single(seed),
+        }
     }
 
     /// Simulates `job` as a comparison does, with a recorder, and returns the recorder too.

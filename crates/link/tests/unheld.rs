@@ -75,12 +75,9 @@ fn red_counts_anew_after_a_calm() {
         let mut dropped = false;
         for packet in 0..9 {
             offered += 1;
-            match link.push(now, packet, 1500) {
-                Pushed::Dropped(_, reason) => {
-                    assert_eq!(reason, DropReason::Aqm);
-                    dropped = true;
-                }
-                _ => {}
+            if let Pushed::Dropped(_, reason) = link.push(now, packet, 1500) {
+                assert_eq!(reason, DropReason::Aqm);
+                dropped = true;
             }
         }
         first_drops += u32::from(dropped);

@@ -373,7 +373,7 @@ pub(crate) fn carry(
     let mut measured: Vec<(Option<Measured>, Option<Received>)> = vec![(None, None); flows.len()];
     for (number, part) in parts.into_inner().unwrap_or_else(PoisonError::into_inner) {
         match part? {
-            Part::Sent(sent) => measured[number].0 = Some(sent),
+            Part::Sent(sent) => measured[number].0 = Some(*sent),
             Part::Received(received) => measured[number].1 = Some(received),
         }
     }
@@ -444,7 +444,7 @@ fn do_duty(end: &End<'_>, socket: &Socket, duty: Duty) -> Result<Part, Trouble> 
             end.flow.counted.store(true, Ordering::Relaxed);
             // The receiver's end stays open until this one has read its counters.
             drop(hear);
-            sent.map(Part::Sent)
+            sent.map(|sent| Part::Sent(Box::new(sent)))
         }
         Duty::Receive(tell) => receive(end, socket, tell).map(Part::Received),
     }

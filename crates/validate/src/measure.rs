@@ -108,7 +108,7 @@ impl Received {
 /// The measurements of one end of a transfer.
 pub(crate) enum Part {
     /// Those of the sender.
-    Sent(Measured),
+    Sent(Box<Measured>),
     /// Those of the receiver.
     Received(Received),
 }

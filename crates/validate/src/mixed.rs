@@ -184,7 +184,7 @@ async fn transfers(
     let part = |end: &Rc<End>| {
         end.own.begun.set(end.flow.begun.get().copied());
         match end.tell {
-            None => anabranch::sent(point, &end.own).map(Part::Sent),
+            None => anabranch::sent(point, &end.own).map(|sent| Part::Sent(Box::new(sent))),
             Some(_) => anabranch::received(point, &end.own).map(Part::Received),
         }
     };

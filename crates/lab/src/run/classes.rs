@@ -102,7 +102,7 @@ impl Prepared<'_> {
         let latest = self.phases.map_or(Duration::ZERO, |phases| phases.start_limit(shortest));
         let latest_join = self.phases.map_or(Duration::ZERO, |phases| phases.join_limit(shortest));
         let (mut specs, mut owners) = (Vec::new(), Vec::new());
-        let mut reactions = RandomStream::new(task.seed, "reaction");
+        let mut reactions = RandomStream::new(task.draws.seed, "reaction");
         for (group, traffic) in experiment.classes.iter().enumerate() {
             let name = &traffic.name;
             let mut phase = RandomStream::new(task.draws.seed, &format!("phase.start.{name}"));

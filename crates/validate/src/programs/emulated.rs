@@ -36,6 +36,9 @@ use crate::points::Point;
 use crate::results::Trouble;
 use crate::sys;
 
+/// A program at one end of a flow.
+type Program<'a> = Pin<Box<dyn Future<Output = io::Result<()>> + 'a>>;
+
 /// The interval at which a task looks for the end of the other.
 const STEP: Duration = Duration::from_millis(1);
 /// The protocol number of UDP.
@@ -81,7 +84,7 @@ pub(crate) async fn programs(
     let mut notices = JoinSet::new();
     notices.spawn_local(anabranch::notice(point.clone(), client_host.clone(), started));
     let ends = {
-        let mut ends: Vec<Pin<Box<dyn Future<Output = io::Result<()>> + '_>>> = Vec::new();
+        let mut ends: Vec<Program<'_>> = Vec::new();
         for work in &works {
             if work.transport == Transport::Datagrams {
                 let side = if work.is_download() { &far.sockets } else { &near.sockets };
@@ -97,8 +100,7 @@ pub(crate) async fn programs(
         ends
     };
     // All ends make progress in one task, as the programs of one process.
-    let mut ends: Vec<Option<Pin<Box<dyn Future<Output = io::Result<()>> + '_>>>> =
-        ends.into_iter().map(Some).collect();
+    let mut ends: Vec<Option<Program<'_>>> = ends.into_iter().map(Some).collect();
     poll_fn(|cx| {
         for slot in &mut ends {
             if let Some(end) = slot
