@@ -252,6 +252,9 @@ pub fn words(check: &Check, judgement: &Judgement) -> String {
 }
 
 #[cfg(test)]
+#[path = "judge_tests.rs"]
+mod rules;
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -186,3 +186,21 @@ fn slow_start_is_not_coupled() {
     congestion.on_ack(A, &ack(NOW, 1));
     assert_eq!(congestion.cwnd(A), 2 * MSS);
 }
+
+/// RFC 6356 section 4.1: alpha is computed anew after a loss, whatever is left of the window for which it was to be kept.
+#[test]
+fn after_a_loss_the_other_windows_grow_by_the_new_alpha() {
+    let subflows = [(100, 20), (100, 20)];
+    let mut congestion = connection("lia", &subflows);
+    let grow = |congestion: &mut _| {
+        let before = window(congestion, B);
+        congestion.on_ack(B, &ack(NOW, 1));
+        window(congestion, B) - before
+    };
+    // 100 / (200 / R)^2 of R^2.
+    assert!((grow(&mut congestion) - 100.0 / 200.0_f64.powi(2)).abs() < 1e-6);
+    congestion.on_congestion(A, &loss(NOW, 100));
+    let (a, b) = (window(&congestion, A), window(&congestion, B));
+    assert!((a - 50.0).abs() < 1.0, "{a}");
+    assert!((grow(&mut congestion) - b / (a + b).powi(2)).abs() < 1e-9);
+}

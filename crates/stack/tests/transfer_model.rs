@@ -323,7 +323,12 @@ proptest! {
             options.window_limit = limit;
             options.timeout_window = if initial { TimeoutWindow::Initial } else { TimeoutWindow::One };
         });
-        prop_assert!(model.delivered(path(cwnd, ssthresh, loss), rounds, enough) >= 0.0);
+        let delivered = model.delivered(path(cwnd, ssthresh, loss), rounds, enough);
+        // Neither is a negative number or no number, nor does anything arrive in no time.
+        prop_assert!(delivered >= 0.0, "{}", delivered);
+        if rounds <= 0.0 {
+            prop_assert_eq!(delivered, 0.0);
+        }
         prop_assert_eq!(model.rounds(path(cwnd, ssthresh, loss), 6).count(), 6);
     }
 }

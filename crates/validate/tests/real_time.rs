@@ -210,7 +210,7 @@ fn background_flows_leave_the_measured_flow_its_memory() {
 
 /// A small send buffer slows a sender down: without one these transfers take 0.8 s. (The kernel fills the
 /// last segment of its buffer without checking the limit, so that it has some 300 KB in flight with 64 KB and
-/// takes 1.1 s.)
+/// takes 1.1 s.) The bound for all of them is in the middle between these two.
 #[test]
 fn a_send_buffer_slows_the_sender_down() {
     let Some(mut points) = points(&["50Mbit/s,100ms"], "tcp@1", "1MB") else { return };

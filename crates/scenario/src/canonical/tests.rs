@@ -620,3 +620,28 @@ fn every_setting_has_a_default_in_the_form_and_no_default_is_of_nothing() {
         assert!(all.iter().any(|(spec, _)| spec.name == *parameter), "{algorithm} has no {parameter}");
     }
 }
+
+/// The same round trip divided in other ways is another experiment.
+#[test]
+fn the_delay_of_the_acknowledgements_changes_the_hash() {
+    let of = |delay: &str| {
+        let paths =
+            format!("path=[{{ rate = '50 Mbit/s', {delay} }}, {{ rate = '10 Mbit/s', rtt = '60 ms' }}]");
+        valid(&[&paths]).hash()
+    };
+    let hashes = [
+        of("rtt = '20 ms'"),
+        of("delay = { down = '9 ms', up = '11 ms' }"),
+        of("delay = { down = '11 ms', up = '9 ms' }"),
+        of("delay = { down = '8 ms', up = '12 ms' }"),
+        // The data has half of the round trip, and only the acknowledgements differ.
+        of("delay = { down = '10 ms', up = '12 ms' }"),
+        of("delay = { down = '10 ms', up = '14 ms' }"),
+    ];
+    for (at, hash) in hashes.iter().enumerate() {
+        assert!(!hashes[..at].contains(hash), "{at}");
+    }
+    // Halves of a round trip are the default.
+    assert_eq!(of("delay = '10 ms'"), hashes[0]);
+    assert_eq!(of("delay = { down = '10 ms', up = '10 ms' }"), hashes[0]);
+}

@@ -30,6 +30,7 @@ mod timestamps;
 mod told;
 mod turns;
 mod unheld;
+mod unheld_second;
 mod window;
 
 /// The table of rules names tests; none of them may be missing.

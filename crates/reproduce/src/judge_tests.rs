@@ -1,0 +1,93 @@
+//! Intervals of several conditions, directions in the quantity's own unit, and the ends of ranges.
+
+use super::*;
+
+fn check(rest: &str) -> Check {
+    toml::from_str(&format!("scenario='s'\nmetric='goodput'\nof='a'\nto='b'\n{rest}")).unwrap()
+}
+
+fn sides<'a>(condition: &'a str, of: &'a [f64], to: &'a [f64]) -> Sides<'a> {
+    Sides { condition, of, to: Some(to) }
+}
+
+/// Twelve runs around 10 without a pattern.
+fn noisy(add: f64, factor: u64) -> Vec<f64> {
+    (1..=12_u64).map(|run| 10.0 + add + (run * factor % 13) as f64 / 13.0).collect()
+}
+
+/// The condition is chosen by its value, so that an interval which holds for one condition is too narrow.
+#[test]
+fn intervals_hold_together_where_one_of_several_conditions_is_picked() {
+    let to = noisy(0.0, 1);
+    let (a, b, c) = (noisy(0.1, 5), noisy(0.2, 3), noisy(0.3, 7));
+    let all = [sides("a", &a, &to), sides("b", &b, &to), sides("c", &c, &to)];
+    let each = judge(&check("is='greater'"), &all, 1);
+    let ratio =
+        |of: &[f64]| of.iter().zip(&to).map(|(of, to)| Part { sum: *of, count: *to }).collect::<Vec<_>>();
+    let alone = stats::bootstrap(&ratio(&c), 1);
+    assert_eq!(each[2].interval, alone);
+    let together = stats::simultaneous(&[ratio(&a), ratio(&b), ratio(&c)], 1);
+    for (pick, place) in [("greatest", 2), ("least", 0)] {
+        let picked = judge(&check(&format!("is='greater'\npick='{pick}'")), &all, 1);
+        assert_eq!((picked.len(), picked[0].condition.as_str()), (1, ["a", "b", "c"][place]));
+        assert_eq!(picked[0].interval, together[place]);
+    }
+    let width = |interval: Option<Interval>| interval.unwrap().half_width();
+    assert!(width(together[2]) > 1.05 * width(alone), "{together:?} {alone:?}");
+}
+
+/// A difference of 0.005 Mbit/s, or of 300 segments, has no scale on which a hundredth would be the least that matters.
+#[test]
+fn a_direction_in_the_quantitys_own_unit_needs_no_hundredth() {
+    let to = noisy(0.0, 5);
+    let of = |add: f64| to.iter().map(|value| value + add).collect::<Vec<f64>>();
+    let status = |rest: &str, of: &[f64]| judge(&check(rest), &[sides("", of, &to)], 1)[0].status;
+    for (is, sign) in [("greater", 1.0), ("less", -1.0)] {
+        let rest = format!("is='{is}'\ndifference=true");
+        assert_eq!(status(&rest, &of(sign * 0.005)), Status::Holds, "{is}");
+        assert_eq!(status(&rest, &of(sign * -0.005)), Status::Fails, "{is}");
+        // As a ratio it is practically equal.
+        assert_eq!(status(&format!("is='{is}'"), &of(sign * 0.005)), Status::Fails, "{is}");
+    }
+    // A ratio of 1.02 is more than a hundredth.
+    assert_eq!(status("is='greater'", &to.iter().map(|v| 1.02 * v).collect::<Vec<_>>()), Status::Holds);
+}
+
+/// The interval of a ratio is surely above 1, and its mean is not a hundredth above: neither has been shown.
+#[test]
+fn a_small_difference_with_a_wide_interval_is_undecided() {
+    let to = [10.0; 6];
+    let of = [10.00, 10.01, 10.02, 10.30, 10.01, 10.10];
+    let judged = &judge(&check("is='greater'"), &[sides("", &of, &to)], 1)[0];
+    let Interval(low, high) = judged.interval.unwrap();
+    assert!(judged.value < 1.01 && high > 1.01, "{low} {high}");
+    assert_eq!(judged.status, Status::Undecided);
+}
+
+#[test]
+fn a_judgement_has_the_means_the_value_and_the_number_of_runs() {
+    let (of, to) = ([3.0, 5.0], [1.0, 3.0]);
+    let ratio = &judge(&check("is='greater'"), &[sides("x", &of, &to)], 1)[0];
+    assert_eq!((ratio.of, ratio.to, ratio.value, ratio.runs), (4.0, Some(2.0), 2.0, 2));
+    let difference = &judge(&check("is='greater'\ndifference=true"), &[sides("x", &of, &to)], 1)[0];
+    assert_eq!(difference.value, 2.0);
+    let alone = Check { to: None, ..check("is='within'\nfrom=1.0\nupto=9.0") };
+    let mean = &judge(&alone, &[Sides { condition: "x", of: &of, to: None }], 1)[0];
+    assert_eq!((mean.value, mean.to), (4.0, None));
+}
+
+/// Constant runs have an interval without a width.
+#[test]
+fn the_ends_of_a_range_belong_to_it() {
+    let to = [1.0; 4];
+    let status = |rest: &str, of: f64| judge(&check(rest), &[sides("", &[of; 4], &to)], 1)[0].status;
+    for (value, expected) in
+        [(0.5, Status::Holds), (1.5, Status::Holds), (0.49, Status::Fails), (1.51, Status::Fails)]
+    {
+        assert_eq!(status("is='within'\nfrom=0.5\nupto=1.5", value), expected, "{value}");
+        assert_eq!(status("is='equal'\ntolerance=0.5", value), expected, "{value}");
+    }
+    assert_eq!(status("is='within'\nfrom=0.5", 99.0), Status::Holds);
+    assert_eq!(status("is='within'\nupto=0.5", -99.0), Status::Holds);
+    assert_eq!(status("is='equal'", 1.0), Status::Holds);
+}
