@@ -19,7 +19,7 @@ fn a_phase_makes_a_delay_longer_or_shorter_and_leaves_a_jitter_as_it_is() {
     let configured = of(0).config.delay;
     let mut shorter = 0;
     for seed in 0..200 {
-        let drawn = config(of(0), seed, Some(&phases));
+        let drawn = config(of(0), Draws::single(seed), Duration::ZERO, Some(&phases));
         assert!(drawn.delay + limit >= configured && drawn.delay <= configured + limit);
         shorter += u32::from(drawn.delay < configured);
         // A change has the same shift.
@@ -27,8 +27,11 @@ fn a_phase_makes_a_delay_longer_or_shorter_and_leaves_a_jitter_as_it_is() {
         assert_eq!(later.0 - drawn.delay.0, Duration::from_millis(10).0);
         let uniform = |max| Some(Jitter { shape: JitterShape::Uniform { max }, reorder: false });
         assert_eq!(drawn.jitter, uniform(phases.jitter_limit(Duration::from_millis(20))));
-        assert_eq!(config(of(1), seed, Some(&phases)).jitter, uniform(Duration::from_millis(3)));
+        assert_eq!(
+            config(of(1), Draws::single(seed), Duration::ZERO, Some(&phases)).jitter,
+            uniform(Duration::from_millis(3))
+        );
     }
     assert!((70..130).contains(&shorter), "{shorter} of 200");
-    assert_eq!(config(of(0), 1, None).delay, configured);
+    assert_eq!(config(of(0), Draws::single(1), Duration::ZERO, None).delay, configured);
 }

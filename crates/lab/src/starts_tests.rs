@@ -13,7 +13,7 @@ const THREE: &str = "
 
 fn plan(runs: u32, hops: u64) -> Option<Plan> {
     let scenario = made::scenario(&format!("runs = {runs}\n{THREE}"));
-    Plan::new(&scenario, 0, hops, &[Duration(1), Duration(2), Duration(3)])
+    Plan::new(&scenario, 0, runs, hops, &[Duration(1), Duration(2), Duration(3)])
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn starts_that_cost_much_share_the_runs_of_a_contender() {
 #[test]
 fn a_start_is_compared_with_the_first_runs_of_its_contender() {
     let scenario = made::scenario(&format!("runs = 8\n{THREE}"));
-    let plan = Plan::new(&scenario, 0, u64::MAX, &[Duration(1), Duration(2), Duration(3)]).unwrap();
+    let plan = Plan::new(&scenario, 0, 8, u64::MAX, &[Duration(1), Duration(2), Duration(3)]).unwrap();
     assert_eq!(plan.runs, 5);
     // 100 ms in the first five runs, and more in the last three.
     let compared = made::runs([100.0, 100.0, 100.0, 100.0, 100.0, 900.0, 900.0, 900.0]);

@@ -166,7 +166,7 @@ impl Program {
 mod tests {
     use core::net::{IpAddr, Ipv4Addr};
 
-    use anabranch_stack::config::SimConfig;
+    use anabranch_stack::config::{Profile, SimConfig};
     use anabranch_units::{Bytes, Duration};
 
     use super::*;
@@ -176,7 +176,7 @@ mod tests {
 
     fn spec(size: Option<Bytes>) -> FlowSpec {
         let ip = |last| IpAddr::V4(Ipv4Addr::new(10, 0, 0, last));
-        FlowSpec::new("x 1", (HostId(0), ip(1)), (HostId(1), ip(2)), size, SimConfig::default())
+        FlowSpec::new("x 1", (HostId(0), ip(1)), (HostId(1), ip(2)), size, SimConfig::new(Profile::Linux))
     }
 
     #[test]

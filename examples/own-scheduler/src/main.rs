@@ -39,6 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         progress: &|_, _| (),
         captures: None,
         every_path: false,
+        in_rounds: true,
     };
     let comparison = compare(&scenario()?, &options)?;
     for row in &comparison.rows {
@@ -61,6 +62,7 @@ mod tests {
             progress: &|_, _| (),
             captures: None,
             every_path: false,
+            in_rounds: true,
         };
         let comparison = compare(&scenario().unwrap(), &options).unwrap();
         let metered = |at: usize| comparison.rows[at].bytes_by_path[1];

@@ -41,7 +41,8 @@ fn starts_and_joins_have_phases_of_their_own() {
     assert_eq!((start, join), (Duration::from_micros(500), Duration::from_micros(200)));
     let (mut same, mut late) = (0, 0);
     for run in 0..200 {
-        let task = Task { contender: 1, path: None, seed: scenario.run_seed(run), beside_alone: false };
+        let draws = prepared.draws(run);
+        let task = Task { contender: 1, path: None, draws, beside_alone: false, by_class: false };
         let (specs, _) = prepared.flows(task).unwrap();
         let begun = specs[0].start.since(Time::ZERO);
         let joins = specs[0].client_config.join_delay;

@@ -16,7 +16,7 @@ fn runs_that_select_a_path_have_other_seeds_than_those_that_judge() {
     let scenario = made::scenario(made::TWO_PATHS);
     let prepared = Prepared::for_comparison(&scenario, 0).unwrap();
     let seeds = |purpose: Purpose| -> BTreeSet<u64> {
-        (0..1000).map(|run| task(&prepared, purpose, run).seed).collect()
+        (0..1000).map(|run| task(&prepared, purpose, run).draws.seed).collect()
     };
     let (judged, selected) = (seeds(Purpose::Compare), seeds(Purpose::Select));
     assert_eq!((judged.len(), selected.len()), (1000, 1000));
@@ -25,7 +25,7 @@ fn runs_that_select_a_path_have_other_seeds_than_those_that_judge() {
     // Common random numbers: all other runs of a number have the seed of the comparison.
     for run in 0..10 {
         for purpose in [Purpose::Compare, Purpose::Alone, Purpose::OtherStart] {
-            assert_eq!(task(&prepared, purpose, run).seed, scenario.run_seed(run), "{purpose:?}");
+            assert_eq!(task(&prepared, purpose, run).draws.seed, scenario.run_seed(run), "{purpose:?}");
         }
     }
     assert_ne!(scenario.run_seed(0), made::scenario(&format!("seed = 2\n{}", made::TWO_PATHS)).run_seed(0));
