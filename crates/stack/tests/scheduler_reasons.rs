@@ -48,7 +48,7 @@ fn expect(decision: &Decision, subflow: Option<u8>, rule: Rule, score: f64, othe
 /// Returns the decision of the named scheduler about 200 segments.
 fn decide(name: &str, set: &[(&str, Value)], subflows: Vec<SubflowView>) -> Decision {
     let mut kind = SchedulerKind::from_name(name).unwrap();
-    set.iter().for_each(|(key, value)| assert!(kind.set_parameter(key, value.clone()), "{key}"));
+    set.iter().for_each(|(key, value)| assert!(kind.set_parameter(key, *value), "{key}"));
     kind.build().decide(&Connection::new(subflows, 200 * MSS).view())
 }
 
