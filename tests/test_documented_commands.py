@@ -28,7 +28,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BINARY = Path(os.environ.get("ANABRANCH", ROOT / "target" / "release" / "anabranch")).resolve()
-PROGRESS = re.compile(r"^\d+ of \d+ runs done$")
+PROGRESS = re.compile(r"^\d+ of \d+ runs done(, about .* to go)?$")
 # How long it took, and how many packet-hops a second that is: of no use to a reader elsewhere.
 CLOCK = re.compile(r"(of network time in )[\d.]+( s.*?)[\d.]+( million)")
 

@@ -64,6 +64,9 @@ impl Difference {
     #[must_use]
     pub(crate) fn with_unseen(self, own: Unseen, other: Unseen) -> Difference {
         let Some(Interval(low, high)) = self.ci95 else { return self };
+        if own == Unseen::default() && other == Unseen::default() {
+            return self;
+        }
         let ratio = |percent: f64| 1.0 + percent / 100.0;
         let low = (ratio(low) - ratio(self.mean) * own.less) / (1.0 + other.more);
         // Nothing is left of the other one's goodput.

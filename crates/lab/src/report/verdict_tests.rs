@@ -75,7 +75,7 @@ fn nobody_is_called_best_who_cannot_be_told_apart_from_another() {
     let tail = Finding { measure: Measure::P95, ..finding.clone() };
     assert!(
         sentences(&[finding, tail])
-            .contains(". dmptcp and min_rtt have the shortest tails and cannot be told apart")
+            .contains("\ndmptcp and min_rtt have the shortest tails and cannot be told apart")
     );
 }
 
