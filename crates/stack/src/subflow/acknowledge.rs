@@ -312,11 +312,17 @@ impl Subflow {
         let mut sample = oldest.filter(|_| !ambiguous).map(|sent| now.since(sent));
         let latest = newest.map(|sent| now.since(sent));
 
-        let mut newly = Newly { bytes: acked_bytes, segments: acked_segments, latest };
+        let mut newly = Newly { bytes: acked_bytes, segments: acked_segments, latest, first_sacked: None };
         let mut dsack_undo = false;
         if self.sack && !segment.options.sack.is_empty() {
             let blocks = segment.options.sack.as_slice();
             dsack_undo = self.apply_blocks(now, blocks, ack, min_rtt, &mut newly);
+            if let Some(sent) = newly.first_sacked.filter(|_| self.rtt.counts_sacked()) {
+                sample = sample.or(Some(now.since(sent)));
+                if acked.advanced == 0 && self.board.records().front().is_some_and(|head| sent < head.sent) {
+                    self.timer_base = now;
+                }
+            }
         }
         let Subflow { board, recovery, .. } = self;
         if let Some(timestamps) = segment.options.timestamps.filter(|_| self.timestamps) {
@@ -420,6 +426,7 @@ impl Subflow {
                 newly.segments += 1;
                 if !record.retransmitted() {
                     newly.latest = Some(now.since(record.sent));
+                    newly.first_sacked.get_or_insert(record.sent);
                 }
                 rate.on_delivered(now, record.space(), record.sent, &record.stamp);
                 // The echo is that of the last segment in order.
@@ -446,4 +453,6 @@ struct Newly {
     segments: u32,
     /// The round trip of the newest segment that was sent once.
     latest: Option<Duration>,
+    /// The transmission time of the first segment, of those sent once, that was acknowledged selectively.
+    first_sacked: Option<Time>,
 }

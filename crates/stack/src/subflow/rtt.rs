@@ -40,6 +40,13 @@ impl RttEstimator {
         }
     }
 
+    /// True if selective acknowledgements of segments that were sent once are samples, and restart the retransmission
+    /// timer if those were sent before the last transmission of the first segment in flight: the timer of Linux
+    /// (`tcp_ack_update_rtt` and `tcp_clean_rtx_queue` in net/ipv4/tcp_input.c). RFC 6298 leaves both open.
+    pub(super) fn counts_sacked(&self) -> bool {
+        self.floor_on_variation
+    }
+
     pub(super) fn sample(&mut self, rtt: Duration) {
         let rtt = rtt.max(Duration::from_nanos(1));
         self.last = rtt;
