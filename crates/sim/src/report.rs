@@ -312,7 +312,7 @@ mod tests {
         for (failure, sentence) in all.iter().zip(&sentences) {
             let is_named = sentence.starts_with("the client ") || sentence.starts_with("the server ");
             assert!(is_named && sentence.split(' ').count() > 4, "{sentence}");
-            let debug = format!("{failure:?}").to_lowercase();
+            let debug = format!("{failure:?}");
             assert!(!sentence.contains(['(', ':']) && !sentence.contains(&debug), "{sentence}");
             assert_eq!(sentences.iter().filter(|other| *other == sentence).count(), 1, "{sentence}");
         }

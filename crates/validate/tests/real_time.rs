@@ -214,7 +214,8 @@ fn background_flows_leave_the_measured_flow_its_memory() {
 #[test]
 fn a_send_buffer_slows_the_sender_down() {
     let Some(mut points) = points(&["50Mbit/s,100ms"], "tcp@1", "1MB") else { return };
-    points[0].scenario.conditions[0].configs[0].send_buffer = anabranch_units::Bytes(64_000);
+    let config = &mut points[0].scenario.conditions[0].configs[0];
+    (config.send_buffer, config.kernel_buffers) = (anabranch_units::Bytes(64_000), false);
     points[0].kernel.send_buffer = Some(32_000);
     let campaign = campaign(points, 1);
     campaign.measure(&AtomicBool::new(false), &|_, _| ()).unwrap();
