@@ -11,7 +11,8 @@ use crate::path_manager::{
     AnyPathManager, HostAddress, PathCommand, PathEvent, PathManager, PathManagerKind,
 };
 use crate::scheduler::SubflowView;
-use crate::segment::{AddAddress, Address, AddressIds, MptcpOption};
+use crate::segment::{AddAddress, Address, AddressIds, MptcpOption, ResetReason};
+use crate::subflow::Subflow;
 
 /// The number of transmissions of an announcement before it is given up (soft state: RFC 8684 section 3.4.1).
 const ANNOUNCE_ATTEMPTS: u32 = 4;
@@ -386,15 +387,24 @@ impl Connection {
     }
 
     /// Handles the withdrawal of addresses by the peer: each path is probed, and reset if it does not answer
-    /// (section 3.4.2).
+    /// (section 3.4.2). Linux ends the subflows at once (`mptcp_pm_rm_addr_recv`, net/mptcp/pm.c of Linux 6.18), and so
+    /// does its scheduler here while another subflow remains: the probe lasts two timeouts.
     #[cold]
     pub(super) fn on_remove_address(&mut self, now: Time, ids: &AddressIds) {
         for &id in ids.as_slice() {
             self.paths.forget_remote(id);
-            for subflow in &mut self.subflows {
-                if subflow.state().is_synchronised() && subflow.route().ids().1 == id {
-                    subflow.withdraw(now);
-                }
+        }
+        let is_withdrawn = |subflow: &Subflow| ids.as_slice().contains(&subflow.route().ids().1);
+        let another =
+            self.subflows.iter().any(|subflow| subflow.state().is_usable() && !is_withdrawn(subflow));
+        for at in 0..self.subflows.len() {
+            if !self.subflows[at].state().is_synchronised() || !is_withdrawn(&self.subflows[at]) {
+                continue;
+            }
+            if another && self.models_buffers() {
+                self.kill_subflow(now, at, ResetReason::Unspecified);
+            } else {
+                self.subflows[at].withdraw(now);
             }
         }
     }

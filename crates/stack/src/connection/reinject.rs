@@ -12,7 +12,6 @@ use crate::observer::{Observer, StackEvent, report};
 use crate::scheduler::{AfterTimeout, AssignKind, Decision, Rule, Why};
 use crate::seq::DataRange;
 use crate::subflow::queue::Queued;
-use crate::subflow::send_buffer::end_of_piece;
 use crate::subflow::{Ended, Remains};
 
 /// Takes back a part of a queue.
@@ -114,7 +113,7 @@ impl Connection {
     fn retransmit_piece<O: Observer>(&mut self, now: Time, at: usize, observer: &mut O) {
         let una = self.send.una;
         let mut end = una;
-        let piece = DataRange::new(una, end_of_piece(una).min(self.send.nxt));
+        let piece = DataRange::new(una, self.scheduling.end_of_piece(una).min(self.send.nxt));
         self.send.outstanding.overlap(piece, |part, _| {
             if part.start == end {
                 end = part.end;

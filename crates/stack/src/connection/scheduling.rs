@@ -15,7 +15,7 @@ use crate::scheduler::{
     AfterTimeout, AnyScheduler, Decision, EventKinds, Scheduler, SchedulerEvent, SchedulerKind, SubflowView,
     View,
 };
-use crate::subflow::Subflow;
+use crate::subflow::{Subflow, send_buffer};
 
 /// The number of expirations of the data-level timer after which its wait is at least [`DATA_TIMER_FLOOR`].
 const MOST_REPETITIONS: u8 = 32;
@@ -117,6 +117,14 @@ impl Scheduling {
     /// True if Linux's scheduler has seen no progress of `subflow` at its last check.
     pub(super) fn has_stalled(&self, subflow: &SubflowView) -> bool {
         matches!(&self.scheduler, AnyScheduler::Linux(linux) if linux.has_stalled(subflow))
+    }
+
+    /// Returns the end of the piece of the stream that contains `offset`, as Linux's scheduler counts them.
+    pub(super) fn end_of_piece(&self, offset: u64) -> u64 {
+        match &self.scheduler {
+            AnyScheduler::Linux(linux) => linux.end_of_piece(offset),
+            _ => send_buffer::end_of_piece(offset),
+        }
     }
 
     /// Returns the action of Linux's scheduler after the data-level timer has expired.

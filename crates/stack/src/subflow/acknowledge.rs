@@ -317,9 +317,10 @@ impl Subflow {
         if self.sack && !segment.options.sack.is_empty() {
             let blocks = segment.options.sack.as_slice();
             dsack_undo = self.apply_blocks(now, blocks, ack, min_rtt, &mut newly);
-            if let Some(sent) = newly.first_sacked.filter(|_| self.rtt.counts_sacked()) {
-                sample = sample.or(Some(now.since(sent)));
-                if acked.advanced == 0 && self.board.records().front().is_some_and(|head| sent < head.sent) {
+            if self.rtt.counts_sacked() {
+                // Otherwise a recovery has no sample while the queue is longest.
+                sample = sample.or(newly.first_sacked);
+                if acked.advanced == 0 && self.shows_progress(now, newly.first_sacked) {
                     self.timer_base = now;
                 }
             }
@@ -375,6 +376,16 @@ impl Subflow {
         acked
     }
 
+    /// True if the first segment of those newly acknowledged selectively, with the round trip `first`, was sent before the
+    /// last transmission of the head: then the head may still be acknowledged, and the retransmission timer restarts.
+    /// Data sent after the head does not restart it, otherwise the timeout would be deferred as long as there is new
+    /// data (`tcp_clean_rtx_queue` in net/ipv4/tcp_input.c of Linux 6.18).
+    fn shows_progress(&self, now: Time, first: Option<Duration>) -> bool {
+        let head = self.board.records().front();
+        let earlier = || first.zip(head).is_some_and(|(rtt, head)| rtt > now.since(head.sent));
+        earlier() && self.recovery.restarts_timer()
+    }
+
     /// Applies the SACK blocks of an acknowledgement of everything before `ack`. Returns true if they show
     /// that no retransmission of the last reduction was necessary.
     // A separate function, as most acknowledgements have no blocks.
@@ -425,8 +436,9 @@ impl Subflow {
                 newly.bytes += record.space();
                 newly.segments += 1;
                 if !record.retransmitted() {
-                    newly.latest = Some(now.since(record.sent));
-                    newly.first_sacked.get_or_insert(record.sent);
+                    let rtt = now.since(record.sent);
+                    newly.latest = Some(rtt);
+                    newly.first_sacked.get_or_insert(rtt);
                 }
                 rate.on_delivered(now, record.space(), record.sent, &record.stamp);
                 // The echo is that of the last segment in order.
@@ -453,6 +465,6 @@ struct Newly {
     segments: u32,
     /// The round trip of the newest segment that was sent once.
     latest: Option<Duration>,
-    /// The transmission time of the first segment, of those sent once, that was acknowledged selectively.
-    first_sacked: Option<Time>,
+    /// The round trip of the first segment that was sent once and is acknowledged selectively.
+    first_sacked: Option<Duration>,
 }

@@ -1,7 +1,9 @@
 //! Addresses and priorities: RFC 8684 sections 3.3.8 and 3.4.
 
-use anabranch_stack::config::ConnectionConfig;
+use anabranch_stack::config::{ConnectionConfig, SendBuffers};
+use anabranch_stack::scheduler::{LinuxOptions, SchedulerKind};
 use anabranch_stack::segment::{AddAddress, MptcpOption};
+use anabranch_units::Bytes;
 
 use crate::kit::*;
 
@@ -312,6 +314,30 @@ fn a_withdrawn_address_that_is_silent_is_reset() {
     assert!(sent[0].flags.has(R) && sent[0].destination.ip == peer_ip(5));
     s.write(100);
     s.expect(data(0, 1, 100));
+}
+
+// Linux's scheduler does as Linux: the subflow ends at once, and the other one sends its data.
+#[test]
+fn with_the_scheduler_of_linux_a_withdrawn_address_is_reset_at_once() {
+    let linux = ConnectionConfig {
+        scheduler: SchedulerKind::Linux(LinuxOptions::DEFAULT),
+        send_buffers: Some(SendBuffers::Fixed(Bytes(64_000))),
+        ..mesh()
+    };
+    let mut s = Script::client_with(linux, 1);
+    let option = s.announcement(1, peer_ip(5), None);
+    s.inject(ack(0, 1).data_ack(0).option(option));
+    s.expect(ack(0, 1).option(Script::echo(1, peer_ip(5), None)));
+    let sub = s.joined(1, false);
+    s.sent();
+    s.inject(ack(0, 1).data_ack(0).option(Script::removal(&[1])));
+    let sent = s.sent();
+    assert!(sent.iter().any(|segment| segment.flags.has(R) && segment.destination.ip == peer_ip(5)));
+    assert!(s.subflow(sub).ended.is_some());
+    // The only subflow that remains is probed first.
+    s.inject(ack(0, 1).data_ack(0).option(Script::removal(&[0])));
+    s.expect(ack(0, 1).seq(0));
+    assert_eq!(s.subflow(0).ended, None);
 }
 
 // RFC 8684 section 3.4.2, rows E9, E11, H3: unknown IDs in the list are ignored.
