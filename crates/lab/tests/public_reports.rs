@@ -82,14 +82,40 @@ fn lateness_ms(flow: &FlowResult) -> Option<f64> {
         .try_fold(0.0, |worst, delay| delay.map(|delay| f64::max(worst, delay)))
 }
 
+#[track_caller]
+fn assert_on_time(set: &[&str], most_ms: f64) {
+    for seed in 1..=5 {
+        let seed = format!("seed={seed}");
+        let set = [set, &[&seed]].concat();
+        for (name, flow) in first_flows(&report("live-stream-bbr", &set)) {
+            let late = lateness_ms(&flow);
+            assert!(late.is_some_and(|late| late <= most_ms), "{name}, {set:?}: {late:?} ms");
+        }
+    }
+}
+
 /// The kernel's last byte is 20 ms late.
 #[test]
 fn a_live_stream_below_the_rate_of_each_path_is_on_time_with_bbr() {
-    for seed in 1..=5 {
-        for (name, flow) in first_flows(&report("live-stream-bbr", &[&format!("seed={seed}")])) {
-            let late = lateness_ms(&flow);
-            assert!(late.is_some_and(|late| late <= 50.0), "{name}, seed {seed}: {late:?} ms");
-        }
+    for rate in ["traffic.rate=8 Mbit/s", "traffic.rate=12 Mbit/s"] {
+        assert_on_time(&[rate, "connection.nagle=false"], 50.0);
+        // A short segment on the slow path waits for the acknowledgement of the one before, for a round trip of 50 ms,
+        // and then takes half of one. So it does in the kernel with CUBIC (116 segments of 8 s waited 48.6 ms in the median,
+        // and the last byte was 58 ms late). The kernel's first version of BBR has none that waits: it knows no idle subflow
+        // (`mptcp_sendmsg` does not call `tcp_rate_check_app_limited`), so its rate there falls to the rate of use.
+        assert_on_time(&[rate], 100.0);
+    }
+}
+
+/// The last byte is written four seconds after the path is back. Without marks for idle subflows `linux` is then 1.9 to
+/// 2.9 s late if the fast path has failed. The bound is that without a failure and one more round trip of the slow path.
+#[test]
+fn a_live_stream_with_bbr_is_on_time_again_after_a_failure() {
+    let outage = "[{ at = '5 s', down = true }, { at = '8 s', up = true }]";
+    for path in ["wan", "5g"] {
+        let change = format!("path.{path}.change={outage}");
+        let set = ["traffic.rate=12 Mbit/s", "traffic.on=12 s", "traffic.duration=12 s", &change];
+        assert_on_time(&set, 150.0);
     }
 }
 
