@@ -119,6 +119,7 @@ fn compare_json_has_exactly_the_keys_of_the_issue() {
             "path",
             "n",
             "completed",
+            "failed",
             "fct_s",
             "acked_s",
             "goodput_bps",
@@ -127,6 +128,7 @@ fn compare_json_has_exactly_the_keys_of_the_issue() {
             "retransmitted_ratio",
             "reinjected_ratio",
             "rto_count",
+            "longest_gap_s",
             "subflows_used",
             "bytes_by_path",
             "lower_bound_s",
@@ -549,7 +551,10 @@ const BESIDE: &[&str] = &[
 #[test]
 fn fairness_is_shown_beside_tcps_and_for_several_bulk_flows() {
     let text = stdout(BESIDE).replace('\n', " ");
-    assert!(text.contains(" serves this traffic best") || text.contains("equal"), "{text}");
+    // Three runs tell or do not.
+    let verdicts =
+        [" serves this traffic best", "practically equal", "cannot be told apart with this number of runs"];
+    assert!(verdicts.iter().any(|verdict| text.contains(verdict)), "{text}");
     assert!(
         text.contains("vs fair, %") && text.contains("Fairness: ") && text.contains("fair share"),
         "{text}"

@@ -58,6 +58,7 @@ fn a_row_has_the_values_of_its_flow_in_its_columns() {
     (report.start, report.connected, report.acked) = (Time::from_millis(7), ms(11), ms(23));
     (report.data_segments, report.retransmitted_segments) = (9, 3);
     (report.duplicate_bytes, report.rto_count, report.subflows_used) = (77, 5, 2);
+    report.longest_gap = ms(13);
     report.bytes_by_path = vec![600, 400];
     let job = Job { contender: 1, run: 6, purpose: Purpose::Compare, ..Job::default() };
     let run = made::run_of(vec![flow, made::flow(Class::Contender, None)]);
@@ -90,6 +91,7 @@ fn a_row_has_the_values_of_its_flow_in_its_columns() {
         ("reinjected_segments", "4"),
         ("duplicate_bytes", "77"),
         ("rto_count", "5"),
+        ("longest_gap_s", "0.013"),
         ("subflows_used", "2"),
         ("bytes_path_1", "600"),
         ("bytes_path_2", "400"),

@@ -84,14 +84,18 @@ fn a_connection_starts_on_a_backup_path_only_if_there_is_no_other() {
     assert_eq!(start(",backup=true", ",backup=true").1, 2 * 7 + 4);
 }
 
-/// In 900 other runs starts on lte are 5 % faster than TCP, and those on w, whose SYN is lost in some, 3 % with a wide interval.
+/// In 900 other runs starts on lte are 4.4 % faster than TCP, and those on w, where a SYN is lost in some, 3.5 % with a wide interval.
 #[test]
 fn a_first_path_that_few_runs_cannot_tell_from_another_one_is_tried_in_more() {
     for seed in ["1", "5", "6"] {
         let mut document = document(&["8Mbit/s,30ms,loss=2%,name=w", "lte"], "300KB");
         document.set_option("test", "seed", seed);
         let found = advice(&document, 0, false).unwrap();
-        assert_eq!((found.answer, found.start.as_str()), (Answer::Pays, "lte"), "seed {seed}");
+        assert_eq!(found.start, "lte", "seed {seed}");
+        // 120 runs know 4.4 % to within 4 %, with the bounds for losses that none has shown.
+        assert!(matches!(found.answer, Answer::Pays | Answer::Undecided), "seed {seed}: {:?}", found.answer);
+        let difference = found.difference_pct.unwrap().mean;
+        assert!((-9.0..-2.0).contains(&difference), "seed {seed}: {difference}");
     }
 }
 

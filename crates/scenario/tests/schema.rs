@@ -217,6 +217,7 @@ fn every_key_that_the_reader_knows_is_in_the_schema() {
                 "schedulers",
                 "reference",
                 "runs",
+                "precision",
                 "seed",
                 "min-effect",
                 "other-starts",

@@ -48,8 +48,15 @@ impl Difference {
     /// interval narrows with the square root of their number, until 0 lies outside or the whole interval is
     /// below `least`.
     pub(crate) fn runs_needed(&self, runs: u32, least: f64) -> Option<u64> {
-        // The upper half, as the lower one may be cut off.
-        let half = self.ci95?.1 - self.mean;
+        let Interval(low, high) = self.ci95?;
+        let (below, above) = (self.mean - low, high - self.mean);
+        // The half towards 0 has to narrow: bounds for unseen events widen only one of them. The lower one may be cut
+        // off, and beneath the least effect either may be decisive.
+        let half = match self.mean {
+            mean if mean <= -least => above,
+            mean if mean >= least && low > -100.0 => below,
+            _ => below.max(above),
+        };
         let mean = self.mean.abs();
         let target = if mean >= least { mean } else { mean.max(least - mean) };
         let runs = f64::from(runs) * (half / target).powi(2) * 1.05;

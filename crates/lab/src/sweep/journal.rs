@@ -345,7 +345,8 @@ mod tests {
     fn results_of_another_plan_or_program_are_refused() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("journal.ndjson");
-        drop(Journal::open(&path, &header()).unwrap());
+        // Without a result there would be nothing to refuse.
+        Journal::open(&path, &header()).unwrap().add(&result(0)).unwrap();
         let others = [
             Header { plan: "other".to_owned(), ..header() },
             Header { commit: Some("def".to_owned()), ..header() },

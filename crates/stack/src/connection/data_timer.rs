@@ -37,6 +37,12 @@ impl Connection {
         }
     }
 
+    /// True if only the data-level timer can bring the head of the stream to the peer.
+    pub(super) fn is_head_dropped(&mut self) -> bool {
+        let Connection { head_repair, subflows, send, fast_paths, .. } = self;
+        head_repair.is_dropped(subflows, send, *fast_paths)
+    }
+
     /// Returns how long the data acknowledgement may follow that of the subflow: a round trip and the delay
     /// of an acknowledgement, doubled by each unsuccessful reinjection.
     pub(super) fn head_wait(&self) -> Duration {

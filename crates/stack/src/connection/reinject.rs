@@ -15,7 +15,7 @@ use crate::subflow::queue::Queued;
 use crate::subflow::{Ended, Remains};
 
 /// Takes back a part of a queue.
-fn recall(send: &mut SendState, queued: Queued) {
+fn give_back(send: &mut SendState, queued: Queued) {
     match queued.kind {
         AssignKind::Reinject => send.request_reinjection(queued.range),
         _ => send.take_back(queued.range),
@@ -42,7 +42,7 @@ impl Connection {
         let (una, copies) = (send.una, config.reinjection == Reinjection::OnTimeout);
         subflows[at].recall_all(una, |remains| match remains {
             // It was never sent there, and would wait until the subflow works again.
-            Remains::Queued(queued) => recall(send, queued),
+            Remains::Queued(queued) => give_back(send, queued),
             Remains::Unacked(range) if copies => send.request_reinjection(range),
             Remains::Unacked(_) => {}
         });
@@ -54,7 +54,7 @@ impl Connection {
         let Connection { subflows, send, mode, .. } = self;
         let una = send.una;
         let ended = subflows[at].end(now, una, |remains| match remains {
-            Remains::Queued(queued) => recall(send, queued),
+            Remains::Queued(queued) => give_back(send, queued),
             Remains::Unacked(range) if *mode == Mode::Mptcp => send.request_reinjection(range),
             Remains::Unacked(_) => {}
         })?;
@@ -141,12 +141,6 @@ impl Connection {
     pub(super) fn repair_further(&mut self) {
         let Connection { head_repair, subflows, send, config, fast_paths, fallback, .. } = self;
         head_repair.on_progress(subflows, send, config.mss, *fast_paths, fallback.was_joined());
-    }
-
-    /// True if only the data-level timer can bring the head of the stream to the peer.
-    pub(super) fn is_head_dropped(&mut self) -> bool {
-        let Connection { head_repair, subflows, send, fast_paths, .. } = self;
-        head_repair.is_dropped(subflows, send, *fast_paths)
     }
 
     /// True if some subflow has the head of the stream in flight or queued, or the rest of its mapping.
