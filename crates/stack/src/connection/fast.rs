@@ -304,6 +304,7 @@ impl Connection {
         let id = subflow.id();
         let (record, train) = subflow.fast_send_new(now, una, poll.burst, push, &mut self.congestion)?;
         self.make_new_data(now, at, &record, train, poll.out);
+        self.fill_segments(at);
         if self.mode == Mode::Mptcp && !self.timers.is_armed(Timer::Data) {
             self.arm_data_timer(now);
         }

@@ -210,6 +210,15 @@ impl Connection {
         Some(self.depart(at, Content::Control, kind, 0, poll))
     }
 
+    /// Lets segments fill the MTU from the first transmission of the infinite mapping on, if there is one: later
+    /// segments have no option of MPTCP.
+    #[inline]
+    pub(super) fn fill_segments(&mut self, at: usize) {
+        if self.fallback.is_infinite() && self.fallback.note_last_option() {
+            self.subflows[at].drop_mptcp_options(&self.config);
+        }
+    }
+
     /// Sends new data of the subflow at `at`, with its mapping.
     fn send_new<S: PayloadSums, O: Observer>(
         &mut self,
@@ -238,9 +247,7 @@ impl Connection {
         let id = subflow.id();
         let (record, train) = subflow.send_new(context, new, mapping, &mut self.congestion);
         self.make_new_data(now, at, &record, train, poll.out);
-        if self.fallback.is_infinite() && self.fallback.note_last_option() {
-            self.subflows[at].drop_mptcp_options(&self.config);
-        }
+        self.fill_segments(at);
         if !self.timers.is_armed(Timer::Data) {
             self.arm_data_timer(now);
         }
