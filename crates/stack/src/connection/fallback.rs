@@ -234,4 +234,13 @@ impl Connection {
             None => {}
         }
     }
+
+    /// Lets segments fill the MTU from the first transmission of the infinite mapping on, if there is one: later
+    /// segments have no option of MPTCP.
+    #[inline]
+    pub(super) fn fill_segments(&mut self, at: usize) {
+        if self.fallback.is_infinite() && self.fallback.note_last_option() {
+            self.subflows[at].drop_mptcp_options(&self.config);
+        }
+    }
 }

@@ -11,8 +11,7 @@ use crate::path_manager::{
     AnyPathManager, HostAddress, PathCommand, PathEvent, PathManager, PathManagerKind,
 };
 use crate::scheduler::SubflowView;
-use crate::segment::{AddAddress, Address, AddressIds, MptcpOption, ResetReason};
-use crate::subflow::Subflow;
+use crate::segment::{AddAddress, Address, AddressIds, MptcpOption};
 
 /// The number of transmissions of an announcement before it is given up (soft state: RFC 8684 section 3.4.1).
 const ANNOUNCE_ATTEMPTS: u32 = 4;
@@ -178,7 +177,7 @@ impl PathsState {
     }
 
     /// Handles the withdrawal of an address by the peer.
-    fn forget_remote(&mut self, id: u8) {
+    pub(super) fn forget_remote(&mut self, id: u8) {
         self.remote.retain(|(known, _)| *known != id);
         self.manager.on_event(&PathEvent::Removed { id });
     }
@@ -383,29 +382,6 @@ impl Connection {
         let address = Address::new(add.ip, port);
         if self.paths.take_announcement(add.id, address) {
             self.run_path_manager();
-        }
-    }
-
-    /// Handles the withdrawal of addresses by the peer: each path is probed, and reset if it does not answer
-    /// (section 3.4.2). Linux ends the subflows at once (`mptcp_pm_rm_addr_recv`, net/mptcp/pm.c of Linux 6.18), and so
-    /// does its scheduler here while another subflow remains: the probe lasts two timeouts.
-    #[cold]
-    pub(super) fn on_remove_address(&mut self, now: Time, ids: &AddressIds) {
-        for &id in ids.as_slice() {
-            self.paths.forget_remote(id);
-        }
-        let is_withdrawn = |subflow: &Subflow| ids.as_slice().contains(&subflow.route().ids().1);
-        let another =
-            self.subflows.iter().any(|subflow| subflow.state().is_usable() && !is_withdrawn(subflow));
-        for at in 0..self.subflows.len() {
-            if !self.subflows[at].state().is_synchronised() || !is_withdrawn(&self.subflows[at]) {
-                continue;
-            }
-            if another && self.models_buffers() {
-                self.kill_subflow(now, at, ResetReason::Unspecified);
-            } else {
-                self.subflows[at].withdraw(now);
-            }
         }
     }
 }

@@ -6,9 +6,9 @@ use super::{Connection, Mode, Phase};
 use crate::congestion::CongestionControl;
 use crate::event::{CloseReason, Event};
 use crate::path_manager::PathEvent;
-use crate::segment::{MptcpOption, ResetReason, Segment};
+use crate::segment::{AddressIds, MptcpOption, ResetReason, Segment};
 use crate::stats::SubflowStats;
-use crate::subflow::{Ended, Reset, ResetCause};
+use crate::subflow::{Ended, Reset, ResetCause, Subflow};
 
 impl Connection {
     pub(super) fn set_closed(&mut self, at: usize) {
@@ -125,6 +125,29 @@ impl Connection {
                 }
                 MptcpOption::Fail(_) => self.stats.fails_received += 1,
                 _ => {}
+            }
+        }
+    }
+
+    /// Handles the withdrawal of addresses by the peer: each path is probed, and reset if it does not answer
+    /// (section 3.4.2). Linux ends the subflows at once (`mptcp_pm_rm_addr_recv`, net/mptcp/pm.c of Linux 6.18), and so
+    /// does its scheduler here while another subflow remains: the probe lasts two timeouts.
+    #[cold]
+    pub(super) fn on_remove_address(&mut self, now: Time, ids: &AddressIds) {
+        for &id in ids.as_slice() {
+            self.paths.forget_remote(id);
+        }
+        let is_withdrawn = |subflow: &Subflow| ids.as_slice().contains(&subflow.route().ids().1);
+        let another =
+            self.subflows.iter().any(|subflow| subflow.state().is_usable() && !is_withdrawn(subflow));
+        for at in 0..self.subflows.len() {
+            if !self.subflows[at].state().is_synchronised() || !is_withdrawn(&self.subflows[at]) {
+                continue;
+            }
+            if another && self.models_buffers() {
+                self.kill_subflow(now, at, ResetReason::Unspecified);
+            } else {
+                self.subflows[at].withdraw(now);
             }
         }
     }

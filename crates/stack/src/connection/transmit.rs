@@ -210,15 +210,6 @@ impl Connection {
         Some(self.depart(at, Content::Control, kind, 0, poll))
     }
 
-    /// Lets segments fill the MTU from the first transmission of the infinite mapping on, if there is one: later
-    /// segments have no option of MPTCP.
-    #[inline]
-    pub(super) fn fill_segments(&mut self, at: usize) {
-        if self.fallback.is_infinite() && self.fallback.note_last_option() {
-            self.subflows[at].drop_mptcp_options(&self.config);
-        }
-    }
-
     /// Sends new data of the subflow at `at`, with its mapping.
     fn send_new<S: PayloadSums, O: Observer>(
         &mut self,
