@@ -123,7 +123,7 @@ fn a_live_stream_with_bbr_is_on_time_again_after_a_failure() {
 /// send buffer is 4 MB of memory, where the paths hold 8.75 MB each.
 #[test]
 fn default_buffers_limit_long_fat_paths_as_in_the_kernel() {
-    let comparison = compared(&report("long-fat", &[]));
+    let comparison = compared(&report("long-fat", &["runs=5"]));
     assert_goodput(row(&comparison, "", "tcp@1"), 30.0..=42.0);
     assert_goodput(row(&comparison, "", "linux"), 34.0..=44.0);
 }
