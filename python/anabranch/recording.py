@@ -70,7 +70,7 @@ class RecordedRun:
 
     @property
     def outages(self) -> list[tuple[str, float, float | None]]:
-        """The times in which paths are down: path, beginning and end in seconds; the end is ``None`` if there is none."""
+        """The times in which paths are down: path, beginning and end in seconds; ``None`` for no end."""
         found = []
         for outage in self.data.get("outages", []):
             until = outage["until_ns"]
