@@ -66,9 +66,10 @@ class Remote(Local):
                 if name not in {_UNITS, _JOURNAL}:
                     (self._directory / name).write_bytes(self._files.cat_file(path))
             self._stored = self._list(f"{self._root}/{_UNITS}")
+            self._header: bytes | None = None
             if any(path.endswith(f"/{_HEADER}") for path in self._stored):
-                header = self._files.cat_file(f"{self._root}/{_UNITS}/{_HEADER}")
-                (self._directory / _JOURNAL).write_bytes(header)
+                self._header = self._files.cat_file(f"{self._root}/{_UNITS}/{_HEADER}")
+                (self._directory / _JOURNAL).write_bytes(self._header)
 
     @contextlib.contextmanager
     def _errors(self, what: str) -> Iterator[None]:
@@ -92,9 +93,14 @@ class Remote(Local):
 
     def restore(self, sweep: _anabranch.Sweep) -> None:
         """Add the points of the stored units."""
-        if not self._stored:
-            with (self._directory / _JOURNAL).open("rb") as journal:
-                self._put(f"{_UNITS}/{_HEADER}", journal.readline())
+        with (self._directory / _JOURNAL).open("rb") as journal:
+            header = journal.readline()
+        if header != self._header:
+            if any(path.endswith(".ndjson") for path in self._stored):
+                message = f"{self._url} has results that do not belong to this sweep"
+                message += "; choose another directory, or remove this one"
+                raise SweepError(message)
+            self._put(f"{_UNITS}/{_HEADER}", header)
         with self._errors("read"):
             for path in self._stored:
                 if path.endswith(".ndjson"):
