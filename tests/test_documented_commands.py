@@ -321,21 +321,6 @@ class Reference(unittest.TestCase):
         rows = [len(re.findall(r"(?m)^\| [A-Z]+\d+ \|", part)) for part in (kept, rest)]
         self.assertIn(f"{rows[0]} rules are kept; [{rows[1]} do not apply]", text)
 
-    def test_the_readme_has_the_figures_of_fidelity(self):
-        table = (ROOT / "docs" / "fidelity.md").read_text(encoding="utf-8")
-        row = r"(?m)^\| drawn \| %s \| kernel \| (\d+) \| ([\d.]+) \| (\d+) within 5 % \|"
-        (tcp, tcp_median, tcp_close), (mptcp, mptcp_median, mptcp_close) = (
-            re.search(row.replace("%s", who), table).groups() for who in ("TCP", "Multipath TCP")
-        )
-        text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-        for figures in (
-            f"{tcp_median} % for TCP, {mptcp_median} % for Multipath TCP",
-            f"On {int(tcp) + int(mptcp)} points",
-            f"{tcp_median} % for TCP ({tcp_close} of {tcp} within 5 %)",
-            f"{mptcp_median} % for Multipath TCP ({mptcp_close} of {mptcp} within 5 %)",
-        ):
-            self.assertIn(figures, text)
-
 
 class Plots(unittest.TestCase):
     """The plots of the documentation can be made anew."""

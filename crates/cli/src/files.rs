@@ -161,12 +161,11 @@ pub fn of_clap(command: &clap::Command) -> Vec<(String, String)> {
     found
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux", feature = "network"))]
 mod tests {
     use super::*;
 
     #[test]
-    #[cfg(all(target_os = "linux", feature = "network"))]
     fn every_option_that_names_a_file_has_a_role() {
         let mut found = of_clap(&crate::help::command());
         found.sort();

@@ -7,13 +7,17 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
+use anstyle::{Ansi256Color, Style};
+
 use crate::terminal::{BAD, GOOD, HEADING, NAME, WARNING};
 
 /// The codes that [`paint`](crate::terminal::paint) writes.
 static OWN: LazyLock<Vec<String>> = LazyLock::new(|| {
-    let styles = [GOOD, WARNING, BAD, HEADING, NAME];
+    // The bars of `explain` have plain colours.
+    let plain = (0..16).map(|colour| Style::new().fg_color(Ansi256Color(colour).into_ansi().map(Into::into)));
+    let styles = [GOOD, WARNING, BAD, HEADING, NAME].into_iter().chain(plain);
     let mut codes: Vec<String> =
-        styles.iter().flat_map(|style| [format!("{style}"), format!("{style:#}")]).collect();
+        styles.flat_map(|style| [format!("{style}"), format!("{style:#}")]).collect();
     codes.sort_by_key(|code| core::cmp::Reverse(code.len()));
     codes.dedup();
     codes
@@ -77,6 +81,14 @@ pub(crate) fn json(text: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn colours_of_this_program_stay_and_other_codes_are_shown() {
+        let bar = Style::new().fg_color(Some(anstyle::AnsiColor::BrightBlack.into()));
+        let text = format!("{bar}XXX{bar:#} {NAME}name{NAME:#}");
+        assert_eq!(lines(&text), text);
+        assert_eq!(line("a\x1b]0;title\x07b\n"), "a\\u{1b}]0;title\\u{7}b\\n");
+    }
 
     #[test]
     fn json_has_the_same_values() {

@@ -178,7 +178,7 @@ pub fn unit(metric: Metric) -> &'static str {
     }
 }
 
-/// Returns a value in the unit of [`unit`].
+/// Returns a value in the unit of [`fn@unit`].
 pub fn number(metric: Metric, value: f64) -> String {
     match metric {
         Metric::CompletionTime
