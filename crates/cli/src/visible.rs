@@ -105,7 +105,7 @@ mod tests {
         for (text, shown) in [
             ("plain µ", "plain µ"),
             ("\x1b]0;owned\x07", "\\u{1b}]0;owned\\u{7}"),
-            ("\x1b[2J\x1b[31mred", "\\u{1b}[2J\\u{1b}[31mred"),
+            ("\x1b[2J\x1b[41mred", "\\u{1b}[2J\\u{1b}[41mred"),
             ("a\rb\u{9b}c\u{7f}", "a\\rb\\u{9b}c\\u{7f}"),
             ("\u{202e}gpj.exe", "\\u{202e}gpj.exe"),
         ] {
