@@ -230,15 +230,17 @@ impl Judge<'_> {
             Some(Side::Kernel) => (joins, 0),
             Some(Side::Anabranch) => (0, joins),
         };
+        // A client of this stack joins again a second after its subflow was reset.
+        let again = u64::from(by_anabranch > 0 && self.cell.situation == Situation::SubflowReset);
         let meant = if self.cell.load == Load::Lossy {
             by_anabranch..=by_anabranch + 20
         } else {
-            by_anabranch..=by_anabranch
+            by_anabranch..=by_anabranch + again
         };
         self.counter("MPJoinSynTx", by_kernel..=by_kernel);
         self.counter("MPJoinSynAckRx", by_kernel..=by_kernel);
         self.counter("MPJoinSynRx", meant);
-        self.counter("MPJoinAckRx", by_anabranch..=by_anabranch);
+        self.counter("MPJoinAckRx", by_anabranch..=by_anabranch + again);
         let announced = self.cell.paths.count() as u64 - 1;
         match self.cell.joins {
             Joins::KernelAnnounced => {
