@@ -1,4 +1,4 @@
-//! What a run with phases changes of a link.
+//! The changes that a run with phases makes to a link.
 
 use super::*;
 use crate::made;

@@ -257,14 +257,7 @@ impl<'a> Prepared<'a> {
     /// # Errors
     /// If none can be drawn.
     pub fn planned(&self, position: usize, run: u32) -> Result<(Vec<Planned>, Time), RunError> {
-        let task = Task {
-            contender: position,
-            path: None,
-            draws: self.draws(run),
-            beside_alone: false,
-            by_class: false,
-        };
-        let (specs, owners) = self.flows(task)?;
+        let (specs, owners) = self.flows(self.task_of(position, run))?;
         let end = self.end(&specs);
         let planned = |(spec, owner): (FlowSpec, Owner)| Planned {
             path: owner.map(|owner| owner.path),
@@ -320,19 +313,17 @@ impl<'a> Prepared<'a> {
     /// # Errors
     /// If the run cannot be made, or `cancelled` is set.
     pub fn run(&self, position: usize, run: u32, cancelled: &AtomicBool) -> Result<RunResult, RunError> {
-        let task = Task {
-            contender: position,
-            path: None,
-            draws: self.draws(run),
-            beside_alone: false,
-            by_class: false,
-        };
-        self.simulate(task, cancelled)
+        self.simulate(self.task_of(position, run), cancelled)
     }
 
     /// Simulates a run without a recorder.
     fn simulate(&self, task: Task, cancelled: &AtomicBool) -> Result<RunResult, RunError> {
         self.record(task, cancelled, |_, _| Ok(()), |()| false, |(), _, _| Ok(()))
+    }
+
+    /// Returns the task of run number `run` of the contender at `position`, outside a comparison.
+    fn task_of(&self, position: usize, run: u32) -> Task {
+        Task { contender: position, path: None, draws: self.draws(run), beside_alone: false, by_class: false }
     }
 
     /// Returns the task of `job`.
@@ -445,14 +436,7 @@ impl<'a> Prepared<'a> {
         out: impl Write,
         fail: &dyn Fn(io::Error) -> RunError,
     ) -> Result<RunResult, RunError> {
-        let task = Task {
-            contender: position,
-            path: None,
-            draws: self.draws(run),
-            beside_alone: false,
-            by_class: false,
-        };
-        self.record_packets(task, cancelled, settings, out, fail)
+        self.record_packets(self.task_of(position, run), cancelled, settings, out, fail)
     }
 
     /// Returns the host at whose interfaces packets are captured.

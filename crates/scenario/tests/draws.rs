@@ -1,4 +1,4 @@
-//! What the runs of a scenario draw: seeds, and phases within limits.
+//! The draws of the runs of a scenario: seeds, and phases within limits.
 
 use std::collections::BTreeSet;
 

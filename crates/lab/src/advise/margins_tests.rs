@@ -1,4 +1,4 @@
-//! What pays, at one value of a quantity, by intervals worked by hand.
+//! The contenders that pay at one value of a quantity, by intervals worked by hand.
 
 use super::*;
 use crate::made;

@@ -1,4 +1,4 @@
-//! What is screened, and how a judgement is read.
+//! The candidates that are screened, and the reading of a judgement.
 
 use core::sync::atomic::AtomicBool;
 

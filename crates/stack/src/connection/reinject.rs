@@ -8,7 +8,6 @@ use super::{Connection, Mode};
 use crate::config::Reinjection;
 use crate::event::SubflowSet;
 use crate::observer::{Observer, StackEvent, report};
-
 use crate::scheduler::{AfterTimeout, AssignKind, Decision, Rule, Why};
 use crate::seq::DataRange;
 use crate::subflow::queue::Queued;

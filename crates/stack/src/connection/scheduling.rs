@@ -10,7 +10,6 @@ use crate::config::{ConnectionConfig, OpportunisticRetransmission};
 use crate::congestion::{AnyCongestion, CongestionControl};
 use crate::event::SubflowId;
 use crate::observer::Limit;
-
 use crate::scheduler::{
     AfterTimeout, AnyScheduler, Decision, EventKinds, Scheduler, SchedulerEvent, SchedulerKind, SubflowView,
     View,

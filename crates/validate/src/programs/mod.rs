@@ -297,7 +297,7 @@ fn all_done(works: &[Arc<Work>], now: Time) -> bool {
     }
 }
 
-/// What one end of a stream has left to do.
+/// The remaining work of one end of a stream.
 #[derive(Debug, Default)]
 struct Todo {
     write: u64,
