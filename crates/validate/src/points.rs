@@ -223,9 +223,8 @@ impl Point {
         let name = scenario.name.clone();
         let wrong = |text: &str| PointError(format!("scenario `{name}` cannot be emulated: {text}"));
         let (condition, contender) = (&mut scenario.conditions[0], &scenario.contenders[0]);
-        let traffic = &condition.experiment.traffic;
         condition.experiment.has_fixed_paths().map_err(|text| wrong(&text))?;
-        condition.experiment.has_one_class().map_err(|text| wrong(&text))?;
+        limits(&condition.experiment).map_err(|text| wrong(&text))?;
         for config in [&condition.configs[0], &condition.base] {
             config.for_real_hosts().map_err(|setting| {
                 let profile = condition.experiment.profile.name();
@@ -233,12 +232,6 @@ impl Point {
                     "`{setting}` of its connections (profile `{profile}`) exists only in the simulator"
                 ))
             })?;
-        }
-        if traffic.beside.is_some() {
-            return Err(wrong("it has flows that compete with the contender's"));
-        }
-        if traffic.size == FlowSize::Bulk && traffic.start != Start::Together(Time::ZERO) {
-            return Err(wrong("its flows have no size and do not start together at 0"));
         }
         let sender = match contender.transport {
             Transport::Tcp { path } => Sender::Tcp { path: path.unwrap_or(0) },
@@ -271,9 +264,11 @@ impl Point {
             let end = end.name();
             PointError(format!("scenario `{name}` cannot be emulated with Linux as the {end}: {text}"))
         };
+        if !point.is_plain() {
+            return Err(wrong("its flows are not transfers of one class in one direction".to_owned()));
+        }
         let (condition, contender) = (&point.scenario.conditions[0], &point.scenario.contenders[0]);
         let (config, transport) = (&condition.configs[0], &contender.transport);
-        limits(&condition.experiment).map_err(wrong)?;
         (point.congestion, point.background) = match (end, transport) {
             // A receiver needs none, and every kernel has this one.
             (KernelEnd::Receiver, _) => ("reno", "reno"),
@@ -481,18 +476,7 @@ fn check(experiment: &Experiment) -> Result<(), String> {
     if experiment.profile != Profile::Linux {
         return no("its profile is not `linux`, which is the kernel's");
     }
-    limits(experiment)?;
-    let short = |class: &&TrafficClass| match &class.kind {
-        Application::Datagrams(plan) => plan.payload < NUMBER,
-        _ => false,
-    };
-    if let Some(class) = experiment.classes.iter().find(short) {
-        return Err(format!(
-            "the datagrams of class `{}` are shorter than {NUMBER} bytes, which their numbers take",
-            class.name
-        ));
-    }
-    Ok(())
+    limits(experiment)
 }
 
 /// True if the kernel's scheduler is about that of this name: it prefers the subflow that is likely to deliver
@@ -501,7 +485,7 @@ pub fn is_the_kernels(scheduler: &str) -> bool {
     ["linux", "min_rtt"].contains(&scheduler)
 }
 
-/// Checks the numbers of flows and paths.
+/// Checks the numbers of flows and paths, and the lengths of datagrams.
 fn limits(experiment: &Experiment) -> Result<(), String> {
     let traffic = &experiment.traffic;
     if traffic.flows == 0 || traffic.flows > MOST_FLOWS {
@@ -516,6 +500,16 @@ fn limits(experiment: &Experiment) -> Result<(), String> {
         return Err(format!(
             "it has {} paths; the kernel has at most {MOST_PATHS} subflows",
             experiment.paths().len()
+        ));
+    }
+    let short = |class: &&TrafficClass| match &class.kind {
+        Application::Datagrams(plan) => plan.payload < NUMBER,
+        _ => false,
+    };
+    if let Some(class) = experiment.classes.iter().find(short) {
+        return Err(format!(
+            "the datagrams of class `{}` are shorter than {NUMBER} bytes, which their numbers take",
+            class.name
         ));
     }
     Ok(())

@@ -8,7 +8,7 @@ use anabranch_lab::report::verdict::{Measure, Verdict};
 use anabranch_lab::scenario::{Contender, Scenario, Transport};
 use serde::Serialize;
 
-use crate::measure::{Kind, Metric};
+use crate::measure::{Kind, Measured, Metric};
 use crate::points::{Point, PointError};
 use crate::results::Trouble;
 use crate::{anabranch, kernel, simulated};
@@ -32,7 +32,7 @@ pub enum Outcome {
     Unknown,
 }
 
-/// A contender in the check: means over its runs, in seconds or bit/s.
+/// A contender in the check: means of the measure over its runs, in seconds or bit/s.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Side {
     /// Its name.
@@ -65,8 +65,11 @@ pub struct StackCheck {
 pub struct Check {
     /// The condition; empty if there is only one.
     pub condition: String,
-    /// True if goodputs are compared instead of completion times.
-    pub bulk: bool,
+    /// The class of traffic, if the scenario has classes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<String>,
+    /// The measure of the verdict.
+    pub measure: Measure,
     /// The best contender other than the reference.
     pub compared: Side,
     /// The reference.
@@ -97,8 +100,9 @@ pub fn ready(scenario: &Scenario) -> Result<(), PointError> {
     Ok(())
 }
 
-/// Checks the verdicts of `comparison` in `runs` runs of each. `progress` receives the number of completed
-/// runs, and the total.
+/// Checks the verdicts of `comparison` in `runs` runs of each: not those about percentiles, for which a few runs
+/// are too few, and about the bitrates of videos, which are not measured in real time. `progress` receives the number
+/// of completed runs, and the total.
 ///
 /// # Errors
 /// If nothing can be emulated, or `cancelled` is set.
@@ -109,18 +113,17 @@ pub fn check(
     cancelled: &AtomicBool,
     progress: &dyn Fn(usize, usize),
 ) -> Result<Vec<Check>, Trouble> {
-    let verdicts: Vec<&Verdict> =
-        comparison.verdicts.iter().filter(|verdict| verdict.measure != Measure::P95).collect();
+    let verdicts: Vec<(&Verdict, Metric)> =
+        comparison.verdicts.iter().filter_map(|own| Some((own, metric(own.measure)?))).collect();
     let (mut done, total) = (0, verdicts.len() * 4 * runs as usize);
     let mut checks = Vec::new();
-    for verdict in verdicts {
+    for (verdict, metric) in verdicts {
         let names = verdict.compared.as_ref().zip(verdict.reference.as_ref());
         let Some(((compared, reference), predicted)) = names.zip(verdict.difference_pct) else { continue };
-        let side = |name: &str| Entrant::find(scenario, comparison, &verdict.condition, name);
+        let side = |name: &str| Entrant::find(scenario, comparison, verdict, name);
         let (Some(compared), Some(reference)) = (side(compared), side(reference)) else { continue };
-        let bulk = verdict.measure == Measure::Goodput;
         let mut measure = |entrant: &Entrant| {
-            entrant.measure(bulk, runs, cancelled, &mut || {
+            entrant.measure(metric, runs, cancelled, &mut || {
                 done += 1;
                 progress(done, total);
             })
@@ -133,7 +136,8 @@ pub fn check(
         }
         checks.push(Check {
             condition: verdict.condition.clone(),
-            bulk,
+            traffic: verdict.traffic.clone(),
+            measure: verdict.measure,
             compared: first.side(&compared.name),
             reference: second.side(&reference.name),
             predicted_pct: predicted.mean,
@@ -143,9 +147,24 @@ pub fn check(
     Ok(checks)
 }
 
-/// A contender to check: its transfers for anabranch's stack, and for the kernel's if that has an equivalent.
+/// Returns the metric of a run in real time for a measure; none if it has none.
+const fn metric(measure: Measure) -> Option<Metric> {
+    match measure {
+        Measure::MeanTime => Some(Metric::CompletionTime),
+        Measure::Goodput => Some(Metric::Goodput),
+        Measure::ResponseTime => Some(Metric::ResponseTime),
+        Measure::Waiting => Some(Metric::Waiting),
+        Measure::Delay => Some(Metric::DatagramDelay),
+        Measure::BurstDelay => Some(Metric::Lateness),
+        Measure::P95 | Measure::Bitrate => None,
+    }
+}
+
+/// A contender to check: its flows for anabranch's stack, and for the kernel's if that has an equivalent.
 struct Entrant {
     name: String,
+    /// The position of the class of traffic.
+    class: usize,
     emulated: Point,
     kernel: Option<Point>,
 }
@@ -178,38 +197,46 @@ pub(crate) fn single(
 }
 
 impl Entrant {
-    /// Returns the contender `name` in a condition, or a plain TCP on the best path of the comparison.
-    fn find(scenario: &Scenario, comparison: &Comparison, condition: &str, name: &str) -> Option<Entrant> {
-        let at = scenario.conditions.iter().position(|own| own.name == condition)?;
+    /// Returns the contender `name` under the condition of a verdict, or a plain TCP on the best path of the
+    /// comparison for the verdict's traffic.
+    fn find(scenario: &Scenario, comparison: &Comparison, verdict: &Verdict, name: &str) -> Option<Entrant> {
+        let at = scenario.conditions.iter().position(|own| own.name == verdict.condition)?;
+        let experiment = &scenario.conditions[at].experiment;
+        let class = match &verdict.traffic {
+            None => 0,
+            Some(traffic) => experiment.classes.iter().position(|own| own.name == *traffic)?,
+        };
         let contender = scenario.contenders.iter().position(|own| own.name == name)?;
-        let row = comparison.rows.iter().find(|row| row.condition == condition && row.scheduler == name);
+        let row = comparison.rows.iter().find(|row| {
+            row.condition == verdict.condition && row.traffic == verdict.traffic && row.scheduler == name
+        });
         let path = row.and_then(|row| row.path.as_ref());
-        let paths = scenario.conditions[at].experiment.paths();
+        let paths = experiment.paths();
         let path = path.and_then(|path| paths.iter().position(|own| own.name == *path));
         let one = single(scenario, at, contender, path);
         let kernel = Point::of(one.clone()).ok().and_then(|points| points.into_iter().next());
-        Some(Entrant { name: name.to_owned(), emulated: Point::emulated(one).ok()?, kernel })
+        Some(Entrant { name: name.to_owned(), class, emulated: Point::emulated(one).ok()?, kernel })
     }
 
     fn measure(
         &self,
-        bulk: bool,
+        metric: Metric,
         runs: u32,
         cancelled: &AtomicBool,
         done: &mut dyn FnMut(),
     ) -> Result<Values, Trouble> {
-        let metric = if bulk { Metric::Goodput } else { Metric::CompletionTime };
+        let of = |point: &Point, run: &Measured| metric.of(point, run.of_class(self.class)?);
         let mut values = Values::default();
         for run in 0..runs {
             let measured = simulated::run(&self.emulated, run, cancelled, None).map_err(Trouble::failed)?;
-            values.simulated.push(metric.of(&self.emulated, &measured));
+            values.simulated.push(of(&self.emulated, &measured));
             for kind in [Kind::Emulated, Kind::Kernel] {
                 let (point, list) = match kind {
                     Kind::Kernel => (self.kernel.as_ref(), &mut values.kernel),
                     _ => (Some(&self.emulated), &mut values.anabranch),
                 };
                 list.push(match point {
-                    Some(point) => in_real_time(point, kind, run, cancelled, metric)?,
+                    Some(point) => in_real_time(point, kind, run, cancelled)?.and_then(|own| of(point, &own)),
                     None => None,
                 });
                 done();
@@ -225,8 +252,7 @@ fn in_real_time(
     kind: Kind,
     run: u32,
     cancelled: &AtomicBool,
-    metric: Metric,
-) -> Result<Option<f64>, Trouble> {
+) -> Result<Option<Measured>, Trouble> {
     for _ in 0..ATTEMPTS {
         let made = match kind {
             Kind::Kernel => kernel::run(point, run, cancelled, None),
@@ -237,7 +263,7 @@ fn in_real_time(
         }
         let (measured, quality) = made?;
         if quality.objection(point.shortest_rtt()).is_none() {
-            return Ok(metric.of(point, &measured));
+            return Ok(Some(measured));
         }
     }
     Ok(None)
@@ -344,7 +370,39 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_that_exists_in_the_simulator_alone_is_refused() {
+    fn a_class_is_checked_by_its_own_measure_with_the_tcp_of_its_own_best_path() {
+        let mut document = Document::bare();
+        // Photos are soonest over the path with the shorter RTT, and the film over the path with the higher rate.
+        document.set_paths(&["2Mbit/s,10ms".to_owned(), "40Mbit/s,100ms".to_owned()]).unwrap();
+        document.set_schedulers("--schedulers", &["linux", "tcp"].map(str::to_owned));
+        let photos = "{name='photos',kind='requests',size='4 KB',requests=4,think='50 ms'}";
+        let film = "{name='film',size='4 MB',start='2 s'}";
+        let call = "{name='call',path='2',kind='udp',rate='100 kbit/s',duration='1 s'}";
+        document.set(&format!("traffic=[{photos},{film},{call}]")).unwrap();
+        document.set("runs=3").unwrap();
+        let scenario = document.scenario().unwrap();
+        ready(&scenario).unwrap();
+        let never = AtomicBool::new(false);
+        let options = anabranch_lab::compare::Options::new(1, &never, &|_, _| ());
+        let comparison = anabranch_lab::compare::compare(&scenario, &options).unwrap();
+        let of = |name: &str, measure: Measure| {
+            let verdict =
+                comparison.verdicts.iter().find(|own| own.traffic.as_deref() == Some(name)).unwrap();
+            assert_eq!(verdict.measure, measure);
+            Entrant::find(&scenario, &comparison, verdict, "tcp").unwrap()
+        };
+        let path = |entrant: &Entrant| match entrant.emulated.scenario.contenders[0].transport {
+            Transport::Tcp { path } => path,
+            Transport::Multipath(_) => None,
+        };
+        let (photos, film) = (of("photos", Measure::ResponseTime), of("film", Measure::MeanTime));
+        assert_eq!((path(&photos), path(&film)), (Some(0), Some(1)));
+        assert_eq!((photos.class, film.class), (0, 1));
+        assert!(photos.kernel.is_some() && film.kernel.is_some());
+    }
+
+    #[test]
+    fn a_profile_that_exists_only_in_the_simulator_is_refused() {
         let scenario = Document::open("dmptcp-eight-paths").unwrap().scenario().unwrap();
         let why = ready(&scenario).unwrap_err().to_string();
         assert!(why.contains("only in the simulator"), "{why}");

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::table::{Align, Table, wrap};
+use crate::table::{Align, Table, wrap_behind};
 use crate::{output, terminal};
 
 /// The options of a check.
@@ -29,9 +29,9 @@ pub(super) struct Confirm {
 struct Output {
     #[serde(flatten)]
     comparison: Comparison,
-    /// One for each condition that has a verdict.
+    /// One for each condition and class of traffic with a verdict by a measure that can be checked.
     check: Vec<Check>,
-    /// The same in a sentence.
+    /// The same in sentences, one a line.
     check_verdict: String,
 }
 
@@ -70,7 +70,9 @@ impl Confirm {
         if json {
             output::print_json(&Output { comparison, check: checks, check_verdict: sentence })?;
         } else {
-            output::print(&format!("\n{}\n{}", table(&checks), wrap(&sentence, terminal::width())))?;
+            let head = if sentence.lines().count() > 1 { "* " } else { "" };
+            let lines = sentence.lines().map(|line| wrap_behind(head, line, terminal::text_width()));
+            output::print(&format!("\n{}\n{}", table(&checks), lines.collect::<String>()))?;
         }
         match (complete, held) {
             (false, _) => Err(Failure::Failed("flows did not finish, so there is no winner".to_owned())),
@@ -84,22 +86,31 @@ fn table(checks: &[Check]) -> String {
     if checks.is_empty() {
         return String::new();
     }
-    let bulk = checks.iter().all(|check| check.bulk);
+    let gains = checks.iter().filter(|check| check.measure.is_gain()).count();
+    // With measures of both units each value has its unit.
+    let (heading, with_units) = match gains {
+        0 => ("mean ms", false),
+        _ if gains == checks.len() => ("goodput Mbit/s", false),
+        _ => ("contender", true),
+    };
     let mut table = Table::new()
         .optional("condition", Align::Left, 1)
-        .column(if bulk { "goodput Mbit/s" } else { "mean ms" }, Align::Left)
+        .optional("traffic", Align::Left, 1)
+        .column(heading, Align::Left)
         .column("simulated", Align::Right)
         .column("emulated", Align::Right)
         .column("kernel", Align::Right);
     for check in checks {
         for side in [&check.compared, &check.reference] {
             let Side { scheduler, simulated, anabranch, kernel } = side;
+            let (scale, unit) = if check.measure.is_gain() { (1e-6, " Mbit/s") } else { (1e3, " ms") };
             let number = |value: &Option<f64>| {
-                let scale = if check.bulk { 1e-6 } else { 1e3 };
-                value.map_or("-".to_owned(), |value| output::digits(value * scale))
+                let unit = if with_units { unit } else { "" };
+                value.map_or("-".to_owned(), |value| output::digits(value * scale) + unit)
             };
             table.row(vec![
                 check.condition.clone(),
+                check.traffic.clone().unwrap_or_default(),
                 scheduler.clone(),
                 number(simulated),
                 number(anabranch),
@@ -114,7 +125,7 @@ fn percent(value: f64) -> String {
     format!("{:.1} % {}", value.abs(), if value < 0.0 { "below" } else { "above" })
 }
 
-/// Returns the results of the checks, in a sentence for each condition and stack.
+/// Returns the results of the checks, in a line for each verdict and stack.
 fn sentence(checks: &[Check], runs: u32) -> String {
     if checks.is_empty() {
         return "There is no difference to check.".to_owned();
@@ -124,12 +135,11 @@ fn sentence(checks: &[Check], runs: u32) -> String {
             "kernel" => "this machine's kernel",
             _ => "anabranch's own stack",
         };
-        let condition = match check.condition.as_str() {
-            "" => String::new(),
-            name => format!("With {name}: "),
-        };
+        let places = [Some(&check.condition).filter(|name| !name.is_empty()), check.traffic.as_ref()];
+        let places: Vec<&str> = places.into_iter().flatten().map(String::as_str).collect();
+        let condition = if places.is_empty() { String::new() } else { format!("{}: ", places.join(", ")) };
         let (first, second) = (&check.compared.scheduler, &check.reference.scheduler);
-        let noun = if check.bulk { "goodput" } else { "mean completion time" };
+        let noun = check.measure.noun();
         let Some((simulated, measured)) = stack.simulated_pct.zip(stack.measured_pct) else {
             return format!(
                 "{condition}The prediction could not be checked with {with}: in none of {runs} runs was the \
@@ -151,12 +161,13 @@ fn sentence(checks: &[Check], runs: u32) -> String {
         )
     };
     let all = checks.iter().flat_map(|check| check.stacks.iter().map(move |stack| one(check, stack)));
-    all.collect::<Vec<_>>().join(" ")
+    all.collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use anabranch_lab::report::verdict::Measure;
 
     fn check(outcome: Outcome, measured: Option<f64>) -> Check {
         let side = |name: &str| Side {
@@ -167,7 +178,8 @@ mod tests {
         };
         Check {
             condition: String::new(),
-            bulk: false,
+            traffic: None,
+            measure: Measure::MeanTime,
             compared: side("min_rtt"),
             reference: side("tcp"),
             predicted_pct: -4.0,
@@ -194,5 +206,22 @@ mod tests {
         assert!(sentence(&[check(Outcome::Unknown, None)], 5).contains("could not be checked"));
         assert_eq!(sentence(&[], 5), "There is no difference to check.");
         assert!(table(&[check(Outcome::Held, Some(-3.1))]).contains("500"));
+    }
+
+    #[test]
+    fn classes_have_their_names_their_measures_and_their_units() {
+        let call = Check {
+            traffic: Some("call".to_owned()),
+            measure: Measure::Delay,
+            ..check(Outcome::Held, Some(-3.1))
+        };
+        let told = sentence(std::slice::from_ref(&call), 5);
+        assert!(
+            told.starts_with("call: The prediction held") && told.contains("min_rtt's mean one-way delay is")
+        );
+        let mut backup = Check { measure: Measure::Goodput, ..call.clone() };
+        backup.compared.simulated = Some(5e6);
+        let both = table(&[call, backup]);
+        assert!(both.contains("500 ms") && both.contains("5.00 Mbit/s"), "{both}");
     }
 }

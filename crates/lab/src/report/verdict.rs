@@ -44,7 +44,8 @@ pub enum Measure {
 }
 
 impl Measure {
-    const fn noun(self) -> &'static str {
+    /// Returns its name in a sentence.
+    pub const fn noun(self) -> &'static str {
         match self {
             Measure::MeanTime => "mean completion time",
             Measure::Goodput => "goodput",
@@ -90,8 +91,8 @@ impl Measure {
         if self.is_gain() { difference > 0.0 } else { difference < 0.0 }
     }
 
-    /// True if more is better.
-    pub(crate) const fn is_gain(self) -> bool {
+    /// True for a rate in bit/s, of which more is better; false for a time in seconds.
+    pub const fn is_gain(self) -> bool {
         matches!(self, Measure::Goodput | Measure::Bitrate)
     }
 }
