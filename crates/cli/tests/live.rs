@@ -230,6 +230,11 @@ END
             done
         done
         $ANABRANCH bench --client 10.80.1.5 --kernel mptcp --ping 50 | grep -q "round trip of one byte"
+        # The kernel joins only while its own direction is open.
+        joined() { nstat -asz MPTcpExtMPJoinSynAckRx | awk '/MPJoin/ { print $2 }'; }
+        before=$(joined)
+        $ANABRANCH bench --client 10.80.1.5 --kernel mptcp --reverse --time 1s >/dev/null
+        test $(joined) -gt $before
         "#,
     );
 }
