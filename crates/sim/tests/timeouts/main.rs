@@ -138,7 +138,7 @@ fn no_timeout_where_acknowledgements_show_the_loss() {
 }
 
 #[test]
-#[ignore = "a survey to be read: docs/reports/2026-11-23-timeouts.md"]
+#[ignore = "a survey to be read: docs/reports/2026-11-25-fidelity.md"]
 fn survey_of_twenty_scenarios() {
     survey(20, 3);
 }
