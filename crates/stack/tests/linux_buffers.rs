@@ -354,8 +354,7 @@ fn a_backup_takes_over_within_two_seconds() {
     assert!(took < Duration::from_millis(2200), "{took:?}");
 }
 
-/// Returns a connection whose second subflow is a backup for the sender, and which has sent `bytes` up to the failure of its
-/// first path after `cut`.
+/// Returns a connection over a path and a backup that sends `bytes`, the first path of which fails after `cut` milliseconds.
 fn with_backup(sender: Side, paths: [Path; 2], bytes: u64, cut: u64) -> Pair {
     let config = growing();
     let mut pair = Pair::new(paths.to_vec(), config.clone(), 1);
@@ -363,9 +362,6 @@ fn with_backup(sender: Side, paths: [Path; 2], bytes: u64, cut: u64) -> Pair {
     pair.write_all(sender, 1000);
     let id = pair.client.connection.unwrap();
     assert!(pair.run_until(Time::from_secs(1), |pair| pair.client.endpoint.subflow_stats(id).len() == 2));
-    let peer = if sender == Side::Client { Side::Server } else { Side::Client };
-    pair.run_for(Duration::from_millis(150));
-    pair.set_backup(peer, anabranch_stack::event::SubflowId(1), true);
     pair.run_for(Duration::from_millis(150));
     pair.write_all(sender, bytes);
     pair.run_for(Duration::from_millis(cut));
@@ -378,7 +374,7 @@ fn with_backup(sender: Side, paths: [Path; 2], bytes: u64, cut: u64) -> Pair {
 #[test]
 fn a_backup_carries_the_first_piece_of_a_download_after_two_checks() {
     let main = Path { rate: Some(Rate(3_400_000)), queue: 27_000, ..Path::clean(16) };
-    let spare = Path { rate: Some(Rate::from_mbps(80)), queue: 230_000, ..Path::clean(23) };
+    let spare = Path { rate: Some(Rate::from_mbps(80)), queue: 230_000, backup: true, ..Path::clean(23) };
     let mut pair = with_backup(Side::Server, [main, spare], 531_000, 200);
     let cut = pair.now;
     let on_backup = |pair: &Pair| pair.data_segments(Side::Server).any(|(.., on, _, _)| *on == 1);
@@ -394,8 +390,8 @@ fn a_backup_carries_the_first_piece_of_a_download_after_two_checks() {
 fn a_backup_gets_new_data_although_everything_sent_has_arrived() {
     const FILE: u64 = 4_000_000;
     let main = Path { rate: Some(Rate::from_mbps(26)), queue: 94_000, ..Path::clean(29) };
-    let spare = Path { rate: Some(Rate::from_mbps(34)), queue: 970_000, ..Path::clean(57) };
-    let mut pair = with_backup(Side::Client, [main, spare], FILE, 160);
+    let spare = Path { rate: Some(Rate::from_mbps(34)), queue: 970_000, backup: true, ..Path::clean(57) };
+    let mut pair = with_backup(Side::Client, [main, spare], FILE, 20);
     let cut = pair.now;
     assert!(pair.run_until(cut + Duration::from_secs(60), |pair| pair.server.read == 1000 + FILE));
     let took = pair.now.since(cut);
