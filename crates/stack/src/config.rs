@@ -150,7 +150,8 @@ pub struct RtoConfig {
     pub initial: Duration,
     /// The minimum timeout.
     pub min: Duration,
-    /// True if the minimum bounds four times the variation (as in Linux) rather than the whole sum.
+    /// True for the timeout of Linux: the minimum bounds four times the variation rather than the whole sum, and the variation
+    /// is the greatest of a round trip, from which it falls once per round trip.
     pub min_bounds_variation: bool,
     /// The maximum timeout.
     pub max: Duration,
@@ -298,7 +299,7 @@ pub struct ConnectionConfig {
     /// True to request and accept explicit congestion notification (RFC 3168).
     pub ecn: bool,
     /// True to reset the window to its initial value after an idle time of one timeout (RFC 5681 section
-    /// 4.1).
+    /// 4.1), or to let it decay, by the congestion control.
     pub idle_restart: bool,
     /// True to send segments at the congestion control's pacing rate, or if it sets none, at a multiple of
     /// the window per round trip (2 in slow start, 1.2 afterwards).

@@ -209,10 +209,10 @@ fn an_undo_without_a_reduction_changes_nothing() {
 fn an_idle_time_brings_back_the_initial_window_and_never_raises_it() {
     for (kind, mut congestion) in all() {
         congestion.on_ack(A, &ack(NOW, 10));
-        congestion.on_idle(A, NOW);
+        congestion.on_idle(A, NOW, 1);
         assert_eq!((congestion.cwnd(A), congestion.ssthresh(A)), (10 * MSS, None), "{kind:?}");
         congestion.on_rto(A, NOW, 10 * MSS, false);
-        congestion.on_idle(A, NOW);
+        congestion.on_idle(A, NOW, 1);
         assert_eq!(congestion.cwnd(A), MSS, "{kind:?}");
     }
 }
@@ -269,7 +269,7 @@ fn a_subflow_that_does_not_exist_does_no_harm() {
             congestion.on_recovered(id, NOW);
             congestion.on_rto(id, NOW, 10, false);
             congestion.on_undo(id, NOW);
-            congestion.on_idle(id, NOW);
+            congestion.on_idle(id, NOW, 1);
             congestion.penalise(id, NOW);
             congestion.on_sent(id, NOW, 10);
             congestion.on_subflow_down(id);
@@ -305,7 +305,7 @@ impl CongestionControl for Fixed {
     fn on_recovered(&mut self, _: SubflowId, _: Time) {}
     fn on_rto(&mut self, _: SubflowId, _: Time, _: u64, _: bool) {}
     fn on_undo(&mut self, _: SubflowId, _: Time) {}
-    fn on_idle(&mut self, _: SubflowId, _: Time) {}
+    fn on_idle(&mut self, _: SubflowId, _: Time, _: u32) {}
     fn penalise(&mut self, _: SubflowId, _: Time) {}
     fn cwnd(&self, _: SubflowId) -> u64 {
         7 * MSS

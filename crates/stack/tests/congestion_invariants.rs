@@ -104,7 +104,7 @@ fn apply(congestion: &mut AnyCongestion, id: SubflowId, now: Time, op: &Op) {
         Op::Recovered => congestion.on_recovered(id, now),
         Op::Timeout { flight, again } => congestion.on_rto(id, now, flight, again),
         Op::Undo => congestion.on_undo(id, now),
-        Op::Idle => congestion.on_idle(id, now),
+        Op::Idle => congestion.on_idle(id, now, 1),
         Op::Penalise => congestion.penalise(id, now),
     }
 }

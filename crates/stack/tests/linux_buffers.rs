@@ -354,6 +354,86 @@ fn a_backup_takes_over_within_two_seconds() {
     assert!(took < Duration::from_millis(2200), "{took:?}");
 }
 
+/// Returns a connection over a path and a backup that sends `bytes`, the first path of which fails after `cut` milliseconds.
+fn with_backup(sender: Side, paths: [Path; 2], bytes: u64, cut: u64) -> Pair {
+    let config = growing();
+    let mut pair = Pair::new(paths.to_vec(), config.clone(), 1);
+    pair.connect(config);
+    pair.write_all(sender, 1000);
+    let id = pair.client.connection.unwrap();
+    assert!(pair.run_until(Time::from_secs(1), |pair| pair.client.endpoint.subflow_stats(id).len() == 2));
+    pair.run_for(Duration::from_millis(150));
+    pair.write_all(sender, bytes);
+    pair.run_for(Duration::from_millis(cut));
+    pair.paths[0].down = true;
+    pair
+}
+
+// As captured at `mptcp 3.4M/32ms/2/down=0.21s + 80M/46ms/0.5/backup 531KB down first=1`: the peer of a download has sent
+// nothing on the backup before, and the first piece is there after 0.3 s, and not once the silent subflow is stale (0.9 s).
+#[test]
+fn a_backup_carries_the_first_piece_of_a_download_after_two_checks() {
+    let main = Path { rate: Some(Rate(3_400_000)), queue: 27_000, ..Path::clean(16) };
+    let spare = Path { rate: Some(Rate::from_mbps(80)), queue: 230_000, backup: true, ..Path::clean(23) };
+    let mut pair = with_backup(Side::Server, [main, spare], 531_000, 200);
+    let cut = pair.now;
+    let on_backup = |pair: &Pair| pair.data_segments(Side::Server).any(|(.., on, _, _)| *on == 1);
+    assert!(!on_backup(&pair));
+    assert!(pair.run_until(cut + Duration::from_secs(5), on_backup));
+    let waited = pair.now.since(cut);
+    assert!(waited < Duration::from_millis(600), "{waited:?}");
+}
+
+// `__mptcp_clean_una` stops the data-level timer only once everything written is acknowledged; otherwise nothing makes the
+// silent subflow stale, and its backup gets no new data.
+#[test]
+fn a_backup_gets_new_data_although_everything_sent_has_arrived() {
+    const FILE: u64 = 4_000_000;
+    let main = Path { rate: Some(Rate::from_mbps(26)), queue: 94_000, ..Path::clean(29) };
+    let spare = Path { rate: Some(Rate::from_mbps(34)), queue: 970_000, backup: true, ..Path::clean(57) };
+    let mut pair = with_backup(Side::Client, [main, spare], FILE, 20);
+    let cut = pair.now;
+    assert!(pair.run_until(cut + Duration::from_secs(60), |pair| pair.server.read == 1000 + FILE));
+    let took = pair.now.since(cut);
+    // The kernel has sent new data on the backup after 1.43 s, and with 34 Mbit/s 4 MB take 0.95 s.
+    assert!(took < Duration::from_millis(3300), "{took:?}");
+}
+
+/// Returns a plain TCP sender over a long clean path, with a window of some 100 segments.
+fn grown() -> Pair {
+    let config = kernel_tcp();
+    let mut pair = Pair::new(vec![Path::clean(50)], config.clone(), 1);
+    pair.connect(config);
+    pair.write_all(Side::Client, 200_000);
+    assert!(pair.run_until(Time::from_secs(5), |pair| pair.server.read == 200_000));
+    pair.run_for(Duration::from_millis(100));
+    pair
+}
+
+fn window(pair: &Pair) -> u64 {
+    pair.client.endpoint.subflow_stats(pair.client.connection.unwrap())[0].cwnd_bytes / 1448
+}
+
+// `tcp_cwnd_restart` and `tcp_cwnd_application_limited`: a window of the kernel is halved for each timeout without a
+// transmission, and for each in which the application does not fill it it moves half of the way towards its use.
+#[test]
+fn a_window_decays_while_the_application_does_not_fill_it() {
+    let before = window(&grown());
+    assert!(before > 80, "{before}");
+    // A timeout is 200 ms more than a round trip of 100 ms, or three at first.
+    let mut idle = grown();
+    idle.run_for(Duration::from_millis(400));
+    idle.write_all(Side::Client, 1448);
+    idle.run_for(Duration::from_millis(100));
+    assert!((before / 2 - 1..=before / 2 + 1).contains(&window(&idle)), "{before} {}", window(&idle));
+    let mut narrow = grown();
+    for _ in 0..60 {
+        narrow.write_all(Side::Client, 3 * 1448);
+        narrow.run_for(Duration::from_millis(50));
+    }
+    assert!((10..16).contains(&window(&narrow)), "{}", window(&narrow));
+}
+
 /// Returns an upload of 200 MB over paths of 350 ms in each direction, after 20 s.
 fn long_fat(paths: usize, config: ConnectionConfig) -> Pair {
     let path = Path { rate: Some(Rate::from_mbps(100)), ..Path::clean(350) };

@@ -253,8 +253,12 @@ impl CongestionControl for AnyCongestion {
         dispatch!(self, inner => inner.on_undo(id, now));
     }
 
-    fn on_idle(&mut self, id: SubflowId, now: Time) {
-        dispatch!(self, inner => inner.on_idle(id, now));
+    fn on_idle(&mut self, id: SubflowId, now: Time, timeouts: u32) {
+        dispatch!(self, inner => inner.on_idle(id, now, timeouts));
+    }
+
+    fn on_underused(&mut self, id: SubflowId, now: Time, used: u64) {
+        dispatch!(self, inner => inner.on_underused(id, now, used));
     }
 
     fn penalise(&mut self, id: SubflowId, now: Time) {

@@ -128,6 +128,11 @@ impl Window {
             self.segments = segments.clamp(MIN_WINDOW, MAX_WINDOW);
         }
     }
+
+    /// Raises the threshold to three quarters of a window that is lowered because it was not used (RFC 2861 section 3.1).
+    fn remember_unused(&mut self) {
+        self.ssthresh = self.ssthresh.max(libm::floor(self.segments * 0.75));
+    }
 }
 
 impl<R: WindowRule> Classic<R> {
@@ -434,12 +439,30 @@ impl<R: WindowRule> CongestionControl for Classic<R> {
         self.rule.on_change(&self.windows, id, now, change);
     }
 
-    fn on_idle(&mut self, id: SubflowId, now: Time) {
+    fn on_idle(&mut self, id: SubflowId, now: Time, timeouts: u32) {
         let Some((window, subflow)) = self.parts(id) else { return };
         // RFC 5681 section 4.1: the restart window is min(IW, cwnd).
-        if !window.recovering && window.segments > subflow.initial_window {
+        if window.recovering || window.segments <= subflow.initial_window {
+            return;
+        }
+        if R::DECAYS {
+            // `tcp_cwnd_restart` in net/ipv4/tcp_output.c of Linux 6.18, which follows RFC 2861 section 3.1.
+            window.remember_unused();
+            let halved = libm::floor(libm::ldexp(window.segments, -(timeouts.min(64) as i32)));
+            window.segments = halved.max(subflow.initial_window);
+        } else {
             window.segments = subflow.initial_window;
-            self.rule.on_change(&self.windows, id, now, Change::Restarted);
+        }
+        self.rule.on_change(&self.windows, id, now, Change::Restarted);
+    }
+
+    fn on_underused(&mut self, id: SubflowId, _now: Time, used: u64) {
+        let Some((window, subflow)) = self.parts(id) else { return };
+        // `tcp_cwnd_application_limited` in net/ipv4/tcp_output.c of Linux 6.18; RFC 2861 section 3.1.
+        let used = (used as f64 / window.mss as f64).max(subflow.initial_window);
+        if R::DECAYS && !window.recovering && used < window.segments {
+            window.remember_unused();
+            window.segments = libm::floor((window.segments + used) / 2.0);
         }
     }
 

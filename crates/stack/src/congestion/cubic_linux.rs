@@ -134,6 +134,7 @@ impl State {
 impl WindowRule for CubicLinux {
     const BY_TIME: bool = true;
     const BY_SACK: bool = true;
+    const DECAYS: bool = true;
 
     fn increase(&mut self, windows: &Windows, id: SubflowId, acked: f64, ack: &Ack) -> f64 {
         let Some(state) = self.subflows.get_mut(id.index()) else { return 0.0 };
@@ -178,8 +179,10 @@ impl WindowRule for CubicLinux {
                     epoch.start += idle;
                 }
             }
-            Change::Restarted | Change::Penalised => state.epoch = None,
-            Change::SlowStart
+            Change::Penalised => state.epoch = None,
+            // `cubictcp_cwnd_event` only shifts the start of the curve.
+            Change::Restarted
+            | Change::SlowStart
             | Change::NotLimited
             | Change::Reduced
             | Change::Recovered

@@ -227,8 +227,11 @@ pub trait CongestionControl {
     fn on_rto(&mut self, id: SubflowId, now: Time, flight_bytes: u64, again: bool);
     /// Undoes the last reduction, which was spurious.
     fn on_undo(&mut self, id: SubflowId, now: Time);
-    /// Handles an idle time of one retransmission timeout without transmissions.
-    fn on_idle(&mut self, id: SubflowId, now: Time);
+    /// Handles an idle time of more than `timeouts` retransmission timeouts (at least one) without transmissions.
+    fn on_idle(&mut self, id: SubflowId, now: Time, timeouts: u32);
+    /// Handles a retransmission timeout in which the sender has not filled its window, and has had at most `used` bytes in
+    /// flight. Most algorithms do nothing.
+    fn on_underused(&mut self, _id: SubflowId, _now: Time, _used: u64) {}
     /// Halves the window at the request of a scheduling policy (penalisation), and also the threshold unless
     /// in slow start.
     fn penalise(&mut self, id: SubflowId, now: Time);

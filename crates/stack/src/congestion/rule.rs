@@ -151,6 +151,11 @@ pub trait WindowRule: Clone {
     /// Linux (`tcp_may_raise_cwnd`); by RFC 5681 only the acknowledgement of the data before it does.
     const BY_SACK: bool = false;
 
+    /// True if a window that is not used is halved for each retransmission timeout without a transmission, and lowered
+    /// towards its use during others, as in Linux (RFC 2861, which is experimental); by RFC 5681 an idle time restores the
+    /// initial window, and RFC 7661 lowers nothing until a loss.
+    const DECAYS: bool = false;
+
     /// Observes an acknowledgement, in recovery or not, before it changes the window.
     #[inline]
     fn observe(&mut self, _windows: &Windows, _id: SubflowId, _ack: &Ack) {}

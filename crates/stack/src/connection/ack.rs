@@ -173,7 +173,7 @@ impl Connection {
             self.stats.data_acked = una;
             self.stats.last_data_ack = now;
             self.repair_further();
-            self.arm_data_timer(now);
+            self.rearm_data_timer(now);
             self.tell_scheduler(now, &SchedulerEvent::DataAcked { from, to: una, carried_by });
             self.tell_writable();
         }

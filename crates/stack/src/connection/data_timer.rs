@@ -16,9 +16,13 @@ const LEAST_TIMEOUT: Duration = Duration::from_millis(2);
 
 impl Connection {
     pub(super) fn arm_data_timer(&mut self, now: Time) {
-        let due = if self.mode != Mode::Mptcp || self.send.outstanding.is_empty() {
+        let models_buffers = self.models_buffers();
+        // Linux lets it run until everything written is acknowledged (`__mptcp_clean_una`), so that a path that has failed
+        // becomes stale, and a backup carries new data, also if everything sent has arrived on other paths.
+        let written = models_buffers && self.send.una < self.send.written;
+        let due = if self.mode != Mode::Mptcp || (self.send.outstanding.is_empty() && !written) {
             Time::NEVER
-        } else if self.models_buffers() {
+        } else if models_buffers {
             now + self.scheduling.data_wait()
         } else {
             let rto = self.subflows.max_timeout(&self.config.rto);
@@ -26,6 +30,16 @@ impl Connection {
             now + if self.is_head_dropped() { wait.min(self.head_wait()) } else { wait }
         };
         self.timers.arm(Timer::Data, due);
+    }
+
+    /// Arms the timer after progress at the data level. If there is data to assign, Linux asks its scheduler before, so that
+    /// the wait is that of the subflows' timers after this acknowledgement (`ack_update_msk` in net/mptcp/options.c of Linux
+    /// 6.18).
+    pub(super) fn rearm_data_timer(&mut self, now: Time) {
+        if self.models_buffers() && self.send.may_push() {
+            self.update_data_wait(now);
+        }
+        self.arm_data_timer(now);
     }
 
     /// Advances the timer after an acknowledgement of a subflow without one of data: the head of the stream

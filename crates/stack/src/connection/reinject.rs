@@ -94,18 +94,27 @@ impl Connection {
         let action = scheduling.after_data_timeout(now, subflows, send, config, congestion);
         if action == AfterTimeout::Recover {
             self.recover();
+            // A backup may be used for new data now, also if nothing is to be sent again.
+            self.wanted.schedule();
             return;
         }
         let arrived = head(&self.subflows, self.fallback.was_joined()) == Head::MayHaveArrived;
         if let AfterTimeout::Retransmit(id) = action
             && !arrived
-            && let Some(at) = self.subflow_index(id).filter(|&at| self.subflows[at].has_seen_dss())
+            && let Some(at) = self.subflow_index(id).filter(|&at| self.passes_options(at))
         {
             self.retransmit_piece(now, at, observer);
         } else {
             // Without an idle subflow, only data that no subflow carries is reinjected.
             self.reinject_head();
         }
+    }
+
+    /// True if the options of MPTCP are known to pass on the path of a subflow: the handshake of a join shows it, also of one
+    /// to a backup on which the peer has sent nothing yet.
+    fn passes_options(&self, at: usize) -> bool {
+        let subflow = &self.subflows[at];
+        subflow.has_seen_dss() || subflow.handshake().is_join()
     }
 
     /// Sends the first piece of the stream on a subflow, as far as it was sent before.

@@ -26,8 +26,7 @@ impl Connection {
             return;
         }
         let mut limit = Limit::Application;
-        let may_push = self.send.unassigned.first().is_some_and(|new| new.start < self.send.window_end)
-            || !self.send.reinject.is_empty();
+        let may_push = self.send.may_push();
         let has_data = self.send.has_data_to_assign();
         if has_data || self.may_revise() {
             let mut live = self.subflows.iter().filter(|subflow| !subflow.state().is_closed());

@@ -179,6 +179,11 @@ impl SendState {
         self.unassigned.first().is_some() || !self.reinject.is_empty()
     }
 
+    /// True if there is data to assign again, or new data within the peer's window.
+    pub(super) fn may_push(&self) -> bool {
+        self.unassigned.first().is_some_and(|new| new.start < self.window_end) || !self.reinject.is_empty()
+    }
+
     /// Returns the bytes written and not acknowledged.
     pub(super) fn buffered(&self) -> u64 {
         self.written - self.una

@@ -149,6 +149,7 @@ impl Connection {
             push: self.config.ack.push,
             fin_with_data: self.config.fin_with_data,
             idle_restart: self.config.idle_restart,
+            blocked: self.send.blocked,
             burst: if single { 0 } else { burst },
             // Linux cannot take data back from the send buffer of a subflow.
             unneeded: if self.models_buffers() { 0 } else { self.send.una },

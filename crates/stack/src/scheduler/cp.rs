@@ -448,7 +448,7 @@ mod tests {
         fn on_recovered(&mut self, _: SubflowId, _: Time) {}
         fn on_rto(&mut self, _: SubflowId, _: Time, _: u64, _: bool) {}
         fn on_undo(&mut self, _: SubflowId, _: Time) {}
-        fn on_idle(&mut self, _: SubflowId, _: Time) {}
+        fn on_idle(&mut self, _: SubflowId, _: Time, _: u32) {}
         fn penalise(&mut self, _: SubflowId, _: Time) {}
         fn cwnd(&self, _: SubflowId) -> u64 {
             8 * MSS

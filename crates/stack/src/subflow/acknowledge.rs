@@ -177,7 +177,6 @@ impl Subflow {
         let min_rtt = self.rtt.min().unwrap_or(Duration::ZERO);
         let (delivery, loss) = (self.rate.delivery(), self.rate.take_loss());
         let rate = self.rate.finish(min_rtt);
-        let slow_start = self.ssthresh.is_none_or(|threshold| self.cwnd < threshold);
         Some(Ack {
             now,
             acked_bytes: acked.acked_bytes,
@@ -191,7 +190,7 @@ impl Subflow {
             delivery,
             loss,
             app_limited: rate.is_some_and(|sample| sample.app_limited),
-            cwnd_limited: self.cwnd_limited || (slow_start && self.cwnd < 2 * self.max_in_flight),
+            cwnd_limited: self.is_cwnd_limited(),
             ce: acked.echo,
             inflight_bytes: self.in_flight(),
             in_recovery,
@@ -352,7 +351,7 @@ impl Subflow {
             }
         }
         if let Some(rtt) = sample {
-            self.rtt.sample(rtt);
+            self.rtt.sample(rtt, board.una(), board.nxt());
             recovery.on_rtt_sample();
         }
         acked.rtt = newly.latest.or(sample);

@@ -73,7 +73,7 @@ impl Subflow {
             acked.one_way_delay_us = Some(one_way_delay_us(tick, timestamps.value, now - latest));
             self.one_way_delay_us = acked.one_way_delay_us;
         }
-        self.rtt.sample(now.since(oldest));
+        self.rtt.sample(now.since(oldest), ack, self.board.nxt());
         self.recovery.on_rtt_sample();
         acked.rtt = Some(latest);
         self.recovery.on_progress();
@@ -101,6 +101,7 @@ impl Subflow {
         let usual = self.state.is_flowing()
             && !self.handshake.is_due()
             && !self.tail_probe_wanted
+            && !self.underused
             && self.board.lost_segments() == 0
             && !self.path_mtu.is_searching(now)
             && burst <= self.mss;

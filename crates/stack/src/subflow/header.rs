@@ -106,7 +106,7 @@ impl Subflow {
     /// for a SYN, `tcp_synack_rtt_meas` for a SYN/ACK).
     pub(crate) fn sample_handshake(&mut self, now: Time, tick: TimestampTick, segment: &Segment) {
         if let Some(sent) = self.handshake.sent_once() {
-            self.rtt.sample(now.since(sent));
+            self.rtt.sample(now.since(sent), 0, self.board.nxt());
         } else if self.handshake.attempts() > 1
             && let Some(timestamps) = segment.options.timestamps.filter(|_| self.timestamps)
             && timestamps.echo != 0
@@ -115,7 +115,7 @@ impl Subflow {
             let age = tick.span(ticks.max(1));
             // An echo from before the first transmission is not that of this handshake.
             if age <= self.handshake.age(now) + tick.period() {
-                self.rtt.sample(age);
+                self.rtt.sample(age, 0, self.board.nxt());
             }
         }
     }

@@ -121,6 +121,8 @@ pub(crate) struct Subflow {
     ecn: EcnState,
     /// Congestion-window validation, as in Linux.
     cwnd_limited: bool,
+    /// True if the window has not been filled for a retransmission timeout, and the congestion control is not yet informed.
+    underused: bool,
     /// True if the last segment received had no MPTCP option.
     bare: bool,
     /// True if a data acknowledgement was received on it.
@@ -175,6 +177,9 @@ pub(crate) struct Subflow {
     pace_at: Time,
     max_in_flight: u64,
     usage_seq: u64,
+    /// The greatest number of bytes in flight since the window was last filled, or was last lowered.
+    window_used: u64,
+    window_filled: Time,
     /// The end of the last new segment of less than the MSS, as an offset.
     short_end: u64,
     rtt: RttEstimator,
@@ -246,8 +251,11 @@ impl Subflow {
             one_way_delay_us: None,
             known_blocks: [(0, 0); 4],
             cwnd_limited: false,
+            underused: false,
             max_in_flight: 0,
             usage_seq: 0,
+            window_used: 0,
+            window_filled: now,
             short_end: 0,
             // The first byte has offset 1: an acknowledgement of nothing starts no round trip.
             round_end: 2,

@@ -9,6 +9,7 @@ use crate::config::RtoConfig;
 pub(crate) struct RttEstimator {
     srtt: Duration,
     rttvar: Duration,
+    variation: Variation,
     min: Duration,
     srtt_min: Duration,
     srtt_max: Duration,
@@ -27,6 +28,7 @@ impl RttEstimator {
         RttEstimator {
             srtt: Duration::ZERO,
             rttvar: Duration::ZERO,
+            variation: Variation::NEW,
             min: Duration::MAX,
             srtt_min: Duration::MAX,
             srtt_max: Duration::ZERO,
@@ -47,8 +49,14 @@ impl RttEstimator {
         self.floor_on_variation
     }
 
-    pub(super) fn sample(&mut self, rtt: Duration) {
+    /// Records a round trip that was measured when everything before offset `una` was acknowledged, and everything before
+    /// `nxt` was sent.
+    pub(super) fn sample(&mut self, rtt: Duration, una: u64, nxt: u64) {
         let rtt = rtt.max(Duration::from_nanos(1));
+        if self.floor_on_variation {
+            let before = self.sampled.then_some(self.srtt);
+            self.variation.sample(rtt, before, self.floor, una, nxt);
+        }
         self.last = rtt;
         self.min = self.min.min(rtt);
         if self.sampled {
@@ -65,8 +73,12 @@ impl RttEstimator {
         self.srtt_max = self.srtt_max.max(self.srtt);
         // RFC 6298 section 2.4 bounds the sum from below. Linux bounds the variation term, so that a steady
         // path has RTT + 200 ms.
-        let floor = if self.floor_on_variation { self.srtt + self.floor } else { self.floor };
-        self.rto = (self.srtt + self.rttvar * 4).max(floor).min(self.ceiling);
+        let timeout = if self.floor_on_variation {
+            self.srtt + self.variation.used
+        } else {
+            (self.srtt + self.rttvar * 4).max(self.floor)
+        };
+        self.rto = timeout.min(self.ceiling);
     }
 
     /// Returns the smoothed RTT; `None` before the first sample.
@@ -111,6 +123,60 @@ impl RttEstimator {
     }
 }
 
+/// Four times the variation of round trips in Linux's timeout: the greatest of a round trip, from which it falls slowly, so
+/// that the many samples of one window do not hide its variation.
+///
+/// `tcp_rtt_estimator` in net/ipv4/tcp_input.c of Linux 6.18. RFC 6298 appendix A recommends no more than one sample per
+/// round trip, or other gains.
+#[derive(Clone, Debug)]
+struct Variation {
+    /// The current one.
+    now: Duration,
+    /// The greatest of this round trip, at least the minimum of the timeout.
+    greatest: Duration,
+    /// The one in the timeout.
+    used: Duration,
+    /// The end of this round trip: the offset after the last byte sent when it began.
+    round_end: u64,
+}
+
+impl Variation {
+    const NEW: Variation =
+        Variation { now: Duration::ZERO, greatest: Duration::ZERO, used: Duration::ZERO, round_end: 0 };
+
+    #[inline]
+    fn sample(&mut self, rtt: Duration, srtt: Option<Duration>, floor: Duration, una: u64, nxt: u64) {
+        let Some(srtt) = srtt else {
+            // Thrice the first round trip is the first timeout.
+            self.now = rtt * 2;
+            self.used = self.now.max(floor);
+            self.greatest = self.used;
+            self.round_end = nxt;
+            return;
+        };
+        let deviation = srtt.0.abs_diff(rtt.0);
+        let quarter = self.now.0 / 4;
+        if deviation < quarter {
+            self.now.0 -= quarter - deviation;
+        } else {
+            // A round trip that becomes shorter raises the variation an eighth as fast.
+            let step = deviation - quarter;
+            self.now.0 += if rtt < srtt { step / 8 } else { step };
+        }
+        if self.now > self.greatest {
+            self.greatest = self.now;
+            self.used = self.used.max(self.greatest);
+        }
+        if una > self.round_end {
+            if self.greatest < self.used {
+                self.used.0 -= (self.used.0 - self.greatest.0) / 4;
+            }
+            self.round_end = nxt;
+            self.greatest = floor;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,11 +186,11 @@ mod tests {
     fn the_first_sample_sets_and_the_next_smooths() {
         let mut rtt = RttEstimator::new(&ConnectionConfig::linux().rto);
         assert_eq!(rtt.rto(0), Duration::from_secs(1));
-        rtt.sample(Duration::from_millis(800));
+        rtt.sample(Duration::from_millis(800), 0, 1000);
         assert_eq!(rtt.srtt(), Some(Duration::from_millis(800)));
         assert_eq!(rtt.rttvar(), Duration::from_millis(400));
         assert_eq!(rtt.rto(0), Duration::from_millis(2400));
-        rtt.sample(Duration::from_millis(1600));
+        rtt.sample(Duration::from_millis(1600), 1000, 1000);
         assert_eq!(rtt.srtt(), Some(Duration::from_millis(900)));
         assert_eq!(rtt.rttvar(), Duration::from_millis(500));
         assert_eq!(rtt.rto(1), Duration::from_millis(5800));
@@ -132,16 +198,55 @@ mod tests {
         assert_eq!(rtt.last(), Duration::from_millis(1600));
         assert_eq!(rtt.srtt_min(), Some(Duration::from_millis(800)));
         assert_eq!(rtt.srtt_max(), Some(Duration::from_millis(900)));
-        rtt.sample(Duration::from_millis(1));
+        rtt.sample(Duration::from_millis(1), 1000, 1000);
         assert_eq!(rtt.srtt_min(), rtt.srtt());
         assert_eq!(rtt.srtt_max(), Some(Duration::from_millis(900)));
+    }
+
+    // As captured at `tcp 2.1M/117ms/0.5/down=0.7s-1.12s 237KB down`: the kernel's timer expires 385 ms after the last
+    // acknowledgement, where the queue has added 30 ms to a round trip of 117 ms within a window.
+    #[test]
+    fn the_variation_in_linux_falls_by_a_quarter_of_its_excess_per_round_trip() {
+        let ms = Duration::from_millis;
+        let mut rtt = RttEstimator::new(&ConnectionConfig::linux().rto);
+        rtt.sample(ms(160), 0, 1000);
+        assert_eq!(rtt.rto(0), ms(480));
+        // Many samples of one round trip do not lower it.
+        for una in 1..=20 {
+            rtt.sample(ms(160), una * 50, 1000);
+        }
+        assert_eq!(rtt.rto(0), ms(480));
+        // At the end of a round trip without variation, the greatest was the first one.
+        rtt.sample(ms(160), 1001, 3000);
+        assert_eq!(rtt.rto(0), ms(480));
+        rtt.sample(ms(160), 3001, 5000);
+        assert_eq!(rtt.rto(0), ms(450));
+        rtt.sample(ms(160), 5001, 7000);
+        assert_eq!(rtt.rto(0), Duration::from_micros(427_500));
+    }
+
+    #[test]
+    fn a_shorter_round_trip_raises_the_variation_in_linux_an_eighth_as_fast() {
+        let ms = Duration::from_millis;
+        let variation = |last| {
+            let mut variation = Variation::NEW;
+            variation.sample(ms(400), None, ms(200), 0, 1000);
+            for una in 1..=40 {
+                variation.sample(ms(400), Some(ms(400)), ms(200), una, 1000);
+            }
+            assert!(variation.now < ms(1));
+            variation.sample(ms(last), Some(ms(400)), ms(200), 50, 1000);
+            variation.now
+        };
+        assert!((ms(240)..ms(241)).contains(&variation(640)));
+        assert!((ms(30)..ms(31)).contains(&variation(160)));
     }
 
     #[test]
     fn the_timeout_has_a_floor_and_a_ceiling() {
         let mut rtt = RttEstimator::new(&ConnectionConfig::linux().rto);
-        for _ in 0..50 {
-            rtt.sample(Duration::from_millis(10));
+        for round in 0..50 {
+            rtt.sample(Duration::from_millis(10), round * 1000 + 1, (round + 1) * 1000);
         }
         assert_eq!(rtt.rto(0), Duration::from_millis(210));
         assert_eq!(rtt.rto(40), Duration::from_secs(120));

@@ -6,6 +6,7 @@ use super::Subflow;
 use super::scoreboard::{Fate, Sent, SentMapping};
 use super::transmit::{NewData, SendContext};
 use crate::congestion::CongestionControl;
+use crate::scheduler::RecoveryState;
 
 /// The time at the pacing rate of the maximum that Linux hands to segmentation offload at once.
 const TRAIN: Duration = Duration::from_nanos(976_563);
@@ -78,6 +79,13 @@ impl Subflow {
             && now.since(self.last_sent) > self.rtt.rto(0)
             && self.counters.data_segments_sent > 0
             && self.board.is_empty()
+    }
+
+    /// Returns the number of whole retransmission timeouts since the last transmission.
+    #[cold]
+    pub(super) fn idle_timeouts(&self, now: Time) -> u32 {
+        let (idle, timeout) = (now.since(self.last_sent), self.rtt.rto(0).max(Duration(1)));
+        u32::try_from(idle.0.saturating_sub(1) / timeout.0).unwrap_or(u32::MAX)
     }
 
     /// Returns the bytes that the peer's window for this subflow admits.
@@ -216,6 +224,31 @@ impl Subflow {
         record
     }
 
+    /// True if the window limits the sender (`tcp_is_cwnd_limited`): in slow start, if more than half of it is used.
+    #[inline(always)]
+    pub(super) fn is_cwnd_limited(&self) -> bool {
+        let slow_start = self.ssthresh.is_none_or(|threshold| self.cwnd < threshold);
+        self.cwnd_limited || (slow_start && self.cwnd < 2 * self.max_in_flight)
+    }
+
+    /// Informs the congestion control that the window was not filled for a retransmission timeout, unless the application
+    /// waits for space (`tcp_cwnd_application_limited`).
+    #[cold]
+    pub(super) fn lower_unused<C: CongestionControl>(
+        &mut self,
+        now: Time,
+        blocked: bool,
+        congestion: &mut C,
+    ) {
+        self.underused = false;
+        self.window_filled = self.last_sent;
+        if !blocked && self.recovery.state() == RecoveryState::Open && self.board.sacked_segments() == 0 {
+            congestion.on_underused(self.id, now, self.window_used);
+            self.refresh_window(congestion);
+            self.window_used = 0;
+        }
+    }
+
     /// Updates congestion control, validation and pacing after any segment with data was sent: congestion-window
     /// validation as in Linux, where a window limited once in a round trip is limited.
     #[inline(always)]
@@ -238,6 +271,13 @@ impl Subflow {
             self.usage_seq = self.board.nxt();
         }
         self.last_sent = now;
+        // `tcp_cwnd_validate` in net/ipv4/tcp_output.c of Linux 6.18.
+        if self.is_cwnd_limited() {
+            (self.window_used, self.window_filled, self.underused) = (0, now, false);
+        } else {
+            self.window_used = self.window_used.max(in_flight);
+            self.underused = now.since(self.window_filled) >= self.rtt.rto(0);
+        }
         if paces {
             let rate = self.pacing_rate(congestion);
             let gap = if rate.0 == 0 { Duration::ZERO } else { rate.transmission_time(len) };

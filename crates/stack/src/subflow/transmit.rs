@@ -34,6 +34,8 @@ pub(crate) struct SendContext {
     pub fin_with_data: bool,
     /// True if the congestion window is reset after an idle time.
     pub idle_restart: bool,
+    /// True if the application waits for space in the send buffer.
+    pub blocked: bool,
     /// The maximum payload of a departure of several segments, in bytes.
     pub burst: u32,
     /// The offset before which data in the queue is not sent, as another subflow has delivered it.
@@ -251,11 +253,17 @@ impl Subflow {
         *dropped = front.dropped;
         let Queued { range, kind } = front.part?;
         let mut cwnd = self.cwnd;
+        if self.underused && self.last_sent < now {
+            self.lower_unused(now, context.blocked || !context.idle_restart, congestion);
+            cwnd = cwnd.min(self.cwnd);
+        }
         if context.idle_restart && self.was_idle(now) {
             // RFC 5681 section 4.1.
-            congestion.on_idle(self.id, now);
+            congestion.on_idle(self.id, now, self.idle_timeouts(now));
             self.refresh_window(congestion);
             cwnd = cwnd.min(self.cwnd);
+            self.window_filled = now;
+            self.window_used = 0;
         }
         let (seq, mss) = (self.board.nxt(), u64::from(self.mss));
         let (in_flight, window, probing) = (self.in_flight(), self.window(), self.tail_probe_wanted);

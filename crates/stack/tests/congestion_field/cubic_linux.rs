@@ -174,7 +174,7 @@ fn a_slow_start_after_an_idle_time_is_judged_unless_hystart_has_ended_one() {
         }
         let threshold = congestion.ssthresh(A);
         assert!(threshold.is_some());
-        congestion.on_idle(A, NOW + Duration::from_secs(1));
+        congestion.on_idle(A, NOW + Duration::from_secs(1), 8);
         (0..6).for_each(|n| acknowledge(&mut congestion, 2, 2_000_000 + n * 3_000, 40_000));
         (0..30).for_each(|n| acknowledge(&mut congestion, 3, 3_000_000 + n * 1_000, 40_000));
         let (threshold, grown) = if by_loss { (Some(37 * MSS), 37.0) } else { (threshold, 46.0) };

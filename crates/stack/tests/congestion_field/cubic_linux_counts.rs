@@ -135,12 +135,48 @@ fn grown_beyond() -> AnyCongestion {
     congestion
 }
 
+/// Returns a window of 10 segments in slow start up to a threshold.
+fn starting(name: &str, initial_ssthresh: Option<u32>) -> AnyCongestion {
+    let mut congestion = connection(name, &[]);
+    congestion.on_subflow_up(A, &SubflowStart { initial_ssthresh, ..start() });
+    congestion
+}
+
+// `tcp_cwnd_restart` in net/ipv4/tcp_output.c of Linux 6.18: `cwnd >>= 1` for each timeout.
 #[test]
-fn a_restart_and_a_penalty_begin_a_curve_of_their_own() {
-    // In the previous epoch a segment would be added for two.
+fn an_idle_time_halves_the_window_once_per_timeout_and_keeps_the_curve() {
+    let mut congestion = starting("cubic_linux", None);
+    assert_eq!(acknowledge(&mut congestion, 0, 90.0, 200), 100.0);
+    for (timeouts, left) in [(1, 50.0), (2, 25.0), (4, 10.0), (u32::MAX, 10.0)] {
+        let mut restarted = congestion.clone();
+        restarted.on_idle(A, NOW + Duration::from_secs(1), timeouts);
+        assert_eq!((window(&restarted, A), restarted.ssthresh(A)), (left, None), "{timeouts}");
+    }
+    // After a loss the threshold is three quarters of the window, and the curve of the previous epoch goes on.
     let mut restarted = grown_beyond();
-    restarted.on_idle(A, NOW + Duration::from_secs(31));
-    assert_eq!(acknowledge(&mut restarted, 31_000, 10.0, 200), 10.0);
+    restarted.on_idle(A, NOW + Duration::from_secs(31), 1);
+    assert_eq!((window(&restarted, A), restarted.ssthresh(A)), (10.0, Some(12 * MSS)));
+}
+
+// `tcp_cwnd_application_limited` in net/ipv4/tcp_output.c of Linux 6.18.
+#[test]
+fn a_window_that_is_not_used_moves_half_of_the_way_towards_its_use() {
+    let mut congestion = starting("cubic_linux", Some(20));
+    assert_eq!(acknowledge(&mut congestion, 0, 10.0, 200), 20.0);
+    for (used, left) in [(14, 17.0), (3, 13.0), (0, 11.0), (0, 10.0), (0, 10.0)] {
+        congestion.on_underused(A, NOW, used * MSS);
+        assert_eq!((window(&congestion, A), congestion.ssthresh(A)), (left, Some(20 * MSS)));
+    }
+    // Others keep their windows until an idle time (RFC 7661 section 4.4).
+    let mut newreno = starting("newreno", None);
+    newreno.on_ack(A, &ack(NOW, 10));
+    newreno.on_underused(A, NOW, 0);
+    assert_eq!(window(&newreno, A), 20.0);
+}
+
+#[test]
+fn a_penalty_begins_a_curve_of_its_own() {
+    // In the previous epoch a segment would be added for two.
     let mut penalised = grown_beyond();
     penalised.penalise(A, NOW + Duration::from_secs(31));
     assert_eq!(acknowledge(&mut penalised, 31_000, 10.0, 200), 8.5);

@@ -41,7 +41,7 @@ fn apply(congestion: &mut AnyCongestion, now: Time, op: &Op) {
             congestion.on_recovered(A, now);
         }
         Op::Timeout => congestion.on_rto(A, now, flight * MSS, false),
-        Op::Idle => congestion.on_idle(A, now),
+        Op::Idle => congestion.on_idle(A, now, 1),
     }
 }
 

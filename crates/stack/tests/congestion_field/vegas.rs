@@ -123,7 +123,7 @@ fn an_idle_time_lets_it_measure_the_base_anew() {
     }
     let grown = window(&congestion, A);
     assert_eq!(grown, 15.0);
-    congestion.on_idle(A, now);
+    congestion.on_idle(A, now, 1);
     assert_eq!(window(&congestion, A), 10.0);
     for _ in 0..5 {
         now = round_at(&mut congestion, A, Duration::from_millis(100), now);

@@ -49,6 +49,8 @@ pub struct Path {
     pub rate: Option<Rate>,
     /// The queue in bytes, in each direction.
     pub queue: u64,
+    /// True if the client asks for its use as a backup when it joins.
+    pub backup: bool,
     pub busy_until: [Time; 2],
     /// The middlebox that changes segments.
     pub middlebox: Middlebox,
@@ -66,6 +68,7 @@ impl Path {
             down: false,
             rate: None,
             queue: u64::MAX,
+            backup: false,
             busy_until: [Time::ZERO; 2],
             middlebox: Middlebox::default(),
         }
@@ -184,7 +187,8 @@ impl Pair {
     ) -> Pair {
         let server_config = server_config.into();
         let address = |ip, path| LocalAddress { ip, path: PathId(path as u16), backup: false };
-        let clients = (0..paths.len()).map(|path| address(client_ip(path), path)).collect();
+        let own = |path: usize| LocalAddress { backup: paths[path].backup, ..address(client_ip(path), path) };
+        let clients = (0..paths.len()).map(own).collect();
         let servers = (0..servers.max(1)).map(|at| address(server_ip_at(at), at)).collect();
         let mut checks = Checks::default();
         if let Some(origin) = server_config.only.sequence_origin {

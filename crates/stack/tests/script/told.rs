@@ -70,7 +70,7 @@ impl CongestionControl for Ear {
     fn on_recovered(&mut self, _: SubflowId, _: Time) {}
     fn on_rto(&mut self, _: SubflowId, _: Time, _: u64, _: bool) {}
     fn on_undo(&mut self, _: SubflowId, _: Time) {}
-    fn on_idle(&mut self, _: SubflowId, _: Time) {}
+    fn on_idle(&mut self, _: SubflowId, _: Time, _: u32) {}
     fn penalise(&mut self, _: SubflowId, _: Time) {}
     fn cwnd(&self, _: SubflowId) -> u64 {
         10 * u64::from(MSS)

@@ -180,7 +180,7 @@ impl CongestionControl for Bbr {
         }
     }
 
-    fn on_idle(&mut self, _id: SubflowId, _now: Time) {}
+    fn on_idle(&mut self, _id: SubflowId, _now: Time, _timeouts: u32) {}
 
     fn penalise(&mut self, id: SubflowId, _now: Time) {
         if let Some(flow) = self.flow_mut(id) {

@@ -23,6 +23,7 @@ struct Bench {
     recovery: Recovery,
     board: Scoreboard,
     rtt: RttEstimator,
+    rounds: u64,
     /// The numbers of the segments that the last call has marked lost.
     lost: Vec<u64>,
     /// The timestamp echoed by the next acknowledgements.
@@ -37,6 +38,7 @@ impl Bench {
             recovery: Recovery::new(config, config.sack, 0),
             board: Scoreboard::starting_at(0),
             rtt: RttEstimator::new(&config.rto),
+            rounds: 0,
             lost: Vec::new(),
             echo: None,
             slack: TimerSlack { single: Duration::from_millis(7), other: Duration::ZERO },
@@ -60,7 +62,9 @@ impl Bench {
     }
 
     fn measure(&mut self, rtt: u64) {
-        self.rtt.sample(Duration::from_millis(rtt));
+        // Each sample is one of another round trip.
+        self.rounds += 2;
+        self.rtt.sample(Duration::from_millis(rtt), self.rounds, self.rounds + 1);
         self.recovery.on_rtt_sample();
     }
 

@@ -60,7 +60,8 @@ fn a_probe_takes_the_place_of_an_earlier_timeout() {
     }
     bench.send_many(2);
     let timeout = ms(10) + bench.rtt.rto(0);
-    assert_eq!(timeout, ms(510));
+    // The variation approaches its minimum.
+    assert!(timeout.since(ms(510)) < Duration::from_micros(1), "{timeout:?}");
     assert_eq!(bench.timer(), (timeout, PROBE));
     assert_eq!(bench.timer_from(10, 5), (timeout, PROBE));
     bench.recovery.on_probe(2 * MSS, true);
