@@ -8,10 +8,10 @@ mod endpoint;
 mod kernel;
 mod peer;
 mod scripts;
-#[path = "../../../stack/tests/script/kit/seg.rs"]
+#[path = "../../../../crates/stack/tests/script/kit/seg.rs"]
 #[allow(dead_code, reason = "the kit of the script tests, of which these scripts use a part")]
 mod seg;
-#[path = "../../../../tests/skipped.rs"]
+#[path = "../../../skipped.rs"]
 mod skipped;
 
 use anabranch_stack::segment::{Flags, Segment};
