@@ -2,8 +2,8 @@
 
 use anabranch_sim::application::{Datagrams, OnOff, Pace, Requests, Video};
 
-use super::form::Form;
-use crate::model::{Direction, FlowSize, Form as Shape, Kind, Start, TrafficClass, Via};
+use super::form::Canonical;
+use crate::model::{Direction, FlowSize, Form, Kind, Start, TrafficClass, Via};
 use crate::text::base::{bytes, distribution, instant, list, number, optional, time};
 
 fn name_of(direction: Direction) -> &'static str {
@@ -14,14 +14,14 @@ fn name_of(direction: Direction) -> &'static str {
 }
 
 /// Writes all classes. Nothing about them has a default, so that the form does not depend on any.
-pub(super) fn write(form: &mut Form<'_>, classes: &[TrafficClass], network: Direction, shape: Shape) {
+pub(super) fn write(form: &mut Canonical<'_>, classes: &[TrafficClass], network: Direction, shape: Form) {
     // The direction of the data in the network's description.
     form.always("traffic.network", name_of(network));
     for class in classes {
         let TrafficClass { name, kind, pairs, flows, start, direction, via, size_known } = class;
         // Random streams depend on the name.
         form.always("traffic.class", name);
-        if shape == Shape::Graph {
+        if shape == Form::Graph {
             form.always("class.pairs", list(pairs));
         }
         form.always("class.flows", flows);
@@ -49,7 +49,7 @@ pub(super) fn write(form: &mut Form<'_>, classes: &[TrafficClass], network: Dire
     }
 }
 
-fn write_kind(form: &mut Form<'_>, kind: &Kind) {
+fn write_kind(form: &mut Canonical<'_>, kind: &Kind) {
     form.always("class.kind", kind.name());
     match kind {
         Kind::Transfer { size, duration } => match size {

@@ -12,7 +12,7 @@ use anabranch_stack::config::Profile;
 const VERSION: &str = "anabranch scenario 2";
 
 /// A text under construction.
-pub(super) struct Form<'a> {
+pub(super) struct Canonical<'a> {
     pub(super) text: String,
     /// The profile of the condition that is written, on which some defaults depend.
     pub(super) profile: Profile,
@@ -20,9 +20,9 @@ pub(super) struct Form<'a> {
     parameters: &'a [Parameter],
 }
 
-impl<'a> Form<'a> {
-    pub(super) fn new() -> Form<'a> {
-        Form {
+impl<'a> Canonical<'a> {
+    pub(super) fn new() -> Canonical<'a> {
+        Canonical {
             text: format!("{VERSION}\n"),
             profile: Profile::default(),
             settings: SETTINGS,
@@ -31,14 +31,14 @@ impl<'a> Form<'a> {
     }
 
     /// Returns an empty part of this form.
-    pub(super) fn part(&self) -> Form<'a> {
-        Form { text: String::new(), ..*self }
+    pub(super) fn part(&self) -> Canonical<'a> {
+        Canonical { text: String::new(), ..*self }
     }
 
     /// Returns a form with other defaults, for tests.
     #[cfg(test)]
-    pub(super) fn with_defaults(settings: &'a [Setting], parameters: &'a [Parameter]) -> Form<'a> {
-        Form { settings, parameters, ..Form::new() }
+    pub(super) fn with_defaults(settings: &'a [Setting], parameters: &'a [Parameter]) -> Canonical<'a> {
+        Canonical { settings, parameters, ..Canonical::new() }
     }
 
     /// Writes a value without a default, or the beginning of a part.

@@ -20,9 +20,8 @@ use anabranch_stack::parameter::Parameterised;
 use anabranch_link::{Change, Jitter, JitterShape, LinkConfig, Loss, LossDraws, Step, WhenDown};
 
 use crate::model::{
-    Background, Beside, Condition, Contender, Direction, Experiment, FlowSize, Form as Shape, Graph,
-    InitialChoice, Link, Node, Pair, Path, PhaseChoice, Phases, Scenario, Signal, Start, TraceStart, Traffic,
-    Transport,
+    Background, Beside, Condition, Contender, Direction, Experiment, FlowSize, Form, Graph, InitialChoice,
+    Link, Node, Pair, Path, PhaseChoice, Phases, Scenario, Signal, Start, TraceStart, Traffic, Transport,
 };
 use crate::read::files::sha256;
 use crate::read::link::IMPAIRMENTS;
@@ -30,16 +29,16 @@ use crate::read::{knobs, queueing};
 use crate::text::base::{
     self, bytes, capacity, distribution, instant, list, loss, number, optional, queue, time,
 };
-use form::Form;
+use form::Canonical;
 
 impl Scenario {
     /// Returns the canonical form: base units, without values that are the defaults of the form. Name,
     /// description, seed and number of runs are omitted, and traces are identified by their contents.
     pub fn canonical(&self) -> String {
-        self.canonical_in(Form::new())
+        self.canonical_in(Canonical::new())
     }
 
-    fn canonical_in(&self, mut form: Form<'_>) -> String {
+    fn canonical_in(&self, mut form: Canonical<'_>) -> String {
         let Scenario {
             name: _,
             description: _,
@@ -91,7 +90,7 @@ impl Scenario {
     }
 }
 
-fn write_experiment(form: &mut Form<'_>, experiment: &Experiment) {
+fn write_experiment(form: &mut Canonical<'_>, experiment: &Experiment) {
     let Experiment {
         profile,
         graph,
@@ -122,7 +121,7 @@ fn write_experiment(form: &mut Form<'_>, experiment: &Experiment) {
         }
     }
     match graph.form {
-        Shape::Paths { shared } => {
+        Form::Paths { shared } => {
             pairs.iter().flat_map(|pair| &pair.paths).for_each(|path| write_path(form, experiment, path));
             // Its two directions are the first links.
             let common = pairs[0].paths[0].data[0].iter().find(|link| **link < 2).filter(|_| shared);
@@ -138,7 +137,7 @@ fn write_experiment(form: &mut Form<'_>, experiment: &Experiment) {
                 }
             }
         }
-        Shape::Graph => write_graph(form, graph, pairs),
+        Form::Graph => write_graph(form, graph, pairs),
     }
     match classes.is_empty() {
         true => write_traffic(form, traffic, graph.form),
@@ -146,7 +145,7 @@ fn write_experiment(form: &mut Form<'_>, experiment: &Experiment) {
     }
 }
 
-fn write_path(form: &mut Form<'_>, experiment: &Experiment, path: &Path) {
+fn write_path(form: &mut Canonical<'_>, experiment: &Experiment, path: &Path) {
     let Path { name, backup, data: _, acks: _ } = path;
     let (data, acks) = (experiment.own_link(path), experiment.own_ack_link(path));
     form.always("path", name);
@@ -178,7 +177,7 @@ fn write_path(form: &mut Form<'_>, experiment: &Experiment, path: &Path) {
 
 /// Writes what the direction of the acknowledgements has of its own: the settings that differ from those of the data
 /// direction, and impairments other than its loss.
-fn write_other_side(form: &mut Form<'_>, data: &Link, acks: &Link) {
+fn write_other_side(form: &mut Canonical<'_>, data: &Link, acks: &Link) {
     let (mut data_lines, mut acks_lines) = (form.part(), form.part());
     // Impairments belong to the direction of the data alone unless the scenario gives them to both.
     let unimpaired = LinkConfig {
@@ -206,7 +205,7 @@ fn write_other_side(form: &mut Form<'_>, data: &Link, acks: &Link) {
     }
 }
 
-fn write_trace_start(form: &mut Form<'_>, of: &str, start: TraceStart) {
+fn write_trace_start(form: &mut Canonical<'_>, of: &str, start: TraceStart) {
     match start {
         TraceStart::Beginning => {}
         TraceStart::At(start) => form.line(&format!("{of}.trace-start"), time(start)),
@@ -217,7 +216,7 @@ fn write_trace_start(form: &mut Form<'_>, of: &str, start: TraceStart) {
 
 /// Writes the settings of a link from its queue on; for a path those of the data direction, and the loss of
 /// acknowledgements.
-fn write_link(form: &mut Form<'_>, of: &str, config: &LinkConfig, loss_up: Option<&Loss>) {
+fn write_link(form: &mut Canonical<'_>, of: &str, config: &LinkConfig, loss_up: Option<&Loss>) {
     let LinkConfig {
         queue: size,
         ecn_threshold,
@@ -276,7 +275,7 @@ fn write_link(form: &mut Form<'_>, of: &str, config: &LinkConfig, loss_up: Optio
 }
 
 /// Writes any graph: its nodes, its links, and for each pair of hosts its routes.
-fn write_graph(form: &mut Form<'_>, graph: &Graph, pairs: &[Pair]) {
+fn write_graph(form: &mut Canonical<'_>, graph: &Graph, pairs: &[Pair]) {
     let Graph { form: _, nodes, links } = graph;
     for Node { name, is_router } in nodes {
         form.always(if *is_router { "router" } else { "host" }, name);
@@ -305,7 +304,7 @@ fn write_graph(form: &mut Form<'_>, graph: &Graph, pairs: &[Pair]) {
 }
 
 /// Writes the changes of a path, each of which is several steps of its two links, or of a link.
-fn write_changes(form: &mut Form<'_>, data: &[Step], acks: &[Step]) {
+fn write_changes(form: &mut Canonical<'_>, data: &[Step], acks: &[Step]) {
     // Only the loss differs in the direction of the acknowledgements.
     let place = |step: &Step, is_data: bool| match (&step.change, is_data) {
         (Change::Delay(_), true) => Some(0),
@@ -344,15 +343,15 @@ fn write_changes(form: &mut Form<'_>, data: &[Step], acks: &[Step]) {
     }
 }
 
-fn write_signals(form: &mut Form<'_>, signals: &[Signal]) {
+fn write_signals(form: &mut Canonical<'_>, signals: &[Signal]) {
     for Signal { at, up } in signals {
         form.always("notify", format!("{} {}", instant(*at), if *up { "up" } else { "down" }));
     }
 }
 
-fn write_traffic(form: &mut Form<'_>, traffic: &Traffic, shape: Shape) {
+fn write_traffic(form: &mut Canonical<'_>, traffic: &Traffic, shape: Form) {
     let Traffic { size, flows, pairs, start, direction, duration, size_known, background, beside } = traffic;
-    if shape == Shape::Graph {
+    if shape == Form::Graph {
         form.always("traffic.pairs", pairs);
     }
     match size {
@@ -390,7 +389,7 @@ fn write_traffic(form: &mut Form<'_>, traffic: &Traffic, shape: Shape) {
     form.line("traffic.size-known", size_known);
     for Background { pair, path, flows, start } in background {
         form.always("background", path);
-        if shape == Shape::Graph {
+        if shape == Form::Graph {
             form.always("background.pair", pair);
         }
         form.line("background.flows", flows);
@@ -398,7 +397,7 @@ fn write_traffic(form: &mut Form<'_>, traffic: &Traffic, shape: Shape) {
     }
     if let Some(Beside { flows, pairs, path, congestion }) = beside {
         form.always("beside", flows);
-        if shape == Shape::Graph {
+        if shape == Form::Graph {
             form.always("beside.pairs", list(pairs));
         }
         form.line("beside.path", optional(*path, |path| path.to_string()));
@@ -409,18 +408,18 @@ fn write_traffic(form: &mut Form<'_>, traffic: &Traffic, shape: Shape) {
 }
 
 /// Writes the congestion control and the settings of a connection.
-fn write_connection(form: &mut Form<'_>, config: &SimConfig) {
+fn write_connection(form: &mut Canonical<'_>, config: &SimConfig) {
     write_congestion(form, "congestion", &config.congestion);
     let settings = knobs::ALL.iter().map(|knob| (knob.name.to_owned(), knob.canonical(config)));
     form.settings(settings.collect());
 }
 
-fn write_congestion(form: &mut Form<'_>, key: &str, kind: &CongestionKind) {
+fn write_congestion(form: &mut Canonical<'_>, key: &str, kind: &CongestionKind) {
     write_algorithm(form, key, kind.name(), kind);
 }
 
 /// Writes an algorithm, and those of its parameters that differ from the defaults of the form.
-fn write_algorithm<K: Parameterised>(form: &mut Form<'_>, key: &str, name: &str, kind: &K) {
+fn write_algorithm<K: Parameterised>(form: &mut Canonical<'_>, key: &str, name: &str, kind: &K) {
     form.line(key, name);
     let parameters = kind.parameters().into_iter();
     let values = parameters.map(|(spec, value)| (spec.name.to_owned(), base::value(&spec.domain, &value)));

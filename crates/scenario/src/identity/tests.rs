@@ -541,7 +541,7 @@ fn another(domain: &Domain, value: &Value) -> Value {
 
 fn every_parameter_is_written<K: Parameterised>(kinds: &[K], name: impl Fn(&K) -> String) {
     let text = |kind: &K| {
-        let mut form = Form::new();
+        let mut form = Canonical::new();
         write_algorithm(&mut form, "algorithm", &name(kind), kind);
         form.text
     };
@@ -580,25 +580,25 @@ fn an_option_that_comes_with_its_old_behaviour_changes_no_hash() {
         let text = scenario.canonical();
         for (key, ..) in SETTINGS {
             let before: Vec<_> = SETTINGS.iter().copied().filter(|(other, ..)| other != key).collect();
-            let before = scenario.canonical_in(Form::with_defaults(&before, PARAMETERS));
+            let before = scenario.canonical_in(Canonical::with_defaults(&before, PARAMETERS));
             assert_eq!(without(&before, key), without(&text, key), "{key}");
         }
         for row in PARAMETERS {
             let before: Vec<_> = PARAMETERS.iter().copied().filter(|other| other != row).collect();
-            let before = scenario.canonical_in(Form::with_defaults(SETTINGS, &before));
+            let before = scenario.canonical_in(Canonical::with_defaults(SETTINGS, &before));
             assert_eq!(without(&before, &format!("scheduler.{}", row.1)), text, "{row:?}");
         }
     }
     // A new row, with a setting that has its value and one that does not.
     let rows = [SETTINGS, &[("new-option", "off", "off")]].concat();
     let text = |value: &str| {
-        let mut form = Form::with_defaults(&rows, PARAMETERS);
+        let mut form = Canonical::with_defaults(&rows, PARAMETERS);
         form.settings(vec![("new-option".to_owned(), value.to_owned())]);
         form.text
     };
     assert_eq!(
         (text("off"), text("on")),
-        (Form::new().text, format!("{}new-option = on\n", Form::new().text))
+        (Canonical::new().text, format!("{}new-option = on\n", Canonical::new().text))
     );
 }
 
