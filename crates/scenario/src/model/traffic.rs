@@ -12,7 +12,7 @@ pub struct Traffic {
     pub size: FlowSize,
     /// The number of flows of a run.
     pub flows: u32,
-    /// The number of pairs, the first of [`Experiment::pairs`], among which the flows alternate.
+    /// The number of pairs, the first of [`Experiment::pairs`](crate::Experiment::pairs), among which the flows alternate.
     pub pairs: usize,
     /// Their start times.
     pub start: Start,
