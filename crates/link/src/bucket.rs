@@ -24,7 +24,7 @@ pub struct TokenBucket {
 
 impl TokenBucket {
     /// The largest burst: 1 GB.
-    pub const MAX_BURST: u64 = 1_000_000_000;
+    pub const MAX_BURST: u64 = LinkConfigError::MAX_BURST;
 
     pub(crate) fn check(&self, of: &'static str) -> Result<(), LinkConfigError> {
         if self.rate.as_bps() == 0 || self.rate > LinkConfigError::MAX_RATE {

@@ -85,6 +85,8 @@ impl LinkConfigError {
     /// The shortest mean sojourn time. The channel's state is followed from change to change even while
     /// nothing is sent, which would take very long for shorter times.
     pub const MIN_SOJOURN: Duration = Duration::from_micros(1);
+    /// The largest burst of a token bucket: 1 GB.
+    pub const MAX_BURST: u64 = 1_000_000_000;
     /// The shortest period of a redraw: every redraw is followed, even while nothing is sent.
     pub const MIN_PERIOD: Duration = Duration::from_micros(100);
 }
@@ -122,7 +124,7 @@ impl fmt::Display for LinkConfigError {
             LinkConfigError::Burst { of, value } => write!(
                 f,
                 "the burst of the {of} is {value} bytes; give from 1 byte (better at least one packet of 1500) to {} bytes",
-                crate::TokenBucket::MAX_BURST
+                LinkConfigError::MAX_BURST
             ),
             LinkConfigError::Aqm(text) => f.write_str(text),
             LinkConfigError::CrossPacket(value) => {

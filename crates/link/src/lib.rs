@@ -50,9 +50,11 @@
 
 mod aqm;
 mod bucket;
+mod capacity;
 mod config;
 mod counters;
 mod cross;
+mod effect;
 mod error;
 mod impairments;
 mod jitter;
@@ -68,11 +70,12 @@ mod trace;
 
 pub use aqm::{Aqm, Codel, FqCodel, Red};
 pub use bucket::TokenBucket;
-pub use config::{Capacity, LinkConfig, LossDraws, Reordering, WhenDown};
+pub use capacity::Capacity;
+pub use config::{LinkConfig, LossDraws, Reordering, WhenDown};
 pub use counters::{Counters, Tally};
 pub use cross::CrossTraffic;
+pub use effect::{Effect, Effects};
 pub use error::LinkConfigError;
-pub use impairments::{Effect, Effects};
 pub use jitter::{Jitter, JitterShape};
 pub use link::{Label, Link};
 pub use loss::{DropReason, GilbertElliott, Loss, LossCause};

@@ -11,7 +11,6 @@ use anabranch_units::Time;
 use crate::buffer::BLOCK;
 use crate::buffer::Buffer;
 use crate::held::Held;
-use crate::shared::Progress;
 
 /// The number of unsent bytes that may be in a send buffer while little data is in flight: more than one
 /// round of the driver sends, and few enough to be still in a processor cache when they are sent.
@@ -76,6 +75,17 @@ pub(crate) struct Flow {
     pub local: Address,
     pub remote: Address,
     pub opened: Time,
+}
+
+/// The progress of a connection with a send timeout.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Progress {
+    /// The time of its next check.
+    pub due: Time,
+    /// The number of bytes acknowledged when it last made progress.
+    pub acked: u64,
+    /// The number of consecutive checks without progress.
+    pub idle: u8,
 }
 
 /// The record of a connection that has ended.

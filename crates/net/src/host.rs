@@ -15,10 +15,11 @@ use anabranch_units::{Bytes, Duration, RandomStream};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::capture::{Capture, CaptureReport, Watcher};
+use crate::counters::HostCounters;
 use crate::driver::{Driver, Port};
 use crate::listener::MptcpListener;
 use crate::notice::Notice;
-use crate::shared::{Core, Listening, Shared};
+use crate::shared::{Core, Handle, Listening, Shared};
 use crate::stream::MptcpStream;
 use anabranch_device::Clock;
 use anabranch_device::Device;
@@ -37,35 +38,6 @@ pub fn default_config() -> ConnectionConfig {
 
 /// The payload that the stack returns at once, in bytes: as much as fits into an IP packet.
 const BURST: u32 = 65_000;
-
-/// The packet counters of a host.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub struct HostCounters {
-    /// Packets received from its devices.
-    pub received: u64,
-    /// Of these, packets that were not TCP, were malformed, or had a wrong checksum.
-    pub not_tcp: u64,
-    /// Of these, ICMP errors about packets that did not arrive.
-    pub icmp_errors: u64,
-    /// Of these, pings of the host's addresses (ICMP echo requests).
-    pub echo_requests: u64,
-    /// Of those, answered ones; at most a thousand per second are.
-    pub echo_replies: u64,
-    /// Of the received packets, those for an address that is not the host's.
-    pub not_for_us: u64,
-    /// Packets passed to its devices.
-    pub sent: u64,
-    /// Packets dropped because one device was full while another was not.
-    pub queue_drops: u64,
-    /// Segments that could not be written as a packet. Always 0, unless there is a bug.
-    pub unwritable: u64,
-    /// Connections refused because the accept queue was full.
-    pub backlog_overflows: u64,
-    /// Connections aborted by the send timeout.
-    pub stalled: u64,
-    /// Writes that had to wait for memory.
-    pub memory_waits: u64,
-}
 
 /// The configuration of a host.
 pub struct HostBuilder {
@@ -238,36 +210,6 @@ fn system_entropy(into: &mut [u8]) {
     // `start` has verified that it works. Weak keys would be worse than none.
     if getrandom::fill(into).is_err() {
         std::process::abort();
-    }
-}
-
-/// Keeps the driver alive.
-#[derive(Debug)]
-pub(crate) struct Handle(Arc<Shared>);
-
-impl Handle {
-    fn new(shared: Arc<Shared>) -> Handle {
-        shared.lock().handles += 1;
-        Handle(shared)
-    }
-
-    pub(crate) fn shared(&self) -> &Shared {
-        &self.0
-    }
-}
-
-impl Clone for Handle {
-    fn clone(&self) -> Handle {
-        Handle::new(Arc::clone(&self.0))
-    }
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        self.0.act(|core, _| {
-            core.handles -= 1;
-            core.stirred |= core.handles == 0;
-        });
     }
 }
 

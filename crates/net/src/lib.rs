@@ -7,6 +7,7 @@
 
 mod buffer;
 mod capture;
+mod counters;
 mod driver;
 mod echo;
 mod flow;
@@ -21,8 +22,9 @@ mod stream;
 
 pub use anabranch_device as device;
 pub use capture::{Capture, CaptureReport};
+pub use counters::HostCounters;
 pub use heap::return_freed_memory;
-pub use host::{Host, HostBuilder, HostCounters, default_config};
+pub use host::{Host, HostBuilder, default_config};
 pub use listener::MptcpListener;
 pub use notice::{ConnectionReport, Notice};
 pub use stream::{Charge, MptcpStream, OwnedReadHalf, OwnedWriteHalf, StreamControl};

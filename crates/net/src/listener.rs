@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
-use crate::host::Handle;
+use crate::shared::Handle;
 use crate::stream::MptcpStream;
 
 /// Accepts connections. When it is dropped, connections that were not accepted are reset.

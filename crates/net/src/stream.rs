@@ -12,8 +12,8 @@ use anabranch_stack::stats::{ConnectionStats, SubflowStats};
 use anabranch_units::Duration;
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::host::Handle;
 use crate::lent::Lent;
+use crate::shared::Handle;
 
 /// The state that both halves of a stream share. When the last half is dropped, the connection is closed.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::measure::Source;
+use crate::values::Source;
 
 /// The runs of a check or of a figure: their source, and what differs from it.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]

@@ -26,6 +26,7 @@ pub mod recorded;
 pub mod reproduce;
 pub mod take;
 mod value;
+mod values;
 pub mod window;
 
 pub use claims::{Claim, ClaimsError, Kind, Paper};

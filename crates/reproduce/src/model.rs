@@ -8,8 +8,8 @@ use anabranch_lab::scenario::{Condition, FlowSize, Scenario};
 use anabranch_link::Loss;
 use anabranch_stack::transfer_model::{PathState, TransferModel};
 
-use crate::measure::{Values, Wanted};
 use crate::metric::Quantity;
+use crate::values::{Values, Wanted};
 
 /// Bytes of the headers of a segment: IP, TCP with timestamps.
 const HEADERS: f64 = 52.0;

@@ -9,8 +9,8 @@
 //! does not give the rate of the links: here it is a parameter, 100 packets in a cycle unless set. Losses are
 //! shared by the flows in proportion to what they send in that cycle.
 
-use crate::measure::{Values, Wanted};
 use crate::metric::Quantity;
+use crate::values::{Values, Wanted};
 
 /// Packets that the FIFO holds.
 const QUEUE: f64 = 80.0;

@@ -11,10 +11,10 @@ use crate::congestion::{CongestionKind, CubicOptions};
 use crate::path_manager::PathManagerKind;
 use crate::scheduler::SchedulerKind;
 use crate::segment::{PathId, Segment};
-use crate::subflow::growth::first_window;
 use crate::subflow::memory::Memory;
 use crate::timestamp::TimestampTick;
 
+pub use crate::scheduler::OpportunisticRetransmission;
 pub use sim_only::{ScatterSwitch, ScatterVolume, ScatterWindow, SequenceOrigin, SimConfig, SimOnly};
 
 /// The configuration of an endpoint (a host).
@@ -207,18 +207,6 @@ pub enum SendBuffers {
         /// The maximum size for a subflow.
         max: Bytes,
     },
-}
-
-/// Opportunistic retransmission with penalisation (NSDI 2012), a policy that combines with any scheduler.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub enum OpportunisticRetransmission {
-    /// Neither.
-    #[default]
-    Off,
-    /// Reinject the blocking data on the fast subflow.
-    Retransmit,
-    /// Also halve the window of the slow subflow that blocks.
-    RetransmitAndPenalise,
 }
 
 /// The events at which a subflow's data is reinjected on another.
@@ -583,4 +571,11 @@ impl ConnectionConfig {
         let headers = if ipv6 { Segment::IPV4_LEN + 20 } else { Segment::IPV4_LEN };
         self.mtu.saturating_sub(headers + self.data_options()).clamp(64, 65_000)
     }
+}
+
+/// Returns the first window with a `buffer` for payload: whole segments of `mss` bytes, if it has space for more
+/// than one, in a field of 16 bits (`tcp_select_initial_window` in net/ipv4/tcp_output.c).
+pub(crate) const fn first_window(buffer: u64, mss: u64) -> u64 {
+    let whole = if buffer > mss { buffer - buffer % mss } else { buffer };
+    if whole < u16::MAX as u64 { whole } else { u16::MAX as u64 }
 }

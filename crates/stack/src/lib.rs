@@ -16,6 +16,7 @@ pub mod event;
 pub mod observer;
 pub mod parameter;
 pub mod path_manager;
+mod pieces;
 mod ranges;
 pub mod scheduler;
 pub mod segment;

@@ -19,7 +19,7 @@ use rustc_hash::FxHashMap;
 
 use super::Core;
 use crate::buffer::BLOCK;
-use crate::flow::Flow;
+use crate::flow::{Flow, Progress};
 
 const BLOCK_BYTES: u64 = BLOCK as u64;
 /// The number of eighths in use from which on memory is short.
@@ -220,17 +220,6 @@ impl Memory {
     fn is_short(&self, pooled: u64) -> bool {
         self.used(pooled) + BLOCK_BYTES > self.limit / 8 * SHORT
     }
-}
-
-/// The progress of a connection with a send timeout.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Progress {
-    /// The time of its next check.
-    due: Time,
-    /// The number of bytes acknowledged when it last made progress.
-    acked: u64,
-    /// The number of consecutive checks without progress.
-    idle: u8,
 }
 
 impl Core {

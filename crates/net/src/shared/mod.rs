@@ -2,6 +2,7 @@
 //! across an `await`.
 
 mod events;
+mod handle;
 mod memory;
 mod packets;
 mod streams;
@@ -19,10 +20,11 @@ use anabranch_stack::segment::{Address, PathId};
 use anabranch_units::{Duration, Time};
 use rustc_hash::FxHashMap;
 
+pub(crate) use self::handle::Handle;
 use self::memory::Memory;
-pub(crate) use self::memory::Progress;
 use crate::buffer::Pool;
 use crate::capture::{Tap, Watcher};
+use crate::counters::HostCounters;
 use crate::flow::Flow;
 use crate::notice::Notice;
 use anabranch_device::Clock;
@@ -104,7 +106,7 @@ pub(crate) struct Core {
     /// The capture, if there is one.
     pub tap: Option<Tap>,
     placed: Vec<Placement>,
-    pub counters: crate::HostCounters,
+    pub counters: HostCounters,
 }
 
 impl std::fmt::Debug for Core {
@@ -143,7 +145,7 @@ impl Core {
             notices,
             tap,
             placed: Vec::new(),
-            counters: crate::HostCounters::default(),
+            counters: HostCounters::default(),
         }
     }
 

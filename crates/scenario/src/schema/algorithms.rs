@@ -6,7 +6,7 @@ use anabranch_stack::scheduler::SchedulerKind;
 use serde_json::{Map, Value, json};
 
 use super::{any_of, described, object, quantity, spellings};
-use crate::knobs;
+use crate::read::knobs;
 
 /// Returns the form of a parameter's value.
 fn domain(domain: &Domain) -> Value {

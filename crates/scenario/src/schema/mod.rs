@@ -7,18 +7,17 @@
 
 mod algorithms;
 mod quantity;
-pub(crate) mod shape;
 
+use crate::text::keys::{Derived, Keys, Kinds, Row, Shape, Sides};
 use serde_json::{Map, Value, json};
-use shape::{Derived, Keys, Kinds, Row, Shape, Sides};
 
-use crate::parse;
 use crate::plan;
-use crate::tree::RENAMED;
+use crate::read::{classes, contender, knobs, network, path, scenario};
+use crate::text::tree::RENAMED;
 
 /// Returns the schema of a scenario.
 pub fn scenario() -> Value {
-    document(&parse::TABLE, "A scenario of anabranch")
+    document(&scenario::TABLE, "A scenario of anabranch")
 }
 
 /// Returns the schema of a sweep plan.
@@ -196,7 +195,7 @@ impl Schema {
             }
             Derived::Connection => self.defined("connection", |_| object(algorithms::knobs())),
             Derived::Contender => self.defined("contender", |schema| {
-                let mut own = schema.rows(crate::contender::OWN_ROWS);
+                let mut own = schema.rows(contender::OWN_ROWS);
                 own.extend(algorithms::knobs());
                 algorithms::contender(own)
             }),
@@ -232,11 +231,11 @@ impl Schema {
     /// The keys of a condition: changes of paths, links and classes by name, and other values of the scenario's keys.
     fn condition(&mut self) -> Value {
         let mut properties = Map::new();
-        for row in parse::ROWS.iter().filter(|row| !parse::FIXED.contains(&row.name)) {
+        for row in scenario::ROWS.iter().filter(|row| !scenario::FIXED.contains(&row.name)) {
             let changed: Option<&'static Keys> = match row.name {
-                "path" => Some(&crate::path::TABLE),
-                "link" => Some(&crate::network::LINK),
-                "traffic" => Some(&crate::classes::TABLE),
+                "path" => Some(&path::TABLE),
+                "link" => Some(&network::LINK),
+                "traffic" => Some(&classes::TABLE),
                 _ => None,
             };
             let mut forms = vec![self.shape(&row.shape, Mode::Partial)];
@@ -282,7 +281,7 @@ fn kind_rules(kinds: &Kinds) -> Vec<Value> {
 
 /// Returns the schema of the keys of a scenario with their tables: `path.wifi.rate`, or several with commas.
 fn dotted_key() -> Value {
-    let tops = parse::KEYS.iter().copied().chain(crate::knobs::ALL.iter().map(|knob| knob.name));
+    let tops = scenario::KEYS.iter().copied().chain(knobs::ALL.iter().map(|knob| knob.name));
     // A knob of a table may begin with the name of the table.
     let mut names: Vec<String> = tops
         .flat_map(|name| [name, name.split('.').next().unwrap_or(name)])

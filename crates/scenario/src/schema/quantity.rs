@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::units::{PACKETS, RATES, SIZES, SPANS};
+use crate::text::units::{PACKETS, RATES, SIZES, SPANS};
 
 /// A number that is not negative, as `units` splits it from its unit.
 const NUMBER: &str = r"\+?(\d[\d_]*\.?[\d_]*|\.\d[\d_]*)([eE][-+]?_*\d[\d_]*)?";

@@ -10,11 +10,12 @@ use crate::config::{ConnectionConfig, OpportunisticRetransmission};
 use crate::congestion::{AnyCongestion, CongestionControl};
 use crate::event::SubflowId;
 use crate::observer::Limit;
+use crate::pieces;
 use crate::scheduler::{
     AfterTimeout, AnyScheduler, Decision, EventKinds, Scheduler, SchedulerEvent, SchedulerKind, SubflowView,
     View,
 };
-use crate::subflow::{Subflow, send_buffer};
+use crate::subflow::Subflow;
 
 /// The number of expirations of the data-level timer after which its wait is at least [`DATA_TIMER_FLOOR`].
 const MOST_REPETITIONS: u8 = 32;
@@ -122,7 +123,7 @@ impl Scheduling {
     pub(super) fn end_of_piece(&self, offset: u64) -> u64 {
         match &self.scheduler {
             AnyScheduler::Linux(linux) => linux.end_of_piece(offset),
-            _ => send_buffer::end_of_piece(offset),
+            _ => pieces::end_of_piece(offset),
         }
     }
 

@@ -7,6 +7,7 @@ use super::{Connection, Mode};
 use crate::config::SendBuffers;
 use crate::congestion::CongestionKind;
 use crate::event::Event;
+use crate::pieces;
 use crate::scheduler::SubflowView;
 use crate::seq::DataRange;
 use crate::subflow::{Subflow, TcpState, send_buffer};
@@ -20,7 +21,7 @@ impl Connection {
                 return self.plain_room(limit);
             }
             // The kernel accepts a piece as long as the buffer is not full, and then all of it.
-            let end = send_buffer::end_of_piece(self.send.una + limit - 1);
+            let end = pieces::end_of_piece(self.send.una + limit - 1);
             return end.saturating_sub(self.send.written);
         }
         limit.saturating_sub(self.buffered())

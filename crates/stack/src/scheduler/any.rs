@@ -10,8 +10,8 @@ use super::{
     RoundRobinOptions, Scheduler, SchedulerEvent, StmsA, StmsAOptions, StmsC, StmsCOptions, StrictPriority,
     Sttf, SttfOptions, View, WeightedRoundRobin, WeightedRoundRobinOptions,
 };
-use crate::config::OpportunisticRetransmission;
 use crate::parameter::{Options, Parameterised, Spec, Value};
+use crate::scheduler::OpportunisticRetransmission;
 
 /// Returns its second argument; the first only drives a macro repetition.
 macro_rules! second {

@@ -31,7 +31,7 @@ use super::{AssignKind, Decision, Rule, Scheduler, SubflowView, View, Why};
 use crate::event::SubflowId;
 use crate::parameter;
 use crate::parameter::{Options, Parameter};
-use crate::subflow::send_buffer::{self, end_of_piece};
+use crate::pieces::{self, end_of_piece};
 
 /// Bytes of a burst: 2^16 less the TCP header, its options, the IPv6 header and that of a fragment.
 const SEND_BURST: u64 = (1 << 16) - 20 - 40 - 40 - 8;
@@ -299,7 +299,7 @@ fn memory(subflow: &SubflowView) -> u64 {
     if !has_buffer(subflow) {
         return holds(subflow);
     }
-    send_buffer::memory(subflow.unacked, subflow.queued, subflow.mss)
+    pieces::memory(subflow.unacked, subflow.queued, subflow.mss)
 }
 
 /// Returns the pacing rate in bytes per second; an RTT of 1 ms is assumed before the first sample.

@@ -10,8 +10,8 @@
 //!
 //! **Constants**: none. **Departures from the source**: see [`MinRtt`].
 
+use super::OpportunisticRetransmission;
 use super::{Decision, MinRtt, Scheduler, View};
-use crate::config::OpportunisticRetransmission;
 use crate::parameter;
 use crate::parameter::{Options, Parameter};
 

@@ -135,13 +135,6 @@ pub(crate) fn wanted_buffer(read: u64, before: u64) -> u64 {
     window.saturating_add(u64::try_from(growth.saturating_mul(2)).unwrap_or(u64::MAX))
 }
 
-/// Returns the first window with a `buffer` for payload: whole segments of `mss` bytes, if it has space for more
-/// than one, in a field of 16 bits (`tcp_select_initial_window` in net/ipv4/tcp_output.c).
-pub(crate) const fn first_window(buffer: u64, mss: u64) -> u64 {
-    let whole = if buffer > mss { buffer - buffer % mss } else { buffer };
-    if whole < u16::MAX as u64 { whole } else { u16::MAX as u64 }
-}
-
 /// Returns the minimum with which [`wanted_buffer`] is compared on a new connection.
 pub(crate) const fn initial_space() -> u64 {
     INITIAL_SPACE as u64
@@ -150,6 +143,7 @@ pub(crate) const fn initial_space() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::first_window;
     use anabranch_units::Bytes;
 
     fn growth(size: u64) -> Growth {

@@ -25,16 +25,13 @@ use anabranch_units::{Duration, Rate};
 use super::Subflow;
 use crate::config::{ConnectionConfig, SendBuffers};
 use crate::congestion::CongestionControl;
+use crate::pieces::HEAD;
 use crate::scheduler::SchedulerKind;
 
 /// The memory for a segment of Ethernet's size, as rounded up by the kernel.
 const SEGMENT: u64 = 2304;
 /// The minimum number of segments for which a buffer has space.
 const LEAST_SEGMENTS: u64 = 10;
-/// The overhead of a packet.
-const HEAD: u64 = 1024;
-/// The length of the pieces in which written data is stored, and assigned to subflows.
-pub(crate) const PIECE: u64 = 32_728;
 /// The largest packet that a segmenting sender hands to a device (`sk_gso_max_size`).
 const LARGEST_PACKET: u64 = 1 << 16;
 /// The memory of a connection beside its subflows' buffers: the minimum of `tcp_wmem`.
@@ -83,17 +80,6 @@ fn payload(buffer: u32, packet: u64) -> u32 {
         // At least a segment, in a buffer however small.
         _ => short((u64::from(buffer) * packet / (packet + HEAD)).max(packet / 2)),
     }
-}
-
-/// Returns the memory of a subflow with `unacked` bytes sent and unacknowledged and `queued` bytes to send.
-pub(crate) fn memory(unacked: u64, queued: u64, mss: u64) -> u64 {
-    let packets = unacked.div_ceil(2 * mss.max(1)) + queued.div_ceil(1 << 16);
-    unacked + queued + HEAD * packets
-}
-
-/// Returns the end of the piece that contains `offset` of the stream.
-pub(crate) fn end_of_piece(offset: u64) -> u64 {
-    (offset / PIECE + 1) * PIECE
 }
 
 impl Subflow {
@@ -196,9 +182,6 @@ mod tests {
         assert_eq!(expanded(AUTO, 304_128, 2, 59 * 1424, 1424), 304_128, "it does not become smaller");
         assert_eq!(expanded(AUTO, 304_128, 2, 5000 * 1424, 1424), 4 << 20);
         assert_eq!(expanded(AUTO, 46_080, 3, 66 * 1424, 1424), 456_192, "with BBR");
-        // The kernel reports 60,904 and 194,720 for these.
-        assert_eq!(memory(20 * 1424, 22_440, 1424), 50_920 + 11 * 1024);
-        assert_eq!(memory(60 * 1424, 70_936, 1424), 156_376 + 32 * 1024);
     }
 
     #[test]
@@ -222,11 +205,5 @@ mod tests {
         assert_eq!(payload(4 << 20, 2 * mss), 3_098_649);
         assert_eq!(payload(u32::MAX, 2 * mss), u32::MAX);
         assert_eq!(payload(100, 2 * mss), 1448, "never less than a segment");
-    }
-
-    #[test]
-    fn pieces_follow_each_other_without_a_gap() {
-        assert_eq!((end_of_piece(0), end_of_piece(PIECE - 1)), (PIECE, PIECE));
-        assert_eq!(end_of_piece(PIECE), 2 * PIECE);
     }
 }

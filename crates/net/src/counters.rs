@@ -1,0 +1,30 @@
+//! The counters of a host.
+
+/// The packet counters of a host.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct HostCounters {
+    /// Packets received from its devices.
+    pub received: u64,
+    /// Of these, packets that were not TCP, were malformed, or had a wrong checksum.
+    pub not_tcp: u64,
+    /// Of these, ICMP errors about packets that did not arrive.
+    pub icmp_errors: u64,
+    /// Of these, pings of the host's addresses (ICMP echo requests).
+    pub echo_requests: u64,
+    /// Of those, answered ones; at most a thousand per second are.
+    pub echo_replies: u64,
+    /// Of the received packets, those for an address that is not the host's.
+    pub not_for_us: u64,
+    /// Packets passed to its devices.
+    pub sent: u64,
+    /// Packets dropped because one device was full while another was not.
+    pub queue_drops: u64,
+    /// Segments that could not be written as a packet. Always 0, unless there is a bug.
+    pub unwritable: u64,
+    /// Connections refused because the accept queue was full.
+    pub backlog_overflows: u64,
+    /// Connections aborted by the send timeout.
+    pub stalled: u64,
+    /// Writes that had to wait for memory.
+    pub memory_waits: u64,
+}

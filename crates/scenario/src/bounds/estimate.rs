@@ -1,0 +1,270 @@
+//! Estimates the best path to start on, from information that a host can have beforehand.
+//!
+//! `initial = "best"` selects the path with the least *estimate*: the expected completion time of a flow of
+//! the mean size that uses the path alone. A host can know the necessary values from earlier connections:
+//! round-trip time, rate and loss of each path. Nothing is measured in runs of the comparison.
+//!
+//! Up to its first loss the flow follows the ideal TCP of the lower bound: the handshake, slow start, the
+//! rate of the link. From then on each 1/p segments reduce its window, until that is the one that the
+//! congestion control sustains under this loss: sqrt(3/2p) segments per round trip (Mathis et al. 1997), for
+//! CUBIC at least 1.054 (RTT/p)^(3/4) (RFC 9438 section 5.1, C = 0.4, beta = 0.7). It is carried at the rate of
+//! this window, or of the link if that is less.
+//!
+//! A bulk flow ends with its duration. Its size is the amount that the best path alone carries in that time.
+
+use anabranch_link::{Capacity, Jitter, JitterShape};
+use anabranch_stack::config::SimConfig;
+use anabranch_stack::congestion::CongestionKind;
+use anabranch_units::{Duration, Time};
+
+use super::lower_bound::{Limits, LowerBound};
+use crate::model::{Experiment, Graph, Link, Outage, Path};
+
+/// Returns the estimate of each path for connections of this configuration.
+pub fn estimates(experiment: &Experiment, config: &SimConfig) -> Vec<Duration> {
+    let remembered = Experiment {
+        graph: Graph {
+            links: experiment.graph.links.iter().map(remembered).collect(),
+            ..experiment.graph.clone()
+        },
+        ..experiment.clone()
+    };
+    let graph = &remembered.graph;
+    // A path of several equal routes is the first of them.
+    let route = |path: &Path| path.data.first().cloned().unwrap_or_default();
+    let later = |path: &Path| {
+        let there_and_back = path.data.first().into_iter().chain(path.acks.first()).flatten();
+        there_and_back.fold(Duration::ZERO, |sum, &link| sum + mean_jitter(&experiment.graph.links[link]))
+    };
+    let pair = remembered.flow_pairs().iter().position(|pair| pair.paths.len() == remembered.paths().len());
+    let mut limits = Limits::new(&remembered, pair.unwrap_or(0));
+    limits.lengthen(remembered.paths().iter().map(|path| later(path) / 2));
+    let mss = f64::from(config.mss);
+    let of_path = |(position, path): (usize, &Path)| {
+        let losses = route(path).into_iter().map(|link| graph.links[link].config.loss.mean_loss());
+        let passes = losses.fold(1.0, |passes, loss| passes * (1.0 - loss));
+        let rtt = (graph.path_rtt(path) + later(path)).as_secs_f64();
+        let payload = mss / (mss + f64::from(Limits::headers(config)));
+        Estimate {
+            alone: limits.one_path(config, position),
+            passes,
+            mss,
+            rtt: rtt.max(1e-6),
+            rate: graph.path_rate(path).as_bps_f64() * payload / 8.0,
+            sustained: window(&config.congestion, 1.0 - passes, rtt),
+            reduction: reduction(&config.congestion),
+            first_window: f64::from(config.initial_window.max(1)),
+        }
+    };
+    let mut paths: Vec<Estimate> = remembered.paths().iter().enumerate().map(of_path).collect();
+    let size = remembered.traffic.size.mean().unwrap_or_else(|| {
+        // A bulk flow ends with its duration: the path is best that carries most in it.
+        let duration = remembered.traffic.duration;
+        paths.iter_mut().map(|path| path.carried(duration)).fold(0.0, f64::max)
+    });
+    paths.iter_mut().map(|path| path.time(size.max(1.0))).collect()
+}
+
+/// The estimate of one path.
+struct Estimate {
+    /// A flow on this path without loss.
+    alone: LowerBound,
+    /// The probability that a packet is not lost.
+    passes: f64,
+    /// Payload of a segment.
+    mss: f64,
+    /// In seconds.
+    rtt: f64,
+    /// Payload that the links carry, in bytes a second.
+    rate: f64,
+    /// The window that the congestion control sustains under the loss, in segments.
+    sustained: f64,
+    /// The factor of the window at a loss.
+    reduction: f64,
+    /// The initial window in segments.
+    first_window: f64,
+}
+
+impl Estimate {
+    /// Returns the time that a flow of `size` bytes takes.
+    fn time(&mut self, size: f64) -> Duration {
+        let loss = 1.0 - self.passes;
+        if loss >= 1.0 {
+            return Duration(u64::MAX);
+        }
+        let segments = (size / self.mss).ceil();
+        // The expected number of segments up to the first loss.
+        let clean = if loss > 0.0 { (1.0 - self.passes.powf(segments)) / loss } else { segments };
+        let begin = size.min((clean * self.mss).ceil());
+        let (mut rest, mut time) = (size - begin, 0.0);
+        // In slow start about half of what was sent is one window.
+        let mut window = (self.first_window + clean / 2.0).min(self.rate * self.rtt / self.mss);
+        while rest > 0.0 {
+            window = (window * self.reduction).max(self.sustained);
+            let rate = (window * self.mss / self.rtt).min(self.rate);
+            // The next loss is expected after 1 / p segments; from the sustained window on nothing changes.
+            let part = if window > self.sustained { rest.min(self.mss / loss) } else { rest };
+            time += part / rate;
+            rest -= part;
+        }
+        self.alone.completion(begin as u64) + Duration::from_secs_f64(time.min(1e9))
+    }
+
+    /// Returns the bytes that a flow moves in `span`.
+    fn carried(&mut self, span: Duration) -> f64 {
+        let (mut low, mut high) = (0.0, self.rate * span.as_secs_f64());
+        for _ in 0..40 {
+            let middle = (low + high) / 2.0;
+            if self.time(middle) > span { high = middle } else { low = middle }
+        }
+        low
+    }
+}
+
+/// True if the path is down when the first flow starts.
+fn is_down(outages: &[Outage], path: usize, start: Time) -> bool {
+    outages.iter().any(|outage| outage.path == path && outage.from <= start && start < outage.until)
+}
+
+/// Returns the path with the least estimate, the first of several; a backup, or a path that is down at the start, only if
+/// there is no other.
+pub fn best(experiment: &Experiment, config: &SimConfig) -> usize {
+    let estimates = estimates(experiment, config);
+    let (paths, outages) = (experiment.paths(), experiment.outages());
+    let start = experiment.traffic.start.first();
+    let key = |&path: &usize| (is_down(&outages, path, start), paths[path].backup, estimates[path]);
+    (0..paths.len()).min_by_key(key).unwrap_or(0)
+}
+
+/// Returns the link as earlier connections have measured it: its mean rate, without later changes.
+fn remembered(link: &Link) -> Link {
+    let mut link = link.clone();
+    let rate = link.mean_rate();
+    let config = &mut link.config;
+    config.capacity = Capacity::Rate(rate);
+    (config.policer, config.shaper) = (None, None);
+    config.redraws.clear();
+    (config.jitter, config.reordering, config.duplicate) = (None, None, 0.0);
+    config.timeline.clear();
+    link
+}
+
+fn mean_jitter(link: &Link) -> Duration {
+    match link.config.jitter {
+        None => Duration::ZERO,
+        Some(Jitter { shape: JitterShape::Uniform { max }, .. }) => max / 2,
+        Some(Jitter { shape: JitterShape::Normal { mean, .. }, .. }) => mean,
+    }
+}
+
+/// Returns the factor of the window at a loss.
+fn reduction(congestion: &CongestionKind) -> f64 {
+    if congestion.name().starts_with("cubic") { 0.7 } else { 0.5 }
+}
+
+/// Returns the mean window in segments that the congestion control sustains under this loss; BBR is not
+/// affected by it.
+fn window(congestion: &CongestionKind, loss: f64, rtt: f64) -> f64 {
+    if loss <= 0.0 || matches!(congestion, CongestionKind::Bbr(_)) {
+        return f64::INFINITY;
+    }
+    let reno = (1.5 / loss).sqrt().max(1.0);
+    match congestion.name().starts_with("cubic") {
+        true => reno.max(1.054 * (rtt / loss).powf(0.75)),
+        false => reno,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Document;
+
+    /// Returns the estimates in milliseconds, and the best path.
+    fn of(text: &str) -> (Vec<f64>, usize) {
+        let scenario = Document::parse("test", text, ".").unwrap().scenario().unwrap();
+        let condition = &scenario.conditions[0];
+        let estimates = estimates(&condition.experiment, &condition.base);
+        let millis = estimates.iter().map(|time| time.as_secs_f64() * 1e3).collect();
+        (millis, best(&condition.experiment, &condition.base))
+    }
+
+    #[test]
+    fn short_flows_start_on_the_near_path_and_long_ones_on_the_fast_one() {
+        let paths = "path = [{ rate = '10 Mbit/s', rtt = '10 ms' }, { rate = '100 Mbit/s', rtt = '60 ms' }]";
+        assert_eq!(of(&format!("{paths}\ntraffic.size = '10 KB'")).1, 0);
+        assert_eq!(of(&format!("{paths}\ntraffic.size = '10 MB'")).1, 1);
+        assert_eq!(of(&format!("{paths}\ntraffic.size = 'bulk'")).1, 1);
+    }
+
+    /// Without loss it is the lower bound of a single TCP: 1 MB at 10 Mbit/s takes 0.85 s, and three round
+    /// trips.
+    #[test]
+    fn without_loss_it_is_the_lower_bound() {
+        let (clean, _) = of("path = [{ rate = '10 Mbit/s', rtt = '20 ms' }]\ntraffic.size = '1 MB'");
+        assert!((clean[0] - 880.0).abs() < 20.0, "{clean:?}");
+    }
+
+    /// With a loss of 3 % at 100 ms, windows have 7 segments: 0.8 Mbit/s of 50.
+    #[test]
+    fn loss_slows_down_what_follows_the_first() {
+        let (times, best) = of("path = [{ rate = '50 Mbit/s', rtt = '100 ms', loss = '3%' }, { rate = '2 Mbit/s', rtt = '100 ms' }]
+             traffic.size = '2 MB'");
+        assert!(times[0] > 15_000.0 && times[0] < 25_000.0 && best == 1, "{times:?}");
+        // Bursts count as their mean.
+        let (bursts, _) = of("path = [{ rate = '50 Mbit/s', rtt = '100 ms',
+                gilbert-elliott = { mean-good = '970 ms', mean-bad = '30 ms', loss-bad = 1 } }]\ntraffic.size = '2 MB'");
+        assert!((bursts[0] - times[0]).abs() < 1.0, "{bursts:?} {times:?}");
+    }
+
+    #[test]
+    fn a_path_that_is_down_at_the_start_comes_after_those_that_are_up() {
+        let paths = |change: &str| {
+            format!(
+                "path = [{{ rate = '50 Mbit/s', rtt = '10 ms', change = [{change}] }}, {{ rate = '5 Mbit/s', rtt = '50 ms' }}]"
+            )
+        };
+        let down = "{ at = '0 s', down = true }";
+        for (change, start, chosen) in [
+            ("{ at = '1 s', down = true }", 0, 0),
+            (down, 0, 1),
+            ("{ at = '0 s', down = true }, { at = '3 s', up = true }", 2, 1),
+            ("{ at = '0 s', down = true }, { at = '3 s', up = true }", 3, 0),
+        ] {
+            let text = format!("{}\ntraffic = {{ size = '1 MB', start = '{start} s' }}", paths(change));
+            assert_eq!(of(&text).1, chosen, "{change} {start}");
+        }
+        // No path is up.
+        let both = format!(
+            "path = [{{ rate = '5 Mbit/s', rtt = '50 ms', change = [{down}] }}, {{ rate = '50 Mbit/s', rtt = '10 ms', change = [{down}] }}]"
+        );
+        assert_eq!(of(&format!("{both}\ntraffic.size = '1 MB'")).1, 1);
+    }
+
+    #[test]
+    fn a_path_that_is_down_at_the_start_is_chosen_only_if_all_are() {
+        let best = |first: &str, second: &str, start: &str| {
+            let fast = format!("rate = '100 Mbit/s', rtt = '10 ms', change = [{first}]");
+            let slow = format!("rate = '10 Mbit/s', rtt = '50 ms', change = [{second}]");
+            of(&format!(
+                "path = [{{ {fast} }}, {{ {slow} }}]\ntraffic = {{ size = '1 MB', start = '{start}' }}"
+            ))
+            .1
+        };
+        let down = "{ at = '0 s', down = true }, { at = '5 s', up = true }";
+        assert_eq!(best(down, "", "0 s"), 1);
+        assert_eq!((best(down, "", "5 s"), best(down, "", "4 s")), (0, 1));
+        assert_eq!(best(down, down, "0 s"), 0);
+        assert_eq!(best("{ at = '1 s', down = true }", "", "0 s"), 0);
+        assert_eq!(best("{ at = '1 s', down = true }", "", "2 s"), 1);
+    }
+
+    #[test]
+    fn a_trace_counts_with_its_mean_rate_and_a_backup_comes_last() {
+        let trace = "trace = '../../scenarios/traces/synthetic-lte.down', rtt = '20 ms'";
+        let (times, best) = of(&format!(
+            "path = [{{ {trace}, backup = true }}, {{ rate = '1 Mbit/s', rtt = '90 ms' }}]\ntraffic.size = '1 MB'"
+        ));
+        assert!(times[0] < times[1] && best == 1, "{times:?}");
+    }
+}

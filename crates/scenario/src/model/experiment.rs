@@ -1,0 +1,247 @@
+//! An experiment: the network, the traffic, and the questions that both answer together.
+
+use anabranch_link::Change;
+use anabranch_stack::config::Profile;
+use anabranch_units::{Duration, Time};
+
+use super::class::{TrafficClass, Via, main_class};
+use super::graph::{Graph, Link, Pair, Path, Signal};
+use super::phases::PhaseChoice;
+use super::traffic::{Direction, Traffic};
+use crate::text::reader::list;
+
+/// The experiment, without the contenders.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    /// The sender and receiver.
+    pub profile: Profile,
+    /// The hosts, the routers and the links.
+    pub graph: Graph,
+    /// The client and the server of each flow: those of [`Traffic::pairs`], followed by those of other flows.
+    pub pairs: Vec<Pair>,
+    /// The position of the path that the initial subflow takes.
+    pub initial: usize,
+    /// The way in which that path was chosen.
+    pub initial_choice: InitialChoice,
+    /// True if addresses and headers are those of IPv6.
+    pub ipv6: bool,
+    /// The traffic. With several classes: the pairs and the direction of the network, and the size of the main class.
+    pub traffic: Traffic,
+    /// The classes of the traffic; empty if it consists of transfers of one kind.
+    pub classes: Vec<TrafficClass>,
+    /// The time limit of a run.
+    pub deadline: Duration,
+    /// Small random shifts of each run.
+    pub phases: PhaseChoice,
+}
+
+/// The way in which the path of the initial subflow was chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum InitialChoice {
+    /// By default: the first one that is listed.
+    #[default]
+    First,
+    /// By its name in the scenario.
+    Given,
+    /// The best by a host's estimate beforehand ([`estimate`](crate::estimate)).
+    Best,
+}
+
+impl InitialChoice {
+    /// Returns its name in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            InitialChoice::First => "first",
+            InitialChoice::Given => "given",
+            InitialChoice::Best => "best",
+        }
+    }
+}
+
+/// A time in which a path of the flows is down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outage {
+    /// The position of the path.
+    pub path: usize,
+    /// Its beginning.
+    pub from: Time,
+    /// Its end; [`Time::NEVER`] if there is none.
+    pub until: Time,
+}
+
+impl Experiment {
+    /// Returns the outages of the paths of the flows, by path and time: a path is down while a link of its first route is, in
+    /// either direction.
+    pub fn outages(&self) -> Vec<Outage> {
+        let mut all = Vec::new();
+        for (path, of) in self.paths().iter().enumerate() {
+            let mut downs: Vec<(Time, Time)> = Vec::new();
+            for &link in of.data.first().into_iter().chain(of.acks.first()).flatten() {
+                let mut from = None;
+                for step in &self.graph.links[link].config.timeline {
+                    match step.change {
+                        Change::Down => from = from.or(Some(step.at)),
+                        Change::Up => downs.extend(from.take().map(|from| (from, step.at))),
+                        _ => {}
+                    }
+                }
+                downs.extend(from.map(|from| (from, Time::NEVER)));
+            }
+            downs.sort_unstable();
+            let mut merged: Vec<Outage> = Vec::new();
+            for (from, until) in downs {
+                match merged.last_mut().filter(|last| from <= last.until) {
+                    Some(last) => last.until = last.until.max(until),
+                    None => merged.push(Outage { path, from, until }),
+                }
+            }
+            all.append(&mut merged);
+        }
+        all
+    }
+
+    /// True if a link changes during the run, goes down or comes up.
+    pub fn changes(&self) -> bool {
+        self.graph.links.iter().any(|link| !link.config.timeline.is_empty() || !link.signals.is_empty())
+    }
+
+    /// Returns the paths of the flows, as results name them: those of the pair with the most paths.
+    pub fn paths(&self) -> &[Path] {
+        let flows = &self.pairs[..self.traffic.pairs];
+        // The first of several.
+        flows.iter().rev().max_by_key(|pair| pair.paths.len()).map_or(&[], |pair| &pair.paths)
+    }
+
+    /// Returns the name of the main class of traffic, by which the path of `tcp` is chosen; none without classes.
+    pub fn main_class(&self) -> Option<&str> {
+        main_class(&self.classes).map(|at| self.classes[at].name.as_str())
+    }
+
+    /// True if some flow of a contender is sent by the side that listens.
+    pub fn has_downloads(&self) -> bool {
+        match self.classes.as_slice() {
+            [] => self.traffic.direction == Direction::Download,
+            classes => classes
+                .iter()
+                .any(|class| class.via == Via::Contender && class.direction == Direction::Download),
+        }
+    }
+
+    /// Returns the pairs of the flows.
+    pub fn flow_pairs(&self) -> &[Pair] {
+        &self.pairs[..self.traffic.pairs]
+    }
+
+    /// Checks that the traffic consists of transfers of one kind.
+    ///
+    /// # Errors
+    /// The reason that it does not.
+    pub fn has_one_class(&self) -> Result<(), String> {
+        match self.classes.as_slice() {
+            [] => Ok(()),
+            classes => {
+                let names: Vec<&str> = classes.iter().map(|class| class.name.as_str()).collect();
+                Err(format!("its traffic has classes ({}); give one `[traffic]` of transfers", list(&names)))
+            }
+        }
+    }
+
+    /// Checks that there are one client and one server with a fixed route for each path, so that their
+    /// network can be emulated.
+    ///
+    /// # Errors
+    /// The reason that it cannot be emulated.
+    pub fn has_fixed_paths(&self) -> Result<(), String> {
+        if self.pairs.len() > 1 {
+            return Err(format!(
+                "its flows are between {} pairs of hosts, and the emulator has one client and one server",
+                self.pairs.len()
+            ));
+        }
+        match self.pairs[0].paths.iter().find(|path| self.graph.has_equal_cost_routes(path)) {
+            Some(path) => Err(format!(
+                "path {} has several routes of equal cost, and the emulator has one; give it by a `[[route]]`",
+                path.name
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the changes of the client's interfaces that its host notices, each with the position of its path, in the
+    /// order of their times.
+    pub fn signals(&self) -> Vec<(usize, Signal)> {
+        let mut all = Vec::new();
+        for (position, path) in self.paths().iter().enumerate() {
+            // The link by which packets leave the interface.
+            let out = match self.traffic.direction {
+                Direction::Upload => &path.data,
+                Direction::Download => &path.acks,
+            };
+            let first = out.first().and_then(|route| route.first());
+            let signals = first.map_or(&[][..], |&link| &self.graph.links[link].signals);
+            all.extend(signals.iter().map(|signal| (position, *signal)));
+        }
+        all.sort_by_key(|(position, signal)| (signal.at, *position));
+        all
+    }
+
+    /// Returns the round-trip time without load of the path at `position`.
+    pub fn rtt(&self, position: usize) -> Duration {
+        self.graph.path_rtt(&self.paths()[position])
+    }
+
+    /// Returns the shortest round-trip time of all paths without load.
+    pub fn shortest_rtt(&self) -> Duration {
+        let paths = self.flow_pairs().iter().flat_map(|pair| &pair.paths);
+        paths.map(|path| self.graph.path_rtt(path)).min().unwrap_or_default()
+    }
+
+    /// Returns the link of a path at the client's interface, in the direction of the data.
+    pub fn own_link(&self, path: &Path) -> &Link {
+        let route = path.data.first().map_or(&[][..], Vec::as_slice);
+        let own = match self.traffic.direction {
+            Direction::Upload => route.first(),
+            Direction::Download => route.last(),
+        };
+        &self.graph.links[own.copied().unwrap_or(0)]
+    }
+
+    /// Returns the same link's counterpart, in the direction of the acknowledgements.
+    pub fn own_ack_link(&self, path: &Path) -> &Link {
+        let route = path.acks.first().map_or(&[][..], Vec::as_slice);
+        let own = match self.traffic.direction {
+            Direction::Upload => route.last(),
+            Direction::Download => route.first(),
+        };
+        &self.graph.links[own.copied().unwrap_or(0)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_down_while_a_link_of_it_is() {
+        let text = "path = [
+            { rate = '10 Mbit/s', rtt = '20 ms' },
+            { rate = '10 Mbit/s', rtt = '20 ms', change = [
+                { at = '1 s', down = true }, { at = '2 s', up = true }, { at = '5 s', down = true },
+            ] },
+        ]";
+        let scenario = crate::Document::parse("test", text, ".").unwrap().scenario().unwrap();
+        let mut experiment = scenario.conditions[0].experiment.clone();
+        let found = |experiment: &Experiment| -> Vec<(usize, f64, Option<f64>)> {
+            let seconds = |outage: &Outage| {
+                let until = outage.until.is_armed().then(|| outage.until.as_secs_f64());
+                (outage.path, outage.from.as_secs_f64(), until)
+            };
+            experiment.outages().iter().map(seconds).collect()
+        };
+        assert_eq!(found(&experiment), [(1, 1.0, Some(2.0)), (1, 5.0, None)]);
+        // The acknowledgements come back later than the data.
+        let acks = experiment.paths()[1].acks[0][0];
+        experiment.graph.links[acks].config.timeline[1].at += anabranch_units::Duration::from_secs(1);
+        assert_eq!(found(&experiment), [(1, 1.0, Some(3.0)), (1, 5.0, None)]);
+    }
+}

@@ -1,0 +1,20 @@
+//! The parts of a scenario, complete and valid: the types from which experiments run.
+
+mod class;
+mod contender;
+mod experiment;
+mod graph;
+mod phases;
+mod remarks;
+mod scenario;
+mod traffic;
+mod warnings;
+
+pub(crate) use class::UNLIMITED;
+pub use class::{Kind, TrafficClass, Via, main_class};
+pub use contender::{Contender, Transport};
+pub use experiment::{Experiment, InitialChoice, Outage};
+pub use graph::{Form, Graph, Link, Node, Pair, Path, Signal, TraceStart};
+pub use phases::{PhaseChoice, Phases};
+pub use scenario::{Condition, Scenario};
+pub use traffic::{Background, Beside, Direction, FlowSize, Start, Traffic};

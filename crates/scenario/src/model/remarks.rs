@@ -1,0 +1,36 @@
+//! The settings of a link that its rate and its delay do not show, in words.
+
+use anabranch_link::{Aqm, CrossTraffic, LinkConfig, Redraw, Redrawn, TokenBucket};
+use anabranch_units::{Bytes, Duration, Time};
+
+use super::graph::Link;
+
+impl Link {
+    /// Returns what the link has beside a rate or a trace, a delay, losses and a drop-tail queue, in words.
+    pub fn remarks(&self) -> Vec<String> {
+        let LinkConfig { aqm, policer, shaper, cross_traffic, redraws, .. } = &self.config;
+        let mut remarks = Vec::new();
+        if *aqm != Aqm::DropTail {
+            remarks.push(format!("queue {aqm}"));
+        }
+        for (what, bucket) in [("policed", policer), ("shaped", shaper)] {
+            if let Some(TokenBucket { rate, burst }) = bucket {
+                remarks.push(format!("{what} to {rate} after {}", Bytes(*burst)));
+            }
+        }
+        let interval = |from: Time, until: Time| {
+            let end = until.armed().map_or(String::new(), |until| format!(" until {}", Duration(until.0)));
+            let start =
+                if from == Time::ZERO { String::new() } else { format!(" from {}", Duration(from.0)) };
+            start + &end
+        };
+        for CrossTraffic { rate, from, until, packet: _ } in cross_traffic {
+            remarks.push(format!("{rate} of cross traffic{}", interval(*from, *until)));
+        }
+        for Redraw { from, until, every, value, stream: _ } in redraws {
+            let what = if matches!(value, Redrawn::Rate(_)) { "rate" } else { "delay" };
+            remarks.push(format!("{what} redrawn every {every}{}", interval(*from, *until)));
+        }
+        remarks
+    }
+}

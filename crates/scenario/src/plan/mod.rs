@@ -1,0 +1,707 @@
+//! Plans: a scenario, and the values that its keys take.
+
+mod design;
+
+use core::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub use self::design::Design;
+use crate::library;
+use crate::model::Scenario;
+use crate::read::Document;
+use crate::read::files::reason;
+use crate::text::keys::{Keys, rows};
+use crate::text::reader::{Reader, list};
+use crate::text::source::{Problem, ScenarioError, Source, Span};
+use crate::text::tree::{Node, Table, Value};
+
+rows! {
+    ROWS, KEYS {
+        "scenario": Text, "a built-in scenario, or a file relative to the plan";
+        "description": Text, "the purpose";
+        "design": Named(designs), "the choice of points; default `grid`";
+        "points": Whole(1, MOST_POINTS as i64), "number of points; not of a grid";
+        "seed": Whole(0, i64::MAX), "seed of the points; default 1";
+        "runs": Whole(1, u32::MAX as i64), "runs of each contender at each point; default the scenario's";
+        "set": Derived(Derived::Settings), "values of all points, by the keys of the scenario";
+        "vary": Derived(Derived::Varied), "the keys that vary, each with a list or a range";
+        "stop": Table(&STOP), "repeats a point until its intervals are narrow";
+        "other-starts": Bool, "whether starts on other paths are measured; default false";
+    }
+}
+/// A plan; its scenario may be given apart from it.
+pub(crate) const TABLE: Keys = Keys::new("plan", &[ROWS]).requires(&["vary"]);
+
+rows! {
+    STOP_ROWS, STOP_KEYS {
+        "half-width": Probability, "half width of the 95 % intervals of the differences, relative";
+        "most-runs": Whole(2, u32::MAX as i64), "greatest number of runs; default 1000";
+    }
+}
+const STOP: Keys = Keys::new("stop", &[STOP_ROWS]).requires(&["half-width"]);
+
+rows! {
+    RANGE_ROWS, RANGE_KEYS {
+        "from": AnyOf(&[Number, Text]), "the least value: a number, with its unit in quotes";
+        "to": AnyOf(&[Number, Text]), "the greatest value, in the same unit";
+        "steps": Whole(2, MOST_POINTS as i64), "number of values in a grid";
+        "scale": Choice(&SCALES), "whether equal steps are equal differences or equal factors; default `linear`";
+    }
+}
+pub(crate) const RANGE: Keys = Keys::new("range", &[RANGE_ROWS]).requires(&["from", "to"]);
+
+const SCALES: [&str; 2] = ["linear", "log"];
+
+fn designs() -> Vec<&'static str> {
+    Design::ALL.map(Design::name).to_vec()
+}
+
+/// More points than this are a mistake.
+const MOST_POINTS: usize = 10_000_000;
+const DEFAULT_MOST_RUNS: u32 = 1000;
+
+/// The number of points that are all checked when a plan is read: it takes a fraction of a millisecond for each.
+const MOST_CHECKED: usize = 1000;
+
+/// A valid plan.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The file, as errors name it.
+    name: String,
+    text: String,
+    /// The scenario, with the values common to all points.
+    document: Document,
+    space: Space,
+    runs: Option<u32>,
+    stop: Option<Stop>,
+    other_starts: bool,
+    amendment: Option<Amendment>,
+}
+
+/// A change of the scenario of every point that no key of a file expresses.
+#[derive(Clone)]
+struct Amendment(Arc<dyn Fn(&mut Scenario) + Send + Sync>);
+
+impl fmt::Debug for Amendment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Amendment")
+    }
+}
+
+/// The points of a plan, without its scenario.
+#[derive(Clone, Debug)]
+pub struct Space {
+    dimensions: Vec<Dimension>,
+    design: Design,
+    points: usize,
+    /// By dimension and point; none for a grid.
+    coordinates: Vec<Vec<f64>>,
+}
+
+/// One or several keys of the scenario, and the values that they take together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dimension {
+    /// The keys, such as `path.1.rate`.
+    pub keys: Vec<String>,
+    /// Their values.
+    pub values: Values,
+}
+
+/// The values of a dimension.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Values {
+    /// A list of values, as they are written in TOML.
+    List(Vec<String>),
+    /// A range of numbers.
+    Range {
+        /// The least value.
+        from: f64,
+        /// The greatest value.
+        to: f64,
+        /// The unit of both, such as `Mbit/s`; empty for plain numbers.
+        unit: String,
+        /// True if values are rounded to whole numbers.
+        whole: bool,
+        /// True if equal steps are equal factors.
+        logarithmic: bool,
+        /// The number of values in a grid.
+        steps: Option<usize>,
+    },
+}
+
+/// The stopping rule of a point: its runs are doubled until the intervals of the differences from the
+/// reference are narrow enough.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stop {
+    /// The half width of the 95 % intervals, in percent.
+    pub half_width_pct: f64,
+    /// The greatest number of runs.
+    pub most_runs: u32,
+}
+
+/// A point of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Point {
+    /// Its number, from 0.
+    pub number: usize,
+    /// The value of each dimension, as it is written in TOML.
+    pub values: Vec<String>,
+}
+
+impl Plan {
+    /// Reads the plan in the file `path`.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or the plan or its scenario is not valid.
+    pub fn open(path: &Path) -> Result<Plan, ScenarioError> {
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            ScenarioError::new(format!("cannot read the plan `{name}`: {}", reason(&error)))
+        })?;
+        let directory = path.parent().unwrap_or(Path::new("")).to_owned();
+        Plan::parse(name, text, directory)
+    }
+
+    /// Reads the plan `text`, called `name` in errors; the file of its scenario is relative to `directory`.
+    ///
+    /// # Errors
+    /// If the plan or its scenario is not valid.
+    pub fn parse(
+        name: impl Into<String>,
+        text: impl Into<String>,
+        directory: impl Into<PathBuf>,
+    ) -> Result<Plan, ScenarioError> {
+        Plan::with_scenario(name.into(), text.into(), |reader, locate| {
+            let scenario = reader
+                .required("scenario", "\"two-paths\"", |node| node.string().map(str::to_owned))
+                .map_err(locate)?;
+            match library::find(&scenario) {
+                Some(_) => Document::open(&scenario),
+                None => {
+                    let path = directory.into().join(&scenario);
+                    Document::open(path.to_str().unwrap_or(&scenario))
+                }
+            }
+        })
+    }
+
+    /// Reads the plan `text`, called `name` in errors, for the scenario of `document`; it names none itself.
+    ///
+    /// # Errors
+    /// If the plan or its scenario is not valid.
+    pub fn of_document(
+        name: impl Into<String>,
+        text: impl Into<String>,
+        document: Document,
+    ) -> Result<Plan, ScenarioError> {
+        Plan::with_scenario(name.into(), text.into(), |reader, locate| match reader.get("scenario") {
+            None => Ok(document),
+            Some(node) => {
+                let problem = Problem::at(&node.span, "the scenario of this plan is given apart from it");
+                Err(locate(problem.help("leave out `scenario`")))
+            }
+        })
+    }
+
+    fn with_scenario(
+        name: String,
+        text: String,
+        scenario: impl FnOnce(&Reader<'_>, &dyn Fn(Problem) -> ScenarioError) -> Result<Document, ScenarioError>,
+    ) -> Result<Plan, ScenarioError> {
+        let sources = [Source { name: name.clone(), text: text.clone() }];
+        let locate = |problem: Problem| problem.locate(&sources);
+        let table = Table::parse(&text, 0).map_err(locate)?;
+        let end = Span { source: 0, range: text.len()..text.len() };
+        let reader = Reader::new(&table, &end, "the plan", KEYS).map_err(locate)?;
+        let mut document = scenario(&reader, &locate)?;
+        for (key, value) in settings(&reader, &text).map_err(locate)? {
+            document.set_from(&name, &format!("{key}={value}"))?;
+        }
+        let plan = Plan::read(&reader, name, &text, document).map_err(locate)?;
+        // Reports an error in a key or a unit immediately.
+        plan.scenario(&plan.point(0))?;
+        Ok(plan)
+    }
+
+    fn read(reader: &Reader<'_>, name: String, text: &str, document: Document) -> Result<Plan, Problem> {
+        let space = Space::read(reader, text)?;
+        let runs = reader.optional("runs", |node| node.integer(1, u32::MAX.into()))?.map(|runs| runs as u32);
+        let other_starts = reader.optional("other-starts", Node::boolean)?.unwrap_or(false);
+        let stop = reader.optional("stop", stop)?;
+        Ok(Plan { name, text: text.to_owned(), document, space, runs, stop, other_starts, amendment: None })
+    }
+
+    /// Checks every point, or of a large plan the first one and one with each value of a list or an end of a range, so that a
+    /// wrong value is an error before anything is made.
+    ///
+    /// # Errors
+    /// That of the first point that is not valid.
+    pub fn check(&self) -> Result<(), ScenarioError> {
+        let first = self.point(0);
+        // The files that a scenario names are read for each point.
+        let is_quick = self.scenario(&first)?.files.len() <= 1;
+        if is_quick && self.points() <= MOST_CHECKED {
+            return (1..self.points()).try_for_each(|number| self.scenario(&self.point(number)).map(drop));
+        }
+        for (at, dimension) in self.space.dimensions.iter().enumerate() {
+            for value in dimension.values.ends() {
+                let mut values = first.values.clone();
+                values[at] = value;
+                self.scenario(&Point { number: 0, values })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the text of the plan.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns the design.
+    pub fn design(&self) -> Design {
+        self.space.design
+    }
+
+    /// Returns the number of points, at least 1.
+    pub fn points(&self) -> usize {
+        self.space.points
+    }
+
+    /// Returns the dimensions.
+    pub fn dimensions(&self) -> &[Dimension] {
+        &self.space.dimensions
+    }
+
+    /// Returns the stopping rule; none if the number of runs is fixed.
+    pub fn stop(&self) -> Option<Stop> {
+        self.stop
+    }
+
+    /// Sets a value at every point, as `--set` of a comparison does.
+    ///
+    /// # Errors
+    /// If `assignment` is not KEY=VALUE.
+    pub fn set(&mut self, assignment: &str) -> Result<(), ScenarioError> {
+        self.document.set(assignment)
+    }
+
+    /// Replaces the value at `key` of the scenario of every point by `value`, given by the option `option`.
+    pub fn set_option(&mut self, option: &str, key: &str, value: &str) {
+        self.document.set_option(option, key, value);
+    }
+
+    /// Sets the number of runs at each point, or of the first attempt, instead of the plan's.
+    pub fn set_runs(&mut self, runs: u32) {
+        self.runs = Some(runs);
+    }
+
+    /// Changes the scenario of every point by `amend`, for contenders that are not built in. The text and the identity of
+    /// the plan stay the same.
+    pub fn set_amendment(&mut self, amend: impl Fn(&mut Scenario) + Send + Sync + 'static) {
+        self.amendment = Some(Amendment(Arc::new(amend)));
+    }
+
+    /// Returns point number `number`.
+    ///
+    /// # Panics
+    /// If there is no such point.
+    pub fn point(&self, number: usize) -> Point {
+        self.space.point(number)
+    }
+
+    /// Returns the scenario at `point`.
+    ///
+    /// # Errors
+    /// If the scenario is not valid with the values of this point.
+    pub fn scenario(&self, point: &Point) -> Result<Scenario, ScenarioError> {
+        let mut document = self.document.clone();
+        let source = format!("{}, point {}", self.name, point.number);
+        for (dimension, value) in self.space.dimensions.iter().zip(&point.values) {
+            for key in &dimension.keys {
+                document.set_from(&source, &format!("{key}={value}"))?;
+            }
+        }
+        if let Some(runs) = self.runs {
+            document.set_option("runs", "runs", &runs.to_string());
+        }
+        let mut scenario = document.scenario()?;
+        scenario.other_starts &= self.other_starts;
+        if let Some(Amendment(amend)) = &self.amendment {
+            amend(&mut scenario);
+        }
+        Ok(scenario)
+    }
+}
+
+impl Space {
+    /// Reads the points of the plan `text`, called `name` in errors, without its scenario.
+    ///
+    /// # Errors
+    /// If `text` is not a plan.
+    pub fn parse(name: impl Into<String>, text: &str) -> Result<Space, ScenarioError> {
+        let sources = [Source { name: name.into(), text: text.to_owned() }];
+        let locate = |problem: Problem| problem.locate(&sources);
+        let table = Table::parse(text, 0).map_err(locate)?;
+        let end = Span { source: 0, range: text.len()..text.len() };
+        let reader = Reader::new(&table, &end, "the plan", KEYS).map_err(locate)?;
+        Space::read(&reader, text).map_err(locate)
+    }
+
+    fn read(reader: &Reader<'_>, text: &str) -> Result<Space, Problem> {
+        let design = reader.optional("design", |node| node.choice("design", &designs()))?.unwrap_or(0);
+        let design = Design::ALL[design];
+        let seed = reader.optional("seed", |node| node.integer(0, i64::MAX))?.unwrap_or(1) as u64;
+        let vary =
+            reader.required("vary", "{ \"path.1.rate\" = [\"5 Mbit/s\", \"20 Mbit/s\"] }", |node| {
+                let mut dimensions = Vec::new();
+                flatten(node.table("`vary`")?, "", text, design, &mut dimensions)?;
+                if dimensions.is_empty() {
+                    return Err(Problem::at(&node.span, "`vary` has no key"));
+                }
+                Ok(dimensions)
+            })?;
+        let given = reader.optional("points", |node| node.integer(1, MOST_POINTS as i64))?;
+        let points = match (design, given) {
+            (Design::Grid, None) => vary.iter().try_fold(1_usize, |all, dimension| {
+                all.checked_mul(dimension.values.steps()).filter(|all| *all <= MOST_POINTS)
+            }),
+            (Design::Grid, Some(_)) => {
+                return Err(Problem::at(
+                    &reader.get("points").map(|node| node.span.clone()).unwrap_or_default(),
+                    "a grid has as many points as there are combinations",
+                )
+                .help("leave out `points`, or choose for example `design = \"sobol\"`"));
+            }
+            (_, Some(points)) => Some(points as usize),
+            (_, None) => {
+                return Err(Problem::at(reader.span, format!("design `{}` needs `points`", design.name()))
+                    .help("add for example `points = 200`"));
+            }
+        };
+        let Some(points) = points else {
+            return Err(Problem::at(reader.span, format!("the grid has more than {MOST_POINTS} points"))
+                .help("choose fewer values, or for example `design = \"sobol\"` with `points = 200`"));
+        };
+        if design == Design::Sobol
+            && (points > Design::MOST_SOBOL || vary.len() > Design::MOST_SOBOL_DIMENSIONS)
+        {
+            return Err(Problem::at(
+                reader.span,
+                format!(
+                    "a Sobol sequence has at most {} points in {} dimensions",
+                    Design::MOST_SOBOL,
+                    Design::MOST_SOBOL_DIMENSIONS
+                ),
+            )
+            .help("choose `design = \"latin-hypercube\"`"));
+        }
+        let coordinates = match design {
+            Design::Grid => Vec::new(),
+            _ => (0..vary.len()).map(|dimension| design.coordinates(points, dimension, seed)).collect(),
+        };
+        Ok(Space { dimensions: vary, design, points, coordinates })
+    }
+
+    /// Returns the design.
+    pub fn design(&self) -> Design {
+        self.design
+    }
+
+    /// Returns the number of points, at least 1.
+    pub fn points(&self) -> usize {
+        self.points
+    }
+
+    /// Returns the varied dimensions.
+    pub fn dimensions(&self) -> &[Dimension] {
+        &self.dimensions
+    }
+
+    /// Returns point number `number`.
+    ///
+    /// # Panics
+    /// If there is no such point.
+    pub fn point(&self, number: usize) -> Point {
+        assert!(number < self.points, "point {number} of {}", self.points);
+        let mut rest = number;
+        let mut values: Vec<String> = Vec::with_capacity(self.dimensions.len());
+        for (at, dimension) in self.dimensions.iter().enumerate().rev() {
+            values.push(match self.coordinates.get(at) {
+                Some(coordinates) => dimension.values.at(coordinates[number]),
+                None => {
+                    let steps = dimension.values.steps();
+                    let step = rest % steps;
+                    rest /= steps;
+                    dimension.values.step(step, steps)
+                }
+            });
+        }
+        values.reverse();
+        Point { number, values }
+    }
+}
+
+impl Dimension {
+    /// Returns the name of its column: its keys, and the unit of its values where all have the same one.
+    pub fn column(&self) -> String {
+        let keys = self.keys.join(", ");
+        match self.values.unit() {
+            Some(unit) if !unit.is_empty() => format!("{keys} ({unit})"),
+            _ => keys,
+        }
+    }
+}
+
+impl Values {
+    /// Returns the unit that all values have; none where one of them is not a number. Plain numbers have the
+    /// unit "".
+    pub fn unit(&self) -> Option<&str> {
+        match self {
+            Values::Range { unit, .. } => Some(unit),
+            Values::List(values) => {
+                let mut units = values.iter().map(|value| quantity(plain(value)).map(|(_, unit)| unit));
+                let first = units.next()??;
+                units.all(|unit| unit == Some(first)).then_some(first)
+            }
+        }
+    }
+
+    /// True if equal steps are equal factors.
+    pub fn is_logarithmic(&self) -> bool {
+        matches!(self, Values::Range { logarithmic: true, .. })
+    }
+
+    /// Returns the number in `value`, in [`Values::unit`].
+    pub fn number(&self, value: &str) -> Option<f64> {
+        self.unit()?;
+        quantity(plain(value)).map(|(number, _)| number)
+    }
+
+    /// Returns the number of values in a grid.
+    fn steps(&self) -> usize {
+        match self {
+            Values::List(values) => values.len(),
+            Values::Range { steps, .. } => steps.unwrap_or(1),
+        }
+    }
+
+    /// Returns the values of a list, or the first and the last one of a range.
+    fn ends(&self) -> Vec<String> {
+        match self {
+            Values::List(values) => values.clone(),
+            Values::Range { .. } => vec![self.between(0.0), self.between(1.0)],
+        }
+    }
+
+    /// Value number `step` of `steps` in a grid.
+    fn step(&self, step: usize, steps: usize) -> String {
+        match self {
+            Values::List(values) => values[step].clone(),
+            Values::Range { .. } if steps == 1 => self.between(0.0),
+            Values::Range { .. } => self.between(step as f64 / (steps - 1) as f64),
+        }
+    }
+
+    /// Returns the value at a coordinate from 0 to 1.
+    fn at(&self, coordinate: f64) -> String {
+        match self {
+            Values::List(values) => {
+                let at = (coordinate * values.len() as f64) as usize;
+                values[at.min(values.len() - 1)].clone()
+            }
+            Values::Range { .. } => self.between(coordinate),
+        }
+    }
+
+    /// Returns the value of a range at a share of its way, as TOML.
+    fn between(&self, share: f64) -> String {
+        let Values::Range { from, to, unit, whole, logarithmic, .. } = self else { return String::new() };
+        // The ends are exact.
+        let value = match share {
+            0.0 => *from,
+            1.0 => *to,
+            _ if *logarithmic => libm::exp(libm::log(*from) + share * (libm::log(*to) - libm::log(*from))),
+            _ => from + share * (to - from),
+        };
+        match (whole, unit.as_str()) {
+            (true, _) => format!("{}", value.round() as i64),
+            (false, "") => significant(value),
+            (false, unit) => format!("\"{} {unit}\"", significant(value)),
+        }
+    }
+}
+
+/// Returns a number with six significant digits, without an exponent.
+fn significant(value: f64) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    let magnitude = libm::floor(libm::log10(value.abs())) as i32;
+    let decimals = (5 - magnitude).clamp(0, 20) as usize;
+    let text = format!("{value:.decimals$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+/// Returns a text without its quotes.
+fn plain(value: &str) -> &str {
+    let unquoted = |quote| value.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote));
+    unquoted('"').or_else(|| unquoted('\'')).unwrap_or(value)
+}
+
+/// Returns the number and the unit of `20 ms`.
+fn quantity(text: &str) -> Option<(f64, &str)> {
+    let text = text.trim();
+    let end =
+        text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+'))).unwrap_or(text.len());
+    let number = text[..end].parse().ok().filter(|number: &f64| number.is_finite())?;
+    Some((number, text[end..].trim()))
+}
+
+/// Returns the keys of `set` with their values as TOML.
+fn settings(reader: &Reader<'_>, text: &str) -> Result<Vec<(String, String)>, Problem> {
+    let Some(node) = reader.get("set") else { return Ok(Vec::new()) };
+    let mut all = Vec::new();
+    leaves(node.table("`set`")?, "", &mut |key, _, node| {
+        all.push((key, toml(node, text)));
+        Ok(true)
+    })?;
+    Ok(all)
+}
+
+/// Returns the value of `node` as it was written.
+fn toml(node: &Node, text: &str) -> String {
+    text.get(node.span.range.clone()).unwrap_or_default().to_owned()
+}
+
+/// Gives each value of nested tables to `take` with its dotted key; tables that `take` declines are entered.
+fn leaves(
+    table: &Table,
+    prefix: &str,
+    take: &mut impl FnMut(String, &Span, &Node) -> Result<bool, Problem>,
+) -> Result<(), Problem> {
+    for entry in &table.entries {
+        let key = format!("{prefix}{}", entry.key);
+        match &entry.node.value {
+            Value::Table(inner) if inner.get("from").is_none() => leaves(inner, &format!("{key}."), take)?,
+            _ => {
+                if !take(key, &entry.key_span, &entry.node)? {
+                    return Err(Problem::at(&entry.node.span, "this is neither a list nor a range"));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns the dimensions of `vary`.
+fn flatten(
+    table: &Table,
+    prefix: &str,
+    text: &str,
+    design: Design,
+    dimensions: &mut Vec<Dimension>,
+) -> Result<(), Problem> {
+    leaves(table, prefix, &mut |key, span, node| {
+        let keys: Vec<String> = key.split(',').map(|key| key.trim().to_owned()).collect();
+        for key in &keys {
+            if key.is_empty() {
+                return Err(Problem::at(span, "a key is empty"));
+            }
+            if dimensions.iter().any(|dimension| dimension.keys.contains(key)) {
+                return Err(Problem::at(span, format!("`{key}` varies twice")));
+            }
+            if matches!(key.as_str(), "runs" | "seed" | "condition") {
+                return Err(Problem::at(span, format!("`{key}` cannot vary")));
+            }
+        }
+        let values = match &node.value {
+            Value::Array(items) if items.is_empty() => {
+                return Err(Problem::at(&node.span, "this list is empty"));
+            }
+            Value::Array(items) => Values::List(items.iter().map(|item| toml(item, text)).collect()),
+            Value::Table(_) => range(node, design)?,
+            _ => {
+                return Err(Problem::at(&node.span, format!("`{key}` has one value"))
+                    .help("write a list, or a range such as `{ from = \"1 ms\", to = \"75 ms\", steps = 5 }`; a fixed value belongs into `[set]`"));
+            }
+        };
+        dimensions.push(Dimension { keys, values });
+        Ok(true)
+    })
+}
+
+/// Returns a number and its unit.
+fn number(node: &Node) -> Result<(f64, String, bool), Problem> {
+    match &node.value {
+        Value::Integer(value) => Ok((*value as f64, String::new(), true)),
+        Value::Float(value) if value.is_finite() => Ok((*value, String::new(), false)),
+        Value::String(text) => quantity(text)
+            .map(|(number, unit)| (number, unit.to_owned(), false))
+            .ok_or_else(|| Problem::at(&node.span, format!("`{text}` is not a number with a unit"))),
+        _ => {
+            Err(Problem::at(&node.span, "a range has numbers at its ends")
+                .help("write for example `\"5 ms\"`"))
+        }
+    }
+}
+
+fn range(node: &Node, design: Design) -> Result<Values, Problem> {
+    let reader = Reader::of(node, "a range", RANGE_KEYS)?;
+    let (from, unit, from_whole) = reader.required("from", "\"1 ms\"", number)?;
+    let (to, to_unit, to_whole) = reader.required("to", "\"75 ms\"", number)?;
+    if unit != to_unit {
+        return Err(Problem::at(
+            &node.span,
+            format!("the ends have different units, `{unit}` and `{to_unit}`"),
+        )
+        .help("write both in the same unit"));
+    }
+    if from > to {
+        return Err(Problem::at(&node.span, "`from` is greater than `to`"));
+    }
+    let logarithmic = reader.optional("scale", |node| node.choice("scale", &SCALES))? == Some(1);
+    if logarithmic && from <= 0.0 {
+        return Err(Problem::at(&node.span, "a logarithmic range begins above 0"));
+    }
+    let steps = reader.optional("steps", |node| node.integer(2, MOST_POINTS as i64))?;
+    match (design, steps) {
+        (Design::Grid, None) => {
+            Err(Problem::at(&node.span, "a range in a grid has no `steps`")
+                .help("add for example `steps = 5`"))
+        }
+        (_, Some(_)) if design != Design::Grid => Err(Problem::at(
+            &node.span,
+            format!("`steps` belong to a grid; this design is `{}`", design.name()),
+        )
+        .help(format!("the keys of this range are {}", list(&["from", "to", "scale"])))),
+        _ => Ok(Values::Range {
+            from,
+            to,
+            unit,
+            whole: from_whole && to_whole,
+            logarithmic,
+            steps: steps.map(|steps| steps as usize),
+        }),
+    }
+}
+
+fn stop(node: &Node) -> Result<Stop, Problem> {
+    let reader = Reader::of(node, "`stop`", STOP_KEYS)?;
+    let half_width = reader.required("half-width", "\"2%\"", |node| {
+        let share = node.probability()?;
+        if share == 0.0 {
+            return Err(Problem::at(&node.span, "no number of runs gives a half width of 0"));
+        }
+        Ok(share)
+    })?;
+    let most = reader.optional("most-runs", |node| node.integer(2, u32::MAX.into()))?;
+    Ok(Stop {
+        half_width_pct: 100.0 * half_width,
+        most_runs: most.map_or(DEFAULT_MOST_RUNS, |most| most as u32),
+    })
+}
