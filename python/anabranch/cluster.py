@@ -20,7 +20,7 @@ import math
 import time
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from anabranch.exceptions import SchedulerError
+from anabranch.exceptions import SchedulerError, SweepError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -395,11 +395,13 @@ def reproduce(inner: _anabranch.Reproducing, client: Any, progress: Callable[[in
 
 
 def _packed(plan: Plan) -> bytes:
-    """Return the plan for the workers."""
+    """Return the plan for the workers, with the build that they must have."""
     import cloudpickle
 
+    from anabranch import _anabranch
+
     try:
-        return bytes(cloudpickle.dumps(plan))
+        return bytes(cloudpickle.dumps((_anabranch.build(), bytes(cloudpickle.dumps(plan)))))
     except Exception as error:
         message = f"this plan cannot be sent to workers: {error}"
         if plan._custom():
@@ -417,7 +419,16 @@ def _simulate(packed: bytes, digest: str, points: list[int]) -> tuple[list[str],
     if digest not in _plans:
         # One sweep after the other: the last plan is enough.
         _plans.clear()
-        _plans[digest] = pickle.loads(packed)
+        from anabranch import _anabranch
+
+        build, plan = pickle.loads(packed)
+        # Another version may have other results, which no later check would notice.
+        if build != _anabranch.build():
+            message = (
+                f"a worker has anabranch {_anabranch.build()}, and this sweep is of {build}; install the same on both"
+            )
+            raise SweepError(message)
+        _plans[digest] = pickle.loads(plan)
     begun = time.perf_counter()
     lines = _plans[digest].simulate(points)
     return lines, time.perf_counter() - begun

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 from anabranch import _anabranch, _progress, scenario
 from anabranch import recording as _recording
 from anabranch._anabranch import Table
+from anabranch._kept import Kept
 from anabranch.comparison import threads
+from anabranch.exceptions import ArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,11 +25,14 @@ if TYPE_CHECKING:
 __all__ = ["Run", "run"]
 
 
-class Run:
+class Run(Kept):
     """The result of :func:`run`.
 
     ``print(result)`` is the command's table; ``polars.DataFrame(result)`` has a row for each flow.
     """
+
+    _values = ("flows", "links", "text")
+    _answers = ("json",)
 
     def __init__(self, inner: _anabranch.Run, recorded: _recording.Recording | None) -> None:
         self._inner = inner
@@ -54,7 +59,7 @@ class Run:
         """The recording, if :func:`run` was called with ``record``."""
         if self._recording is None:
             message = "this run was not recorded; give `record=True`"
-            raise ValueError(message)
+            raise ArgumentError(message)
         return self._recording
 
     @property

@@ -417,3 +417,65 @@ def test_any_url_of_fsspec_is_a_directory(plan: Plan, expected: bytes, tmp_path:
     assert memory.cat_file("/results/results.parquet") == expected
     with pytest.raises(anabranch.SweepError, match="cannot use nothing://"):
         anabranch.sweep(plan, output="nothing://there")
+
+
+def test_a_damaged_object_is_named_and_simulated_again(plan: Plan, expected: bytes, tmp_path: File) -> None:
+    url = f"file://{tmp_path}/results"
+    anabranch.sweep(plan, output=url)
+    units = sorted((tmp_path / "results" / "units").glob("*.ndjson"))
+    # A digit of a result that is still a result.
+    text = units[0].read_text()
+    place = text.index('"fct_mean_s":') + len('"fct_mean_s":') + 4
+    units[0].write_text(text[:place] + str((int(text[place]) + 1) % 10) + text[place + 1 :])
+    with pytest.warns(UserWarning, match=rf"units/{units[0].name} is damaged, so its points are simulated again"):
+        anabranch.sweep(plan, output=url)
+    assert table(tmp_path / "results") == expected
+    assert [file.name for file in (tmp_path / "results" / "units").glob("*.damaged")] == [f"{units[0].name}.damaged"]
+    # A result of another scenario under the digest of its own.
+    line = plan.simulate([0])[0].replace('"scenario_hash":"', '"scenario_hash":"0')
+    from anabranch import storage
+
+    own = tmp_path / "results" / storage._unit(f"{line}\n".encode())
+    own.write_text(f"{line}\n")
+    with pytest.warns(UserWarning, match="point 0 is the result of another scenario"):
+        anabranch.sweep(plan, output=url)
+    assert table(tmp_path / "results") == expected
+
+
+def test_only_the_files_of_a_sweep_are_read(plan: Plan, expected: bytes, tmp_path: File, monkeypatch: Any) -> None:
+    url = f"file://{tmp_path}/results"
+    anabranch.sweep(plan, output=url)
+    (tmp_path / "results" / "large.bin").write_bytes(b"x" * 1000)
+    import fsspec
+
+    read: list[str] = []
+    local: Any = fsspec.filesystem("file")
+    original = type(local).cat_file
+
+    def noted(self: Any, path: str, *rest: Any, **more: Any) -> Any:
+        read.append(path)
+        return original(self, path, *rest, **more)
+
+    monkeypatch.setattr(type(local), "cat_file", noted)
+    anabranch.sweep(plan, output=url)
+    assert {path.rsplit("/", 1)[-1] for path in read if "/units/" not in path} == {"plan.toml"}
+    (tmp_path / "else").mkdir()
+    (tmp_path / "else" / "other.txt").write_text("")
+    with pytest.raises(anabranch.SweepError, match=r"holds no sweep, but for example other.txt"):
+        anabranch.sweep(plan, output=f"file://{tmp_path}/else")
+
+
+def test_a_worker_of_another_version_is_refused(client: Any, plan: Plan, tmp_path: File, monkeypatch: Any) -> None:
+    from anabranch import cluster
+
+    original = cluster._packed
+
+    def packed(plan: Plan) -> bytes:
+        import pickle
+
+        build, data = pickle.loads(original(plan))
+        return pickle.dumps((f"{build} of tomorrow", data))
+
+    monkeypatch.setattr(cluster, "_packed", packed)
+    with pytest.raises(anabranch.SweepError, match=r"a worker has anabranch .* of tomorrow"):
+        anabranch.sweep(plan, client=client, output=tmp_path)

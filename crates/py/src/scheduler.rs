@@ -10,13 +10,12 @@ use anabranch_stack::scheduler::{
 };
 use anabranch_stack::seq::DataRange;
 use anabranch_units::{Duration, Time};
-use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
 
 use crate::congestion::Congestion;
 use crate::errors;
-use crate::view::{Event, Subflow, View};
+use crate::view::{Event, Names, Subflow, View};
 use crate::work::Control;
 
 /// The names of events in `Scheduler.events`.
@@ -47,7 +46,7 @@ fn id(subflow: &Bound<'_, PyAny>) -> PyResult<SubflowId> {
 fn data((start, end): (u64, u64)) -> PyResult<DataRange> {
     match start < end {
         true => Ok(DataRange::new(start, end)),
-        false => Err(PyValueError::new_err(format!("the range ({start}, {end}) is empty"))),
+        false => Err(errors::argument(format!("the range ({start}, {end}) is empty"))),
     }
 }
 
@@ -73,7 +72,7 @@ impl Assign {
             "reinject" => AssignKind::Reinject,
             _ => {
                 let message = format!("`{kind}` is no kind of data; there are new, copy and reinject");
-                return Err(PyValueError::new_err(message));
+                return Err(errors::argument(message));
             }
         };
         let (subflow, range) = (id(subflow)?, data(range)?);
@@ -131,7 +130,7 @@ impl Wait {
                 Some(Time::ZERO + Duration::from_secs_f64(until))
             }
             Some(until) => {
-                return Err(PyValueError::new_err(format!("{until} s is no time of a simulation")));
+                return Err(errors::argument(format!("{until} s is no time of a simulation")));
             }
             None => None,
         };
@@ -190,9 +189,16 @@ impl Contender {
     }
 
     /// Replaces the scheduler and the congestion control of `config`; exceptions stop the work of `control`.
-    pub(crate) fn apply(&self, py: Python<'_>, control: &Arc<Control>, config: &mut ConnectionConfig) {
+    /// `names` are those of the paths.
+    pub(crate) fn apply(
+        &self,
+        py: Python<'_>,
+        control: &Arc<Control>,
+        names: &Names,
+        config: &mut ConnectionConfig,
+    ) {
         if let Some(scheduler) = &self.scheduler {
-            config.scheduler = scheduler.get().kind(py, control);
+            config.scheduler = scheduler.get().kind(py, control, names);
         }
         if let Some(congestion) = &self.congestion {
             config.congestion = congestion.get().kind(py, control);
@@ -232,7 +238,7 @@ impl Custom {
             let Some((_, kind)) = EVENTS.iter().find(|(name, _)| *name == event) else {
                 let names: Vec<&str> = EVENTS.iter().map(|(name, _)| *name).collect();
                 let message = format!("there is no event `{event}`; there are {}", names.join(", "));
-                return Err(PyValueError::new_err(message));
+                return Err(errors::argument(message));
             };
             kinds = kinds.and(*kind);
         }
@@ -242,12 +248,14 @@ impl Custom {
 
 impl Custom {
     /// Returns its kind, whose exceptions stop the work of `control`.
-    fn kind(&self, py: Python<'_>, control: &Arc<Control>) -> SchedulerKind {
+    fn kind(&self, py: Python<'_>, control: &Arc<Control>, names: &Names) -> SchedulerKind {
         let (build, traits, control) = (self.build.clone_ref(py), self.traits, control.clone());
+        let (names, name) = (names.clone(), Arc::<str>::from(self.name.as_str()));
         let make = move || {
-            let made = Python::attach(|py| Object::new(py, build.call0(py)?));
+            let made = Python::attach(|py| Object::new(py, build.call0(py)?, names.clone()));
             let object = made.map_err(|error| control.stop(error)).ok();
-            Box::new(PythonScheduler { object, traits, control: control.clone() }) as Box<dyn CustomScheduler>
+            let (name, control) = (name.clone(), control.clone());
+            Box::new(PythonScheduler { name, object, traits, control }) as Box<dyn CustomScheduler>
         };
         SchedulerKind::Custom(CustomSchedulerKind::new(&self.name, make))
     }
@@ -258,43 +266,111 @@ struct Object {
     scheduler: Py<PyAny>,
     decide: Py<PyAny>,
     view: Py<View>,
+    names: Names,
 }
 
 impl Object {
-    fn new(py: Python<'_>, scheduler: Py<PyAny>) -> PyResult<Object> {
+    fn new(py: Python<'_>, scheduler: Py<PyAny>, names: Names) -> PyResult<Object> {
         let decide = scheduler.getattr(py, intern!(py, "decide"))?;
-        Ok(Object { scheduler, decide, view: Py::new(py, View::default())? })
+        Ok(Object { scheduler, decide, view: Py::new(py, View::default())?, names })
     }
 
-    fn decide(&self, py: Python<'_>, view: &scheduler::View<'_>) -> PyResult<Decision> {
-        self.view.bind(py).try_borrow_mut()?.fill(view);
+    fn decide(&mut self, py: Python<'_>, view: &scheduler::View<'_>) -> PyResult<Decision> {
+        self.view.bind(py).try_borrow_mut()?.fill(view, Some(&self.names));
         let answer = self.decide.bind(py).call1((&self.view,))?;
+        self.end(py)?;
         decision(&answer)
     }
 
-    fn on_event(&self, py: Python<'_>, view: &scheduler::View<'_>, event: SchedulerEvent) -> PyResult<()> {
-        self.view.bind(py).try_borrow_mut()?.fill(view);
+    fn on_event(
+        &mut self,
+        py: Python<'_>,
+        view: &scheduler::View<'_>,
+        event: SchedulerEvent,
+    ) -> PyResult<()> {
+        self.view.bind(py).try_borrow_mut()?.fill(view, Some(&self.names));
         let arguments = (&self.view, Event(event));
-        self.scheduler.bind(py).call_method1(intern!(py, "on_event"), arguments).map(drop)
+        self.scheduler.bind(py).call_method1(intern!(py, "on_event"), arguments)?;
+        self.end(py)
+    }
+
+    /// Ends a call. A view that the scheduler has kept would have the values of a later call, so it gets none, and the next
+    /// call gets another view.
+    #[expect(deprecated, reason = "the other function is unsafe")]
+    fn end(&mut self, py: Python<'_>) -> PyResult<()> {
+        if self.view.get_refcnt(py) > 1 {
+            self.view.bind(py).try_borrow_mut()?.expire();
+            self.view = Py::new(py, View::default())?;
+        }
+        Ok(())
     }
 
     /// Returns a copy with a copy of the scheduler's state.
     fn copy(&self, py: Python<'_>) -> PyResult<Object> {
         let copied = py.import("copy")?.call_method1("deepcopy", (&self.scheduler,))?;
-        Object::new(py, copied.unbind())
+        Object::new(py, copied.unbind(), self.names.clone())
+    }
+}
+
+/// Returns why the stack refuses a decision, by the rules of the view; none if it does not. A recall is refused if the queue
+/// does not have the data, which the view does not show.
+fn refusal(decision: &Decision, view: &scheduler::View<'_>) -> Option<String> {
+    let subflow = |id: SubflowId| view.subflows.iter().find(|subflow| subflow.id == id);
+    match *decision {
+        Decision::Assign { subflow: id, range, kind, .. } => {
+            let within =
+                |inner: DataRange, outer: DataRange| outer.start <= inner.start && inner.end <= outer.end;
+            let shown = |range: DataRange| format!("({}, {})", range.start, range.end);
+            match subflow(id) {
+                None => return Some(format!("there is no subflow {}", id.0)),
+                Some(subflow) if !subflow.usable => return Some(format!("subflow {} is not usable", id.0)),
+                Some(_) => {}
+            }
+            if range.end > view.window_end {
+                return Some(format!(
+                    "{} is beyond the window, which ends at {}",
+                    shown(range),
+                    view.window_end
+                ));
+            }
+            if range.start < view.data_una {
+                return Some(format!("{} is acknowledged up to {}", shown(range), view.data_una));
+            }
+            match kind {
+                AssignKind::New if !view.unassigned.iter().any(|part| within(range, *part)) => {
+                    Some(format!("{} is not unassigned data", shown(range)))
+                }
+                AssignKind::Copy | AssignKind::Reinject => {
+                    let part = |one: &scheduler::Pending| {
+                        one.range.end.min(range.end).saturating_sub(one.range.start.max(range.start))
+                    };
+                    let there: u64 = view.outstanding.iter().map(part).sum();
+                    (there != range.len()).then(|| format!("{} is not outstanding data", shown(range)))
+                }
+                AssignKind::New => None,
+            }
+        }
+        Decision::Recall { subflow: id, .. } if subflow(id).is_none() => {
+            Some(format!("there is no subflow {}", id.0))
+        }
+        Decision::Recall { subflow: id, .. } if subflow(id).is_some_and(|subflow| subflow.queued == 0) => {
+            Some(format!("the queue of subflow {} is empty", id.0))
+        }
+        Decision::Recall { .. } | Decision::Wait { .. } => None,
     }
 }
 
 /// A scheduler of Python in the stack. After an exception it only waits, and the work is stopped.
 struct PythonScheduler {
+    name: Arc<str>,
     object: Option<Object>,
     traits: Traits,
     control: Arc<Control>,
 }
 
 impl PythonScheduler {
-    fn call<T>(&mut self, call: impl FnOnce(Python<'_>, &Object) -> PyResult<T>) -> Option<T> {
-        let object = self.object.as_ref().filter(|_| !self.control.is_stopped())?;
+    fn call<T>(&mut self, call: impl FnOnce(Python<'_>, &mut Object) -> PyResult<T>) -> Option<T> {
+        let object = self.object.as_mut().filter(|_| !self.control.is_stopped())?;
         match Python::attach(|py| call(py, object)) {
             Ok(value) => Some(value),
             Err(error) => {
@@ -308,6 +384,11 @@ impl PythonScheduler {
 impl scheduler::Scheduler for PythonScheduler {
     fn decide(&mut self, view: &scheduler::View<'_>) -> Decision {
         let decision = self.call(|py, object| object.decide(py, view));
+        if let Some(decision) = &decision
+            && let Some(why) = refusal(decision, view)
+        {
+            self.control.refuse(&self.name, why);
+        }
         decision.unwrap_or(Decision::Wait { until: None, why: why(0, None, None) })
     }
 
@@ -333,6 +414,7 @@ impl CustomScheduler for PythonScheduler {
         let object = self.object.as_ref().and_then(|object| {
             Python::attach(|py| object.copy(py)).map_err(|error| self.control.stop(error)).ok()
         });
-        Box::new(PythonScheduler { object, traits: self.traits, control: self.control.clone() })
+        let (name, control) = (self.name.clone(), self.control.clone());
+        Box::new(PythonScheduler { name, object, traits: self.traits, control })
     }
 }

@@ -1,5 +1,6 @@
 //! Work without the interpreter's lock: it can be interrupted, and reports its progress.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,6 +17,8 @@ pub(crate) struct Control {
     /// Set to stop the work.
     pub cancelled: AtomicBool,
     error: Mutex<Option<PyErr>>,
+    /// By scheduler: the number of decisions that the stack refused, and why the first one.
+    refused: Mutex<BTreeMap<String, (u64, String)>>,
 }
 
 impl Control {
@@ -28,6 +31,30 @@ impl Control {
     /// True if the work is being stopped.
     pub(crate) fn is_stopped(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Counts a decision that the stack refuses.
+    pub(crate) fn refuse(&self, scheduler: &str, why: String) {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        match refused.get_mut(scheduler) {
+            Some((count, _)) => *count += 1,
+            None => drop(refused.insert(scheduler.to_owned(), (1, why))),
+        }
+    }
+
+    /// Warns of decisions that were refused: the flows of such a scheduler wait, and may never end.
+    fn warn(&self, py: Python<'_>) -> PyResult<()> {
+        let refused = std::mem::take(&mut *self.refused.lock().unwrap_or_else(PoisonError::into_inner));
+        for (name, (count, why)) in refused {
+            let text = format!(
+                "{count} decision{} of the scheduler `{name}` {} refused, and counted as waiting; the first, because {why}",
+                if count == 1 { "" } else { "s" },
+                if count == 1 { "was" } else { "were" },
+            );
+            let class = py.import("anabranch.exceptions")?.getattr("SchedulerWarning")?;
+            py.import("warnings")?.call_method1("warn", (text, class, 3))?;
+        }
+        Ok(())
     }
 
     fn error(&self) -> Option<PyErr> {
@@ -84,6 +111,7 @@ pub(crate) fn work<T: Send>(
     match result {
         Ok(result) => {
             tick(py)?;
+            control.warn(py)?;
             Ok(result)
         }
         Err(panic) => std::panic::resume_unwind(panic),
