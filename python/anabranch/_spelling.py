@@ -1,4 +1,4 @@
-"""Methods of a user's class that are probably misspelt."""
+"""Methods and options of a user's class that are probably misspelt."""
 
 from __future__ import annotations
 
@@ -13,15 +13,20 @@ _NEAR = 0.8
 
 
 def check(kind: type, base: type) -> None:
-    """Refuse a class with a method that is nearly called as one of ``base``, which nobody would call.
+    """Refuse a class with a method or an option that is nearly called as one of ``base``, which nobody would use.
 
-    A method of the class's own may begin with an underscore, or be called otherwise.
+    Those of the class's own may begin with an underscore, or be called otherwise.
     """
-    known = [name for name in vars(base) if not name.startswith("_")]
+    known = {name: value for name, value in vars(base).items() if not name.startswith("_")}
+    methods = [name for name, value in known.items() if callable(value)]
+    # `names` is a good name for something else.
+    options = [name for name in known if name not in {*methods, "name"}]
     for name, value in vars(kind).items():
-        if name.startswith("_") or name in known or not callable(value) or isinstance(value, type):
+        if name.startswith("_") or name in known or isinstance(value, type):
             continue
-        if near := difflib.get_close_matches(name, known, n=1, cutoff=_NEAR):
-            message = f"`{kind.__name__}.{name}` is never called; did you mean `{near[0]}`? A method of your own may "
+        is_method = callable(value) or isinstance(value, staticmethod | classmethod)
+        if near := difflib.get_close_matches(name, methods if is_method else options, n=1, cutoff=_NEAR):
+            used, what = ("called", "method") if is_method else ("read", "option")
+            message = f"`{kind.__name__}.{name}` is never {used}; did you mean `{near[0]}`? A {what} of your own may "
             message += f"be called `_{name}`"
             raise SchedulerError(message)

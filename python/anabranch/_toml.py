@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import math
 import numbers
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
@@ -46,7 +45,8 @@ def plain(value: object, where: str = "the scenario", depth: int = 0) -> object:
         return float(value)
     # A time of NumPy is a number, too.
     if (span := _nanoseconds(value, where)) is not None:
-        return f"{span} ns"
+        # All of a list have the same unit.
+        return f"{span // 1_000_000}.{span % 1_000_000:06}".rstrip("0").rstrip(".") + " ms"
     if isinstance(value, numbers.Integral):
         return int(value)
     if isinstance(value, numbers.Real):
@@ -63,11 +63,14 @@ def plain(value: object, where: str = "the scenario", depth: int = 0) -> object:
     if isinstance(value, (list, tuple, range)):
         return [plain(item, where, depth + 1) for item in value]
     if not isinstance(value, type):
+        # An array, a series of pandas, or a truth value of NumPy.
+        if callable(to_list := getattr(value, "tolist", None)):
+            # Times of nanoseconds would be plain numbers.
+            array: Any = value
+            is_time = getattr(getattr(array, "dtype", None), "kind", "") == "m"
+            return plain(list(array) if is_time else to_list(), where, depth + 1)
         if callable(to_dict := getattr(value, "to_dict", None)):
             return plain(to_dict(), where, depth)
-        # An array, or a truth value of NumPy.
-        if callable(to_list := getattr(value, "tolist", None)):
-            return plain(to_list(), where, depth + 1)
     message = f"a {type(value).__name__} in {where} is no value of a scenario; give a text, a number or a list"
     raise ScenarioError(message)
 
@@ -75,6 +78,9 @@ def plain(value: object, where: str = "the scenario", depth: int = 0) -> object:
 def _nanoseconds(value: Any, where: str) -> int | None:
     """Return the length of a time of the standard library, of NumPy or of pandas; None of anything else."""
     if type(value).__name__ == "timedelta64":
+        if value != value or value.dtype.str[1:] == "m8":
+            message = f"{value!r} in {where} is no time; give a number and a unit"
+            raise ScenarioError(message)
         value = value.astype("timedelta64[ns]").astype("int64").item()
     elif isinstance(value, datetime.timedelta):
         # That of pandas has nanoseconds.
@@ -83,7 +89,7 @@ def _nanoseconds(value: Any, where: str) -> int | None:
         value = exact if isinstance(exact, int) else 1000 * micro
     else:
         return None
-    if value < 0 or math.isnan(value):
+    if value < 0:
         message = f"a time in {where} is negative"
         raise ScenarioError(message)
     return int(value)

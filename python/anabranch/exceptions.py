@@ -62,7 +62,25 @@ class NotFoundError(AnabranchError, KeyError, IndexError):
 
 
 class SchedulerWarning(UserWarning):
-    """Decisions of a scheduler in Python were refused, and counted as waiting."""
+    """Decisions of a scheduler in Python were refused, and counted as waiting.
+
+    >>> print(SchedulerWarning("Mine", 2, "there is no subflow 7"))
+    2 decisions of the scheduler `Mine` were refused, and counted as waiting; the first, because there is no subflow 7
+    """
+
+    def __init__(self, scheduler: str, count: int, why: str) -> None:
+        super().__init__(scheduler, count, why)
+        self.scheduler: str = scheduler
+        """The name of the scheduler."""
+        self.count: int = count
+        """The number of such decisions."""
+        self.why: str = why
+        """Why the first one was refused."""
+
+    def __str__(self) -> str:
+        were = "decision of the scheduler `{}` was" if self.count == 1 else "decisions of the scheduler `{}` were"
+        said = f"{self.count} {were.format(self.scheduler)} refused, and counted as waiting"
+        return f"{said}; the first, because {self.why}"
 
 
 class ScenarioError(AnabranchError, ValueError):

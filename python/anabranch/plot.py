@@ -286,9 +286,10 @@ class RecordingPlots(_Plots[charts.RecordingCharts]):
         for number, (subflow, own) in enumerate(of.items()):
             low, high = ([getattr(one, key) / megabyte for one in own] for key in ("from_bytes", "to_bytes"))
             # In a long flow a segment is lower than a pixel, so it has ends; a subflow with few segments is not covered
-            # by one with many.
-            order = 2 + sum(len(other) > len(own) for other in of.values()) / 100
-            style: dict[str, Any] = {"linewidth": 1.5, "capstyle": "projecting", "zorder": order}
+            # by one with many, and is wider.
+            rank = sum(len(other) > len(own) for other in of.values())
+            style: dict[str, Any] = {"linewidth": 1.5 + 1.5 * min(rank, 1), "capstyle": "projecting"}
+            style["zorder"] = 2 + rank / 100
             drawn.vlines([one.t_s for one in own], low, high, color=f"C{number}", label=subflow, **style)
         for event, form, color in _MARKS:
             marked = [segment for segment in segments if segment.event == event]

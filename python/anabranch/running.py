@@ -13,7 +13,7 @@ from anabranch import recording as _recording
 from anabranch._anabranch import Table
 from anabranch._kept import Kept
 from anabranch.comparison import threads
-from anabranch.exceptions import ArgumentError
+from anabranch.exceptions import ArgumentError, NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -104,6 +104,9 @@ def run(
     >>> result.flows.column("delivered_bytes"), len(result.links)
     ([1000000], 2)
     """
+    if run is not None and run < 0:
+        message = f"there is no run {run}; the runs are counted from 0"
+        raise NotFoundError(message)
     chosen = scenario.of(source, schedulers, settings, keys)
     directory = (_recording.Temporary() if record else None) if isinstance(record, bool) else record
     with _progress.bar(progress, "runs") as update:

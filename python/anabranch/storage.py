@@ -155,7 +155,7 @@ class Remote(Local):
     def _put_aside(self, path: str, why: str) -> None:
         """Report a damaged object, and rename it, so that it is reported once and nothing is lost."""
         text = f"{self._url}: {_UNITS}/{path.rsplit('/', 1)[-1]} is damaged, so its points are simulated again: {why}"
-        warnings.warn(text, stacklevel=5)
+        warnings.warn(text, stacklevel=4)
         with self._errors("write to"):
             self._files.mv(path, f"{path}.damaged")
 

@@ -49,7 +49,9 @@ class First(anabranch.Scheduler):
     [
         (anabranch.Assign(7, (0, 1400)), "there is no subflow 7"),
         (anabranch.Assign(0, (0, 1 << 40)), "is beyond the window"),
-        (anabranch.Assign(0, (0, 1400), "copy"), "is not outstanding data"),
+        (anabranch.Assign(0, (0, 1400), "reinject"), "is acknowledged up to"),
+        (anabranch.Assign(0, (99_000, 101_400)), "is not unassigned data"),
+        (anabranch.Assign(0, (90_000, 91_400), "copy"), "is not outstanding data"),
         (anabranch.Recall(0, (0, 1400)), "the queue of subflow 0 is empty"),
     ],
 )
@@ -61,6 +63,45 @@ def test_refused_decisions_are_counted_and_explained(answer: anabranch.scheduler
     with pytest.warns(anabranch.SchedulerWarning, match=rf"\d+ decisions? of the scheduler `Wrong` .*refused.*{why}"):
         result = anabranch.compare(BASE, schedulers=["tcp", Wrong], runs=1, deadline="2 s")
     assert not result.complete
+    assert "Of Wrong's decisions" in repr(result)
+    assert "a later one may help" not in repr(result)
+    assert "refused" in result.data["verdict"]
+
+
+def test_the_warning_of_refused_decisions_is_at_the_call() -> None:
+    class Wrong(anabranch.Scheduler):
+        def decide(self, view: anabranch.View) -> anabranch.scheduler.Decision:
+            return anabranch.Assign(7, (0, 1400))
+
+    for call in (
+        lambda: anabranch.compare(BASE, schedulers=["tcp", Wrong], runs=1, deadline="2 s"),
+        lambda: anabranch.run(BASE, schedulers=[Wrong], deadline="2 s"),
+        lambda: anabranch.sweep(BASE.set(schedulers=[Wrong], deadline="2 s", runs=1), vary={"path.lte.rtt": ["9 ms"]}),
+    ):
+        with pytest.warns(anabranch.SchedulerWarning) as noted:
+            call()
+        assert [note.filename for note in noted] == [__file__]
+        warning = noted[0].message
+        assert isinstance(warning, anabranch.SchedulerWarning)
+        assert (warning.scheduler, warning.why, warning.count > 1) == ("Wrong", "there is no subflow 7", True)
+
+
+def test_a_scheduler_may_keep_decisions() -> None:
+    for one in (
+        anabranch.Assign(1, (5, 9), "reinject", rule=3, score=0.5),
+        anabranch.Recall(0, (1, 2), other=2.0),
+        anabranch.Wait(),
+        anabranch.Wait(0.25, rule=7),
+    ):
+        assert copy.deepcopy(one) == one
+        assert pickle.loads(pickle.dumps(one)) == one
+        assert repr(pickle.loads(pickle.dumps(one))) == repr(one)
+
+    class Keeping(First):
+        def __init__(self) -> None:
+            self.wait = anabranch.Wait()
+
+    assert anabranch.compare(BASE, schedulers=["tcp", Keeping()], runs=1).complete
 
 
 def test_valid_decisions_are_not_counted() -> None:
@@ -116,7 +157,19 @@ def test_a_misspelt_method_is_refused() -> None:
         class Gentle(anabranch.WindowRule):
             def incrase(self) -> None: ...
 
+    with pytest.raises(anabranch.SchedulerError, match="`Queues.revise_queues` is never read"):
+
+        class Queues(First):
+            revise_queues = True
+
+    with pytest.raises(anabranch.SchedulerError, match="did you mean `coupled`"):
+
+        class Coupled(anabranch.WindowRule):
+            couple = True
+
     class Fine(First):
+        names = ("wifi",)
+
         def fastest(self) -> None: ...
         def _decided(self) -> None: ...
 
@@ -138,6 +191,11 @@ def test_a_table_is_shown_iterated_converted_written_and_pickled(tmp_path: File)
     pandas = table.to_pandas()
     assert isinstance(pandas, pd.DataFrame)
     assert list(pandas["fct_s"]) == table.column("fct_s")
+    # The types do not depend on the values.
+    summary = anabranch.compare(BASE, runs=2).table.to_pandas()
+    kinds = {name: str(kind) for name, kind in summary.dtypes.items()}
+    wanted = {"fct_p99_s": "float64", "stalled_s": "float64", "runs": "int64", "best": "bool"}
+    assert {name: kinds[name] for name in wanted} == wanted
     table.write_parquet(tmp_path / "x.parquet")
     assert pl.read_parquet(tmp_path / "x.parquet").equals(frame)
     with pytest.raises(anabranch.RunError, match="cannot write"):
@@ -189,6 +247,18 @@ def test_numbers_of_numpy_ranges_and_times_are_values() -> None:
     plan = Plan(BASE, vary={"traffic.flows": range(1, 4), "path.wifi.rate": np.array(["5 Mbit/s", "6 Mbit/s"])})
     assert len(plan) == 6
     assert len(Plan(BASE, vary={"traffic.flows": np.arange(1, 5)}, runs=2)) == 4
+    assert len(Plan(BASE, vary={"traffic.flows": pd.Series([1, 2])}, runs=2)) == 2
+    spans = np.array([2_000_000, 20_000_000], "timedelta64[ns]")
+    mixed = [datetime.timedelta(milliseconds=2), "20 ms"]
+    every: list[Any] = [spans, spans.astype("timedelta64[ms]"), pd.Series(spans), list(spans), mixed]
+    for times in every:
+        varied = Plan(BASE, vary={"path.lte.rtt": times})
+        assert [varied.point(at) for at in (0, 1)] == [{"path.lte.rtt (ms)": "2 ms"}, {"path.lte.rtt (ms)": "20 ms"}]
+    half = Plan(BASE, vary={"path.lte.rtt": [datetime.timedelta(microseconds=500), np.timedelta64(1_000_001, "ns")]})
+    assert [list(half.point(at).values()) for at in (0, 1)] == [["0.5 ms"], ["1.000001 ms"]]
+    for wrong in (np.timedelta64("NaT"), np.timedelta64(3)):
+        with pytest.raises(anabranch.ScenarioError, match="is no time"):
+            changed(settings={"rto.min": wrong})
     assert Scenario(PATHS, phases=np.bool_(False)).hash == Scenario(PATHS, phases=False).hash
     with pytest.raises(anabranch.ScenarioError, match="negative"):
         changed(settings={"rto.min": datetime.timedelta(seconds=-1)})
@@ -214,6 +284,13 @@ def test_every_exception_is_the_package_s() -> None:
         (lambda: Plan(BASE, vary=VARY).point(99), IndexError),
         (lambda: anabranch.Wait(-1.0), ValueError),
         (lambda: anabranch.Assign(0, (3, 3)), ValueError),
+        (lambda: anabranch.Assign(300, (0, 3)), ValueError),
+        (lambda: anabranch.Assign(0, (-1, 3)), ValueError),
+        (lambda: anabranch.Recall(-1, (0, 3)), ValueError),
+        (lambda: anabranch.Subflow.idle(0, -0.1), ValueError),
+        (lambda: anabranch.View.fresh([anabranch.Subflow.idle(0, 0.1)], 1, now_s=float("nan")), ValueError),
+        (lambda: anabranch.compare(BASE, schedulers=3), ValueError),  # type: ignore[arg-type]
+        (lambda: anabranch.run(BASE, run=-1), IndexError),
         (lambda: anabranch.run(BASE).recording, ValueError),
         (lambda: anabranch.Recording("/nowhere"), RuntimeError),
     ]

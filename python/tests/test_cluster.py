@@ -190,7 +190,7 @@ def test_a_straggler_is_split(client: Any, plan: Plan, expected: bytes, tmp_path
     marker = str(tmp_path / "slow")
     original = cluster._simulate
 
-    def simulate(packed: bytes, digest: str, points: list[int]) -> tuple[list[str], float]:
+    def simulate(packed: bytes, digest: str, points: list[int]) -> Any:
         # One task of the sweep hangs, as on a machine that is busy with something else.
         if 3 in points:
             try:
@@ -427,8 +427,10 @@ def test_a_damaged_object_is_named_and_simulated_again(plan: Plan, expected: byt
     text = units[0].read_text()
     place = text.index('"fct_mean_s":') + len('"fct_mean_s":') + 4
     units[0].write_text(text[:place] + str((int(text[place]) + 1) % 10) + text[place + 1 :])
-    with pytest.warns(UserWarning, match=rf"units/{units[0].name} is damaged, so its points are simulated again"):
+    said = rf"units/{units[0].name} is damaged, so its points are simulated again"
+    with pytest.warns(UserWarning, match=said) as noted:
         anabranch.sweep(plan, output=url)
+    assert noted[0].filename == __file__
     assert table(tmp_path / "results") == expected
     assert [file.name for file in (tmp_path / "results" / "units").glob("*.damaged")] == [f"{units[0].name}.damaged"]
     # A result of another scenario under the digest of its own.
@@ -479,3 +481,32 @@ def test_a_worker_of_another_version_is_refused(client: Any, plan: Plan, tmp_pat
     monkeypatch.setattr(cluster, "_packed", packed)
     with pytest.raises(anabranch.SweepError, match=r"a worker has anabranch .* of tomorrow"):
         anabranch.sweep(plan, client=client, output=tmp_path)
+
+
+class Refused(anabranch.Scheduler):
+    """Names a subflow that there is not."""
+
+    def decide(self, view: anabranch.View) -> anabranch.scheduler.Decision:
+        return anabranch.Assign(7, (0, 1400))
+
+
+def test_decisions_that_workers_refuse_are_counted_here(client: Any) -> None:
+    paths = [anabranch.Path("20 Mbit/s", "20 ms", name="a"), anabranch.Path("10 Mbit/s", "40 ms", name="b")]
+    scenario = anabranch.Scenario(paths, size="100 KB", schedulers=["tcp", Refused], deadline="2 s", runs=1)
+    vary = {"path.b.rtt": ["20 ms", "40 ms", "60 ms"]}
+    with pytest.warns(anabranch.SchedulerWarning) as here:
+        anabranch.sweep(scenario, vary=vary)
+    with pytest.warns(anabranch.SchedulerWarning) as there:
+        anabranch.sweep(scenario, vary=vary, client=client)
+    assert [str(note.message) for note in here] == [str(note.message) for note in there]
+    assert there[0].filename == __file__
+
+
+def test_a_worker_of_another_version_makes_no_runs_of_a_reproduction(client: Any, monkeypatch: Any) -> None:
+    from anabranch import cluster
+
+    original = cluster._Measurements.call
+    other = "0.0.0 of tomorrow"
+    monkeypatch.setattr(cluster._Measurements, "call", lambda self, unit: (other, *original(self, unit)[1:]))
+    with pytest.raises(anabranch.SweepError, match=rf"a worker has anabranch .*, and the work is of {other}"):
+        anabranch.reproduce("dmptcp", claim="D24", plain=True, client=client)

@@ -24,7 +24,7 @@ const LEAST_THRESHOLD: usize = 4;
 const WINDOW_AT: usize = 5;
 const ON_CHANGE: usize = 6;
 
-fn span(name: &str, seconds: f64) -> PyResult<Duration> {
+pub(crate) fn span(name: &str, seconds: f64) -> PyResult<Duration> {
     match seconds.is_finite() && seconds >= 0.0 {
         true => Ok(Duration::from_secs_f64(seconds)),
         false => Err(errors::argument(format!("`{name}` is {seconds} s; give a time from 0"))),

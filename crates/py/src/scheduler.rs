@@ -10,8 +10,10 @@ use anabranch_stack::scheduler::{
 };
 use anabranch_stack::seq::DataRange;
 use anabranch_units::{Duration, Time};
+use pyo3::exceptions::PyOverflowError;
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
 
 use crate::congestion::Congestion;
 use crate::errors;
@@ -39,11 +41,22 @@ fn why(rule: u16, score: Option<f64>, other: Option<f64>) -> Why {
 fn id(subflow: &Bound<'_, PyAny>) -> PyResult<SubflowId> {
     match subflow.cast::<Subflow>() {
         Ok(subflow) => Ok(subflow.get().0.id),
-        Err(_) => subflow.extract().map(SubflowId),
+        Err(_) => {
+            subflow.extract().map(SubflowId).map_err(|error| fits(subflow, "no number of a subflow", error))
+        }
     }
 }
 
-fn data((start, end): (u64, u64)) -> PyResult<DataRange> {
+/// Replaces the error of a number that is too large or negative.
+fn fits(value: &Bound<'_, PyAny>, what: &str, error: PyErr) -> PyErr {
+    match error.is_instance_of::<PyOverflowError>(value.py()) {
+        true => errors::argument(format!("{value} is {what}")),
+        false => error,
+    }
+}
+
+fn data(range: &Bound<'_, PyAny>) -> PyResult<DataRange> {
+    let (start, end) = range.extract().map_err(|error| fits(range, "no range of a stream", error))?;
     match start < end {
         true => Ok(DataRange::new(start, end)),
         false => Err(errors::argument(format!("the range ({start}, {end}) is empty"))),
@@ -60,7 +73,7 @@ impl Assign {
     #[pyo3(signature = (subflow, range, kind="new", *, rule=0, score=None, other=None))]
     fn new(
         subflow: &Bound<'_, PyAny>,
-        range: (u64, u64),
+        range: &Bound<'_, PyAny>,
         kind: &str,
         rule: u16,
         score: Option<f64>,
@@ -77,6 +90,11 @@ impl Assign {
         };
         let (subflow, range) = (id(subflow)?, data(range)?);
         Ok(Assign(Decision::Assign { subflow, range, kind, why: why(rule, score, other) }))
+    }
+
+    /// For pickle and copies.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduced<'py>> {
+        reduced(py, self.0)
     }
 
     fn __repr__(&self) -> String {
@@ -98,13 +116,18 @@ impl Recall {
     #[pyo3(signature = (subflow, range, *, rule=0, score=None, other=None))]
     fn new(
         subflow: &Bound<'_, PyAny>,
-        range: (u64, u64),
+        range: &Bound<'_, PyAny>,
         rule: u16,
         score: Option<f64>,
         other: Option<f64>,
     ) -> PyResult<Recall> {
         let (subflow, range) = (id(subflow)?, data(range)?);
         Ok(Recall(Decision::Recall { subflow, range, why: why(rule, score, other) }))
+    }
+
+    /// For pickle and copies.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduced<'py>> {
+        reduced(py, self.0)
     }
 
     fn __repr__(&self) -> String {
@@ -137,6 +160,11 @@ impl Wait {
         Ok(Wait(Decision::Wait { until, why: why(rule, score, other) }))
     }
 
+    /// For pickle and copies.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduced<'py>> {
+        reduced(py, self.0)
+    }
+
     fn __repr__(&self) -> String {
         format!("{:?}", self.0)
     }
@@ -144,6 +172,46 @@ impl Wait {
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
         same(self.0, other)
     }
+}
+
+/// A function, and its arguments.
+type Reduced<'py> = (Bound<'py, PyAny>, Bound<'py, PyTuple>);
+
+/// Returns the call that makes `decision`.
+fn reduced(py: Python<'_>, decision: Decision) -> PyResult<Reduced<'_>> {
+    let why = |why: Why| {
+        let rule = match why.rule {
+            Rule::Custom(rule) => rule,
+            _ => 0,
+        };
+        let score = |score: f64| (!score.is_nan()).then_some(score);
+        let keys = PyDict::new(py);
+        keys.set_item("rule", rule)?;
+        keys.set_item("score", score(why.score))?;
+        keys.set_item("other", score(why.other))?;
+        Ok::<_, PyErr>(keys)
+    };
+    let (class, arguments, keys) = match decision {
+        Decision::Assign { subflow, range, kind, why: own } => {
+            let kind = match kind {
+                AssignKind::New => "new",
+                AssignKind::Copy => "copy",
+                AssignKind::Reinject => "reinject",
+            };
+            let arguments = (subflow.0, (range.start, range.end), kind).into_pyobject(py)?;
+            (py.get_type::<Assign>(), arguments, why(own)?)
+        }
+        Decision::Recall { subflow, range, why: own } => {
+            let arguments = (subflow.0, (range.start, range.end)).into_pyobject(py)?;
+            (py.get_type::<Recall>(), arguments, why(own)?)
+        }
+        Decision::Wait { until, why: own } => {
+            let until = until.map(|until| (until - Time::ZERO).as_secs_f64());
+            (py.get_type::<Wait>(), (until,).into_pyobject(py)?, why(own)?)
+        }
+    };
+    let partial = py.import("functools")?.getattr("partial")?.call((class,), Some(&keys))?;
+    Ok((partial, arguments))
 }
 
 /// True if `other` is an equal decision. A missing score equals a missing one.

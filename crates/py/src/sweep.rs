@@ -8,6 +8,7 @@ use anabranch_cli::{RESULT_COLUMNS, SweepColumns, SweepDirectory, result_cells, 
 use anabranch_lab::sweep::{self, Options, PointResult, Shard, simulate_point};
 use anabranch_table::{Column, Format};
 use pyo3::prelude::*;
+use pyo3::types::PyList;
 
 use crate::compare::json;
 use crate::errors;
@@ -101,7 +102,7 @@ impl Plan {
     /// The columns of the varied values.
     #[getter]
     fn dimensions(&self) -> Vec<String> {
-        self.plan.dimensions().iter().map(sweep::Dimension::column).collect()
+        SweepColumns::new(&self.plan).varied().iter().map(|column| column.name.clone()).collect()
     }
 
     /// The values of point number `number`, as they are written in TOML.
@@ -112,18 +113,30 @@ impl Plan {
         }
     }
 
-    /// Simulates `points` on one thread; returns a line of the journal for each.
-    fn simulate(&self, py: Python<'_>, points: Vec<usize>) -> PyResult<Vec<String>> {
+    /// Simulates `points` on one thread; returns a line of the journal for each. Decisions that were refused are added to the
+    /// list `refused`, as scheduler, number and reason, or without a list are warnings.
+    #[pyo3(signature = (points, refused=None))]
+    fn simulate(
+        &self,
+        py: Python<'_>,
+        points: Vec<usize>,
+        refused: Option<Bound<'_, PyList>>,
+    ) -> PyResult<Vec<String>> {
         for number in &points {
             self.point(*number)?;
         }
-        let control = Arc::new(Control::default());
+        let control = Arc::new(Control { silent: refused.is_some(), ..Control::default() });
         let plan = amended(&self.plan, &self.contenders, &control);
         let simulate = |cancelled: &AtomicBool| {
             points.iter().map(|number| simulate_point(&plan, *number, 1, cancelled)).collect()
         };
         let results: Result<Vec<PointResult>, _> =
             work(py, &control, None, |cancelled, _| simulate(cancelled))?;
+        for (name, (count, why)) in control.refused() {
+            if let Some(list) = &refused {
+                list.append((name, count, why))?;
+            }
+        }
         results.map_err(|error| errors::sweep(py, &error))?.iter().map(json).collect()
     }
 }

@@ -207,11 +207,32 @@ impl Table {
     /// The rows as a data frame of pandas.
     fn to_pandas<'py>(slf: &Bound<'py, Table>) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
-        let list = PyDict::new(py);
-        for name in slf.get().columns() {
-            list.set_item(&name, slf.get().column(py, &name)?)?;
+        let pandas = library(py, "pandas")?;
+        let columns = PyDict::new(py);
+        for field in slf.get().schema.fields() {
+            let list = slf.get().column(py, field.name())?;
+            let is_missing = |batch: &RecordBatch| {
+                batch.column_by_name(field.name()).is_some_and(|column| column.null_count() > 0)
+            };
+            // The type of a column does not depend on its values, but for whole numbers and flags of which one is missing:
+            // the plain types of pandas cannot express that.
+            let missing = slf.get().batches.iter().any(is_missing);
+            let kind = match field.data_type() {
+                DataType::Float64 => "float64",
+                DataType::Int64 if missing => "Int64",
+                DataType::Int64 => "int64",
+                DataType::Boolean if missing => "boolean",
+                DataType::Boolean => "bool",
+                _ => {
+                    columns.set_item(field.name(), list)?;
+                    continue;
+                }
+            };
+            let keys = PyDict::new(py);
+            keys.set_item("dtype", kind)?;
+            columns.set_item(field.name(), pandas.call_method("Series", (list,), Some(&keys))?)?;
         }
-        library(py, "pandas")?.call_method1("DataFrame", (list,))
+        pandas.call_method1("DataFrame", (columns,))
     }
 
     /// Writes the rows to a Parquet file, which is complete or as it was.

@@ -10,6 +10,7 @@ use anabranch_units::{Duration, Time};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
+use crate::congestion::span;
 use crate::errors;
 
 /// A range of offsets in the stream: the first one, and the first one after it.
@@ -48,10 +49,11 @@ impl Subflow {
         inflight: u64,
         queued: u64,
         path: Option<String>,
-    ) -> Subflow {
-        let view = SubflowView::idle(SubflowId(id), Duration::from_secs_f64(srtt_s), cwnd, mss);
+    ) -> PyResult<Subflow> {
+        let srtt = span("srtt_s", srtt_s)?;
+        let view = SubflowView::idle(SubflowId(id), srtt, cwnd, mss);
         let names = path.map(|path| Names::from([(view.local.ip, path)]));
-        Subflow(SubflowView { inflight, queued, ..view }, names)
+        Ok(Subflow(SubflowView { inflight, queued, ..view }, names))
     }
 
     /// The bytes of new data, in whole segments, that windows and queue admit now.
@@ -306,17 +308,17 @@ impl View {
     /// A view for tests: of a sender that has written `size` bytes and sent nothing.
     #[staticmethod]
     #[pyo3(signature = (subflows, size, *, now_s=0.0))]
-    fn fresh(subflows: Vec<Bound<'_, Subflow>>, size: u64, now_s: f64) -> View {
+    fn fresh(subflows: Vec<Bound<'_, Subflow>>, size: u64, now_s: f64) -> PyResult<View> {
         let all: Vec<SubflowView> = subflows.iter().map(|subflow| subflow.get().0).collect();
         let unassigned = [DataRange::new(0, size)];
-        let now = Time::ZERO + Duration::from_secs_f64(now_s);
+        let now = Time::ZERO + span("now_s", now_s)?;
         let mut view = View::default();
         view.fill(&scheduler::View::fresh(now, &all, &unassigned), None);
         if let Some(values) = &mut view.values {
             let objects = Python::attach(|py| PyTuple::new(py, subflows).map(Bound::unbind));
             values.objects = objects.ok();
         }
-        view
+        Ok(view)
     }
 
     #[getter]

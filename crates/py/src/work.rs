@@ -17,6 +17,8 @@ pub(crate) struct Control {
     /// Set to stop the work.
     pub cancelled: AtomicBool,
     error: Mutex<Option<PyErr>>,
+    /// True if decisions that were refused are no warning here.
+    pub silent: bool,
     /// By scheduler: the number of decisions that the stack refused, and why the first one.
     refused: Mutex<BTreeMap<String, (u64, String)>>,
 }
@@ -44,17 +46,21 @@ impl Control {
 
     /// Warns of decisions that were refused: the flows of such a scheduler wait, and may never end.
     fn warn(&self, py: Python<'_>) -> PyResult<()> {
-        let refused = std::mem::take(&mut *self.refused.lock().unwrap_or_else(PoisonError::into_inner));
-        for (name, (count, why)) in refused {
-            let text = format!(
-                "{count} decision{} of the scheduler `{name}` {} refused, and counted as waiting; the first, because {why}",
-                if count == 1 { "" } else { "s" },
-                if count == 1 { "was" } else { "were" },
-            );
+        if self.silent {
+            return Ok(());
+        }
+        for (name, (count, why)) in self.refused() {
             let class = py.import("anabranch.exceptions")?.getattr("SchedulerWarning")?;
-            py.import("warnings")?.call_method1("warn", (text, class, 3))?;
+            let warning = class.call1((name, count, why))?;
+            // The place is the call of this package's function.
+            py.import("warnings")?.call_method1("warn", (warning, py.None(), 2))?;
         }
         Ok(())
+    }
+
+    /// Returns, by scheduler, the number of decisions that the stack refused, and why the first one.
+    pub(crate) fn refused(&self) -> BTreeMap<String, (u64, String)> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn error(&self) -> Option<PyErr> {
