@@ -129,7 +129,8 @@ def test_an_impossible_decision_is_a_wait(decision: Decision) -> None:
             return decision
 
     scenario = anabranch.Scenario(PATHS, schedulers=["tcp", Stubborn], size="50 KB", runs=1, deadline="2 s")
-    result = anabranch.compare(scenario)
+    with pytest.warns(anabranch.SchedulerWarning, match="Stubborn"):
+        result = anabranch.compare(scenario)
     assert result.row("Stubborn").completed == 0
     assert not result.complete
 

@@ -125,7 +125,7 @@ impl Plan {
         for number in &points {
             self.point(*number)?;
         }
-        let control = Arc::new(Control { silent: refused.is_some(), ..Control::default() });
+        let control = Arc::new(Control::new(refused.is_some()));
         let plan = amended(&self.plan, &self.contenders, &control);
         let simulate = |cancelled: &AtomicBool| {
             points.iter().map(|number| simulate_point(&plan, *number, 1, cancelled)).collect()

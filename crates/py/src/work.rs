@@ -18,12 +18,17 @@ pub(crate) struct Control {
     pub cancelled: AtomicBool,
     error: Mutex<Option<PyErr>>,
     /// True if decisions that were refused are no warning here.
-    pub silent: bool,
+    silent: bool,
     /// By scheduler: the number of decisions that the stack refused, and why the first one.
     refused: Mutex<BTreeMap<String, (u64, String)>>,
 }
 
 impl Control {
+    /// Returns a control that, if `silent`, does not warn of decisions that were refused.
+    pub(crate) fn new(silent: bool) -> Control {
+        Control { silent, ..Control::default() }
+    }
+
     /// Stops the work. The first exception counts.
     pub(crate) fn stop(&self, error: PyErr) {
         self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
