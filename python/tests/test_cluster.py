@@ -258,7 +258,9 @@ def test_a_paper_that_workers_read_otherwise_is_an_error(client: Any, tmp_path: 
     from anabranch import cluster
 
     original = cluster._measure
-    monkeypatch.setattr(cluster, "_measure", lambda task, *runs: original(task.replace('"key":"', '"key":"0'), *runs))
+    monkeypatch.setattr(
+        cluster, "_measure", lambda build, task, *runs: original(build, task.replace('"key":"', '"key":"0'), *runs)
+    )
     with pytest.raises(anabranch.RunError, match=r"claim D24: .*the same version"):
         anabranch.reproduce("dmptcp", claim="D24", plain=True, client=client)
 
