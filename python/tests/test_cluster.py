@@ -512,3 +512,13 @@ def test_a_worker_of_another_version_makes_no_runs_of_a_reproduction(client: Any
     monkeypatch.setattr(cluster._Measurements, "call", lambda self, unit: (other, *original(self, unit)[1:]))
     with pytest.raises(anabranch.SweepError, match=rf"a worker has anabranch .*, and the work is of {other}"):
         anabranch.reproduce("dmptcp", claim="D24", plain=True, client=client)
+
+
+def test_a_store_gets_units_of_several_points(tmp_path: File) -> None:
+    vary = {"path.1.rate": ["5 Mbit/s", "9 Mbit/s"], "path.2.rtt": ["10 ms", "20 ms", "30 ms", "40 ms"]}
+    plan = Plan("two-paths", vary=vary, settings={"traffic.size": "20 KB"}, runs=1)
+    anabranch.sweep(plan, output=tmp_path / "here")
+    anabranch.sweep(plan, output=f"file://{tmp_path}/store", jobs=1)
+    assert table(tmp_path / "here") == table(tmp_path / "store")
+    units = list((tmp_path / "store" / "units").glob("*.ndjson"))
+    assert sorted(len(unit.read_text().splitlines()) for unit in units) == [2, 2, 2, 2]
