@@ -323,3 +323,15 @@ def test_the_time_sequence_graph_shows_the_second_path_of_a_long_flow() -> None:
     )
     assert segments > 20
     assert near.sum() > segments / 2, (int(near.sum()), segments)
+
+
+def test_a_sweep_varies_a_key_that_is_called_as_a_result_and_refuses_a_hidden_one() -> None:
+    plan = Plan(BASE, vary={"congestion": ["newreno", "lia"]}, runs=1)
+    result = anabranch.sweep(plan)
+    assert plan.dimensions == ["congestion (varied)"]
+    assert result.table.column("congestion (varied)") == ["newreno", "newreno", "lia", "lia"]
+    assert result.table.columns.count("congestion") == 1
+    hidden = r"`path.lte.rtt` has no effect, as `path.2.rtt` sets the same value"
+    with pytest.raises(anabranch.ScenarioError, match=hidden):
+        Plan(BASE, vary={"path.lte.rtt": ["20 ms", "40 ms"], "path.2.rtt": ["10 ms", "30 ms"]})
+    Plan(BASE, vary={"path.rtt": ["20 ms", "40 ms"], "path.2.rtt": ["10 ms", "30 ms"]})
