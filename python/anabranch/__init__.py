@@ -14,7 +14,16 @@ from anabranch.advice import Advice, advise
 from anabranch.comparison import Comparison, compare
 from anabranch.congestion import WindowRule
 from anabranch.dmptcp import ModelRound, PathChoice, model, select
-from anabranch.exceptions import AnabranchError, RunError, ScenarioError, SchedulerError, SweepError
+from anabranch.exceptions import (
+    AnabranchError,
+    ArgumentError,
+    NotFoundError,
+    RunError,
+    ScenarioError,
+    SchedulerError,
+    SchedulerWarning,
+    SweepError,
+)
 from anabranch.explaining import Explanation, explain
 from anabranch.network import Link, Node, Path, Route
 from anabranch.recording import Recording
@@ -29,6 +38,7 @@ __version__ = _anabranch.VERSION
 __all__ = [
     "Advice",
     "AnabranchError",
+    "ArgumentError",
     "Assign",
     "Comparison",
     "Event",
@@ -36,6 +46,7 @@ __all__ = [
     "Link",
     "ModelRound",
     "Node",
+    "NotFoundError",
     "Path",
     "PathChoice",
     "Plan",
@@ -50,6 +61,7 @@ __all__ = [
     "ScenarioError",
     "Scheduler",
     "SchedulerError",
+    "SchedulerWarning",
     "Subflow",
     "Sweep",
     "SweepError",

@@ -118,6 +118,9 @@ def read(schedulers: Contenders) -> tuple[list[Value], dict[str, Own]]:
     """Return the contenders for the file, and those with parts in Python by their names."""
     if isinstance(schedulers, str):
         schedulers = [name.strip() for name in schedulers.split(",")]
+    if not isinstance(schedulers, Sequence):
+        message = f"{schedulers!r} is no list of contenders"
+        raise ScenarioError(message)
     entries: list[Value] = []
     own: dict[str, Own] = {}
     for given in schedulers:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
+from anabranch.exceptions import ArgumentError
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -21,7 +23,7 @@ def choose(known: list[str], chosen: str | None, what: str) -> str:
         return known[0]
     if chosen not in known:
         message = f"there is no {what} {chosen!r}; there are {', '.join(known)}"
-        raise ValueError(message)
+        raise ArgumentError(message)
     return chosen
 
 
@@ -32,7 +34,7 @@ def choose_traffic(known: Iterable[object], chosen: str | None) -> str | None:
         return choose(names, chosen, "class of traffic")
     if chosen is not None:
         message = f"there is no class of traffic {chosen!r}; the traffic of this result has no classes"
-        raise ValueError(message)
+        raise ArgumentError(message)
     return None
 
 
@@ -187,7 +189,7 @@ def _column(result: Sweep, key: str) -> str:
         if key == column or key in column.rsplit(" (", 1)[0].split(", "):
             return column
     message = f"{key!r} does not vary; there are {', '.join(known)}"
-    raise ValueError(message)
+    raise ArgumentError(message)
 
 
 def _ordered(values: set[object]) -> list[object]:
@@ -242,12 +244,12 @@ class Stream:
         flows = run.flows.column("flow")
         if flow not in flows:
             message = f"there is no flow {flow}; the flows are 0 to {len(flows) - 1}"
-            raise ValueError(message)
+            raise ArgumentError(message)
         own = run.flows.column("direction")[flows.index(flow)]
         direction = str(own) if direction is None else direction
         if direction not in {"up", "down"}:
             message = f"there is no direction {direction!r}; there are up, down"
-            raise ValueError(message)
+            raise ArgumentError(message)
         self.run, self.flow, self.direction = run, flow, direction
         name = run.flows.column("name")[flows.index(flow)]
         parts = [run.condition, run.scheduler, str(name) if len(flows) > 1 else ""]

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from anabranch import _anabranch, scenario
+from anabranch._kept import Kept
 from anabranch.exceptions import ScenarioError
 
 if TYPE_CHECKING:
@@ -18,8 +19,11 @@ if TYPE_CHECKING:
 __all__ = ["Advice", "advise"]
 
 
-class Advice:
+class Advice(Kept):
     """The result of :func:`advise`; ``print(advice)`` is the command's answer."""
+
+    _values = ("text",)
+    _answers = ("json",)
 
     def __init__(self, inner: _anabranch.Advice) -> None:
         self._inner = inner

@@ -5,6 +5,7 @@ They are those of :mod:`anabranch.plot`: ``result.plot(backend="altair").cdf()``
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from anabranch import _plotting, style
@@ -245,13 +246,24 @@ class RecordingCharts(_Charts):
             }
             for one in found.segments
         ]
+        # A subflow with few segments is drawn last, so that one with many does not cover it.
+        count = Counter(one.subflow for one in found.segments)
+        rows.sort(key=lambda row: -count[str(row["subflow"])])
+        most = max(count.values(), default=0)
+        rows = [{**row, "width": 1.5 if count[str(row["subflow"])] == most else 3} for row in rows]
         acked = [{"t": time, "mb": offset / 1e6} for time, offset in found.acked]
         y = alt.Y("low:Q", title="data sequence, MB")
         color = alt.Color("subflow:N", sort=found.subflows, title=None)
-        segments = alt.Chart(_values(rows)).mark_rule(strokeWidth=1.5)
+        segments = alt.Chart(_values(rows)).mark_rule(strokeCap="square")
         repeated = alt.Chart(_values([row for row in rows if row["event"] != "sent"])).mark_point(size=12)
         return alt.layer(
-            segments.encode(x=alt.X("t:Q", title="time, s"), y=y, y2="high:Q", color=color),
+            segments.encode(
+                x=alt.X("t:Q", title="time, s"),
+                y=y,
+                y2="high:Q",
+                color=color,
+                strokeWidth=alt.StrokeWidth("width:Q", scale=None),
+            ),
             repeated.encode(x="t:Q", y="high:Q", shape=alt.Shape("event:N", title=None)),
             alt.Chart(_values(acked))
             .mark_line(interpolate="step-after", color="gray", strokeWidth=0.8)

@@ -18,9 +18,10 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+import warnings
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
-from anabranch.exceptions import SchedulerError
+from anabranch.exceptions import SchedulerError, SchedulerWarning, SweepError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -278,6 +279,12 @@ class _Points:
         self.units, self._left = Units(missing), set(missing)
         self._packed = _packed(plan)
         self._digest = hashlib.sha256(self._packed).hexdigest()
+        self._refused: dict[str, tuple[int, str]] = {}
+
+    def warn(self) -> None:
+        """Warn of decisions that were refused on the workers."""
+        for scheduler, (count, why) in self._refused.items():
+            warnings.warn(SchedulerWarning(scheduler, count, why), stacklevel=4)
 
     def is_left(self) -> bool:
         return bool(self._left)
@@ -291,9 +298,12 @@ class _Points:
         half = -(-len(points) // 2)
         return [part for part in (points[half:][::-1], points[:half]) if part]
 
-    def accept(self, answers: list[tuple[list[int], list[str]]]) -> None:
+    def accept(self, answers: list[tuple[list[int], tuple[list[str], _Refused]]]) -> None:
         new = []
-        for unit, lines in answers:
+        for unit, (lines, refused) in answers:
+            for scheduler, count, why in refused:
+                before = self._refused.get(scheduler, (0, why))
+                self._refused[scheduler] = before[0] + count, before[1]
             for point, line in zip(unit, lines, strict=True):
                 if point in self._left:
                     self._left.remove(point)
@@ -327,7 +337,9 @@ def run(
 ) -> None:
     """Simulate the missing points of ``sweep`` on the workers of ``client``."""
     if sweep.missing:
-        _run(client, _simulate, _Points(plan, sweep, progress, store))
+        points = _Points(plan, sweep, progress, store)
+        _run(client, _simulate, points)
+        points.warn()
 
 
 class _Measurements:
@@ -339,7 +351,9 @@ class _Measurements:
         needed: list[tuple[str, int, float]],
         accepted: Callable[[], object],
     ) -> None:
-        self._inner, self._accepted = inner, accepted
+        from anabranch import _anabranch
+
+        self._inner, self._accepted, self._build = inner, accepted, _anabranch.build()
         self._tasks = [task for task, _, _ in needed]
         self.units = Runs([(runs, packets) for _, runs, packets in needed])
         self._left = [set(range(runs)) for _, runs, _ in needed]
@@ -358,7 +372,7 @@ class _Measurements:
 
     def call(self, unit: tuple[int, int, int]) -> tuple[Any, ...]:
         number, first, end = unit
-        return self._tasks[number], first, end
+        return self._build, self._tasks[number], first, end
 
     def halves(self, unit: tuple[int, int, int]) -> Iterable[tuple[int, int, int]]:
         number, first, end = unit
@@ -395,11 +409,13 @@ def reproduce(inner: _anabranch.Reproducing, client: Any, progress: Callable[[in
 
 
 def _packed(plan: Plan) -> bytes:
-    """Return the plan for the workers."""
+    """Return the plan for the workers, with the build that they must have."""
     import cloudpickle
 
+    from anabranch import _anabranch
+
     try:
-        return bytes(cloudpickle.dumps(plan))
+        return bytes(cloudpickle.dumps((_anabranch.build(), bytes(cloudpickle.dumps(plan)))))
     except Exception as error:
         message = f"this plan cannot be sent to workers: {error}"
         if plan._custom():
@@ -410,23 +426,39 @@ def _packed(plan: Plan) -> bytes:
 _plans: dict[str, Plan] = {}
 
 
-def _simulate(packed: bytes, digest: str, points: list[int]) -> tuple[list[str], float]:
-    """Simulate points on a worker; return their lines and the time."""
+_Refused: TypeAlias = list[tuple[str, int, str]]
+
+
+def _check_build(build: str) -> None:
+    """Refuse a worker with another version, which may have other results. No later check would notice."""
+    from anabranch import _anabranch
+
+    if build != _anabranch.build():
+        message = f"a worker has anabranch {_anabranch.build()}, and the work is of {build}; install the same on both"
+        raise SweepError(message)
+
+
+def _simulate(packed: bytes, digest: str, points: list[int]) -> tuple[tuple[list[str], _Refused], float]:
+    """Simulate points on a worker; return their lines, the decisions that were refused, and the time."""
     import pickle
 
     if digest not in _plans:
         # One sweep after the other: the last plan is enough.
         _plans.clear()
-        _plans[digest] = pickle.loads(packed)
+        build, plan = pickle.loads(packed)
+        _check_build(build)
+        _plans[digest] = pickle.loads(plan)
     begun = time.perf_counter()
-    lines = _plans[digest].simulate(points)
-    return lines, time.perf_counter() - begun
+    refused: _Refused = []
+    lines = _plans[digest]._inner.simulate(points, refused)
+    return (lines, refused), time.perf_counter() - begun
 
 
-def _measure(task: str, first: int, end: int) -> tuple[str, float]:
+def _measure(build: str, task: str, first: int, end: int) -> tuple[str, float]:
     """Make runs of a measurement on a worker; return them and the time."""
     from anabranch import _anabranch
 
+    _check_build(build)
     begun = time.perf_counter()
     part = _anabranch.simulate_part(task, first, end)
     return part, time.perf_counter() - begun

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch import _anabranch, _progress, scenario
 from anabranch._anabranch import Table
+from anabranch._kept import Kept
+from anabranch.exceptions import ArgumentError
 from anabranch.records import Row, Verdict, record, row_of
 
 if TYPE_CHECKING:
@@ -21,11 +23,14 @@ if TYPE_CHECKING:
 __all__ = ["Comparison", "compare"]
 
 
-class Comparison:
+class Comparison(Kept):
     """The result of :func:`compare`.
 
     ``print(result)`` is the command's table; ``polars.DataFrame(result)`` has a row for each flow (:attr:`samples`).
     """
+
+    _values = ("samples", "table", "text", "complete")
+    _answers = ("json",)
 
     def __init__(self, inner: _anabranch.Comparison, of: scenario.Scenario) -> None:
         self._inner = inner
@@ -42,7 +47,7 @@ class Comparison:
         """A row for each flow of each run, with the columns of ``--samples``."""
         if self._inner.samples is None:
             message = "this comparison was made with `samples=False`"
-            raise ValueError(message)
+            raise ArgumentError(message)
         return self._inner.samples
 
     @property
@@ -139,5 +144,5 @@ def threads(jobs: int | None, of: scenario.Scenario) -> int:
         return 1 if of._contenders else 0
     if jobs < 0:
         message = f"{jobs} is no number of threads"
-        raise ValueError(message)
+        raise ArgumentError(message)
     return jobs

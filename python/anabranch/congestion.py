@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
-from anabranch import _anabranch
+from anabranch import _anabranch, _spelling
 from anabranch._anabranch import Ack, Window, Windows
 from anabranch.scheduler import factory
 
@@ -43,6 +43,10 @@ class WindowRule:
     """The name in results; by default that of the class."""
     coupled: ClassVar[bool] = False
     """Whether the windows of the subflows depend on each other."""
+
+    def __init_subclass__(cls, **options: object) -> None:
+        super().__init_subclass__(**options)
+        _spelling.check(cls, WindowRule)
 
     def observe(self, windows: Windows, id: int, ack: Ack) -> None:  # noqa: A002
         """Observe an acknowledgement, in recovery or not, before it changes the window."""

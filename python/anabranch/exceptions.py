@@ -14,7 +14,16 @@ write for example `20 ms`; the units are ns, us, ms, s, min and h
 
 from __future__ import annotations
 
-__all__ = ["AnabranchError", "RunError", "ScenarioError", "SchedulerError", "SweepError"]
+__all__ = [
+    "AnabranchError",
+    "ArgumentError",
+    "NotFoundError",
+    "RunError",
+    "ScenarioError",
+    "SchedulerError",
+    "SchedulerWarning",
+    "SweepError",
+]
 
 
 class AnabranchError(Exception):
@@ -23,6 +32,55 @@ class AnabranchError(Exception):
     >>> issubclass(SweepError, AnabranchError)
     True
     """
+
+
+class ArgumentError(AnabranchError, ValueError):
+    """An argument of a function is not valid.
+
+    >>> import anabranch
+    >>> try:
+    ...     anabranch.compare("wifi-lte", jobs=-1)
+    ... except anabranch.ArgumentError as error:
+    ...     print(error)
+    -1 is no number of threads
+    """
+
+
+class NotFoundError(AnabranchError, KeyError, IndexError):
+    """A result has no row, column, run or point of that name or number.
+
+    >>> import anabranch
+    >>> try:
+    ...     anabranch.Plan("wifi-lte", vary={"path.lte.rate": ["5 Mbit/s"]}).point(1)
+    ... except anabranch.NotFoundError as error:
+    ...     print(error)
+    there is no point 1
+    """
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class SchedulerWarning(UserWarning):
+    """Decisions of a scheduler in Python were refused, and counted as waiting.
+
+    >>> print(SchedulerWarning("Mine", 2, "there is no subflow 7"))
+    2 decisions of the scheduler `Mine` were refused, and counted as waiting; the first, because there is no subflow 7
+    """
+
+    def __init__(self, scheduler: str, count: int, why: str) -> None:
+        super().__init__(scheduler, count, why)
+        self.scheduler: str = scheduler
+        """The name of the scheduler."""
+        self.count: int = count
+        """The number of such decisions."""
+        self.why: str = why
+        """Why the first one was refused."""
+
+    def __str__(self) -> str:
+        were = "decision of the scheduler `{}` was" if self.count == 1 else "decisions of the scheduler `{}` were"
+        said = f"{self.count} {were.format(self.scheduler)} refused, and counted as waiting"
+        return f"{said}; the first, because {self.why}"
 
 
 class ScenarioError(AnabranchError, ValueError):

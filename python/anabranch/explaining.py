@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch import _anabranch, _progress, scenario
 from anabranch._anabranch import Table
+from anabranch._kept import Kept
 from anabranch.comparison import threads
 from anabranch.records import Explained, TimePart, record, row_of
 
@@ -39,11 +40,14 @@ COLORS = {
 """The colour of each cause; the names are those of ``anabranch explain --json``."""
 
 
-class Explanation:
+class Explanation(Kept):
     """The result of :func:`explain`; ``print(explanation)`` is the command's answer.
 
     ``polars.DataFrame(explanation)`` has a row for each condition, contender and cause.
     """
+
+    _values = ("table", "text", "bytes_text")
+    _answers = ("json",)
 
     def __init__(self, inner: _anabranch.Explanation, *, of_bytes: bool) -> None:
         self._inner = inner

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from anabranch import _plotting, charts, style
 from anabranch._plotting import choose
+from anabranch.exceptions import ArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +48,7 @@ class _Plots(Generic[Charts]):
         """Return the same plots by another library: ``altair``."""
         if backend != "altair":
             message = f"there is no backend {backend!r}; there is altair, and matplotlib without a call"
-            raise ValueError(message)
+            raise ArgumentError(message)
         return self._charts(self._result)
 
 
@@ -281,10 +282,15 @@ class RecordingPlots(_Plots[charts.RecordingCharts]):
         title, subflows, segments, acked, edges = stream.sequence()
         drawn = _axes(axes)
         megabyte = 1e6
-        for number, subflow in enumerate(subflows):
-            own = [segment for segment in segments if segment.subflow == subflow]
+        of = {subflow: [segment for segment in segments if segment.subflow == subflow] for subflow in subflows}
+        for number, (subflow, own) in enumerate(of.items()):
             low, high = ([getattr(one, key) / megabyte for one in own] for key in ("from_bytes", "to_bytes"))
-            drawn.vlines([one.t_s for one in own], low, high, color=f"C{number}", label=subflow, linewidth=1.5)
+            # In a long flow a segment is lower than a pixel, so it has ends; a subflow with few segments is not covered
+            # by one with many, and is wider.
+            rank = sum(len(other) > len(own) for other in of.values())
+            style: dict[str, Any] = {"linewidth": 1.5 + 1.5 * min(rank, 1), "capstyle": "projecting"}
+            style["zorder"] = 2 + rank / 100
+            drawn.vlines([one.t_s for one in own], low, high, color=f"C{number}", label=subflow, **style)
         for event, form, color in _MARKS:
             marked = [segment for segment in segments if segment.event == event]
             if marked:

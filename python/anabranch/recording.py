@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch import _anabranch
 from anabranch._anabranch import Table
-from anabranch.exceptions import RunError
+from anabranch.exceptions import NotFoundError, RunError
 
 if TYPE_CHECKING:
     from anabranch.plot import RecordingPlots
@@ -123,6 +123,13 @@ class RecordedRun:
         """The decisions of the scheduler."""
         return self._read("decisions")
 
+    def __getstate__(self) -> dict[str, Any]:
+        if self._keep is None:
+            return self.__dict__
+        # The temporary directory may be gone when this is read again.
+        tables = {name: getattr(self, name) for name in TABLES} if self.complete else {}
+        return {**self.__dict__, **tables, "_keep": None}
+
     def __repr__(self) -> str:
         name = ", ".join(filter(None, (self.condition, self.scheduler)))
         return f"<RecordedRun {name}{'' if self.complete else ', partial'}>"
@@ -177,7 +184,7 @@ class Recording:
                 return run
         known = "; ".join(", ".join(filter(None, (run.condition, run.scheduler))) for run in self.runs)
         message = f"there is no run of {scheduler or condition!r}; there are {known}"
-        raise KeyError(message)
+        raise NotFoundError(message)
 
     @property
     def plot(self) -> RecordingPlots:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from types import NoneType, UnionType
 from typing import Any, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from anabranch.exceptions import NotFoundError
+
 __all__ = [
     "Change",
     "Checked",
@@ -277,14 +279,14 @@ def row_of(rows: list[AnyRow], scheduler: str, condition: str | None, traffic: s
             if names
             else (f"there is no class of traffic {traffic!r}; the traffic of this result has no classes")
         )
-        raise KeyError(message)
+        raise NotFoundError(message)
     for row in rows:
         of = getattr(row, "traffic", None)
         if row.scheduler == scheduler and condition in {None, row.condition} and traffic in {None, of}:
             return row
     known = ", ".join(dict.fromkeys(row.scheduler for row in rows))
     message = f"there is no row for {scheduler!r}; there are {known}"
-    raise KeyError(message)
+    raise NotFoundError(message)
 
 
 def record(kind: type[Record], data: dict[str, Any]) -> Record:

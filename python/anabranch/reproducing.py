@@ -10,7 +10,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from anabranch import _anabranch, _progress
-from anabranch.exceptions import ScenarioError
+from anabranch._kept import Kept
+from anabranch.exceptions import ArgumentError, NotFoundError, ScenarioError
 from anabranch.records import Finding, record
 
 if TYPE_CHECKING:
@@ -25,8 +26,11 @@ COLORS = {"holds": "#009e73", "variant": "#e69f00", "undecided": "#e69f00", "fai
 """The colour of each status; others are grey."""
 
 
-class Reproduction:
+class Reproduction(Kept):
     """The result of :func:`reproduce`; ``print(result)`` is the command's answer."""
+
+    _values = ("text", "changed")
+    _answers = ("json", "findings")
 
     def __init__(self, inner: _anabranch.Reproduction) -> None:
         self._inner = inner
@@ -48,7 +52,7 @@ class Reproduction:
             if finding.id.lower() == claim.lower():
                 return finding
         message = f"there is no claim {claim!r} here; there are {', '.join(finding.id for finding in self.findings)}"
-        raise KeyError(message)
+        raise NotFoundError(message)
 
     @property
     def changed(self) -> str | None:
@@ -155,7 +159,7 @@ def reproduce(
         raise ScenarioError(message)
     if jobs < 0:
         message = f"{jobs} is no number of threads"
-        raise ValueError(message)
+        raise ArgumentError(message)
     inner = _anabranch.Reproducing(
         paper,
         from_=None if from_ is None else str(pathlib.Path(from_).absolute()),

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 from anabranch import _anabranch, _progress, scenario
 from anabranch import recording as _recording
 from anabranch._anabranch import Table
+from anabranch._kept import Kept
 from anabranch.comparison import threads
+from anabranch.exceptions import ArgumentError, NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,11 +25,14 @@ if TYPE_CHECKING:
 __all__ = ["Run", "run"]
 
 
-class Run:
+class Run(Kept):
     """The result of :func:`run`.
 
     ``print(result)`` is the command's table; ``polars.DataFrame(result)`` has a row for each flow.
     """
+
+    _values = ("flows", "links", "text")
+    _answers = ("json",)
 
     def __init__(self, inner: _anabranch.Run, recorded: _recording.Recording | None) -> None:
         self._inner = inner
@@ -54,7 +59,7 @@ class Run:
         """The recording, if :func:`run` was called with ``record``."""
         if self._recording is None:
             message = "this run was not recorded; give `record=True`"
-            raise ValueError(message)
+            raise ArgumentError(message)
         return self._recording
 
     @property
@@ -99,6 +104,9 @@ def run(
     >>> result.flows.column("delivered_bytes"), len(result.links)
     ([1000000], 2)
     """
+    if run is not None and run < 0:
+        message = f"there is no run {run}; the runs are counted from 0"
+        raise NotFoundError(message)
     chosen = scenario.of(source, schedulers, settings, keys)
     directory = (_recording.Temporary() if record else None) if isinstance(record, bool) else record
     with _progress.bar(progress, "runs") as update:

@@ -105,7 +105,7 @@ class Scenario:
         changes = list(self._changes)
         given = {key.replace("_", "-"): value for key, value in keys.items()}
         if "size" in given:
-            changes.append(("size", str(given.pop("size"))))
+            changes.append(("size", str(_toml.plain(given.pop("size"), "`size`"))))
         if "flows" in given:
             given["traffic.flows"] = given.pop("flows")
         if schedulers is not None:

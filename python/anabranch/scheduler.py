@@ -21,7 +21,7 @@ import copy
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
 
-from anabranch import _anabranch
+from anabranch import _anabranch, _spelling
 from anabranch._anabranch import Assign, Event, Pending, Recall, Subflow, View, Wait
 from anabranch.exceptions import SchedulerError
 
@@ -52,12 +52,17 @@ class Scheduler(ABC):
     decides_alone: ClassVar[bool] = False
     """Whether it is asked even with a single subflow."""
 
+    def __init_subclass__(cls, **options: object) -> None:
+        super().__init_subclass__(**options)
+        _spelling.check(cls, Scheduler)
+
     @abstractmethod
     def decide(self, view: View) -> Decision:
         """Return the next decision. It is called again until it returns :class:`Wait`.
 
         A decision that the view does not allow (a subflow or a range that does not exist, data beyond the window)
-        counts as a wait, as in Rust. ``view`` is valid until the method returns.
+        counts as a wait, as in Rust; a :class:`~anabranch.SchedulerWarning` has their number and the first reason.
+        ``view`` is valid until the method returns.
         """
 
     def on_event(self, view: View, event: Event) -> None:  # noqa: B027

@@ -1,17 +1,21 @@
 """The directory of a sweep: a local one, or a URL of fsspec such as ``s3://bucket/results``.
 
-An object store has no files that grow. There the lines of the journal are objects of their own in ``units/``, one for
-each unit of work, each written in one step by the process that holds the sweep. Its other files are those of the local
-directory, and are replaced as a whole when the sweep ends or stops.
+Only the sweep's own files are read. An object store has no files that grow. There the lines of the journal are objects
+of their own in ``units/``, one for each unit of work, each written in one step by the process that holds the sweep. The
+name of an object is a digest of its lines, and each line has the hash of its scenario: an object that was damaged is
+named, and its points are simulated again. The other files are those of the local directory, and are replaced as a whole
+when the sweep ends or stops.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import pathlib
 import tempfile
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from anabranch.exceptions import SweepError
@@ -26,7 +30,38 @@ __all__ = ["Local", "Remote", "opened"]
 
 _UNITS = "units"
 _JOURNAL = "journal.ndjson"
+_PLAN = "plan.toml"
+_STATE = "run.json"
+_RESULTS = "results."
 _HEADER = "header.json"
+
+
+def _is_own(name: str) -> bool:
+    """Whether a sweep has a file of this name."""
+    return name in {_UNITS, _JOURNAL, _PLAN, _STATE} or name.startswith((_RESULTS, "."))
+
+
+def _unit(data: bytes) -> str:
+    """Return the name of an object with the lines ``data``."""
+    return f"{_UNITS}/{hashlib.sha256(data).hexdigest()[:32]}.ndjson"
+
+
+def _difference(stored: bytes | None, own: bytes) -> str:
+    """Return how the header of a stored sweep differs from that of this one."""
+    try:
+        found, wanted = json.loads(stored or b""), json.loads(own)
+        same = all(found[key] == wanted[key] for key in ("plan", "points"))
+        return f"anabranch {_build(found)} wrote them, and this is {_build(wanted)}" if same else _OTHER
+    except (ValueError, LookupError, TypeError):
+        return f"{_UNITS}/{_HEADER} is missing or damaged"
+
+
+_OTHER = "they were made with another plan"
+
+
+def _build(header: dict[str, Any]) -> str:
+    commit = header["commit"]
+    return f"{header['version']} ({commit})" if commit else str(header["version"])
 
 
 class Local:
@@ -60,16 +95,17 @@ class Remote(Local):
             raise SweepError(message) from error
         with self._errors("read"):
             self._files.invalidate_cache()
-            for path in self._list(self._root):
-                name = path.rsplit("/", 1)[-1]
-                # The journal is made again from its first line, which identifies the sweep, and the units.
-                if name not in {_UNITS, _JOURNAL}:
-                    (self._directory / name).write_bytes(self._files.cat_file(path))
+            names = [path.rsplit("/", 1)[-1] for path in self._list(self._root)]
             self._stored = self._list(f"{self._root}/{_UNITS}")
             self._header: bytes | None = None
             if any(path.endswith(f"/{_HEADER}") for path in self._stored):
+                # The journal is made again from its first line, which identifies the sweep, and the units.
                 self._header = self._files.cat_file(f"{self._root}/{_UNITS}/{_HEADER}")
-                (self._directory / _JOURNAL).write_bytes(self._header)
+            elif other := next((name for name in names if not _is_own(name)), None):
+                message = f"{url} holds no sweep, but for example {other}; choose another directory"
+                raise SweepError(message)
+            if _PLAN in names:
+                (self._directory / _PLAN).write_bytes(self._files.cat_file(f"{self._root}/{_PLAN}"))
 
     @contextlib.contextmanager
     def _errors(self, what: str) -> Iterator[None]:
@@ -93,25 +129,40 @@ class Remote(Local):
 
     def restore(self, sweep: _anabranch.Sweep) -> None:
         """Add the points of the stored units."""
+        units = [path for path in self._stored if path.endswith(".ndjson")]
         with (self._directory / _JOURNAL).open("rb") as journal:
             header = journal.readline()
-        if header != self._header:
-            if any(path.endswith(".ndjson") for path in self._stored):
-                message = f"{self._url} has results that do not belong to this sweep"
+        if self._header != header:
+            if units:
+                message = (
+                    f"{self._url} has results that do not belong to this sweep: {_difference(self._header, header)}"
+                )
                 message += "; choose another directory, or remove this one"
                 raise SweepError(message)
             self._put(f"{_UNITS}/{_HEADER}", header)
-        with self._errors("read"):
-            for path in self._stored:
-                if path.endswith(".ndjson"):
-                    for line in self._files.cat_file(path).decode().splitlines():
-                        sweep.add(line)
+        for path in units:
+            with self._errors("read"):
+                data = self._files.cat_file(path)
+            try:
+                if not path.endswith(f"/{_unit(data)}"):
+                    message = "its contents do not have the digest in its name"
+                    raise ValueError(message)
+                for line in data.decode().splitlines():
+                    sweep.add(line, check=True)
+            except (ValueError, IndexError) as error:
+                self._put_aside(path, str(error))
+
+    def _put_aside(self, path: str, why: str) -> None:
+        """Report a damaged object, and rename it, so that it is reported once and nothing is lost."""
+        text = f"{self._url}: {_UNITS}/{path.rsplit('/', 1)[-1]} is damaged, so its points are simulated again: {why}"
+        warnings.warn(text, stacklevel=4)
+        with self._errors("write to"):
+            self._files.mv(path, f"{path}.damaged")
 
     def add(self, lines: list[str]) -> None:
         """Store the lines of a unit as one object, whose name follows from them."""
         data = "".join(f"{line}\n" for line in lines).encode()
-        name = f"{_UNITS}/{hashlib.sha256(data).hexdigest()[:32]}.ndjson"
-        self._put(name, data)
+        self._put(_unit(data), data)
 
     def _put(self, name: str, data: bytes) -> None:
         with self._errors("write to"):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from anabranch import _anabranch, _progress, _toml, scenario, storage
 from anabranch._anabranch import Table
-from anabranch.exceptions import ScenarioError, SweepError
+from anabranch.exceptions import ArgumentError, ScenarioError, SweepError
 from anabranch.records import Standing, record
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Range:
         return f"Range({self.from_!r}, {self.to!r}, steps={self.steps}, log={self.log})"
 
 
-Varied: TypeAlias = "Mapping[str, Sequence[Value] | Range]"
+Varied: TypeAlias = "Mapping[str, Sequence[Value] | _toml.OfNumPy | Range]"
 
 
 class Plan:
@@ -218,28 +218,32 @@ def sweep(
         jobs = 1 if plan._custom() else 0
     if jobs < 0:
         message = f"{jobs} is no number of threads"
-        raise ValueError(message)
+        raise ArgumentError(message)
     with storage.opened(output) as (directory, store):
         try:
             inner = _anabranch.Sweep(plan._inner, directory, format)
         except SweepError as error:
             raise SweepError(str(error).replace(directory, os.fspath(output or directory))) from None
-        store.restore(inner)
-        with _progress.bar(progress, "points") as update:
-            try:
-                if client is not None:
-                    from anabranch import cluster
+        try:
+            store.restore(inner)
+            with _progress.bar(progress, "points") as update:
+                try:
+                    if client is not None:
+                        from anabranch import cluster
 
-                    cluster.run(plan, inner, client, update, store)
-                elif isinstance(store, storage.Remote):
-                    store.run(plan, inner, jobs, update)
-                else:
-                    inner.run(jobs, update)
-            except BaseException:
-                # Records that the sweep is partial.
-                inner.finish()
-                store.save()
-                raise
-        table, summary, text = inner.finish()
-        store.save()
+                        cluster.run(plan, inner, client, update, store)
+                    elif isinstance(store, storage.Remote):
+                        store.run(plan, inner, jobs, update)
+                    else:
+                        inner.run(jobs, update)
+                except BaseException:
+                    # Records that the sweep is partial.
+                    inner.finish()
+                    store.save()
+                    raise
+            table, summary, text = inner.finish()
+            store.save()
+        finally:
+            # A notebook keeps the traceback of an exception, and so this object with the lock of its directory.
+            inner.close()
     return Sweep(plan, table, summary, text)

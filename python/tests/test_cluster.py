@@ -190,7 +190,7 @@ def test_a_straggler_is_split(client: Any, plan: Plan, expected: bytes, tmp_path
     marker = str(tmp_path / "slow")
     original = cluster._simulate
 
-    def simulate(packed: bytes, digest: str, points: list[int]) -> tuple[list[str], float]:
+    def simulate(packed: bytes, digest: str, points: list[int]) -> Any:
         # One task of the sweep hangs, as on a machine that is busy with something else.
         if 3 in points:
             try:
@@ -258,7 +258,9 @@ def test_a_paper_that_workers_read_otherwise_is_an_error(client: Any, tmp_path: 
     from anabranch import cluster
 
     original = cluster._measure
-    monkeypatch.setattr(cluster, "_measure", lambda task, *runs: original(task.replace('"key":"', '"key":"0'), *runs))
+    monkeypatch.setattr(
+        cluster, "_measure", lambda build, task, *runs: original(build, task.replace('"key":"', '"key":"0'), *runs)
+    )
     with pytest.raises(anabranch.RunError, match=r"claim D24: .*the same version"):
         anabranch.reproduce("dmptcp", claim="D24", plain=True, client=client)
 
@@ -417,3 +419,106 @@ def test_any_url_of_fsspec_is_a_directory(plan: Plan, expected: bytes, tmp_path:
     assert memory.cat_file("/results/results.parquet") == expected
     with pytest.raises(anabranch.SweepError, match="cannot use nothing://"):
         anabranch.sweep(plan, output="nothing://there")
+
+
+def test_a_damaged_object_is_named_and_simulated_again(plan: Plan, expected: bytes, tmp_path: File) -> None:
+    url = f"file://{tmp_path}/results"
+    anabranch.sweep(plan, output=url)
+    units = sorted((tmp_path / "results" / "units").glob("*.ndjson"))
+    # A digit of a result that is still a result.
+    text = units[0].read_text()
+    place = text.index('"fct_mean_s":') + len('"fct_mean_s":') + 4
+    units[0].write_text(text[:place] + str((int(text[place]) + 1) % 10) + text[place + 1 :])
+    said = rf"units/{units[0].name} is damaged, so its points are simulated again"
+    with pytest.warns(UserWarning, match=said) as noted:
+        anabranch.sweep(plan, output=url)
+    assert noted[0].filename == __file__
+    assert table(tmp_path / "results") == expected
+    assert [file.name for file in (tmp_path / "results" / "units").glob("*.damaged")] == [f"{units[0].name}.damaged"]
+    # A result of another scenario under the digest of its own.
+    line = plan.simulate([0])[0].replace('"scenario_hash":"', '"scenario_hash":"0')
+    from anabranch import storage
+
+    own = tmp_path / "results" / storage._unit(f"{line}\n".encode())
+    own.write_text(f"{line}\n")
+    with pytest.warns(UserWarning, match="point 0 is the result of another scenario"):
+        anabranch.sweep(plan, output=url)
+    assert table(tmp_path / "results") == expected
+
+
+def test_only_the_files_of_a_sweep_are_read(plan: Plan, expected: bytes, tmp_path: File, monkeypatch: Any) -> None:
+    url = f"file://{tmp_path}/results"
+    anabranch.sweep(plan, output=url)
+    (tmp_path / "results" / "large.bin").write_bytes(b"x" * 1000)
+    import fsspec
+
+    read: list[str] = []
+    local: Any = fsspec.filesystem("file")
+    original = type(local).cat_file
+
+    def noted(self: Any, path: str, *rest: Any, **more: Any) -> Any:
+        read.append(path)
+        return original(self, path, *rest, **more)
+
+    monkeypatch.setattr(type(local), "cat_file", noted)
+    anabranch.sweep(plan, output=url)
+    assert {path.rsplit("/", 1)[-1] for path in read if "/units/" not in path} == {"plan.toml"}
+    (tmp_path / "else").mkdir()
+    (tmp_path / "else" / "other.txt").write_text("")
+    with pytest.raises(anabranch.SweepError, match=r"holds no sweep, but for example other.txt"):
+        anabranch.sweep(plan, output=f"file://{tmp_path}/else")
+
+
+def test_a_worker_of_another_version_is_refused(client: Any, plan: Plan, tmp_path: File, monkeypatch: Any) -> None:
+    from anabranch import cluster
+
+    original = cluster._packed
+
+    def packed(plan: Plan) -> bytes:
+        import pickle
+
+        build, data = pickle.loads(original(plan))
+        return pickle.dumps((f"{build} of tomorrow", data))
+
+    monkeypatch.setattr(cluster, "_packed", packed)
+    with pytest.raises(anabranch.SweepError, match=r"a worker has anabranch .* of tomorrow"):
+        anabranch.sweep(plan, client=client, output=tmp_path)
+
+
+class Refused(anabranch.Scheduler):
+    """Names a subflow that there is not."""
+
+    def decide(self, view: anabranch.View) -> anabranch.scheduler.Decision:
+        return anabranch.Assign(7, (0, 1400))
+
+
+def test_decisions_that_workers_refuse_are_counted_here(client: Any) -> None:
+    paths = [anabranch.Path("20 Mbit/s", "20 ms", name="a"), anabranch.Path("10 Mbit/s", "40 ms", name="b")]
+    scenario = anabranch.Scenario(paths, size="100 KB", schedulers=["tcp", Refused], deadline="2 s", runs=1)
+    vary = {"path.b.rtt": ["20 ms", "40 ms", "60 ms"]}
+    with pytest.warns(anabranch.SchedulerWarning) as here:
+        anabranch.sweep(scenario, vary=vary)
+    with pytest.warns(anabranch.SchedulerWarning) as there:
+        anabranch.sweep(scenario, vary=vary, client=client)
+    assert [str(note.message) for note in here] == [str(note.message) for note in there]
+    assert there[0].filename == __file__
+
+
+def test_a_worker_of_another_version_makes_no_runs_of_a_reproduction(client: Any, monkeypatch: Any) -> None:
+    from anabranch import cluster
+
+    original = cluster._Measurements.call
+    other = "0.0.0 of tomorrow"
+    monkeypatch.setattr(cluster._Measurements, "call", lambda self, unit: (other, *original(self, unit)[1:]))
+    with pytest.raises(anabranch.SweepError, match=rf"a worker has anabranch .*, and the work is of {other}"):
+        anabranch.reproduce("dmptcp", claim="D24", plain=True, client=client)
+
+
+def test_a_store_gets_units_of_several_points(tmp_path: File) -> None:
+    vary = {"path.1.rate": ["5 Mbit/s", "9 Mbit/s"], "path.2.rtt": ["10 ms", "20 ms", "30 ms", "40 ms"]}
+    plan = Plan("two-paths", vary=vary, settings={"traffic.size": "20 KB"}, runs=1)
+    anabranch.sweep(plan, output=tmp_path / "here")
+    anabranch.sweep(plan, output=f"file://{tmp_path}/store", jobs=1)
+    assert table(tmp_path / "here") == table(tmp_path / "store")
+    units = list((tmp_path / "store" / "units").glob("*.ndjson"))
+    assert sorted(len(unit.read_text().splitlines()) for unit in units) == [2, 2, 2, 2]

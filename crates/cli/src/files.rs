@@ -103,9 +103,13 @@ fn named(verb: &str, matches: &ArgMatches, role: Role) -> Vec<(&'static str, Pat
 /// Declares the files of a command before it begins.
 ///
 /// # Errors
-/// If two options write one file, or one writes an input.
+/// If two options write one file, one writes an input, or a directory is a file.
 pub(crate) fn begin(matches: &ArgMatches) -> Result<(), Failure> {
     let (verb, matches) = verb(matches);
+    let directories = named(&verb, matches, Role::Directory);
+    if let Some((_, path)) = directories.iter().find(|(_, path)| path.is_file()) {
+        return Err(Failure::Usage(format!("{} is a file; give a directory", path.display())));
+    }
     let outputs = named(&verb, matches, Role::Written);
     for (at, (id, path)) in outputs.iter().enumerate() {
         let own = Identity::of(path);

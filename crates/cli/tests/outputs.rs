@@ -189,7 +189,9 @@ fn a_sweep_writes_over_no_file_of_its_plan() {
     let place = place("sweep-is-input");
     let before = names(&place);
     for (args, words) in [
-        (&["sweep", "plan.toml", "-o", "my.toml"][..], "my.toml"),
+        (&["sweep", "plan.toml", "-o", "my.toml"][..], "my.toml is a file; give a directory"),
+        (&["run", "my.toml", "--record", "my.toml"], "my.toml is a file; give a directory"),
+        (&["reproduce", "dmptcp", "--out", "my.toml"], "my.toml is a file; give a directory"),
         (&["sweep", "plan.toml", "-o", "."], "holds no sweep"),
     ] {
         let (code, error) = anabranch(&place, args);

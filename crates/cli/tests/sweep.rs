@@ -206,3 +206,19 @@ fn the_corrected_command_works_after_a_mistake() {
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("belongs to another plan"));
 }
+
+#[test]
+fn a_key_that_is_called_as_a_result_varies_too() {
+    let place = workplace();
+    let set = ["--set", "traffic.size=20 KB", "--runs", "1"];
+    for format in ["parquet", "csv", "ndjson"] {
+        let words = ["two-paths", "--vary", "congestion=newreno,lia", "-o", "out", "--format", format];
+        success(sweep(place.path(), &[&words[..], &set].concat()));
+    }
+    let table = std::fs::read_to_string(place.path().join("out/results.csv")).unwrap();
+    assert!(table.starts_with("point,congestion (varied),scenario_hash,"), "{table}");
+    assert!(table.lines().skip(1).all(|line| {
+        let value = if line.starts_with("0,") { "0,newreno," } else { "1,lia," };
+        line.starts_with(value)
+    }));
+}

@@ -90,10 +90,12 @@ impl Guard {
         }
         let Some(identity) = Identity::of(path).filter(|_| path.exists()) else { return Ok(()) };
         if let Some((_, output)) = self.outputs.iter().find(|output| output.0 == identity) {
+            let name = match output == path {
+                true => output.display().to_string(),
+                false => format!("{} is {}, which", output.display(), path.display()),
+            };
             return Err(is_input(&format!(
-                "{} is {}, an input of this command; choose another file for the result",
-                output.display(),
-                path.display()
+                "{name} is an input of this command; choose another file for the result"
             )));
         }
         if !self.inputs.contains(&identity) {

@@ -227,6 +227,31 @@ fn a_mistake_in_a_plan_is_shown_where_it_is() {
 }
 
 #[test]
+fn a_key_that_another_one_hides_is_refused() {
+    let check = |vary: &str| {
+        let checked = plan(&format!("scenario = \"wifi-lte\"\n[vary]\n{vary}")).check();
+        checked.map_err(|error| error.to_string())
+    };
+    let two = "[\"10 ms\", \"20 ms\"]";
+    let cases = [
+        ("path.lte.rtt", "path.2.rtt", "path.lte.rtt"),
+        ("path.2.rtt", "path.lte.rtt", "path.2.rtt"),
+        ("path.lte.rtt", "path.rtt", "path.lte.rtt"),
+        ("rto.min", "connection.rto.min", "rto.min"),
+    ];
+    for (first, second, hidden) in cases {
+        let error = check(&format!("\"{first}\" = {two}\n\"{second}\" = {two}")).unwrap_err();
+        let words = format!("`{hidden}` has no effect, as `{second}` sets the same value");
+        assert!(error.contains(&words), "{error}");
+    }
+    // Here each has an effect; and equal values are not hidden by another key.
+    for (first, second) in [("path.rtt", "path.lte.rtt"), ("path.wifi.rtt", "path.lte.rtt")] {
+        check(&format!("\"{first}\" = {two}\n\"{second}\" = {two}")).unwrap();
+    }
+    check(&format!("\"path.lte.rtt\" = [\"20 ms\", \"20ms\"]\n\"path.wifi.rtt\" = {two}")).unwrap();
+}
+
+#[test]
 fn a_mistake_at_a_later_point_is_found_before_the_first_is_simulated() {
     let directory = tempfile::tempdir().unwrap();
     let plan = plan("scenario = \"two-paths\"\n[vary]\npath.1.rtt = [\"1 ms\", \"2 ms\", \"1 parsec\"]");

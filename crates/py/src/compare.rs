@@ -5,8 +5,9 @@ use std::sync::Arc;
 use anabranch_cli::texts;
 use anabranch_lab::compare as lab;
 use anabranch_lab::compare::{Options, compare_each};
-use anabranch_lab::report::verdict::Outcome;
+use anabranch_lab::report::verdict::{self, Outcome};
 use anabranch_lab::samples::Layout;
+use anabranch_lab::scenario::Scenario;
 use anabranch_lab::sweep::PointResult;
 use pyo3::prelude::*;
 
@@ -75,6 +76,7 @@ pub(crate) fn compare(
     let mut comparison = result.map_err(|error| errors::run(py, &error))?;
     comparison.performance.wall_s = begun.elapsed().as_secs_f64();
     comparison.keep_fairness_that_applies();
+    explain_refusals(&scenario, &mut comparison, &control);
     let rows = PointResult::new(0, &comparison);
     Ok(Comparison {
         samples: if samples { Some(Py::new(py, flows.finish()?)?) } else { None },
@@ -83,6 +85,26 @@ pub(crate) fn compare(
         complete: comparison.verdicts.iter().all(|verdict| verdict.outcome != Outcome::Incomplete),
         comparison,
     })
+}
+
+/// Adds the decisions that were refused to a verdict on flows that did not end: a later deadline would not help those.
+fn explain_refusals(scenario: &Scenario, comparison: &mut lab::Comparison, control: &Control) {
+    let refused = control.refused();
+    let unfinished =
+        |name: &String| comparison.rows.iter().any(|row| row.scheduler == *name && row.completed < row.n);
+    let words = refused.iter().filter(|(name, _)| unfinished(name)).map(|(name, (count, why))| {
+        format!(
+            "\nOf {name}'s decisions {count} were refused, and counted as waiting; the first, because {why}."
+        )
+    });
+    let words: String = words.collect();
+    if !words.is_empty() {
+        for condition in &scenario.conditions {
+            let hint = verdict::later_deadline(condition.experiment.deadline);
+            comparison.verdict = comparison.verdict.replace(&hint, "");
+        }
+        comparison.verdict.push_str(&words);
+    }
 }
 
 /// Samples in memory: a row for each flow of each run.

@@ -7,7 +7,6 @@ use anabranch_stack::congestion::{Ack, Classic, CongestionKind, CustomCongestion
 use anabranch_stack::event::SubflowId;
 use anabranch_units::{Duration, Time};
 use pyo3::call::PyCallArgs;
-use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::errors;
@@ -25,10 +24,10 @@ const LEAST_THRESHOLD: usize = 4;
 const WINDOW_AT: usize = 5;
 const ON_CHANGE: usize = 6;
 
-fn span(name: &str, seconds: f64) -> PyResult<Duration> {
+pub(crate) fn span(name: &str, seconds: f64) -> PyResult<Duration> {
     match seconds.is_finite() && seconds >= 0.0 {
         true => Ok(Duration::from_secs_f64(seconds)),
-        false => Err(PyValueError::new_err(format!("`{name}` is {seconds} s; give a time from 0"))),
+        false => Err(errors::argument(format!("`{name}` is {seconds} s; give a time from 0"))),
     }
 }
 
@@ -99,7 +98,7 @@ impl AllWindows {
         let window = self.0.get(SubflowId(id));
         match window.up {
             true => Ok(OneWindow(window)),
-            false => Err(PyKeyError::new_err(format!("there is no subflow {id}"))),
+            false => Err(errors::missing(format!("there is no subflow {id}"))),
         }
     }
 

@@ -4,13 +4,14 @@ use anabranch_lab::output::{Candidate, Model, Selection};
 use anabranch_lab::scenario::units;
 use anabranch_stack::transfer_model::{ModelOptions, PathState};
 use anabranch_units::Bytes;
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+
+use crate::errors;
 
 use crate::compare::json;
 
 fn wrong(error: impl core::fmt::Display) -> PyErr {
-    PyValueError::new_err(error.to_string())
+    errors::argument(error.to_string())
 }
 
 fn check_segments(given: u32) -> PyResult<()> {

@@ -30,6 +30,16 @@ pub(crate) fn scenario(py: Python<'_>, error: &ScenarioError) -> PyErr {
     raised(py, "ScenarioError", arguments)
 }
 
+/// An argument that is not valid.
+pub(crate) fn argument(message: impl Into<String>) -> PyErr {
+    Python::attach(|py| raised(py, "ArgumentError", (message.into(),)))
+}
+
+/// A name or a number of something that there is not.
+pub(crate) fn missing(message: impl Into<String>) -> PyErr {
+    Python::attach(|py| raised(py, "NotFoundError", (message.into(),)))
+}
+
 /// The error of a simulation.
 pub(crate) fn run(py: Python<'_>, error: &RunError) -> PyErr {
     match error {

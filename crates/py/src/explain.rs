@@ -7,7 +7,6 @@ use anabranch_lab::compare::Options;
 use anabranch_lab::explain as lab;
 use anabranch_lab::explain::{Explicable, Question, TimePart};
 use anabranch_table::{Cell, Column, Kind};
-use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 
 use crate::compare::json;
@@ -86,10 +85,10 @@ pub(crate) fn explain(
     let scenario = document.get().scenario(py, &contenders, &control)?;
     let explicable = Explicable::new(&scenario).map_err(|error| errors::scenario(py, &error))?;
     if flow == Some(0) {
-        return Err(PyIndexError::new_err("there is no flow 0: flows are counted from 1"));
+        return Err(errors::missing("there is no flow 0: flows are counted from 1"));
     }
     check_explained_flow(flow, &scenario).map_err(|failure| match failure {
-        anabranch_cli::Failure::Usage(message) => PyIndexError::new_err(message),
+        anabranch_cli::Failure::Usage(message) => errors::missing(message),
         failure => errors::failure(py, failure),
     })?;
     let result = work(py, &control, progress.as_ref(), |cancelled, progress| {

@@ -31,10 +31,18 @@ fn command(py: Python<'_>, words: Vec<std::ffi::OsString>) -> u8 {
     (0..=u8::MAX).find(|number| std::process::ExitCode::from(*number) == code).unwrap_or(1)
 }
 
+/// Returns the version and the commit from which this module was built: equal builds have equal results.
+#[pyfunction]
+fn build() -> String {
+    anabranch_cli::build_name()
+}
+
 #[pymodule]
 mod _anabranch {
     #[pymodule_export]
     use super::advise::{Advice, advise};
+    #[pymodule_export]
+    use super::build;
     #[pymodule_export]
     use super::command;
     #[pymodule_export]

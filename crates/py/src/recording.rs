@@ -16,8 +16,8 @@ use parquet::basic::Type as Physical;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::DataType as ParquetType;
 use parquet::errors::ParquetError;
-use parquet::file::reader::{FileReader, SerializedFileReader};
-use pyo3::exceptions::{PyOSError, PyValueError};
+use parquet::file::reader::{ChunkReader, FileReader, SerializedFileReader};
+use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 
 use crate::errors;
@@ -36,7 +36,7 @@ pub(crate) fn create(
 ) -> PyResult<RunDirectory> {
     let Some(format) = Format::ALL.into_iter().find(|one| one.name() == format) else {
         let names = Format::ALL.map(Format::name).join(", ");
-        return Err(PyValueError::new_err(format!("`{format}` is not a format; there are {names}")));
+        return Err(errors::argument(format!("`{format}` is not a format; there are {names}")));
     };
     let interval = match every.trim() {
         "0" => Duration::ZERO,
@@ -56,7 +56,7 @@ pub(crate) fn read_table(py: Python<'_>, name: &str, path: PathBuf) -> PyResult<
         return py.detach(|| read(path)).map_err(|error| failed(error.to_string()));
     }
     let Some(schema) = TABLES.iter().find(|table| table.name == name) else {
-        return Err(PyValueError::new_err(format!("a recording has no table `{name}`")));
+        return Err(errors::argument(format!("a recording has no table `{name}`")));
     };
     let rows = py.detach(|| read_text(schema, &path));
     rows.map_err(|error| PyOSError::new_err(format!("cannot read {error}")))?.finish()
@@ -80,7 +80,12 @@ fn read_text(schema: &TableSchema, path: &Path) -> Result<Rows, anabranch_table:
 }
 
 fn read(path: PathBuf) -> Result<Table, ParquetError> {
-    let reader = SerializedFileReader::new(std::fs::File::open(path)?)?;
+    read_parquet(std::fs::File::open(path)?)
+}
+
+/// Reads a table of the types of results.
+pub(crate) fn read_parquet(from: impl ChunkReader + 'static) -> Result<Table, ParquetError> {
+    let reader = SerializedFileReader::new(from)?;
     let columns = reader.metadata().file_metadata().schema_descr().columns();
     let field = |column: &Arc<parquet::schema::types::ColumnDescriptor>| {
         let kind = match column.physical_type() {

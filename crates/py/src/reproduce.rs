@@ -7,7 +7,7 @@ use anabranch_cli::{
     ReproducedRow, texts,
 };
 use anabranch_lab::run::RunError;
-use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
 use pyo3::prelude::*;
 use serde::de::DeserializeOwned;
 
@@ -145,7 +145,7 @@ impl Reproducing {
 }
 
 fn parse<T: DeserializeOwned>(text: &str) -> PyResult<T> {
-    serde_json::from_str(text).map_err(|error| PyValueError::new_err(error.to_string()))
+    serde_json::from_str(text).map_err(|error| errors::argument(error.to_string()))
 }
 
 fn measuring(py: Python<'_>, task: &ReproduceTask, error: &MeasureError) -> PyErr {

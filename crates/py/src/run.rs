@@ -7,7 +7,6 @@ use anabranch_lab::compare::{Options, single_runs_recorded};
 use anabranch_lab::output::{LinkCounters, Runs};
 use anabranch_lab::recording::Recording;
 use anabranch_table::{Cell, Column, Kind};
-use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 
 use crate::compare::{Samples, json};
@@ -101,7 +100,7 @@ pub(crate) fn run(
     let scenario = document.get().scenario(py, &contenders, &control)?;
     if let Some(run) = run.filter(|run| *run >= anabranch_lab::rounds::most_runs(&scenario)) {
         let last = anabranch_lab::rounds::most_runs(&scenario) - 1;
-        return Err(PyIndexError::new_err(format!("there is no run {run}; the runs are 0 to {last}")));
+        return Err(errors::missing(format!("there is no run {run}; the runs are 0 to {last}")));
     }
     let directory =
         record.as_ref().map(|options| recording::create(py, options, &scenario, run)).transpose()?;

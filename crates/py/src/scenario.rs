@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use anabranch_lab::ScenarioError;
+use anabranch_lab::network::path_names;
 use anabranch_lab::scenario::{self, Direction, Scenario, library};
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::errors;
@@ -59,7 +59,7 @@ impl Document {
         for contender in contenders {
             let name = contender.get().name();
             if !install(py, contender.get(), control, &mut scenario) {
-                return Err(PyValueError::new_err(format!("there is no contender `{name}`")));
+                return Err(errors::argument(format!("there is no contender `{name}`")));
             }
         }
         Ok(scenario)
@@ -76,7 +76,8 @@ pub(crate) fn install(
     let position = scenario.contenders.iter().position(|other| other.name == contender.name());
     let Some(position) = position else { return false };
     for condition in &mut scenario.conditions {
-        contender.apply(py, control, &mut condition.configs[position]);
+        let names = path_names(&condition.experiment).into();
+        contender.apply(py, control, &names, &mut condition.configs[position]);
     }
     true
 }

@@ -10,13 +10,14 @@ use anabranch_stack::scheduler::{
 };
 use anabranch_stack::seq::DataRange;
 use anabranch_units::{Duration, Time};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::PyOverflowError;
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
 
 use crate::congestion::Congestion;
 use crate::errors;
-use crate::view::{Event, Subflow, View};
+use crate::view::{Event, Names, Subflow, View};
 use crate::work::Control;
 
 /// The names of events in `Scheduler.events`.
@@ -40,14 +41,25 @@ fn why(rule: u16, score: Option<f64>, other: Option<f64>) -> Why {
 fn id(subflow: &Bound<'_, PyAny>) -> PyResult<SubflowId> {
     match subflow.cast::<Subflow>() {
         Ok(subflow) => Ok(subflow.get().0.id),
-        Err(_) => subflow.extract().map(SubflowId),
+        Err(_) => {
+            subflow.extract().map(SubflowId).map_err(|error| fits(subflow, "no number of a subflow", error))
+        }
     }
 }
 
-fn data((start, end): (u64, u64)) -> PyResult<DataRange> {
+/// Replaces the error of a number that is too large or negative.
+fn fits(value: &Bound<'_, PyAny>, what: &str, error: PyErr) -> PyErr {
+    match error.is_instance_of::<PyOverflowError>(value.py()) {
+        true => errors::argument(format!("{value} is {what}")),
+        false => error,
+    }
+}
+
+fn data(range: &Bound<'_, PyAny>) -> PyResult<DataRange> {
+    let (start, end) = range.extract().map_err(|error| fits(range, "no range of a stream", error))?;
     match start < end {
         true => Ok(DataRange::new(start, end)),
-        false => Err(PyValueError::new_err(format!("the range ({start}, {end}) is empty"))),
+        false => Err(errors::argument(format!("the range ({start}, {end}) is empty"))),
     }
 }
 
@@ -61,7 +73,7 @@ impl Assign {
     #[pyo3(signature = (subflow, range, kind="new", *, rule=0, score=None, other=None))]
     fn new(
         subflow: &Bound<'_, PyAny>,
-        range: (u64, u64),
+        range: &Bound<'_, PyAny>,
         kind: &str,
         rule: u16,
         score: Option<f64>,
@@ -73,11 +85,16 @@ impl Assign {
             "reinject" => AssignKind::Reinject,
             _ => {
                 let message = format!("`{kind}` is no kind of data; there are new, copy and reinject");
-                return Err(PyValueError::new_err(message));
+                return Err(errors::argument(message));
             }
         };
         let (subflow, range) = (id(subflow)?, data(range)?);
         Ok(Assign(Decision::Assign { subflow, range, kind, why: why(rule, score, other) }))
+    }
+
+    /// For pickle and copies.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduced<'py>> {
+        reduced(py, self.0)
     }
 
     fn __repr__(&self) -> String {
@@ -99,13 +116,18 @@ impl Recall {
     #[pyo3(signature = (subflow, range, *, rule=0, score=None, other=None))]
     fn new(
         subflow: &Bound<'_, PyAny>,
-        range: (u64, u64),
+        range: &Bound<'_, PyAny>,
         rule: u16,
         score: Option<f64>,
         other: Option<f64>,
     ) -> PyResult<Recall> {
         let (subflow, range) = (id(subflow)?, data(range)?);
         Ok(Recall(Decision::Recall { subflow, range, why: why(rule, score, other) }))
+    }
+
+    /// For pickle and copies.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduced<'py>> {
+        reduced(py, self.0)
     }
 
     fn __repr__(&self) -> String {
@@ -131,11 +153,16 @@ impl Wait {
                 Some(Time::ZERO + Duration::from_secs_f64(until))
             }
             Some(until) => {
-                return Err(PyValueError::new_err(format!("{until} s is no time of a simulation")));
+                return Err(errors::argument(format!("{until} s is no time of a simulation")));
             }
             None => None,
         };
         Ok(Wait(Decision::Wait { until, why: why(rule, score, other) }))
+    }
+
+    /// For pickle and copies.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduced<'py>> {
+        reduced(py, self.0)
     }
 
     fn __repr__(&self) -> String {
@@ -145,6 +172,46 @@ impl Wait {
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
         same(self.0, other)
     }
+}
+
+/// A function, and its arguments.
+type Reduced<'py> = (Bound<'py, PyAny>, Bound<'py, PyTuple>);
+
+/// Returns the call that makes `decision`.
+fn reduced(py: Python<'_>, decision: Decision) -> PyResult<Reduced<'_>> {
+    let why = |why: Why| {
+        let rule = match why.rule {
+            Rule::Custom(rule) => rule,
+            _ => 0,
+        };
+        let score = |score: f64| (!score.is_nan()).then_some(score);
+        let keys = PyDict::new(py);
+        keys.set_item("rule", rule)?;
+        keys.set_item("score", score(why.score))?;
+        keys.set_item("other", score(why.other))?;
+        Ok::<_, PyErr>(keys)
+    };
+    let (class, arguments, keys) = match decision {
+        Decision::Assign { subflow, range, kind, why: own } => {
+            let kind = match kind {
+                AssignKind::New => "new",
+                AssignKind::Copy => "copy",
+                AssignKind::Reinject => "reinject",
+            };
+            let arguments = (subflow.0, (range.start, range.end), kind).into_pyobject(py)?;
+            (py.get_type::<Assign>(), arguments, why(own)?)
+        }
+        Decision::Recall { subflow, range, why: own } => {
+            let arguments = (subflow.0, (range.start, range.end)).into_pyobject(py)?;
+            (py.get_type::<Recall>(), arguments, why(own)?)
+        }
+        Decision::Wait { until, why: own } => {
+            let until = until.map(|until| (until - Time::ZERO).as_secs_f64());
+            (py.get_type::<Wait>(), (until,).into_pyobject(py)?, why(own)?)
+        }
+    };
+    let partial = py.import("functools")?.getattr("partial")?.call((class,), Some(&keys))?;
+    Ok((partial, arguments))
 }
 
 /// True if `other` is an equal decision. A missing score equals a missing one.
@@ -190,9 +257,16 @@ impl Contender {
     }
 
     /// Replaces the scheduler and the congestion control of `config`; exceptions stop the work of `control`.
-    pub(crate) fn apply(&self, py: Python<'_>, control: &Arc<Control>, config: &mut ConnectionConfig) {
+    /// `names` are those of the paths.
+    pub(crate) fn apply(
+        &self,
+        py: Python<'_>,
+        control: &Arc<Control>,
+        names: &Names,
+        config: &mut ConnectionConfig,
+    ) {
         if let Some(scheduler) = &self.scheduler {
-            config.scheduler = scheduler.get().kind(py, control);
+            config.scheduler = scheduler.get().kind(py, control, names);
         }
         if let Some(congestion) = &self.congestion {
             config.congestion = congestion.get().kind(py, control);
@@ -232,7 +306,7 @@ impl Custom {
             let Some((_, kind)) = EVENTS.iter().find(|(name, _)| *name == event) else {
                 let names: Vec<&str> = EVENTS.iter().map(|(name, _)| *name).collect();
                 let message = format!("there is no event `{event}`; there are {}", names.join(", "));
-                return Err(PyValueError::new_err(message));
+                return Err(errors::argument(message));
             };
             kinds = kinds.and(*kind);
         }
@@ -242,12 +316,14 @@ impl Custom {
 
 impl Custom {
     /// Returns its kind, whose exceptions stop the work of `control`.
-    fn kind(&self, py: Python<'_>, control: &Arc<Control>) -> SchedulerKind {
+    fn kind(&self, py: Python<'_>, control: &Arc<Control>, names: &Names) -> SchedulerKind {
         let (build, traits, control) = (self.build.clone_ref(py), self.traits, control.clone());
+        let (names, name) = (names.clone(), Arc::<str>::from(self.name.as_str()));
         let make = move || {
-            let made = Python::attach(|py| Object::new(py, build.call0(py)?));
+            let made = Python::attach(|py| Object::new(py, build.call0(py)?, names.clone()));
             let object = made.map_err(|error| control.stop(error)).ok();
-            Box::new(PythonScheduler { object, traits, control: control.clone() }) as Box<dyn CustomScheduler>
+            let (name, control) = (name.clone(), control.clone());
+            Box::new(PythonScheduler { name, object, traits, control }) as Box<dyn CustomScheduler>
         };
         SchedulerKind::Custom(CustomSchedulerKind::new(&self.name, make))
     }
@@ -258,43 +334,111 @@ struct Object {
     scheduler: Py<PyAny>,
     decide: Py<PyAny>,
     view: Py<View>,
+    names: Names,
 }
 
 impl Object {
-    fn new(py: Python<'_>, scheduler: Py<PyAny>) -> PyResult<Object> {
+    fn new(py: Python<'_>, scheduler: Py<PyAny>, names: Names) -> PyResult<Object> {
         let decide = scheduler.getattr(py, intern!(py, "decide"))?;
-        Ok(Object { scheduler, decide, view: Py::new(py, View::default())? })
+        Ok(Object { scheduler, decide, view: Py::new(py, View::default())?, names })
     }
 
-    fn decide(&self, py: Python<'_>, view: &scheduler::View<'_>) -> PyResult<Decision> {
-        self.view.bind(py).try_borrow_mut()?.fill(view);
+    fn decide(&mut self, py: Python<'_>, view: &scheduler::View<'_>) -> PyResult<Decision> {
+        self.view.bind(py).try_borrow_mut()?.fill(view, Some(&self.names));
         let answer = self.decide.bind(py).call1((&self.view,))?;
+        self.end(py)?;
         decision(&answer)
     }
 
-    fn on_event(&self, py: Python<'_>, view: &scheduler::View<'_>, event: SchedulerEvent) -> PyResult<()> {
-        self.view.bind(py).try_borrow_mut()?.fill(view);
+    fn on_event(
+        &mut self,
+        py: Python<'_>,
+        view: &scheduler::View<'_>,
+        event: SchedulerEvent,
+    ) -> PyResult<()> {
+        self.view.bind(py).try_borrow_mut()?.fill(view, Some(&self.names));
         let arguments = (&self.view, Event(event));
-        self.scheduler.bind(py).call_method1(intern!(py, "on_event"), arguments).map(drop)
+        self.scheduler.bind(py).call_method1(intern!(py, "on_event"), arguments)?;
+        self.end(py)
+    }
+
+    /// Ends a call. A view that the scheduler has kept would have the values of a later call, so it gets none, and the next
+    /// call gets another view.
+    #[expect(deprecated, reason = "the other function is unsafe")]
+    fn end(&mut self, py: Python<'_>) -> PyResult<()> {
+        if self.view.get_refcnt(py) > 1 {
+            self.view.bind(py).try_borrow_mut()?.expire();
+            self.view = Py::new(py, View::default())?;
+        }
+        Ok(())
     }
 
     /// Returns a copy with a copy of the scheduler's state.
     fn copy(&self, py: Python<'_>) -> PyResult<Object> {
         let copied = py.import("copy")?.call_method1("deepcopy", (&self.scheduler,))?;
-        Object::new(py, copied.unbind())
+        Object::new(py, copied.unbind(), self.names.clone())
+    }
+}
+
+/// Returns why the stack refuses a decision, by the rules of the view; none if it does not. A recall is refused if the queue
+/// does not have the data, which the view does not show.
+fn refusal(decision: &Decision, view: &scheduler::View<'_>) -> Option<String> {
+    let subflow = |id: SubflowId| view.subflows.iter().find(|subflow| subflow.id == id);
+    match *decision {
+        Decision::Assign { subflow: id, range, kind, .. } => {
+            let within =
+                |inner: DataRange, outer: DataRange| outer.start <= inner.start && inner.end <= outer.end;
+            let shown = |range: DataRange| format!("({}, {})", range.start, range.end);
+            match subflow(id) {
+                None => return Some(format!("there is no subflow {}", id.0)),
+                Some(subflow) if !subflow.usable => return Some(format!("subflow {} is not usable", id.0)),
+                Some(_) => {}
+            }
+            if range.end > view.window_end {
+                return Some(format!(
+                    "{} is beyond the window, which ends at {}",
+                    shown(range),
+                    view.window_end
+                ));
+            }
+            if range.start < view.data_una {
+                return Some(format!("{} is acknowledged up to {}", shown(range), view.data_una));
+            }
+            match kind {
+                AssignKind::New if !view.unassigned.iter().any(|part| within(range, *part)) => {
+                    Some(format!("{} is not unassigned data", shown(range)))
+                }
+                AssignKind::Copy | AssignKind::Reinject => {
+                    let part = |one: &scheduler::Pending| {
+                        one.range.end.min(range.end).saturating_sub(one.range.start.max(range.start))
+                    };
+                    let there: u64 = view.outstanding.iter().map(part).sum();
+                    (there != range.len()).then(|| format!("{} is not outstanding data", shown(range)))
+                }
+                AssignKind::New => None,
+            }
+        }
+        Decision::Recall { subflow: id, .. } if subflow(id).is_none() => {
+            Some(format!("there is no subflow {}", id.0))
+        }
+        Decision::Recall { subflow: id, .. } if subflow(id).is_some_and(|subflow| subflow.queued == 0) => {
+            Some(format!("the queue of subflow {} is empty", id.0))
+        }
+        Decision::Recall { .. } | Decision::Wait { .. } => None,
     }
 }
 
 /// A scheduler of Python in the stack. After an exception it only waits, and the work is stopped.
 struct PythonScheduler {
+    name: Arc<str>,
     object: Option<Object>,
     traits: Traits,
     control: Arc<Control>,
 }
 
 impl PythonScheduler {
-    fn call<T>(&mut self, call: impl FnOnce(Python<'_>, &Object) -> PyResult<T>) -> Option<T> {
-        let object = self.object.as_ref().filter(|_| !self.control.is_stopped())?;
+    fn call<T>(&mut self, call: impl FnOnce(Python<'_>, &mut Object) -> PyResult<T>) -> Option<T> {
+        let object = self.object.as_mut().filter(|_| !self.control.is_stopped())?;
         match Python::attach(|py| call(py, object)) {
             Ok(value) => Some(value),
             Err(error) => {
@@ -308,6 +452,11 @@ impl PythonScheduler {
 impl scheduler::Scheduler for PythonScheduler {
     fn decide(&mut self, view: &scheduler::View<'_>) -> Decision {
         let decision = self.call(|py, object| object.decide(py, view));
+        if let Some(decision) = &decision
+            && let Some(why) = refusal(decision, view)
+        {
+            self.control.refuse(&self.name, why);
+        }
         decision.unwrap_or(Decision::Wait { until: None, why: why(0, None, None) })
     }
 
@@ -333,6 +482,7 @@ impl CustomScheduler for PythonScheduler {
         let object = self.object.as_ref().and_then(|object| {
             Python::attach(|py| object.copy(py)).map_err(|error| self.control.stop(error)).ok()
         });
-        Box::new(PythonScheduler { object, traits: self.traits, control: self.control.clone() })
+        let (name, control) = (self.name.clone(), self.control.clone());
+        Box::new(PythonScheduler { name, object, traits: self.traits, control })
     }
 }

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use anabranch_cli::{RESULT_COLUMNS, SweepColumns, SweepDirectory, result_cells, texts};
 use anabranch_lab::sweep::{self, Options, PointResult, Shard, simulate_point};
 use anabranch_table::{Column, Format};
-use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyList;
 
 use crate::compare::json;
 use crate::errors;
@@ -44,7 +44,7 @@ fn amended(
             for contender in contenders.iter() {
                 let name = contender.get().name();
                 if !scenario::install(py, contender.get(), &control, scenario) {
-                    control.stop(PyValueError::new_err(format!("there is no contender `{name}`")));
+                    control.stop(errors::argument(format!("there is no contender `{name}`")));
                 }
             }
         });
@@ -70,7 +70,7 @@ impl Plan {
         contenders: Contenders<'_>,
     ) -> PyResult<Plan> {
         if runs == Some(0) {
-            return Err(PyValueError::new_err("0 runs have no result; give at least 1"));
+            return Err(errors::argument("0 runs have no result; give at least 1"));
         }
         let plan = match document {
             Some(document) => sweep::Plan::of_document(name, text, document.get().document().clone()),
@@ -81,7 +81,7 @@ impl Plan {
             if let Some(runs) = runs {
                 plan.set_runs(runs);
             }
-            plan.scenario(&plan.point(0))?;
+            plan.check()?;
             Ok(plan)
         });
         let plan = plan.map_err(|error| errors::scenario(py, &error))?;
@@ -102,29 +102,41 @@ impl Plan {
     /// The columns of the varied values.
     #[getter]
     fn dimensions(&self) -> Vec<String> {
-        self.plan.dimensions().iter().map(sweep::Dimension::column).collect()
+        SweepColumns::new(&self.plan).varied().iter().map(|column| column.name.clone()).collect()
     }
 
     /// The values of point number `number`, as they are written in TOML.
     fn point(&self, number: usize) -> PyResult<Vec<String>> {
         match number < self.plan.points() {
             true => Ok(self.plan.point(number).values),
-            false => Err(PyIndexError::new_err(format!("there is no point {number}"))),
+            false => Err(errors::missing(format!("there is no point {number}"))),
         }
     }
 
-    /// Simulates `points` on one thread; returns a line of the journal for each.
-    fn simulate(&self, py: Python<'_>, points: Vec<usize>) -> PyResult<Vec<String>> {
+    /// Simulates `points` on one thread; returns a line of the journal for each. Decisions that were refused are added to the
+    /// list `refused`, as scheduler, number and reason, or without a list are warnings.
+    #[pyo3(signature = (points, refused=None))]
+    fn simulate(
+        &self,
+        py: Python<'_>,
+        points: Vec<usize>,
+        refused: Option<Bound<'_, PyList>>,
+    ) -> PyResult<Vec<String>> {
         for number in &points {
             self.point(*number)?;
         }
-        let control = Arc::new(Control::default());
+        let control = Arc::new(Control::new(refused.is_some()));
         let plan = amended(&self.plan, &self.contenders, &control);
         let simulate = |cancelled: &AtomicBool| {
             points.iter().map(|number| simulate_point(&plan, *number, 1, cancelled)).collect()
         };
         let results: Result<Vec<PointResult>, _> =
             work(py, &control, None, |cancelled, _| simulate(cancelled))?;
+        for (name, (count, why)) in control.refused() {
+            if let Some(list) = &refused {
+                list.append((name, count, why))?;
+            }
+        }
         results.map_err(|error| errors::sweep(py, &error))?.iter().map(json).collect()
     }
 }
@@ -135,11 +147,17 @@ pub(crate) struct Sweep {
     plan: Arc<sweep::Plan>,
     contenders: Arc<[Py<Contender>]>,
     directory: SweepDirectory,
-    journal: Mutex<sweep::Journal>,
+    /// None once it is closed.
+    journal: Mutex<Option<sweep::Journal>>,
+}
+
+/// Returns the journal of a sweep that is not closed.
+fn opened(journal: &mut Option<sweep::Journal>) -> PyResult<&mut sweep::Journal> {
+    journal.as_mut().ok_or_else(|| errors::argument("this sweep is closed"))
 }
 
 impl Sweep {
-    fn journal(&self) -> MutexGuard<'_, sweep::Journal> {
+    fn journal(&self) -> MutexGuard<'_, Option<sweep::Journal>> {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -151,7 +169,7 @@ impl Sweep {
     fn new(py: Python<'_>, plan: &Bound<'_, Plan>, path: &str, format: &str) -> PyResult<Sweep> {
         let Some(format) = Format::ALL.into_iter().find(|one| one.name() == format) else {
             let names = Format::ALL.map(Format::name).join(", ");
-            return Err(PyValueError::new_err(format!("`{format}` is not a format; there are {names}")));
+            return Err(errors::argument(format!("`{format}` is not a format; there are {names}")));
         };
         let Plan { plan, settings, runs, contenders } = plan.get();
         let opened = SweepDirectory::open(Path::new(path), plan, format).and_then(|directory| {
@@ -163,54 +181,74 @@ impl Sweep {
             plan: plan.clone(),
             contenders: contenders.clone(),
             directory,
-            journal: Mutex::new(journal),
+            journal: Mutex::new(Some(journal)),
         })
     }
 
     /// The points that are not done.
     #[getter]
-    fn missing(&self) -> Vec<usize> {
-        let journal = self.journal();
-        (0..self.plan.points()).filter(|point| !journal.has(*point)).collect()
+    fn missing(&self) -> PyResult<Vec<usize>> {
+        let mut journal = self.journal();
+        let journal = opened(&mut journal)?;
+        Ok((0..self.plan.points()).filter(|point| !journal.has(*point)).collect())
     }
 
     /// Simulates the missing points on `jobs` threads.
     fn run(&self, py: Python<'_>, jobs: usize, progress: Option<Bound<'_, PyAny>>) -> PyResult<()> {
         let control = Arc::new(Control::default());
         let plan = amended(&self.plan, &self.contenders, &control);
-        self.directory.begin(&self.plan, &self.journal()).map_err(|failure| errors::failure(py, failure))?;
+        let begun = self.directory.begin(&self.plan, opened(&mut self.journal())?);
+        begun.map_err(|failure| errors::failure(py, failure))?;
         let result = work(py, &control, progress.as_ref(), |cancelled, progress| {
             let options = Options { jobs, cancelled, progress, shard: Shard::default() };
-            sweep::sweep(&plan, &mut self.journal(), &options)
+            match &mut *self.journal() {
+                Some(journal) => sweep::sweep(&plan, journal, &options),
+                None => Ok(()),
+            }
         });
         let failed = !matches!(result, Ok(Ok(())));
         if failed {
-            self.directory
-                .end(&self.plan, &self.journal(), false)
-                .map_err(|failure| errors::failure(py, failure))?;
+            let ended = self.directory.end(&self.plan, opened(&mut self.journal())?, false);
+            ended.map_err(|failure| errors::failure(py, failure))?;
         }
         result?.map_err(|error| errors::sweep(py, &error))
     }
 
-    /// Adds a point that [`Plan::simulate`] has simulated.
-    fn add(&self, py: Python<'_>, line: &str) -> PyResult<()> {
+    /// Adds a point that [`Plan::simulate`] has simulated; `check` compares the hash of its scenario, which takes longer than
+    /// all else here.
+    #[pyo3(signature = (line, *, check=false))]
+    fn add(&self, py: Python<'_>, line: &str, check: bool) -> PyResult<()> {
         let result: PointResult =
-            serde_json::from_str(line).map_err(|error| PyValueError::new_err(error.to_string()))?;
-        let mut journal = self.journal();
+            serde_json::from_str(line).map_err(|error| errors::argument(error.to_string()))?;
         if result.point >= self.plan.points() {
-            return Err(PyIndexError::new_err(format!("there is no point {}", result.point)));
+            return Err(errors::missing(format!("there is no point {}", result.point)));
         }
+        if check {
+            let expected = self.plan.scenario(&self.plan.point(result.point));
+            if expected.map_err(|error| errors::scenario(py, &error))?.hash() != result.scenario_hash {
+                let text = format!("point {} is the result of another scenario", result.point);
+                return Err(errors::argument(text));
+            }
+        }
+        let mut journal = self.journal();
+        let journal = opened(&mut journal)?;
         match journal.has(result.point) {
             true => Ok(()),
             false => journal.add(&result).map_err(|error| errors::journal(py, &error)),
         }
     }
 
+    /// Closes the journal, so that another sweep may continue in the directory: a traceback may keep this object.
+    fn close(&self) {
+        *self.journal() = None;
+    }
+
     /// Writes the table, if all points are done, and returns it, the summary as JSON, and the text.
     fn finish(&self, py: Python<'_>) -> PyResult<(Table, String, String)> {
-        let journal = self.journal();
+        let mut journal = self.journal();
+        let journal = opened(&mut journal)?;
         let summary =
-            self.directory.finish(&self.plan, &journal).map_err(|failure| errors::failure(py, failure))?;
+            self.directory.finish(&self.plan, journal).map_err(|failure| errors::failure(py, failure))?;
         let columns = SweepColumns::new(&self.plan);
         let mut rows = Rows::new(columns.all());
         for result in journal.results() {
@@ -223,7 +261,7 @@ impl Sweep {
                 Ok(()) => {}
             }
         }
-        let text = texts::sweep(&self.plan, &journal, &summary);
+        let text = texts::sweep(&self.plan, journal, &summary);
         let text = text.map_err(|failure| errors::failure(py, failure))?;
         Ok((rows.finish()?, json(&summary)?, text))
     }

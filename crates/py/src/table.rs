@@ -1,17 +1,21 @@
 //! Tables in Arrow's memory format, which other libraries read without a copy (the PyCapsule interface).
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use anabranch_table::{Cell, Column, Kind};
+use anabranch_lab::whole_file;
+use anabranch_table::{Cell, Column, Format, Kind};
 use arrow_array::builder::{ArrayBuilder, BooleanBuilder, Float64Builder, Int64Builder, StringViewBuilder};
 use arrow_array::cast::AsArray as _;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::types::{Float64Type, Int64Type};
 use arrow_array::{Array as _, ArrayRef, RecordBatch, RecordBatchIterator};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use pyo3::exceptions::{PyKeyError, PyValueError};
+use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyList};
+
+use crate::errors;
+use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList, PyModule};
 
 /// A table of results.
 #[pyclass(frozen, module = "anabranch._anabranch")]
@@ -23,6 +27,105 @@ pub(crate) struct Table {
 impl Table {
     pub(crate) fn new(schema: SchemaRef, batches: Vec<RecordBatch>) -> Table {
         Table { schema, batches }
+    }
+}
+
+/// The rows of the text of a table, and its width.
+const PREVIEW: usize = 10;
+const PREVIEW_WIDTH: usize = 100;
+
+/// Imports a library that only some users have.
+fn library<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyModule>> {
+    py.import(name).map_err(|error| match error.is_instance_of::<PyImportError>(py) {
+        true => errors::failed(py, &format!("{name} is not installed: pip install {name}")),
+        false => error,
+    })
+}
+
+/// The rows of a table one after another.
+#[pyclass(module = "anabranch._anabranch")]
+pub(crate) struct Iter {
+    table: Py<Table>,
+    next: usize,
+}
+
+#[pymethods]
+impl Iter {
+    fn __iter__(slf: Bound<'_, Iter>) -> Bound<'_, Iter> {
+        slf
+    }
+
+    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let table = self.table.get();
+        let Some((batch, row)) = table.place(self.next) else { return Ok(None) };
+        self.next += 1;
+        let dict = PyDict::new(py);
+        for (field, column) in table.schema.fields().iter().zip(batch.columns()) {
+            dict.set_item(field.name(), value(py, column, row)?)?;
+        }
+        Ok(Some(dict))
+    }
+}
+
+impl Table {
+    /// Returns the batch of row number `row` of the table, and its number there.
+    fn place(&self, mut row: usize) -> Option<(&RecordBatch, usize)> {
+        for batch in &self.batches {
+            if row < batch.num_rows() {
+                return Some((batch, row));
+            }
+            row -= batch.num_rows();
+        }
+        None
+    }
+
+    /// Returns the cells of a row as text.
+    fn texts(&self, row: usize) -> Vec<String> {
+        let Some((batch, row)) = self.place(row) else { return Vec::new() };
+        let text = |column: &ArrayRef| match cell(column, row) {
+            Cell::Missing => "None".to_owned(),
+            Cell::Text(text) => text
+                .chars()
+                .flat_map(|c| if c.is_control() { c.escape_default().collect::<Vec<_>>() } else { vec![c] })
+                .collect(),
+            Cell::Integer(number) => number.to_string(),
+            Cell::Number(number) => number.to_string(),
+            Cell::Flag(flag) => flag.to_string(),
+        };
+        batch.columns().iter().map(text).collect()
+    }
+
+    /// Returns the bytes of a Parquet file with the rows.
+    fn parquet(&self) -> std::io::Result<Vec<u8>> {
+        let column = |field: &Arc<Field>| {
+            let kind = match field.data_type() {
+                DataType::Utf8View => Kind::Text,
+                DataType::Int64 => Kind::Integer,
+                DataType::Float64 => Kind::Number,
+                _ => Kind::Flag,
+            };
+            Column::new(field.name(), kind)
+        };
+        let columns: Vec<Column> = self.schema.fields().iter().map(column).collect();
+        let mut table = anabranch_table::Table::new(Vec::new(), Format::Parquet, &columns)?;
+        for batch in &self.batches {
+            for row in 0..batch.num_rows() {
+                let cells: Vec<Cell<'_>> = batch.columns().iter().map(|column| cell(column, row)).collect();
+                table.row(&cells)?;
+            }
+        }
+        table.finish()
+    }
+}
+
+/// Returns a value of a column.
+fn cell(column: &ArrayRef, row: usize) -> Cell<'_> {
+    match column.data_type() {
+        _ if column.is_null(row) => Cell::Missing,
+        DataType::Utf8View => Cell::Text(column.as_string_view().value(row)),
+        DataType::Int64 => Cell::Integer(column.as_primitive::<Int64Type>().value(row)),
+        DataType::Float64 => Cell::Number(column.as_primitive::<Float64Type>().value(row)),
+        _ => Cell::Flag(column.as_boolean().value(row)),
     }
 }
 
@@ -46,8 +149,108 @@ impl Table {
         self.batches.iter().map(RecordBatch::num_rows).sum()
     }
 
+    /// The first rows as text.
     fn __repr__(&self) -> String {
-        format!("<Table of {} rows: {}>", self.__len__(), self.columns().join(", "))
+        let rows = self.__len__();
+        let names = self.columns();
+        let cells: Vec<Vec<String>> = (0..rows.min(PREVIEW)).map(|row| self.texts(row)).collect();
+        let mut text = format!("<Table of {rows} rows: {}>", names.join(", "));
+        if cells.is_empty() {
+            return text;
+        }
+        let of = |row: &Vec<String>, at: usize| row[at].chars().count();
+        let widths: Vec<usize> = (0..names.len())
+            .map(|at| cells.iter().map(|row| of(row, at)).max().unwrap_or(0).max(of(&names, at)))
+            .collect();
+        // As many columns as fit, the first ones.
+        let mut total = 0;
+        let shown = widths.iter().take_while(|width| {
+            total += *width + 2;
+            total <= PREVIEW_WIDTH
+        });
+        let shown = shown.count().max(1);
+        for row in core::iter::once(&names).chain(&cells) {
+            let cells = row.iter().zip(&widths).take(shown).map(|(cell, width)| format!("{cell:>width$}"));
+            text.push('\n');
+            text.push_str(&cells.collect::<Vec<_>>().join("  "));
+        }
+        let hidden = names.len() - shown;
+        if hidden > 0 || rows > PREVIEW {
+            text.push_str(&format!("\n({} more rows, {hidden} more columns)", rows.saturating_sub(PREVIEW)));
+        }
+        text
+    }
+
+    /// The first rows as a table of HTML.
+    fn _repr_html_(&self) -> String {
+        let escape = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        let rows = self.__len__();
+        let line = |tag: &str, cells: &[String]| {
+            let cells = cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", escape(cell)));
+            format!("<tr>{}</tr>", cells.collect::<String>())
+        };
+        let body: String = (0..rows.min(PREVIEW)).map(|row| line("td", &self.texts(row))).collect();
+        let head = line("th", &self.columns());
+        format!("<div><p>{rows} rows</p><table><thead>{head}</thead><tbody>{body}</tbody></table></div>")
+    }
+
+    /// An iterator over the rows, each a dictionary by column.
+    fn __iter__(slf: Bound<'_, Table>) -> Iter {
+        Iter { table: slf.unbind(), next: 0 }
+    }
+
+    /// The rows as a data frame of Polars.
+    fn to_polars<'py>(slf: &Bound<'py, Table>) -> PyResult<Bound<'py, PyAny>> {
+        library(slf.py(), "polars")?.call_method1("DataFrame", (slf,))
+    }
+
+    /// The rows as a data frame of pandas.
+    fn to_pandas<'py>(slf: &Bound<'py, Table>) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let pandas = library(py, "pandas")?;
+        let columns = PyDict::new(py);
+        for field in slf.get().schema.fields() {
+            let list = slf.get().column(py, field.name())?;
+            let is_missing = |batch: &RecordBatch| {
+                batch.column_by_name(field.name()).is_some_and(|column| column.null_count() > 0)
+            };
+            // The type of a column does not depend on its values, but for whole numbers and flags of which one is missing:
+            // the plain types of pandas cannot express that.
+            let missing = slf.get().batches.iter().any(is_missing);
+            let kind = match field.data_type() {
+                DataType::Float64 => "float64",
+                DataType::Int64 if missing => "Int64",
+                DataType::Int64 => "int64",
+                DataType::Boolean if missing => "boolean",
+                DataType::Boolean => "bool",
+                _ => {
+                    columns.set_item(field.name(), list)?;
+                    continue;
+                }
+            };
+            let keys = PyDict::new(py);
+            keys.set_item("dtype", kind)?;
+            columns.set_item(field.name(), pandas.call_method("Series", (list,), Some(&keys))?)?;
+        }
+        pandas.call_method1("DataFrame", (columns,))
+    }
+
+    /// Writes the rows to a Parquet file, which is complete or as it was.
+    fn write_parquet(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        let written = self.parquet().and_then(|bytes| whole_file::write(&path, bytes));
+        written.map_err(|error| errors::failed(py, &format!("cannot write {}: {error}", path.display())))
+    }
+
+    /// For pickle: the rows are those of a Parquet file.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
+        let bytes = self.parquet().map_err(|error| errors::failed(py, &error.to_string()))?;
+        Ok((py.get_type::<Table>().getattr("_of_parquet")?, (PyBytes::new(py, &bytes),)))
+    }
+
+    #[staticmethod]
+    fn _of_parquet(bytes: &[u8]) -> PyResult<Table> {
+        crate::recording::read_parquet(bytes::Bytes::copy_from_slice(bytes))
+            .map_err(|error| errors::argument(error.to_string()))
     }
 
     /// The names of the columns.
@@ -66,7 +269,7 @@ impl Table {
     fn column<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyList>> {
         let Ok(at) = self.schema.index_of(name) else {
             let names = self.columns().join(", ");
-            return Err(PyKeyError::new_err(format!("there is no column `{name}`; there are {names}")));
+            return Err(errors::missing(format!("there is no column `{name}`; there are {names}")));
         };
         let list = PyList::empty(py);
         for batch in &self.batches {
@@ -82,11 +285,11 @@ impl Table {
     #[staticmethod]
     fn concat(tables: Vec<Bound<'_, Table>>) -> PyResult<Table> {
         let Some(first) = tables.first() else {
-            return Err(PyValueError::new_err("there is no table to concatenate"));
+            return Err(errors::argument("there is no table to concatenate"));
         };
         let schema = first.get().schema.clone();
         if let Some(other) = tables.iter().position(|table| table.get().schema != schema) {
-            return Err(PyValueError::new_err(format!("table {other} has other columns than the first")));
+            return Err(errors::argument(format!("table {other} has other columns than the first")));
         }
         let batches = tables.iter().flat_map(|table| table.get().batches.iter().cloned()).collect();
         Ok(Table { schema, batches })
@@ -182,7 +385,7 @@ impl Rows {
     pub(crate) fn finish(mut self) -> PyResult<Table> {
         let columns = self.values.iter_mut().map(Values::finish).collect();
         let batch = RecordBatch::try_new(self.schema.clone(), columns)
-            .map_err(|error| PyValueError::new_err(error.to_string()))?;
+            .map_err(|error| errors::argument(error.to_string()))?;
         Ok(Table { schema: self.schema, batches: vec![batch] })
     }
 }

@@ -1,11 +1,17 @@
 //! The view of a scheduler in Python: copies of the stack's view, converted as they are read.
 
+use core::net::IpAddr;
+use std::sync::Arc;
+
 use anabranch_stack::event::{SubflowId, SubflowSet};
 use anabranch_stack::scheduler::{self, RecoveryState, SchedulerEvent, SubflowView};
 use anabranch_stack::seq::DataRange;
 use anabranch_units::{Duration, Time};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
+
+use crate::congestion::span;
+use crate::errors;
 
 /// A range of offsets in the stream: the first one, and the first one after it.
 type Range = (u64, u64);
@@ -22,18 +28,32 @@ fn seconds(span: Option<Duration>) -> Option<f64> {
     span.map(Duration::as_secs_f64)
 }
 
+/// The names of the paths of a scenario, by the addresses of the hosts that connect.
+pub(crate) type Names = Arc<[(IpAddr, String)]>;
+
 /// One subflow.
 #[pyclass(frozen, module = "anabranch._anabranch")]
-pub(crate) struct Subflow(pub(crate) SubflowView);
+pub(crate) struct Subflow(pub(crate) SubflowView, Option<Names>);
 
 #[pymethods]
 impl Subflow {
     /// A subflow for tests: usable, with nothing in flight and `cwnd` segments of `mss` bytes.
     #[staticmethod]
-    #[pyo3(signature = (id, srtt_s, cwnd=10, mss=1400, *, inflight=0, queued=0))]
-    fn idle(id: u8, srtt_s: f64, cwnd: u64, mss: u64, inflight: u64, queued: u64) -> Subflow {
-        let view = SubflowView::idle(SubflowId(id), Duration::from_secs_f64(srtt_s), cwnd, mss);
-        Subflow(SubflowView { inflight, queued, ..view })
+    #[pyo3(signature = (id, srtt_s, cwnd=10, mss=1400, *, inflight=0, queued=0, path=None))]
+    #[expect(clippy::too_many_arguments, reason = "all but two are options")]
+    fn idle(
+        id: u8,
+        srtt_s: f64,
+        cwnd: u64,
+        mss: u64,
+        inflight: u64,
+        queued: u64,
+        path: Option<String>,
+    ) -> PyResult<Subflow> {
+        let srtt = span("srtt_s", srtt_s)?;
+        let view = SubflowView::idle(SubflowId(id), srtt, cwnd, mss);
+        let names = path.map(|path| Names::from([(view.local.ip, path)]));
+        Ok(Subflow(SubflowView { inflight, queued, ..view }, names))
     }
 
     /// The bytes of new data, in whole segments, that windows and queue admit now.
@@ -49,6 +69,22 @@ impl Subflow {
     #[getter]
     fn id(&self) -> u8 {
         self.0.id.0
+    }
+    /// The name of its path.
+    #[getter]
+    fn path(&self) -> Option<&str> {
+        let is_end = |ip: IpAddr| ip == self.0.local.ip || ip == self.0.remote.ip;
+        self.1.as_ref()?.iter().find(|(ip, _)| is_end(*ip)).map(|(_, name)| name.as_str())
+    }
+    /// Its local address and port.
+    #[getter]
+    fn local(&self) -> (String, u16) {
+        (self.0.local.ip.to_string(), self.0.local.port)
+    }
+    /// Its remote address and port.
+    #[getter]
+    fn remote(&self) -> (String, u16) {
+        (self.0.remote.ip.to_string(), self.0.remote.port)
     }
     #[getter]
     fn usable(&self) -> bool {
@@ -160,7 +196,13 @@ impl Subflow {
     }
     fn __repr__(&self) -> String {
         let srtt = self.0.srtt.map_or("None".to_owned(), |srtt| srtt.as_secs_f64().to_string());
-        format!("<Subflow {}: srtt_s={srtt}, cwnd={}, room={}>", self.0.id.0, self.0.cwnd, self.0.room())
+        let path = self.path().map_or(String::new(), |path| format!(" on {path}"));
+        format!(
+            "<Subflow {}{path}: srtt_s={srtt}, cwnd={}, room={}>",
+            self.0.id.0,
+            self.0.cwnd,
+            self.0.room()
+        )
     }
 }
 
@@ -187,12 +229,19 @@ fn pending(all: &[scheduler::Pending]) -> Vec<Pending> {
     all.iter().map(|one| Pending(*one)).collect()
 }
 
-/// The connection. A scheduler receives the same object at each decision, with new values.
+/// The connection. A scheduler receives the same object at each decision, with new values; one that it has kept is
+/// replaced, and then has none.
 #[pyclass(module = "anabranch._anabranch")]
 #[derive(Default)]
 pub(crate) struct View {
+    values: Option<Values>,
+}
+
+#[derive(Default)]
+struct Values {
     now: Time,
     subflows: Vec<SubflowView>,
+    names: Option<Names>,
     /// The same for Python, once they were read.
     objects: Option<Py<PyTuple>>,
     unassigned: Vec<DataRange>,
@@ -212,28 +261,46 @@ pub(crate) struct View {
 
 impl View {
     /// Takes the values of `view`.
-    pub(crate) fn fill(&mut self, view: &scheduler::View<'_>) {
+    pub(crate) fn fill(&mut self, view: &scheduler::View<'_>, names: Option<&Names>) {
         fn copy<T: Copy>(to: &mut Vec<T>, from: &[T]) {
             to.clear();
             to.extend_from_slice(from);
         }
-        self.objects = None;
-        copy(&mut self.subflows, view.subflows);
-        copy(&mut self.unassigned, view.unassigned);
-        copy(&mut self.reinject, view.reinject);
-        copy(&mut self.outstanding, view.outstanding);
-        self.now = view.now;
-        self.data_una = view.data_una;
-        self.data_nxt = view.data_nxt;
-        self.window_end = view.window_end;
-        self.peer_window = view.peer_window;
-        self.remaining = view.remaining;
-        self.size_known = view.size_known;
-        self.send_buffer_full = view.send_buffer_full;
-        self.written = view.written;
-        self.data_timeouts = view.data_timeouts;
-        self.coupled = view.coupled;
+        let values = self.values.get_or_insert_default();
+        values.objects = None;
+        copy(&mut values.subflows, view.subflows);
+        copy(&mut values.unassigned, view.unassigned);
+        copy(&mut values.reinject, view.reinject);
+        copy(&mut values.outstanding, view.outstanding);
+        if values.names.is_none() {
+            values.names = names.cloned();
+        }
+        values.now = view.now;
+        values.data_una = view.data_una;
+        values.data_nxt = view.data_nxt;
+        values.window_end = view.window_end;
+        values.peer_window = view.peer_window;
+        values.remaining = view.remaining;
+        values.size_known = view.size_known;
+        values.send_buffer_full = view.send_buffer_full;
+        values.written = view.written;
+        values.data_timeouts = view.data_timeouts;
+        values.coupled = view.coupled;
     }
+
+    /// Removes the values: the decision has been made.
+    pub(crate) fn expire(&mut self) {
+        self.values = None;
+    }
+
+    fn get(&self) -> PyResult<&Values> {
+        self.values.as_ref().ok_or_else(expired)
+    }
+}
+
+fn expired() -> PyErr {
+    let text = "this view was that of an earlier call; keep the values that you need, such as `view.now_s`, and not the view";
+    Python::attach(|py| errors::scheduler(py, text))
 }
 
 #[pymethods]
@@ -241,99 +308,112 @@ impl View {
     /// A view for tests: of a sender that has written `size` bytes and sent nothing.
     #[staticmethod]
     #[pyo3(signature = (subflows, size, *, now_s=0.0))]
-    fn fresh(subflows: Vec<Bound<'_, Subflow>>, size: u64, now_s: f64) -> View {
-        let subflows: Vec<SubflowView> = subflows.iter().map(|subflow| subflow.get().0).collect();
+    fn fresh(subflows: Vec<Bound<'_, Subflow>>, size: u64, now_s: f64) -> PyResult<View> {
+        let all: Vec<SubflowView> = subflows.iter().map(|subflow| subflow.get().0).collect();
         let unassigned = [DataRange::new(0, size)];
-        let now = Time::ZERO + Duration::from_secs_f64(now_s);
+        let now = Time::ZERO + span("now_s", now_s)?;
         let mut view = View::default();
-        view.fill(&scheduler::View::fresh(now, &subflows, &unassigned));
-        view
-    }
-
-    #[getter]
-    fn now_s(&self) -> f64 {
-        self.now.as_secs_f64()
+        view.fill(&scheduler::View::fresh(now, &all, &unassigned), None);
+        if let Some(values) = &mut view.values {
+            let objects = Python::attach(|py| PyTuple::new(py, subflows).map(Bound::unbind));
+            values.objects = objects.ok();
+        }
+        Ok(view)
     }
 
     #[getter]
     fn subflows(&mut self, py: Python<'_>) -> PyResult<Py<PyTuple>> {
-        if let Some(objects) = &self.objects {
+        let values = self.values.as_mut().ok_or_else(expired)?;
+        if let Some(objects) = &values.objects {
             return Ok(objects.clone_ref(py));
         }
-        let objects = self.subflows.iter().map(|subflow| Bound::new(py, Subflow(*subflow)));
+        let names = &values.names;
+        let objects = values.subflows.iter().map(|subflow| Bound::new(py, Subflow(*subflow, names.clone())));
         let objects = PyTuple::new(py, objects.collect::<PyResult<Vec<_>>>()?)?.unbind();
-        self.objects = Some(objects.clone_ref(py));
+        values.objects = Some(objects.clone_ref(py));
         Ok(objects)
     }
 
     /// The subflow with this ID.
-    fn subflow(&self, id: u8) -> Option<Subflow> {
-        self.subflows.iter().find(|subflow| subflow.id.0 == id).map(|subflow| Subflow(*subflow))
+    fn subflow(&self, id: u8) -> PyResult<Option<Subflow>> {
+        let values = self.get()?;
+        let found = values.subflows.iter().find(|subflow| subflow.id.0 == id);
+        Ok(found.map(|subflow| Subflow(*subflow, values.names.clone())))
     }
 
     /// The first unassigned bytes that the connection's window admits, at most `limit`.
     #[pyo3(signature = (limit=u64::MAX))]
-    fn next_new(&self, limit: u64) -> Option<Range> {
-        let first = self.unassigned.first()?;
-        let end = first.end.min(self.window_end).min(first.start.saturating_add(limit));
-        (end > first.start).then_some((first.start, end))
+    fn next_new(&self, limit: u64) -> PyResult<Option<Range>> {
+        let values = self.get()?;
+        let Some(first) = values.unassigned.first() else { return Ok(None) };
+        let end = first.end.min(values.window_end).min(first.start.saturating_add(limit));
+        Ok((end > first.start).then_some((first.start, end)))
     }
 
     #[getter]
-    fn unassigned(&self) -> Vec<Range> {
-        self.unassigned.iter().copied().map(range).collect()
+    fn now_s(&self) -> PyResult<f64> {
+        Ok(self.get()?.now.as_secs_f64())
     }
     #[getter]
-    fn reinject(&self) -> Vec<Pending> {
-        pending(&self.reinject)
+    fn unassigned(&self) -> PyResult<Vec<Range>> {
+        Ok(self.get()?.unassigned.iter().copied().map(range).collect())
     }
     #[getter]
-    fn outstanding(&self) -> Vec<Pending> {
-        pending(&self.outstanding)
+    fn reinject(&self) -> PyResult<Vec<Pending>> {
+        Ok(pending(&self.get()?.reinject))
     }
     #[getter]
-    fn data_una(&self) -> u64 {
-        self.data_una
+    fn outstanding(&self) -> PyResult<Vec<Pending>> {
+        Ok(pending(&self.get()?.outstanding))
     }
     #[getter]
-    fn data_nxt(&self) -> u64 {
-        self.data_nxt
+    fn data_una(&self) -> PyResult<u64> {
+        Ok(self.get()?.data_una)
     }
     #[getter]
-    fn window_end(&self) -> u64 {
-        self.window_end
+    fn data_nxt(&self) -> PyResult<u64> {
+        Ok(self.get()?.data_nxt)
     }
     #[getter]
-    fn peer_window(&self) -> u64 {
-        self.peer_window
+    fn window_end(&self) -> PyResult<u64> {
+        Ok(self.get()?.window_end)
     }
     #[getter]
-    fn remaining(&self) -> u64 {
-        self.remaining
+    fn peer_window(&self) -> PyResult<u64> {
+        Ok(self.get()?.peer_window)
     }
     #[getter]
-    fn size_known(&self) -> bool {
-        self.size_known
+    fn remaining(&self) -> PyResult<u64> {
+        Ok(self.get()?.remaining)
     }
     #[getter]
-    fn send_buffer_full(&self) -> bool {
-        self.send_buffer_full
+    fn size_known(&self) -> PyResult<bool> {
+        Ok(self.get()?.size_known)
     }
     #[getter]
-    fn written(&self) -> u64 {
-        self.written
+    fn send_buffer_full(&self) -> PyResult<bool> {
+        Ok(self.get()?.send_buffer_full)
     }
     #[getter]
-    fn data_timeouts(&self) -> u64 {
-        self.data_timeouts
+    fn written(&self) -> PyResult<u64> {
+        Ok(self.get()?.written)
     }
     #[getter]
-    fn coupled(&self) -> bool {
-        self.coupled
+    fn data_timeouts(&self) -> PyResult<u64> {
+        Ok(self.get()?.data_timeouts)
+    }
+    #[getter]
+    fn coupled(&self) -> PyResult<bool> {
+        Ok(self.get()?.coupled)
     }
     fn __repr__(&self) -> String {
-        let count = self.subflows.len();
-        format!("<View at {} s: {count} subflows, {} bytes remain>", self.now_s(), self.remaining)
+        match &self.values {
+            Some(values) => {
+                let (now, count) = (values.now.as_secs_f64(), values.subflows.len());
+                format!("<View at {now} s: {count} subflows, {} bytes remain>", values.remaining)
+            }
+            None => "<View of an earlier call>".to_owned(),
+        }
     }
 }
 

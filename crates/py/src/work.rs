@@ -1,5 +1,6 @@
 //! Work without the interpreter's lock: it can be interrupted, and reports its progress.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,9 +17,18 @@ pub(crate) struct Control {
     /// Set to stop the work.
     pub cancelled: AtomicBool,
     error: Mutex<Option<PyErr>>,
+    /// True if decisions that were refused are no warning here.
+    silent: bool,
+    /// By scheduler: the number of decisions that the stack refused, and why the first one.
+    refused: Mutex<BTreeMap<String, (u64, String)>>,
 }
 
 impl Control {
+    /// Returns a control that, if `silent`, does not warn of decisions that were refused.
+    pub(crate) fn new(silent: bool) -> Control {
+        Control { silent, ..Control::default() }
+    }
+
     /// Stops the work. The first exception counts.
     pub(crate) fn stop(&self, error: PyErr) {
         self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
@@ -28,6 +38,34 @@ impl Control {
     /// True if the work is being stopped.
     pub(crate) fn is_stopped(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Counts a decision that the stack refuses.
+    pub(crate) fn refuse(&self, scheduler: &str, why: String) {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        match refused.get_mut(scheduler) {
+            Some((count, _)) => *count += 1,
+            None => drop(refused.insert(scheduler.to_owned(), (1, why))),
+        }
+    }
+
+    /// Warns of decisions that were refused: the flows of such a scheduler wait, and may never end.
+    fn warn(&self, py: Python<'_>) -> PyResult<()> {
+        if self.silent {
+            return Ok(());
+        }
+        for (name, (count, why)) in self.refused() {
+            let class = py.import("anabranch.exceptions")?.getattr("SchedulerWarning")?;
+            let warning = class.call1((name, count, why))?;
+            // The place is the call of this package's function.
+            py.import("warnings")?.call_method1("warn", (warning, py.None(), 2))?;
+        }
+        Ok(())
+    }
+
+    /// Returns, by scheduler, the number of decisions that the stack refused, and why the first one.
+    pub(crate) fn refused(&self) -> BTreeMap<String, (u64, String)> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn error(&self) -> Option<PyErr> {
@@ -84,6 +122,7 @@ pub(crate) fn work<T: Send>(
     match result {
         Ok(result) => {
             tick(py)?;
+            control.warn(py)?;
             Ok(result)
         }
         Err(panic) => std::panic::resume_unwind(panic),

@@ -593,15 +593,18 @@ impl Finding {
             format!("{flows} failed ({})", reasons.join("; "))
         });
         let late = list(&|standing| standing.missed.saturating_sub(standing.failures.len())).map(|flows| {
-            format!(
-                "{flows} did not end within the deadline of {}; a later one may help, such as `--set deadline={}`",
-                self.deadline,
-                (self.deadline * 4).to_string().replace(' ', ""),
-            )
+            let hint = later_deadline(self.deadline);
+            format!("{flows} did not end within the deadline of {}{hint}", self.deadline)
         });
         let reasons: Vec<String> = failed.into_iter().chain(late).collect();
         format!("there is no winner, because {}", reasons.join(", and "))
     }
+}
+
+/// Returns the part of a sentence that suggests a later deadline than `deadline`.
+pub fn later_deadline(deadline: Duration) -> String {
+    let later = (deadline * 4).to_string().replace(' ', "");
+    format!("; a later one may help, such as `--set deadline={later}`")
 }
 
 /// Returns the results of all conditions, a statement a line: those by the mean before those by the 95th percentile.

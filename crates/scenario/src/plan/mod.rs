@@ -236,8 +236,13 @@ impl Plan {
     /// wrong value is an error before anything is made.
     ///
     /// # Errors
-    /// That of the first point that is not valid.
+    /// That of the first point that is not valid; or if a dimension has no effect because another one sets the same value.
     pub fn check(&self) -> Result<(), ScenarioError> {
+        self.check_points()?;
+        self.check_effects()
+    }
+
+    fn check_points(&self) -> Result<(), ScenarioError> {
         let first = self.point(0);
         // The files that a scenario names are read for each point.
         let is_quick = self.scenario(&first)?.files.len() <= 1;
@@ -249,6 +254,43 @@ impl Plan {
                 let mut values = first.values.clone();
                 values[at] = value;
                 self.scenario(&Point { number: 0, values })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A path has a number and a name, so that two keys may set one value. Only the last of them would have an effect.
+    fn check_effects(&self) -> Result<(), ScenarioError> {
+        let dimensions = &self.space.dimensions;
+        let values = self.point(0).values;
+        // True if dimension number `at` changes the scenario without dimension number `other`.
+        let changes = |at: usize, other: Option<usize>| -> Result<bool, ScenarioError> {
+            let hash = |value: &str| {
+                let mut values: Vec<Option<&str>> = values.iter().map(|value| Some(&**value)).collect();
+                values[at] = Some(value);
+                if let Some(other) = other {
+                    values[other] = None;
+                }
+                Ok(self.scenario_of(0, values)?.hash())
+            };
+            let ends = dimensions[at].values.ends();
+            match ends.as_slice() {
+                [first, .., last] => Ok(hash(first)? != hash(last)?),
+                _ => Ok(true),
+            }
+        };
+        for at in 0..dimensions.len() {
+            if changes(at, None)? {
+                continue;
+            }
+            for other in (0..dimensions.len()).filter(|other| *other != at) {
+                if changes(at, Some(other)).unwrap_or(false) {
+                    let names = [at, other].map(|at| dimensions[at].keys.join(", "));
+                    let text = format!("`{}` has no effect, as `{}` sets the same value", names[0], names[1]);
+                    let mut error = ScenarioError::new(text);
+                    error.help = Some("leave out one of the two".to_owned());
+                    return Err(error);
+                }
             }
         }
         Ok(())
@@ -316,9 +358,19 @@ impl Plan {
     /// # Errors
     /// If the scenario is not valid with the values of this point.
     pub fn scenario(&self, point: &Point) -> Result<Scenario, ScenarioError> {
+        self.scenario_of(point.number, point.values.iter().map(|value| Some(&**value)))
+    }
+
+    /// Returns the scenario with these values; a dimension without one has that of the scenario.
+    fn scenario_of<'a>(
+        &self,
+        number: usize,
+        values: impl IntoIterator<Item = Option<&'a str>>,
+    ) -> Result<Scenario, ScenarioError> {
         let mut document = self.document.clone();
-        let source = format!("{}, point {}", self.name, point.number);
-        for (dimension, value) in self.space.dimensions.iter().zip(&point.values) {
+        let source = format!("{}, point {number}", self.name);
+        for (dimension, value) in self.space.dimensions.iter().zip(values) {
+            let Some(value) = value else { continue };
             for key in &dimension.keys {
                 document.set_from(&source, &format!("{key}={value}"))?;
             }
@@ -573,8 +625,12 @@ fn settings(reader: &Reader<'_>, text: &str) -> Result<Vec<(String, String)>, Pr
     Ok(all)
 }
 
-/// Returns the value of `node` as it was written.
+/// Returns the value of `node` as it was written, a list on one line.
 fn toml(node: &Node, text: &str) -> String {
+    if let Value::Array(items) = &node.value {
+        let items: Vec<String> = items.iter().map(|item| toml(item, text)).collect();
+        return format!("[{}]", items.join(", "));
+    }
     text.get(node.span.range.clone()).unwrap_or_default().to_owned()
 }
 

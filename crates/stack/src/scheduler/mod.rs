@@ -54,6 +54,7 @@ pub use weighted_round_robin::{WeightedRoundRobin, WeightedRoundRobinOptions};
 
 use crate::congestion::{AnyCongestion, CongestionControl, Growth};
 use crate::event::{SubflowId, SubflowSet};
+use crate::segment::Address;
 use crate::seq::DataRange;
 
 /// The state of a subflow's loss recovery.
@@ -73,6 +74,10 @@ pub enum RecoveryState {
 pub struct SubflowView {
     /// The subflow's ID.
     pub id: SubflowId,
+    /// Its local address.
+    pub local: Address,
+    /// Its remote address.
+    pub remote: Address,
     /// True if the subflow may carry data: it is established (a join, after the fourth ACK) and not closing.
     pub usable: bool,
     /// True if the retransmission timer has expired and nothing has been received since.
@@ -136,8 +141,11 @@ impl SubflowView {
     /// segments of `mss` bytes. Tests set the remaining fields directly.
     #[inline]
     pub fn idle(id: SubflowId, srtt: Duration, cwnd: u64, mss: u64) -> SubflowView {
+        const NONE: Address = Address::new(core::net::IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED), 0);
         SubflowView {
             id,
+            local: NONE,
+            remote: NONE,
             usable: true,
             potentially_failed: false,
             timeouts: 0,

@@ -468,6 +468,8 @@ impl Subflow {
     pub(crate) fn renew_view(&self, view: &mut SubflowView, pacing_rate: Option<Rate>) {
         let SubflowView {
             id,
+            local,
+            remote,
             usable,
             potentially_failed,
             timeouts,
@@ -496,6 +498,7 @@ impl Subflow {
             send_buffer,
         } = view;
         *id = self.id;
+        (*local, *remote) = (self.route.local(), self.route.remote());
         *usable = self.state.is_usable();
         *potentially_failed = self.has_potentially_failed();
         *timeouts = self.recovery.timeouts();

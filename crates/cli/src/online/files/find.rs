@@ -193,7 +193,9 @@ fn page(rows: Vec<(String, Option<u64>)>, name: &str) -> String {
     html
 }
 
+/// Returns `text` for HTML, which a terminal may show, too.
 fn escape(text: &str) -> String {
+    let text = crate::visible::line(text);
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

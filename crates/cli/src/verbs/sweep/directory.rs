@@ -37,6 +37,9 @@ impl Directory {
     pub fn open(path: &Path, plan: &Plan, format: Format) -> Result<Directory, Failure> {
         let mut directory =
             Directory { path: path.to_owned(), format, begun: SystemTime::now(), stale: false };
+        if path.is_file() {
+            return Err(Failure::Usage(format!("{} is a file; give a directory", path.display())));
+        }
         std::fs::create_dir_all(path).map_err(|error| directory.failed("", &error))?;
         // A directory with other files is probably a mistake.
         let known = |name: &str| {
@@ -174,6 +177,8 @@ impl Directory {
 /// The columns of the table: the point and its values, and then the results of a contender.
 pub struct Columns {
     all: Vec<Column>,
+    /// The number of varied values.
+    varied: usize,
 }
 
 /// The columns after the values of the point.
@@ -216,12 +221,23 @@ impl Columns {
     /// Returns the columns of the table of `plan`.
     pub fn new(plan: &Plan) -> Columns {
         let mut all = vec![Column::new("point", Kind::Integer)];
+        let is_result = |name: &str| RESULT_COLUMNS.iter().any(|(column, _)| *column == name);
         all.extend(plan.dimensions().iter().map(|dimension| {
             let kind = if dimension.values.unit().is_some() { Kind::Number } else { Kind::Text };
-            Column::new(dimension.column(), kind)
+            // Some keys are called as a result: `congestion` is also the control of each contender.
+            let name = match dimension.column() {
+                name if is_result(&name) => format!("{name} (varied)"),
+                name => name,
+            };
+            Column::new(name, kind)
         }));
         all.extend(RESULT_COLUMNS.iter().map(|(name, kind)| Column::new(*name, *kind)));
-        Columns { all }
+        Columns { all, varied: plan.dimensions().len() }
+    }
+
+    /// Returns the columns of the varied values.
+    pub fn varied(&self) -> &[Column] {
+        &self.all[1..=self.varied]
     }
 
     /// Returns all columns.
