@@ -183,6 +183,9 @@ pub fn rows<'a>(point: &Point, runs: u32, measured: &dyn Fn(Kind, u32) -> Option
 }
 
 #[cfg(test)]
+#[path = "floor_tests.rs"]
+mod floor;
+#[cfg(test)]
 mod tests {
     use super::*;
 
