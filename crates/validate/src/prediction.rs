@@ -109,8 +109,7 @@ pub fn check(
     cancelled: &AtomicBool,
     progress: &dyn Fn(usize, usize),
 ) -> Result<Vec<Check>, Trouble> {
-    let verdicts: Vec<&Verdict> =
-        comparison.verdicts.iter().filter(|verdict| verdict.measure != Measure::P95).collect();
+    let verdicts = of_means(&comparison.verdicts);
     let (mut done, total) = (0, verdicts.len() * 4 * runs as usize);
     let mut checks = Vec::new();
     for verdict in verdicts {
@@ -141,6 +140,11 @@ pub fn check(
         });
     }
     Ok(checks)
+}
+
+/// Returns the verdicts on means: a few runs have no percentile.
+fn of_means(verdicts: &[Verdict]) -> Vec<&Verdict> {
+    verdicts.iter().filter(|verdict| verdict.measure != Measure::P95).collect()
 }
 
 /// A contender to check: its transfers for anabranch's stack, and for the kernel's if that has an equivalent.
@@ -313,6 +317,9 @@ mod tests {
         assert_eq!(outcome(-30.0, 0.7, 0.9), Outcome::OrderHeld);
         assert_eq!(outcome(-10.0, 0.9, 1.06), Outcome::Failed);
         assert_eq!(outcome(10.0, 1.1, 0.9), Outcome::Failed);
+        // The order is that of the prediction, which is of all runs: these have the other sign, as simulated.
+        assert_eq!(outcome(-3.0, 1.02, 0.9), Outcome::OrderHeld);
+        assert_eq!(outcome(-3.0, 1.02, 1.2), Outcome::Failed);
     }
 
     #[test]
@@ -323,6 +330,25 @@ mod tests {
         assert_eq!((check.runs, check.simulated_pct, check.measured_pct), (1, Some(-50.0), Some(-50.0)));
         let kernel = judge("kernel", -50.0, &first, &second, |values| &values.kernel);
         assert_eq!((kernel.runs, kernel.outcome), (0, Outcome::Unknown));
+    }
+
+    #[test]
+    fn percentiles_are_not_checked_by_the_means_of_a_few_runs() {
+        let verdict = |measure| Verdict {
+            condition: String::new(),
+            traffic: None,
+            measure,
+            outcome: anabranch_lab::report::verdict::Outcome::Best,
+            best: Vec::new(),
+            tied: Vec::new(),
+            compared: None,
+            reference: None,
+            difference_pct: None,
+            runs_needed: None,
+        };
+        let verdicts = [Measure::MeanTime, Measure::P95, Measure::Goodput].map(verdict);
+        let measures: Vec<Measure> = of_means(&verdicts).iter().map(|verdict| verdict.measure).collect();
+        assert_eq!(measures, [Measure::MeanTime, Measure::Goodput]);
     }
 
     #[test]
