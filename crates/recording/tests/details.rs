@@ -122,9 +122,9 @@ fn a_wait_is_recorded_when_it_begins_and_a_decision_has_both_scores() {
     assert!(scores.iter().filter(|(own, other)| own < other).count() > 10, "{scores:?}");
 }
 
-/// The third ACK is lost, and the first segment of data opens the connection at the server.
+/// The third ACK is lost.
 #[test]
-fn data_of_the_segment_that_opens_a_connection_is_recorded() {
+fn all_data_is_recorded_from_its_first_byte_on() {
     let place = tempfile::tempdir().unwrap();
     let text = "path = [{ rate = '20 Mbit/s', rtt = '20 ms', drop = [2] }]
         traffic = { size = '20 KB', direction = 'upload' }
