@@ -187,8 +187,10 @@ fn graphs_of_xplot_have_a_line_for_each_segment() {
     assert!(acked.len() > 20 && edges.last().unwrap().1 >= 2_000_000);
     assert!(acked.windows(2).all(|pair| pair[0].0 <= pair[1].0 && pair[0].1 <= pair[1].1));
     assert!(edges[0].1 >= acked[0].1 + 20_000, "{edges:?}");
-    let end = result.performance.simulated_s;
-    assert!(acked.iter().all(|(at, _)| *at <= end) && acked.last().unwrap().0 > 0.1, "{end}");
+    // The last byte is acknowledged about when the report says so, which waits for its subflow too.
+    let last = acked.iter().find(|(_, una)| *una == 2_000_000).unwrap().0;
+    let reported = flow.report.acked.unwrap().as_secs_f64();
+    assert!((last - reported).abs() < 0.1, "{last} {reported}");
 }
 
 #[test]
