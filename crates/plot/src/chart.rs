@@ -155,3 +155,28 @@ pub(crate) enum Sample {
     Symbol(Symbol, &'static str, bool),
     Area(String),
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_on_a_logarithmic_axis_are_factors() {
+        let linear = Axis::new("", Unit::None, (10.0, 1000.0));
+        let log = Axis { scale: Scale::Logarithmic, ..linear.clone() };
+        let close =
+            |value: f64, expected: f64| assert!((value - expected).abs() < 1e-9, "{value} {expected}");
+        close(linear.moved(10.0, 0.5), 505.0);
+        close(log.moved(10.0, 0.5), 100.0);
+        close(linear.distance(10.0, 505.0), 0.5);
+        close(log.distance(10.0, 100.0), 0.5);
+        close(log.distance(100.0, 10.0), -0.5);
+    }
+
+    #[test]
+    fn an_axis_has_a_margin_around_its_values() {
+        assert_eq!(Axis::around("", Unit::None, [10.0, f64::NAN, 30.0]).range, (9.0, 31.0));
+        assert_eq!(Axis::up_to("", Unit::None, [10.0, 20.0]).range, (0.0, 21.0));
+        assert_eq!(Axis::names(vec!["a".to_owned(), "b".to_owned()]).range, (-0.5, 1.5));
+    }
+}

@@ -191,4 +191,15 @@ mod tests {
             quoted.iter().map(|colour| page.find(&format!("  [{colour}")).unwrap()).collect();
         assert!(places.is_sorted(), "{places:?}");
     }
+
+    #[test]
+    fn better_is_blue_and_worse_is_orange_and_more_is_darker() {
+        assert_eq!(
+            (diverging(true, 1.0), diverging(false, 1.0)),
+            ("#005c9e".to_owned(), "#c44e00".to_owned())
+        );
+        let red = |better, strength| u8::from_str_radix(&diverging(better, strength)[1..3], 16).unwrap();
+        assert!(red(true, 0.2) > red(true, 0.8), "a small difference is pale");
+        assert_eq!(diverging(true, 0.0), "#dde6ee");
+    }
 }

@@ -669,4 +669,60 @@ mod tests {
         let drawn = draw(&Chart { keys: vec![key], ..Chart::default() }, &Page::default());
         assert!(drawn.contains("&lt;a &amp; &quot;b&quot;\u{fffd}&gt;"), "{drawn}");
     }
+
+    /// Returns the numbers of an attribute of all elements of a kind.
+    fn numbers(svg: &str, element: &str, attribute: &str) -> Vec<f64> {
+        let begin = format!("<{element} ");
+        let value =
+            |text: &str| text.split_once(&format!("{attribute}=\""))?.1.split('"').next()?.parse().ok();
+        svg.split(&begin).skip(1).map(|text| value(text).expect("a number")).collect()
+    }
+
+    /// The first row is at the top, and larger values of numbers are higher.
+    #[test]
+    fn names_go_down_and_numbers_go_up() {
+        let points = |y: Axis| {
+            let mark = Mark::Points {
+                points: vec![(0.25, 0.0), (0.5, 1.0)],
+                symbol: Symbol::Circle,
+                colour: "#000000",
+                size: 2.0,
+                hollow: false,
+                opacity: 1.0,
+            };
+            let x = Axis::new("", crate::chart::Unit::None, (0.0, 1.0));
+            let panel = Panel { title: String::new(), x, y, marks: vec![mark] };
+            let svg = draw(&Chart { panels: vec![panel], ..Chart::default() }, &Page::default());
+            (numbers(&svg, "circle", "cx"), numbers(&svg, "circle", "cy"))
+        };
+        let (x, rows) = points(Axis::names(vec!["a".to_owned(), "b".to_owned()]));
+        assert!(x[0] < x[1] && rows[0] < rows[1], "{rows:?}");
+        let (_, values) = points(Axis::new("", crate::chart::Unit::None, (0.0, 1.0)));
+        assert!(values[0] > values[1], "{values:?}");
+    }
+
+    #[test]
+    fn white_text_is_on_dark_colours() {
+        for (fill, dark) in
+            [("#000000", true), ("#0072b2", true), ("#ffffff", false), ("#c9b400", false), ("#e2f3e4", false)]
+        {
+            assert_eq!(is_dark(fill), dark, "{fill}");
+        }
+    }
+
+    /// Lines that touch in one column are one line, from the lowest to the highest of their ends.
+    #[test]
+    fn touching_lines_are_joined_from_end_to_end() {
+        let frame = Frame { left: 0.0, top: 0.0, width: 100.0, height: 100.0 };
+        let bars =
+            [(10.0, 10.0, 20.0), (10.1, 20.0, 30.0), (10.1, 5.0, 12.0), (10.1, 60.0, 70.0), (50.0, 5.0, 6.5)];
+        let (path, dense) = segments(&bars, (0, 0), frame, &|x| x, &|y| 100.0 - y);
+        assert!(!dense);
+        assert_eq!(path, "M10 70V95M10.1 30V40M50 93.5V95");
+        // Places outside of the panel have no line.
+        assert_eq!(
+            segments(&[(200.0, 0.0, 9.0), (10.0, 300.0, 400.0)], (0, 0), frame, &|x| x, &|y| 100.0 - y).0,
+            ""
+        );
+    }
 }

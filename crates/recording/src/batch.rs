@@ -211,3 +211,30 @@ impl<const INTEGERS: usize, const TEXTS: usize, const NUMBERS: usize> Batch<INTE
         written
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_those_of_the_run_and_scores_that_are_not_finite_are_missing() {
+        let row = DecisionRow {
+            time: Time(5_000),
+            flow: 1,
+            stream: Stream::Down,
+            decision: DecisionName::Wait,
+            subflow: None,
+            kind: None,
+            from_bytes: None,
+            to_bytes: Some(u64::MAX),
+            rule: RuleName::from(anabranch_stack::scheduler::Rule::Gap),
+            score: f64::INFINITY,
+            other_score: 2.5,
+            until: Some(Time(7_000)),
+        };
+        let (integers, texts, [score, other]) = row.values();
+        assert_eq!(integers, [5_000, 1, Values::MISSING, Values::MISSING, i64::MAX, 7_000]);
+        assert_eq!((texts[0], texts[2]), (Stream::Down.place(), NO_TEXT));
+        assert!(score.is_nan() && other == 2.5);
+    }
+}

@@ -320,6 +320,9 @@ mod tests {
         assert!(check("is='equal'\nto='b'").contains("needs `tolerance`"));
         assert!(check("is='within'\nto='b'").contains("needs `from`"));
         assert!(check("is='within'\nfrom=1\nunit='ms'").contains("unknown field"));
+        assert!(check("is='equal'\nto='b'\ntolerance=0.1\nfrom=1").contains("`equal` needs `tolerance`"));
+        assert!(check("is='within'\nfrom=1\ntolerance=0.1").contains("no tolerance"));
+        assert!(check("is='greater'\nto='b'\nupto=2").contains("nor a range"));
         assert!(check("is='about'\nto='b'").contains("unknown variant"));
     }
 }

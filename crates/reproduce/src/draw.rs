@@ -405,4 +405,79 @@ mod tests {
         let all = colors(&[curve("lia", false), curve("olia", false), curve("paper: lia", true)]);
         assert!(all[0] == all[2] && all[0] != all[1]);
     }
+
+    /// Returns the numbers of an attribute, in their order.
+    fn numbers(svg: &str, element: &str, attribute: &str) -> Vec<f64> {
+        let begin = format!("<{element} ");
+        let elements = svg.split(&begin).skip(1);
+        let value =
+            |text: &str| text.split_once(&format!("{attribute}=\""))?.1.split('"').next()?.parse().ok();
+        elements.map(|text| value(text).expect("a number")).collect()
+    }
+
+    fn drawn(shape: Shape, categories: &[&str], curves: Vec<(&str, Vec<Dot>)>) -> Drawn {
+        Drawn {
+            claim: String::new(),
+            panel: String::new(),
+            x: "x".to_owned(),
+            y: "y".to_owned(),
+            categories: categories.iter().map(|name| (*name).to_owned()).collect(),
+            log_x: false,
+            log_y: false,
+            curves: curves
+                .into_iter()
+                .map(|(name, dots)| DrawnCurve { name: name.to_owned(), printed: false, dots })
+                .collect(),
+            shape,
+            span: None,
+            note: String::new(),
+        }
+    }
+
+    #[test]
+    fn bars_are_in_the_order_of_the_curves_and_as_high_as_their_values() {
+        let dots = |value: f64| vec![Dot(0.0, value, None), Dot(1.0, 2.0 * value, None)];
+        let svg = figure(&drawn(Shape::Means, &["a", "b"], vec![("one", dots(1.0)), ("two", dots(2.0))]));
+        let (x, height) = (numbers(&svg, "rect", "x"), numbers(&svg, "rect", "height"));
+        // One at a, one at b, two at a, two at b.
+        assert!(x[0] < x[2] && x[2] < x[1] && x[1] < x[3], "{x:?}");
+        for (at, times) in [(1, 2.0), (2, 2.0), (3, 4.0)] {
+            assert!((height[at] / height[0] - times).abs() < 0.01, "{height:?}");
+        }
+    }
+
+    #[test]
+    fn points_are_where_their_values_are() {
+        let dots = vec![Dot(0.0, 10.0, Some((5.0, 20.0))), Dot(5.0, 20.0, None), Dot(10.0, 40.0, None)];
+        let svg = figure(&drawn(Shape::Means, &[], vec![("one", dots)]));
+        let (x, y) = (numbers(&svg, "circle", "cx"), numbers(&svg, "circle", "cy"));
+        assert_eq!(x, [LEFT + 10.0, (LEFT + WIDTH - RIGHT) / 2.0, WIDTH - RIGHT - 10.0]);
+        // The axis is from 0 to 40, from the bottom to the top.
+        assert_eq!(y, [0.25, 0.5, 1.0].map(|part| HEIGHT - BOTTOM - part * (HEIGHT - BOTTOM - TOP)));
+        assert!(svg.contains("<title>one, 0: 10 [5, 20]</title>"));
+    }
+
+    #[test]
+    fn steps_hold_their_value_and_boxes_have_their_five_values() {
+        let svg = figure(&drawn(
+            Shape::Steps,
+            &[],
+            vec![("one", vec![Dot(0.0, 10.0, None), Dot(10.0, 20.0, None)])],
+        ));
+        let (bottom, top, right) = (HEIGHT - BOTTOM, TOP, WIDTH - RIGHT);
+        assert!(
+            svg.contains(&format!("d=\"M{LEFT:.1},{:.1}H{right:.1}V{top:.1}\"", (bottom + top) / 2.0)),
+            "{svg}"
+        );
+        let five = [1.0, 2.0, 4.0, 6.0, 8.0].map(|value| Dot(0.0, value, None)).to_vec();
+        let svg = figure(&drawn(Shape::Boxes, &["a"], vec![("one", five)]));
+        assert!(svg.contains("one, a: median 4, quartiles 2 and 6, whiskers 1 and 8"), "{svg}");
+        // The box is from 6 down to 2 of 8.
+        let place = |value: f64| bottom - value / 8.0 * (bottom - top);
+        let (y, height) = (numbers(&svg, "rect", "y"), numbers(&svg, "rect", "height"));
+        assert!(
+            (y[0] - place(6.0)).abs() < 0.1 && (height[0] - (place(2.0) - place(6.0))).abs() < 0.1,
+            "{y:?} {height:?}"
+        );
+    }
 }

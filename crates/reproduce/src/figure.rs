@@ -587,4 +587,41 @@ mod tests {
         let drawn = all.drawn(&[vec![&[0.5, -0.25]]]);
         assert_eq!(drawn.curves[0].dots, [Dot(-0.25, 0.5, None), Dot(0.5, 1.0, None)]);
     }
+
+    #[test]
+    fn places_in_a_stream_count_from_the_first_that_is_drawn() {
+        let data = figure(
+            "scenario = 's'\ncourse = { from = 1, upto = 2 }\ncurves = [{ of = 'a', metric = 'data' }, { of = 'a', metric = 'data-acked' }]",
+        );
+        let drawn = data.drawn(&[vec![&[1.0, 500.0, 1.5, 700.0]], vec![&[1.2, 450.0]]]);
+        assert_eq!(drawn.curves[0].dots, [Dot(1.0, 50.0, None), Dot(1.5, 250.0, None)]);
+        assert_eq!(drawn.curves[1].dots, [Dot(1.2, 0.0, None)]);
+        // Windows have a zero of their own.
+        let window = figure("scenario = 's'\ncourse = { upto = 2 }\nmetric = 'window.1'\ncurves = ['a']")
+            .drawn(&[vec![&[1.0, 500.0]]]);
+        assert_eq!(window.curves[0].dots, [Dot(1.0, 500.0, None)]);
+    }
+
+    #[test]
+    fn positions_are_at_their_values_or_in_the_middle_of_their_spans() {
+        let x = |text: &str, values: &[Vec<&[f64]>]| {
+            figure(text)
+                .drawn(values)
+                .curves
+                .iter()
+                .map(|curve| curve.dots.iter().map(|dot| dot.0).collect())
+                .collect::<Vec<Vec<f64>>>()
+        };
+        let two: &[Vec<&[f64]>] = &[vec![&[1.0], &[2.0]]];
+        let head = "scenario = 's'\nmetric = 'done'\nin = ['a', 'b']\ncurves = ['tcp']\n";
+        assert_eq!(x(head, two), [[0.0, 1.0]]);
+        // The paper's own values are at the same positions; it prints none at the first.
+        let printed = "at = [10, 40]\nprinted = [{ name = 'paper', values = [nan, 3] }]";
+        assert_eq!(x(&format!("{head}{printed}"), two), [vec![10.0, 40.0], vec![40.0]]);
+        let time =
+            "scenario = 's'\nmetric = 'gap'\ntime = { from = 1, upto = 5, step = 2 }\ncurves = ['tcp']";
+        assert_eq!(x(time, two), [[2.0, 4.0]]);
+        // A run without a value has no point.
+        assert_eq!(x(head, &[vec![&[f64::NAN], &[2.0]]]), [[1.0]]);
+    }
 }

@@ -91,3 +91,42 @@ fn the_ends_of_a_range_belong_to_it() {
     assert_eq!(status("is='within'\nupto=0.5", -99.0), Status::Holds);
     assert_eq!(status("is='equal'", 1.0), Status::Holds);
 }
+
+#[test]
+fn ratios_are_read_as_changes_and_tolerances_as_per_cent() {
+    let line =
+        |check: &Check, of: &[f64], to: &[f64]| words(check, &judge(check, &[sides("x", of, to)], 1)[0]);
+    let less = check("is='less'");
+    assert_eq!(
+        line(&less, &[8.0; 3], &[10.0; 3]),
+        "x: a 8.00 Mbit/s against b 10.0 Mbit/s, -20.0 % [-20.0, -20.0] (3 runs)"
+    );
+    assert_eq!(line(&less, &[8.0], &[10.0]), "x: a 8.00 Mbit/s against b 10.0 Mbit/s, -20.0 % (1 run)");
+    let own = check("is='less'\ndifference=true");
+    assert_eq!(line(&own, &[8.0], &[10.0]), "x: a 8.00 Mbit/s against b 10.0 Mbit/s, -2.00 (1 run)");
+    assert_eq!(required(&check("is='equal'\ntolerance=0.05")), "goodput of a within 5 % of that of b");
+    assert_eq!(required(&less), "goodput of a less than that of b");
+    assert_eq!(
+        required(&check("is='within'\nfrom=0.5\nupto=1.5\ndifference=true")),
+        "goodput of a less that of b: from 0.5 to 1.5 Mbit/s"
+    );
+}
+
+/// Of three conditions the one counts that is chosen, whatever the others are.
+#[test]
+fn the_picked_condition_has_the_least_or_the_greatest_value() {
+    let to = [1.0; 3];
+    let (low, middle, high) = ([0.5; 3], [1.0; 3], [3.0; 3]);
+    let all = [sides("middle", &middle, &to), sides("high", &high, &to), sides("low", &low, &to)];
+    for (pick, name, value) in [("least", "low", 0.5), ("greatest", "high", 3.0)] {
+        let picked = judge(&check(&format!("is='within'\nfrom=0.9\nupto=1.1\npick='{pick}'")), &all, 1);
+        assert_eq!((picked[0].condition.as_str(), picked[0].value, picked.len()), (name, value, 1));
+        assert_eq!(picked[0].status, Status::Fails);
+    }
+    // Without a choice each condition has to satisfy the relation.
+    let each = judge(&check("is='within'\nfrom=0.9\nupto=1.1"), &all, 1);
+    assert_eq!(
+        each.iter().map(|one| one.status).collect::<Vec<_>>(),
+        [Status::Holds, Status::Fails, Status::Fails]
+    );
+}

@@ -127,12 +127,32 @@ impl Flow {
         self.subflows.get(&subflow).copied()
     }
 
+    /// Returns the bytes of `data` that have not arrived before.
+    fn new_bytes(&self, data: DataRange) -> u64 {
+        let start = data.start.max(self.next);
+        let mut new = data.end.saturating_sub(start);
+        // Those that begin before `data` may reach into it, too.
+        let mut covered = start;
+        for (begin, early) in self.early.range(..data.end) {
+            let (from, to) = ((*begin).max(covered), early.end.min(data.end));
+            if to > from {
+                new -= to - from;
+                covered = to;
+            }
+        }
+        new
+    }
+
     fn arrived(&mut self, now: Time, path: IpAddr, sent: Time, data: DataRange) {
         if data.end <= self.next {
             return;
         }
-        let early = Early { end: data.end, path, sent, arrived: now };
-        self.early.entry(data.start).or_insert(early);
+        // Of data that arrives in segments of several lengths, each byte keeps its first arrival.
+        let mut start = data.start;
+        while let Some(known) = self.early.get(&start).filter(|known| known.end < data.end) {
+            start = known.end;
+        }
+        self.early.entry(start).or_insert(Early { end: data.end, path, sent, arrived: now });
         let before = self.next;
         while let Some((&start, &Early { end, path, sent, arrived })) = self.early.first_key_value() {
             if start > self.next {
@@ -250,11 +270,13 @@ impl Watch {
         }
         let Some((sent, data)) = flow.sent.remove(&(segment.source, segment.seq.0)) else { return };
         let bin = (now.since(Time::ZERO).as_secs_f64() / BIN) as usize;
+        // A copy arrives by a retransmission that was not needed, or on another subflow.
+        let new = flow.new_bytes(data);
         let bins = &mut flow.paths.entry(path).or_default().bins;
         if bins.len() <= bin {
             bins.resize(bin + 1, 0);
         }
-        bins[bin] += data.end - data.start;
+        bins[bin] += new;
         flow.arrived(now, path, sent, data);
     }
 
@@ -278,9 +300,16 @@ impl Watch {
     }
 
     fn on_windows(&mut self, scope: Scope, subflow: SubflowId, windows: &Windows) {
-        let Some(flow) = self.sender(scope) else { return };
-        let Some(path) = flow.subflows.get(&subflow) else { return };
-        let on = flow.paths.entry(*path).or_default();
+        if let Some(flow) = self.sender(scope) {
+            flow.windows(subflow, windows);
+        }
+    }
+}
+
+impl Flow {
+    fn windows(&mut self, subflow: SubflowId, windows: &Windows) {
+        let Some(path) = self.subflows.get(&subflow) else { return };
+        let on = self.paths.entry(*path).or_default();
         on.window.add(windows.cwnd_bytes as f64, 1.0);
         on.free.add(windows.cwnd_bytes.saturating_sub(windows.inflight_bytes) as f64, 1.0);
         if let Some(srtt) = windows.srtt {
@@ -288,3 +317,7 @@ impl Watch {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "observe_tests.rs"]
+mod tests;

@@ -327,6 +327,10 @@ mod tests {
     fn a_box_leaves_outliers_outside() {
         let mut samples = Samples::default();
         [1.0, 2.0, 3.0, 4.0, 5.0, 100.0].iter().for_each(|value| samples.add(*value));
+        // 1.5 times the distance of the quartiles reaches up to 9.5 of them: 10 is outside.
+        let mut near = Samples::default();
+        [1.0, 2.0, 3.0, 4.0, 5.0, 10.0].iter().for_each(|value| near.add(*value));
+        assert_eq!(near.five(), Some([1.0, 2.0, 3.0, 5.0, 5.0]));
         assert_eq!(samples.five(), Some([1.0, 2.0, 3.0, 5.0, 5.0]));
     }
 

@@ -206,3 +206,7 @@ fn observed(metric: Metric, result: &RunResult, watch: Option<&Watch>, class: Cl
         _ => 1e3 * all.get(),
     }
 }
+
+#[cfg(test)]
+#[path = "value_tests.rs"]
+mod tests;

@@ -290,6 +290,75 @@ mod tests {
         assert!(mean(&trace, 1) > mean(&trace, 0));
     }
 
+    /// A flow with this window, whose round trip is that number of cycles.
+    fn flow(window: f64, rtt: usize) -> Flow {
+        Flow { window, ..Flow::new(rtt, 0) }
+    }
+
+    #[test]
+    fn the_increases_are_those_of_the_surveys_equations() {
+        // Windows of 20 and 30 with round trips of 1 and 3: rates of 20 and 10.
+        let flows = [flow(20.0, 1), flow(30.0, 3)];
+        let close =
+            |value: f64, expected: f64| assert!((value - expected).abs() < 1e-12, "{value} {expected}");
+        // LIA: the best w / rtt^2 is 20, over the square of the sum of the rates.
+        close(lia(&flows, 0), 20.0 / 900.0);
+        close(lia(&flows, 1), 20.0 / 900.0);
+        // It is never faster than a TCP: 1 / 100 is less than 0.01 * 100 * ... of the other subflow.
+        let far = [flow(2.0, 1), flow(100.0, 100)];
+        close(lia(&far, 0), 2.0 / 9.0);
+        close(lia(&far, 1), 1.0 / 100.0);
+        // BALIA: alpha is 1 on the best subflow and 2 on the other.
+        close(balia(&flows, 0), 20.0 / 900.0);
+        close(balia(&flows, 1), 10.0 / 3.0 / 900.0 * 1.5 * 6.0 / 5.0);
+        // Half of the window, and at most three quarters.
+        close(balia_reduction(&flows, 0), 0.5);
+        close(balia_reduction(&[flow(20.0, 1), flow(45.0, 3)], 1), 0.5 * 20.0 / 15.0);
+        close(balia_reduction(&[flow(20.0, 1), flow(6.0, 3)], 1), 0.75);
+        // OLIA moves window from the largest to the best. While the largest is the best, nothing moves.
+        let mut olia_flows = flows;
+        (olia_flows[0].since_loss, olia_flows[1].since_loss) = (100.0, 300.0);
+        close(olia(&olia_flows, 0), 20.0 / 900.0);
+        close(olia(&olia_flows, 1), 10.0 / 3.0 / 900.0);
+        olia_flows[0].since_loss = 900.0;
+        close(olia(&olia_flows, 0), 20.0 / 900.0 + 1.0 / (2.0 * 20.0));
+        close(olia(&olia_flows, 1), 10.0 / 3.0 / 900.0 - 1.0 / (2.0 * 30.0));
+    }
+
+    /// The first loss: all of them grow by one packet in a cycle from 10 on, and none is larger than another.
+    #[test]
+    fn a_loss_takes_its_part_of_the_window_and_is_shared_in_proportion() {
+        let falls = |text: &str| -> Vec<[f64; 3]> {
+            let pairs = trace(text);
+            let ratio = |pair: &[[f64; 3]]| [0, 1, 2].map(|at| pair[1][at] / pair[0][at]);
+            pairs.windows(2).map(ratio).filter(|ratio| ratio.iter().any(|part| *part < 0.99)).collect()
+        };
+        // Two equal subflows of BALIA on links of their own give up half, and so does the TCP.
+        let balia = falls("balia");
+        assert!(
+            balia.len() > 5 && balia.iter().flatten().all(|part| *part > 1.0 || (part - 0.5).abs() < 1e-9)
+        );
+        // A subflow that shares its link with a TCP has a smaller rate than the other one, and gives up more than half: at
+        // most three quarters.
+        let uneven = falls("balia compete");
+        let first: Vec<f64> = uneven.iter().map(|fall| fall[0]).filter(|part| *part < 0.99).collect();
+        assert!(
+            first.len() > 5 && first[3..].iter().all(|part| (0.25 - 1e-9..0.5).contains(part)),
+            "{first:?}"
+        );
+    }
+
+    /// Packets are lost in proportion to what a flow sends: a flow that sends a small part of a packet's worth of the
+    /// losses keeps its window in that cycle.
+    #[test]
+    fn a_small_flow_loses_less_often_than_a_large_one() {
+        let trace = trace("lia compete rtt=1");
+        let falls =
+            |place: usize| trace.windows(2).filter(|pair| pair[1][place] < 0.99 * pair[0][place]).count();
+        let (subflow, tcp) = (falls(0), falls(2));
+        assert!(subflow > 0 && subflow < tcp, "{subflow} {tcp}");
+    }
+
     #[test]
     fn an_unknown_parameter_is_an_error() {
         for wrong in ["lia", "rtt=0", "rate=x", "queue=80"] {

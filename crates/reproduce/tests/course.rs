@@ -250,3 +250,19 @@ fn a_figure_that_takes_what_is_not_there_is_refused() {
     assert!(error.contains("a run has no value of `sequence`"), "{error}");
     assert_eq!(one("metric = 'window.1'\ncourse = { upto = 1 }"), "");
 }
+
+/// Without a queue the smoothed round trip is that of the path, in milliseconds.
+#[test]
+fn a_course_of_round_trips_is_in_milliseconds() {
+    let directory = tempfile::tempdir().unwrap();
+    let figures = "[[figure]]\nclaim = 'X1'\nscenario = 'one'\ncourse = { upto = 0.5 }\nx = 'x'\ny = 'y'
+        curves = [{ of = 'tcp', name = 'srtt', metric = 'srtt.1' }, { of = 'tcp', name = 'flight', metric = 'flight.1' }]";
+    let paper = paper(directory.path(), figures).unwrap();
+    let results = run(&paper, &mut Journal::in_memory(), &AtomicBool::new(false)).unwrap();
+    let [srtt, flight] = &results.figures[0].curves[..] else { panic!("two curves") };
+    assert!(srtt.dots.len() > 3 && srtt.dots.iter().all(|dot| (100.0..102.0).contains(&dot.1)), "{srtt:?}");
+    // It changes with the first acknowledgement, and at most 20 segments are in flight in the second round trip.
+    let second = flight.dots.iter().filter(|dot| (0.2..0.29).contains(&dot.0)).map(|dot| dot.1);
+    let most = second.fold(0.0, f64::max);
+    assert!((10.0..=20.0).contains(&most), "{most}");
+}

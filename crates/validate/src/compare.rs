@@ -183,6 +183,9 @@ pub fn rows<'a>(point: &Point, runs: u32, measured: &dyn Fn(Kind, u32) -> Option
 }
 
 #[cfg(test)]
+#[path = "floor_tests.rs"]
+mod floor;
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -245,6 +248,9 @@ mod tests {
         // The ranks of the sign test for 20 values.
         assert_eq!(median_interval(&sorted), Some(Interval(6.0, 15.0)));
         assert_eq!(median_interval(&sorted[..10]), Some(Interval(2.0, 9.0)));
+        // Of 13 and 16 values an interval of 90 % would leave out one more at each end.
+        assert_eq!(median_interval(&sorted[..13]), Some(Interval(3.0, 11.0)));
+        assert_eq!(median_interval(&sorted[..16]), Some(Interval(4.0, 13.0)));
         assert_eq!(median_interval(&sorted[..6]), Some(Interval(1.0, 6.0)));
         assert_eq!(median_interval(&sorted[..5]), Some(Interval(1.0, 5.0)));
         assert_eq!(median_interval(&sorted[..4]), None);

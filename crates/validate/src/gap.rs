@@ -108,5 +108,10 @@ mod tests {
         gap.delivered(ms(1100), 3000);
         gap.delivered(ms(1180), 4000);
         assert_eq!(gap.seconds(), Some(0.08));
+        // A write while data is outstanding does not begin the gap again.
+        gap.written(ms(1200), 1000);
+        gap.written(ms(1290), 1000);
+        gap.delivered(ms(1300), 5000);
+        assert_eq!(gap.seconds(), Some(0.1));
     }
 }

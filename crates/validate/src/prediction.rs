@@ -113,8 +113,7 @@ pub fn check(
     cancelled: &AtomicBool,
     progress: &dyn Fn(usize, usize),
 ) -> Result<Vec<Check>, Trouble> {
-    let verdicts: Vec<(&Verdict, Metric)> =
-        comparison.verdicts.iter().filter_map(|own| Some((own, metric(own.measure)?))).collect();
+    let verdicts = of_means(&comparison.verdicts);
     let (mut done, total) = (0, verdicts.len() * 4 * runs as usize);
     let mut checks = Vec::new();
     for (verdict, metric) in verdicts {
@@ -145,6 +144,11 @@ pub fn check(
         });
     }
     Ok(checks)
+}
+
+/// Returns the verdicts that can be checked, which are on means, each with its metric.
+fn of_means(verdicts: &[Verdict]) -> Vec<(&Verdict, Metric)> {
+    verdicts.iter().filter_map(|verdict| Some((verdict, metric(verdict.measure)?))).collect()
 }
 
 /// Returns the metric of a run in real time for a measure; none if it has none.
@@ -339,6 +343,9 @@ mod tests {
         assert_eq!(outcome(-30.0, 0.7, 0.9), Outcome::OrderHeld);
         assert_eq!(outcome(-10.0, 0.9, 1.06), Outcome::Failed);
         assert_eq!(outcome(10.0, 1.1, 0.9), Outcome::Failed);
+        // The order is that of the prediction, which is of all runs: these have the other sign, as simulated.
+        assert_eq!(outcome(-3.0, 1.02, 0.9), Outcome::OrderHeld);
+        assert_eq!(outcome(-3.0, 1.02, 1.2), Outcome::Failed);
     }
 
     #[test]
@@ -349,6 +356,25 @@ mod tests {
         assert_eq!((check.runs, check.simulated_pct, check.measured_pct), (1, Some(-50.0), Some(-50.0)));
         let kernel = judge("kernel", -50.0, &first, &second, |values| &values.kernel);
         assert_eq!((kernel.runs, kernel.outcome), (0, Outcome::Unknown));
+    }
+
+    #[test]
+    fn percentiles_are_not_checked_by_the_means_of_a_few_runs() {
+        let verdict = |measure| Verdict {
+            condition: String::new(),
+            traffic: None,
+            measure,
+            outcome: anabranch_lab::report::verdict::Outcome::Best,
+            best: Vec::new(),
+            tied: Vec::new(),
+            compared: None,
+            reference: None,
+            difference_pct: None,
+            runs_needed: None,
+        };
+        let verdicts = [Measure::MeanTime, Measure::P95, Measure::Goodput].map(verdict);
+        let measures: Vec<Measure> = of_means(&verdicts).iter().map(|(verdict, _)| verdict.measure).collect();
+        assert_eq!(measures, [Measure::MeanTime, Measure::Goodput]);
     }
 
     #[test]

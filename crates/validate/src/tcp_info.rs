@@ -138,6 +138,13 @@ mod tests {
     fn fields_are_where_the_kernel_has_them() {
         let mut bytes = [0; 248];
         bytes[16..20].copy_from_slice(&1448_u32.to_ne_bytes());
+        // Each field of 32 bits has its place as its value, so that none is taken for its neighbour.
+        for at in (8..104).chain(136..232).step_by(4) {
+            bytes[at..at + 4].copy_from_slice(&(at as u32).to_ne_bytes());
+        }
+        let places = TcpInfo::parse(&bytes).unwrap();
+        assert_eq!((places.unacked, places.notsent_bytes, places.data_segs_out), (24, 144, 156));
+        bytes[16..20].copy_from_slice(&1448_u32.to_ne_bytes());
         bytes[68..72].copy_from_slice(&20_000_u32.to_ne_bytes());
         bytes[100..104].copy_from_slice(&3_u32.to_ne_bytes());
         bytes[128..136].copy_from_slice(&99_u64.to_ne_bytes());

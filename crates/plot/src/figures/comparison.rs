@@ -486,3 +486,7 @@ impl All<'_> {
         Chart { panels, keys: path_keys(&names), warning: None }
     }
 }
+
+#[cfg(test)]
+#[path = "comparison_tests.rs"]
+mod tests;

@@ -653,3 +653,7 @@ fn line(t_ns: &Column, values: &Column, stroke: Stroke, (from, to): (i64, i64), 
     let points = (first.min(last)..last).map(|at| (t_ns.0[at] as f64 / NS, value(at))).collect();
     Mark::Line { points, stroke, step: true }
 }
+
+#[cfg(test)]
+#[path = "recording_tests.rs"]
+mod tests;

@@ -177,3 +177,7 @@ fn distribution(ordered: &[u64], stuck: usize) -> Reordering {
     let steps = steps.into_iter().enumerate().filter(|(at, _)| kept(*at)).map(|(_, step)| step);
     Reordering { segments: ordered.len() + stuck, stuck, steps: steps.collect() }
 }
+
+#[cfg(test)]
+#[path = "events_tests.rs"]
+mod tests;

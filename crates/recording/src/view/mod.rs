@@ -333,3 +333,14 @@ fn choose(path: &Path, outlines: &[tables::Outline], details: &Details) -> Resul
     }
     Ok(chosen)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_of_the_last_interval_is_over_the_time_that_the_run_had() {
+        let goodput = Goodput { bin_ns: 100_000_000, bytes: vec![1_000_000, 500_000] };
+        assert_eq!((goodput.bps(0, 150_000_000), goodput.bps(1, 150_000_000)), (80e6, 80e6));
+    }
+}

@@ -317,3 +317,7 @@ fn thin(columns: &mut [&mut Column], by: usize) {
         column.0 = kept.iter().map(|at| column.0[*at]).collect();
     }
 }
+
+#[cfg(test)]
+#[path = "tables_tests.rs"]
+mod tests;

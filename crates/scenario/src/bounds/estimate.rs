@@ -267,4 +267,57 @@ mod tests {
         ));
         assert!(times[0] < times[1] && best == 1, "{times:?}");
     }
+
+    /// The window under loss, in segments: sqrt(3/2p), or what CUBIC sustains if that is more (RFC 9438 section 5.1).
+    #[test]
+    fn windows_under_loss_are_those_of_the_formulas() {
+        let named = |name: &str| CongestionKind::from_name(name).unwrap();
+        let close =
+            |value: f64, expected: f64| assert!((value / expected - 1.0).abs() < 1e-3, "{value} {expected}");
+        close(window(&named("newreno"), 0.015, 0.1), 10.0);
+        close(window(&named("cubic"), 0.015, 0.1), 10.0);
+        // 1.054 * 1000^(3/4) on a long path with little loss.
+        close(window(&named("cubic"), 1e-4, 0.1), 187.43);
+        close(window(&named("newreno"), 1e-4, 0.1), 122.47);
+        assert_eq!(window(&named("newreno"), 1.0, 0.1), 1.5_f64.sqrt());
+        for (name, loss) in [("bbr", 0.015), ("newreno", 0.0), ("cubic", 0.0)] {
+            assert_eq!(window(&named(name), loss, 0.1), f64::INFINITY, "{name}");
+        }
+        assert_eq!(
+            ["newreno", "lia", "cubic", "cubic_linux"].map(|name| reduction(&named(name))),
+            [0.5, 0.5, 0.7, 0.7]
+        );
+    }
+
+    #[test]
+    fn jitter_counts_with_its_mean() {
+        let mean = |jitter: &str| {
+            let text = format!("path = [{{ rate = '10 Mbit/s', rtt = '20 ms', jitter = {jitter} }}]");
+            let scenario = Document::parse("test", text, ".").unwrap().scenario().unwrap();
+            let experiment = &scenario.conditions[0].experiment;
+            mean_jitter(experiment.own_link(&experiment.paths()[0]))
+        };
+        assert_eq!(mean("'8 ms'"), Duration::from_millis(4));
+        assert_eq!(mean("{ mean = '3 ms', deviation = '1 ms' }"), Duration::from_millis(3));
+    }
+
+    /// Slow start ends at the first loss, after 1/p segments of which about half are one window. Then each further 1/p segments
+    /// halve the window, until it is the one that Reno sustains.
+    #[test]
+    fn each_loss_halves_the_window_down_to_the_sustained_one() {
+        let text = "congestion = 'newreno'
+            path = [{ rate = '1 Gbit/s', rtt = '100 ms', loss = '0.2%' }]
+            traffic = { size = '6 MB', direction = 'upload' }
+            connection = { initial-window = 10 }";
+        let scenario = Document::parse("test", text, ".").unwrap().scenario().unwrap();
+        let condition = &scenario.conditions[0];
+        let time = estimates(&condition.experiment, &condition.base)[0].as_secs_f64();
+        let mss = f64::from(condition.base.mss);
+        let mut alone = Limits::new(&condition.experiment, 0).one_path(&condition.base, 0);
+        let first = alone.completion((500.0 * mss) as u64).as_secs_f64();
+        let sustained = (1.5_f64 / 0.002).sqrt();
+        // 260 segments at the loss: 130, 65 and 32.5 for 500 segments each.
+        let falling = 500.0 * (1.0 / 130.0 + 1.0 / 65.0 + 1.0 / 32.5) + (6e6 / mss - 2000.0) / sustained;
+        assert!((time - first - 0.1 * falling).abs() < 0.02 * time, "{time} {first} {falling}");
+    }
 }

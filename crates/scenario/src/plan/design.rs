@@ -88,6 +88,10 @@ mod tests {
                 design.coordinates(64, 2, 1).iter().map(|value| (value * 64.0) as usize).collect();
             parts.sort_unstable();
             assert_eq!(parts, (0..64).collect::<Vec<_>>(), "{design:?}");
+            // The place within a part is drawn.
+            let within = design.coordinates(64, 2, 1).into_iter().map(|value| (value * 64.0).fract());
+            let in_first_half = within.filter(|place| *place < 0.5).count();
+            assert!((16..=48).contains(&in_first_half), "{design:?}: {in_first_half}");
         }
     }
 

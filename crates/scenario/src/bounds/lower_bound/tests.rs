@@ -121,3 +121,93 @@ fn absurd_sizes_take_neither_forever_nor_all_memory() {
         assert!(ideal.curves[0].leaves.len() <= FOLLOWED);
     }
 }
+
+fn limits(text: &str) -> Limits {
+    let text = format!("schedulers = ['tcp']\n{text}");
+    Limits::new(&Document::parse("test", text, ".").unwrap().scenario().unwrap().conditions[0].experiment, 0)
+}
+
+/// The lengths of IPv4, TCP with timestamps, and the options of RFC 8684: 60 and 72 bytes of a SYN, 72 of data.
+#[test]
+fn packets_have_the_lengths_of_their_options() {
+    let lengths = |set: &dyn Fn(&mut SimConfig)| {
+        let mut config = SimConfig::new(Profile::Linux);
+        set(&mut config);
+        let Wire { syn, syn_ack, join_syn, join_syn_ack, join_ack, ack, data, .. } = Wire::new(&config);
+        [syn, syn_ack, join_syn, join_syn_ack, join_ack, ack, data]
+    };
+    assert_eq!(lengths(&|_| {}), [64, 72, 72, 76, 76, 64, 72]);
+    assert_eq!(lengths(&|config| config.dsn_width = DsnWidth::Narrow), [64, 72, 72, 76, 76, 60, 68]);
+    assert_eq!(lengths(&|config| config.timestamps = false)[6], 60);
+    let tcp = lengths(&|config| config.mptcp = false);
+    assert_eq!([tcp[0], tcp[1], tcp[5], tcp[6]], [60, 60, 52, 52]);
+}
+
+/// An upload joins after the handshake, that of the join, and the third and fourth ACK: three round trips and six packets.
+#[test]
+fn an_upload_joins_after_six_packets() {
+    let late = bound(TWO, Profile::Linux);
+    assert!(late.curves[1].start.abs_diff(60_000_000 + (64 + 72 + 72 + 76 + 76 + 64) * 80) <= 6);
+}
+
+/// The server sends on a joined subflow once it has the request, which may be late on a long first path.
+#[test]
+fn a_download_joins_after_its_request_and_its_handshake() {
+    let starts = |first: &str, second: &str| {
+        let paths = format!(
+            "path = [{{ rate = '1 Gbit/s', rtt = '{first}' }}, {{ rate = '1 Gbit/s', rtt = '{second}' }}]"
+        );
+        let limits = limits(&format!("{paths}\ntraffic.direction = 'download'"));
+        let bound = limits.all_paths(&SimConfig::new(Profile::Linux));
+        [0, 1].map(|path| bound.curves[path].start / 1_000_000)
+    };
+    // The request: one and a half round trips of the first path. The join: its round trip, and one and a half of the second.
+    assert_eq!(starts("20 ms", "100 ms"), [30, 170]);
+    assert_eq!(starts("200 ms", "10 ms"), [300, 300]);
+}
+
+#[test]
+fn shorter_paths_are_shorter_in_both_directions() {
+    let mut own = limits(&format!("{ONE}\ntraffic.direction = 'upload'"));
+    let config = SimConfig::new(Profile::Linux);
+    let before = own.all_paths(&config).completion(1000);
+    own.shorten([Duration::from_millis(1)].into_iter());
+    // Three one-way delays up to the first byte.
+    assert_eq!(before - own.all_paths(&config).completion(1000), Duration::from_millis(3));
+    own.lengthen([Duration::from_millis(1)].into_iter());
+    assert_eq!(own.all_paths(&config).completion(1000), before);
+}
+
+#[test]
+fn the_ideal_goodput_is_payload_and_at_most_what_links_carry_for_long() {
+    let mut config = SimConfig::new(Profile::Linux);
+    config.mss = 1400;
+    let ideal = |text: &str| limits(text).ideal_goodput_bps(&config) / 1e6 * 1472.0 / 1400.0;
+    let close = |value: f64, expected: f64| assert!((value - expected).abs() < 1e-9, "{value} {expected}");
+    close(ideal(ONE), 100.0);
+    close(ideal(TWO), 200.0);
+    close(ideal(&format!("{TWO}\ntopology = {{ kind = 'shared', rate = '150 Mbit/s' }}")), 150.0);
+    let policed = |rest: &str| format!("path = [{{ rate = '100 Mbit/s', rtt = '20 ms', {rest} }}]");
+    close(ideal(&policed("policer = { rate = '30 Mbit/s', burst = '90 KB' }")), 30.0);
+    // Of two buckets the slower one.
+    close(
+        ideal(&policed(
+            "policer = { rate = '30 Mbit/s', burst = '90 KB' }, shaper = { rate = '8 Mbit/s', burst = '90 KB' }",
+        )),
+        8.0,
+    );
+}
+
+/// A duplicate releases one more segment, and those of the handshake three: 4 and 12 in place of 1 and 2.
+#[test]
+fn copies_release_more_segments() {
+    let path = |rest: &str| format!("path = [{{ rate = '100 Mbit/s', rtt = '20 ms'{rest} }}]");
+    let handshake = 20_000_000 + (64 + 72) * 80;
+    let round = 20_000_000 + (1472 + 64) * 80;
+    let expected = handshake + round + 10_000_000 + 12 * 1472 * 80;
+    for copies in [", duplicate = '1%'", ", reorder = { probability = '1%', extra = '5 ms' }"] {
+        let ends = bound(&path(copies), Profile::Ns3).completion(16 * 1400).0;
+        assert!(ends.abs_diff(expected) <= 1, "{copies}: {ends} {expected}");
+    }
+    assert!(bound(&path(""), Profile::Ns3).completion(16 * 1400).0 > expected + 2 * round);
+}

@@ -412,3 +412,23 @@ fn a_cycle_that_probe_rtt_has_cut_short_ends_with_the_first_unlimited_round() {
     assert!(round(true), "by the draft that was the end of it");
     assert!(!round(false));
 }
+
+#[test]
+fn a_loss_that_was_none_gives_all_three_bounds_back() {
+    let mut flow = flow(State::ProbeBwCruise);
+    (flow.bw_shortterm, flow.inflight_shortterm, flow.inflight_longterm) = (0.9 * RATE, 0.8 * BDP, 1.1 * BDP);
+    flow.save_state_upon_loss();
+    let bounds =
+        |flow: &Flow| [flow.bw_shortterm / RATE, flow.inflight_shortterm / BDP, flow.inflight_longterm / BDP];
+    let mut reduced = flow.clone();
+    (reduced.bw_shortterm, reduced.inflight_shortterm, reduced.inflight_longterm) =
+        (0.5 * RATE, 0.4 * BDP, 0.6 * BDP);
+    reduced.handle_spurious_loss_detection();
+    assert_eq!(bounds(&reduced), [0.9, 0.8, 1.1]);
+    // Bounds that have grown since stay.
+    let mut grown = flow;
+    (grown.bw_shortterm, grown.inflight_shortterm, grown.inflight_longterm) =
+        (1.2 * RATE, 1.3 * BDP, 1.4 * BDP);
+    grown.handle_spurious_loss_detection();
+    assert_eq!(bounds(&grown), [1.2, 1.3, 1.4]);
+}

@@ -1,0 +1,138 @@
+//! Values of scenarios and plans as a simulation takes them: units, orders, defaults, and warnings.
+
+use anabranch_link::Change;
+use anabranch_scenario::plan::Plan;
+use anabranch_scenario::units::{parse_size, parse_span};
+use anabranch_scenario::{Document, Scenario, Start};
+use anabranch_units::{Duration, Time};
+
+fn scenario(text: &str) -> Scenario {
+    Document::parse("x", text, ".").unwrap().scenario().unwrap()
+}
+
+const PATH: &str = "path = [{ rate = '9 Mbit/s', rtt = '20 ms' }]";
+
+#[test]
+fn every_unit_of_time_and_size_has_its_factor() {
+    for (text, nanos) in [
+        ("3 ns", 3),
+        ("3 us", 3_000),
+        ("3 ms", 3_000_000),
+        ("3 s", 3_000_000_000),
+        ("3 min", 180_000_000_000),
+        ("1.5 h", 5_400_000_000_000),
+    ] {
+        assert_eq!(parse_span(text), Ok(Duration(nanos)), "{text}");
+    }
+    for (text, bytes) in [("3 GiB", 3_u64 << 30), ("3 TB", 3_000_000_000_000), ("8 Tbit", 1_000_000_000_000)]
+    {
+        assert_eq!(parse_size(text).map(|size| size.0), Ok(bytes), "{text}");
+    }
+}
+
+#[test]
+fn a_loss_of_half_of_the_packets_or_more_is_warned_of_in_its_own_direction() {
+    let warnings =
+        |rest: &str| scenario(&format!("path = [{{ rate = '9 Mbit/s', rtt = '20 ms'{rest} }}]")).warnings();
+    assert_eq!(warnings(", loss = 0.49, loss-up = 0.49"), [""; 0]);
+    let loss = warnings(", loss = 0.5");
+    assert!(loss.len() == 1 && loss[0].contains("loses 50% of the packets (loss)"), "{loss:?}");
+    let up = warnings(", loss = 0.01, loss-up = 0.7");
+    assert!(up.len() == 1 && up[0].contains("loses 70% of the packets (loss-up)"), "{up:?}");
+    assert!(up[0].ends_with("if 0.7 % is meant, write `loss-up=0.7%`"), "{up:?}");
+    let all = warnings(", loss = 1");
+    assert!(all[0].contains("loses every packet (loss)"), "{all:?}");
+}
+
+#[test]
+fn flows_start_in_the_order_of_their_times_and_a_load_has_a_hundred() {
+    let traffic = |line: &str| {
+        scenario(&format!("{PATH}\ntraffic = {{ size = '10 KB', {line} }}")).conditions[0]
+            .experiment
+            .traffic
+            .clone()
+    };
+    let given = traffic("starts = ['2 s', '0.5 s', '1 s']");
+    assert_eq!(given.start, Start::At([500, 1000, 2000].map(Time::from_millis).to_vec()));
+    assert_eq!(given.flows, 3);
+    assert_eq!((traffic("load = '50%'").flows, traffic("load = '50%', flows = 7").flows), (100, 7));
+    assert_eq!(traffic("every = '1 s'").flows, 100);
+    assert_eq!(traffic("start = '1 s'").flows, 1);
+}
+
+#[test]
+fn each_direction_has_half_of_a_changed_round_trip() {
+    let changed = |change: &str| {
+        let one = scenario(&format!("path = [{{ rate = '9 Mbit/s', rtt = '20 ms', change = [{change}] }}]"));
+        let experiment = &one.conditions[0].experiment;
+        let path = &experiment.paths()[0];
+        let links =
+            [&path.data[0], &path.acks[0]].map(|route| &experiment.graph.links[route[0]].config.timeline);
+        links.map(|steps| steps.iter().map(|step| (step.at, step.change.clone())).collect::<Vec<_>>())
+    };
+    let delay = |ms| vec![(Time::from_secs(1), Change::Delay(Duration::from_millis(ms)))];
+    assert_eq!(changed("{ at = '1 s', rtt = '80 ms' }"), [delay(40), delay(40)]);
+    assert_eq!(changed("{ at = '1 s', delay = '80 ms' }"), [delay(80), delay(80)]);
+}
+
+/// A host that learns late that its interface is down does not learn before that it is up.
+#[test]
+fn an_interface_comes_up_after_it_was_noticed_to_be_down() {
+    let signals = |changes: &str| {
+        let text = format!(
+            "path = [{{ rate = '9 Mbit/s', rtt = '20 ms', change = [{changes}] }}]\ntraffic.direction = 'upload'"
+        );
+        let signals = scenario(&text).conditions[0].experiment.signals();
+        signals
+            .into_iter()
+            .map(|(path, signal)| (path, signal.at.0 / 1_000_000_000, signal.up))
+            .collect::<Vec<_>>()
+    };
+    let down = "{ at = '1 s', down = true, notify-after = '5 s' }";
+    assert_eq!(signals(&format!("{down}, {{ at = '3 s', up = true }}")), [(0, 6, false), (0, 6, true)]);
+    assert_eq!(signals(&format!("{down}, {{ at = '9 s', up = true }}")), [(0, 6, false), (0, 9, true)]);
+    let late = "{ at = '9 s', up = true, notify-after = '2 s' }";
+    assert_eq!(signals(&format!("{down}, {late}")), [(0, 6, false), (0, 11, true)]);
+    // Without a notification a host notices neither.
+    assert_eq!(signals("{ at = '1 s', down = true }, { at = '3 s', up = true }"), []);
+}
+
+#[test]
+fn a_contender_may_have_segments_of_its_own_length() {
+    let one = scenario(&format!(
+        "{PATH}\nschedulers = ['min_rtt', {{ scheduler = 'min_rtt', name = 'own', mss = 1000 }}, {{ scheduler = 'tcp', name = 'old', mss = 536 }}]"
+    ));
+    let lengths: Vec<u32> = one.conditions[0].configs.iter().map(|config| config.mss).collect();
+    assert_eq!(lengths, [1420, 1000, 536]);
+    assert_eq!(scenario(&format!("{PATH}\nschedulers = ['tcp']")).conditions[0].configs[0].mss, 1448);
+}
+
+#[test]
+fn a_grid_counts_like_digits_and_measures_no_other_starts() {
+    let plan = |more: &str| {
+        let text = format!(
+            "{more}\nvary = {{ 'path.1.rate' = ['5 Mbit/s', '20 Mbit/s'], 'traffic.size' = ['1 KB', '2 KB', '3 KB'] }}"
+        );
+        Plan::of_document("x", text, Document::open("phone").unwrap()).unwrap()
+    };
+    let grid = plan("");
+    let names: Vec<String> = grid.dimensions().iter().flat_map(|own| own.keys.clone()).collect();
+    assert_eq!(names, ["path.1.rate", "traffic.size"]);
+    let points: Vec<String> = (0..grid.points())
+        .map(|number| grid.point(number).values.join(" ").replace('\'', "").replace('"', ""))
+        .collect();
+    assert_eq!(
+        points,
+        [
+            "5 Mbit/s 1 KB",
+            "5 Mbit/s 2 KB",
+            "5 Mbit/s 3 KB",
+            "20 Mbit/s 1 KB",
+            "20 Mbit/s 2 KB",
+            "20 Mbit/s 3 KB"
+        ]
+    );
+    let starts = |plan: &Plan| plan.scenario(&plan.point(0)).unwrap().other_starts;
+    assert!(!starts(&grid), "they cost as much as all other runs");
+    assert!(starts(&plan("other-starts = true")));
+}
