@@ -106,15 +106,17 @@ def main():
     parser.add_argument("--seed", type=int, default=2027)
     parser.add_argument("--jobs", default="0")
     parser.add_argument("--only", help="numbers of situations, such as 3,6")
+    parser.add_argument("--application", default="anabranch", help="anabranch, which may have every way to send, or kernel")
     args = parser.parse_args()
     numbers = [int(number) for number in args.only.split(",")] if args.only else range(1, len(SITUATIONS) + 1)
-    print(f"| situation | `anabranch advise ... --no-margins` | advice | {args.runs} other runs | confirmed |")
+    print(f"| situation | `anabranch advise --application {args.application} --min-gain 1% ... --no-margins` | advice | {args.runs} other runs | confirmed |")
     print("|---|---|---|---|---|")
     doubted = 0
     for number in numbers:
         name, text = SITUATIONS[number - 1]
         options = shlex.split(text)
-        advice = output([args.binary, "advise", *options, "--no-margins", "--jobs", args.jobs])
+        application = ["--application", args.application, "--min-gain", "1%"]
+        advice = output([args.binary, "advise", *options, *application, "--no-margins", "--jobs", args.jobs])
         gains, bounds, against = judge(advice, larger(args, options, advice))
         best, sign = advice["best"]["name"], 1 if advice["bulk"] else -1
         single = f"TCP{' with ' + advice['single_congestion'] if advice['single_congestion'] else ''} on {advice['single_path']}"

@@ -8,6 +8,11 @@
     tools/coverage.py --random 200    random scenarios, a third of them with rare timeouts: 20 seeds of 30 runs each
     tools/coverage.py --random 200 --rounds
                                       the same, each with the number of runs that `compare` finds itself
+    tools/coverage.py --random 200 --journal FILE
+                                      continues where FILE ends: a line for each scenario
+    tools/coverage.py --only 17,44 --seeds 200 --first-seed 5001
+                                      some of the random scenarios, with other seeds
+
 
 Prints a table: for each scenario the share of seeds whose interval has the true mean, and the share whose
 intervals of all differences have the true differences together. Both should be 93 to 97 % (with 100 seeds chance
@@ -62,9 +67,9 @@ def compare(binary, options, runs, seed):
     return json.loads(done.stdout)["rows"]
 
 
-def inside(value, truth):
+def inside(value, truth, least=1e-9):
     low, high = value["ci95"]
-    return low - 1e-9 <= truth["mean"] <= high + 1e-9
+    return low - least <= truth["mean"] <= high + least
 
 
 def fairness(args):
@@ -96,9 +101,17 @@ def fairness(args):
         print(f"| {name} | " + " | ".join(percent) + f" | {100 * together / args.seeds:.0f} % |", flush=True)
 
 
+KINDS = {"rare": "rare losses, 0.1 to 1 %", "often": "losses, 1 to 4 %", "trace": "no loss, one trace"}
+# A difference is missed by more than the least effect if the truth is more than 1 % beside the interval.
+MEASURES = {
+    "mean": "means", "differences": "differences together", "near": "the same to within 1 %", "p95": "p95 of the best",
+}
+
+
 def random_scenario(number):
     """Two random paths and short flows. Every third scenario loses 0.1 to 1 % of its packets, so that thirty runs often
-    have no timeout; another third loses 1 to 4 %, and the last one nothing, with a trace on one path."""
+    have no timeout; another third loses 1 to 4 %, and the last one nothing, with a trace on one path. Half of each are
+    uploads."""
     stream = random.Random(f"coverage {number}")
     log = lambda low, high: math.exp(stream.uniform(math.log(low), math.log(high)))  # noqa: E731
     kind = ("rare", "often", "trace")[number % 3]
@@ -108,59 +121,79 @@ def random_scenario(number):
         lost = f",loss={stream.uniform(*loss):.2f}%" if loss[1] else ""
         paths += ["--path", f"{log(2, 50) * 1000:.0f}kbit/s,{log(5, 150) * 1000:.0f}us,queue={log(0.5, 4):.2f}BDP{lost}"]
     if kind == "trace":
-        traces = ROOT / "scenarios" / "traces"
+        traces = Path("scenarios") / "traces"
         paths[3] = f"trace={traces / 'synthetic-lte.down'}:{traces / 'synthetic-lte.up'},{log(20, 80):.0f}ms"
-    flows = stream.choice([1, 1, 4])
+    flows = stream.choice([1, 4])
     size = log(10_000, 300_000) / flows
-    return kind, [*paths, "--size", f"{size:.0f}B", "--flows", str(flows), "--set", "deadline=1000s"]
+    direction = ("download", "upload")[number // 3 % 2]
+    options = [*paths, "--size", f"{size:.0f}B", "--flows", str(flows), "--set", f"traffic.direction={direction}"]
+    return kind, direction, [*options, "--set", "deadline=1000s"]
+
+
+def hits_of(args, number):
+    """For each measure whether the interval of each seed has the truth."""
+    kind, direction, options = random_scenario(number)
+
+    def measure(runs, seed):
+        command = [args.binary, "compare", *options, "--schedulers", "tcp@1,min_rtt,dmptcp", "--no-other-starts"]
+        command += ["--json", "--jobs", "1", "--seed", str(seed)] + (["--runs", str(runs)] if runs else [])
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True, cwd=ROOT)
+        return json.loads(done.stdout)
+
+    truth = measure(args.truth, 1_000_000 + number)
+    tails = {row["scheduler"]: row["fct_s"]["p95"] for row in truth["rows"]}
+    found = {"number": number, "kind": kind, "direction": direction, "options": " ".join(options), "runs": []}
+    found.update((name, []) for name in MEASURES)
+    for seed in range(args.first_seed, args.first_seed + args.seeds):
+        few = measure(None if args.rounds else args.runs, seed + 10_000 * number)
+        found["runs"].append(few["runs"])
+        pairs = list(zip(few["rows"], truth["rows"]))
+        for row, true in pairs:
+            low, high = row["fct_s"]["ci95"]
+            found["mean"].append(low - 1e-9 <= true["fct_s"]["mean"] <= high + 1e-9)
+        differences = [(row["vs_reference_pct"], true["vs_reference_pct"]) for row, true in pairs]
+        found["differences"].append(all(inside(row, true) for row, true in differences))
+        found["near"].append(all(inside(row, true, least=1.0) for row, true in differences))
+        for verdict in few["verdicts"]:
+            if verdict["measure"] == "p95":
+                true = 100 * (tails[verdict["compared"]] / tails[verdict["reference"]] - 1)
+                found["p95"].append(inside(verdict["difference_pct"], {"mean": true}))
+    return found
 
 
 def random_coverage(args):
     """The shares of all intervals that have the truth: of the means, of all differences together, and of the p95."""
-    kinds = ("mean", "differences", "p95")
-    totals, worst, runs = {}, {kind: (101.0, "") for kind in kinds}, []
+    numbers = [int(number) for number in args.only.split(",")] if args.only else range(args.random)
+    every = []
+    if args.journal and Path(args.journal).exists():
+        every = [json.loads(line) for line in Path(args.journal).read_text().splitlines()]
+    known = {found["number"] for found in every}
+    for number in numbers:
+        if number in known:
+            continue
+        every.append(hits_of(args, number))
+        if args.journal:
+            with open(args.journal, "a") as journal:
+                journal.write(json.dumps(every[-1]) + "\n")
+    every = [found for found in every if found["number"] in numbers]
+    share = lambda hits: 100 * sum(hits) / len(hits)  # noqa: E731
 
-    def measure(options, runs, seed):
-        command = [args.binary, "compare", *options, "--schedulers", "tcp@1,min_rtt,dmptcp", "--no-other-starts"]
-        command += ["--json", "--seed", str(seed)] + (["--runs", str(runs)] if runs else [])
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
-        return json.loads(done.stdout)
+    def row(name, chosen):
+        hits = [[hit for found in chosen for hit in found.get(of, [])] for of in MEASURES]
+        print(f"| {name} | {len(chosen)} | " + " | ".join(f"{share(own):.1f} % of {len(own)}" if own else "-" for own in hits) + " |")
 
-    def p95(result):
-        return {row["scheduler"]: row["fct_s"]["p95"] for row in result["rows"]}
-
-    for number in range(args.random):
-        kind, options = random_scenario(number)
-        truth = measure(options, args.truth, 1_000_000 + number)
-        tails = p95(truth)
-        hits = {kind: [] for kind in kinds}
-        for seed in range(1, args.seeds + 1):
-            few = measure(options, None if args.rounds else args.runs, seed + 1000 * number)
-            runs.append(few["runs"])
-            pairs = list(zip(few["rows"], truth["rows"]))
-            for row, true in pairs:
-                low, high = row["fct_s"]["ci95"]
-                hits["mean"].append(low <= true["fct_s"]["mean"] <= high)
-            hits["differences"].append(all(inside(row["vs_reference_pct"], true["vs_reference_pct"]) for row, true in pairs))
-            for verdict in few["verdicts"]:
-                if verdict["measure"] == "p95":
-                    true = 100 * (tails[verdict["compared"]] / tails[verdict["reference"]] - 1)
-                    hits["p95"].append(inside(verdict["difference_pct"], {"mean": true}))
-        for of, found in hits.items():
-            if found:
-                totals.setdefault((kind, of), []).extend(found)
-                share = 100 * sum(found) / len(found)
-                worst[of] = min(worst[of], (share, " ".join(options)))
-                if share < 85:
-                    print(f"{share:.0f} % of {len(found)}, {of}: {' '.join(options)}", flush=True)
-    print("| scenarios | means | differences together | p95 of the best |\n|---|---|---|---|")
-    share = lambda found: f"{100 * sum(found) / len(found):.1f} % of {len(found)}" if found else "-"  # noqa: E731
-    names = {"rare": "rare losses, 0.1 to 1 %", "often": "losses, 1 to 4 %", "trace": "no loss, one trace"}
-    for kind, name in names.items():
-        print(f"| {name} | " + " | ".join(share(totals.get((kind, of), [])) for of in kinds) + " |")
-    every = [[hit for (_, own), found in totals.items() if own == of for hit in found] for of in kinds]
-    print("| all | " + " | ".join(share(found) for found in every) + " |")
-    print("| the worst scenario | " + " | ".join(f"{worst[of][0]:.0f} %" for of in kinds) + " |")
+    print("| scenarios | | " + " | ".join(MEASURES.values()) + " |\n|---|---|---|---|---|---|")
+    for kind, name in KINDS.items():
+        row(name, [found for found in every if found["kind"] == kind])
+    for direction in ("download", "upload"):
+        row(f"{direction}s", [found for found in every if found["direction"] == direction])
+    row("all", every)
+    for of, name in MEASURES.items():
+        shares = sorted((share(found[of]), found["number"]) for found in every if found.get(of))
+        low = [f"{number} ({value:.0f} %)" for value, number in shares if value < 85]
+        if shares:
+            print(f"\n{name}: the worst scenario {shares[0][0]:.0f} %; below 85 %: {', '.join(low) or 'none'}")
+    runs = [count for found in every for count in found["runs"]]
     print(f"\n{min(runs)} to {max(runs)} runs, {sum(runs) / len(runs):.0f} on average")
 
 
@@ -173,9 +206,13 @@ def main():
     parser.add_argument("--fairness", action="store_true", help="the intervals of fairness in place of times")
     parser.add_argument("--random", type=int, metavar="N", help="N random scenarios")
     parser.add_argument("--rounds", action="store_true", help="random scenarios without --runs")
+    parser.add_argument("--only", metavar="NUMBERS", help="random scenarios by number, such as 17,44")
+    parser.add_argument("--first-seed", type=int, default=1, help="of a random scenario")
+    parser.add_argument("--journal", metavar="FILE", help="random scenarios: results that are continued")
     args = parser.parse_args()
-    args.seeds = args.seeds or (20 if args.random else 100)
-    if args.random:
+    is_random = args.random or args.only
+    args.seeds = args.seeds or (20 if is_random else 100)
+    if is_random:
         random_coverage(args)
         return
     if args.fairness:

@@ -59,7 +59,9 @@ def compare(
     other_starts: bool,
     progress: Callable[[int, int], object] | None,
 ) -> Comparison: ...
-def advise(document: Document, *, condition: str | None, margins: bool, jobs: int) -> Advice: ...
+def advise(
+    document: Document, *, condition: str | None, margins: bool, min_gain: float, application: str, jobs: int
+) -> Advice: ...
 def run(
     document: Document,
     contenders: Sequence[Contender],

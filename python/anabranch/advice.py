@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from anabranch import _anabranch, scenario
 from anabranch._kept import Kept
@@ -36,12 +36,12 @@ class Advice(Kept):
 
     @property
     def answer(self) -> str:
-        """``pays``, ``equal``, ``costs``, ``undecided`` or ``incomplete``."""
+        """``pays``, ``small``, ``equal``, ``costs``, ``undecided`` or ``incomplete``."""
         return str(self.data["answer"])
 
     @property
     def best(self) -> str:
-        """The best candidate, such as ``dmptcp with lia``."""
+        """The best candidate that the application can have, such as ``linux with bbr``."""
         return str(self.data["best"]["name"])
 
     @property
@@ -87,13 +87,17 @@ def advise(
     settings: Mapping[str, Value] | None = None,
     condition: str | None = None,
     margins: bool = True,
+    min_gain: float = 0.05,
+    application: Literal["kernel", "anabranch"] = "kernel",
     jobs: int = 0,
     **keys: Value,
 ) -> Advice:
     """Advise whether Multipath TCP pays for these paths and this traffic, as ``anabranch advise`` does.
 
     ``condition`` is one of a scenario that has several. ``margins`` are how far the paths may change before the answer
-    does, which takes most of the time.
+    does, which takes most of the time. ``min_gain`` is the least advantage over TCP that counts as a gain, as a part of
+    TCP's value. An ``application`` of kind ``kernel`` uses the sockets of a stock Linux kernel; one of kind ``anabranch``
+    is built on this stack, and can have every scheduler and congestion control.
 
     >>> import anabranch
     >>> paths = [anabranch.Path("20 Mbit/s", "20 ms"), anabranch.Path("20 Mbit/s", "30 ms")]
@@ -105,4 +109,7 @@ def advise(
     if chosen._contenders:
         message = "advice chooses among the built-in schedulers; `compare` takes schedulers in Python"
         raise ScenarioError(message)
-    return Advice(_anabranch.advise(chosen._document, condition=condition, margins=margins, jobs=jobs))
+    inner = _anabranch.advise(
+        chosen._document, condition=condition, margins=margins, min_gain=min_gain, application=application, jobs=jobs
+    )
+    return Advice(inner)

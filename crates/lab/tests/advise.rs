@@ -2,7 +2,9 @@
 
 use core::sync::atomic::AtomicBool;
 
-use anabranch_lab::advise::{Advice, AdviceError, Answer, Margin, MarginEnd, Options, Quantity, advise};
+use anabranch_lab::advise::{
+    Advice, AdviceError, Answer, Application, Margin, MarginEnd, Options, Quantity, advise,
+};
 use anabranch_lab::compare::{self, compare};
 use anabranch_lab::explain::Cause;
 use anabranch_lab::scenario::Document;
@@ -14,9 +16,22 @@ fn document(paths: &[&str], size: &str) -> Document {
     document
 }
 
+/// Returns the advice for a program on this stack, which calls every effect a gain.
 fn advice(document: &Document, jobs: usize, margins: bool) -> Result<Advice, AdviceError> {
-    let never = AtomicBool::new(false);
-    advise(document, &Options { jobs, cancelled: &never, progress: &|_| {}, condition: None, margins })
+    advice_for(document, Application::Anabranch, 0.0, jobs, margins)
+}
+
+fn advice_for(
+    document: &Document,
+    application: Application,
+    min_gain: f64,
+    jobs: usize,
+    margins: bool,
+) -> Result<Advice, AdviceError> {
+    let cancelled = &AtomicBool::new(false);
+    let progress = &|_: &str| {};
+    let options = Options { jobs, cancelled, progress, condition: None, margins, min_gain, application };
+    advise(document, &options)
 }
 
 #[test]
@@ -32,6 +47,36 @@ fn two_equal_paths_pay_for_a_long_flow_and_a_hopeless_second_path_does_not_for_a
     assert_ne!(hopeless.answer, Answer::Pays);
     assert_eq!(hopeless.single_path.as_deref(), Some("path 1"));
     assert!(hopeless.actions[0].contains("TCP on path 1"), "{:?}", hopeless.actions);
+}
+
+/// A stock kernel has its scheduler only, with CUBIC or BBR.
+#[test]
+fn an_application_on_a_stock_kernel_is_advised_nothing_else() {
+    let document = document(&["20Mbit/s,20ms", "10Mbit/s,200ms"], "300KB");
+    let of = |application| advice_for(&document, application, 0.05, 0, false).unwrap();
+    let (kernel, own) = (of(Application::Kernel), of(Application::Anabranch));
+    assert_eq!(kernel.best.scheduler, "linux");
+    assert!(kernel.best.congestion.as_deref().is_none_or(|name| name == "bbr"), "{:?}", kernel.best);
+    assert!(kernel.actions.iter().all(|action| !action.contains("anabranch")), "{:?}", kernel.actions);
+    assert!(kernel.candidates.iter().any(|one| one.name == "linux with bbr"), "{:?}", kernel.candidates);
+    assert!(own.beyond.is_none());
+    // The other way to send is better, or there is none to tell of.
+    let time = |advice: &Advice, name: &str| advice.judgement.row_of(name).unwrap().fct_s.mean.unwrap();
+    if let Some(beyond) = &kernel.beyond {
+        assert!(time(&kernel, &beyond.name) < 0.95 * time(&kernel, &kernel.best.name));
+    }
+}
+
+/// Two equal paths gain 40 to 50 %, which is less than 60 %.
+#[test]
+fn a_gain_below_the_least_one_that_counts_does_not_pay() {
+    let document = document(&["20Mbit/s,30ms", "20Mbit/s,30ms"], "4MB");
+    let of = |min_gain| advice_for(&document, Application::Kernel, min_gain, 0, false).unwrap();
+    let (some, much) = (of(0.05), of(0.6));
+    assert_eq!((some.answer, much.answer), (Answer::Pays, Answer::Small));
+    assert_eq!(some.difference_pct, much.difference_pct);
+    assert!(much.actions[0].starts_with("Use TCP on path "), "{:?}", much.actions);
+    assert!(some.actions.iter().any(|action| action.contains("net.mptcp.enabled=1")), "{:?}", some.actions);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anabranch_cli::texts;
 use anabranch_lab::advise as lab;
-use anabranch_lab::advise::{AdviceError, Options};
+use anabranch_lab::advise::{AdviceError, Application, Options};
 use pyo3::prelude::*;
 
 use crate::compare::json;
@@ -30,19 +30,36 @@ impl Advice {
 
 /// Seeks advice for a scenario.
 #[pyfunction]
-#[pyo3(signature = (document, *, condition, margins, jobs))]
+#[pyo3(signature = (document, *, condition, margins, min_gain, application, jobs))]
 pub(crate) fn advise(
     py: Python<'_>,
     document: &Bound<'_, Document>,
     condition: Option<String>,
     margins: bool,
+    min_gain: f64,
+    application: String,
     jobs: usize,
 ) -> PyResult<Advice> {
+    let application = match application.as_str() {
+        "kernel" => Application::Kernel,
+        "anabranch" => Application::Anabranch,
+        other => {
+            let message = format!("application is \"kernel\" or \"anabranch\", not {other:?}");
+            return Err(pyo3::exceptions::PyValueError::new_err(message));
+        }
+    };
     let control = Arc::new(Control::default());
     let document = document.get().document();
     let result = work(py, &control, None, |cancelled, _| {
-        let options =
-            Options { jobs, cancelled, progress: &|_| (), condition: condition.as_deref(), margins };
+        let options = Options {
+            jobs,
+            cancelled,
+            progress: &|_| (),
+            condition: condition.as_deref(),
+            margins,
+            min_gain,
+            application,
+        };
         lab::advise(document, &options)
     })?;
     let advice = result.map_err(|error| match error {

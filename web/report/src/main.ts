@@ -70,8 +70,8 @@ function comparisonSection(input: Extract<Input, { kind: "comparison" }>, at: nu
   if (result.runs === 1) warnings.unshift("One run: there are no intervals, and nothing can be told apart.");
   return {
     title: result.conditions.length > 1 ? `Comparison under ${result.conditions.length} conditions` : "Comparison",
-    // Each class of traffic has a line of its own.
-    verdict: [...(named ? result.verdict.split("\n") : [result.verdict]), result.fairness_verdict].filter((text) => text !== null),
+    // A line is a statement.
+    verdict: [result.verdict, result.fairness_verdict].flatMap((text) => text?.split("\n") ?? []),
     warnings,
     contenders: [...new Set(result.rows.map((row) => row.scheduler))],
     figures: comparisonFigures(result, input.samples, `f${at + 1}`),

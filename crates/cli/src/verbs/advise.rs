@@ -1,9 +1,10 @@
 //! `anabranch advise`
 
 use anabranch_lab::advise::{
-    Advice, AdviceError, Answer, EXPLAINED_RUNS, Margin, MarginEnd, Options, Quantity, advise,
+    Advice, AdviceError, Answer, Application, EXPLAINED_RUNS, Margin, MarginEnd, Options, Quantity, advise,
 };
 use anabranch_lab::report::Row;
+use anabranch_lab::scenario::{Document, units};
 
 use crate::args::{Experiment, Show};
 use crate::failure::Failure;
@@ -18,14 +19,29 @@ use crate::{interrupt, output, provenance};
 pub(crate) struct Args {
     #[command(flatten)]
     experiment: Experiment,
-    /// The condition of a scenario that has several
+    /// One condition of a scenario that has several; without it there is advice for each, without margins
     #[arg(long, value_name = "NAME")]
     condition: Option<String>,
+    /// The least advantage over TCP that you would call a gain
+    #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = units::parse_probability)]
+    min_gain: f64,
+    /// The senders that your application can have; no other is advised
+    #[arg(long, value_name = "KIND", default_value = "kernel")]
+    application: Kind,
     /// Does not measure how far the paths may change, which takes most of the time
     #[arg(long)]
     no_margins: bool,
     #[command(flatten)]
     pub show: Show,
+}
+
+/// The senders that an application can have.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Kind {
+    /// Sockets of a stock Linux kernel: its scheduler, with CUBIC or BBR
+    Kernel,
+    /// A program on this stack, such as `anabranch serve`: every scheduler and congestion control
+    Anabranch,
 }
 
 const LONG: &str = "\
@@ -35,10 +51,14 @@ congestion control, and on which path a connection should start.
 Seven schedulers on each promising first path, and four congestion controls with the best of them,
 are screened in 10 runs each. The best three and the kernel's own scheduler are then judged against
 TCP on the best single path, with BBR if that is better, in other runs with other seeds. Each gets a
-reason: where its time went, as `explain` finds it. Margins show how far each rate, round-trip time,
-loss and the size may change, up to eight times, before the answer for the best candidate becomes
-another one: within 9 %, or from the last value at which it clearly holds to the first one at which
-another one clearly does; where few runs cannot tell up to the end of the range, it says so.";
+reason: where its time went, as `explain` finds it. Multipath TCP pays if the best candidate that the
+application can have gains more than --min-effect, which is certain, and than --min-gain. Margins
+show how far each rate, round-trip time, loss and the size may change, up to eight times, before the
+answer for this candidate becomes another one: within 9 %, or from the last value at which it clearly
+holds to the first one at which another one clearly does; where few runs cannot tell up to the end of
+the range, it says so.
+
+Without a scenario it advises for `phone`, as `compare` does: for each of its two conditions.";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let cancelled = interrupt::watch();
@@ -47,30 +67,61 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     for option in args.experiment.contenders() {
         output::warn(format_args!("{option} has no effect: advice has candidates of its own"));
     }
-    let options = Options {
-        jobs: args.experiment.jobs.jobs,
-        cancelled,
-        progress: &|step| output::remark(step),
-        condition: args.condition.as_deref(),
-        margins: !args.no_margins,
+    let names: Vec<String> = match &args.condition {
+        Some(name) => vec![name.clone()],
+        None => document.scenario()?.conditions.into_iter().map(|condition| condition.name).collect(),
     };
-    let mut advice = advise(&document, &options).map_err(|error| match error {
+    let several = names.len() > 1;
+    let mut all = Vec::new();
+    for name in names {
+        let options = Options {
+            jobs: args.experiment.jobs.jobs,
+            cancelled,
+            progress: &|step| match several {
+                true => output::remark(&format!("{name}: {step}")),
+                false => output::remark(step),
+            },
+            condition: (several || args.condition.is_some()).then_some(&name),
+            margins: !args.no_margins && !several,
+            min_gain: args.min_gain,
+            application: match args.application {
+                Kind::Kernel => Application::Kernel,
+                Kind::Anabranch => Application::Anabranch,
+            },
+        };
+        all.push(advised(&document, &options)?);
+    }
+    match (args.show.json, all.as_slice()) {
+        (true, [advice]) => output::print_json(advice),
+        (true, several) => output::print_json(&several),
+        (false, all) => output::print(&all.iter().map(text).collect::<Vec<String>>().join("\n")),
+    }?;
+    match all.iter().any(|advice| advice.answer == Answer::Incomplete) {
+        true => Err(Failure::Failed("flows did not finish, so there is no advice".to_owned())),
+        false => Ok(()),
+    }
+}
+
+fn advised(document: &Document, options: &Options<'_>) -> Result<Advice, Failure> {
+    let mut advice = advise(document, options).map_err(|error| match error {
         AdviceError::Scenario(error) => Failure::Usage(error.to_string()),
         AdviceError::Run(error) => (*error).into(),
     })?;
     advice.judgement.commit = provenance::commit();
     advice.judgement.command = provenance::command();
-    if args.show.json { output::print_json(&advice) } else { output::print(&text(&advice)) }?;
-    match advice.answer {
-        Answer::Incomplete => Err(Failure::Failed("flows did not finish, so there is no advice".to_owned())),
-        _ => Ok(()),
-    }
+    Ok(advice)
 }
 
 /// The advice for people: the answer, the candidates, the margins, and what to do.
 pub(crate) fn text(advice: &Advice) -> String {
     let width = terminal::text_width();
-    let mut text = wrap(&sentence(advice), width);
+    let mut text = match advice.condition.as_str() {
+        "" => wrap(&sentence(advice), width),
+        name => wrap(&format!("With {name}: {}", sentence(advice)), width),
+    };
+    if let Some(sentence) = beyond(advice) {
+        text.push_str(&wrap(&sentence, width));
+    }
     text.push('\n');
     text.push_str(&candidates(advice));
     let runs = advice.judgement.runs.min(EXPLAINED_RUNS);
@@ -104,6 +155,10 @@ fn sentence(advice: &Advice) -> String {
             "{}: the {measure} of {best}, starting on {start}, is {figure}.",
             paint(GOOD, "Multipath TCP pays")
         ),
+        Answer::Small => format!(
+            "Multipath TCP makes no difference that counts as a gain ({} %): the {measure} of the best candidate, {best} starting on {start}, is {figure}.",
+            digits(advice.min_gain_pct)
+        ),
         Answer::Equal => format!(
             "Multipath TCP and TCP are practically equal: the {measure} of the best candidate, {best} starting on {start}, is {figure}."
         ),
@@ -118,13 +173,26 @@ fn sentence(advice: &Advice) -> String {
     }
 }
 
+/// The gain that an application on this stack would have beyond the advised way to send.
+fn beyond(advice: &Advice) -> Option<String> {
+    let beyond = advice.beyond.as_ref()?;
+    let difference = advice.judgement.row_of(&beyond.name)?.vs_reference_pct?;
+    let side = if difference.mean < 0.0 { "below" } else { "above" };
+    let amount = signed_percent(difference.mean);
+    Some(format!(
+        "An application on a stock kernel cannot have {}, which is {} % {side} it; one that is built on this stack can (--application anabranch).",
+        beyond.name,
+        amount.trim_start_matches(['+', '-'])
+    ))
+}
+
 /// The single path of TCP, and its congestion control if that is not the scenario's.
 fn single(advice: &Advice) -> String {
     let with = advice.single_congestion.as_ref().map_or(String::new(), |name| format!("with {name} "));
     format!("{with}on {}", advice.single_path.as_deref().unwrap_or("the best path"))
 }
 
-/// TCP and the judged candidates, the best first.
+/// TCP and the judged candidates, the advised one first.
 fn candidates(advice: &Advice) -> String {
     let mut table = Table::new()
         .column("way to send", Align::Left)

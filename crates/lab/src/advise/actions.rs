@@ -18,7 +18,7 @@ pub(super) fn actions(
     let single_congestion = found.single_congestion.as_deref().map(sysctl);
     match answer {
         Answer::Pays => {}
-        Answer::Equal | Answer::Costs => {
+        Answer::Small | Answer::Equal | Answer::Costs => {
             let route = format!("Use TCP on {single}: route the flow over that interface.");
             return [Some(route), single_congestion].into_iter().flatten().collect();
         }

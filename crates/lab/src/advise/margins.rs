@@ -141,7 +141,7 @@ struct Limit {
 type Probing<'a> = &'a dyn Fn(f64) -> Result<Probe, AdviceError>;
 
 /// Returns the margins around an answer; none if it is not clear. At a value Multipath TCP pays if the judgement would say so
-/// of the best candidate: with an advantage that is certain and matters.
+/// of the best candidate: with an advantage that is certain and that a user would call a gain.
 pub(super) fn margins(
     setting: &Setting<'_>,
     found: &Found,
@@ -193,17 +193,18 @@ fn pays(
             None => stage.runs,
             Some(before) => stage.runs.min(affordable_runs(before)),
         };
-        if done
-            .as_ref()
-            .is_some_and(|before| runs < 2 * before.runs || stage.is_futile(before, best, setting.bulk))
-        {
+        let is_futile = |before: &Comparison| {
+            runs < 2 * before.runs
+                || stage.is_futile(before, best, setting.bulk, setting.least_gain_pct(before))
+        };
+        if done.as_ref().is_some_and(is_futile) {
             continue;
         }
         let plan = found.plan(core::slice::from_ref(best), runs, stage.seed);
         let comparison = setting.compare(&plan, changes)?;
         let row = comparison.row_of(&best.name).filter(|row| row.completed == row.n);
         let Some(row) = row else { return Ok(Some(false)) };
-        let pays = stage.pays(row, setting.bulk, comparison.min_effect_pct);
+        let pays = stage.pays(row, setting.bulk, setting.least_gain_pct(&comparison));
         if pays.is_some() {
             return Ok(pays);
         }
@@ -221,14 +222,14 @@ fn affordable_runs(comparison: &Comparison) -> u32 {
 
 impl Stage {
     /// True if this stage, which is not the last one, would not be clear with the mean and the spread of the runs before.
-    fn is_futile(&self, before: &Comparison, candidate: &Candidate, bulk: bool) -> bool {
+    fn is_futile(&self, before: &Comparison, candidate: &Candidate, bulk: bool, least_pct: f64) -> bool {
         let difference = before.row_of(&candidate.name).and_then(|row| row.vs_reference_pct);
         let Some((difference, interval)) = difference.and_then(|one| Some((one, one.ci95?))) else {
             return false;
         };
         let narrower = (f64::from(before.runs) / f64::from(self.runs)).sqrt();
         let gain = if bulk { difference.mean } else { -difference.mean };
-        let distance = (gain - before.min_effect_pct).abs();
+        let distance = (gain - least_pct).abs();
         self.widening > 1.0 && distance < self.widening * narrower * interval.half_width()
     }
 

@@ -36,6 +36,24 @@ pub struct Options<'a> {
     pub condition: Option<&'a str>,
     /// Whether margins are measured, which takes most of the time.
     pub margins: bool,
+    /// The least advantage over TCP that a user would call a gain, as a part of TCP's value.
+    pub min_gain: f64,
+    /// The senders that the user's application can have.
+    pub application: Application,
+}
+
+/// The least advantage that a user would call a gain, if none is given.
+pub const MIN_GAIN: f64 = 0.05;
+
+/// The senders that an application can have. Only these are advised.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Application {
+    /// An application that uses the sockets of a stock Linux kernel.
+    #[default]
+    Kernel,
+    /// One that is built on this stack, such as `anabranch serve`.
+    Anabranch,
 }
 
 /// The reason that there is no advice.
@@ -63,8 +81,10 @@ impl From<RunError> for AdviceError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// It is better than TCP on the best single path.
+    /// It is better than TCP on the best single path, by what a user would call a gain.
     Pays,
+    /// It differs by less than a user would call a gain.
+    Small,
     /// It is practically equal to it.
     Equal,
     /// It is worse.
@@ -91,6 +111,11 @@ impl Candidate {
     fn for_kernel(&self) -> bool {
         self.scheduler == search::KERNEL && self.congestion.as_deref().is_none_or(|name| name == "bbr")
     }
+
+    /// True if an application of this kind can send in this way.
+    fn is_usable(&self, application: Application) -> bool {
+        application == Application::Anabranch || self.for_kernel()
+    }
 }
 
 /// Why a way to send takes the time that it takes, from [`crate::explain`], in the first runs of the judgement.
@@ -109,10 +134,18 @@ pub struct Reason {
 /// The advice.
 #[derive(Clone, Debug, Serialize)]
 pub struct Advice {
+    /// The condition; empty if the scenario has only one.
+    pub condition: String,
     /// Whether Multipath TCP pays.
     pub answer: Answer,
-    /// The best candidate.
+    /// The least advantage that counts as a gain, in percent.
+    pub min_gain_pct: f64,
+    /// The senders that the application can have.
+    pub application: Application,
+    /// The best candidate that the application can have.
     pub best: Candidate,
+    /// The best one of the others, if it is better than `best` by what a user would call a gain.
+    pub beyond: Option<Candidate>,
     /// The path on which a connection should start.
     pub start: String,
     /// The best single path, that of `tcp`.
@@ -125,7 +158,7 @@ pub struct Advice {
     pub bulk: bool,
     /// The number of combinations of scheduler, congestion control and first path that were screened.
     pub screened: usize,
-    /// The candidates that were judged, the best first.
+    /// The candidates that were judged, `best` first.
     pub candidates: Vec<Candidate>,
     /// The judgement: TCP and the candidates, in runs that chose none of them.
     pub judgement: Comparison,
@@ -162,7 +195,14 @@ pub fn advise(document: &Document, options: &Options<'_>) -> Result<Advice, Advi
         false => Vec::new(),
     };
     Ok(Advice {
+        condition: match setting.scenario.conditions.as_slice() {
+            [_] => String::new(),
+            _ => setting.condition().name.clone(),
+        },
         answer,
+        min_gain_pct: 100.0 * options.min_gain,
+        application: options.application,
+        beyond: setting.beyond(&judgement, &candidates).cloned(),
         start: setting.path_name(found.start),
         actions: actions::actions(&setting, answer, &best, kernel, &found, single_path.as_deref(), late),
         single_path,

@@ -1,6 +1,6 @@
 //! The search for the best way to send: screening, the judgement of a few candidates in other runs, and the reasons.
 
-use super::{AdviceError, Answer, Candidate, Options, Reason};
+use super::{AdviceError, Answer, Application, Candidate, Options, Reason};
 use crate::compare::{self, Comparison};
 use crate::explain::{self, Explicable, Question, explain};
 use crate::report::difference::Reading;
@@ -163,6 +163,11 @@ impl<'a> Setting<'a> {
         Ok(compare::compare(&self.planned(plan, changes)?, &self.runs())?)
     }
 
+    /// Returns the least advantage with which Multipath TCP pays, in percent.
+    pub(super) fn least_gain_pct(&self, comparison: &Comparison) -> f64 {
+        comparison.min_effect_pct.max(100.0 * self.options.min_gain)
+    }
+
     /// Returns the options of all runs.
     fn runs(&self) -> compare::Options<'a> {
         compare::Options::new(self.options.jobs, self.options.cancelled, &|_, _| {})
@@ -212,11 +217,19 @@ impl<'a> Setting<'a> {
         let (start, mut here) = self.choose_start(tried)?;
         let best = &here[0].candidate;
         let own = self.condition().base.congestion.name();
-        let controls: Vec<Candidate> = CONGESTION
+        let mut controls: Vec<Candidate> = CONGESTION
             .iter()
             .filter(|congestion| **congestion != own)
             .map(|congestion| with(&best.scheduler, congestion))
             .collect();
+        // A stock kernel has no coupled congestion control.
+        let with_kernel = with(KERNEL, SINGLE_PATH_CONGESTION);
+        if self.options.application == Application::Kernel
+            && own != SINGLE_PATH_CONGESTION
+            && !controls.contains(&with_kernel)
+        {
+            controls.push(with_kernel);
+        }
         self.begin(&format!("screening {} congestion controls with {}", controls.len(), best.scheduler));
         let comparison = self.compare(&Plan::screening(&controls, start, None), &[])?;
         screened += controls.len();
@@ -226,8 +239,11 @@ impl<'a> Setting<'a> {
             here.iter().take(JUDGED).map(|tried| tried.candidate.clone()).collect();
         // The kernel's own scheduler is what most readers can have at once, with any congestion control of TCP.
         let mut kernel = vec![plain(&KERNEL)];
-        if here[0].candidate.congestion.as_deref() == Some(SINGLE_PATH_CONGESTION) {
-            kernel.push(with(KERNEL, SINGLE_PATH_CONGESTION));
+        let with_kernel = with(KERNEL, SINGLE_PATH_CONGESTION);
+        if here[0].candidate.congestion == with_kernel.congestion
+            || here.iter().any(|tried| tried.candidate == with_kernel)
+        {
+            kernel.push(with_kernel);
         }
         for candidate in kernel {
             if !candidates.iter().any(|other| other.name == candidate.name) {
@@ -258,21 +274,26 @@ impl<'a> Setting<'a> {
         Tried { mean, least, most, start, candidate }
     }
 
-    /// Returns the best first path, and what was tried on it, the best first. Paths that these runs cannot tell apart get more
-    /// runs of their best candidates, and the one with the smallest upper end of an interval is chosen: a start that is
-    /// sometimes slow is no better advice for a slightly smaller mean.
+    /// Returns the best first path for what the application can have, and what was tried on it, the best first. Paths that
+    /// these runs cannot tell apart get more runs of their best candidates, and the one with the smallest upper end of an
+    /// interval is chosen: a start that is sometimes slow is no better advice for a slightly smaller mean.
     fn choose_start(&self, mut tried: Vec<Tried>) -> Result<(usize, Vec<Tried>), AdviceError> {
         tried.sort_by(|a, b| a.mean.total_cmp(&b.mean));
-        let best = &tried[0];
-        let mut alike: Vec<usize> =
-            tried.iter().filter(|other| other.least <= best.most).map(|other| other.start).collect();
+        let usable = |tried: &&Tried| tried.candidate.is_usable(self.options.application);
+        let best = tried.iter().find(usable).unwrap_or(&tried[0]);
+        let mut alike: Vec<usize> = tried
+            .iter()
+            .filter(usable)
+            .filter(|other| other.least <= best.most)
+            .map(|other| other.start)
+            .collect();
         alike.sort_unstable();
         alike.dedup();
         let mut start = best.start;
         if alike.len() > 1 {
             let mut again: Vec<Tried> = Vec::new();
             for start in &alike {
-                let here = tried.iter().filter(|other| other.start == *start).take(JUDGED);
+                let here = tried.iter().filter(usable).filter(|other| other.start == *start).take(JUDGED);
                 let candidates: Vec<Candidate> = here.map(|tried| tried.candidate.clone()).collect();
                 self.begin(&format!(
                     "screening {} schedulers that start on {} in more runs",
@@ -345,7 +366,7 @@ impl<'a> Setting<'a> {
     pub(super) fn judge(&self, found: &Found) -> Result<(Comparison, Vec<Candidate>), AdviceError> {
         let first = self.scenario.runs.max(SCREENING_RUNS);
         let judged = self.judge_in(found, first, JUDGEMENT_SEED)?;
-        if self.answer(&judged.0, &judged.1[0]) != Answer::Undecided {
+        if self.is_clear(&judged.0, &judged.1[0]) {
             return Ok(judged);
         }
         self.judge_in(found, first.saturating_mul(SECOND_JUDGEMENT), SECOND_JUDGEMENT_SEED)
@@ -363,7 +384,7 @@ impl<'a> Setting<'a> {
         candidates
             .sort_by(|a, b| self.value(&comparison, &a.name).total_cmp(&self.value(&comparison, &b.name)));
         let values: Vec<f64> = candidates.iter().map(|one| self.value(&comparison, &one.name)).collect();
-        let nearest = nearest(&candidates, &values, self.scenario.min_effect);
+        let nearest = nearest(&candidates, &values, self.scenario.min_effect, self.options.application);
         candidates[..=nearest].rotate_right(1);
         Ok((comparison, candidates))
     }
@@ -402,25 +423,63 @@ impl<'a> Setting<'a> {
         }
         let row = judgement.row_of(&best.name);
         let Some(difference) = row.and_then(|row| row.vs_reference_pct) else { return Answer::Undecided };
+        let least = 100.0 * self.options.min_gain;
         match (difference.read(judgement.min_effect_pct), self.bulk) {
             (Some(Reading::Equal), _) => Answer::Equal,
-            (Some(Reading::Below), false) | (Some(Reading::Above), true) => Answer::Pays,
+            (Some(Reading::Below), false) | (Some(Reading::Above), true) => {
+                if difference.mean.abs() >= least { Answer::Pays } else { Answer::Small }
+            }
             (Some(Reading::Above), false) | (Some(Reading::Below), true) => Answer::Costs,
+            (Some(Reading::Undecided), _)
+                if difference.ci95.is_some_and(|Interval(low, high)| -least < low && high < least) =>
+            {
+                Answer::Small
+            }
             (Some(Reading::Undecided) | None, _) => Answer::Undecided,
         }
     }
+
+    /// True if more runs would probably give the same answer.
+    fn is_clear(&self, judgement: &Comparison, best: &Candidate) -> bool {
+        let answer = self.answer(judgement, best);
+        let row = judgement.row_of(&best.name);
+        let interval = row.and_then(|row| row.vs_reference_pct?.ci95);
+        let least = if self.bulk { self.options.min_gain } else { -self.options.min_gain };
+        let holds_least = interval.is_some_and(|interval| interval.contains(100.0 * least));
+        match answer {
+            Answer::Undecided => false,
+            Answer::Pays | Answer::Small => !holds_least,
+            Answer::Equal | Answer::Costs | Answer::Incomplete => true,
+        }
+    }
+
+    /// Returns the best of `candidates` that the application cannot have, if it is better than the first, which is advised,
+    /// by what a user would call a gain.
+    pub(super) fn beyond<'c>(
+        &self,
+        judgement: &Comparison,
+        candidates: &'c [Candidate],
+    ) -> Option<&'c Candidate> {
+        let value = |candidate: &Candidate| self.value(judgement, &candidate.name);
+        let others = candidates.iter().filter(|candidate| !candidate.is_usable(self.options.application));
+        let best = others.min_by(|a, b| value(a).total_cmp(&value(b)))?;
+        let advised = value(candidates.first()?);
+        (value(best) < advised - self.options.min_gain * advised.abs()).then_some(best)
+    }
 }
 
-/// Returns the position of the candidate that is nearest to a stock host among those that are practically equal to the
-/// first: which of them has the least mean is chance. `candidates` are in the order of their `values`.
-fn nearest(candidates: &[Candidate], values: &[f64], min_effect: f64) -> usize {
-    let least = values.first().copied().unwrap_or(0.0);
-    let equal = values.iter().take_while(|value| **value <= least + min_effect * least.abs()).count();
+/// Returns the position of the candidate that is nearest to a stock host among those that an application can have and that
+/// are practically equal to the best of them: which of them has the least mean is chance. `candidates` are in the order of
+/// their `values`.
+fn nearest(candidates: &[Candidate], values: &[f64], min_effect: f64, application: Application) -> usize {
+    let usable = || (0..candidates.len()).filter(|at| candidates[*at].is_usable(application));
+    let least = usable().next().map_or(0.0, |first| values[first]);
+    let equal = usable().take_while(|at| values[*at] <= least + min_effect * least.abs());
     // A scheduler needs another stack, and a coupled congestion control another kernel.
     let distance = |candidate: &Candidate| {
         (!candidate.for_kernel(), candidate.congestion.is_some(), candidate.scheduler != KERNEL)
     };
-    (0..equal.min(candidates.len())).min_by_key(|at| distance(&candidates[*at])).unwrap_or(0)
+    equal.min_by_key(|at| distance(&candidates[*at])).unwrap_or(0)
 }
 
 /// The name of a path in a sentence.

@@ -17,10 +17,22 @@ const PATHS: &str = "
 ";
 
 fn with_setting<T>(text: &str, test: impl FnOnce(&Setting<'_>) -> T) -> T {
+    with_application(text, Application::Anabranch, test)
+}
+
+/// Calls a test with the setting of an application that calls 2 % a gain.
+fn with_application<T>(text: &str, application: Application, test: impl FnOnce(&Setting<'_>) -> T) -> T {
     let document = Document::parse("test.toml", text, ".").unwrap();
     let cancelled = AtomicBool::new(false);
-    let options =
-        Options { jobs: 1, cancelled: &cancelled, progress: &|_| {}, condition: None, margins: false };
+    let options = Options {
+        jobs: 1,
+        cancelled: &cancelled,
+        progress: &|_| {},
+        condition: None,
+        margins: false,
+        min_gain: 0.02,
+        application,
+    };
     test(&Setting::new(&document, &options).unwrap_or_else(|error| panic!("{error:?}")))
 }
 
@@ -33,29 +45,93 @@ fn a_connection_starts_on_no_backup_unless_there_are_only_backups() {
     assert_eq!(with_setting(&given, |setting| setting.starts()), [0]);
 }
 
+fn of(mean: f64, low: f64, high: f64) -> Option<Difference> {
+    Some(Difference { mean, ci95: Some(Interval(low, high)) })
+}
+
+/// Returns the value of `read` for a judgement in which `min_rtt` has each of `differences` from TCP, with a least effect of
+/// 1 % and a least gain of 2 %.
+fn readings<T>(
+    size: &str,
+    differences: &[Option<Difference>],
+    read: fn(&Setting<'_>, &Comparison, &Candidate) -> T,
+) -> Vec<T> {
+    let text = made::TWO_PATHS.replace("'1 KB'", size);
+    let mut judgement = made::compared(&made::scenario(&text));
+    judgement.min_effect_pct = 1.0;
+    with_setting(&text, |setting| {
+        let mut read = |difference: &Option<Difference>| {
+            let row = judgement.rows.iter_mut().find(|row| row.scheduler == "min_rtt").unwrap();
+            row.vs_reference_pct = *difference;
+            read(setting, &judgement, &plain(&"min_rtt"))
+        };
+        differences.iter().map(&mut read).collect()
+    })
+}
+
+const BULK: &str = "'bulk', duration = '100 ms'";
+
 #[test]
 fn an_answer_is_the_reading_of_the_difference_by_the_measure() {
-    let candidate = plain(&"min_rtt");
-    let answers = |size: &str| -> Vec<Answer> {
-        let text = made::TWO_PATHS.replace("'1 KB'", size);
-        let mut judgement = made::compared(&made::scenario(&text));
-        judgement.min_effect_pct = 1.0;
-        with_setting(&text, |setting| {
-            let mut answer = |difference: Option<Difference>| {
-                let row = judgement.rows.iter_mut().find(|row| row.scheduler == "min_rtt").unwrap();
-                row.vs_reference_pct = difference;
-                setting.answer(&judgement, &candidate)
-            };
-            let of = |mean, low, high| Some(Difference { mean, ci95: Some(Interval(low, high)) });
-            [of(5.0, 4.0, 6.0), of(-5.0, -6.0, -4.0), of(0.5, 0.4, 0.6), of(5.0, -1.0, 11.0), None]
-                .into_iter()
-                .map(&mut answer)
-                .collect()
-        })
-    };
+    let all = [of(5.0, 4.0, 6.0), of(-5.0, -6.0, -4.0), of(0.5, 0.4, 0.6), of(5.0, -1.0, 11.0), None];
+    let answers = |size: &str| readings(size, &all, |setting, judgement, of| setting.answer(judgement, of));
     use Answer::{Costs, Equal, Pays, Undecided};
     assert_eq!(answers("'1 KB'"), [Costs, Pays, Equal, Undecided, Undecided]);
-    assert_eq!(answers("'bulk', duration = '100 ms'"), [Pays, Costs, Equal, Undecided, Undecided]);
+    assert_eq!(answers(BULK), [Pays, Costs, Equal, Undecided, Undecided]);
+}
+
+#[test]
+fn what_is_less_than_a_gain_does_not_pay() {
+    let answers = |all: &[Option<Difference>], size: &str| {
+        readings(size, all, |setting, judgement, of| setting.answer(judgement, of))
+    };
+    use Answer::{Costs, Pays, Small, Undecided};
+    // Certain, and more than the least effect; the last two hold 0, and one of them also a gain.
+    let all = [of(-1.9, -2.4, -1.4), of(-2.0, -2.4, -1.6), of(-0.7, -1.9, 0.5), of(-0.7, -2.1, 0.5)];
+    assert_eq!(answers(&all, "'1 KB'"), [Small, Pays, Small, Undecided]);
+    // A cost is one from the least effect on.
+    assert_eq!(
+        answers(&[of(1.9, 1.4, 2.4), of(0.7, -0.5, 1.9), of(0.7, -0.5, 2.1)], "'1 KB'"),
+        [Costs, Small, Undecided]
+    );
+    let more = [of(1.9, 1.4, 2.4), of(2.0, 1.6, 2.4), of(-1.9, -2.4, -1.4)];
+    assert_eq!(answers(&more, BULK), [Small, Pays, Costs]);
+}
+
+#[test]
+fn a_judgement_is_repeated_where_it_cannot_tell_a_gain_from_less() {
+    let clear = |all: &[Option<Difference>], size: &str| {
+        readings(size, all, |setting, judgement, of| setting.is_clear(judgement, of))
+    };
+    let times = [of(-1.9, -2.4, -1.4), of(-2.5, -3.0, -1.9), of(-2.5, -3.0, -2.1), of(-1.5, -1.9, -1.1)];
+    assert_eq!(clear(&times, "'1 KB'"), [false, false, true, true]);
+    assert_eq!(
+        clear(&[of(5.0, -1.0, 11.0), of(5.0, 1.0, 9.0), of(0.1, -0.2, 0.4)], "'1 KB'"),
+        [false, true, true]
+    );
+    assert_eq!(clear(&[of(1.9, 1.4, 2.4), of(2.5, 2.1, 3.0)], BULK), [false, true]);
+}
+
+#[test]
+fn an_application_on_a_stock_kernel_is_told_what_another_one_would_gain() {
+    let text = made::TWO_PATHS;
+    let mut judgement = made::compared(&made::scenario(text));
+    let candidates = [plain(&KERNEL), plain(&"blest"), plain(&"min_rtt")];
+    judgement.rows[0].scheduler = KERNEL.to_owned();
+    let mut beyond = |application: Application, times: [f64; 3]| {
+        for (row, candidate) in judgement.rows.iter_mut().zip([KERNEL, "min_rtt", "blest"]) {
+            let at = candidates.iter().position(|other| other.scheduler == candidate).unwrap();
+            row.fct_s.mean = Some(times[at]);
+        }
+        with_application(text, application, |setting| {
+            setting.beyond(&judgement, &candidates).map(|best| best.name.clone())
+        })
+    };
+    assert_eq!(beyond(Application::Kernel, [1.0, 0.97, 0.96]).as_deref(), Some("min_rtt"));
+    assert_eq!(beyond(Application::Kernel, [1.0, 0.97, 0.98]).as_deref(), Some("blest"));
+    // 2 % is a gain, and less is none.
+    assert_eq!(beyond(Application::Kernel, [1.0, 0.985, 0.99]), None);
+    assert_eq!(beyond(Application::Anabranch, [1.0, 0.97, 0.96]), None);
 }
 
 /// BBR is faster over a lossy path; it is named only if that is more than the least difference that counts.
@@ -83,10 +159,32 @@ fn the_nearest_to_a_stock_host_is_advised_among_candidates_that_are_practically_
         congestion: congestion.map(str::to_owned),
     };
     let all = [candidate("dmptcp", Some("lia")), candidate("blest", None), candidate(KERNEL, None)];
-    assert_eq!(nearest(&all, &[1.0, 1.005, 1.009], 0.01), 2);
-    assert_eq!(nearest(&all, &[1.0, 1.005, 1.02], 0.01), 1);
-    assert_eq!(nearest(&all, &[1.0, 1.02, 1.03], 0.01), 0);
+    let of = |values: &[f64]| nearest(&all, values, 0.01, Application::Anabranch);
+    assert_eq!(of(&[1.0, 1.005, 1.009]), 2);
+    assert_eq!(of(&[1.0, 1.005, 1.02]), 1);
+    assert_eq!(of(&[1.0, 1.02, 1.03]), 0);
     // Values of bulk are negative.
-    assert_eq!(nearest(&all, &[-2.0, -1.99, -1.9], 0.01), 1);
-    assert_eq!(nearest(&all[..1], &[f64::INFINITY], 0.01), 0);
+    assert_eq!(of(&[-2.0, -1.99, -1.9]), 1);
+    assert_eq!(nearest(&all[..1], &[f64::INFINITY], 0.01, Application::Anabranch), 0);
+}
+
+#[test]
+fn an_application_on_a_stock_kernel_is_advised_what_it_can_have() {
+    let candidate = |scheduler: &str, congestion: Option<&str>| Candidate {
+        name: scheduler.to_owned(),
+        scheduler: scheduler.to_owned(),
+        congestion: congestion.map(str::to_owned),
+    };
+    let all = [
+        candidate("dmptcp", None),
+        candidate(KERNEL, Some("lia")),
+        candidate(KERNEL, Some("bbr")),
+        candidate(KERNEL, None),
+    ];
+    // BBR is there, and a coupled congestion control is not; CUBIC where it is practically as good.
+    let of = |values: &[f64]| nearest(&all, values, 0.01, Application::Kernel);
+    assert_eq!(of(&[1.0, 1.5, 2.0, 2.03]), 2);
+    assert_eq!(of(&[1.0, 1.5, 2.0, 2.01]), 3);
+    assert_eq!(of(&[-3.0, -2.9, -2.8, -2.5]), 2);
+    assert_eq!(nearest(&all[3..], &[f64::INFINITY], 0.01, Application::Kernel), 0);
 }

@@ -159,3 +159,47 @@ fn background_flows_count_one_by_one_in_a_fair_share() {
     near(parties[0].fair_share_pct, 80.0);
     near(parties[1].fair_share_pct, 20.0);
 }
+
+/// Returns the clauses on the path of the reference, by class: `own` are the paths of the first contender for the two
+/// classes, and `best` are those of the second one, which has the measured paths.
+fn detours(reference: &str, own: [usize; 2], best: [usize; 2]) -> Vec<Option<String>> {
+    let text = PATHS.replace("['tcp', 'min_rtt']", &format!("['{reference}', 'tcp', 'min_rtt']"));
+    let scenario = made::scenario(&format!(
+        "{text}reference = '{reference}'
+         [[traffic]]\nname = 'film'\nsize = '1 MB'
+         [[traffic]]\nname = 'call'\nsize = '1 KB'
+         [[traffic]]\nname = 'voice'\nkind = 'udp'\nsize = '100 B'\ngap = '20 ms'\nduration = '1 s'\npath = 2"
+    ));
+    let runs = |paths: [usize; 2]| -> Vec<RunResult> {
+        let flow = |group: usize, path: usize| {
+            let mut flow = made::flow(Class::Contender, Some(10.0));
+            (flow.group, flow.path) = (group, path);
+            flow
+        };
+        (0..2).map(|_| made::run_of(vec![flow(0, paths[0]), flow(1, paths[1]), flow(2, 1)])).collect()
+    };
+    let (own, best, multipath) = (runs(own), runs(best), runs([0, 0]));
+    let condition = &scenario.conditions[0];
+    let entrant = |at, path, runs| Entrant::new(&scenario, condition, at, path, true, runs);
+    let all = [entrant(0, Some(0), &own), entrant(1, Some(0), &best), entrant(2, None, &multipath)];
+    let findings = verdict::findings(&scenario, condition, &all);
+    findings.into_iter().filter(|one| one.measure != verdict::Measure::P95).map(|one| one.detour).collect()
+}
+
+#[test]
+fn a_reference_that_a_class_would_have_on_another_path_says_so() {
+    // The reference is on the first path with everything; a call has the second one as its best.
+    let found = detours("tcp@1", [0, 0], [0, 1]);
+    assert_eq!(found[0], None);
+    assert_eq!(
+        found[1].as_deref(),
+        Some("; tcp@1 has path 1 here, and the best single path for call is path 2")
+    );
+    // On the best path of both, which is not the one on which connections start.
+    let found = detours("tcp@2", [1, 1], [1, 1]);
+    let sentence = "; tcp@2 has path 2 here, and multipath connections start on path 1";
+    assert!(found[..2].iter().all(|one| one.as_deref() == Some(sentence)), "{found:?}");
+    // Datagrams have the path of their class with every contender.
+    assert_eq!(found[2], None);
+    assert_eq!(detours("tcp@1", [0, 0], [0, 0]), [None, None, None]);
+}

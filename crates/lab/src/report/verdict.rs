@@ -13,7 +13,7 @@ use super::measured::{self, Measured};
 use super::unseen::{self, Unseen};
 use super::{Entrant, classes, is_bulk};
 use crate::run::Class;
-use crate::scenario::{Condition, Kind, Scenario, TrafficClass, Transport};
+use crate::scenario::{Condition, Kind, Scenario, TrafficClass, Transport, Via};
 use crate::stats::{self, Part, Pooled};
 
 /// Flows up to this mean size, in bytes, are short: their slowest ones matter.
@@ -180,6 +180,8 @@ pub struct Finding {
     pub(crate) reference: Option<Standing>,
     /// The others, in the order of the scenario.
     pub(crate) others: Vec<Standing>,
+    /// The path of a reference that is a plain TCP, where the class of traffic would have another one.
+    pub(crate) detour: Option<String>,
 }
 
 /// Returns the findings of a condition: by the mean, and for short flows by the 95th percentile.
@@ -268,6 +270,37 @@ impl Contest<'_> {
         }
     }
 
+    /// Returns a clause on the path of a reference that is a plain TCP: if it is not the one that was measured as the best
+    /// for this class of traffic, or not the one on which connections of the class start. The difference is then that of
+    /// the paths, too.
+    fn detour(&self, reference: usize) -> Option<String> {
+        let class = self.class.filter(|class| class.via == Via::Contender)?;
+        if self.measure != measured::measures(&class.kind)[0] {
+            return None;
+        }
+        let experiment = &self.condition.experiment;
+        let group = experiment.classes.iter().position(|other| other.name == class.name);
+        let own = self.listed[reference].path_in(group)?;
+        let name = |path: usize| crate::advise::spoken(&experiment.paths()[path].name);
+        let is_measured = |entrant: &&&Entrant<'_>| {
+            let transport = &self.scenario.contenders[entrant.contender].transport;
+            matches!(transport, Transport::Tcp { path: None })
+        };
+        let best = self.listed.iter().find(is_measured).and_then(|entrant| entrant.path_in(group));
+        let (reference, class) = (&self.listed[reference].name, &class.name);
+        if let Some(best) = best.filter(|best| *best != own) {
+            let (own, best) = (name(own), name(best));
+            return Some(format!(
+                "; {reference} has {own} here, and the best single path for {class} is {best}"
+            ));
+        }
+        let starts = self.listed.iter().any(|entrant| entrant.path.is_none());
+        (starts && own != experiment.initial).then(|| {
+            let (own, initial) = (name(own), name(experiment.initial));
+            format!("; {reference} has {own} here, and multipath connections start on {initial}")
+        })
+    }
+
     fn by_mean(&self) -> Finding {
         let measure = self.measure;
         let means: Vec<f64> = (0..self.listed.len()).map(|position| self.mean(position)).collect();
@@ -298,6 +331,7 @@ impl Contest<'_> {
             is_given: given.is_some(),
             reference: reference.map(|position| self.standing(position, means[position])),
             others: others.iter().map(|position| self.standing(*position, means[*position])).collect(),
+            detour: reference.and_then(|reference| self.detour(reference)),
         };
         let unseen = unseen::bounds(self.condition, self.listed, self.values, measure);
         for (standing, position) in
@@ -343,7 +377,7 @@ impl Contest<'_> {
         };
         let position = |name: &str| self.listed.iter().position(|entrant| entrant.name == name).unwrap_or(0);
         let runs_of = |standing: &Standing| times(position(&standing.name));
-        let mut finding = Finding { measure: Measure::P95, ..mean.clone() };
+        let mut finding = Finding { measure: Measure::P95, detour: None, ..mean.clone() };
         let Some(reference) = &mut finding.reference else { return finding };
         let runs = runs_of(reference);
         reference.value = p95(&runs);
@@ -463,6 +497,7 @@ impl Finding {
             _ => "",
         };
         let end = if self.is_given { "" } else { "; there is no tcp to compare with" };
+        let end = format!("{}{end}", self.detour.as_deref().unwrap_or_default());
         let range = match difference.ci95 {
             None => "(one run has no interval)".to_owned(),
             // Nothing in the scenario is random, or not enough to matter.

@@ -33,6 +33,7 @@ fn finding(condition: &str, others: Vec<Standing>) -> Finding {
         is_given: true,
         reference: Some(standing("tcp", 1.0, None)),
         others,
+        detour: None,
     }
 }
 
@@ -241,5 +242,18 @@ fn without_a_reference_the_second_best_is_one() {
         sentences(&[finding]),
         "dmptcp serves this traffic best: its mean completion time is 20.0 % below min_rtt's (95 % interval \
          -23.0 to -17.0 %); there is no tcp to compare with."
+    );
+}
+
+#[test]
+fn a_reference_on_another_path_is_named_with_its_path() {
+    let mut call = finding("", vec![standing("linux", 45.5, difference(4454.0, 4400.0, 4500.0))]);
+    call.class = Some("call".into());
+    call.detour = Some("; tcp has lte here, and multipath connections start on wifi".into());
+    assert_eq!(
+        sentences(&[call]),
+        "call: tcp serves this traffic best: the mean completion time of linux, the best multipath scheduler, is 4454.0 % \
+         above tcp's (95 % interval +4400.0 to +4500.0 %); tcp has lte here, and multipath connections start on wifi."
+            .replace(", the best multipath scheduler,", "")
     );
 }
