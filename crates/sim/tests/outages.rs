@@ -233,22 +233,19 @@ fn a_subflow_that_one_end_has_given_up_is_joined_again_and_ends_at_the_other() {
 /// A path whose SYN is answered after it was sent again.
 #[test]
 fn a_round_trip_above_the_initial_timeout_is_measured_in_the_handshake() {
-    let fct = |scheduler: &str, timestamps: bool| {
+    for scheduler in ["min_rtt", "dmptcp", "otias", "ecf", "blest"] {
         let paths = [path("first", 10, 1200), path("second", 10, 1200)];
         let topology = topology::disjoint(&paths, ServerAddresses::One).unwrap();
         let scheduler = SchedulerKind::from_name(scheduler).unwrap();
-        let config = ConnectionConfig { scheduler, timestamps, ..ConnectionConfig::linux() };
+        let config = ConnectionConfig { scheduler: scheduler.clone(), ..ConnectionConfig::linux() };
         let flow = topology.pairs[0].flow("flow", Some(Bytes(20_000_000)), config);
         let report = Sim::new(topology.network, vec![flow], 1, ()).unwrap().run(Time::from_secs(120));
         let flow = &report.flows[0];
+        assert_eq!(flow.outcome, Outcome::Completed);
         for subflow in &flow.sender.subflows {
-            assert!(!timestamps || subflow.min_rtt >= Some(Duration::from_millis(1200)), "{subflow:?}");
+            assert!(subflow.min_rtt >= Some(Duration::from_millis(1200)), "{scheduler:?}: {subflow:?}");
+            // A scheduler that predicts does not use a path without a round trip. A fifth of the data is on each.
+            assert!(subflow.counters.bytes_sent > 4_000_000, "{scheduler:?}: {subflow:?}");
         }
-        flow.fct.unwrap().as_secs_f64()
-    };
-    let reference = fct("min_rtt", true);
-    for scheduler in ["dmptcp", "otias", "ecf", "blest"] {
-        let time = fct(scheduler, true);
-        assert!(time < 1.2 * reference, "{scheduler}: {time} s, min_rtt {reference} s");
     }
 }

@@ -183,10 +183,13 @@ fn notes(
         ));
     }
     if let Some(unseen) = setting.unseen.as_ref().filter(|unseen| unseen.dominates) {
+        let rarer = match unseen.one_in {
+            0 | 1 => String::new(),
+            one_in => format!(" of less than 1 in {one_in}"),
+        };
         notes.push(format!(
-            "rarer events than 1 in {} are not excluded, such as a timeout: they may raise the mean of {} by {} %, and \
-             are most of the intervals",
-            unseen.one_in,
+            "these runs may lack a rare event{rarer}, such as a timeout, which may change the mean of {} by {} % and is most \
+             of the intervals",
             unseen.scheduler,
             output::about(unseen.most_pct),
         ));
