@@ -33,6 +33,7 @@ __all__ = [
     "Window",
     "Windows",
     "advise",
+    "build",
     "builtin_scenarios",
     "command",
     "compare",

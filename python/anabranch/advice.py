@@ -96,8 +96,8 @@ def advise(
 
     ``condition`` is one of a scenario that has several. ``margins`` are how far the paths may change before the answer
     does, which takes most of the time. ``min_gain`` is the least advantage over TCP that counts as a gain, as a part of
-    TCP's value. An ``application`` of kind ``kernel`` uses the sockets of a stock Linux kernel; one of kind ``anabranch``
-    is built on this stack, and can have every scheduler and congestion control.
+    TCP's value. An ``application`` of kind ``kernel`` uses the sockets of a stock Linux kernel; one of kind
+    ``anabranch`` is built on this stack, and can have every scheduler and congestion control.
 
     >>> import anabranch
     >>> paths = [anabranch.Path("20 Mbit/s", "20 ms"), anabranch.Path("20 Mbit/s", "30 ms")]

@@ -44,14 +44,14 @@ fn library<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyModule>> {
 
 /// The rows of a table one after another.
 #[pyclass(module = "anabranch._anabranch")]
-pub(crate) struct Iter {
+pub(crate) struct RowIter {
     table: Py<Table>,
     next: usize,
 }
 
 #[pymethods]
-impl Iter {
-    fn __iter__(slf: Bound<'_, Iter>) -> Bound<'_, Iter> {
+impl RowIter {
+    fn __iter__(slf: Bound<'_, RowIter>) -> Bound<'_, RowIter> {
         slf
     }
 
@@ -195,8 +195,8 @@ impl Table {
     }
 
     /// An iterator over the rows, each a dictionary by column.
-    fn __iter__(slf: Bound<'_, Table>) -> Iter {
-        Iter { table: slf.unbind(), next: 0 }
+    fn __iter__(slf: Bound<'_, Table>) -> RowIter {
+        RowIter { table: slf.unbind(), next: 0 }
     }
 
     /// The rows as a data frame of Polars.

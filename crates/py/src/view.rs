@@ -40,7 +40,6 @@ impl Subflow {
     /// A subflow for tests: usable, with nothing in flight and `cwnd` segments of `mss` bytes.
     #[staticmethod]
     #[pyo3(signature = (id, srtt_s, cwnd=10, mss=1400, *, inflight=0, queued=0, path=None))]
-    #[expect(clippy::too_many_arguments, reason = "all but two are options")]
     fn idle(
         id: u8,
         srtt_s: f64,

@@ -119,7 +119,7 @@ fn a_grid_counts_like_digits_and_measures_no_other_starts() {
     let names: Vec<String> = grid.dimensions().iter().flat_map(|own| own.keys.clone()).collect();
     assert_eq!(names, ["path.1.rate", "traffic.size"]);
     let points: Vec<String> = (0..grid.points())
-        .map(|number| grid.point(number).values.join(" ").replace('\'', "").replace('"', ""))
+        .map(|number| grid.point(number).values.join(" ").replace(['\'', '"'], ""))
         .collect();
     assert_eq!(
         points,

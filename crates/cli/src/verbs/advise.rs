@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             jobs: args.experiment.jobs.jobs,
             cancelled,
             progress: &|step| match several {
-                true => output::remark(&format!("{name}: {step}")),
+                true => output::remark(format!("{name}: {step}")),
                 false => output::remark(step),
             },
             condition: (several || args.condition.is_some()).then_some(&name),

@@ -22,7 +22,6 @@ use crate::scenario::ScenarioError;
 
 pub use margins::{Margin, MarginEnd, Quantity};
 pub use search::EXPLAINED_RUNS;
-pub(crate) use search::spoken;
 
 /// How advice is sought.
 pub struct Options<'a> {
@@ -183,7 +182,7 @@ pub fn advise(document: &Document, options: &Options<'_>) -> Result<Advice, Advi
     let difference_pct = row.and_then(|row| row.vs_reference_pct);
     let answer = setting.answer(&judgement, &best);
     let single_path = judgement.row_of("tcp").and_then(|row| row.path.as_ref());
-    let single_path = single_path.map(|name| search::spoken(name));
+    let single_path = single_path.map(|name| crate::spoken::spoken(name));
     // The candidates are in their order, the best first.
     let kernel = candidates
         .iter()

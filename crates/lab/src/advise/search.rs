@@ -7,6 +7,7 @@ use crate::report::difference::Reading;
 use crate::report::{self, Row};
 use crate::scenario::{Condition, Document, InitialChoice, Scenario, Transport};
 use crate::scenario::{ScenarioError, did_you_mean};
+use crate::spoken::spoken;
 use crate::stats::Interval;
 
 /// The scheduler of the Linux kernel.
@@ -480,11 +481,6 @@ fn nearest(candidates: &[Candidate], values: &[f64], min_effect: f64, applicatio
         (!candidate.for_kernel(), candidate.congestion.is_some(), candidate.scheduler != KERNEL)
     };
     equal.min_by_key(|at| distance(&candidates[*at])).unwrap_or(0)
-}
-
-/// The name of a path in a sentence.
-pub(crate) fn spoken(name: &str) -> String {
-    if name.parse::<u32>().is_ok() { format!("path {name}") } else { name.to_owned() }
 }
 
 fn value(row: &Row, bulk: bool) -> f64 {

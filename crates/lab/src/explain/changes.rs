@@ -10,8 +10,8 @@ use anabranch_units::{Bytes, Rate};
 
 use super::cause::Cause;
 use super::row::Tally;
-use crate::advise::spoken;
 use crate::scenario::{Condition, Experiment, Scenario, Transport};
+use crate::spoken::spoken;
 
 /// A change to run.
 pub(crate) struct Candidate {

@@ -8,11 +8,11 @@ use serde::Serialize;
 use super::account::Account;
 use super::cause::{Cause, Parts};
 use super::outage::{Outage, waited};
-use crate::advise::spoken;
 use crate::report::Difference;
 use crate::report::difference::Reading;
 use crate::run::FlowResult;
 use crate::scenario::{Experiment, Scenario, Transport};
+use crate::spoken::spoken;
 use crate::stats::Interval;
 
 /// Sums over the flows of a contender in a condition.

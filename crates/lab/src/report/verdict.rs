@@ -281,7 +281,7 @@ impl Contest<'_> {
         let experiment = &self.condition.experiment;
         let group = experiment.classes.iter().position(|other| other.name == class.name);
         let own = self.listed[reference].path_in(group)?;
-        let name = |path: usize| crate::advise::spoken(&experiment.paths()[path].name);
+        let name = |path: usize| crate::spoken::spoken(&experiment.paths()[path].name);
         let is_measured = |entrant: &&&Entrant<'_>| {
             let transport = &self.scenario.contenders[entrant.contender].transport;
             matches!(transport, Transport::Tcp { path: None })
