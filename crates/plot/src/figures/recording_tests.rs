@@ -78,11 +78,14 @@ fn drawn(name: &str) -> Chart {
 }
 
 fn lines(panel: &Panel) -> Vec<&Vec<(f64, f64)>> {
-    let line = |mark| match mark {
-        &Mark::Line { ref points, .. } => Some(points),
-        _ => None,
-    };
-    panel.marks.iter().filter_map(line).collect()
+    panel
+        .marks
+        .iter()
+        .filter_map(|mark| match mark {
+            Mark::Line { points, .. } => Some(points),
+            _ => None,
+        })
+        .collect()
 }
 
 #[test]
