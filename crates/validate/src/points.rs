@@ -252,21 +252,34 @@ impl Point {
         })
     }
 
+    /// Returns the same for [a plain scenario](Point::is_plain).
+    ///
+    /// # Errors
+    /// As for [`Point::emulated`], or if its flows are not plain.
+    pub(crate) fn plain(scenario: Scenario) -> Result<Point, PointError> {
+        let point = Point::emulated(scenario)?;
+        match point.is_plain() {
+            true => Ok(point),
+            false => Err(PointError(format!(
+                "scenario `{}` cannot be emulated here: its flows are not transfers of one class that start together \
+                 and compete only with background flows",
+                point.name
+            ))),
+        }
+    }
+
     /// Returns the only contender of `scenario` in its only condition, for the kernel at one end and anabranch's
     /// stack at the other. As the receiver the kernel serves any scheduler and congestion control of the sender.
     ///
     /// # Errors
     /// What the kernel does not have, or what exists only in the simulator.
     pub fn mixed(scenario: Scenario, end: KernelEnd) -> Result<Point, PointError> {
-        let mut point = Point::emulated(scenario)?;
+        let mut point = Point::plain(scenario)?;
         let name = point.name.clone();
         let wrong = |text: String| {
             let end = end.name();
             PointError(format!("scenario `{name}` cannot be emulated with Linux as the {end}: {text}"))
         };
-        if !point.is_plain() {
-            return Err(wrong("its flows are not transfers of one class in one direction".to_owned()));
-        }
         let (condition, contender) = (&point.scenario.conditions[0], &point.scenario.contenders[0]);
         let (config, transport) = (&condition.configs[0], &contender.transport);
         (point.congestion, point.background) = match (end, transport) {

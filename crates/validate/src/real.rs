@@ -58,7 +58,7 @@ impl Transfer {
             Some(KernelEnd::Sender) if is_foreign => None,
             Some(end) => Some((Point::mixed(one.clone(), end)?, end)),
         };
-        Ok(Transfer { point: Point::emulated(one)?, mixed })
+        Ok(Transfer { point: Point::plain(one)?, mixed })
     }
 
     /// True if it ends when everything is delivered.
@@ -123,5 +123,31 @@ impl Transfer {
         }
         made.p99_us = made.p99_us.max(last);
         Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anabranch_lab::scenario::Document;
+
+    #[test]
+    fn only_plain_transfers_are_made_and_other_traffic_is_refused() {
+        let made = |set: &str| {
+            let mut document = Document::bare();
+            document.set_paths(&["8Mbit/s,10ms".to_owned(), "20Mbit/s,10ms".to_owned()]).unwrap();
+            document.set_schedulers("--schedulers", &["linux".to_owned()]);
+            document.set(set).unwrap();
+            Transfer::new(&document.scenario().unwrap(), 0, None)
+        };
+        assert!(made("traffic.size=1MB").is_ok_and(|transfer| transfer.is_sized()));
+        for set in [
+            "traffic={kind='requests',size='20 KB',think='1 s',requests=3}",
+            "traffic={size='1 MB',beside={flows=2}}",
+            "traffic={size='bulk',start='1 s'}",
+        ] {
+            let error = made(set).unwrap_err();
+            assert!(error.0.contains("not transfers of one class"), "{set}: {error}");
+        }
     }
 }
