@@ -209,6 +209,12 @@ pub(crate) fn wrap(text: &str, width: usize) -> String {
     wrap_behind("", text, width)
 }
 
+/// Returns statements, one a line, in lines of at most `width` columns; several have bullets.
+pub(crate) fn statements(text: &str, width: usize) -> String {
+    let bullet = if text.lines().count() > 1 { "* " } else { "" };
+    text.lines().map(|line| wrap_behind(bullet, line, width)).collect()
+}
+
 /// Wraps `text` into lines of at most `width` columns, the first of which begins with `head`, and the others
 /// with as much space. A number and its per cent sign stay together.
 pub(crate) fn wrap_behind(head: &str, text: &str, width: usize) -> String {

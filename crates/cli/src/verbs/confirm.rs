@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::table::{Align, Table, wrap_behind};
+use crate::table::{Align, Table, statements};
 use crate::{output, terminal};
 
 /// The options of a check.
@@ -70,9 +70,8 @@ impl Confirm {
         if json {
             output::print_json(&Output { comparison, check: checks, check_verdict: sentence })?;
         } else {
-            let head = if sentence.lines().count() > 1 { "* " } else { "" };
-            let lines = sentence.lines().map(|line| wrap_behind(head, line, terminal::text_width()));
-            output::print(&format!("\n{}\n{}", table(&checks), lines.collect::<String>()))?;
+            let lines = statements(&sentence, terminal::text_width());
+            output::print(&format!("\n{}\n{lines}", table(&checks)))?;
         }
         match (complete, held) {
             (false, _) => Err(Failure::Failed("flows did not finish, so there is no winner".to_owned())),

@@ -10,7 +10,7 @@ use anabranch_lab::scenario::{Scenario, Start, Transport};
 use anabranch_lab::starts::{OtherStart, StartChange};
 use anabranch_lab::stats::Interval;
 
-use crate::table::{Align, Table, wrap, wrap_behind};
+use crate::table::{Align, Table, statements, wrap, wrap_behind};
 use crate::terminal::{BAD, GOOD, paint};
 use crate::{output, terminal};
 
@@ -81,10 +81,7 @@ pub(crate) fn text(scenario: &Scenario, comparison: &Comparison, gaps: bool) -> 
     );
     text.push_str(&wrap(&sentence, terminal::text_width()));
     text.push('\n');
-    let several = comparison.verdict.lines().count() > 1;
-    for line in comparison.verdict.lines() {
-        text.push_str(&wrap_behind(if several { "* " } else { "" }, line, terminal::text_width()));
-    }
+    text.push_str(&statements(&comparison.verdict, terminal::text_width()));
     text
 }
 
