@@ -3,8 +3,8 @@
 Only the sweep's own files are read. An object store has no files that grow. There the lines of the journal are objects
 of their own in ``units/``, one for each unit of work, each written in one step by the process that holds the sweep. The
 name of an object is a digest of its lines, and each line has the hash of its scenario: an object that was damaged is
-named, and its points are simulated again. The other files are those of the local directory, and are replaced as a whole
-when the sweep ends or stops.
+named, and its points are simulated again. The other files are copies of the local directory's, and are replaced
+as a whole when the sweep ends or stops.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _unit(data: bytes) -> str:
 
 
 def _difference(stored: bytes | None, own: bytes) -> str:
-    """Return how the header of a stored sweep differs from that of this one."""
+    """Return how the header of a stored sweep differs from this one's."""
     try:
         found, wanted = json.loads(stored or b""), json.loads(own)
         same = all(found[key] == wanted[key] for key in ("plan", "points"))

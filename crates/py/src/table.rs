@@ -241,7 +241,7 @@ impl Table {
         written.map_err(|error| errors::failed(py, &format!("cannot write {}: {error}", path.display())))
     }
 
-    /// For pickle: the rows are those of a Parquet file.
+    /// For pickle: the rows of a Parquet file.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
         let bytes = self.parquet().map_err(|error| errors::failed(py, &error.to_string()))?;
         Ok((py.get_type::<Table>().getattr("_of_parquet")?, (PyBytes::new(py, &bytes),)))

@@ -72,7 +72,7 @@ fn flow(class: Class) -> FlowResult {
     }
 }
 
-/// Two flows of the contender, of which the second takes four seconds, and a competing one with an eighth of the data.
+/// Two flows of the contender, the second of four seconds, and a competing one with an eighth of the data.
 fn result() -> RunResult {
     let mut flows = vec![flow(Class::Contender), flow(Class::Contender), flow(Class::Beside)];
     flows[1].time = Duration::from_millis(4000);

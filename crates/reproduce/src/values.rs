@@ -50,7 +50,7 @@ impl From<RunError> for MeasureError {
 pub enum Source {
     /// A scenario of the paper.
     Scenario(String),
-    /// A plan of the paper, each point of which is one run.
+    /// A plan of the paper with one run at each point.
     Plan(String),
     /// The survey's window simulation, with these parameters.
     Window(String),

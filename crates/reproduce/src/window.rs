@@ -290,7 +290,7 @@ mod tests {
         assert!(mean(&trace, 1) > mean(&trace, 0));
     }
 
-    /// A flow with this window, whose round trip is that number of cycles.
+    /// A flow with this window and a round trip of that number of cycles.
     fn flow(window: f64, rtt: usize) -> Flow {
         Flow { window, ..Flow::new(rtt, 0) }
     }

@@ -251,7 +251,7 @@ fn a_figure_that_takes_what_is_not_there_is_refused() {
     assert_eq!(one("metric = 'window.1'\ncourse = { upto = 1 }"), "");
 }
 
-/// Without a queue the smoothed round trip is that of the path, in milliseconds.
+/// Without a queue the smoothed round trip is the path's, in milliseconds.
 #[test]
 fn a_course_of_round_trips_is_in_milliseconds() {
     let directory = tempfile::tempdir().unwrap();

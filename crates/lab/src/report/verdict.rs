@@ -91,7 +91,7 @@ impl Measure {
         if self.is_gain() { difference > 0.0 } else { difference < 0.0 }
     }
 
-    /// True for a rate in bit/s, of which more is better; false for a time in seconds.
+    /// True for a rate in bit/s, where more is better; false for a time in seconds.
     pub const fn is_gain(self) -> bool {
         matches!(self, Measure::Goodput | Measure::Bitrate)
     }

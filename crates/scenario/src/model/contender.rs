@@ -9,7 +9,7 @@ use crate::text::tree::Table;
 /// A contender.
 #[derive(Clone, Debug)]
 pub struct Contender {
-    /// Its name in results: by default that of the scheduler.
+    /// Its name in results: by default the scheduler's.
     pub name: String,
     /// Its transport.
     pub transport: Transport,

@@ -33,7 +33,7 @@ impl Connection {
     }
 
     /// Arms the timer after progress at the data level. If there is data to assign, Linux asks its scheduler before, so that
-    /// the wait is that of the subflows' timers after this acknowledgement (`ack_update_msk` in net/mptcp/options.c of Linux
+    /// the wait is given by the subflows' timers after this acknowledgement (`ack_update_msk` in net/mptcp/options.c of Linux
     /// 6.18).
     pub(super) fn rearm_data_timer(&mut self, now: Time) {
         if self.models_buffers() && self.send.may_push() {
