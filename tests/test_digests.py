@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""The results of small comparisons, sweeps, explanations and recordings are those of `digests.txt` to the byte.
+
+Code that moves from one file to another changes no result. Each case is a command; each artefact of it (a table, a verdict, JSON, a
+file) has a digest of its own, so a failure names the artefact that changed.
+
+    tests/test_digests.py             compares
+    tests/test_digests.py --update    rewrites the file, which is justified only by a change that is meant
+    tests/test_digests.py --keep DIR  also keeps the artefacts in DIR, to compare those of two binaries
+
+The binary is the one that $ANABRANCH names.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BINARY = Path(os.environ.get("ANABRANCH", ROOT / "target" / "debug" / "anabranch")).resolve()
+FILE = ROOT / "tests" / "digests.txt"
+
+TWO = "--path 20Mbit/s,20ms,loss=0.5%,name=wifi --path 10Mbit/s,40ms,loss=1%,name=lte --seed 5"
+OUTAGE = "--set path.1.change=[{at='500ms',down=true},{at='1s',up=true}]"
+GRID = "--vary path.1.rate=5..20Mbit/s:2:log --vary path.2.rtt=20ms,80ms"
+
+# A comparison, sweep, explanation or recording: its name, its commands, and the files that they write.
+CASES = [
+    ("web", f"compare {TWO} --size 100KB --flows 3 --runs 5 --every-path --gaps --samples web.csv", ["web.csv"]),
+    ("web-json", f"compare {TWO} --size 100KB --flows 3 --runs 5 --every-path --json --samples web.ndjson", ["web.ndjson"]),
+    ("phone-json", "compare phone --runs 3 --json", []),
+    ("bulk", "compare fair-shared --runs 3 --set traffic.duration=1s --view auto", []),
+    ("bulk-json", "compare fair-shared --runs 3 --set traffic.duration=1s --json --samples bulk.parquet", ["bulk.parquet"]),
+    ("classes", "compare home --runs 2", []),
+    ("classes-json", "compare home --runs 2 --json --samples classes.csv", ["classes.csv"]),
+    ("unfinished-json", f"compare {TWO} --size 1MB --set deadline=400ms --runs 4 --json", []),
+    ("sweep", f"sweep two-paths {GRID} --runs 2 --jobs 1 -o sweep --format csv", ["sweep/results.csv", "sweep/journal.ndjson"]),
+    (
+        "sweep-classes",
+        "sweep home --vary path.1.rate=20Mbit/s,40Mbit/s --runs 2 --jobs 1 -o classes --format ndjson --json",
+        ["classes/results.ndjson", "classes/journal.ndjson"],
+    ),
+    ("explain", f"explain {TWO} --size 1MB --schedulers tcp,linux --runs 3 --bytes", []),
+    ("explain-json", f"explain {TWO} --size 1MB --schedulers tcp,linux --runs 3 {OUTAGE} --json", []),
+    ("run-json", "run figure8 --json", []),
+    ("record", f"run {TWO} --size 200KB --flows 2 --record record --record-format csv --xpl", ["record"]),
+    ("record-classes", "run home --record record --record-format ndjson --json", ["record"]),
+]
+
+# Figures of the cases before them: the name, the case, and the result.
+FIGURES = [
+    ("difference", "web-json", "out"),
+    ("completion", "classes-json", "out"),
+    ("jain", "bulk-json", "out"),
+    ("paths", "web-json", "out"),
+    ("causes", "explain-json", "out"),
+    ("map", "sweep", "sweep"),
+    ("lines", "sweep", "sweep"),
+]
+
+# The numbers that differ from one machine or build to the next.
+CLOCK = re.compile(rb"(of network time in )[\d.]+( s.*?)[\d.]+( million)")
+MACHINE = re.compile(rb'"(wall_s|peak_rss_bytes|commit|version|begun_unix_s|ended_unix_s)":\s*("[^"]*"|[\d.e+-]+|null)')
+VERDICT = re.compile(rb'^ *"(?:fairness_)?verdict": .*\n', re.M)
+
+
+def settled(data):
+    """The bytes without the numbers of a machine or a build."""
+    return MACHINE.sub(rb'"\1":0', CLOCK.sub(rb"\1\2\3", data))
+
+
+def parts(case, data):
+    """The artefacts in the output of a command: a table and a verdict, in text and in JSON."""
+    if data.startswith(b"{"):
+        return {f"{case} json": VERDICT.sub(b"", data), f"{case} json-verdict": b"".join(VERDICT.findall(data))}
+    table, split, verdict = re.split(rb"(?m)(^[^\n]*;[^\n]*of network time[^\n]*\n)", data, maxsplit=1) if b"of network time" in data else (data, b"", b"")
+    return {f"{case} table": table + split, **({f"{case} verdict": verdict} if split else {})}
+
+
+def files(directory, name):
+    path = directory / name
+    return sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]
+
+
+def command(directory, words):
+    environment = {**os.environ, "COLUMNS": "100"}
+    done = subprocess.run([BINARY, *words], cwd=directory, env=environment, capture_output=True, check=False, timeout=300)
+    if done.returncode not in (0, 1) or not done.stdout and done.returncode:
+        raise RuntimeError(f"{' '.join(words)}: {done.stderr.decode()}")
+    return done.stdout
+
+
+def artefacts():
+    """The artefacts of all cases by name."""
+    found = {}
+    with tempfile.TemporaryDirectory(prefix="anabranch-digests-") as place:
+        for case, words, written in CASES:
+            directory = Path(place, case)
+            directory.mkdir()
+            out = command(directory, words.split())
+            (directory / "out").write_bytes(out)
+            for name, data in parts(case, settled(out)).items():
+                if data:
+                    found[name] = data
+            for name in written:
+                for path in files(directory, name):
+                    found[f"{case} {path.relative_to(directory)}"] = settled(path.read_bytes())
+        for figure, case, result in FIGURES:
+            directory = Path(place, case)
+            command(directory, ["plot", result, "--figure", figure, "-o", f"{figure}.svg"])
+            found[f"{case} {figure}.svg"] = (directory / f"{figure}.svg").read_bytes()
+    return found
+
+
+def digests(found):
+    return {name: hashlib.sha256(data).hexdigest()[:16] for name, data in found.items()}
+
+
+def known():
+    return dict(line.rsplit(" ", 1) for line in FILE.read_text().splitlines())
+
+
+class Digests(unittest.TestCase):
+    def test_results_are_as_they_were(self):
+        now, before = digests(artefacts()), known()
+        changed = sorted(name for name in now.keys() | before.keys() if now.get(name) != before.get(name))
+        self.assertEqual(changed, [], "these artefacts changed; if that is meant, tests/test_digests.py --update rewrites their digests")
+
+    def test_a_changed_number_would_be_noticed_and_a_clock_not(self):
+        of = lambda data: digests(parts("x", settled(data)))
+        first = b'{\n  "verdict": "a",\n  "rows": [1.5],\n  "wall_s": 0.25\n}\n'
+        self.assertEqual(of(first), of(first.replace(b"0.25", b"0.5")))
+        self.assertNotEqual(of(first)["x json"], of(first.replace(b"1.5", b"1.6"))["x json"])
+        self.assertEqual(of(first)["x json"], of(first.replace(b'"a"', b'"b"'))["x json"])
+        self.assertNotEqual(of(first)["x json-verdict"], of(first.replace(b'"a"', b'"b"'))["x json-verdict"])
+        text = b"a  1\n\n2 runs each, seed 1; 3 s of network time in 0.1 s, 5 million packet-hops a second\nbest\n"
+        self.assertEqual(of(text), of(text.replace(b"0.1", b"0.2")))
+        self.assertEqual(set(of(text)), {"x table", "x verdict"})
+
+
+def keep(directory):
+    shutil.rmtree(directory, ignore_errors=True)
+    for name, data in artefacts().items():
+        path = Path(directory, name.replace("/", "-").replace(" ", "."))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+
+if __name__ == "__main__":
+    if "--update" in sys.argv:
+        FILE.write_text("".join(f"{name} {digest}\n" for name, digest in digests(artefacts()).items()))
+    elif "--keep" in sys.argv:
+        keep(sys.argv[sys.argv.index("--keep") + 1])
+    else:
+        unittest.main()

@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Counts in how many forms a result exists.
+
+    python3 tools/records.py               the working tree
+    python3 tools/records.py --at main     another commit
+    python3 tools/records.py --list        also the pairs, and the files that name each measure
+
+A pair is two types with eight or more fields of the same name, in two crates or in two languages: structs of Rust, interfaces of
+TypeScript, dataclasses of Python. A field of one crate that is a type of another crate counts only there. Files that are generated
+have `generated` in their first lines, and are left out, as are tests. A measure is a name of `docs/results.md` or one of `MEASURES`.
+"""
+
+import argparse
+import re
+import subprocess
+from itertools import combinations
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LEAST = 8
+# The measures of flows that a comparison has for all traffic.
+MEASURES = ["goodput_bps", "acked_s", "retransmitted_ratio", "reinjected_ratio", "rto_count", "longest_gap_s", "subflows_used",
+            "lower_bound_s", "lost_ratio", "stalled_s"]
+PLACES = ["crates", "python/anabranch", "web/report/src", "docs"]
+
+
+def git(*words):
+    return subprocess.run(["git", *words], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+
+
+def is_test(name):
+    return bool(re.search(r"(^|/)tests?/|_tests?\.rs$|/tests\.rs$|/benches/|/examples/", name))
+
+
+def texts(revision):
+    """The sources of the product by path, without tests and generated files."""
+    names = git("ls-files", *PLACES).split() if revision is None else git("ls-tree", "-r", "--name-only", revision, "--", *PLACES).split()
+    found = {}
+    for name in names:
+        if name.endswith((".rs", ".ts", ".py", ".pyi", ".md")) and not is_test(name):
+            path = ROOT / name
+            if revision is None and not path.exists():
+                continue
+            text = path.read_text(encoding="utf-8") if revision is None else git("show", f"{revision}:{name}")
+            if not any("generated" in line.lower() for line in text.splitlines()[:3]):
+                found[name] = text
+    return found
+
+
+def house(name):
+    """The crate of a file, or its language."""
+    parts = name.split("/")
+    return parts[1] if parts[0] == "crates" else parts[0]
+
+
+def structs(name, text):
+    """The types of a file with their fields."""
+    if name.endswith(".rs"):
+        pattern, field = r"^\s*(?:pub(?:\([^)]*\))? )?struct (\w+)[^;{(]*\{\n(.*?)^\s*\}", r"^\s*(?:pub(?:\([^)]*\))? )?(\w+): "
+    elif name.endswith(".ts"):
+        pattern, field = r"^\s*(?:export )?interface (\w+)[^{]*\{\n(.*?)^\}", r"^\s*(\w+)\??: "
+    elif name.endswith((".py", ".pyi")):
+        pattern, field = r"^class (\w+)[^\n]*\n((?:    [^\n]*\n|\n)*)", r"^    (\w+): "
+    else:
+        return
+    for kind, body in re.findall(pattern, text, re.M | re.S):
+        yield kind, set(re.findall(field, body, re.M))
+
+
+def pairs(sources):
+    """The pairs of types in two houses with at least `LEAST` fields in common."""
+    every = [(house(name), name, kind, fields) for name, text in sources.items() for kind, fields in structs(name, text)]
+    every = [one for one in every if len(one[3]) >= LEAST]
+    return [
+        (len(a[3] & b[3]), f"{a[1]}: {a[2]}", f"{b[1]}: {b[2]}")
+        for a, b in combinations(every, 2)
+        if a[0] != b[0] and len(a[3] & b[3]) >= LEAST
+    ]
+
+
+def naming(sources, measure):
+    """The files that name a measure."""
+    return sorted(name for name, text in sources.items() if re.search(rf"\b{measure}\b", text) and not name.startswith("docs/reports"))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--at", metavar="COMMIT")
+    parser.add_argument("--list", action="store_true")
+    options = parser.parse_args()
+    sources = texts(options.at)
+    found = pairs(sources)
+    print(f"pairs of types with {LEAST} or more equal fields: {len(found)}")
+    for count, one, other in found if options.list else []:
+        print(f"    {count}  {one}  {other}")
+    for measure in MEASURES:
+        files = naming(sources, measure)
+        print(f"files that name {measure}: {len(files)}")
+        for name in files if options.list else []:
+            print(f"    {name}")
+
+
+if __name__ == "__main__":
+    main()
