@@ -89,3 +89,24 @@ fn the_interval_of_a_percentile_covers_it() {
         assert!((93.0..=99.5).contains(&covered), "{name}: {covered}");
     }
 }
+
+/// Flows of one run that are all alike know no more than one of them, and more pairs need wider intervals.
+#[test]
+fn flows_that_are_alike_count_once_and_a_family_is_wider() {
+    let mut stream = anabranch_units::RandomStream::new(3, "alike");
+    let mut draw = |alike: bool| -> Pooled {
+        let run = |_| {
+            let first = 1.0 + stream.next_f64();
+            (0..8).map(|_| if alike { first } else { 1.0 + stream.next_f64() }).collect()
+        };
+        Pooled::new(&(0..400).map(run).collect::<Vec<Vec<f64>>>())
+    };
+    let (a, b, c) = (draw(false), draw(false), draw(true));
+    let d = draw(true);
+    let width = |pairs: &[(&Pooled, &Pooled)]| {
+        percentile_ratios(pairs, 95.0, 400)[0].unwrap().1.unwrap().half_width()
+    };
+    let (apart, alike) = (width(&[(&a, &b)]), width(&[(&c, &d)]));
+    assert!(alike > 1.8 * apart, "{alike} {apart}");
+    assert!(width(&[(&a, &b), (&c, &d), (&a, &d)]) > 1.1 * apart);
+}

@@ -72,6 +72,8 @@ pub(crate) fn next(runs: u32, excess: f64, hops: f64, budget: u64) -> Option<u32
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::unseen::Unseen;
+    use crate::report::verdict::Standing;
 
     #[test]
     fn narrow_intervals_end_the_rounds() {
@@ -87,5 +89,60 @@ mod tests {
         assert_eq!(next(30, 9.0, 100_000.0, 500_000), None);
         assert_eq!(next(2000, 9.0, 1.0, BUDGET), Some(MOST_RUNS));
         assert_eq!(next(MOST_RUNS, 9.0, 1.0, BUDGET), None);
+    }
+
+    /// Returns a finding with one other contender, and the greatest excess beyond a precision of 1 %.
+    fn excess_of(
+        measure: Measure,
+        missed: usize,
+        vs_reference: [f64; 3],
+        vs_best: Option<[f64; 3]>,
+    ) -> Option<f64> {
+        let of = |[mean, low, high]: [f64; 3]| Difference { mean, ci95: Some(Interval(low, high)) };
+        let standing = |name: &str| Standing {
+            name: name.into(),
+            multipath: false,
+            missed: 0,
+            failures: Vec::new(),
+            flows: 30,
+            value: 1.0,
+            vs_reference: None,
+            vs_best: None,
+            unseen: Unseen::default(),
+        };
+        let other = Standing {
+            missed,
+            vs_reference: Some(of(vs_reference)),
+            vs_best: vs_best.map(of),
+            ..standing("min_rtt")
+        };
+        let finding = Finding {
+            condition: String::new(),
+            class: None,
+            unit: "flows",
+            measure,
+            runs: 30,
+            min_effect_pct: 1.0,
+            deadline: anabranch_units::Duration::from_secs(60),
+            is_given: true,
+            reference: Some(standing("tcp")),
+            others: vec![other],
+            detour: None,
+        };
+        excess(&[finding], 1.0)
+    }
+
+    #[test]
+    fn the_widest_interval_of_a_mean_counts_by_its_longer_side() {
+        let mean = Measure::MeanTime;
+        assert_eq!(excess_of(mean, 0, [0.5, -1.5, 3.5], None), Some(3.0));
+        assert_eq!(excess_of(mean, 0, [0.5, -2.5, 1.5], None), Some(3.0));
+        // A difference of 50 % is precise enough to within 10 %.
+        assert_eq!(excess_of(mean, 0, [50.0, 45.0, 55.0], None), Some(0.5));
+        // So is that from the best one.
+        assert_eq!(excess_of(mean, 0, [0.5, 0.0, 1.0], Some([0.0, -4.0, 4.0])), Some(4.0));
+        // Percentiles have the runs of the means, and without all flows there is no winner to find.
+        assert_eq!(excess_of(Measure::P95, 0, [0.5, -1.5, 3.5], None), None);
+        assert_eq!(excess_of(mean, 1, [0.5, -1.5, 3.5], None), None);
     }
 }

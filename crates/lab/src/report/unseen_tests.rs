@@ -134,3 +134,43 @@ fn a_bound_joins_the_side_of_the_interval_on_which_the_event_would_move_it() {
     close(low, 5.0 - 55.0);
     close(high, 130.0);
 }
+
+#[test]
+fn a_damaged_packet_is_a_lost_one_and_no_event_costs_more_than_the_deadline() {
+    let more = |path: &str, set: &[&str]| {
+        found(&scenario(&[path], &["min_rtt"], set), &[runs(&[0.1; 30])], Measure::MeanTime)[0].more
+    };
+    let ten = "traffic.size=14480B";
+    close(more("10Mbit/s,20ms,corrupt=0.1%", &[ten]), more("10Mbit/s,20ms,loss=0.1%", &[ten]));
+    // Four handshakes cost 15 s, and four timeouts of the tail 3.3 s: both 2 s here.
+    let all = 0.1 * 2.0 + 0.1 * 2.0 + 0.1 * 0.02;
+    close(more("10Mbit/s,20ms,loss=50%,loss-up=20%", &[ten, "deadline=2s"]), all / 0.1);
+}
+
+#[test]
+fn a_multipath_contender_has_the_events_of_all_its_paths() {
+    let two = scenario(
+        &["10Mbit/s,20ms", "10Mbit/s,40ms,loss=0.1%"],
+        &["tcp@1", "min_rtt"],
+        &["traffic.size=14480B"],
+    );
+    let condition = &two.conditions[0];
+    let values = [runs(&[0.1; 30]), runs(&[0.1; 30])];
+    let job = |contender| Job { contender, purpose: Purpose::Compare, ..Job::default() };
+    let entrants = [0, 1].map(|contender| Entrant::of(&two, &job(contender)));
+    let found = bounds(condition, &entrants.iter().collect::<Vec<_>>(), &values, Measure::MeanTime);
+    close(found[0].more, 0.0);
+    // The tail and one of ten segments on the second path; the handshake is on the first one.
+    close(found[1].more, (0.003 * 0.24 + 0.01 * 0.04) / 0.1);
+}
+
+#[test]
+fn a_trace_that_starts_together_with_others_has_a_bad_place_too() {
+    let begins = |start: &str| {
+        let path = format!("trace=../../scenarios/traces/synthetic-lte.down,40ms,trace-start={start}");
+        let traced = scenario(&[&path], &["tcp@1"], &["phases=false"]);
+        let experiment = &traced.conditions[0].experiment;
+        begins_anywhere(experiment, &experiment.graph.links[0])
+    };
+    assert!(begins("together") && begins("random") && !begins("2s"));
+}
