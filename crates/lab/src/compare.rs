@@ -481,7 +481,7 @@ pub fn compare_each(
         runs: measured.runs.iter().copied().max().unwrap_or(0),
         reference: scenario.reference.map(|position| scenario.contenders[position].name.clone()),
         min_effect_pct: 100.0 * scenario.min_effect,
-        verdict: verdict::sentences(&findings) + &decisive_sentences(scenario, &conditions),
+        verdict: report::sentences::sentences(&findings) + &decisive_sentences(scenario, &conditions),
         verdicts: findings.iter().map(verdict::Finding::verdict).collect(),
         rows,
         fairness_verdict: fairness::sentences(&shares),

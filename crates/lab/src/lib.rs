@@ -31,7 +31,7 @@ pub mod report;
 pub mod rounds;
 pub mod run;
 pub mod samples;
-mod spoken;
+pub mod spoken;
 pub mod starts;
 pub mod stats;
 pub mod sweep;

@@ -13,6 +13,7 @@ use crate::report::measured::of_flows;
 use crate::report::{is_bulk, is_complete};
 use crate::run::{Class, FlowResult, RunResult};
 use crate::scenario::{Condition, Scenario, Transport};
+use crate::spoken;
 use crate::stats::{self, Interval, Part};
 
 /// Other starts with at most this number of packet-hops have all runs: about a second of work.
@@ -221,31 +222,22 @@ fn factor(percent: f64) -> f64 {
 impl DecisiveStart {
     /// Returns the sentence of the verdict; several conditions are distinguished by their names.
     pub(crate) fn sentence(&self, condition: &str, initial: &str, bulk: bool) -> String {
-        let begin = match condition {
-            "" => "The first path matters".to_owned(),
-            name => format!("With {name} the first path matters"),
-        };
-        let (amount, measure) =
-            (self.difference_pct.mean, if bulk { "goodput" } else { "mean completion time" });
-        let sign = if amount < 0.0 { "lower" } else { "higher" };
-        let range = self.difference_pct.ci95.map_or(String::new(), |Interval(low, high)| {
-            format!(" (95 % interval {low:+.1} to {high:+.1} %)")
-        });
+        let place = spoken::place(None, &[condition]);
+        let the = if place.is_empty() { "The" } else { "the" };
+        let measure = if bulk { "goodput" } else { "mean completion time" };
+        let (amount, range) =
+            spoken::amount(self.difference_pct.mean, self.difference_pct.ci95, "lower", "higher");
+        let amount = amount.replace("times", "times as high");
+        let range = if range.is_empty() { range } else { format!(" {range}") };
         format!(
-            "{begin} more than the choice of scheduler: {}'s {measure} is {:.1} % {sign} if it starts on {} instead \
-             of {}{range}, while the multipath schedulers are within {:.1} % of each other.",
+            "{place}{the} first path matters more than the choice of scheduler. The {measure} of {} is {amount} if it starts \
+             on {} instead of {}{range}, while the multipath schedulers are within {:.1} % of each other.",
             self.scheduler,
-            amount.abs(),
-            name_of(&self.path),
-            name_of(initial),
+            spoken::spoken(&self.path),
+            spoken::spoken(initial),
             self.spread_pct,
         )
     }
-}
-
-/// Returns the name of a path, with the word "path" if it is only a number.
-fn name_of(path: &str) -> String {
-    if path.chars().all(|c| c.is_ascii_digit()) { format!("path {path}") } else { path.to_owned() }
 }
 
 #[cfg(test)]

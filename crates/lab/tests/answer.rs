@@ -189,7 +189,7 @@ fn a_slow_first_path_matters_more_than_the_scheduler() {
         format!("{:.1} % lower", -decisive.difference_pct.mean),
         format!("within {:.1} %", decisive.spread_pct),
     ];
-    let sentence = "The first path matters more than the choice of scheduler: ";
+    let sentence = "The first path matters more than the choice of scheduler. ";
     assert!(comparison.verdict.contains(sentence), "{}", comparison.verdict);
     assert!(both.iter().all(|figure| comparison.verdict.contains(figure)), "{}", comparison.verdict);
     // On the other path the sentence states the cost of starting on the first one.

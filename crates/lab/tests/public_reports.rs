@@ -260,9 +260,10 @@ fn two_classes_of_opposite_directions_use_both_paths() {
     }
     let gain = film("min_rtt").2;
     assert!((-19.0..-12.0).contains(&gain), "{gain}");
-    let film = comparison.verdict.lines().find(|line| line.starts_with("film: ")).unwrap();
-    assert!(film.contains("min_rtt serves this traffic best: its mean completion time is 1"), "{film}");
-    assert!(film.ends_with("; tcp has path 2 here, and multipath connections start on path 1."), "{film}");
+    let film: Vec<&str> = comparison.verdict.lines().filter(|line| line.starts_with("film: ")).collect();
+    assert!(film[0].contains("min_rtt serves this traffic best. Its mean completion time is 1"), "{film:?}");
+    let detour = "film: tcp uses path 2, and multipath connections start on path 1.";
+    assert!(film.contains(&detour), "{film:?}");
 }
 
 /// With a common start a second path that is silent whenever the first one is cannot help, so the times on both are the

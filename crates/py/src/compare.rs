@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anabranch_cli::texts;
 use anabranch_lab::compare as lab;
 use anabranch_lab::compare::{Options, compare_each};
-use anabranch_lab::report::verdict::{self, Outcome};
+use anabranch_lab::report::verdict::Outcome;
 use anabranch_lab::samples::Layout;
 use anabranch_lab::scenario::Scenario;
 use anabranch_lab::sweep::PointResult;
@@ -100,7 +100,7 @@ fn explain_refusals(scenario: &Scenario, comparison: &mut lab::Comparison, contr
     let words: String = words.collect();
     if !words.is_empty() {
         for condition in &scenario.conditions {
-            let hint = verdict::later_deadline(condition.experiment.deadline);
+            let hint = anabranch_lab::report::later_deadline(condition.experiment.deadline);
             comparison.verdict = comparison.verdict.replace(&hint, "");
         }
         comparison.verdict.push_str(&words);

@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use anabranch_lab::compare::Comparison;
 use anabranch_lab::scenario::Scenario;
+use anabranch_lab::spoken;
 use anabranch_validate::prediction::{self, Check, Outcome, Side, StackCheck};
 use serde::Serialize;
 
@@ -121,7 +122,7 @@ fn table(checks: &[Check]) -> String {
 }
 
 fn percent(value: f64) -> String {
-    format!("{:.1} % {}", value.abs(), if value < 0.0 { "below" } else { "above" })
+    spoken::amount(value, None, "below", "above").0
 }
 
 /// Returns the results of the checks, in a line for each verdict and stack.
@@ -134,25 +135,24 @@ fn sentence(checks: &[Check], runs: u32) -> String {
             "kernel" => "this machine's kernel",
             _ => "anabranch's own stack",
         };
-        let places = [Some(&check.condition).filter(|name| !name.is_empty()), check.traffic.as_ref()];
-        let places: Vec<&str> = places.into_iter().flatten().map(String::as_str).collect();
-        let condition = if places.is_empty() { String::new() } else { format!("{}: ", places.join(", ")) };
+        let place = spoken::place(check.traffic.as_deref(), &[&check.condition]);
+        let the = if place.is_empty() { "The" } else { "the" };
         let (first, second) = (&check.compared.scheduler, &check.reference.scheduler);
         let noun = check.measure.noun();
         let Some((simulated, measured)) = stack.simulated_pct.zip(stack.measured_pct) else {
             return format!(
-                "{condition}The prediction could not be checked with {with}: in none of {runs} runs was the \
+                "{place}{the} prediction could not be checked with {with}. In none of {runs} runs was the \
                  machine fast enough for both {first} and {second}."
             );
         };
-        let begin = match stack.outcome {
-            Outcome::Held => "The prediction held",
-            Outcome::OrderHeld => "The prediction held in its order, but not in its size,",
-            Outcome::Failed | Outcome::Unknown => "The prediction did NOT hold",
+        let held = match stack.outcome {
+            Outcome::Held => "held",
+            Outcome::OrderHeld => "held in its order, but not in its size,",
+            Outcome::Failed | Outcome::Unknown => "did NOT hold",
         };
         format!(
-            "{condition}{begin} with {with}: in {} run{} {first}'s {noun} is {} {second}'s, and {} in the same \
-             runs of the simulator.",
+            "{place}{the} prediction {held} with {with}. In {} run{} the {noun} of {first} is {} {second}'s, and {} in \
+             the same runs of the simulator.",
             stack.runs,
             if stack.runs == 1 { "" } else { "s" },
             percent(measured),
@@ -196,7 +196,7 @@ mod tests {
     fn the_sentence_says_whether_the_prediction_held() {
         let held = sentence(&[check(Outcome::Held, Some(-3.1))], 5);
         assert!(
-            held.starts_with("The prediction held with anabranch's own stack: in 5 runs min_rtt's"),
+            held.starts_with("The prediction held with anabranch's own stack. In 5 runs the mean completion time of min_rtt is"),
             "{held}"
         );
         assert!(held.contains("3.1 % below tcp's, and 4.0 % below in the same"), "{held}");
@@ -216,7 +216,8 @@ mod tests {
         };
         let told = sentence(std::slice::from_ref(&call), 5);
         assert!(
-            told.starts_with("call: The prediction held") && told.contains("min_rtt's mean one-way delay is")
+            told.starts_with("call: the prediction held")
+                && told.contains("mean one-way delay of min_rtt is")
         );
         let mut backup = Check { measure: Measure::Goodput, ..call.clone() };
         backup.compared.simulated = Some(5e6);

@@ -191,13 +191,10 @@ fn a_reference_that_a_class_would_have_on_another_path_says_so() {
     // The reference is on the first path with everything; a call has the second one as its best.
     let found = detours("tcp@1", [0, 0], [0, 1]);
     assert_eq!(found[0], None);
-    assert_eq!(
-        found[1].as_deref(),
-        Some("; tcp@1 has path 1 here, and the best single path for call is path 2")
-    );
+    assert_eq!(found[1].as_deref(), Some("tcp@1 uses path 1, and the best single path for call is path 2"));
     // On the best path of both, which is not the one on which connections start.
     let found = detours("tcp@2", [1, 1], [1, 1]);
-    let sentence = "; tcp@2 has path 2 here, and multipath connections start on path 1";
+    let sentence = "tcp@2 uses path 2, and multipath connections start on path 1";
     assert!(found[..2].iter().all(|one| one.as_deref() == Some(sentence)), "{found:?}");
     // Datagrams have the path of their class with every contender.
     assert_eq!(found[2], None);

@@ -5,6 +5,7 @@ pub(crate) mod difference;
 mod fair_share;
 pub mod fairness;
 pub(crate) mod measured;
+pub(crate) mod sentences;
 mod setting;
 pub(crate) mod unseen;
 pub mod verdict;
@@ -13,6 +14,7 @@ use serde::Serialize;
 
 pub use classes::{DatagramRow, VideoRow};
 pub use difference::Difference;
+pub use sentences::later_deadline;
 pub use setting::{ClassPath, PhaseLimits, Setting, UnseenEvents};
 
 use unseen::Unseen;

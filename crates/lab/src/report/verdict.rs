@@ -1,6 +1,6 @@
-//! The verdict of a comparison, as a sentence and for programs.
+//! The verdict of a comparison.
 //!
-//! The sentence, the column of differences and the ranking use one statistic: the ratio of two means, with
+//! The sentences ([`sentences`](super::sentences)), the column of differences and the ranking use one statistic: the ratio of two means, with
 //! its interval. Differences from the reference form one family of intervals, and the differences among all
 //! contenders another.
 
@@ -55,34 +55,6 @@ impl Measure {
             Measure::Bitrate => "mean bitrate",
             Measure::Delay => "mean one-way delay",
             Measure::BurstDelay => "mean delay of bursts",
-        }
-    }
-
-    /// Returns the phrase for the best contender, or for several that are best.
-    const fn praise(self, several: bool) -> &'static str {
-        match (self, several) {
-            (Measure::Bitrate, false) => "gives this traffic the best picture",
-            (Measure::Bitrate, true) => "give this traffic the best picture",
-            (Measure::Delay, false) => "delays this traffic least",
-            (Measure::Delay, true) => "delay this traffic least",
-            (
-                Measure::MeanTime
-                | Measure::Goodput
-                | Measure::ResponseTime
-                | Measure::Waiting
-                | Measure::BurstDelay,
-                false,
-            ) => "serves this traffic best",
-            (
-                Measure::MeanTime
-                | Measure::Goodput
-                | Measure::ResponseTime
-                | Measure::Waiting
-                | Measure::BurstDelay,
-                true,
-            ) => "serve this traffic best",
-            (Measure::P95, false) => "has the shortest tail",
-            (Measure::P95, true) => "have the shortest tails",
         }
     }
 
@@ -270,7 +242,7 @@ impl Contest<'_> {
         }
     }
 
-    /// Returns a clause on the path of a reference that is a plain TCP: if it is not the one that was measured as the best
+    /// Returns a statement on the path of a reference that is a plain TCP: if it is not the one that was measured as the best
     /// for this class of traffic, or not the one on which connections of the class start. The difference is then that of
     /// the paths, too.
     fn detour(&self, reference: usize) -> Option<String> {
@@ -290,14 +262,12 @@ impl Contest<'_> {
         let (reference, class) = (&self.listed[reference].name, &class.name);
         if let Some(best) = best.filter(|best| *best != own) {
             let (own, best) = (name(own), name(best));
-            return Some(format!(
-                "; {reference} has {own} here, and the best single path for {class} is {best}"
-            ));
+            return Some(format!("{reference} uses {own}, and the best single path for {class} is {best}"));
         }
         let starts = self.listed.iter().any(|entrant| entrant.path.is_none());
         (starts && own != experiment.initial).then(|| {
             let (own, initial) = (name(own), name(experiment.initial));
-            format!("; {reference} has {own} here, and multipath connections start on {initial}")
+            format!("{reference} uses {own}, and multipath connections start on {initial}")
         })
     }
 
@@ -400,7 +370,7 @@ impl Contest<'_> {
 
 impl Finding {
     /// Returns the best of the others.
-    fn best(&self) -> Option<&Standing> {
+    pub(super) fn best(&self) -> Option<&Standing> {
         let gain = self.measure.is_gain();
         let cost = |standing: &Standing| if gain { -standing.value } else { standing.value };
         self.others.iter().min_by(|a, b| cost(a).total_cmp(&cost(b)))
@@ -411,7 +381,7 @@ impl Finding {
     }
 
     /// Returns those of `difference` that have this interpretation, except for the best.
-    fn like(
+    pub(super) fn like(
         &self,
         reading: Reading,
         difference: impl Fn(&Standing) -> Option<Difference>,
@@ -422,7 +392,7 @@ impl Finding {
     }
 
     /// Returns an estimate of the number of runs that would be decisive.
-    fn runs_needed(&self, difference: &Difference) -> Option<u64> {
+    pub(super) fn runs_needed(&self, difference: &Difference) -> Option<u64> {
         difference.runs_needed(self.runs, self.min_effect_pct)
     }
 
@@ -477,221 +447,6 @@ impl Finding {
                 .and_then(|d| self.runs_needed(&d)),
         }
     }
-
-    fn clause(&self) -> String {
-        let outcome = self.outcome();
-        if outcome == Outcome::Incomplete {
-            return self.incomplete();
-        }
-        let (Some(best), Some(reference)) = (self.best(), &self.reference) else { return self.alone() };
-        let Some(difference) = &best.vs_reference else { return self.alone() };
-        let measure = self.measure.noun();
-        let side = if difference.mean < 0.0 { "below" } else { "above" };
-        let amount = format!("{:.1} % {side} {}'s", difference.mean.abs(), reference.name);
-        let better = self.measure.is_better(difference.mean);
-        let several = self.others.len() > 1;
-        let role = match (best.multipath && !reference.multipath, several, self.is_given) {
-            (true, true, _) => ", the best multipath scheduler,",
-            (false, true, true) if better => ", the best of the others,",
-            (false, true, true) => ", the next best,",
-            _ => "",
-        };
-        let end = if self.is_given { "" } else { "; there is no tcp to compare with" };
-        let end = format!("{}{end}", self.detour.as_deref().unwrap_or_default());
-        let range = match difference.ci95 {
-            None => "(one run has no interval)".to_owned(),
-            // Nothing in the scenario is random, or not enough to matter.
-            Some(interval) if interval.half_width() < 1e-9 => "(the same in every run)".to_owned(),
-            Some(interval) => format!("(95 % interval {:+.1} to {:+.1} %)", interval.0, interval.1),
-        };
-        match outcome {
-            Outcome::SingleRun if difference.mean == 0.0 => {
-                format!(
-                    "in the only run {}'s {measure} is {}'s; more runs would tell more{end}",
-                    best.name, reference.name
-                )
-            }
-            Outcome::SingleRun => {
-                let winner = if better { best } else { reference };
-                format!(
-                    "{} is ahead in the only run: {}'s {measure} is {amount} {range}{end}",
-                    winner.name, best.name
-                )
-            }
-            Outcome::Undecided => {
-                let needed = match self.runs_needed(difference) {
-                    Some(runs) if runs <= 1_000_000 => format!("; about {runs} runs would tell"),
-                    _ => String::new(),
-                };
-                format!(
-                    "{}{role} and {} cannot be told apart with this number of runs: {}'s {measure} is {amount} {range}{needed}{end}",
-                    best.name, reference.name, best.name
-                )
-            }
-            Outcome::Equal => format!(
-                "{}{role} and {} are practically equal: {}'s {measure} is {amount} {range}{end}",
-                best.name, reference.name, best.name
-            ),
-            _ if better => {
-                let (subject, equal) = self.leaders(best, |other| other.vs_best);
-                let whose = if subject == best.name { "its".to_owned() } else { format!("{}'s", best.name) };
-                let subject = self.praised(&subject, &best.name);
-                format!("{subject}: {whose} {measure} is {amount} {range}{equal}{end}")
-            }
-            // Those that cannot be told apart from the reference have a worse mean than `best`, which is clearly worse
-            // than the reference: they are no winners, only uncertain.
-            _ => {
-                let name = &reference.name;
-                let equal = match self.like(Reading::Equal, |other| other.vs_reference, name).as_slice() {
-                    [] => String::new(),
-                    [one] => format!(", and {one} is practically equal to {name}"),
-                    several => {
-                        format!(", and {} are practically equal to {name}", crate::scenario::list(several))
-                    }
-                };
-                let unclear = match self.like(Reading::Undecided, |other| other.vs_reference, name).as_slice()
-                {
-                    [] => String::new(),
-                    names => format!(
-                        "; {} cannot be told apart from {name} with this number of runs",
-                        crate::scenario::list(names)
-                    ),
-                };
-                format!(
-                    "{name} {}: the {measure} of {}{role} is {amount} {range}{equal}{unclear}{end}",
-                    self.measure.praise(false),
-                    best.name
-                )
-            }
-        }
-    }
-
-    /// Returns the names of the best contender and of those that cannot be distinguished from it, and a
-    /// clause on those that are practically equal to it.
-    fn leaders(
-        &self,
-        best: &Standing,
-        difference: impl Fn(&Standing) -> Option<Difference>,
-    ) -> (String, String) {
-        let mut leaders = vec![best.name.as_str()];
-        leaders.extend(self.like(Reading::Undecided, &difference, &best.name));
-        let equal = self.like(Reading::Equal, &difference, &best.name);
-        let clause = match equal.len() {
-            0 => String::new(),
-            one => {
-                let is = if one == 1 { "is" } else { "are" };
-                let to = if leaders.len() == 1 { "it" } else { best.name.as_str() };
-                format!(", and {} {is} practically equal to {to}", crate::scenario::list(&equal))
-            }
-        };
-        (crate::scenario::list(&leaders), clause)
-    }
-
-    /// Returns the clause in which the best contender is the subject; or several, if they cannot be
-    /// distinguished.
-    fn praised(&self, subject: &str, best: &str) -> String {
-        match subject == best {
-            true => format!("{best} {}", self.measure.praise(false)),
-            false => format!(
-                "{subject} {} and cannot be told apart with this number of runs",
-                self.measure.praise(true)
-            ),
-        }
-    }
-
-    fn alone(&self) -> String {
-        let mut all = self.reference.iter().chain(&self.others);
-        match (all.next(), all.next()) {
-            (Some(only), None) => format!("there is only {} and nothing to compare it with", only.name),
-            (Some(_), Some(_)) => {
-                "no flow was delivered by two contenders, so there is nothing to compare".to_owned()
-            }
-            (None, _) => "there is nothing to compare".to_owned(),
-        }
-    }
-
-    fn incomplete(&self) -> String {
-        let list = |count: &dyn Fn(&Standing) -> usize| {
-            let of = self.reference.iter().chain(&self.others).filter(|standing| count(standing) > 0);
-            let words = of.map(|one| format!("{} of {}'s {} {}", count(one), one.name, one.flows, self.unit));
-            let words: Vec<String> = words.collect();
-            (!words.is_empty()).then(|| crate::scenario::list(&words))
-        };
-        let failed = list(&|standing| standing.failures.len()).map(|flows| {
-            let mut reasons: Vec<String> = Vec::new();
-            for failure in self.reference.iter().chain(&self.others).flat_map(|one| &one.failures) {
-                let reason = failure.to_string();
-                if !reasons.contains(&reason) {
-                    reasons.push(reason);
-                }
-            }
-            format!("{flows} failed ({})", reasons.join("; "))
-        });
-        let late = list(&|standing| standing.missed.saturating_sub(standing.failures.len())).map(|flows| {
-            let hint = later_deadline(self.deadline);
-            format!("{flows} did not end within the deadline of {}{hint}", self.deadline)
-        });
-        let reasons: Vec<String> = failed.into_iter().chain(late).collect();
-        format!("there is no winner, because {}", reasons.join(", and "))
-    }
-}
-
-/// Returns the part of a sentence that suggests a later deadline than `deadline`.
-pub fn later_deadline(deadline: Duration) -> String {
-    let later = (deadline * 4).to_string().replace(' ', "");
-    format!("; a later one may help, such as `--set deadline={later}`")
-}
-
-/// Returns the results of all conditions, a statement a line: those by the mean before those by the 95th percentile.
-pub(crate) fn sentences(findings: &[Finding]) -> String {
-    let mut classes: Vec<&Option<String>> = Vec::new();
-    for finding in findings {
-        if !classes.contains(&&finding.class) {
-            classes.push(&finding.class);
-        }
-    }
-    let mut lines = Vec::new();
-    for class in classes {
-        let mut all = Vec::new();
-        let own = || findings.iter().filter(|finding| finding.class == *class);
-        // Means of all conditions have one sentence, whatever their measure.
-        for further in [None, Some(Measure::Bitrate), Some(Measure::P95)] {
-            let of =
-                |measure| Some(measure).filter(|measure| matches!(measure, Measure::Bitrate | Measure::P95));
-            let findings: Vec<&Finding> = own().filter(|finding| of(finding.measure) == further).collect();
-            if !findings.is_empty() || further.is_none() {
-                all.push(statements(&findings, class.as_deref()));
-            }
-        }
-        lines.extend(all);
-    }
-    lines.join("\n")
-}
-
-/// Returns a statement for each condition, or for several with the same result, on a line of its own.
-fn statements(findings: &[&Finding], class: Option<&str>) -> String {
-    let mut clauses: Vec<(String, Vec<&str>)> = Vec::new();
-    for finding in findings {
-        let clause = finding.clause();
-        match clauses.iter_mut().find(|(other, _)| *other == clause) {
-            Some((_, conditions)) => conditions.push(&finding.condition),
-            None => clauses.push((clause, vec![&finding.condition])),
-        }
-    }
-    let statement = |(clause, conditions): &(String, Vec<&str>)| {
-        let mut text = match conditions.as_slice() {
-            [""] => clause.clone(),
-            conditions => format!("with {} {clause}", crate::scenario::list(conditions)),
-        };
-        // Names of contenders keep their case.
-        if let Some(class) = class {
-            text.insert_str(0, &format!("{class}: "));
-        } else if ["with ", "there ", "in the ", "no flow "].iter().any(|start| text.starts_with(start)) {
-            text.replace_range(..1, &text[..1].to_uppercase());
-        }
-        text + "."
-    };
-    clauses.iter().map(statement).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]

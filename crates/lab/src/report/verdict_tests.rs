@@ -1,6 +1,7 @@
 //! The wording and the outcome of verdicts.
 
 use super::*;
+use crate::report::sentences::sentences;
 use crate::stats::Interval;
 
 fn difference(mean: f64, low: f64, high: f64) -> Option<Difference> {
@@ -47,8 +48,8 @@ fn the_best_is_named_with_its_interval() {
     let finding = finding("", vec![second, third, best]);
     assert_eq!(
         sentences(core::slice::from_ref(&finding)),
-        "dmptcp serves this traffic best: its mean completion time is 20.0 % below tcp's (95 % interval \
-         -23.0 to -17.0 %), and blest is practically equal to it."
+        "dmptcp serves this traffic best. Its mean completion time is 20.0 % below tcp's (95 % interval -23.0 to -17.0 %).\n\
+         blest is practically equal to dmptcp."
     );
     let verdict = finding.verdict();
     assert_eq!((verdict.outcome, verdict.runs_needed), (Outcome::Best, None));
@@ -66,9 +67,9 @@ fn nobody_is_called_best_who_cannot_be_told_apart_from_another() {
     let finding = finding("", vec![second, third, best]);
     assert_eq!(
         sentences(core::slice::from_ref(&finding)),
-        "dmptcp and min_rtt serve this traffic best and cannot be told apart with this number of runs: dmptcp's \
-         mean completion time is 20.0 % below tcp's (95 % interval -23.0 to -17.0 %), and blest is practically \
-         equal to dmptcp."
+        "dmptcp and min_rtt serve this traffic best and cannot be told apart with this number of runs. The mean \
+         completion time of dmptcp is 20.0 % below tcp's (95 % interval -23.0 to -17.0 %).\n\
+         blest is practically equal to dmptcp."
     );
     let verdict = finding.verdict();
     assert_eq!(verdict.best, ["dmptcp", "min_rtt", "blest"]);
@@ -85,8 +86,9 @@ fn an_interval_that_contains_zero_asks_for_more_runs() {
     let finding = finding("", vec![standing("dmptcp", 0.98, difference(-2.0, -6.0, 2.0))]);
     assert_eq!(
         sentences(core::slice::from_ref(&finding)),
-        "dmptcp and tcp cannot be told apart with this number of runs: dmptcp's mean completion time is 2.0 % \
-         below tcp's (95 % interval -6.0 to +2.0 %); about 130 runs would tell."
+        "dmptcp and tcp cannot be told apart with this number of runs. The mean completion time of dmptcp is 2.0 % \
+         below tcp's (95 % interval -6.0 to +2.0 %).\n\
+         About 130 runs would tell them apart."
     );
     let verdict = finding.verdict();
     assert_eq!((verdict.outcome, verdict.runs_needed), (Outcome::Undecided, Some(130)));
@@ -99,7 +101,7 @@ fn differences_below_the_minimum_effect_are_practically_equal() {
     for (mean, low, high) in [(-0.1, -0.6, 0.4), (0.7, 0.3, 1.1), (-0.9, -0.95, -0.85)] {
         let finding = finding("", vec![standing("dmptcp", 1.0, difference(mean, low, high))]);
         assert_eq!(finding.verdict().outcome, Outcome::Equal, "{mean} {low} {high}");
-        assert!(sentences(&[finding]).starts_with("dmptcp and tcp are practically equal: "));
+        assert!(sentences(&[finding]).starts_with("dmptcp and tcp are practically equal. The "));
     }
     let mut strict = finding("", vec![standing("dmptcp", 0.99, difference(-0.9, -0.95, -0.85))]);
     strict.min_effect_pct = 0.5;
@@ -115,8 +117,9 @@ fn tcp_may_be_the_best() {
     let finding = finding("", others);
     assert_eq!(
         sentences(core::slice::from_ref(&finding)),
-        "tcp serves this traffic best: the mean completion time of min_rtt, the best multipath scheduler, is 50.0 % \
-         above tcp's (95 % interval +40.0 to +60.0 %); dmptcp cannot be told apart from tcp with this number of runs."
+        "tcp serves this traffic best. The mean completion time of min_rtt, the best multipath scheduler, is 50.0 % \
+         above tcp's (95 % interval +40.0 to +60.0 %).\n\
+         dmptcp cannot be told apart from tcp with this number of runs."
     );
     let verdict = finding.verdict();
     assert_eq!(
@@ -134,11 +137,11 @@ fn each_statement_has_a_line_and_conditions_with_the_same_result_share_one() {
     tail.measure = Measure::P95;
     assert_eq!(
         sentences(&[clean, tail, same, lossy]),
-        "With loss=0 and loss=0.1% dmptcp serves this traffic best: its mean completion time is 20.0 % below \
+        "loss=0 and loss=0.1%: dmptcp serves this traffic best. Its mean completion time is 20.0 % below \
          tcp's (95 % interval -23.0 to -17.0 %).\n\
-         With loss=1% tcp serves this traffic best: the mean completion \
+         loss=1%: tcp serves this traffic best. The mean completion \
          time of dmptcp is 20.0 % above tcp's (95 % interval +13.0 to +27.0 %).\n\
-         With loss=0 dmptcp has the shortest tail: its 95th percentile is 20.0 % below tcp's (95 % interval -23.0 to -17.0 %)."
+         loss=0: dmptcp has the shortest tail. Its 95th percentile is 20.0 % below tcp's (95 % interval -23.0 to -17.0 %)."
     );
 }
 
@@ -200,7 +203,7 @@ fn more_goodput_is_better() {
     bulk.measure = Measure::Goodput;
     assert_eq!(
         sentences(&[bulk]),
-        "min_rtt serves this traffic best: its goodput is 95.0 % above tcp's (95 % interval +90.0 to +99.0 %)."
+        "min_rtt serves this traffic best. Its goodput is 95.0 % above tcp's (95 % interval +90.0 to +99.0 %)."
     );
 }
 
@@ -212,9 +215,13 @@ fn a_contender_ahead_of_a_reference_of_its_kind_is_not_called_the_next_best() {
         sentences(&[finding])
     };
     let ahead = two(standing("min_rtt", 0.9, difference(-10.0, -25.0, 5.0)));
-    assert!(ahead.starts_with("min_rtt, the best of the others, and blest cannot be told apart"), "{ahead}");
+    let role = |line: &str, role: &str| {
+        line.starts_with("min_rtt and blest cannot be told apart with this number of runs. ")
+            && line.contains(&format!("completion time of min_rtt, {role}, is 10.0 %"))
+    };
+    assert!(role(&ahead, "the best of the others"), "{ahead}");
     let behind = two(standing("min_rtt", 1.1, difference(10.0, -5.0, 25.0)));
-    assert!(behind.starts_with("min_rtt, the next best, and blest cannot be told apart"), "{behind}");
+    assert!(role(&behind, "the next best"), "{behind}");
 }
 
 #[test]
@@ -227,7 +234,7 @@ fn one_run_or_one_contender_decides_nothing() {
     let finding = Finding { runs: 1, ..finding("", vec![standing("dmptcp", 0.97, single)]) };
     assert_eq!(
         sentences(core::slice::from_ref(&finding)),
-        "dmptcp is ahead in the only run: dmptcp's mean completion time is 3.0 % below tcp's (one run has no \
+        "dmptcp is ahead in the only run. The mean completion time of dmptcp is 3.0 % below tcp's (one run has no \
          interval)."
     );
     assert_eq!(finding.verdict().outcome, Outcome::SingleRun);
@@ -240,8 +247,9 @@ fn without_a_reference_the_second_best_is_one() {
     finding.is_given = false;
     assert_eq!(
         sentences(&[finding]),
-        "dmptcp serves this traffic best: its mean completion time is 20.0 % below min_rtt's (95 % interval \
-         -23.0 to -17.0 %); there is no tcp to compare with."
+        "dmptcp serves this traffic best. Its mean completion time is 20.0 % below min_rtt's (95 % interval \
+         -23.0 to -17.0 %).\n\
+         There is no tcp to compare with."
     );
 }
 
@@ -249,11 +257,11 @@ fn without_a_reference_the_second_best_is_one() {
 fn a_reference_on_another_path_is_named_with_its_path() {
     let mut call = finding("", vec![standing("linux", 45.5, difference(4454.0, 4400.0, 4500.0))]);
     call.class = Some("call".into());
-    call.detour = Some("; tcp has lte here, and multipath connections start on wifi".into());
+    call.detour = Some("tcp uses lte, and multipath connections start on wifi".into());
     assert_eq!(
         sentences(&[call]),
-        "call: tcp serves this traffic best: the mean completion time of linux, the best multipath scheduler, is 4454.0 % \
-         above tcp's (95 % interval +4400.0 to +4500.0 %); tcp has lte here, and multipath connections start on wifi."
-            .replace(", the best multipath scheduler,", "")
+        "call: tcp serves this traffic best. The mean completion time of linux is 45.5 times tcp's (95 % interval 45.0 to \
+         46.0 times).\n\
+         call: tcp uses lte, and multipath connections start on wifi."
     );
 }
