@@ -11,6 +11,7 @@ The same version draws the same files to the last byte.
 
 import argparse
 import csv
+import importlib.util
 import json
 import os
 import re
@@ -26,14 +27,13 @@ from matplotlib import pyplot as plt  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-# Okabe and Ito's colours, which all eyes tell apart; and a marker and a line for print.
+# The looks of contenders in all figures, without the package: its extension module need not be built.
+SPEC = importlib.util.spec_from_file_location("style", ROOT / "python" / "anabranch" / "style.py")
+LOOKS = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(LOOKS)
 STYLE = {
-    "tcp": ("#000000", "o", "--"),
-    "min_rtt": ("#0072B2", "s", "-"),
-    "dmptcp": ("#D55E00", "D", "-"),
-    "linux": ("#E69F00", "v", "-."),
-    "round_robin": ("#009E73", "^", "-."),
-    "redundant": ("#CC79A7", "v", ":"),
+    name: (look.color, look.marker, look.line)
+    for name, look in LOOKS.contenders(["tcp", "min_rtt", "dmptcp", "linux", "round_robin", "redundant"]).items()
 }
 # What the DMPTCP paper calls the RTTs of its eight disjoint paths; they are delays of one way.
 RTTS_MS = [10, 20, 30, 40, 60, 80, 90, 100]

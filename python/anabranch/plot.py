@@ -1,20 +1,13 @@
-"""Plots of results; each method returns the axes of matplotlib on which it has drawn.
-
-Called with ``backend="altair"`` the plots of a result are those of :mod:`anabranch.charts`, which return charts of
-Altair: ``result.plot(backend="altair").cdf()``.
-"""
+"""Plots of results; each method returns the axes of matplotlib on which it has drawn."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from anabranch import _plotting, charts, style
+from anabranch import _plotting, style
 from anabranch._plotting import choose
-from anabranch.exceptions import ArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from matplotlib.axes import Axes
 
     from anabranch.comparison import Comparison
@@ -25,8 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ComparisonPlots", "ExplanationPlots", "RecordingPlots", "ReproductionPlots", "SweepPlots"]
 
-Charts = TypeVar("Charts")
-
 
 def _axes(axes: Axes | None) -> Axes:
     if axes is not None:
@@ -36,26 +27,16 @@ def _axes(axes: Axes | None) -> Axes:
     return plt.subplots()[1]
 
 
-class _Plots(Generic[Charts]):
+class _Plots:
     """The plots of a result."""
-
-    _charts: Callable[[Any], Charts]
 
     def __init__(self, result: Any) -> None:
         self._result = result
 
-    def __call__(self, *, backend: Literal["altair"]) -> Charts:
-        """Return the same plots by another library: ``altair``."""
-        if backend != "altair":
-            message = f"there is no backend {backend!r}; there is altair, and matplotlib without a call"
-            raise ArgumentError(message)
-        return self._charts(self._result)
 
-
-class ComparisonPlots(_Plots[charts.ComparisonCharts]):
+class ComparisonPlots(_Plots):
     """The plots of a comparison."""
 
-    _charts = charts.ComparisonCharts
     _result: Comparison
 
     def completion_times(
@@ -117,10 +98,9 @@ class ComparisonPlots(_Plots[charts.ComparisonCharts]):
         return drawn
 
 
-class SweepPlots(_Plots[charts.SweepCharts]):
+class SweepPlots(_Plots):
     """The plots of a sweep."""
 
-    _charts = charts.SweepCharts
     _result: Sweep
 
     def heatmap(
@@ -162,10 +142,9 @@ class SweepPlots(_Plots[charts.SweepCharts]):
         return drawn
 
 
-class ExplanationPlots(_Plots[charts.ExplanationCharts]):
+class ExplanationPlots(_Plots):
     """The plots of an explanation."""
 
-    _charts = charts.ExplanationCharts
     _result: Explanation
 
     def parts(self, *, condition: str | None = None, axes: Axes | None = None) -> Axes:
@@ -198,10 +177,9 @@ class ExplanationPlots(_Plots[charts.ExplanationCharts]):
         return drawn
 
 
-class ReproductionPlots(_Plots[charts.ReproductionCharts]):
+class ReproductionPlots(_Plots):
     """The plots of a reproduction."""
 
-    _charts = charts.ReproductionCharts
     _result: Reproduction
 
     def checks(self, *, axes: Axes | None = None) -> Axes:
@@ -248,10 +226,9 @@ def _shade(axes: Axes, run: RecordedRun) -> None:
     axes.set_xlim(low, high)
 
 
-class RecordingPlots(_Plots[charts.RecordingCharts]):
+class RecordingPlots(_Plots):
     """The plots of a recording."""
 
-    _charts = charts.RecordingCharts
     _result: Recording
 
     def time_sequence(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["COLUMN_INCHES", "PAGE_INCHES", "Look", "contenders", "for_paper", "paper"]
+__all__ = ["COLUMN_INCHES", "PAGE_INCHES", "Look", "contenders", "paper"]
 
 COLUMN_INCHES = 3.5
 """The width of a column of a page with two."""
@@ -32,11 +32,6 @@ class Look(NamedTuple):
     def line(self) -> Any:
         """The style of a line for matplotlib."""
         return (0, self.dash) if self.dash else "solid"
-
-    @property
-    def shape(self) -> str:
-        """The marker for Altair."""
-        return {"o": "circle", "s": "square", "^": "triangle-up", "D": "diamond"}[self.marker]
 
 
 # The same as in crates/plot/src/style.rs; a test there compares them.
@@ -123,19 +118,3 @@ def paper(*, columns: int = 1, aspect: float = 0.62, **settings: Any) -> Iterato
     }
     with mpl.rc_context(chosen):
         yield
-
-
-def for_paper(chart: Any, *, columns: int = 1, aspect: float = 0.62) -> Any:
-    """Return a chart of Altair with the size, the fonts and the colours of :func:`paper`.
-
-    >>> import anabranch
-    >>> result = anabranch.compare("figure8", runs=2)
-    >>> for_paper(result.plot(backend="altair").cdf()).to_dict()["config"]["axis"]["titleFontSize"]
-    8
-    """
-    # Altair counts in CSS pixels, of which 72 are an inch in its PDF; about 70 are the axis and its labels.
-    width = round(72 * (COLUMN_INCHES if columns == 1 else PAGE_INCHES))
-    sized = chart.properties(width=width - 70, height=round(width * aspect) - 40)
-    sized = sized.configure(font="DejaVu Sans").configure_view(strokeWidth=0).configure_range(category=COLORS)
-    sized = sized.configure_axis(titleFontSize=8, labelFontSize=7, grid=False, titleFontWeight="normal")
-    return sized.configure_legend(titleFontSize=7, labelFontSize=7).configure_title(fontSize=8, fontWeight="normal")

@@ -92,32 +92,6 @@ def test_a_figure_for_a_paper_is_written(result: anabranch.Comparison, tmp_path:
     assert "completion time" in (tmp_path / "figure.svg").read_text()
 
 
-def values(chart: Any) -> list[dict[str, Any]]:
-    """The rows of all data of a chart that Altair finds valid."""
-    tree = chart.to_dict()
-    layers = tree.get("layer", [tree])
-    named = tree.get("datasets", {})
-    found = []
-    for layer in layers:
-        data = layer.get("data", tree.get("data", {}))
-        found += data.get("values", named.get(data.get("name"), []))
-    return found
-
-
-def test_charts_of_altair_have_the_same_numbers(result: anabranch.Comparison) -> None:
-    charts = result.plot(backend="altair")
-    rows = values(charts.completion_times())
-    for row in result.rows:
-        assert any("low" in one and one["ms"] == 1e3 * (row.fct_s.mean or 0) for one in rows)
-    assert sum("low" not in one for one in rows) == len(result.samples)
-    ends = [max(one["share"] for one in values(charts.cdf()) if one["scheduler"] == name) for name in ("tcp", "dmptcp")]
-    assert ends == [1.0, 1.0]
-    with pytest.raises(ValueError, match="no backend 'bokeh'"):
-        result.plot(backend="bokeh")  # type: ignore[arg-type]
-    paper = anabranch.style.for_paper(charts.cdf()).to_dict()
-    assert paper["config"]["range"]["category"] == anabranch.style.COLORS
-
-
 def test_contenders_differ_without_colour() -> None:
     names = ["tcp", "min_rtt", "dmptcp", "linux", "round_robin", "redundant", "blest", "ecf", "otias", "peekaboo"]
     for some in (names, ["tcp", "blest", "ecf"], names[1:3]):
@@ -126,41 +100,6 @@ def test_contenders_differ_without_colour() -> None:
         assert len({look.dash for look in looks.values()}) == len(some)
         assert sum(look.dash == () for look in looks.values()) <= 1
         assert len({look.color for look in looks.values()}) >= min(len(some), 7)
-
-
-def test_every_plot_has_its_chart() -> None:
-    from anabranch import charts, plot
-
-    for name in plot.__all__:
-        own = {method for method in vars(getattr(plot, name)) if not method.startswith("_")}
-        other = {
-            method for method in vars(getattr(charts, name.replace("Plots", "Charts"))) if not method.startswith("_")
-        }
-        assert own == other
-
-
-def test_charts_of_other_results_are_valid() -> None:
-    paths = [Path("20 Mbit/s", "20 ms", name="wifi", loss="2%"), Path("10 Mbit/s", "40 ms", name="lte")]
-    run = anabranch.run(paths, size="200 KB", schedulers=["min_rtt"], record=True)
-    events = run.recording.run().events.column("event")
-    segments = [one for one in values(run.plot(backend="altair").time_sequence()) if "subflow" in one]
-    assert len(segments) >= sum(event in {"sent", "retransmitted", "reinjected"} for event in events)
-    assert {one["subflow"] for one in values(run.plot(backend="altair").windows())} == {
-        "subflow 0, wifi",
-        "subflow 1, lte",
-    }
-    explained = anabranch.explain(paths, size="200 KB", schedulers=["tcp", "min_rtt"], runs=1, changes=False)
-    parts = values(explained.plot(backend="altair").parts())
-    for row in explained.rows:
-        assert sum(one["ms"] for one in parts if one["scheduler"] == row.scheduler) == pytest.approx(
-            1e3 * (row.mean_s or 0)
-        )
-    judged = anabranch.reproduce("dmptcp", claim="D10", plain=True)
-    assert {one["name"] for one in values(judged.plot(backend="altair").checks())} == {"D10.1", "D10.2"}
-    vary: Any = {"path.wifi.rate": ["5 Mbit/s", "20 Mbit/s"], "path.lte.rtt": ["20 ms", "80 ms"]}
-    base = anabranch.Scenario(paths, size="50 KB", schedulers=["tcp", "min_rtt"])
-    swept = anabranch.sweep(base, vary=vary, runs=1)
-    assert len(values(swept.plot(backend="altair").heatmap("path.wifi.rate", "path.lte.rtt"))) == 4
 
 
 @pytest.fixture(scope="module")
@@ -192,11 +131,6 @@ def test_a_class_of_traffic_has_its_own_measure(classes: anabranch.Comparison) -
         assert [some.mean() for some in dots] == [pytest.approx(mean) for mean in expected]
         curves = classes.plot.cdf(traffic=traffic).lines
         assert [len(np.asarray(line.get_xdata())) - 1 for line in curves] == [row.completed for row in rows]
-        charts = classes.plot(backend="altair")
-        field = "mbps" if bulk else "ms"
-        drawn = values(charts.completion_times(traffic=traffic))
-        assert [one[field] for one in drawn if "low" in one][: len(rows)] == [pytest.approx(mean) for mean in expected]
-        assert charts.cdf(traffic=traffic).to_dict()["encoding"]["x"]["title"] == label
 
 
 def test_the_first_class_is_shown_unless_another_is_named(classes: anabranch.Comparison) -> None:
@@ -204,9 +138,8 @@ def test_the_first_class_is_shown_unless_another_is_named(classes: anabranch.Com
     assert classes.row("min_rtt", traffic="call").kind == "udp"
     assert classes.row("min_rtt").traffic == "web"
     assert {verdict.traffic for verdict in classes.verdicts} == {"web", "film", "call", "photos", "backup"}
-    for plots in (classes.plot, classes.plot(backend="altair")):
-        with pytest.raises(ValueError, match="no class of traffic 'mail'; there are web, film, call, photos, backup"):
-            plots.cdf(traffic="mail")
+    with pytest.raises(ValueError, match="no class of traffic 'mail'; there are web, film, call, photos, backup"):
+        classes.plot.cdf(traffic="mail")
     with pytest.raises(KeyError, match="no class of traffic 'mail'; there are web"):
         classes.row("min_rtt", traffic="mail")
 
@@ -226,8 +159,6 @@ def test_a_heat_map_shows_one_class() -> None:
         axes = result.plot.heatmap("path.wifi.rate", "path.lte.rtt", traffic=traffic)
         assert sorted(np.asarray(axes.images[0].get_array()).flatten()) == sorted(own)
         assert axes.get_title() == f"min_rtt, {traffic}"
-        chart = result.plot(backend="altair").heatmap("path.wifi.rate", "path.lte.rtt", traffic=traffic)
-        assert sorted(one["value"] for one in values(chart)) == sorted(own)
     assert result.plot.heatmap("path.wifi.rate", "path.lte.rtt").get_title() == "min_rtt, web"
     assert [standing.traffic for standing in result.contenders][:2] == ["web", "web"]
     with pytest.raises(ValueError, match="no class of traffic 'mail'"):

@@ -22,6 +22,7 @@ use anabranch_units::Duration;
 pub use figures::{FIGURES, FigureInfo, Kind};
 #[cfg(feature = "raster")]
 pub use raster::{RasterError, pdf, png};
+pub use style::colours;
 pub use svg::{COLUMN, PAGE, Page};
 
 /// The part of the results that a figure shows; by default all of it.

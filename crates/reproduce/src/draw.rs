@@ -16,26 +16,6 @@ const LETTER: f64 = 6.2;
 /// Of categories with longer names than this the labels are slanted.
 const FLAT: f64 = 1.05;
 
-/// Colours that can be told apart with every kind of colour vision, by Okabe and Ito.
-const COLORS: [&str; 8] =
-    ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b58900", "#56b4e9", "#7a5195", "#8fa31e"];
-/// Contenders with the same colour in all figures: a plain TCP, the default, and the papers' own.
-const KNOWN: [(&str, &str); 13] = [
-    ("tcp", "#6e7781"),
-    ("tcp@1", "#6e7781"),
-    ("min_rtt", "#0072b2"),
-    ("default", "#0072b2"),
-    ("dmptcp", "#d55e00"),
-    ("cp_radical", "#d55e00"),
-    ("stms_a", "#d55e00"),
-    ("cp_conservative", "#009e73"),
-    ("stms_c", "#009e73"),
-    ("ecf", "#cc79a7"),
-    ("blest", "#009e73"),
-    ("daps", "#cc79a7"),
-    ("otias", "#b58900"),
-];
-
 /// An axis.
 pub(crate) struct Axis {
     pub(crate) low: f64,
@@ -118,23 +98,27 @@ fn label(value: f64) -> String {
     if text.is_empty() || text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
 
-/// Returns the colour of each curve. A printed one has that of the curve of the same name without `paper: `.
+/// Returns the colour of each curve, as in all figures of contenders. A printed one has that of the curve of the same name
+/// without `paper: `.
 pub(crate) fn colors(curves: &[DrawnCurve]) -> Vec<&'static str> {
-    let known = |name: &str| {
-        let name = name.trim_start_matches("paper: ");
-        KNOWN.iter().find(|(known, _)| *known == name).map(|(_, color)| *color)
+    // The papers' default scheduler is minRTT, and their TCP runs on one path.
+    let known = |name: &str| match name.strip_prefix("paper: ").unwrap_or(name) {
+        "default" => "min_rtt".to_owned(),
+        "tcp@1" => "tcp".to_owned(),
+        name => name.to_owned(),
     };
-    let mut all: Vec<&'static str> = Vec::with_capacity(curves.len());
-    for (at, curve) in curves.iter().enumerate() {
-        let same = curves[..at].iter().position(|own| curve.name.strip_prefix("paper: ") == Some(&own.name));
-        let free = || {
-            let taken = |color: &&&str| !all.contains(*color);
-            COLORS.iter().find(taken).copied().unwrap_or(COLORS[at % COLORS.len()])
-        };
-        let color = same.map(|own| all[own]).or_else(|| known(&curve.name)).unwrap_or_else(free);
-        all.push(color);
+    let names: Vec<String> = curves.iter().map(|curve| known(&curve.name)).collect();
+    let mut own: Vec<String> = Vec::new();
+    for name in &names {
+        if !own.contains(name) {
+            own.push(name.clone());
+        }
     }
-    all
+    let all = anabranch_plot::colours(&own);
+    let color =
+        |name: &String| own.iter().position(|known| known == name).map_or("currentColor", |at| all[at]);
+    // Black is the colour of the text, which is white on a dark page.
+    names.iter().map(color).map(|color| if color == "#000000" { "currentColor" } else { color }).collect()
 }
 
 /// Returns the drawing with its legend, as HTML.
@@ -404,6 +388,8 @@ mod tests {
         let curve = |name: &str, printed| DrawnCurve { name: name.to_owned(), printed, dots: Vec::new() };
         let all = colors(&[curve("lia", false), curve("olia", false), curve("paper: lia", true)]);
         assert!(all[0] == all[2] && all[0] != all[1]);
+        let all = colors(&[curve("tcp@1", false), curve("default", false), curve("dmptcp", false)]);
+        assert_eq!(all, ["currentColor", "#0072B2", "#D55E00"], "the colours of `anabranch plot`");
     }
 
     /// Returns the numbers of an attribute, in their order.
