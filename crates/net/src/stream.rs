@@ -291,8 +291,8 @@ impl StreamControl {
     /// Asks the peer (MP_PRIO) to use a subflow only when no other works, or to use it like the others again,
     /// and does the same here.
     pub fn set_backup(&self, subflow: SubflowId, backup: bool) {
-        self.handle.shared().act(|core, now| {
-            core.endpoint.set_backup(now, self.id, subflow, backup);
+        self.handle.shared().act(|core, _| {
+            core.endpoint.set_backup(self.id, subflow, backup);
             core.stirred = true;
         });
     }
@@ -302,10 +302,10 @@ impl StreamControl {
     /// before the peer has proved that it knows the keys, beyond the limit of subflows, once both streams
     /// have ended, or on plain TCP.
     pub fn open_subflow(&self, local: IpAddr, remote: SocketAddr) -> bool {
-        self.handle.shared().act(|core, now| {
+        self.handle.shared().act(|core, _| {
             core.stirred = true;
             let remote = Address::new(remote.ip(), remote.port());
-            core.endpoint.open_subflow(now, self.id, local, remote)
+            core.endpoint.open_subflow(self.id, local, remote)
         })
     }
 

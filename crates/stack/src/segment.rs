@@ -240,7 +240,7 @@ impl Options {
     }
 
     /// True if there is no option of kind 30.
-    pub fn are_bare(&self) -> bool {
+    pub fn have_no_mptcp(&self) -> bool {
         self.dss.is_none() && self.mptcp[0].is_none()
     }
 

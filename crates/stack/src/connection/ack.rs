@@ -85,7 +85,7 @@ impl Connection {
             self.after_advance(now, at, acked);
         }
         if acked.lost_segments > 0 {
-            self.tell_scheduler(now, &SchedulerEvent::Lost { subflow: id, segments: acked.lost_segments });
+            self.notify_scheduler(now, &SchedulerEvent::Lost { subflow: id, segments: acked.lost_segments });
         }
         self.refresh_window(at);
         self.report_windows_of(now, at, observer);
@@ -101,7 +101,7 @@ impl Connection {
         if fin_acked {
             self.after_fin_acked(now, at);
         }
-        self.tell_scheduler(now, &SchedulerEvent::Acked { subflow: id, bytes: advanced });
+        self.notify_scheduler(now, &SchedulerEvent::Acked { subflow: id, bytes: advanced });
         self.tell_writable();
     }
 
@@ -174,7 +174,7 @@ impl Connection {
             self.stats.last_data_ack = now;
             self.repair_further();
             self.rearm_data_timer(now);
-            self.tell_scheduler(now, &SchedulerEvent::DataAcked { from, to: una, carried_by });
+            self.notify_scheduler(now, &SchedulerEvent::DataAcked { from, to: una, carried_by });
             self.tell_writable();
         }
     }

@@ -27,7 +27,7 @@ impl Connection {
             }
             self.send.write(accepted);
             self.stats.written += accepted;
-            self.tell_scheduler(now, &crate::scheduler::SchedulerEvent::Written);
+            self.notify_scheduler(now, &crate::scheduler::SchedulerEvent::Written);
         }
         self.send.blocked = accepted < n;
         self.send.enough = u64::MAX;

@@ -82,7 +82,7 @@ impl Connection {
             Checked::Waits { sum, next } => {
                 if claim.is_none()
                     && next
-                    && segment.options.are_bare()
+                    && segment.options.have_no_mptcp()
                     && self.follow_bare_payload(now, at, incoming.placed) == Followed::FellBack
                 {
                     self.process_part(incoming, range);

@@ -75,9 +75,9 @@ impl Connection {
         let next =
             subflow.fast_judge_segment(segment, self.mode == Mode::Mptcp).filter(|_| !self.checksummed)?;
         let (una, start, window) = (next.una, next.start, next.window);
-        let all_told =
+        let all_announced =
             send.una < send.written || self.closing.is_all_told(send.written + u64::from(send.closed));
-        if send.una + window > send.window_end || !all_told {
+        if send.una + window > send.window_end || !all_announced {
             return None;
         }
         let len = u64::from(segment.payload_len);
@@ -309,7 +309,7 @@ impl Connection {
             self.arm_data_timer(now);
         }
         let range = record.range();
-        self.tell_scheduler(now, &SchedulerEvent::Sent { subflow: id, range });
+        self.notify_scheduler(now, &SchedulerEvent::Sent { subflow: id, range });
         Some(self.depart(at, Content::NewData, SendKind::New, range.start, poll))
     }
 }

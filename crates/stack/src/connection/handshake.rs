@@ -15,23 +15,23 @@ use crate::path_manager::PathEvent;
 use crate::scheduler::SchedulerEvent;
 use crate::segment::{Capable, Flags, Join, ResetReason, Segment};
 use crate::subflow::header::Edge;
-use crate::subflow::{ResetCause, Subflow, SubflowBirth, TcpState, Tolerance};
+use crate::subflow::{ResetCause, Subflow, SubflowSetup, TcpState, Tolerance};
 
 impl Connection {
     /// Adds a subflow, whose SYN or SYN/ACK is sent with the next poll. Returns `None` if there are too many.
     #[cold]
-    pub(crate) fn add_subflow(&mut self, now: Time, birth: SubflowBirth) -> Option<usize> {
+    pub(crate) fn add_subflow(&mut self, now: Time, setup: SubflowSetup) -> Option<usize> {
         let free = self.subflows.iter().position(|subflow| subflow.state().is_closed());
         let at = match free {
             Some(at) => at,
-            None if self.subflows.len() < self.most_subflows(birth.initiator) => self.subflows.len(),
+            None if self.subflows.len() < self.most_subflows(setup.initiator) => self.subflows.len(),
             None => return None,
         };
         let id = SubflowId(at as u8);
-        let local_id = self.paths.local_id(birth.local.ip);
-        let scattered = self.scatter.is_on() && birth.join.is_none();
+        let local_id = self.paths.local_id(setup.local.ip);
+        let scattered = self.scatter.is_on() && setup.join.is_none();
         let tolerance = if scattered { tolerance(&self.config.only) } else { Tolerance::default() };
-        let subflow = Subflow::new(id, now, &birth, local_id, tolerance, &self.config);
+        let subflow = Subflow::new(id, now, &setup, local_id, tolerance, &self.config);
         if at == self.subflows.len() {
             self.subflows.push(subflow, &self.config.rto, self.fast_paths);
         } else {
@@ -80,7 +80,7 @@ impl Connection {
         let acks_syn = segment.flags.has(Flags::ACK) && self.subflows[at].is_ack_of_syn(segment);
         if segment.flags.has(Flags::RST) {
             if acks_syn {
-                self.hear_reset(at, segment);
+                self.note_reset(at, segment);
                 self.rejoin_later(now, at, LostBy::Reset);
                 self.fail_handshake(now, at, CloseReason::Refused);
             }
@@ -168,7 +168,7 @@ impl Connection {
     pub(super) fn on_segment_in_syn_received(&mut self, now: Time, at: usize, segment: &Segment) -> Step {
         if segment.flags.has(Flags::RST) {
             if self.subflows[at].seq_offset(segment) == 1 {
-                self.hear_reset(at, segment);
+                self.note_reset(at, segment);
                 // RFC 9293 section 3.10.7.4, second: after an active open it is a refusal.
                 let reason = if self.initiator { CloseReason::Refused } else { CloseReason::Reset };
                 self.fail_handshake(now, at, reason);
@@ -296,7 +296,7 @@ impl Connection {
             self.refresh_window(other);
         }
         self.events.push(Event::SubflowUp(id));
-        self.tell_scheduler(now, &SchedulerEvent::SubflowUp(id));
+        self.notify_scheduler(now, &SchedulerEvent::SubflowUp(id));
         self.on_scatter_join(at);
         self.paths.notify(&PathEvent::SubflowEstablished { id, local, remote });
         self.wanted.schedule();

@@ -47,7 +47,7 @@ impl Connection {
     ) -> Unmapped {
         let Incoming { now, at, segment, .. } = *incoming;
         if is_next
-            && segment.options.are_bare()
+            && segment.options.have_no_mptcp()
             && self.follow_bare_payload(now, at, incoming.placed) == Followed::FellBack
         {
             return Unmapped::IsStream;

@@ -190,7 +190,7 @@ pub(crate) struct Connection {
 }
 
 /// The parameters of a new connection.
-pub(crate) struct Birth {
+pub(crate) struct ConnectionSetup {
     pub id: ConnectionId,
     pub initiator: bool,
     pub mode: Mode,
@@ -203,26 +203,26 @@ pub(crate) struct Birth {
 }
 
 impl Connection {
-    pub(crate) fn new(now: Time, birth: Birth, config: Arc<SimConfig>) -> Connection {
+    pub(crate) fn new(now: Time, setup: ConnectionSetup, config: Arc<SimConfig>) -> Connection {
         let scheduling = Scheduling::new(&config.scheduler, config.congestion.is_coupled());
         let mut recv = RecvState::new(config.receive_buffer);
         if config.ack.growth {
             // The maximum that a SYN can advertise.
             recv.begin_with(u64::from(u16::MAX));
-            recv.begin_with(config.first_window(birth.initiator));
+            recv.begin_with(config.first_window(setup.initiator));
             recv.limit_by(config.receive_memory());
         }
         Connection {
-            id: birth.id,
-            initiator: birth.initiator,
-            mode: birth.mode,
+            id: setup.id,
+            initiator: setup.initiator,
+            mode: setup.mode,
             phase: Phase::Opening,
-            keys: Keys::new(birth.local_key, birth.local_token),
-            local_dsn: birth.local_dsn,
+            keys: Keys::new(setup.local_key, setup.local_token),
+            local_dsn: setup.local_dsn,
             remote_dsn: Dsn(0),
             confirmed: false,
-            checksummed: birth.mode == Mode::Mptcp && config.checksums == Checksums::Required,
-            tick: birth.tick,
+            checksummed: setup.mode == Mode::Mptcp && config.checksums == Checksums::Required,
+            tick: setup.tick,
             fallback: Fallback::default(),
             challenges: Challenges::default(),
             keepalive: Keepalive::NEW,
@@ -235,11 +235,11 @@ impl Connection {
                 scheduling.opportunistic().unwrap_or(config.opportunistic),
             ),
             scheduling,
-            paths: PathsState::new(&config.path_manager, birth.addresses),
+            paths: PathsState::new(&config.path_manager, setup.addresses),
             send: SendState::default(),
             recv,
             advertised: Advertised::default(),
-            scatter: Scatter::new(config.only.scatter_switch, birth.mode),
+            scatter: Scatter::new(config.only.scatter_switch, setup.mode),
             rotation: Rotation::default(),
             events: EventQueue::default(),
             stats: ConnectionStats::default(),
@@ -249,7 +249,7 @@ impl Connection {
             closing: Closing::default(),
             wanted: Wanted::NOTHING,
             rules: Rules::of(&config),
-            fast_paths: birth.fast_paths,
+            fast_paths: setup.fast_paths,
             config,
         }
     }

@@ -70,7 +70,7 @@ pub(crate) fn third_ack(segment: &Segment, local_key: Key, checksums: Checksums)
         Some(Capable { sender_key: Some(key), receiver_key: Some(echoed), flags, .. }) => {
             if echoed == local_key { ThirdAck::Keys { key, flags } } else { ThirdAck::Foreign }
         }
-        _ => ThirdAck::Tcp { peer_unaware: !segment.options.are_bare() },
+        _ => ThirdAck::Tcp { peer_unaware: !segment.options.have_no_mptcp() },
     }
 }
 

@@ -324,7 +324,7 @@ impl Connection {
                 self.on_fast_close(now, at, AbortedBy::Reset);
                 return;
             }
-            self.hear_reset(at, segment);
+            self.note_reset(at, segment);
         }
         if self.mode == Mode::Plain {
             let finished = self.send.fin_acked && self.recv.finished();
@@ -352,7 +352,7 @@ impl Connection {
     /// continues, it is the end of a TCP stream (RFC 8684 section 3.7).
     #[cold]
     fn on_end_of_subflow(&mut self, now: Time, at: usize, segment: &Segment, placed: &mut Vec<Placement>) {
-        if segment.options.are_bare()
+        if segment.options.have_no_mptcp()
             && self.mode == Mode::Mptcp
             && !self.send.fin_acked
             && self.may_fall_back(at)

@@ -216,7 +216,7 @@ pub(super) fn view_of(subflow: &Subflow, congestion: &AnyCongestion) -> SubflowV
 impl Connection {
     /// Notifies the scheduler of an event of a kind that it has requested.
     #[inline]
-    pub(super) fn tell_scheduler(&mut self, now: Time, event: &SchedulerEvent) {
+    pub(super) fn notify_scheduler(&mut self, now: Time, event: &SchedulerEvent) {
         if self.scheduling.kinds.has(event.kind()) {
             self.tell_listening_scheduler(now, event);
         }

@@ -92,7 +92,7 @@ impl Connection {
         self.send.reinject.forget(id);
         if established.is_some() {
             self.congestion.on_subflow_down(id);
-            self.tell_scheduler(now, &crate::scheduler::SchedulerEvent::SubflowDown(id));
+            self.notify_scheduler(now, &crate::scheduler::SchedulerEvent::SubflowDown(id));
             // `Closed` is the last event.
             if self.phase != Phase::Ended {
                 self.events.push(Event::SubflowDown(id));
@@ -117,7 +117,7 @@ impl Connection {
     }
 
     /// Processes the options of the peer's reset of a subflow (RFC 8684 sections 3.6 and 3.7).
-    pub(super) fn hear_reset(&mut self, at: usize, segment: &Segment) {
+    pub(super) fn note_reset(&mut self, at: usize, segment: &Segment) {
         for option in segment.options.mptcp.iter().flatten() {
             match *option {
                 MptcpOption::Reset { transient, reason } => {

@@ -544,14 +544,14 @@ mod tests {
     use crate::segment::{Address, PathId};
     use crate::seq::{DataRange, Seq};
     use crate::subflow::header::Edge;
-    use crate::subflow::{ResetCause, SubflowBirth, TimerSlack, Tolerance};
+    use crate::subflow::{ResetCause, SubflowSetup, TimerSlack, Tolerance};
 
     fn subflow(at: usize, now: Time, config: &ConnectionConfig) -> Subflow {
         let address = |host: u8| Address::new(IpAddr::from([10, 0, at as u8, host]), 80);
         let (local, remote, iss) = (address(1), address(2), Seq(at as u32));
-        let birth =
-            SubflowBirth { local, remote, path: PathId(0), iss, initiator: true, nonce: 1, join: None };
-        Subflow::new(SubflowId(at as u8), now, &birth, 0, Tolerance::default(), config)
+        let setup =
+            SubflowSetup { local, remote, path: PathId(0), iss, initiator: true, nonce: 1, join: None };
+        Subflow::new(SubflowId(at as u8), now, &setup, 0, Tolerance::default(), config)
     }
 
     fn change(subflows: &mut Subflows, at: usize, now: Time, random: &mut RandomStream) {

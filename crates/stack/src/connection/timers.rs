@@ -183,7 +183,7 @@ impl Connection {
     #[cold]
     fn after_timeout(&mut self, now: Time, at: usize) {
         let id = self.subflows[at].id();
-        self.tell_scheduler(now, &SchedulerEvent::Timeout(id));
+        self.notify_scheduler(now, &SchedulerEvent::Timeout(id));
         self.reinject_after_timeout(at);
         self.wanted.schedule();
     }

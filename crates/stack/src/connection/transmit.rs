@@ -243,7 +243,7 @@ impl Connection {
         if !self.timers.is_armed(Timer::Data) {
             self.arm_data_timer(now);
         }
-        self.tell_scheduler(now, &SchedulerEvent::Sent { subflow: id, range });
+        self.notify_scheduler(now, &SchedulerEvent::Sent { subflow: id, range });
         let departure = self.depart(at, Content::NewData, new.kind(), range.start, poll);
         Departure { segment_size: new.segment_size, ..departure }
     }

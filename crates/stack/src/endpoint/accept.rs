@@ -12,7 +12,7 @@ use crate::event::{ConnectionId, Placement, Transmit};
 use crate::observer::Observer;
 use crate::segment::{Capable, Flags, Join, MptcpOption, PathId, ResetReason, Segment};
 use crate::seq::Seq;
-use crate::subflow::{JoinBirth, SubflowBirth};
+use crate::subflow::{JoinSetup, SubflowSetup};
 
 impl<O: Observer> Endpoint<O> {
     /// Accepts connections to `port` on every local address, each with `config`.
@@ -71,8 +71,8 @@ impl<O: Observer> Endpoint<O> {
         }
         let id = self.create(now, false, config);
         let iss = self.initial_seq(now, id, segment.destination, segment.source);
-        let birth = Birth { iss, join: None };
-        let accepted = self.add_accepted(now, path, segment, id, birth).is_some();
+        let setup = AcceptedSetup { iss, join: None };
+        let accepted = self.add_accepted(now, path, segment, id, setup).is_some();
         self.half_open.push(now, id);
         accepted
     }
@@ -98,8 +98,8 @@ impl<O: Observer> Endpoint<O> {
         let local = self.config.addresses.iter().find(|address| address.ip == segment.destination.ip);
         let asks_backup = local.is_some_and(|address| address.backup);
         let join =
-            JoinBirth { remote_id: address_id, remote_nonce: nonce, asks_backup, backup_asked: backup };
-        if self.add_accepted(now, path, segment, id, Birth { iss, join: Some(join) }).is_none() {
+            JoinSetup { remote_id: address_id, remote_nonce: nonce, asks_backup, backup_asked: backup };
+        if self.add_accepted(now, path, segment, id, AcceptedSetup { iss, join: Some(join) }).is_none() {
             return false;
         }
         if let Some(connection) = self.connection_mut(id) {
@@ -114,9 +114,9 @@ impl<O: Observer> Endpoint<O> {
         path: PathId,
         segment: &Segment,
         id: ConnectionId,
-        Birth { iss, join }: Birth,
+        AcceptedSetup { iss, join }: AcceptedSetup,
     ) -> Option<usize> {
-        let birth = SubflowBirth {
+        let setup = SubflowSetup {
             local: segment.destination,
             remote: segment.source,
             path,
@@ -130,13 +130,13 @@ impl<O: Observer> Endpoint<O> {
         if connection.subflows.is_empty() {
             connection.paths.set_initial_local(segment.destination.ip);
         }
-        let at = connection.add_subflow(now, birth)?;
+        let at = connection.add_subflow(now, setup)?;
         connection.on_peer_syn(now, at, segment);
         let subflow = connection.subflows[at].id();
         entry.note_demuxed(subflow);
         let to = (id, subflow);
         self.demux.add(segment.destination, segment.source, to);
-        self.touch(now, id);
+        self.mark_ready(id);
         Some(at)
     }
 
@@ -205,8 +205,8 @@ impl<O: Observer> Endpoint<O> {
             return false;
         };
         let path = self.path_of(third.destination.ip).unwrap_or(path);
-        let birth = Birth { iss: cookie.isn, join: None };
-        let Some(at) = self.add_accepted(now, path, &syn, id, birth) else {
+        let setup = AcceptedSetup { iss: cookie.isn, join: None };
+        let Some(at) = self.add_accepted(now, path, &syn, id, setup) else {
             self.release(id);
             return false;
         };
@@ -290,9 +290,9 @@ fn is_half_open(connections: &Table, id: ConnectionId) -> bool {
 
 /// The parameters, besides its SYN, of a subflow initiated by the peer.
 #[derive(Clone, Copy)]
-struct Birth {
+struct AcceptedSetup {
     iss: Seq,
-    join: Option<JoinBirth>,
+    join: Option<JoinSetup>,
 }
 
 /// Returns the configuration negotiated with `syn`.

@@ -18,7 +18,7 @@ impl<O: Observer> Endpoint<O> {
         let grows = self.send_buffers_grow;
         let Some(connection) = self.connection_mut(id) else { return 0 };
         let accepted = connection.write(now, n, grows);
-        self.touch(now, id);
+        self.mark_ready(id);
         accepted
     }
 
@@ -68,7 +68,7 @@ impl<O: Observer> Endpoint<O> {
     pub fn consume(&mut self, now: Time, id: ConnectionId, n: u64) {
         if let Some(connection) = self.connection_mut(id) {
             connection.consume(now, n);
-            self.touch(now, id);
+            self.mark_ready(id);
         }
     }
 
@@ -88,7 +88,7 @@ impl<O: Observer> Endpoint<O> {
     pub fn close(&mut self, now: Time, id: ConnectionId) {
         if let Some(connection) = self.connection_mut(id) {
             connection.close(now);
-            self.touch(now, id);
+            self.mark_ready(id);
         }
     }
 
@@ -96,7 +96,7 @@ impl<O: Observer> Endpoint<O> {
     pub fn abort(&mut self, now: Time, id: ConnectionId) {
         if let Some(connection) = self.connection_mut(id) {
             connection.abort(now, CloseReason::Aborted);
-            self.touch(now, id);
+            self.mark_ready(id);
         }
     }
 
@@ -106,16 +106,16 @@ impl<O: Observer> Endpoint<O> {
         for id in all {
             if let Some(connection) = self.connection_mut(id) {
                 connection.set_address_up(now, ip, up);
-                self.touch(now, id);
+                self.mark_ready(id);
             }
         }
     }
 
     /// Asks the peer to use a subflow only when no other works, or to use it normally again.
-    pub fn set_backup(&mut self, now: Time, id: ConnectionId, subflow: SubflowId, backup: bool) {
+    pub fn set_backup(&mut self, id: ConnectionId, subflow: SubflowId, backup: bool) {
         if let Some(connection) = self.connection_mut(id) {
             connection.set_backup(subflow, backup);
-            self.touch(now, id);
+            self.mark_ready(id);
         }
     }
 

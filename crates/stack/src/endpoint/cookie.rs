@@ -203,7 +203,7 @@ pub(super) fn stamp(tick: TimestampTick, now: Time, syn: SynOptions, ecn: bool) 
 /// Rebuilds the SYN from `third` and the cookie.
 fn rebuild(third: &Segment, seq: Seq, mss: u16) -> Segment {
     let mut syn = Segment::new(third.source, third.destination, seq, Flags::SYN);
-    if !third.options.are_bare() {
+    if !third.options.have_no_mptcp() {
         // Only a peer that offered Multipath TCP sends MP_CAPABLE here. It repeats the checksum flag (RFC
         // 8684 section 3.1).
         let checksum = find_capable(&third.options).map_or(0, |capable| capable.flags & Capable::CHECKSUM);

@@ -235,7 +235,7 @@ impl<O: Observer> Endpoint<O> {
         let Some((id, subflow)) = self.demux.find(local, remote) else { return };
         let Some(entry) = self.connections.get_mut(id) else { return };
         entry.connection.on_too_big(now, subflow.index(), seq, mtu, &mut self.observer);
-        self.touch(now, id);
+        self.mark_ready(id);
     }
 
     /// Handles the timers due at the time of [`Endpoint::poll_timeout`] (calling early or late is harmless).
@@ -251,7 +251,7 @@ impl<O: Observer> Endpoint<O> {
                 connection.handle_timeout(now, &mut self.observer);
                 connection.report_windows(now, &mut self.observer);
             }
-            self.touch(now, id);
+            self.mark_ready(id);
         }
     }
 
@@ -375,7 +375,7 @@ impl<O: Observer> Endpoint<O> {
             if let Some(entry) = self.connections.get_mut(id) {
                 if let Some(event) = entry.connection.events.pop() {
                     if matches!(event, Event::Closed(_)) {
-                        entry.closed_told = true;
+                        entry.closed_reported = true;
                         if entry.connection.is_dead() {
                             self.ending.push(id);
                         }
@@ -390,7 +390,7 @@ impl<O: Observer> Endpoint<O> {
     }
 
     /// Queues the connection to be polled for segments and events.
-    fn touch(&mut self, _now: Time, id: ConnectionId) {
+    fn mark_ready(&mut self, id: ConnectionId) {
         let Some(entry) = self.connections.get_mut(id) else { return };
         entry.timers = Timers::Moved;
         if !entry.in_ready {
@@ -425,7 +425,7 @@ impl<O: Observer> Endpoint<O> {
             Opening::Later(Timers::Unmoved) | Opening::Nothing => {}
         }
         if connection.phase == Phase::Ended && connection.is_dead() {
-            if entry.closed_told {
+            if entry.closed_reported {
                 self.release(id);
             }
             return;

@@ -14,7 +14,7 @@ use crate::observer::Observer;
 use crate::path_manager::HostAddress;
 use crate::segment::{Address, Key, PathId};
 use crate::seq::{Dsn, Seq};
-use crate::subflow::{FastPaths, JoinBirth, SubflowBirth};
+use crate::subflow::{FastPaths, JoinSetup, SubflowSetup};
 use crate::timestamp::TimestampTick;
 
 /// The reason why a connection could not be opened.
@@ -91,7 +91,7 @@ impl<O: Observer> Endpoint<O> {
         } else {
             self.create(now, true, config)
         };
-        let birth = SubflowBirth {
+        let setup = SubflowSetup {
             local: end,
             remote,
             path,
@@ -104,7 +104,7 @@ impl<O: Observer> Endpoint<O> {
             entry.in_ready = true;
             let connection = &mut entry.connection;
             connection.paths.set_initial_local(local);
-            if let Some(at) = connection.add_subflow(now, birth) {
+            if let Some(at) = connection.add_subflow(now, setup) {
                 let subflow = connection.subflows[at].id();
                 entry.note_demuxed(subflow);
                 let to = (id, subflow);
@@ -122,14 +122,14 @@ impl<O: Observer> Endpoint<O> {
     /// does automatically (RFC 8684 section 3.2). Returns whether it will be tried: not before the peer has
     /// proved knowledge of the keys, not beyond the limit of subflows, not after both streams have ended, and
     /// not in plain TCP.
-    pub fn open_subflow(&mut self, now: Time, id: ConnectionId, local: IpAddr, remote: Address) -> bool {
+    pub fn open_subflow(&mut self, id: ConnectionId, local: IpAddr, remote: Address) -> bool {
         let Some(backup) = self.config.addresses.iter().find(|own| own.ip == local).map(|own| own.backup)
         else {
             return false;
         };
         let Some(connection) = self.connection_mut(id) else { return false };
         let wanted = connection.want_subflow(local, remote, backup);
-        self.touch(now, id);
+        self.mark_ready(id);
         wanted
     }
 
@@ -142,13 +142,13 @@ impl<O: Observer> Endpoint<O> {
             let Some(path) = self.path_of(new.local) else { continue };
             let Some(port) = self.free_port(new.local, new.remote) else { continue };
             let local = Address::new(new.local, port);
-            let join = JoinBirth {
+            let join = JoinSetup {
                 remote_id: new.remote_id,
                 remote_nonce: 0,
                 asks_backup: new.backup,
                 backup_asked: false,
             };
-            let birth = SubflowBirth {
+            let setup = SubflowSetup {
                 local,
                 remote: new.remote,
                 path,
@@ -158,12 +158,12 @@ impl<O: Observer> Endpoint<O> {
                 join: Some(join),
             };
             let Some(entry) = self.connections.get_mut(id) else { return };
-            let Some(at) = entry.connection.add_subflow(now, birth) else { continue };
+            let Some(at) = entry.connection.add_subflow(now, setup) else { continue };
             let to = (id, entry.connection.subflows[at].id());
             entry.note_demuxed(to.1);
             self.demux.add(local, new.remote, to);
         }
-        self.touch(now, id);
+        self.mark_ready(id);
     }
 
     /// Returns the initial sequence number of a subflow of connection `id` (RFC 6528): a clock with a tick of
@@ -284,7 +284,7 @@ impl<O: Observer> Endpoint<O> {
         config: SimConfig,
     ) {
         let addresses = &self.config.addresses;
-        let birth = crate::connection::Birth {
+        let setup = crate::connection::ConnectionSetup {
             id,
             initiator,
             mode: if config.mptcp { crate::connection::Mode::Mptcp } else { crate::connection::Mode::Plain },
@@ -308,6 +308,6 @@ impl<O: Observer> Endpoint<O> {
             Some(shared) if **shared == config => Arc::clone(shared),
             _ => Arc::clone(self.shared.insert(Arc::new(config))),
         };
-        self.connections.insert(Connection::new(now, birth, config));
+        self.connections.insert(Connection::new(now, setup, config));
     }
 }

@@ -34,7 +34,7 @@ pub(super) struct Entry {
     /// It is in the queue of those that have events.
     pub in_eventful: bool,
     /// The application has polled its [`Event::Closed`](crate::event::Event::Closed).
-    pub closed_told: bool,
+    pub closed_reported: bool,
     /// The subflows whose addresses are in the tables of [`Demux`](super::demux::Demux).
     pub demuxed: SubflowSet,
     pub connection: Connection,
@@ -47,7 +47,7 @@ impl Entry {
             timers: Timers::Moved,
             in_ready: false,
             in_eventful: false,
-            closed_told: false,
+            closed_reported: false,
             demuxed: SubflowSet::EMPTY,
             connection,
         }

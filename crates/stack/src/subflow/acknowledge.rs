@@ -311,7 +311,7 @@ impl Subflow {
         let mut sample = oldest.filter(|_| !ambiguous).map(|sent| now.since(sent));
         let latest = newest.map(|sent| now.since(sent));
 
-        let mut newly = Newly { bytes: acked_bytes, segments: acked_segments, latest, first_sacked: None };
+        let mut newly = AckedNow { bytes: acked_bytes, segments: acked_segments, latest, first_sacked: None };
         let mut dsack_undo = false;
         if self.sack && !segment.options.sack.is_empty() {
             let blocks = segment.options.sack.as_slice();
@@ -395,7 +395,7 @@ impl Subflow {
         blocks: &[(Seq, Seq)],
         ack: u64,
         min_rtt: Duration,
-        newly: &mut Newly,
+        newly: &mut AckedNow,
     ) -> bool {
         let Subflow { board, rate, recovery, known_blocks, iss, .. } = self;
         let mut dsack_undo = false;
@@ -459,7 +459,7 @@ pub(super) fn one_way_delay_us(tick: TimestampTick, theirs: u32, sent: Time) -> 
 }
 
 /// The newly acknowledged data of an acknowledgement.
-struct Newly {
+struct AckedNow {
     bytes: u64,
     segments: u32,
     /// The round trip of the newest segment that was sent once.

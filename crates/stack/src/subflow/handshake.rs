@@ -2,7 +2,7 @@
 
 use anabranch_units::{Duration, Time};
 
-use super::SubflowBirth;
+use super::SubflowSetup;
 
 /// The progress of the three-way or four-way handshake.
 #[derive(Clone, Copy, Debug)]
@@ -20,11 +20,11 @@ pub(crate) struct Handshake {
 
 impl Handshake {
     /// Returns the handshake of a subflow whose first segment is due.
-    pub(super) fn new(now: Time, birth: &SubflowBirth) -> Handshake {
+    pub(super) fn new(now: Time, setup: &SubflowSetup) -> Handshake {
         Handshake {
-            join: birth.join.is_some(),
-            local_nonce: birth.nonce,
-            remote_nonce: birth.join.map_or(0, |join| join.remote_nonce),
+            join: setup.join.is_some(),
+            local_nonce: setup.nonce,
+            remote_nonce: setup.join.map_or(0, |join| join.remote_nonce),
             attempts: 0,
             due: true,
             sent_at: now,

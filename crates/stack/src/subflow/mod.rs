@@ -72,7 +72,7 @@ pub(crate) use fast::{Expected, FastPaths};
 pub(crate) use state::{Ended, Ending, Remains, Reset, ResetCause, TcpState};
 
 /// The parameters of a new subflow.
-pub(crate) struct SubflowBirth {
+pub(crate) struct SubflowSetup {
     /// Its local address.
     pub local: Address,
     /// Its remote address.
@@ -86,12 +86,12 @@ pub(crate) struct SubflowBirth {
     /// The local nonce, for a join.
     pub nonce: u32,
     /// The parameters of a join; `None` for the first subflow.
-    pub join: Option<JoinBirth>,
+    pub join: Option<JoinSetup>,
 }
 
 /// The parameters that only a join has.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct JoinBirth {
+pub(crate) struct JoinSetup {
     /// The ID of the remote address.
     pub remote_id: u8,
     /// The peer's nonce; 0 if it is not known yet.
@@ -211,20 +211,20 @@ impl Subflow {
     pub(crate) fn new(
         id: SubflowId,
         now: Time,
-        birth: &SubflowBirth,
+        setup: &SubflowSetup,
         local_id: u8,
         tolerance: Tolerance,
         config: &ConnectionConfig,
     ) -> Subflow {
-        let SubflowBirth { local, iss, initiator, .. } = *birth;
+        let SubflowSetup { local, iss, initiator, .. } = *setup;
         let mut recovery = Recovery::new(config, false, 1);
         recovery.tolerate(tolerance);
         let mut subflow = Subflow {
             id,
             state: Lifecycle::new(if initiator { TcpState::SynSent } else { TcpState::SynReceived }),
-            route: Route::new(birth, local_id),
+            route: Route::new(setup, local_id),
             timers: TimerTable::IDLE,
-            handshake: Handshake::new(now, birth),
+            handshake: Handshake::new(now, setup),
             started: now,
             established: Time::NEVER,
             ended: Time::NEVER,

@@ -260,7 +260,7 @@ impl Subflow {
         }
         // It extends to the end of the segment, and so to its FIN.
         let fin = segment.flags.has(Flags::FIN);
-        let bare = segment.options.are_bare();
+        let bare = segment.options.have_no_mptcp();
         let start = range.end - u64::from(segment.payload_len);
         let full_sized = self.recv.measure(now, segment.payload_len, self.mss);
         let held = self.held.get_or_insert_default();

@@ -1,6 +1,6 @@
 //! The path of a subflow: its addresses with their IDs, and its priority (RFC 8684 sections 3.2 and 3.3.8).
 
-use super::SubflowBirth;
+use super::SubflowSetup;
 use crate::segment::{Address, PathId};
 
 /// The path of a subflow.
@@ -18,8 +18,8 @@ pub(crate) struct Route {
 }
 
 impl Route {
-    pub(super) fn new(birth: &SubflowBirth, local_id: u8) -> Route {
-        let SubflowBirth { local, remote, path, join, .. } = *birth;
+    pub(super) fn new(setup: &SubflowSetup, local_id: u8) -> Route {
+        let SubflowSetup { local, remote, path, join, .. } = *setup;
         Route {
             local,
             remote,

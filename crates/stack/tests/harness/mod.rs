@@ -339,10 +339,9 @@ impl Pair {
     }
 
     pub fn set_backup(&mut self, side: Side, subflow: SubflowId, backup: bool) {
-        let now = self.now;
         let host = self.host(side);
         if let Some(id) = host.connection {
-            host.endpoint.set_backup(now, id, subflow, backup);
+            host.endpoint.set_backup(id, subflow, backup);
         }
         self.pump();
     }

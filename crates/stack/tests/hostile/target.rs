@@ -243,13 +243,13 @@ impl Target {
             (Step::Close, Some(id)) => self.endpoint.close(now, id),
             (Step::Abort, Some(id)) => self.endpoint.abort(now, id),
             (&Step::Backup(subflow, backup), Some(id)) => {
-                self.endpoint.set_backup(now, id, SubflowId(subflow), backup);
+                self.endpoint.set_backup(id, SubflowId(subflow), backup);
             }
             (&Step::Open(at), Some(id)) => {
                 let (peer, own) = self.addresses(0);
                 let local: IpAddr =
                     if self.side == Side::Client { client_ip(usize::from(at % 3)) } else { own.ip };
-                self.endpoint.open_subflow(now, id, local, peer);
+                self.endpoint.open_subflow(id, local, peer);
             }
         }
         self.listen();

@@ -417,7 +417,7 @@ fn mp_prio_changes_its_own_subflow() {
 #[test]
 fn our_own_wish_leaves_as_mp_prio() {
     let mut s = Script::two(config());
-    s.endpoint.set_backup(s.now, s.id(), anabranch_stack::event::SubflowId(1), true);
+    s.endpoint.set_backup(s.id(), anabranch_stack::event::SubflowId(1), true);
     s.poll();
     s.expect(ack(1, 1).option(MptcpOption::Priority { backup: true }));
 }

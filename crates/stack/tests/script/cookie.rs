@@ -75,7 +75,7 @@ fn a_cookie_opens_a_multipath_connection() {
 #[test]
 fn a_cookie_opens_a_plain_tcp() {
     let (mut s, answer) = answered(plain());
-    assert!(answer.options.are_bare());
+    assert!(answer.options.have_no_mptcp());
     s.inject(ack(0, 1).seq(1));
     assert!(is_accepted(&s) && !s.stats().mptcp);
     s.inject(data(0, 1, 700));

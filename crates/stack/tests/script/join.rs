@@ -318,11 +318,11 @@ fn the_listener_may_join() {
     let mut s = Script::server_with(config(), 2);
     let remote = s.subs[0].peer;
     // Not before a DSS (row I21).
-    assert!(!s.endpoint.open_subflow(s.now, s.id(), own_ip(1), remote));
+    assert!(!s.endpoint.open_subflow(s.id(), own_ip(1), remote));
     let option = capable(Some(KEY_A), s.own_key, Some(10));
     s.inject(data(0, 1, 10).option(option));
     s.expect(ack(0, 11).data_ack(10));
-    assert!(s.endpoint.open_subflow(s.now, s.id(), own_ip(1), remote));
+    assert!(s.endpoint.open_subflow(s.id(), own_ip(1), remote));
     s.poll();
     s.expect(seg(1).flags(S).seq(0).no_dss());
     s.advance(10);
@@ -333,7 +333,7 @@ fn the_listener_may_join() {
     assert!(s.events.contains(&Event::SubflowUp(SubflowId(1))));
     s.inject(data(1, 1, 100).data_ack(0).map(10, 1, 100));
     s.expect(ack(1, 101).data_ack(110));
-    assert!(!s.endpoint.open_subflow(s.now, s.id(), peer_ip(1), remote));
+    assert!(!s.endpoint.open_subflow(s.id(), peer_ip(1), remote));
 }
 
 // RFC 8684 section 3.2, row J26: joins that cross between the same two addresses make one subflow, the one
@@ -344,7 +344,7 @@ fn of_two_joins_that_cross_one_is_kept() {
     let option = capable(Some(KEY_A), s.own_key, Some(10));
     s.inject(data(0, 1, 10).option(option));
     s.expect(ack(0, 11).data_ack(10));
-    s.endpoint.open_subflow(s.now, s.id(), own_ip(1), s.subs[0].peer);
+    s.endpoint.open_subflow(s.id(), own_ip(1), s.subs[0].peer);
     s.poll();
     s.expect(seg(1).flags(S));
     let sub = s.peer_joins(1, 0, 0, false);
