@@ -109,6 +109,7 @@ mod tests {
             vs_reference: None,
             vs_best: None,
             unseen: Unseen::default(),
+            mostly_unseen: false,
         };
         let other = Standing {
             missed,

@@ -63,8 +63,9 @@ pub(super) fn rows(scenario: &Scenario, condition: &Condition, entrants: &[Entra
         let flows = flows(&all, group);
         let measure = measured::measures(&class.kind)[0];
         let values = measured::of_class(&flows, measure);
-        let unseen = unseen::bounds(condition, &all, &values, measure);
-        let differences = difference::against(&values, entrants, reference, &unseen, scenario.seed);
+        let bounds = unseen::Bounds::new(condition, &all, &values, measure);
+        let differences = difference::against(&values, entrants, reference, &bounds, scenario.seed);
+        let unseen = bounds.of_means();
         for (at, entrant) in entrants.iter().enumerate() {
             let mut row = class_row(condition, class, &flows[at], &values[at], scenario.seed);
             row.vs_reference_pct = differences[at];

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::Entrant;
 use super::measured::Measured;
-use super::unseen::Unseen;
+use super::unseen::{Bounds, OfPair};
 use crate::stats::{self, Interval, Part, Pooled};
 
 /// A difference and its interval.
@@ -66,19 +66,22 @@ impl Difference {
         (runs.is_finite() && runs < 1e15).then_some(runs as u64)
     }
 
-    /// Returns the difference whose interval also holds if `own` and `other`, the bounds of the two contenders, become
-    /// true.
+    /// Returns the difference with an interval that also holds if these bounds become true.
     #[must_use]
-    pub(crate) fn with_unseen(self, own: Unseen, other: Unseen) -> Difference {
+    pub(crate) fn with_unseen(self, bound: OfPair) -> Difference {
         let Some(Interval(low, high)) = self.ci95 else { return self };
-        if own == Unseen::default() && other == Unseen::default() {
+        if bound == OfPair::default() {
             return self;
         }
+        let OfPair { own, other, shared } = bound;
         let ratio = |percent: f64| 1.0 + percent / 100.0;
-        let low = (ratio(low) - ratio(self.mean) * own.less) / (1.0 + other.more);
+        let least =
+            |shared: f64| (ratio(low) - ratio(self.mean) * own.less + shared) / (1.0 + other.more + shared);
+        let low = least(0.0).min(least(shared));
         // Nothing is left of the other one's goodput.
         let share = (1.0 - other.less).max(1e-9);
-        let high = (ratio(high) + ratio(self.mean) * own.more) / share;
+        let most = |shared: f64| (ratio(high) + ratio(self.mean) * own.more + shared) / (share + shared);
+        let high = most(0.0).max(most(shared));
         let ci95 = Difference::of_ratio(ratio(self.mean), Some(Interval(low, high))).ci95;
         Difference { ci95, ..self }
     }
@@ -119,13 +122,13 @@ pub(crate) fn family(series: &[Vec<Part>], seed: u64) -> Vec<Option<Difference>>
     series.iter().zip(intervals).map(difference).collect()
 }
 
-/// Returns the difference of each entrant's values from those of the entrant `reference`, with the bounds `unseen` of
-/// each. The listed entrants are one family, and the others another one, in which the listed ones are empty.
+/// Returns the difference of each entrant's values from those of the entrant `reference`, with their bounds
+/// `unseen`. The listed entrants are one family, and the others another one, in which the listed ones are empty.
 pub(crate) fn against(
     values: &[Vec<Vec<Measured>>],
     entrants: &[Entrant<'_>],
     reference: Option<usize>,
-    unseen: &[Unseen],
+    unseen: &Bounds<'_>,
     seed: u64,
 ) -> Vec<Option<Difference>> {
     let Some(reference) = reference else { return vec![None; entrants.len()] };
@@ -145,7 +148,7 @@ pub(crate) fn against(
         let difference = if entrant.listed { listed[at] } else { others[at] };
         difference.map(|difference| match at == reference {
             true => difference,
-            false => difference.with_unseen(unseen[at], unseen[reference]),
+            false => difference.with_unseen(unseen.of_pair(at, reference)),
         })
     };
     entrants.iter().enumerate().map(own).collect()

@@ -221,8 +221,9 @@ pub(crate) fn rows(scenario: &Scenario, condition: &Condition, entrants: &[Entra
         let values: Vec<_> = flows.iter().map(|runs| measured::of_flows(runs, bulk)).collect();
         let all: Vec<&Entrant<'_>> = entrants.iter().collect();
         let measure = if bulk { verdict::Measure::Goodput } else { verdict::Measure::MeanTime };
-        let unseen = unseen::bounds(condition, &all, &values, measure);
-        let differences = difference::against(&values, entrants, reference, &unseen, scenario.seed);
+        let bounds = unseen::Bounds::new(condition, &all, &values, measure);
+        let differences = difference::against(&values, entrants, reference, &bounds, scenario.seed);
+        let unseen = bounds.of_means();
         for (at, entrant) in entrants.iter().enumerate() {
             let mut row = row(condition, &flows[at], bulk, scenario.seed);
             row.vs_reference_pct = differences[at];

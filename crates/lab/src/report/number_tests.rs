@@ -46,13 +46,15 @@ fn the_family_of_the_best_one_is_all_pairs() {
         .map(|entrant| measured::of_flows(&entrant.flows(Class::Contender), false))
         .collect();
     let pairs = |a: usize, b: usize| difference::pairs(&values[a], &values[b]);
+    let all_entrants = entrants(&scenario, &runs);
+    let listed: Vec<&Entrant<'_>> = all_entrants.iter().collect();
+    let bounds = unseen::Bounds::new(&scenario.conditions[0], &listed, &values, verdict::Measure::MeanTime);
     let all = difference::family(&[pairs(1, 2), pairs(3, 2), pairs(3, 1)], 5);
     let two = difference::family(&[pairs(1, 2), pairs(3, 2)], 5);
     for (other, place) in [(0, 0), (2, 1)] {
         let found = finding.others[other].vs_best.unwrap();
         // Each may still meet the longest time that another one has met.
-        let bounded =
-            |one: Difference| one.with_unseen(finding.others[other].unseen, finding.others[1].unseen);
+        let bounded = |one: Difference| one.with_unseen(bounds.of_pair(other + 1, 2));
         assert_eq!(Some(found), all[place].map(bounded));
         let two = two[place].map(bounded);
         let width = |one: Option<Difference>| one.unwrap().ci95.unwrap().half_width();
@@ -60,9 +62,9 @@ fn the_family_of_the_best_one_is_all_pairs() {
     }
     // Against the reference there is one family, of all the others.
     let against = difference::family(&[pairs(1, 0), pairs(2, 0), pairs(3, 0)], 5);
-    let tcp = finding.reference.as_ref().unwrap().unseen;
-    for (standing, expected) in finding.others.iter().zip(against) {
-        assert_eq!(standing.vs_reference, expected.map(|one| one.with_unseen(standing.unseen, tcp)));
+    for (at, (standing, expected)) in finding.others.iter().zip(against).enumerate() {
+        let bounded = expected.map(|one| one.with_unseen(bounds.of_pair(at + 1, 0)));
+        assert_eq!(standing.vs_reference, bounded);
     }
 }
 

@@ -73,17 +73,7 @@ impl UnseenEvents {
         let findings = || findings.iter().filter(|finding| finding.measure != Measure::P95);
         let standings = findings().flat_map(|finding| finding.others.iter().chain(&finding.reference));
         let greatest = standings.max_by(|a, b| a.unseen.percent().total_cmp(&b.unseen.percent()))?;
-        let dominates = findings().any(|finding| {
-            let of_reference = finding.reference.as_ref().map_or(0.0, |reference| reference.unseen.percent());
-            finding.others.iter().any(|other| {
-                let difference =
-                    other.vs_reference.and_then(|difference| Some((difference.mean, difference.ci95?)));
-                difference.is_some_and(|(mean, interval)| {
-                    let share = (1.0 + mean / 100.0) * (other.unseen.percent() + of_reference);
-                    share > interval.half_width()
-                })
-            })
-        });
+        let dominates = findings().any(|finding| finding.others.iter().any(|other| other.mostly_unseen));
         (greatest.unseen.percent() > 0.0).then(|| UnseenEvents {
             one_in: (runs / 3).max(1),
             most_pct: greatest.unseen.percent(),

@@ -15,8 +15,14 @@
 //! * **An event that others have shown**: the greatest excess over the median in a run of another contender that uses
 //!   the same paths.
 //!
+//! * **A packet that a full queue drops**: the runs know how often that happened, and a timer may find the loss.
+//!
 //! A contender that has shown an event of that cost itself needs no bound for it: its runs contain the event, and the
 //! bootstrap resamples it. The bounds of different kinds are added.
+//!
+//! A difference has a bound for each of the two contenders, from the events that the *differences* of the runs have shown: a
+//! late flow that both have in the same run is no evidence of an event that only one of them has. Handshakes that both
+//! lose in the same runs move the two means together.
 
 use anabranch_link::{Capacity, Trace};
 use anabranch_units::Duration;
@@ -24,7 +30,8 @@ use anabranch_units::Duration;
 use super::Entrant;
 use super::measured::Measured;
 use super::verdict::Measure;
-use crate::scenario::{Condition, Experiment, Link, Path, TraceStart};
+use crate::run::Class;
+use crate::scenario::{Condition, Experiment, Link, Path, Start, TraceStart};
 use crate::stats;
 
 /// The rule of three: -ln(0.05), rounded up.
@@ -52,6 +59,17 @@ impl Unseen {
     }
 }
 
+/// The most by which unseen events may change the ratio of two means.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct OfPair {
+    /// Events of the contender in the numerator.
+    pub own: Unseen,
+    /// Events of the other one.
+    pub other: Unseen,
+    /// The increase of both by events that they share, relative to the mean of the other one.
+    pub shared: f64,
+}
+
 /// An event that a run may show.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Event {
@@ -75,8 +93,20 @@ struct Shown {
 
 impl Shown {
     fn new(runs: &[Vec<Measured>], gain: bool) -> Option<Shown> {
-        let values = |run: &Vec<Measured>| run.iter().filter_map(|value| value.value).collect::<Vec<f64>>();
-        let runs: Vec<Vec<f64>> = runs.iter().map(values).collect();
+        let values = |run: &Vec<Measured>| run.iter().filter_map(|value| value.value).collect();
+        Shown::of(&runs.iter().map(values).collect::<Vec<_>>(), gain)
+    }
+
+    /// Returns what the differences of `own` from `other` show, over the values that both have.
+    fn of_pair(own: &[Vec<Measured>], other: &[Vec<Measured>], gain: bool) -> Option<Shown> {
+        let differences = |(own, other): (&Vec<Measured>, &Vec<Measured>)| {
+            let pairs = own.iter().zip(other);
+            pairs.filter_map(|(own, other)| Some(own.value? - other.value?)).collect()
+        };
+        Shown::of(&own.iter().zip(other).map(differences).collect::<Vec<_>>(), gain)
+    }
+
+    fn of(runs: &[Vec<f64>], gain: bool) -> Option<Shown> {
         let mut all: Vec<f64> = runs.iter().flatten().copied().collect();
         all.sort_unstable_by(f64::total_cmp);
         let (mean, median) = (stats::mean(&all)?, stats::percentile(&all, 50.0)?);
@@ -110,43 +140,119 @@ impl Shown {
     }
 }
 
-/// Returns the bound of each entrant for its values of `measure`, which are those of `values`, by run.
-pub(crate) fn bounds(
-    condition: &Condition,
-    entrants: &[&Entrant<'_>],
-    values: &[Vec<Vec<Measured>>],
+/// The bounds of the contenders of a condition by a measure.
+pub(crate) struct Bounds<'a> {
+    condition: &'a Condition,
+    entrants: &'a [&'a Entrant<'a>],
+    /// By entrant and run.
+    values: &'a [Vec<Vec<Measured>>],
     measure: Measure,
-) -> Vec<Unseen> {
-    let experiment = &condition.experiment;
-    let gain = measure.is_gain();
-    let shown: Vec<Option<Shown>> = values.iter().map(|runs| Shown::new(runs, gain)).collect();
-    let bound = |(at, own): (usize, &Option<Shown>)| {
-        // One run has no interval that could be wider.
-        let Some(own) = own.as_ref().filter(|own| own.runs > 1.0 && own.mean > 0.0) else {
-            return Unseen::default();
+    shown: Vec<Option<Shown>>,
+}
+
+impl<'a> Bounds<'a> {
+    pub(crate) fn new(
+        condition: &'a Condition,
+        entrants: &'a [&'a Entrant<'a>],
+        values: &'a [Vec<Vec<Measured>>],
+        measure: Measure,
+    ) -> Bounds<'a> {
+        let shown = values.iter().map(|runs| Shown::new(runs, measure.is_gain())).collect();
+        Bounds { condition, entrants, values, measure, shown }
+    }
+
+    /// Returns the bound of each entrant's mean.
+    pub(crate) fn of_means(&self) -> Vec<Unseen> {
+        let bound = |at: usize| {
+            let Some(own) = self.known(at) else { return Unseen::default() };
+            let alike = self.alike(at).filter_map(|other| Some(self.shown[other].as_ref()?.of_run));
+            let mut events = self.events(at);
+            events.extend(self.handshakes(at));
+            self.bound(own, own.mean, alike.fold(0.0, f64::max), &events)
         };
-        let entrant = entrants[at];
-        // Plain TCPs on the same path, and multipath contenders among themselves, meet the same events.
-        let alike = shown.iter().zip(entrants).filter(|(_, other)| other.path == entrant.path);
-        let greatest = alike.filter_map(|(shown, _)| Some(shown.as_ref()?.of_run)).fold(0.0, f64::max);
-        let of_others = own.share(true) * (greatest - own.of_run).max(0.0) / own.mean;
-        let events = match measure {
-            // A lost datagram has no delay, and neither has a bitrate.
-            Measure::Delay | Measure::Bitrate | Measure::P95 => Vec::new(),
-            _ => events(condition, entrant),
+        (0..self.entrants.len()).map(bound).collect()
+    }
+
+    /// Returns the bounds of the ratio of the means of two entrants.
+    pub(crate) fn of_pair(&self, at: usize, other: usize) -> OfPair {
+        let (Some(own), Some(of_other)) = (self.known(at), self.known(other)) else {
+            return OfPair::default();
         };
-        if gain {
-            let duration = experiment.traffic.duration.as_secs_f64().max(1e-9);
-            let loss = |event: &Event| {
-                let (cost, shown) = ((event.cost_s / duration).min(1.0), own.of_run / own.mean);
-                own.share(event.of_run).min(event.probability) * (cost - shown).max(0.0)
-            };
-            return Unseen { more: 0.0, less: sum_of_greatest(&events, loss).max(of_others).min(1.0) };
+        let is_shared = self.share_handshakes(at, other);
+        let gain = self.measure.is_gain();
+        let greatest = |a: usize, b: usize| Shown::of_pair(&self.values[a], &self.values[b], gain);
+        let bound = |at: usize, alone: &Shown, other: usize| {
+            let Some(pair) = greatest(at, other) else { return Unseen::default() };
+            let alike = self.alike(at).filter(|alike| *alike != other && *alike != at);
+            let alike = alike.filter_map(|alike| Some(greatest(alike, other)?.of_run)).fold(0.0, f64::max);
+            let mut bound = self.bound(&pair, alone.mean, alike, &self.events(at));
+            if !is_shared {
+                // A run in which both lose one shows it as well, as far as it is the same one.
+                let own = self.bound(alone, alone.mean, 0.0, &self.handshakes(at));
+                (bound.more, bound.less) = (bound.more + own.more, (bound.less + own.less).min(1.0));
+            }
+            bound
+        };
+        // Goodput is reduced in the same proportion.
+        let shared = |at: usize, alone: &Shown| match is_shared && !gain {
+            true => self.bound(alone, of_other.mean, 0.0, &self.handshakes(at)).more,
+            false => 0.0,
+        };
+        OfPair {
+            own: bound(at, own, other),
+            other: bound(other, of_other, at),
+            shared: shared(at, own).max(shared(other, of_other)),
         }
-        let more = sum_of_greatest(&events, |event| own.rise(event) / own.mean);
+    }
+
+    /// Returns the values of an entrant. One run has no interval that could be wider.
+    fn known(&self, at: usize) -> Option<&Shown> {
+        self.shown[at].as_ref().filter(|own| own.runs > 1.0 && own.mean > 0.0)
+    }
+
+    /// Plain TCPs on the same path, and multipath contenders among themselves, meet the same events.
+    fn alike(&self, at: usize) -> impl Iterator<Item = usize> {
+        (0..self.entrants.len()).filter(move |other| self.entrants[*other].path == self.entrants[at].path)
+    }
+
+    /// Returns the bound relative to `mean` if `shown` was shown, and `alike` is the greatest excess that contenders with
+    /// the same paths have shown.
+    fn bound(&self, shown: &Shown, mean: f64, alike: f64, events: &[Vec<Event>]) -> Unseen {
+        let of_others = shown.share(true) * (alike - shown.of_run).max(0.0) / mean;
+        if self.measure.is_gain() {
+            let duration = self.condition.experiment.traffic.duration.as_secs_f64().max(1e-9);
+            let loss = |event: &Event| {
+                let (cost, shown_part) = ((event.cost_s / duration).min(1.0), shown.of_run / mean);
+                shown.share(event.of_run).min(event.probability) * (cost - shown_part).max(0.0)
+            };
+            return Unseen { more: 0.0, less: sum_of_greatest(events, loss).max(of_others).min(1.0) };
+        }
+        let more = sum_of_greatest(events, |event| shown.rise(event) / mean);
         Unseen { more: more.max(of_others), less: 0.0 }
-    };
-    shown.iter().enumerate().map(bound).collect()
+    }
+
+    /// True for a measure that lost packets change: a lost datagram has no delay, and neither has a bitrate.
+    fn has_events(&self) -> bool {
+        !matches!(self.measure, Measure::Delay | Measure::Bitrate | Measure::P95)
+    }
+
+    fn events(&self, at: usize) -> Vec<Vec<Event>> {
+        if self.has_events() { events(self.condition, self.entrants[at]) } else { Vec::new() }
+    }
+
+    fn handshakes(&self, at: usize) -> Vec<Vec<Event>> {
+        if self.has_events() { vec![handshakes(self.condition, self.entrants[at])] } else { Vec::new() }
+    }
+
+    /// True if two entrants lose the same handshakes: their SYNs are the first packets of the same path, or its only ones for
+    /// a while. Flows that start later come after different packets.
+    fn share_handshakes(&self, at: usize, other: usize) -> bool {
+        let experiment = &self.condition.experiment;
+        let first = |at: usize| self.entrants[at].path.unwrap_or(experiment.initial);
+        let together =
+            experiment.traffic.flows == 1 || matches!(experiment.traffic.start, Start::Together(_));
+        experiment.classes.is_empty() && together && first(at) == first(other)
+    }
 }
 
 /// Returns the sum, over the kinds of events, of the greatest value of an event of the kind.
@@ -154,22 +260,22 @@ fn sum_of_greatest(kinds: &[Vec<Event>], value: impl Fn(&Event) -> f64) -> f64 {
     kinds.iter().map(|events| events.iter().map(&value).fold(0.0, f64::max)).sum()
 }
 
-/// Returns the events that the scenario makes possible for a contender, by kind.
+/// Returns the events other than lost handshakes that the scenario makes possible for a contender, by kind.
 fn events(condition: &Condition, entrant: &Entrant<'_>) -> Vec<Vec<Event>> {
     let experiment = &condition.experiment;
     let paths = experiment.paths();
-    let first = &paths[entrant.path.unwrap_or(experiment.initial)];
     let used: Vec<&Path> = match entrant.path {
         Some(path) => vec![&paths[path]],
         None => paths.iter().collect(),
     };
     let rto = &condition.configs[entrant.contender].connection.rto;
     let size = experiment.traffic.size.mean();
-    let handshake = lost(experiment, first, true);
-    let mut events = vec![timeouts(handshake, 1.0, rto.initial, rto.backoff)];
+    let mut events = Vec::new();
+    let (mut longest_rtt, mut at_random) = (Duration::ZERO, 0.0_f64);
     for path in &used {
         let rtt = links(experiment, path, true).fold(Duration::ZERO, |sum, link| sum + link.config.delay);
         let lost = lost(experiment, path, false);
+        (longest_rtt, at_random) = (longest_rtt.max(rtt), at_random.max(lost));
         events.push(timeouts(lost, TAIL_SEGMENTS, rto.min + rtt, rto.backoff));
         let segments = size.unwrap_or(0.0) / SEGMENT;
         let probability = (segments * lost).min(1.0);
@@ -185,9 +291,36 @@ fn events(condition: &Condition, entrant: &Entrant<'_>) -> Vec<Vec<Event>> {
             events.push(vec![Event { probability: 1.0, cost_s, of_run: true }]);
         }
     }
-    let longest = experiment.deadline.as_secs_f64();
-    events.iter_mut().flatten().for_each(|event| event.cost_s = event.cost_s.min(longest));
+    // The rest was dropped by full queues, and the phases of a run decide which packets.
+    let dropped = (retransmitted(entrant) - at_random).max(0.0);
+    let dropped = if experiment.phases.in_comparison().is_some() { dropped } else { 0.0 };
+    events.push(timeouts(dropped, TAIL_SEGMENTS, rto.min + longest_rtt, rto.backoff));
+    events.iter_mut().for_each(|events| within_deadline(events, experiment));
     events
+}
+
+/// Returns the losses of handshakes in a row on the first path of a contender.
+fn handshakes(condition: &Condition, entrant: &Entrant<'_>) -> Vec<Event> {
+    let experiment = &condition.experiment;
+    let first = &experiment.paths()[entrant.path.unwrap_or(experiment.initial)];
+    let rto = &condition.configs[entrant.contender].connection.rto;
+    let mut events = timeouts(lost(experiment, first, true), 1.0, rto.initial, rto.backoff);
+    within_deadline(&mut events, experiment);
+    events
+}
+
+fn within_deadline(events: &mut [Event], experiment: &Experiment) {
+    let longest = experiment.deadline.as_secs_f64();
+    events.iter_mut().for_each(|event| event.cost_s = event.cost_s.min(longest));
+}
+
+/// Returns the share of a contender's segments with data that were retransmitted.
+fn retransmitted(entrant: &Entrant<'_>) -> f64 {
+    let flows =
+        || entrant.runs.iter().flat_map(|run| &run.flows).filter(|flow| flow.class == Class::Contender);
+    let sent: u64 = flows().map(|flow| flow.report.data_segments).sum();
+    let again: u64 = flows().map(|flow| flow.report.retransmitted_segments).sum();
+    if sent > 0 { again as f64 / sent as f64 } else { 0.0 }
 }
 
 /// Returns the events of one loss after another of packets with probability `lost`, of which `packets` cost a timeout.

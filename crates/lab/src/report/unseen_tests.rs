@@ -24,7 +24,7 @@ fn found(scenario: &Scenario, values: &[Vec<Vec<Measured>>], measure: Measure) -
         Entrant::of(scenario, &Job { contender, path: Some(0), purpose: Purpose::Compare, ..Job::default() })
     };
     let entrants: Vec<Entrant<'_>> = (0..values.len()).map(entrant).collect();
-    bounds(&scenario.conditions[0], &entrants.iter().collect::<Vec<_>>(), values, measure)
+    Bounds::new(&scenario.conditions[0], &entrants.iter().collect::<Vec<_>>(), values, measure).of_means()
 }
 
 fn close(value: f64, expected: f64) {
@@ -122,17 +122,89 @@ fn a_bound_joins_the_side_of_the_interval_on_which_the_event_would_move_it() {
     use crate::stats::Interval;
     let difference = Difference { mean: 10.0, ci95: Some(Interval(5.0, 15.0)) };
     let (none, late) = (Unseen::default(), Unseen { more: 0.5, less: 0.0 });
-    assert_eq!(difference.with_unseen(none, none), difference);
-    let Interval(low, high) = difference.with_unseen(late, none).ci95.unwrap();
+    let with = |own, other, shared| {
+        difference
+            .with_unseen(OfPair { own, other, shared })
+            .ci95
+            .map(|Interval(low, high)| (low, high))
+            .unwrap()
+    };
+    assert_eq!(with(none, none, 0.0), (5.0, 15.0));
+    let (low, high) = with(late, none, 0.0);
     close(low, 5.0);
     close(high, 15.0 + 55.0);
-    let Interval(low, high) = difference.with_unseen(none, late).ci95.unwrap();
+    let (low, high) = with(none, late, 0.0);
     close(low, 100.0 * (1.05 / 1.5 - 1.0));
     close(high, 15.0);
     let less = Unseen { more: 0.0, less: 0.5 };
-    let Interval(low, high) = difference.with_unseen(less, less).ci95.unwrap();
+    let (low, high) = with(less, less, 0.0);
     close(low, 5.0 - 55.0);
     close(high, 130.0);
+    // Both may be later by the mean of the other one, which halves the difference.
+    let (low, high) = with(none, none, 1.0);
+    close(low, 2.5);
+    close(high, 15.0);
+}
+
+/// Returns the bounds of the ratio of `min_rtt` to `tcp` on path 1 for 30 flows.
+fn of_pair(scenario: &Scenario, own: &[f64; 30], other: &[f64; 30]) -> OfPair {
+    let job = |contender| Job { contender, path: Some(0), purpose: Purpose::Compare, ..Job::default() };
+    let entrants = [0, 1].map(|contender| Entrant::of(scenario, &job(contender)));
+    let (listed, values) = (entrants.iter().collect::<Vec<_>>(), [runs(own), runs(other)]);
+    Bounds::new(&scenario.conditions[0], &listed, &values, Measure::MeanTime).of_pair(0, 1)
+}
+
+/// A lost SYN of 1 s that both have in the same run does not show that one of them may lose its tail.
+#[test]
+fn an_event_that_both_have_shown_is_no_evidence_of_one_that_only_one_of_them_has() {
+    let two = |set: &[&str]| {
+        scenario(
+            &["10Mbit/s,20ms,loss=0.1%", "10Mbit/s,40ms"],
+            &["min_rtt", "tcp@1"],
+            &[&["traffic.size=14480B"], set].concat(),
+        )
+    };
+    let (mut late, even) = ([0.1; 30], [0.1; 30]);
+    late[7] = 1.1;
+    let mean = (29.0 * 0.1 + 1.1) / 30.0;
+    // The tail with 0.3 %, and one of ten segments with 1 %; the second path loses nothing.
+    let tail = 0.003 * 0.22 + 0.01 * 0.02;
+    let both = of_pair(&two(&[]), &late, &late);
+    close(both.own.more, tail / mean);
+    close(both.other.more, tail / mean);
+    // A second SYN in a row.
+    close(both.shared * 1e6, 2.0 / mean);
+    // Of one contender the runs have shown the tail, and of the other not.
+    let one = of_pair(&two(&[]), &late, &even);
+    assert!(one.own.more * mean < 1e-5, "{one:?}");
+    close(one.other.more, tail / 0.1);
+    close(one.shared, 0.001 / 0.1);
+    // Without a shared start the handshake is in the bound of each.
+    let apart = of_pair(&two(&["initial=2"]), &even, &even);
+    close(apart.shared, 0.0);
+    close(apart.own.more, tail / 0.1);
+    close(apart.other.more, (tail + 0.001) / 0.1);
+    assert_eq!(of_pair(&two(&["traffic.flows=2", "traffic.every=1s"]), &even, &even).shared, 0.0);
+}
+
+/// A full queue that drops one of ten segments may drop the last one of a flow.
+#[test]
+fn packets_that_a_full_queue_drops_have_a_timeout_that_no_run_has_shown() {
+    use crate::made;
+    let mut flow = made::flow(Class::Contender, Some(100.0));
+    (flow.report.data_segments, flow.report.retransmitted_segments) = (11, 1);
+    let results: Vec<crate::run::RunResult> = (0..30).map(|_| made::run_of(vec![flow.clone()])).collect();
+    let job = Job { contender: 0, purpose: Purpose::Compare, ..Job::default() };
+    let values = [runs(&[0.1; 30])];
+    let more = |phases: &str| {
+        let still = scenario(&["10Mbit/s,20ms"], &["min_rtt"], &["traffic.size=14480B", phases]);
+        let entrant = Entrant { runs: &results, ..Entrant::of(&still, &job) };
+        Bounds::new(&still.conditions[0], &[&entrant], &values, Measure::MeanTime).of_means()[0].more
+    };
+    // 3/30 is less than 3 of 11: two timeouts in a row have 3/121, and three 3/1331.
+    close(more("phases=true"), 0.1 * 0.22 / 0.1);
+    // Without phases all runs are the same.
+    close(more("phases=false"), 0.0);
 }
 
 #[test]
@@ -158,7 +230,8 @@ fn a_multipath_contender_has_the_events_of_all_its_paths() {
     let values = [runs(&[0.1; 30]), runs(&[0.1; 30])];
     let job = |contender| Job { contender, purpose: Purpose::Compare, ..Job::default() };
     let entrants = [0, 1].map(|contender| Entrant::of(&two, &job(contender)));
-    let found = bounds(condition, &entrants.iter().collect::<Vec<_>>(), &values, Measure::MeanTime);
+    let listed: Vec<&Entrant<'_>> = entrants.iter().collect();
+    let found = Bounds::new(condition, &listed, &values, Measure::MeanTime).of_means();
     close(found[0].more, 0.0);
     // The tail and one of ten segments on the second path; the handshake is on the first one.
     close(found[1].more, (0.003 * 0.24 + 0.01 * 0.04) / 0.1);

@@ -133,6 +133,8 @@ pub(crate) struct Standing {
     pub vs_best: Option<Difference>,
     /// The bound for events that none of its runs has shown.
     pub unseen: Unseen,
+    /// True if such events are the greater part of the interval of `vs_reference`.
+    pub mostly_unseen: bool,
 }
 
 /// The result of a condition by one measure.
@@ -239,6 +241,7 @@ impl Contest<'_> {
             vs_reference: None,
             vs_best: None,
             unseen: Unseen::default(),
+            mostly_unseen: false,
         }
     }
 
@@ -303,7 +306,8 @@ impl Contest<'_> {
             others: others.iter().map(|position| self.standing(*position, means[*position])).collect(),
             detour: reference.and_then(|reference| self.detour(reference)),
         };
-        let unseen = unseen::bounds(self.condition, self.listed, self.values, measure);
+        let bounds = unseen::Bounds::new(self.condition, self.listed, self.values, measure);
+        let unseen = bounds.of_means();
         for (standing, position) in
             finding.others.iter_mut().zip(&others).chain(finding.reference.iter_mut().zip(&reference))
         {
@@ -315,8 +319,11 @@ impl Contest<'_> {
                 (0..self.listed.len()).map(|position| pairs(position, reference)).collect();
             let differences = difference::family(&series, self.scenario.seed);
             for (standing, position) in finding.others.iter_mut().zip(&others) {
-                standing.vs_reference = differences[*position]
-                    .map(|difference| difference.with_unseen(unseen[*position], unseen[reference]));
+                let Some(measured) = differences[*position] else { continue };
+                let difference = measured.with_unseen(bounds.of_pair(*position, reference));
+                let width = |one: Difference| one.ci95.map_or(0.0, |interval| interval.half_width());
+                standing.mostly_unseen = width(measured) < 0.5 * width(difference);
+                standing.vs_reference = Some(difference);
             }
         }
         if let Some(best) = best {
@@ -329,7 +336,7 @@ impl Contest<'_> {
             for (place, standing) in finding.others.iter_mut().enumerate() {
                 let difference = differences[place].filter(|_| others[place] != best);
                 standing.vs_best =
-                    difference.map(|difference| difference.with_unseen(unseen[others[place]], unseen[best]));
+                    difference.map(|difference| difference.with_unseen(bounds.of_pair(others[place], best)));
             }
         }
         finding

@@ -19,6 +19,7 @@ fn standing(name: &str, value: f64, vs_reference: Option<Difference>) -> Standin
         vs_reference,
         vs_best: None,
         unseen: Unseen::default(),
+        mostly_unseen: false,
     }
 }
 
