@@ -22,7 +22,7 @@ pub use packet::{Offload, Packet};
 pub struct Capabilities {
     /// The longest packet without segmentation offload, IP header included, in bytes.
     pub mtu: u32,
-    /// The device accepts packets whose checksum field holds the sum of the pseudo-header alone, and may
+    /// The device accepts packets with a partial checksum (only the sum of the pseudo-header), and may
     /// deliver such packets.
     pub checksum_offload: bool,
     /// The device segments large packets itself, and may deliver several segments as one packet. Needs
@@ -59,7 +59,7 @@ pub trait Device: Send {
     /// Fills `packet` with the next received packet.
     fn poll_receive(&mut self, cx: &mut Context<'_>, packet: &mut Packet) -> Poll<io::Result<()>>;
 
-    /// Sends `packet`, whose content is unspecified afterwards. `Pending` leaves the packet as it is, to be
+    /// Sends `packet`, and leaves its content unspecified. `Pending` leaves the packet as it is, to be
     /// offered again.
     fn poll_send(&mut self, cx: &mut Context<'_>, packet: &mut Packet) -> Poll<io::Result<()>>;
 }

@@ -9,7 +9,7 @@ pub(crate) const HEADROOM: usize = 16;
 /// The work that a packet leaves to the device, or the device to its reader.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Offload {
-    /// The TCP checksum field holds the sum of the pseudo-header alone. A received packet of this kind never
+    /// The TCP checksum field holds only the sum of the pseudo-header. A received packet of this kind never
     /// was on a wire, and needs no verification.
     pub partial_checksum: bool,
     /// The payload of each of the segments that this packet stands for, in bytes; 0 if it is one segment.

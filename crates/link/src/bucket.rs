@@ -13,7 +13,7 @@ use crate::server::work;
 /// As a **policer** ([`LinkConfig::policer`](crate::LinkConfig)) it stands before the queue and drops each packet
 /// that finds too few tokens. As a **shaper** ([`LinkConfig::shaper`](crate::LinkConfig)) it holds packets in the
 /// queue until there are enough; the capacity of the link is then the rate within a burst. A packet longer than the
-/// burst never passes a policer, and passes a shaper whose bucket is full.
+/// burst never passes a policer; it passes a shaper when the bucket is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenBucket {
     /// The rate at which tokens are added.

@@ -33,8 +33,8 @@ pub enum LossDraws {
     #[default]
     Shared,
     /// Packets with data and packets without have separate sequences: the n-th draw belongs to the n-th
-    /// packet with data, whatever else is offered in between. Two senders whose acknowledgements, handshakes
-    /// and options differ therefore lose the same data packets.
+    /// packet with data, whatever else is offered in between. Two senders that differ only in their
+    /// acknowledgements, handshakes and options therefore lose the same data packets.
     Separate,
 }
 
@@ -74,7 +74,7 @@ pub struct LinkConfig {
     /// Packets delayed so that others overtake them. Default: none.
     pub reordering: Option<Reordering>,
     /// The probability that a packet is duplicated; the copy follows it in the queue. The copy takes space
-    /// and capacity, has no random draws of its own, and shares the original's jitter. Default: 0.
+    /// and capacity, takes no random draw, and shares the original's jitter. Default: 0.
     pub duplicate: f64,
     /// The probability that a packet arrives with a damaged bit ([`Effect::Corrupted`](crate::Effect)), which its
     /// receiver's checksum finds. Default: 0.
@@ -137,7 +137,7 @@ impl LinkConfig {
     /// Checks the configuration.
     ///
     /// # Errors
-    /// The first problem, as a [`LinkConfigError`] whose text includes a valid value.
+    /// The first problem, as a [`LinkConfigError`]; its text includes a valid value.
     pub fn check(&self) -> Result<(), LinkConfigError> {
         self.capacity.check()?;
         error::check_span("delay", self.delay)?;

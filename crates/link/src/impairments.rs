@@ -67,8 +67,8 @@ impl Impairments {
         (!first.is_nothing()).then(|| Box::new(Impairments { first, bare }))
     }
 
-    /// Returns the impairments of a link that had none for the first `offered` packets, of which `bare` carried
-    /// no data.
+    /// Returns the impairments of a link that had none for the first `offered` packets; `bare` of them
+    /// carried no data.
     pub(crate) fn none(draws: LossDraws, offered: u64, bare: u64) -> Box<Impairments> {
         let after = |offered| Draws { offered, ..Draws::default() };
         Box::new(match draws {

@@ -112,7 +112,7 @@ pub struct Link<P> {
     impairments: Option<Box<Impairments>>,
     policer: Option<Bucket>,
     red: Option<Box<RedState>>,
-    /// The queue of a link whose departures are not known in advance.
+    /// The queue, if the departures of its packets are not known in advance.
     managed: Option<Box<Managed<P>>>,
     reads_flows: bool,
     reads_ect: bool,
@@ -136,9 +136,10 @@ const _: () = {
 };
 
 impl<P> Link<P> {
-    /// Returns the link `name` (as in `wifi.down`) of a run with `seed`. Its random streams are those of
-    /// `link.<name>.loss`, `.loss.state`, `.jitter`, `.reorder` and `.duplicate`; with [`LossDraws::Separate`]
-    /// packets without data have `link.<name>.bare.loss` and so on, and share the state of the channel.
+    /// Returns the link `name` (as in `wifi.down`) of a run with `seed`. Its random streams are
+    /// `link.<name>.loss`, `.loss.state`, `.jitter`, `.reorder` and `.duplicate`; with
+    /// [`LossDraws::Separate`] packets without data have `link.<name>.bare.loss` and so on, and share the
+    /// state of the channel.
     ///
     /// # Errors
     /// A [`LinkConfigError`] if the configuration is invalid.
@@ -409,7 +410,7 @@ impl<P> Link<P> {
         prefetch_index(front, 1);
     }
 
-    /// Prefetches the slot of the next packet offered, and that of the next packet to depart.
+    /// Prefetches the slots of the next packet offered and of the next packet to depart.
     #[inline]
     pub fn fetch_last(&self) {
         let (front, back) = self.slots.as_slices();
@@ -434,8 +435,8 @@ impl<P> Link<P> {
         }
     }
 
-    /// Advances the link to `now`, so that its state ([`counters`](Link::counters),
-    /// [`queue_bytes`](Link::queue_bytes), ...) is that of this time. Has no effect on arrivals.
+    /// Advances the link to `now`, so that [`counters`](Link::counters), [`queue_bytes`](Link::queue_bytes)
+    /// and so on return its state at this time. Has no effect on arrivals.
     pub fn advance(&mut self, now: Time) {
         if now >= self.next_step {
             self.run_timeline(now);

@@ -6,7 +6,7 @@ use crate::error::{self, LinkConfigError};
 use crate::jitter::Truncated;
 use crate::{Change, Step};
 
-/// A value that is drawn at a time and again after each period, from a random stream of its own.
+/// A value that is drawn at a time and again after each period, from a separate random stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Redraw {
     /// The time of the first draw.

@@ -48,8 +48,8 @@ impl Change {
 /// A [`Change`] and its instant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// The time of the change. Packets whose last bit departs at this very instant have departed before it;
-    /// packets offered at this very instant are offered after it.
+    /// The time of the change. A packet has departed before it even if its last bit departs at this very
+    /// instant; packets offered at this very instant are offered after it.
     pub at: Time,
     /// The change.
     pub change: Change,

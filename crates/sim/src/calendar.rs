@@ -7,7 +7,7 @@
 
 use anabranch_units::Time;
 
-/// The number of parts of which [`Calendar::first_of_part`] returns the first item.
+/// The number of parts into which the items are divided for [`Calendar::first_of_part`].
 const PARTS: usize = 32;
 
 /// The time of an item.
@@ -34,8 +34,8 @@ impl Key {
 pub(crate) struct Calendar {
     /// The keys of the items; their number is a power of two.
     keys: Box<[Key]>,
-    /// The winner of each node: that of node `n` is the earlier of those of `2n` and `2n + 1`. Node 1 is the root, and the
-    /// children of the last half of the nodes are the items.
+    /// The winner of each node: node `n` holds the earlier of the winners of nodes `2n` and `2n + 1`. Node 1
+    /// is the root, and the children of the last half of the nodes are the items.
     winners: Box<[u32]>,
     /// The winner of all, and its time.
     first: u32,

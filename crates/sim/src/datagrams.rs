@@ -1,7 +1,8 @@
 //! Datagrams (UDP) over the links that segments use.
 //!
 //! In flight a datagram is a segment without any flag, which no TCP sends: its sequence number is the number of the
-//! datagram, its acknowledgement number that of the flow, and its timestamps are the two halves of the time of sending.
+//! datagram, its acknowledgement number is the number of the flow, and its timestamps are the two halves of
+//! the time of sending.
 
 use anabranch_stack::segment::{Address, Flags, PathId, Segment, Timestamps};
 use anabranch_stack::seq::Seq;

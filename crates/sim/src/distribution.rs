@@ -170,7 +170,7 @@ impl Cdf {
     fn quantile(&self, p: f64) -> f64 {
         let at = self.points.partition_point(|point| point.1 <= p);
         let Some(&(high, above)) = self.points.get(at) else { return self.points[self.points.len() - 1].0 };
-        // The first point may have a mass of its own.
+        // The first point itself may have a mass.
         let Some(&(low, below)) = at.checked_sub(1).and_then(|at| self.points.get(at)) else { return high };
         low + (high - low) * (p - below) / (above - below)
     }

@@ -19,7 +19,7 @@ const LAST: u32 = 1 << 31;
 /// Marks a first hop that is one of several: the other bits are an index in [`Fabric::choices`].
 const CHOICE: u32 = 1 << 31;
 
-/// Marks the hop of a [`Ticket`] whose packet is damaged: its receiver rejects it.
+/// Marks the hop of a [`Ticket`] with a damaged packet: the receiver rejects the packet.
 const DAMAGED: u32 = 1 << 31;
 
 /// Marks the hop of a packet that carries data.
@@ -111,9 +111,9 @@ const MANY: usize = 512;
 #[derive(Clone, Debug)]
 pub(crate) struct Fabric<R> {
     links: Vec<Link<Ticket>>,
-    /// By link. Empty for few links, whose state is not prefetched.
+    /// By link. Empty if there are few links: their state is not prefetched.
     ahead: Vec<Ahead>,
-    /// The links whose state is being prefetched, the one of the last call first.
+    /// The links with a prefetch of their state in progress, the link of the last call first.
     fetching: [Option<u32>; 2],
     /// The index in `destinations` of each address.
     located: BTreeMap<IpAddr, u32>,
@@ -235,10 +235,10 @@ impl<R: Recorder> Fabric<R> {
         !self.ahead.is_empty()
     }
 
-    /// After a turn of the link `index`, prefetches the state for a turn that is soon: that of the first link in its part of
-    /// the calendar. There are three steps, one with each call, because each step needs the addresses that the one before has
-    /// fetched: (1) the link, and its packet or the next link; (2) the slots of both links; (3) the state of the packet's
-    /// host, for which the packet is returned.
+    /// After a turn of the link `index`, prefetches the state for a turn that is soon: the turn of the first
+    /// link in the same part of the calendar. There are three steps, one with each call, because each step
+    /// needs the addresses that the one before has fetched: (1) the link, and its packet or the next link;
+    /// (2) the slots of both links; (3) the state of the packet's host, for which the packet is returned.
     pub(crate) fn look_ahead(&mut self, index: u32) -> Option<Delivery> {
         self.note_ahead(index);
         let first = self.calendar.first_of_part(index);
@@ -375,7 +375,7 @@ impl<R: Recorder> Fabric<R> {
         }
     }
 
-    /// Returns the first hop of a packet's route among those of equal cost.
+    /// Returns the first hop of a packet's route, chosen from the hops of equal cost by a hash of its flow.
     #[cold]
     fn choose(&self, choice: u32, segment: &Segment, salt: u64) -> u32 {
         let hops = &self.choices[(choice ^ CHOICE) as usize];

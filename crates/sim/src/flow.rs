@@ -66,7 +66,7 @@ pub struct FlowSpec {
     pub start: Time,
     /// The host that connects.
     pub client: HostId,
-    /// The address from which it connects: that of the initial subflow.
+    /// The address from which the client connects: the local address of the initial subflow.
     pub client_address: IpAddr,
     /// The host that listens.
     pub server: HostId,

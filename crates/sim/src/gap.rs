@@ -1,4 +1,4 @@
-//! The gaps in the delivery of a flow whose application decides when there is data.
+//! The gaps in the delivery of a flow, if its application decides when there is data.
 //!
 //! The receiving stack measures the gaps of a transfer, which has data to send until it is complete
 //! ([`ConnectionStats::longest_gap`](anabranch_stack::stats::ConnectionStats::longest_gap)). Here the time between two

@@ -151,7 +151,7 @@ impl Signal {
     }
 }
 
-/// A segment with rare options (those of a SYN, SACK blocks, MPTCP options other than DSS), with IPv6
+/// A segment with rare options (the options of a SYN, SACK blocks, MPTCP options other than DSS), with IPv6
 /// addresses, with more payload than a packet or with its sum, or duplicated by a link.
 #[derive(Clone, Debug)]
 struct Rare {

@@ -60,7 +60,7 @@ pub enum LinkEvent<'a> {
         queue: Queue,
     },
     /// The link has dropped a packet. Packets dropped from the queue when a link goes down may be reported
-    /// later than the time of the drop, which is that of the trace.
+    /// later than the drop; the event's time is always the time of the drop.
     Drop {
         /// The packet.
         segment: &'a Segment,
@@ -203,7 +203,7 @@ impl Wants {
     /// The events of flows.
     pub const FLOWS: Wants = Wants { flows: true, ..Wants::NONE };
 
-    /// Returns the events of stacks of these kinds, and those of flows.
+    /// Returns these kinds of events of stacks, and the events of flows.
     pub const fn stack(stack: StackEvents) -> Wants {
         Wants { stack, ..Wants::FLOWS }
     }

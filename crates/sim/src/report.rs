@@ -1,4 +1,4 @@
-//! The results of a run. The terms are those of `docs/definitions.md`.
+//! The results of a run, in the terms of `docs/definitions.md`.
 
 use anabranch_link::Counters;
 use anabranch_stack::event::CloseReason;

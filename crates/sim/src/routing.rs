@@ -86,8 +86,8 @@ impl Layout {
 
 /// Returns a fat tree of switches with `ports` ports each, an even number of at least 2 (Al-Fares et al., "A
 /// Scalable, Commodity Data Center Network Architecture", SIGCOMM 2008): `ports` pods of `ports / 2` edge and
-/// as many aggregation switches, `(ports / 2)^2` core switches and `ports^3 / 4` hosts, `h1` and so on. Host
-/// and edge switch `edge1.2` are those of pod 1.
+/// as many aggregation switches, `(ports / 2)^2` core switches and `ports^3 / 4` hosts, `h1` and so on. Edge
+/// switch `edge1.2` is the second of pod 1.
 pub fn fat_tree(ports: usize) -> Layout {
     let half = ports / 2;
     let mut layout = Layout::default();

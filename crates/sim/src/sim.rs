@@ -121,7 +121,7 @@ impl Agenda {
     }
 }
 
-/// Calls `act` with a stack whose observer holds the recorder.
+/// Calls `act` with a stack, and lends the recorder to the stack's observer meanwhile.
 #[inline]
 pub(crate) fn lend<R: Recorder, T>(
     recorder: &mut Option<Box<R>>,
@@ -290,7 +290,7 @@ impl<R: Recorder> Sim<R> {
         }
     }
 
-    /// Prefetches the state for a turn that follows that of `link`.
+    /// Prefetches the state for one of the turns that follow the turn of `link`.
     #[inline(never)]
     fn look_ahead(&mut self, link: u32) {
         if let Some(Delivery { host, packet, .. }) = self.fabric.look_ahead(link)

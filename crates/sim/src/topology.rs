@@ -1,8 +1,8 @@
 //! Common networks.
 //!
 //! Clients have addresses from 10.0.0.0/8, servers from 172.16.0.0/12. The links of a path `wifi` are
-//! `wifi.up` (from the client) and `wifi.down`; those of a path with several stretches are `wifi.1.up`,
-//! `wifi.2.up` and so on, counted from the client.
+//! `wifi.up` (from the client) and `wifi.down`; a path with several stretches has `wifi.1.up`, `wifi.2.up`
+//! and so on, counted from the client.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -107,7 +107,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Returns an upload from the start of the run whose initial subflow takes the first path.
+    /// Returns an upload from the start of the run. Its initial subflow takes the first path.
     pub fn flow(
         &self,
         name: impl Into<String>,
@@ -117,7 +117,7 @@ impl Pair {
         self.flow_by(0, name, size, config)
     }
 
-    /// Returns an upload from the start of the run whose initial subflow takes the path of that index, or the
+    /// Returns an upload from the start of the run. Its initial subflow takes the path of that index, or the
     /// last path if there are fewer.
     pub fn flow_by(
         &self,
@@ -143,7 +143,7 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// Returns the same with IPv6 addresses, whose headers are 20 bytes longer: 10.0.0.1 becomes fd00::a00:1.
+    /// Returns the same with IPv6 addresses: 10.0.0.1 becomes fd00::a00:1. Headers are 20 bytes longer.
     pub fn over_ipv6(mut self) -> Topology {
         let of = |ip: IpAddr| match ip {
             IpAddr::V4(v4) => {

@@ -32,7 +32,7 @@ pub enum Sizes {
 }
 
 impl Sizes {
-    /// Web-like sizes: Pareto with shape 1.5 and scale 19 KB, whose mean is exactly 57 KB.
+    /// Web-like sizes: Pareto with shape 1.5 and scale 19 KB. The mean is exactly 57 KB.
     pub const WEB: Sizes = Sizes::Pareto { shape: 1.5, scale: Bytes(19_000), max: None };
 
     /// Returns the mean in bytes; infinite for bulk, and for a Pareto distribution without a mean.
@@ -135,8 +135,8 @@ pub enum Starts {
 }
 
 impl Starts {
-    /// Returns a Poisson process from the start of the run whose flows, with a mean size of `mean_size`
-    /// bytes, offer `load` times the capacity (1.0 is full load).
+    /// Returns a Poisson process from the start of the run. Its flows have a mean size of `mean_size` bytes,
+    /// and offer `load` times the capacity (1.0 is full load).
     ///
     /// # Errors
     /// If the load, the capacity or the size is not positive and finite.
@@ -183,8 +183,7 @@ impl Traffic {
     /// The largest number of flows of one source.
     pub const MAX_FLOWS: usize = 10_000_000;
 
-    /// Returns its flows in a run with `seed`, in order of their starts (those of [`Starts::At`] in the order
-    /// given).
+    /// Returns its flows in a run with `seed`, in order of their starts ([`Starts::At`]: in the order given).
     ///
     /// # Errors
     /// If sizes or starts are invalid, or there would be more than [`Traffic::MAX_FLOWS`].
@@ -233,7 +232,7 @@ impl Traffic {
 
 impl Traffic {
     /// Returns its flows in a run with `seed`, each a copy of `template` except for its start, its size and
-    /// its name, which is that of the source and a number from 1.
+    /// its name: the name of the source and a number from 1.
     ///
     /// # Errors
     /// As for [`Traffic::draw`].

@@ -68,7 +68,7 @@ pub fn copy_and_sum(from: &[u8], to: &mut [u8]) -> u16 {
     sum(to)
 }
 
-/// Returns the sum of two pieces, the second of which starts at an even offset of the whole.
+/// Returns the sum of two pieces; the second piece starts at an even offset of the whole.
 #[inline]
 pub const fn combine(a: u16, b: u16) -> u16 {
     let (sum, carry) = a.overflowing_add(b);
@@ -81,14 +81,14 @@ pub const fn swap(sum: u16) -> u16 {
     sum.swap_bytes()
 }
 
-/// Returns the sum of a whole from the sum of its first `first_len` bytes and that of the rest.
+/// Returns the sum of a whole from the sum of its first `first_len` bytes and the sum of the rest.
 #[inline]
 pub const fn concat(first: u16, first_len: u64, rest: u16) -> u16 {
     combine(first, if first_len % 2 == 1 { swap(rest) } else { rest })
 }
 
 /// Returns the sum of the pseudo-header of RFC 9293 section 3.1 (IPv4) or RFC 8200 section 8.1 (IPv6); `len`
-/// is that of the TCP header and payload.
+/// is the length of the TCP header and payload, in bytes.
 pub(crate) fn pseudo_header(source: IpAddr, destination: IpAddr, len: usize) -> u16 {
     let addresses = match (source, destination) {
         (IpAddr::V4(a), IpAddr::V4(b)) => combine(sum(&a.octets()), sum(&b.octets())),

@@ -56,7 +56,7 @@ impl Header {
     }
 
     /// Returns the length of the IP header, which is the offset of the TCP header (`csum_start` of a
-    /// virtio-net header, whose `csum_offset` is 16).
+    /// virtio-net header; its `csum_offset` is 16).
     pub const fn ip_len(&self) -> usize {
         self.ip_len as usize
     }
@@ -70,8 +70,8 @@ impl Header {
         self.finish_with_sum(packet, checksum, payload);
     }
 
-    /// Writes the TCP checksum of `packet`, of which only the headers need to be present: `payload` is the
-    /// sum of the payload, as [`checksum::copy_and_sum`] returns it.
+    /// Writes the TCP checksum of `packet`. Only its headers need to be present: `payload` is the sum of the
+    /// payload, as [`checksum::copy_and_sum`] returns it.
     pub fn finish_with_sum(&self, packet: &mut [u8], checksum: Checksum, payload: u16) {
         let field = match checksum {
             Checksum::Full => {
@@ -86,7 +86,7 @@ impl Header {
     }
 }
 
-/// Completes the TCP checksum of a packet whose checksum field holds the sum of the pseudo-header alone, as
+/// Completes the TCP checksum of a packet with a partial checksum (only the sum of the pseudo-header), as
 /// [`Checksum::Offload`] leaves it. A packet of another protocol is left as it is.
 pub fn complete_checksum(packet: &mut [u8]) {
     let Ok(header) = ip::parse(packet, false) else { return };

@@ -136,8 +136,8 @@ fn ecn(bits: u8) -> Ecn {
 }
 
 /// Marks `packet` as a router with a long queue does (RFC 3168 section 5), and updates the header's checksum.
-/// Returns whether it is marked now: a packet whose sender does not support ECN, or that is no IP packet, is
-/// left as it is.
+/// Returns whether it is marked now: a packet that is not ECN-capable, or that is no IP packet, is left as it
+/// is.
 pub fn mark_congestion(packet: &mut [u8]) -> bool {
     match packet.first().map(|byte| byte >> 4) {
         Some(4) => {

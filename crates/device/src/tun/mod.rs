@@ -121,7 +121,7 @@ fn unbound() -> Result<OwnedFd, TunError> {
 /// and neither blocks. A device that was created is removed with its descriptor.
 ///
 /// # Errors
-/// [`TunError`], whose text includes a remedy.
+/// [`TunError`]; its text includes a remedy.
 pub fn open(name: &str) -> Result<OwnedFd, TunError> {
     let fd = unbound()?;
     sys::set_interface(fd.as_fd(), name, sys::IFF_TUN | sys::IFF_NO_PI)
@@ -161,7 +161,7 @@ impl TunDevice {
     /// interface to be in operation. Has to be called within a tokio runtime.
     ///
     /// # Errors
-    /// [`TunError`], whose text includes a remedy.
+    /// [`TunError`]; its text includes a remedy.
     pub fn attach(name: &str, options: TunOptions) -> Result<TunDevice, TunError> {
         let other = |errno: Errno| TunError::Other(name.to_owned(), errno.into());
         let socket =
@@ -179,7 +179,7 @@ impl TunDevice {
         }
         let mut set = sys::set_interface(fd.as_fd(), name, wanted);
         if set == Err(Errno::INVAL) {
-            // It may have been created with several queues, of which one is enough.
+            // It may have been created with several queues; one of them is enough.
             set = sys::set_interface(fd.as_fd(), name, wanted | sys::IFF_MULTI_QUEUE);
         }
         set.map_err(|errno| TunError::binding(name, errno))?;

@@ -25,7 +25,7 @@ pub(super) const IFF_VNET_HDR: u16 = 0x4000;
 /// Several queues.
 pub(super) const IFF_MULTI_QUEUE: u16 = 0x0100;
 
-/// The kernel may deliver packets whose checksum is incomplete.
+/// The kernel may deliver packets with an incomplete checksum.
 pub(super) const TUN_F_CSUM: u32 = 0x01;
 /// TCP over IPv4 in super-packets.
 pub(super) const TUN_F_TSO4: u32 = 0x02;

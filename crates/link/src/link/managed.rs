@@ -1,5 +1,5 @@
-//! Links whose packets depart at times that are not known when they are offered: with CoDel or FQ-CoDel, with a shaper,
-//! or with cross traffic.
+//! Links on which a packet's departure is not known when the packet is offered: with CoDel or FQ-CoDel, with
+//! a shaper, or with cross traffic.
 //!
 //! Such a link takes the next packet from its queue when the one before it has departed. All of that happens at the
 //! link's own times, even if it is processed late. A packet is among the slots of the link only once it has departed.
@@ -56,7 +56,7 @@ impl<P> Waiting<P> {
     }
 }
 
-/// The packet whose transmission has begun, or waits for tokens.
+/// The packet in service: its transmission has begun, or it waits for tokens.
 #[derive(Clone, Debug)]
 struct Serving<P> {
     waiting: Waiting<P>,
@@ -126,7 +126,7 @@ impl<P> Managed<P> {
         self.real
     }
 
-    /// Returns the packets in the queue and in service, with those of the cross traffic.
+    /// Returns the number of packets in the queue and in service, including cross traffic.
     pub(super) fn queued(&self) -> usize {
         self.packets + usize::from(self.serving.is_some())
     }
@@ -328,7 +328,7 @@ impl<P> Link<P> {
         self.server.backlog(at).min(u128::from(whole)) as u64
     }
 
-    /// Recomputes the departure of the packet in service, of which `work` remains.
+    /// Recomputes the departure of the packet in service; `work` is what remains of it.
     pub(super) fn reschedule_managed(&mut self, at: Time, work: u64) {
         self.busy_until = at;
         let Some(serving) = self.managed.as_mut().and_then(|managed| managed.serving.as_mut()) else {

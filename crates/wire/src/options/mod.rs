@@ -20,7 +20,7 @@ const MPTCP: u8 = 30;
 /// RFC 7323 section 2.3: a greater shift counts as this one.
 const MAX_WINDOW_SCALE: u8 = 14;
 
-/// Reads the options of `segment`, whose flags and payload length are known already.
+/// Reads the options of `segment`. Its flags and payload length are known already.
 ///
 /// An option with an impossible length ends the list, since the bytes that follow cannot be interpreted.
 pub(crate) fn parse(bytes: &[u8], segment: &mut Segment) {
@@ -89,7 +89,7 @@ fn default_mss(segment: &Segment) -> u16 {
 /// Returns the bytes of the options of `segment` and their length, a multiple of four; none if they do not
 /// fit.
 ///
-/// The order is that of Linux, MPTCP last, each TCP option preceded by NOPs for alignment as
+/// The order is as in Linux: MPTCP last, each TCP option preceded by NOPs for alignment as
 /// [`Options::wire_len`] counts them. If that is too long the options are packed without NOPs.
 pub(crate) fn emit(segment: &Segment) -> Option<([u8; OPTION_SPACE as usize], usize)> {
     let mut space = [0; OPTION_SPACE as usize];

@@ -4,7 +4,7 @@
 //! instead, and sent.
 //!
 //! Reading: the largest packet is the link's MTU, or 1500 bytes if it has none. The backlog that is compared with it
-//! does not include the packet just taken, nor the one before it, whose last bit has departed.
+//! does not include the packet just taken, nor the one before it: its last bit has departed.
 
 use std::collections::VecDeque;
 

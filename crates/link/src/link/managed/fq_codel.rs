@@ -84,7 +84,7 @@ impl<P> FqState<P> {
         }
     }
 
-    /// Returns the next packet to send at `now`. `bytes` are those of all queues.
+    /// Returns the next packet to send at `now`. `bytes` is the total length of all queues.
     pub(crate) fn dequeue(
         &mut self,
         now: Time,
