@@ -27,7 +27,7 @@ impl PayloadSums for () {
     }
 }
 
-/// Returns the sum of two parts, the second of which begins at an even offset from the start of the first.
+/// Returns the sum of two parts; the second part begins at an even offset from the start of the first.
 #[inline]
 pub const fn add(a: u16, b: u16) -> u16 {
     let (sum, carry) = a.overflowing_add(b);
@@ -76,7 +76,7 @@ pub const fn pseudo_header(dsn: Dsn, ssn: u32, len: u16) -> u16 {
     add(add(sum, ssn as u16), (ssn >> 16) as u16)
 }
 
-/// Returns the checksum of a mapping whose payload has this sum.
+/// Returns the checksum of a mapping from the sum of its payload.
 pub const fn of_mapping(dsn: Dsn, ssn: u32, len: u16, payload: u16) -> u16 {
     !add(pseudo_header(dsn, ssn, len), payload)
 }
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     // RFC 8684 section 3.3.1, row M6: the values were computed with Python from the rules of the RFC; the
-    // initial DSN is that of the key 0001020304050607.
+    // initial DSN is derived from the key 0001020304050607.
     #[test]
     fn the_vectors_of_the_reference() {
         let first = Dsn(0xe3db_22c6_785a_0d46);
@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(of_mapping(first, 1, 5, hello), 0x2fe5);
         // A DATA_FIN after the bytes is included only in the length (trap T17).
         assert_eq!(of_mapping(first, 1, 6, hello), 0x2fe4);
-        // Row X5: without payload the pseudo-header alone.
+        // Row X5: without payload only the pseudo-header.
         assert_eq!(of_mapping(Dsn(0xe3db_22c6_785a_0d4b), 0, 1, 0), 0x73b7);
     }
 

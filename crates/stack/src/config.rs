@@ -269,7 +269,7 @@ pub struct ConnectionConfig {
     /// The initial slow-start threshold in segments; `None` is infinite.
     pub initial_ssthresh: Option<u32>,
     /// The maximum number of segments that one acknowledgement adds to a window in slow start (`L` of RFC
-    /// 3465): 1 as in RFC 5681, 2 as in RFC 3465, whose slow start after a timeout then has 1. `None`: all
+    /// 3465): 1 as in RFC 5681, 2 as in RFC 3465, with 1 in the slow start after a timeout. `None`: all
     /// segments acknowledged, as in Linux.
     pub byte_counting_limit: Option<u32>,
     /// The method of loss detection.
@@ -301,8 +301,9 @@ pub struct ConnectionConfig {
     pub fill_window: bool,
     /// True if the first window advertised is a whole number of segments, as in Linux; with `ack.growth`.
     pub whole_first_window: bool,
-    /// True if the window is the free memory of the receive buffer, of which half is payload until every
-    /// subflow has received a large segment, as in Linux; with `ack.growth`. A fixed buffer is half of its memory.
+    /// True if the window is the free memory of the receive buffer, as in Linux; with `ack.growth`. Half of
+    /// the memory is payload until every subflow has received a large segment. A fixed buffer is half of its
+    /// memory.
     pub window_memory: bool,
     /// True if the FIN of a plain TCP is sent with the last data that is not sent yet, as in Linux, and not
     /// after it.
@@ -367,7 +368,7 @@ pub struct ConnectionConfig {
     pub flow_size: Option<Bytes>,
 }
 
-/// The smallest fixed receive buffer whose memory is counted: that of one segment (`SOCK_MIN_RCVBUF`).
+/// The smallest fixed receive buffer with counted memory, in bytes: one segment (`SOCK_MIN_RCVBUF`).
 const SMALLEST_FIXED: u64 = 2304;
 
 impl ConnectionConfig {
@@ -469,7 +470,7 @@ impl ConnectionConfig {
         ConnectionConfig { mss: linux.full_segment(false), ack, ..linux }
     }
 
-    /// Returns the settings of [`Profile::Ns3`] without those for simulators alone.
+    /// Returns the settings of [`Profile::Ns3`] without the settings that only a simulator has ([`SimOnly`]).
     pub(crate) fn ns3() -> ConnectionConfig {
         let linux = ConnectionConfig::linux();
         ConnectionConfig {
@@ -494,7 +495,7 @@ impl ConnectionConfig {
         }
     }
 
-    /// Returns this configuration with settings for a simulator alone.
+    /// Returns this configuration with settings that only a simulator has.
     pub fn simulated(self, only: SimOnly) -> SimConfig {
         SimConfig { connection: self, only }
     }

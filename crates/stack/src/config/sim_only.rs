@@ -1,4 +1,4 @@
-//! The settings that a connection may have in a simulator alone, apart from those of every connection.
+//! The settings that a connection may have only in a simulator, apart from the settings of every connection.
 //!
 //! [`SimOnly`] has them, and [`SimConfig`] is a [`ConnectionConfig`] with them. An [`Endpoint`] accepts either;
 //! the runtime for real packets accepts a `ConnectionConfig`, which has no place for them.
@@ -85,7 +85,7 @@ impl TryFrom<u64> for ScatterVolume {
 /// a real host.
 macro_rules! sim_only {
     ($($(#[$doc:meta])+ $field:ident: $type:ty, $name:literal, $what:literal, [$($kind:tt)+];)*) => {
-        /// The settings that exist in a simulator alone. The default is the behaviour of a real host.
+        /// The settings that exist only in a simulator. The default is the behaviour of a real host.
         #[derive(Clone, Copy, PartialEq, Default, Debug)]
         pub struct SimOnly {
             $($(#[$doc])+ pub $field: $type,)*
@@ -142,7 +142,7 @@ sim_only! {
 }
 
 impl SimOnly {
-    /// Returns a setting that differs from a real host's: its name in scenarios, or that of its field.
+    /// Returns a setting that differs from a real host's: its name in scenarios, or the name of its field.
     pub fn in_use(&self) -> Option<&'static str> {
         let real = SimOnly::default();
         let mut rows = SimOnly::PARAMETERS.iter();

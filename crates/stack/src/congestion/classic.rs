@@ -111,7 +111,7 @@ impl Subflow {
     }
 }
 
-/// A window-based congestion control whose growth and reduction follow a rule.
+/// A window-based congestion control. A rule decides growth and reduction.
 #[derive(Clone, Debug)]
 pub struct Classic<R> {
     rule: R,
@@ -136,7 +136,7 @@ impl Window {
 }
 
 impl<R: WindowRule> Classic<R> {
-    /// Returns a congestion control without subflows, whose windows follow `rule`.
+    /// Returns a congestion control without subflows; windows will follow `rule`.
     pub fn new(rule: R) -> Classic<R> {
         Classic { rule, windows: Windows::default(), subflows: Vec::new(), hystart: None, lisa: false }
     }

@@ -16,7 +16,7 @@ pub struct CustomCongestionKind {
 }
 
 impl CustomCongestionKind {
-    /// Returns a kind named `name` whose congestion controls are made by `build`.
+    /// Returns a kind named `name`; `build` makes its congestion controls.
     pub fn new(
         name: &str,
         coupled: bool,

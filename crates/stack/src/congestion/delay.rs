@@ -5,7 +5,7 @@ use anabranch_units::Duration;
 use super::Ack;
 use super::rule::Change;
 
-/// The minimum number of RTT samples with which a round trip is evaluated: with fewer, all may be those of
+/// The minimum number of RTT samples with which a round trip is evaluated: with fewer, all may be samples of
 /// delayed acknowledgements.
 const ENOUGH: u32 = 3;
 

@@ -1,21 +1,22 @@
-//! DWC, dynamic window coupling: subflows whose losses and delays rise together are assumed to share a
-//! bottleneck, and are coupled.
+//! DWC, dynamic window coupling: if the losses and delays of subflows rise together, the subflows are assumed
+//! to share a bottleneck, and are coupled.
 //!
-//! **Decides** growth in congestion avoidance: LIA among the subflows of one set, which equals NewReno for a
-//! subflow alone in its set.
+//! **Decides** growth in congestion avoidance: LIA among the subflows of one set, which equals NewReno for
+//! the only subflow of a set.
 //!
 //! **Source**: Hassayoun, Iyengar, Ros, "Dynamic window coupling for multipath congestion control", ICNP
 //! 2011, as described in Section 7.6 of the survey of coupled congestion controls (Telecom 3(4), 2022). Each
-//! subflow begins in a set of its own. A subflow that loses a packet leaves its set and opens a new one; the
-//! others that also lose a packet, or whose delay rises considerably, shortly before or after, join that set.
+//! subflow begins in a separate set. A subflow that loses a packet leaves its set and opens a new one; the
+//! others that also lose a packet, or have a considerable rise of delay, shortly before or after, join that
+//! set.
 //!
 //! **Constants**: [`DwcOptions`]; decrease to 1/2.
 //!
 //! **Departures from the source**: the paper's text was not available, and the survey gives no numbers. The
 //! meaning of "shortly" (the greater of the two RTTs), the definition of a rise, and LIA as the growth in a
 //! set are this project's interpretation, and results with `dwc` are results of that interpretation. A delay
-//! is compared with the range since the subflow's last loss but one: in the range since the last loss alone,
-//! a steadily growing delay would always be the maximum.
+//! is compared with the range since the subflow's last loss but one: in the range since the last loss, a
+//! steadily growing delay would always be the maximum.
 
 use anabranch_units::{Duration, Time};
 

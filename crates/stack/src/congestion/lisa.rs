@@ -6,7 +6,7 @@
 //! donor ignores as many acknowledged segments as it has in flight beyond its new window.
 //!
 //! **Source**: Barik, Welzl, Ferlin, Alay, "LISA: A linked slow-start algorithm for MPTCP", ICC 2016, in the
-//! wording of draft-barik-mptcp-lisa-01, whose `new -= old / 2` can only mean `new = old / 2`.
+//! wording of draft-barik-mptcp-lisa-01. Its `new -= old / 2` can only mean `new = old / 2`.
 //!
 //! **Constants**: at least 3 segments, at most 10; a window of 20 or more gives 10, one of 6 to 19 gives
 //! half, and a smaller one nothing.

@@ -1,7 +1,7 @@
 //! NewReno: additive increase, multiplicative decrease. Subflows are independent.
 //!
-//! **Decides** growth by one segment per round trip and a reduction to half, from the subflow's own window
-//! and flight alone. Several subflows of one connection take several shares of a common bottleneck.
+//! **Decides** growth by one segment per round trip and a reduction to half, only from the subflow's own
+//! window and flight. Several subflows of one connection take several shares of a common bottleneck.
 //!
 //! **Source**: RFC 5681 section 3.1 (equations 3 and 4); the recovery of RFC 6582 is part of loss detection
 //! and separate.

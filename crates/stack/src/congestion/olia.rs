@@ -13,8 +13,8 @@
 //! **Constants**: none; decrease to 1/2; the minimum threshold is 1 segment while there are several subflows.
 //!
 //! **Departures from the source**
-//! * `B` is chosen by `l / R^2`. The draft prints `l^2 / R`, but derives the rate `sqrt(2 l) / R`, of which
-//!   `l / R^2` is the square up to a constant.
+//! * `B` is chosen by `l / R^2`. The draft prints `l^2 / R`, but derives the rate `sqrt(2 l) / R`; the square
+//!   of this rate is `l / R^2` up to a constant.
 //! * `f64` is used. The kernel counts in 1/1024 segment and drops the remainder with each whole segment.
 //! * Two windows are equal if they hold the same number of whole segments, as fractions hardly ever agree;
 //!   two paths are equally good to within 1e-9.

@@ -168,8 +168,8 @@ pub trait WindowRule: Clone {
     }
 
     /// Returns the growth in segments of the window of `id` in congestion avoidance after `acked` segments
-    /// were acknowledged. It may be negative. The default of zero is for rules that work by round trips
-    /// alone. The window never falls below 1.
+    /// were acknowledged. It may be negative. The default of zero is for rules that work only by round trips.
+    /// The window never falls below 1.
     #[inline]
     fn increase(&mut self, _windows: &Windows, _id: SubflowId, _acked: f64, _ack: &Ack) -> f64 {
         0.0

@@ -13,7 +13,7 @@
 //!
 //! **Departures from the source**
 //! * The window grows half as fast with each acknowledgement, instead of once in two of them.
-//! * `N` is that of the last RTT sample, as in Linux.
+//! * `N` is computed from the last RTT sample, as in Linux.
 //! * With fewer than three samples since the start of the subflow, or since an idle restart, it is Reno.
 //! * A timeout halves, as in the paper; Linux applies the rule for losses.
 

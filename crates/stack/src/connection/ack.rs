@@ -121,7 +121,7 @@ impl Connection {
         }
     }
 
-    /// Processes an acknowledgement in plain TCP, where the subflow's is that of the stream.
+    /// Processes an acknowledgement in plain TCP: the subflow's acknowledgement is the stream's too.
     #[inline(always)]
     pub(super) fn process_plain_ack(&mut self, now: Time, at: usize, segment: &Segment) {
         if !segment.flags.has(Flags::ACK) {
@@ -149,7 +149,7 @@ impl Connection {
     }
 
     fn on_new_data_ack(&mut self, now: Time, offset: i64, window: u64) {
-        // The end of the stream is sent after everything written, and has an offset of its own.
+        // The end of the stream is sent after everything written, and has its own offset.
         let sent = if self.send.fin_sent { self.send.written + 1 } else { self.send.nxt };
         if offset < 0 || offset as u64 > sent {
             // Never sent, or before the stream (RFC 8684 section 3.3.2).

@@ -51,7 +51,7 @@ impl Connection {
         let mss = u64::from(self.config.mss);
         let most = self.subflows.iter().map(Subflow::offered).max().unwrap_or(u64::MAX);
         if self.recv.should_update(mss, most) {
-            // On every subflow, as in Linux: the window is that of the connection, but a sender that also
+            // On every subflow, as in Linux: the window is the connection's window, but a sender that also
             // respects the edge of each subflow (RFC 8684 section 3.3.5) could not use the others.
             for subflow in self.subflows.iter_mut().filter(|subflow| subflow.state().is_usable()) {
                 subflow.recv_mut().want_ack();

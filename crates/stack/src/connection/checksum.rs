@@ -23,7 +23,7 @@ impl Connection {
         add(checksum::pseudo_header(dsn, mapping.ssn, mapping.len), mapping.checksum.unwrap_or(0))
     }
 
-    /// Verifies the DATA_FIN of a mapping without payload, whose checksum covers only the pseudo-header
+    /// Verifies the DATA_FIN of a mapping without payload: the checksum covers only the pseudo-header
     /// (section 3.3.3). Stops if it is wrong.
     pub(super) fn verify_alone(&mut self, now: Time, at: usize, mapping: &Mapping) -> Step {
         if !self.checksummed || is_zero(self.unpaid(mapping)) {

@@ -18,7 +18,7 @@ pub(super) struct Closing {
     /// True if an acknowledgement with both keys, if these are unconfirmed, precedes the next DATA_FIN
     /// without data.
     keys_before_fin: bool,
-    /// The number of DATA_FINs sent alone, up to a limit.
+    /// The number of timeouts of a DATA_FIN without data, at most 9; each doubles the wait for the next.
     fin_attempts: u32,
     /// The offset up to which the application has been notified that everything is acknowledged; the end
     /// counts as one.
@@ -32,14 +32,14 @@ impl Closing {
         !self.fin_wanted_on.is_empty()
     }
 
-    /// Records that the DATA_FIN was sent with data or is about to be sent alone.
+    /// Records that the DATA_FIN was sent with data or is about to be sent without data.
     pub(super) fn note_fin_sent(&mut self, send: &mut SendState, context: &mut Context<'_>) {
         send.fin_sent = true;
         let due = context.now + context.max_rto().max(Duration::from_millis(200));
         context.timers.arm(Timer::Fin, due);
     }
 
-    /// Sends the DATA_FIN alone, if no data is left that could carry it (RFC 8684 section 3.3.3).
+    /// Sends the DATA_FIN without data, if no data is left that could carry it (RFC 8684 section 3.3.3).
     fn send_fin(&mut self, send: &mut SendState, context: &mut Context<'_>) {
         if send.fin_sent || context.subflows.iter().any(Subflow::has_queue) {
             return;
@@ -53,8 +53,8 @@ impl Closing {
         }
     }
 
-    /// Retransmits the DATA_FIN. It is sent alone once no data before it can be missing. `keys` is the index
-    /// of a subflow whose keys are not confirmed.
+    /// Retransmits the DATA_FIN. It is sent without data once no data before it can be missing. `keys` is the
+    /// index of a subflow with unconfirmed keys.
     #[cold]
     pub(super) fn on_timer(&mut self, send: &SendState, keys: Option<usize>, context: &mut Context<'_>) {
         let alone = send.una == send.written;

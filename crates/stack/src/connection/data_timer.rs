@@ -57,8 +57,8 @@ impl Connection {
         head_repair.is_dropped(subflows, send, *fast_paths)
     }
 
-    /// Returns how long the data acknowledgement may follow that of the subflow: a round trip and the delay
-    /// of an acknowledgement, doubled by each unsuccessful reinjection.
+    /// Returns the maximum time from the subflow's acknowledgement to the data acknowledgement: a round trip
+    /// and the delay of an acknowledgement, doubled by each unsuccessful reinjection.
     pub(super) fn head_wait(&self) -> Duration {
         let views = self.subflows.iter().map(|subflow| subflow.view(None));
         let rtt = views.filter(|view| view.usable).filter_map(|view| view.srtt).max();

@@ -15,7 +15,8 @@ impl Connection {
         if sent.payload_len <= mss { 1 } else { sent.payload_len / mss.max(1) }
     }
 
-    /// Updates the state after a segment was made whose payload, if it has some, begins at `stream_offset`.
+    /// Updates the state after a segment was made. `stream_offset` is the start of its payload, if it has
+    /// some.
     #[inline]
     pub(super) fn depart<S, O: Observer>(
         &mut self,

@@ -109,7 +109,7 @@ impl Connection {
         // The FIN now signals the end of the stream, even if a DATA_FIN has done so.
         self.send.fin_sent = false;
         self.send.fin_acked = false;
-        // Section 3.7: the subflow's acknowledgements are those of the stream.
+        // Section 3.7: the subflow's acknowledgements are the stream's acknowledgements.
         let acked = self.fallback.in_sent_stream(acked as i64);
         let end = self.fallback.in_received_stream(received as i64 - 1);
         self.on_data_ack(now, acked, window);

@@ -1,7 +1,7 @@
 //! The fast paths of a connection: nearly all segments are received and sent by these functions.
 //!
-//! Each is named after the function whose result it must equal, and returns without any change if it does not
-//! apply. `Connection::fast_paths` disables all of them, for the tests that compare both
+//! Each is named after its function of the slow path, and must have the same result; if it does not apply it
+//! returns without any change. `Connection::fast_paths` disables all of them, for the tests that compare both
 //! (`tests/random_operations.rs`).
 
 use anabranch_units::Time;

@@ -18,7 +18,7 @@ use crate::subflow::header::Edge;
 use crate::subflow::{ResetCause, Subflow, SubflowSetup, TcpState, Tolerance};
 
 impl Connection {
-    /// Adds a subflow, whose SYN or SYN/ACK is sent with the next poll. Returns `None` if there are too many.
+    /// Adds a subflow; the next poll sends its SYN or SYN/ACK. Returns `None` if there are too many.
     #[cold]
     pub(crate) fn add_subflow(&mut self, now: Time, setup: SubflowSetup) -> Option<usize> {
         let free = self.subflows.iter().position(|subflow| subflow.state().is_closed());
@@ -41,7 +41,7 @@ impl Connection {
     }
 
     /// Returns the maximum number of subflows at this time. Of simultaneous joins any may arrive first, even
-    /// one whose path fails: all may try until one is established.
+    /// one on a failing path: all may try until one is established.
     fn most_subflows(&self, initiator: bool) -> usize {
         let open = self.config.only.simultaneous && !initiator && self.phase == Phase::Opening;
         if open { 32 } else { usize::from(self.config.max_subflows.clamp(1, 32)) }

@@ -3,8 +3,8 @@
 //!
 //! The driver stores the bytes; the stack stores their places in the subflow, and their sums. Without
 //! checksums the pieces are unmapped payload. With checksums each mapping is a *claim*, and a run of pieces
-//! that begins and ends at the edges of claims is verified as one: a middlebox may have joined segments,
-//! whose sum cannot be divided again.
+//! that begins and ends at the edges of claims is verified as one: a middlebox may have joined segments, and
+//! the sum of joined segments cannot be divided again.
 
 use anabranch_units::Time;
 
@@ -60,12 +60,12 @@ impl Connection {
             incoming.discard(self.id, range.len());
             return Unmapped::Taken;
         }
-        // The segment's own mapping may be that of earlier bytes.
+        // The segment's own mapping may map earlier bytes.
         self.release_held(now, at, incoming.placed);
         Unmapped::Taken
     }
 
-    /// Falls back with a peer whose next payload has no MPTCP option: it has fallen back to TCP, or a
+    /// Falls back when the next payload comes without an MPTCP option: the peer has fallen back to TCP, or a
     /// middlebox has begun to remove options. This side falls back too, as Linux, while the only subflow is
     /// the stream.
     pub(super) fn follow_bare_payload(
@@ -102,8 +102,8 @@ impl Connection {
         })
     }
 
-    /// Delivers held bytes whose place is now known, without checksums: those that are mapped by now, or all after
-    /// fallback to TCP.
+    /// Delivers the held bytes with a known place, without checksums: the bytes that are mapped by now, or
+    /// all after fallback to TCP.
     #[cold]
     pub(super) fn release_held(&mut self, now: Time, at: usize, placed: &mut Vec<Placement>) {
         let plain = self.mode == Mode::Plain;

@@ -22,7 +22,7 @@ pub(super) struct Keepalive {
 /// The progress that this side waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Waits {
-    /// Progress of its own data, or nothing: the silence of the peer is not judged.
+    /// Progress of the local data, or nothing: the silence of the peer is not judged.
     ForOther,
     /// The rest of the peer's stream: the local one has ended.
     ForRest,

@@ -14,7 +14,7 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// Returns the keys of a connection whose peer's key is not yet known.
+    /// Returns the keys of a connection before the peer's key is known.
     pub(super) fn new(local: Key, local_token: u32) -> Keys {
         Keys { remote: None, local, local_token, remote_token: 0 }
     }

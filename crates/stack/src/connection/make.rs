@@ -144,7 +144,7 @@ impl Connection {
         Some(SentMapping { back, len, data_fin: false, checksum: 0 })
     }
 
-    /// Returns the MP_CAPABLE with both keys: that of the third ACK, or with `data` that of the first data.
+    /// Returns the MP_CAPABLE with both keys, for the third ACK or, with `data`, for the first data.
     fn both_keys(&self, data: Option<SentMapping>) -> MptcpOption {
         MptcpOption::Capable(Capable {
             version: 1,

@@ -114,7 +114,7 @@ use wanted::Wanted;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mode {
     Mptcp,
-    /// Plain TCP: the stream is that of the only subflow.
+    /// Plain TCP: the stream is the stream of the only subflow.
     Plain,
 }
 
@@ -295,8 +295,8 @@ impl Connection {
         self.subflows[at].refresh_window(&self.congestion);
     }
 
-    /// Reports to the observer the windows of every subflow whose congestion window or threshold differs from
-    /// the last report, for any cause.
+    /// Reports to the observer the windows of every subflow if its congestion window or threshold differs
+    /// from the last report, for any cause.
     #[inline]
     pub(crate) fn report_windows<O: Observer>(&mut self, now: Time, observer: &mut O) {
         if !O::EVENTS.has(StackEvents::WINDOWS) {

@@ -83,7 +83,7 @@ impl PathsState {
         }
     }
 
-    /// Notifies the path manager, whose commands [`Connection::run_path_manager`] executes.
+    /// Notifies the path manager of `event`. [`Connection::run_path_manager`] executes its commands.
     pub(super) fn notify(&mut self, event: &PathEvent) {
         self.manager.on_event(event);
     }
@@ -97,7 +97,7 @@ impl PathsState {
         self.initial_local = Some(ip);
     }
 
-    /// Returns the ID of a local address: 0 for that of the first subflow.
+    /// Returns the ID of a local address: 0 for the address of the first subflow.
     pub(super) fn local_id(&self, ip: IpAddr) -> u8 {
         if self.initial_local == Some(ip) {
             return 0;
@@ -279,7 +279,7 @@ impl Connection {
     }
 
     /// True if a further subflow could carry something: the peer's stream continues, or the local stream has
-    /// unassigned data, or data whose subflows have ended.
+    /// unassigned data, or data of ended subflows.
     fn has_use_for_subflows(&self) -> bool {
         let sends = !self.send.fin_sent || !self.subflows.iter().any(|subflow| subflow.state().is_usable());
         self.admits_join() && (sends || !self.recv.finished())

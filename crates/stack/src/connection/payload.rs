@@ -10,7 +10,7 @@ use crate::segment::{Flags, ResetReason, Segment};
 use crate::seq::DataRange;
 use crate::subflow::ResetCause;
 
-/// A segment whose payload is being placed.
+/// A received segment while its payload is being placed in the stream.
 pub(super) struct Incoming<'a> {
     pub now: Time,
     /// The subflow.

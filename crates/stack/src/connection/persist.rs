@@ -34,9 +34,9 @@ impl Persist {
         self.progress_at
     }
 
-    /// Arms the timer if data is queued and nothing is in flight that would bring a new window; `limit` is
-    /// that of the last scheduling. A scheduler may wait for a subflow whose own window is closed, so not only
-    /// the connection's window counts.
+    /// Arms the timer if data is queued and nothing is in flight that would bring a new window; `limit`
+    /// stopped the last scheduling. A scheduler may wait for a subflow with a closed window, so not only the
+    /// connection's window counts.
     pub(super) fn arm(&mut self, limit: Limit, context: &mut Context<'_>) {
         let shut = match limit {
             Limit::ReceiveWindow => true,

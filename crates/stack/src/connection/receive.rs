@@ -19,7 +19,7 @@ use crate::subflow::{Ending, ResetCause, TcpState};
 /// The segment by which the peer has aborted the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum AbortedBy {
-    /// One with MP_FASTCLOSE, whose subflow this side resets.
+    /// A segment with MP_FASTCLOSE and without RST: this side resets the subflow.
     Option,
     /// A reset with MP_FASTCLOSE.
     Reset,
@@ -45,8 +45,8 @@ impl Connection {
         }
     }
 
-    /// Runs the steps of RFC 9293 section 3.10.7, with those of RFC 8684 between the acknowledgement and the
-    /// payload.
+    /// Runs the steps of RFC 9293 section 3.10.7, with the steps of RFC 8684 between the acknowledgement and
+    /// the payload.
     #[inline(always)]
     fn process_segment<O: Observer>(
         &mut self,
@@ -122,8 +122,8 @@ impl Connection {
         }
     }
 
-    /// Cancels the acknowledgement of a segment whose data lies beyond a hole of the stream, if the simulator
-    /// asks for that. A departure from RFC 8684 section 3.3.2.
+    /// Cancels the acknowledgement of a segment with data beyond a hole of the stream, if the simulator asks
+    /// for that. A departure from RFC 8684 section 3.3.2.
     #[inline]
     fn withhold_ack(&mut self, at: usize, segment: &Segment) {
         if !self.config.only.withhold_acks || segment.payload_len == 0 {
@@ -135,8 +135,8 @@ impl Connection {
         }
     }
 
-    /// Processes the MPTCP options of a segment whose acknowledgement is processed, and has made this `progress` on
-    /// the subflow.
+    /// Processes the MPTCP options of a segment. Its acknowledgement is processed already, and has made this
+    /// `progress` on the subflow.
     #[inline(always)]
     fn process_mptcp(
         &mut self,

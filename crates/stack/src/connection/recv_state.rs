@@ -120,7 +120,7 @@ impl RecvState {
         }
     }
 
-    /// Sets the number of bytes that subflows hold after holes of their own.
+    /// Sets the number of bytes that subflows hold after holes in their own sequence space.
     pub(crate) fn set_held_below(&mut self, bytes: u64) {
         self.held_below = bytes;
     }
@@ -235,7 +235,7 @@ impl RecvState {
         self.consumed += n.min(self.readable());
     }
 
-    /// Returns the window field for a subflow whose shift is `scale`, relative to the data acknowledgement.
+    /// Returns the window field for a subflow with the shift `scale`, relative to the data acknowledgement.
     ///
     /// The right edge never moves left (RFC 8684 section 3.3.4): the field is rounded up if rounding down
     /// would move it, as in Linux.

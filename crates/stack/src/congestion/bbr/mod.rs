@@ -1,5 +1,5 @@
 //! BBR version 3: keeps as much data in flight as the path carries, using a model of its bandwidth and
-//! minimum RTT rather than losses alone. Subflows are independent.
+//! minimum RTT rather than only losses. Subflows are independent.
 //!
 //! **Decides** pacing rate and window of a subflow from the delivery rates, RTTs and losses of each
 //! acknowledgement.
@@ -91,7 +91,7 @@ impl Default for BbrOptions {
     }
 }
 
-/// The congestion control of a connection whose subflows have independent BBR flows.
+/// The congestion control of a connection with an independent BBR flow for each subflow.
 #[derive(Clone, Debug, Default)]
 pub struct Bbr {
     options: BbrOptions,

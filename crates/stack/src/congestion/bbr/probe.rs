@@ -89,7 +89,7 @@ impl Flow {
         self.state = State::ProbeBwDown;
     }
 
-    /// `PickProbeWait`; the mixing constants are those of SplitMix64.
+    /// `PickProbeWait`: draws the wait before the next probe, with the mixing constants of SplitMix64.
     fn pick_probe_wait(&mut self, now: Time) {
         let mut hash = now.0 ^ self.delivered.rotate_left(32) ^ (self.id.index() as u64) << 56;
         hash = hash.wrapping_add(0x9e37_79b9_7f4a_7c15);

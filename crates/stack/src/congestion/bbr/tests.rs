@@ -1,5 +1,5 @@
-//! The rules of BBR individually, each on a flow whose path carries a million bytes per second in 100 ms: 100
-//! segments of 1000 bytes.
+//! The rules of BBR individually, each on a path of a million bytes per second and 100 ms: 100 segments of
+//! 1000 bytes.
 
 use anabranch_units::{Duration, Time};
 

@@ -1,7 +1,7 @@
 //! HyStart++: leaves slow start when the round-trip time grows, before the queue overflows.
 //!
 //! **Decides** how fast the first slow start of a subflow grows and when it ends, by comparing the minimum
-//! RTT of each round with that of the round before.
+//! RTT of each round with the minimum RTT of the round before.
 //!
 //! **Source**: RFC 9406 section 4.2, 4.3.
 //!

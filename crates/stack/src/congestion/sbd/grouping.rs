@@ -2,7 +2,7 @@
 
 use super::{SbdOptions, Summary};
 
-/// A subflow whose path has a bottleneck.
+/// A subflow with a bottleneck on its path.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Bottleneck {
     /// The index of the subflow.

@@ -6,8 +6,8 @@
 //! **Source**: the statistics and the grouping of RFC 8382; their use as in Ferlin et al., "Revisiting
 //! congestion control for multipath TCP with shared bottleneck detection", INFOCOM 2016, in the public port
 //! to the out-of-tree kernel: of ten groupings, subflows together in five form a group, and a subflow that
-//! was in no group in five has none. A subflow of a group is coupled with the group and with the subflows
-//! whose group is unknown; one of unknown group with all.
+//! was in no group in five has none. A subflow of a group is coupled with the group and with the subflows of
+//! unknown group; a subflow of unknown group is coupled with all.
 //!
 //! **Constants**: see [`SbdOptions`]; decrease to 1/2, the minimum threshold is 1 segment while there are
 //! several subflows.

@@ -10,7 +10,7 @@ use super::SbdOptions;
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 struct Interval {
     samples: u32,
-    /// `E_T`: the mean delay; that of the interval before if there was no sample.
+    /// `E_T`: the mean delay; the mean of the interval before if there was no sample.
     mean: f64,
     /// The number of samples below the mean of the last `M` intervals minus the number above it.
     skew: i32,
@@ -122,7 +122,7 @@ impl Statistics {
     }
 
     /// Returns the weighted sums, over the last `M` intervals for which `value` is `Some`, of that value and
-    /// of the samples. The weights are those of section 4.1: full for the newest `F`, then decreasing.
+    /// of the samples. The weights are from section 4.1: full for the newest `F`, then decreasing.
     fn weighted(&self, options: &SbdOptions, value: impl Fn(&Interval) -> Option<f64>) -> (f64, f64) {
         let full = options.m - options.f + 1;
         let mut sums = (0.0, 0.0);
@@ -172,8 +172,8 @@ mod tests {
         Ack { one_way_delay_us: Some(delay), ..Ack::of(Time::ZERO, 1000, 1, Duration::from_millis(20)) }
     }
 
-    /// Returns the estimates after `intervals` of 20 samples each, whose delay depends on its interval and
-    /// its number.
+    /// Returns the estimates after `intervals` of 20 samples each; the delay of a sample depends on its
+    /// interval and its number.
     fn after(intervals: u32, delay: impl Fn(u32, u32) -> i64) -> Summary {
         let mut statistics = Statistics::default();
         for interval in 0..intervals {
