@@ -1,8 +1,14 @@
 //! A path that fails and returns: every built-in scheduler uses it again, no end keeps a subflow that the other has
 //! ended, and nothing hangs.
 //!
-//! `cargo test -p anabranch-sim --test outages -- --ignored` runs the whole grid, at 10 and 100 Mbit/s, instead of an array
-//! in which every two factors are combined, with slower paths and smaller send buffers, which are full as soon.
+//! `cargo test --profile quick -p anabranch-sim --test outages -- --ignored` combines all factors instead of every two, with
+//! two lengths of outages each, and has paths of 100 Mbit/s too. Slower paths have smaller send buffers, which are full as
+//! soon.
+//!
+//! Six of these 3,168 outages fail (27 November 2026). `freeze` (two), `delay_threshold` and `ecf` stay on one path: traced for
+//! `freeze`, a segment that was sent once before the outage is selectively acknowledged after it, which is a sample of the
+//! round trip of three seconds, as in the kernel; the scheduler then finds the path too slow, and sends nothing that would
+//! correct the smoothed round trip. `daps` (two) has 82 and 84 % of its goodput without an outage; the cause is not known.
 
 mod common;
 
@@ -188,15 +194,47 @@ fn every_other_scheduler_uses_a_path_again_that_has_returned() {
     judge(&array(1));
 }
 
-#[test]
-#[ignore = "an hour"]
-fn every_scheduler_uses_a_path_again_after_any_outage() {
+/// Returns every combination of the two-level factors for every scheduler, with two of five lengths each, so that every
+/// scheduler and every combination has had all lengths.
+fn all_factors() -> Vec<Outage> {
+    const LENGTHS: [u64; 5] = [300, 1000, 3000, 10_000, 30_000];
     let mut outages = Vec::new();
-    for scheduler in SchedulerKind::ALL {
-        for levels in 0..64 {
-            for millis in [300, 1000, 3000, 10_000, 30_000] {
-                outages.push(outage(scheduler.clone(), levels, millis, [10, 100], Bytes::from_kib(16 << 10)));
+    for (number, scheduler) in SchedulerKind::ALL.into_iter().enumerate() {
+        for levels in 0..64_u8 {
+            for turn in 0..2 {
+                let millis = LENGTHS[(number + usize::from(levels) + 2 * turn) % LENGTHS.len()];
+                outages.push(outage(scheduler.clone(), levels, millis, [2, 10], Bytes::from_kib(512)));
             }
+        }
+    }
+    outages
+}
+
+#[test]
+#[ignore = "a minute"]
+fn every_scheduler_uses_a_path_again_after_any_outage() {
+    let outages = all_factors();
+    judge(&outages[..outages.len() / 2]);
+}
+
+/// The other half, at the same time.
+#[test]
+#[ignore = "a minute"]
+fn every_other_scheduler_uses_a_path_again_after_any_outage() {
+    let outages = all_factors();
+    judge(&outages[outages.len() / 2..]);
+}
+
+/// One second of outage at 100 Mbit/s, with a send buffer that holds what is sent meanwhile.
+#[test]
+#[ignore = "half a minute"]
+fn every_scheduler_uses_a_fast_path_again() {
+    let mut outages = Vec::new();
+    for (number, scheduler) in SchedulerKind::ALL.into_iter().enumerate() {
+        for row in 0..4_u8 {
+            // Profile, path, direction and notices differ between rows and schedulers.
+            let levels = (row.wrapping_mul(0b0001_0101) ^ number as u8) & 0b11_1111 | 0b10;
+            outages.push(outage(scheduler.clone(), levels, 1000, [10, 100], Bytes::from_kib(16 << 10)));
         }
     }
     judge(&outages);
