@@ -1,6 +1,6 @@
 //! Multipath TCP (RFC 8684) as a pure state machine over numbers.
 //!
-//! The stack reads no clock, opens no socket, starts no thread, draws no randomness of its own and holds no
+//! The stack reads no clock, opens no socket, starts no thread, has no source of randomness and holds no
 //! payload bytes. Its inputs are events with their times; its outputs are segments to send and the time of
 //! the next wake-up. So the same code runs in a simulator and on a real network.
 

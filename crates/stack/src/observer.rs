@@ -196,7 +196,7 @@ pub struct StackEvents(u32);
 impl StackEvents {
     /// No kind.
     pub const NONE: StackEvents = StackEvents(0);
-    /// All kinds, including those of later versions.
+    /// All kinds, including the kinds that later versions add.
     pub const ALL: StackEvents = StackEvents(u32::MAX);
     /// [`StackEvent::Sent`].
     pub const SENT: StackEvents = StackEvents(1);

@@ -192,7 +192,7 @@ pub struct Spec {
     pub domain: Domain,
 }
 
-/// One parameter of the algorithm whose options are `O`.
+/// One parameter of an algorithm with the options `O`.
 #[derive(Clone, Copy)]
 pub struct Parameter<O> {
     /// Name, meaning and range.
@@ -203,12 +203,12 @@ pub struct Parameter<O> {
     pub set: fn(&mut O, Value),
 }
 
-/// Options that can be set by name: those of an algorithm, or of a connection.
+/// Options that can be set by name: the options of an algorithm, or of a connection.
 pub trait Options: Sized + 'static {
     /// One entry for each option.
     const PARAMETERS: &'static [Parameter<Self>];
 
-    /// Pairs of which the first must not be greater than the second.
+    /// Pairs of names. The value of the first must not be greater than the value of the second.
     const ORDERED: &'static [[&'static str; 2]] = &[];
 
     /// Returns each parameter with its value.
@@ -229,7 +229,8 @@ pub trait Options: Sized + 'static {
         true
     }
 
-    /// Returns a pair of [`Options::ORDERED`] of which the first is greater than the second.
+    /// Returns a pair of [`Options::ORDERED`] that breaks the rule: the first value is greater than the
+    /// second.
     fn contradiction(&self) -> Option<[&'static str; 2]> {
         let value = |name: &str| {
             let found = Self::PARAMETERS.iter().find(|parameter| parameter.spec.name == name);
@@ -262,7 +263,7 @@ pub trait Parameterised: Clone {
     /// not in its domain.
     fn set_parameter(&mut self, name: &str, value: Value) -> bool;
 
-    /// Returns two parameters of which the first must not be greater than the second, but is.
+    /// Returns two parameters if the first must not be greater than the second, but is.
     fn contradiction(&self) -> Option<[&'static str; 2]> {
         None
     }

@@ -232,8 +232,8 @@ impl Options {
         timestamps + self.dss.map_or(0, |dss| dss.wire_len().div_ceil(4) * 4)
     }
 
-    /// True if there are no options except those of nearly every segment: timestamps and the data sequence
-    /// signal.
+    /// True if there are no options except the options of nearly every segment: timestamps and the data
+    /// sequence signal.
     #[inline]
     pub fn are_usual(&self) -> bool {
         self.syn.is_none() && self.sack.is_empty() && self.mptcp[0].is_none() && self.mptcp[1].is_none()
@@ -366,7 +366,7 @@ pub enum MappedDsn {
 pub struct Mapping {
     /// The start in the data sequence space.
     pub dsn: MappedDsn,
-    /// The start in the subflow, relative to the SYN (the first byte is 1); 0 for a DATA_FIN alone.
+    /// The start in the subflow, relative to the SYN (the first byte is 1); 0 for a DATA_FIN without data.
     pub ssn: u32,
     /// The number of octets mapped, including the DATA_FIN; 0 is the infinite mapping.
     pub len: u16,
@@ -546,7 +546,7 @@ pub struct AddAddress {
     pub id: u8,
     /// The address.
     pub ip: IpAddr,
-    /// The port, if it differs from that of the connection.
+    /// The port, if it differs from the connection's port.
     pub port: Option<u16>,
     /// The rightmost 64 bits of the HMAC; `None` in an echo.
     pub hmac: Option<u64>,

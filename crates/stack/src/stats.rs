@@ -38,13 +38,13 @@ pub struct SubflowCounters {
     pub bytes_sent: u64,
     /// Payload sent on this subflow after it was assigned to another.
     pub bytes_reinjected: u64,
-    /// Data segments sent whose data was assigned to another subflow before.
+    /// Data segments sent with data that was assigned to another subflow before.
     pub segments_reinjected: u64,
     /// Payload acknowledged on the subflow level.
     pub bytes_acked: u64,
     /// Data segments received.
     pub data_segments_received: u64,
-    /// Payload received whose first copy arrived on this subflow.
+    /// Payload bytes that arrived first on this subflow.
     pub bytes_delivered: u64,
     /// Payload received that had already arrived, on any subflow.
     pub bytes_duplicate: u64,

@@ -22,8 +22,8 @@ fn give_back(send: &mut SendState, queued: Queued) {
 }
 
 impl Connection {
-    /// Reinjects the data of a subflow whose retransmission timer has expired, if configured, and if another
-    /// subflow works.
+    /// Reinjects the data of a subflow after its retransmission timer has expired, if configured, and if
+    /// another subflow works.
     #[cold]
     pub(super) fn reinject_after_timeout(&mut self, at: usize) {
         let others = self.subflows.iter().any(|other| other.id().index() != at && other.state().is_usable());

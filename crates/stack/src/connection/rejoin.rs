@@ -102,8 +102,8 @@ impl Connection {
     pub(super) fn rejoin_later(&mut self, now: Time, at: usize, by: LostBy) {
         let subflow = &self.subflows[at];
         let closing = subflow.state().fin_requested() || subflow.recv().finished();
-        // RFC 8684 section 3.6: without flag T the same ends are not tried again. A reset without a reason is that of a
-        // host, or of a middlebox, that knows nothing of the subflow.
+        // RFC 8684 section 3.6: without flag T the same ends are not tried again. A reset without a reason
+        // comes from a host or a middlebox that knows nothing of the subflow.
         let refused =
             subflow.peer_reset().is_some_and(|(again, why)| !again && why != ResetReason::Unspecified);
         if !self.initiator || self.mode != Mode::Mptcp || self.phase != Phase::Open || closing || refused {

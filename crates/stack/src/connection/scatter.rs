@@ -20,7 +20,8 @@ pub(super) enum Scatter {
     /// The connection does not scatter packets.
     #[default]
     Off,
-    /// The first subflow is alone, and further ones are not to be opened yet. `ready` is true once they could be.
+    /// There is only the first subflow, and further ones are not to be opened yet. `ready` is true once they
+    /// could be.
     Alone { ready: bool },
     /// The path manager opens subflows, and none is established yet.
     Switching,

@@ -56,7 +56,7 @@ impl Connection {
         }
     }
 
-    /// True if the sizes of the send buffers are those of the kernel.
+    /// True if the send buffers have the sizes of the kernel's.
     #[inline]
     pub(super) fn has_kernel_buffers(&self) -> bool {
         self.rules.kernel_buffers || self.models_buffers()

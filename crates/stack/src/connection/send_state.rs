@@ -265,9 +265,9 @@ impl SendState {
         }
     }
 
-    /// Returns the data to reinject, unless unassigned data precedes it in the stream: two subflows whose
-    /// timers expire alternately would otherwise reinject data that the peer has, and never reach the
-    /// unassigned data.
+    /// Returns the data to reinject, unless unassigned data precedes it in the stream: two subflows with
+    /// alternate timeouts would otherwise reinject data that the peer has, and never reach the unassigned
+    /// data.
     #[inline]
     pub(super) fn reinject_now(&self) -> &[Pending] {
         let again = self.reinject.as_slice();

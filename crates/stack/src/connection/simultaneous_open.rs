@@ -41,7 +41,7 @@ impl Connection {
         self.on_peer_syn(now, at, segment);
     }
 
-    /// True if the SYN/ACK of a peer whose SYN has crossed with the local one completes the handshake.
+    /// True if the peer's SYN/ACK completes the handshake after its SYN has crossed with the local one.
     pub(super) fn completes_crossing(&self, subflow: &Subflow, segment: &Segment) -> bool {
         self.initiator
             && !subflow.handshake().is_join()
@@ -49,8 +49,8 @@ impl Connection {
             && subflow.is_ack_of_syn(segment)
     }
 
-    /// Resolves two joins that cross between the same addresses: that of the connection's initiator is kept,
-    /// so that there is one subflow and not two or none. Returns false if the local one is kept.
+    /// Resolves two joins that cross between the same addresses: the join of the connection's initiator is
+    /// kept, so that there is one subflow and not two or none. Returns false if the local one is kept.
     pub(crate) fn yields_to(&mut self, now: Time, local: IpAddr, remote_id: u8) -> bool {
         let local_id = self.paths.local_id(local);
         let crossing = self.subflows.iter().position(|subflow| {

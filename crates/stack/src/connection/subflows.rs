@@ -92,15 +92,15 @@ pub(crate) struct Subflows {
 /// The answers of several subflows.
 #[derive(Clone, Debug)]
 struct Answers {
-    /// The subflows whose answer of this kind is outdated.
+    /// The subflows with an outdated answer, for each kind of answer.
     old: Outdated,
     /// True if each consecutive timeout doubles the next.
     backoff: bool,
     /// The subflows that want to send.
     wanting: Indices,
-    /// The subflows whose acknowledgement is due once the application has read everything.
+    /// The subflows that owe an acknowledgement once the application has read everything.
     draining: Indices,
-    /// The subflows in the scheduler's view, in order: those that are not closed.
+    /// The subflows in the scheduler's view, in order: all that are not closed.
     viewed: Indices,
     synchronised: Indices,
     /// Deadlines from this time on are lower bounds.
@@ -232,7 +232,7 @@ impl Subflows {
         self.list.split_at_mut(at)
     }
 
-    /// Returns the subflows and their answers, some of which are outdated.
+    /// Returns the subflows and their answers; some of the answers are outdated.
     #[inline]
     fn answers(&mut self) -> Option<(&[Subflow], &mut Answers)> {
         let answers = self.answers.as_deref_mut()?;

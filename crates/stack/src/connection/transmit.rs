@@ -41,8 +41,8 @@ pub(crate) struct Polled {
 }
 
 impl Connection {
-    /// True if a poll may find something to send. False for a receiver whose acknowledgement is delayed,
-    /// which is every second segment.
+    /// True if a poll may find something to send. False for a receiver that delays its acknowledgement, as
+    /// for every second segment.
     #[inline]
     pub(crate) fn wants_to_send(&mut self) -> bool {
         self.wants_schedule()

@@ -232,9 +232,9 @@ impl<O: Observer> Endpoint<O> {
         true
     }
 
-    /// True if a segment without a valid cookie may be the second of a peer whose third ACK was lost: it has
-    /// payload, and echoes a recent timestamp. RFC 9293 section 3.10.7.2 would reset it, and with it a
-    /// connection that the next retransmission opens.
+    /// True if a segment without a valid cookie may follow a lost third ACK: it has payload, and echoes a
+    /// recent timestamp. RFC 9293 section 3.10.7.2 would reset it, and with it a connection that the next
+    /// retransmission opens.
     fn may_follow_a_lost_one(&self, now: Time, segment: &Segment) -> bool {
         let tick = self.config.timestamp_tick;
         let age = |echo| tick.span(tick.value(now).wrapping_sub(echo));

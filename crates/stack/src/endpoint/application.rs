@@ -72,8 +72,8 @@ impl<O: Observer> Endpoint<O> {
         }
     }
 
-    /// Returns the ranges before [`Endpoint::freed`] whose bytes are still needed: subflows carry them that have
-    /// failed, and retransmit them when their paths return. They may overlap, and are in no order.
+    /// Returns the ranges of bytes before [`Endpoint::freed`] that are still needed: failed subflows carry
+    /// them, and retransmit them when their paths return. The ranges may overlap, and are in no order.
     pub fn still_carried(&self, id: ConnectionId) -> Vec<DataRange> {
         self.connection(id).map_or(Vec::new(), |connection| connection.still_carried())
     }

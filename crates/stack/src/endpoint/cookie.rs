@@ -1,4 +1,4 @@
-//! SYN cookies: half-open connections whose state the peer keeps (RFC 4987 section 3.6).
+//! SYN cookies: the peer keeps the state of half-open connections (RFC 4987 section 3.6).
 //!
 //! The SYN/ACK's sequence number and its MP_CAPABLE key are keyed hashes of the SYN. The third segment
 //! returns both, so the answer needs no state, and the connection is still Multipath TCP: RFC 8684 section
@@ -29,8 +29,8 @@ use crate::timestamp::TimestampTick;
 /// twice this time.
 const EPOCH: Duration = Duration::from_secs(64);
 
-/// The MSS values that a cookie can encode. The lowest is the minimum payload of a segment of this stack;
-/// 1220 is that of IPv6's minimum MTU; 1380 and 1440 are 1460 less the overhead of common tunnels.
+/// The MSS values that a cookie can encode, in bytes. The lowest is the minimum payload of a segment of this
+/// stack; 1220 follows from IPv6's minimum MTU; 1380 and 1440 are 1460 less the overhead of common tunnels.
 const MSS: [u16; 8] = [64, 536, 1220, 1300, 1380, 1440, 1460, 8940];
 const MSS_SHIFT: u32 = 28;
 const SECRET_SHIFT: u32 = 31;

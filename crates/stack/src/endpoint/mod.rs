@@ -43,12 +43,12 @@ pub struct Endpoint<O = ()> {
     connections: Table,
     ready: VecDeque<ConnectionId>,
     timers: TimerQueue,
-    /// Connections whose first SYN has not been sent. They alternate with the ready ones: otherwise, if a
-    /// thousand are opened at once, their acknowledgements wait behind all SYNs, and the peers measure that
-    /// as round-trip time.
+    /// Connections that have not sent their first SYN. They alternate with the ready ones: otherwise, if a
+    /// thousand are opened at once, their acknowledgements wait until all SYNs are sent, and the peers
+    /// measure that as round-trip time.
     opening: VecDeque<ConnectionId>,
     eventful: VecDeque<ConnectionId>,
-    /// Ended connections whose last event was polled.
+    /// Ended connections; the last event of each was polled.
     ending: Vec<ConnectionId>,
     /// Answers to segments that match no connection.
     replies: VecDeque<Transmit>,
@@ -117,9 +117,9 @@ impl<O: Observer> Endpoint<O> {
     }
 
     /// Lets up to `bytes` bytes of payload be sent as one departure that represents several segments, which
-    /// share one mapping ([`Departure::segment_size`]): for a driver that segments itself, or whose device
-    /// does. With 0, the default, each segment is a departure of its own, as always if DSS checksums were
-    /// negotiated. Values above 65,000 count as 65,000.
+    /// share one mapping ([`Departure::segment_size`]): for a driver or a device that segments. With 0, the
+    /// default, each segment is a separate departure, as always if DSS checksums were negotiated. Values
+    /// above 65,000 count as 65,000.
     pub fn set_burst_limit(&mut self, bytes: u32) {
         self.burst_limit = bytes;
     }

@@ -40,7 +40,7 @@ impl core::fmt::Display for ConnectError {
 
 impl std::error::Error for ConnectError {}
 
-/// The number of attempts to draw a key whose token is not taken (RFC 8684 section 3.1).
+/// The number of attempts to draw a key with a token that is not taken (RFC 8684 section 3.1).
 const KEY_ATTEMPTS: u32 = 16;
 
 impl<O: Observer> Endpoint<O> {
@@ -236,7 +236,7 @@ impl<O: Observer> Endpoint<O> {
         Some(id)
     }
 
-    /// Stores a connection whose token is claimed.
+    /// Stores a connection. The token of `key` is claimed already.
     fn begin(&mut self, now: Time, id: ConnectionId, initiator: bool, key: Key, config: SimConfig) {
         let token = if config.mptcp { crypto::token(key) } else { 0 };
         let initial = match config.only.sequence_origin {
@@ -248,7 +248,8 @@ impl<O: Observer> Endpoint<O> {
         self.store(now, id, initiator, key, token, Dsn(initial.0.wrapping_add(1)), config);
     }
 
-    /// Creates a connection whose keys both sides derive from `token` (simultaneous joins; simulation only).
+    /// Creates a connection with keys that both sides derive from `token` (simultaneous joins; simulation
+    /// only).
     pub(super) fn create_agreed(
         &mut self,
         now: Time,

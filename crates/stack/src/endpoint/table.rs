@@ -35,7 +35,7 @@ pub(super) struct Entry {
     pub in_eventful: bool,
     /// The application has polled its [`Event::Closed`](crate::event::Event::Closed).
     pub closed_reported: bool,
-    /// The subflows whose addresses are in the tables of [`Demux`](super::demux::Demux).
+    /// The subflows with their addresses in the tables of [`Demux`](super::demux::Demux).
     pub demuxed: SubflowSet,
     pub connection: Connection,
 }
@@ -93,7 +93,7 @@ impl Table {
     pub(super) fn remove(&mut self, id: ConnectionId) -> Option<Box<Entry>> {
         self.get(id)?;
         let place = &mut self.places[id.slot as usize];
-        // A slot whose generations are exhausted is never reused.
+        // A slot with exhausted generations is never reused.
         if let Some(next) = place.generation.checked_add(1) {
             place.generation = next;
             self.free.push(id.slot);

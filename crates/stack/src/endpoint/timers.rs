@@ -7,9 +7,9 @@ use anabranch_units::Time;
 
 use crate::event::ConnectionId;
 
-/// A queue of wake-up times that is never updated to a later time: a connection whose timer moves later keeps
-/// its entry and is asked again when the entry expires. So the retransmission timer, which moves with every
-/// acknowledgement, costs nothing until it is due.
+/// A queue of wake-up times that is never updated to a later time: if the timer of a connection moves later,
+/// the connection keeps its entry and is asked again when the entry expires. So the retransmission timer,
+/// which moves with every acknowledgement, costs nothing until it is due.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TimerQueue {
     heap: BinaryHeap<Reverse<(Time, ConnectionId)>>,

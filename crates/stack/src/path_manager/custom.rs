@@ -19,7 +19,7 @@ pub struct CustomPathManagerKind {
 }
 
 impl CustomPathManagerKind {
-    /// Returns a kind named `name` whose path managers are made by `build`.
+    /// Returns a kind named `name`; `build` makes its path managers.
     pub fn new(
         name: &str,
         build: impl Fn(&[HostAddress]) -> Box<dyn CustomPathManager> + Send + Sync + 'static,

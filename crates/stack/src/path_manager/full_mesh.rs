@@ -15,7 +15,8 @@ use crate::segment::{Address, ResetReason};
 #[derive(Clone, Debug)]
 pub struct FullMesh {
     local: Vec<HostAddress>,
-    /// The known addresses of the peer; the first is that of the first subflow.
+    /// The known addresses of the peer, with their IDs if announced; the first subflow's address is the
+    /// first.
     remote: Vec<(Option<u8>, Address)>,
     /// Pairs that have a subflow, or had one that failed.
     used: Vec<(IpAddr, Address)>,

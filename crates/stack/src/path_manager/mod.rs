@@ -16,7 +16,7 @@ pub use custom::CustomPathManagerKind;
 pub use full_mesh::FullMesh;
 pub use n_diff_ports::NDiffPorts;
 
-/// The events for a path manager; the names are those of the kernel's `mptcp_pm` events.
+/// The events for a path manager, with the names of the kernel's `mptcp_pm` events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathEvent {
     /// The connection is fully established: joins may start.
@@ -34,7 +34,7 @@ pub enum PathEvent {
     Announced {
         /// Its ID.
         id: u8,
-        /// The address; the port is that of the connection if none was announced.
+        /// The address, with the port of the connection if none was announced.
         address: Address,
     },
     /// The peer has withdrawn an address.
@@ -77,7 +77,7 @@ pub enum PathEvent {
     LocalDown(IpAddr),
 }
 
-/// The commands of a path manager; the names are those of the kernel's `mptcp_pm` commands.
+/// The commands of a path manager, with the names of the kernel's `mptcp_pm` commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathCommand {
     /// Announce a local address to the peer.

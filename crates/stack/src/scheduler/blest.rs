@@ -6,8 +6,8 @@
 //! to whether the window was blocked recently.
 //!
 //! **Source**: Ferlin and others (2016). The `kernel` profile is `mptcp_blest` of the out-of-tree kernel
-//! v0.95, the `paper` profile the formula of the paper, known here from secondary sources: congestion
-//! avoidance alone, `X = MSS (cwnd + (r - 1) / 2) r` with `r = RTT_s / RTT_f`.
+//! v0.95, the `paper` profile the formula of the paper, known here from secondary sources: only congestion
+//! avoidance, `X = MSS (cwnd + (r - 1) / 2) r` with `r = RTT_s / RTT_f`.
 //!
 //! **Constants** (kernel; paper): initial `lambda` 1.2 (1.0), between 1.0 and 1.3 (no limits), reduced by
 //! 0.010 (0.005) after an interval without blocking and increased by 0.040 (0.005) after one with blocking,

@@ -470,7 +470,7 @@ mod tests {
         }
     }
 
-    /// Returns two subflows of 20 and 80 ms, of which the first is full.
+    /// Returns two subflows of 20 and 80 ms; the window of the first is full.
     fn full_and_slow() -> [SubflowView; 2] {
         let ms = Duration::from_millis;
         let fast = SubflowView { inflight: 8 * MSS, ..SubflowView::idle(SubflowId(0), ms(20), 8, MSS) };

@@ -15,7 +15,7 @@ pub struct CustomSchedulerKind {
 }
 
 impl CustomSchedulerKind {
-    /// Returns a kind named `name` whose schedulers are made by `build`.
+    /// Returns a kind named `name`; `build` makes its schedulers.
     pub fn new(
         name: &str,
         build: impl Fn() -> Box<dyn CustomScheduler> + Send + Sync + 'static,

@@ -299,7 +299,7 @@ impl Scheduler for Daps {
         let planned = self.options.slow_start || !pick::candidates(view).any(starting);
         let fits = |subflow: &SubflowView| chunk.fits_window(subflow);
         if planned && pick::candidates(view).any(fits) {
-            // Tries each turn of this schedule once at most, and then those of a new schedule.
+            // Tries each turn of this schedule once at most, and then the turns of a new schedule.
             let mut renewed = false;
             for _ in 0..=2 * LONGEST {
                 if self.left > 0

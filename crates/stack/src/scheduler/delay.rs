@@ -1,10 +1,10 @@
 //! Schedulers that avoid slow subflows by their RTT: a threshold, and freezing.
 //!
-//! **Decide** which subflow carries the next data in order: the first whose RTT is below a threshold
-//! ([`DelayThreshold`]), or the lowest RTT of those that are not frozen ([`Freeze`]). A subflow is frozen
-//! while its RTT exceeds that of the fastest by more than a gap.
+//! **Decide** which subflow carries the next data in order: the first subflow with an RTT below a threshold
+//! ([`DelayThreshold`]), or the one with the lowest RTT that is not frozen ([`Freeze`]). A subflow is frozen
+//! while its RTT exceeds the RTT of the fastest subflow by more than a gap.
 //!
-//! **Source**: the threshold is that of draft-bonaventure-iccrg-schedulers; freezing is the idea of Hwang and
+//! **Source**: the threshold is from draft-bonaventure-iccrg-schedulers; freezing is the idea of Hwang and
 //! Yoo (2015), for which no formula was available.
 //!
 //! **Constants**: a threshold of 100 ms; a gap of 50 ms.
@@ -46,7 +46,7 @@ impl Options for DelayThresholdOptions {
     )];
 }
 
-/// The first subflow whose RTT is below a threshold.
+/// The first subflow with an RTT below a threshold.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DelayThreshold(DelayThresholdOptions);
 
@@ -91,9 +91,11 @@ impl Scheduler for DelayThreshold {
 /// The options of freezing.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FreezeOptions {
-    /// The excess of a subflow's RTT over that of the fastest above which it is frozen.
+    /// The gap: a subflow is frozen if its RTT exceeds the fastest subflow's RTT by more. `None`: no such
+    /// rule.
     pub gap: Option<Duration>,
-    /// The ratio of a subflow's RTT to that of the fastest above which it is frozen too.
+    /// The ratio: a subflow is frozen too if its RTT exceeds this multiple of the fastest subflow's RTT.
+    /// `None`: no such rule.
     pub ratio: Option<f64>,
     /// The maximum of remaining bytes for which subflows are frozen.
     pub remaining: Option<u64>,

@@ -6,7 +6,7 @@
 //!
 //! **Source**: *DMPTCP* (2018), section 4.2, algorithm 1; the choice is [`select_subflows`].
 //!
-//! **Constants**: none of its own; the model's options are [`ModelOptions`].
+//! **Constants**: none but the model's options, [`ModelOptions`].
 //!
 //! **A new choice** is made after a round trip of the fastest subflow; when a subflow becomes usable or
 //! unusable, times out, or has its first data acknowledged after a timeout; when another subflow becomes the
@@ -40,7 +40,7 @@ use crate::parameter::{Options, Parameter};
 use crate::selection::{MAX_PATHS, PathEstimate, select_subflows};
 use crate::transfer_model::{ModelOptions, Survivors, TimeoutWindow, TransferModel};
 
-/// The remaining data of a flow whose size the application has not announced.
+/// The remaining data of a flow if the application has not announced its size.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum UnknownSize {
     /// The data in the send buffer.
@@ -75,7 +75,7 @@ pub enum FirstRound {
 pub struct DmptcpOptions {
     /// Options of the transfer model that the paper leaves open.
     pub model: ModelOptions,
-    /// The remaining data of a flow whose size the application has not announced.
+    /// The remaining data of a flow if the application has not announced its size.
     pub unknown_size: UnknownSize,
     /// The size with which the prediction is compared.
     pub filesize: FileSize,

@@ -4,8 +4,8 @@
 //! **Decide** which subflow carries the next data; a tie is broken by the lower RTT, then by the lower ID.
 //! They keep no state.
 //!
-//! **Source**: Kimura and others (2017), of which neither text nor code was available: the rules are derived
-//! from their names and from descriptions in later papers. **Constants**: none.
+//! **Source**: Kimura and others (2017). Neither text nor code was available: the rules are derived from
+//! their names and from descriptions in later papers. **Constants**: none.
 //!
 //! * HSR: the highest `cwnd / srtt`; the pacing rate or the measured delivery rate can replace it.
 //! * LWS: the most free segments of the window, within the receive window.

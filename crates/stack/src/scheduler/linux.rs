@@ -19,9 +19,9 @@
 //!
 //! **Departures from the source**
 //! * If the kernel's send buffers are not modelled (`subflow-send-buffer = "none"`), a burst consists of
-//!   whole segments, the buffer holds two windows of payload, and a subflow whose timer has expired gets no
-//!   data until something is received on it; its queue is recalled, and its data is reinjected on idle subflows while
-//!   the scheduler continues with new data.
+//!   whole segments, the buffer holds two windows of payload, and a subflow gets no data after a timeout
+//!   until something is received on it; its queue is recalled, and its data is reinjected on idle subflows
+//!   while the scheduler continues with new data.
 //! * A check that finds a stale subflow sends nothing on an idle subflow: all data follows at once.
 
 use anabranch_units::{Duration, Time};
@@ -33,7 +33,7 @@ use crate::parameter;
 use crate::parameter::{Options, Parameter};
 use crate::pieces::{self, end_of_piece};
 
-/// Bytes of a burst: 2^16 less the TCP header, its options, the IPv6 header and that of a fragment.
+/// Bytes of a burst: 2^16 less the TCP header, its options, the IPv6 header and the fragment header.
 const SEND_BURST: u64 = (1 << 16) - 20 - 40 - 40 - 8;
 
 /// The options of the Linux scheduler.
@@ -97,7 +97,7 @@ pub(crate) enum AfterTimeout {
 pub struct Linux {
     options: LinuxOptions,
     known: Tracked<Known>,
-    /// The subflow whose burst is not complete.
+    /// The subflow with an incomplete burst.
     last: Option<SubflowId>,
     burst_left: u64,
     /// The number of data-level timeouts at the last check.
@@ -242,8 +242,8 @@ impl Linux {
         Some(Decision::Assign { subflow: subflow.id, range, kind: AssignKind::Reinject, why })
     }
 
-    /// Returns the decision for `subflow`, whose linger time is `linger`. It `fills` the connection's window up
-    /// to its edge, as `mptcp_sendmsg_frag` does.
+    /// Returns the decision for `subflow`, with its linger time `linger`. It `fills` the connection's window
+    /// up to its edge, as `mptcp_sendmsg_frag` does.
     fn burst(
         &mut self,
         (chunk, kind): (Chunk, AssignKind),
@@ -395,7 +395,7 @@ mod tests {
 
     const MSS: u64 = 1000;
 
-    /// Two subflows with the kernel's send buffers, of which the second has a larger RTT.
+    /// Two subflows with the kernel's send buffers; the second has a larger RTT.
     fn subflows() -> [SubflowView; 2] {
         [(0, 10), (1, 40)].map(|(id, rtt)| SubflowView {
             send_buffer: 1 << 20,

@@ -1,4 +1,4 @@
-//! minRTT: fills the window of the fastest subflow, then that of the next fastest.
+//! minRTT: fills the window of the fastest subflow, then the window of the next fastest.
 //!
 //! **Decides** which subflow carries the next data in order, from the smoothed RTTs and the free congestion
 //! and receive windows.

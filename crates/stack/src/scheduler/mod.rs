@@ -102,7 +102,7 @@ pub struct SubflowView {
     pub unacked: u64,
     /// Bytes that the subflow's own receive window admits beyond sent and queued data.
     pub window_room: u64,
-    /// The smoothed RTT, or that of the handshake if there is no other sample. `None` before any sample.
+    /// The smoothed RTT, or the handshake's RTT if there is no other sample. `None` before any sample.
     pub srtt: Option<Duration>,
     /// The RTT variation (RFC 6298).
     pub rttvar: Duration,
@@ -373,7 +373,7 @@ pub enum Rule {
     Gap,
     /// The subflow with the highest priority.
     Priority,
-    /// The subflow is frozen: its RTT, in seconds, exceeds that of the fastest by too much.
+    /// The subflow is frozen: its RTT, in seconds, exceeds the RTT of the fastest by too much.
     Frozen,
     /// The subflow may not carry data, and its queued data is recalled.
     Stranded,
@@ -544,8 +544,8 @@ pub trait Scheduler {
         false
     }
 
-    /// Returns the scheduler's own mode of opportunistic retransmission and penalisation, which overrides
-    /// that of the connection; `None` leaves the connection's. Asked once.
+    /// Returns the scheduler's own mode of opportunistic retransmission and penalisation, which overrides the
+    /// connection's mode; `None` leaves the connection's. Asked once.
     fn opportunistic(&self) -> Option<OpportunisticRetransmission> {
         None
     }

@@ -8,7 +8,7 @@
 //! notion of a backup, with a configured order in place of the flag of RFC 8684.
 //!
 //! **Constants**: the priorities by subflow ID, the lowest number first; subflows not listed come last, in
-//! the order of IDs. With an empty list, the order is that of the IDs.
+//! the order of IDs. With an empty list, all subflows come in the order of IDs.
 //!
 //! **Departures from the source**: none. Backups by the flag of RFC 8684 remain backups.
 

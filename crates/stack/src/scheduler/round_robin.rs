@@ -5,8 +5,8 @@
 //!
 //! **Source**: `mptcp_rr` of the out-of-tree MPTCP kernel.
 //!
-//! **Constants**: `segments` per turn, 1 by default; `cwnd_limited`, on by default: a subflow whose window is
-//! full is skipped, so all windows are filled and the shares follow the capacities. If off, the rotation is
+//! **Constants**: `segments` per turn, 1 by default; `cwnd_limited`, on by default: a subflow with a full
+//! window is skipped, so all windows are filled and the shares follow the capacities. If off, the rotation is
 //! strict: all subflows wait for the one that has the turn, and the shares are equal.
 //!
 //! **Departures from the source**
@@ -24,12 +24,12 @@ use crate::parameter::{Options, Parameter};
 pub struct RoundRobinOptions {
     /// Segments in a turn; 0 counts as 1.
     pub segments: u8,
-    /// True if a subflow whose window is full is skipped; otherwise all wait for it.
+    /// True if a subflow with a full window is skipped; otherwise all wait for it.
     pub cwnd_limited: bool,
 }
 
 impl RoundRobinOptions {
-    /// One segment per turn; subflows whose window is full are skipped.
+    /// One segment per turn; subflows with a full window are skipped.
     pub const DEFAULT: RoundRobinOptions = RoundRobinOptions { segments: 1, cwnd_limited: true };
 }
 
@@ -106,7 +106,7 @@ impl Scheduler for RoundRobin {
         let takes_part = |subflow: &&super::SubflowView| {
             if self.cwnd_limited { chunk.fits(subflow) } else { chunk.fits_window(subflow) }
         };
-        // The last subflow whose turn is not complete, or else the first that has had none. (The kernel's
+        // The last subflow with an incomplete turn, or else the first that has had none. (The kernel's
         // list has the newest subflow first, and the kernel takes the first and the last of that list.)
         let mut chosen = None;
         let mut first = None;

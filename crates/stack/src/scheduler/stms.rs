@@ -8,7 +8,7 @@
 //! estimate (STMS-C) or algorithm 2 (STMS-A), which learns from jumps of the data acknowledgement.
 //!
 //! **Constants**: STMS-C has none. STMS-A, for which the paper gives no values: gain 1/4, interval the
-//! greater of the slow round trip and twice the fast one, and the initial gap that of STMS-C.
+//! greater of the slow round trip and twice the fast one, and the initial gap as in STMS-C.
 //!
 //! **Departures from the source**
 //! * The bandwidth of the fast subflow is its window over its RTT, as in the paper's formula; the measured
@@ -67,7 +67,7 @@ pub struct StmsAOptions {
     /// The interval between adjustments of the gap; `None`: the greater of the slow round trip and twice the
     /// fast.
     pub interval: Option<Duration>,
-    /// The initial gap in segments; `None`: that of STMS-C.
+    /// The initial gap in segments; `None`: the gap of STMS-C.
     pub gap: Option<u32>,
 }
 

@@ -132,7 +132,7 @@ impl Sttf {
         rounds + linear_rounds(window, left) - 1
     }
 
-    /// Recalls a queue of which two segments would arrive sooner elsewhere.
+    /// Recalls the latest queue if two of its segments would arrive sooner on another subflow.
     fn uneven(&self, view: &View<'_>) -> Option<Decision> {
         let queued = |subflow: &SubflowView| pick::segments(subflow, subflow.queued);
         let waiting = pick::candidates(view).filter(|subflow| queued(subflow) >= 2);

@@ -17,8 +17,8 @@
 //!   for both, since at the start the two are equal.
 //! * A flow of unknown size ([`Bytes::MAX`]) uses all paths. The paper leaves this open.
 //! * The example chooses at the beginning of a round, when nothing of its window is sent. If a whole window
-//!   is in flight ([`PathEstimate::full`]), and so not part of the remaining data, the first round is that of
-//!   the next window. Beginning with the window in flight would count it twice.
+//!   is in flight ([`PathEstimate::full`]), and so not part of the remaining data, the first round sends the
+//!   next window. Beginning with the window in flight would count it twice.
 //! * A path that is not `usable` is excluded before the choice. The caller decides whether a path is usable
 //!   during the recovery from a timeout. Backup paths are considered only if no other is usable.
 //! * A path without an RTT sample counts as infinitely slow, and several of them as equally slow. It is

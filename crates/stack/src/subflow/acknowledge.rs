@@ -327,9 +327,9 @@ impl Subflow {
         let Subflow { board, recovery, .. } = self;
         if let Some(timestamps) = segment.options.timestamps.filter(|_| self.timestamps) {
             // The relative one-way delay: the peer's clock minus the local clock at the transmission of the
-            // newest segment now known to have arrived. The echoed timestamp is that of an older segment
-            // while one is missing, and that of the first if an acknowledgement has waited for a second. One
-            // of a single segment in order may have waited for a timer.
+            // newest segment now known to have arrived. The echoed timestamp is from an older segment while
+            // one is missing, and from the first if an acknowledgement has waited for a second segment. An
+            // acknowledgement of a single segment in order may have waited for a timer.
             if let Some(age) = newly.latest.filter(|_| newly.segments > 1 || !segment.options.sack.is_empty())
             {
                 acked.one_way_delay_us = Some(one_way_delay_us(tick, timestamps.value, now - age));
@@ -408,7 +408,7 @@ impl Subflow {
             let (left, right) = blocks[index];
             let start = offset_near(*iss, board.una(), left);
             let end = offset_near(*iss, board.una(), right);
-            // Offset 0 is that of the SYN, which no block can contain.
+            // Offset 0 is the SYN, which no block can contain.
             if start < 1 || end <= start || end as u64 > board.nxt() {
                 continue;
             }
@@ -440,7 +440,7 @@ impl Subflow {
                     newly.first_sacked.get_or_insert(rtt);
                 }
                 rate.on_delivered(now, record.space(), record.sent, &record.stamp);
-                // The echo is that of the last segment in order.
+                // The echo is the timestamp of the last segment in order.
                 recovery.on_delivered(now, record, min_rtt, false);
             });
             let slot =

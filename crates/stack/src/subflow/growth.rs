@@ -1,4 +1,4 @@
-//! The window that a Linux receiver advertises, whose growth decides which segments are acknowledged at once.
+//! The window that a Linux receiver advertises. Its growth decides which segments are acknowledged at once.
 //!
 //! A new connection's window is limited by a threshold (`rcv_ssthresh`) that begins with 64 KB. Each segment
 //! above a minimum length increases it by two segments until it reaches the receive buffer, and a segment

@@ -19,7 +19,7 @@ pub(crate) struct Handshake {
 }
 
 impl Handshake {
-    /// Returns the handshake of a subflow whose first segment is due.
+    /// Returns the handshake of a subflow. Its first segment is due at once.
     pub(super) fn new(now: Time, setup: &SubflowSetup) -> Handshake {
         Handshake {
             join: setup.join.is_some(),
@@ -37,7 +37,7 @@ impl Handshake {
         self.join
     }
 
-    /// Returns the nonces of a join: that of this side, and the peer's.
+    /// Returns the nonces of a join: the local nonce, and the peer's.
     pub(crate) fn nonces(&self) -> (u32, u32) {
         (self.local_nonce, self.remote_nonce)
     }

@@ -113,7 +113,7 @@ impl Subflow {
         {
             let ticks = tick.value(now).wrapping_sub(timestamps.echo);
             let age = tick.span(ticks.max(1));
-            // An echo from before the first transmission is not that of this handshake.
+            // An echo from before the first transmission does not belong to this handshake.
             if age <= self.handshake.age(now) + tick.period() {
                 self.rtt.sample(age, 0, self.board.nxt());
             }

@@ -3,8 +3,8 @@
 //!
 //! The driver stores the bytes; the stack stores their places in the subflow, and their sums. Without
 //! checksums the pieces are unmapped payload. With checksums each mapping is a *claim*, and a run of pieces
-//! that begins and ends at the edges of claims is verified as one: a middlebox may have joined segments,
-//! whose sum cannot be divided again.
+//! that begins and ends at the edges of claims is verified as one: a middlebox may have joined segments, and
+//! the sum of joined segments cannot be divided again.
 
 use super::mappings::{Mapped, Mappings};
 use crate::checksum::{add, at_offset, is_zero, subtract};
@@ -32,7 +32,7 @@ pub(super) struct Piece {
     pub bare: bool,
 }
 
-/// A mapping whose checksum is not verified.
+/// A mapping before its checksum is verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
     /// The mapped range of the subflow.
@@ -142,7 +142,7 @@ impl Held {
         None
     }
 
-    /// Returns a run of claims whose payload is complete.
+    /// Returns a run of claims with complete payload.
     fn complete_run(&self) -> Option<Run> {
         for (first, claim) in self.claims.iter().enumerate() {
             let start = claim.mapped.start;
@@ -207,7 +207,7 @@ impl Held {
         self.pieces.is_empty()
     }
 
-    /// Removes a run of claims whose payload is complete, and verifies it.
+    /// Removes a run of claims with complete payload, and verifies it.
     pub(super) fn take_verified(&mut self) -> Option<Verified> {
         let Run { first, last, checksums } = self.complete_run()?;
         if checksums == Checksums::Differ {

@@ -100,8 +100,8 @@ impl Parts {
         true
     }
 
-    /// Returns the places of `range` of a subflow whose next expected offset is `nxt`: by known mappings
-    /// first, and then by its own mapping.
+    /// Returns the places in the stream of `range` of a subflow: by known mappings first, and then by its
+    /// `own` mapping. `nxt` is the next offset that the subflow expects.
     pub(super) fn of(range: DataRange, nxt: u64, known: &Mappings, own: Option<Mapped>) -> Parts {
         // Received bytes need no mapping again.
         let mut parts = Parts { end: range.start.max(nxt.min(range.end)), ..Parts::NONE };
@@ -138,7 +138,7 @@ pub(crate) struct Contradiction;
 
 impl Subflow {
     /// Returns the places of the payload `range` of a segment: by the known mappings, because a mapping never
-    /// changes, and then by `own`, that of the segment itself.
+    /// changes, and then by `own`, the mapping of the segment itself.
     pub(super) fn parts_of(&mut self, range: DataRange, own: Option<Mapped>) -> Result<Parts, Contradiction> {
         let Some((mapped, data)) = own else {
             return Ok(Parts::of(range, self.recv.nxt(), &self.mappings, None));
@@ -146,7 +146,7 @@ impl Subflow {
         // Usually it maps the segment, and no other mapping is known.
         let alone = self.mappings.is_empty() && mapped.start <= range.start && mapped.end >= range.end;
         let contradicted = self.mappings.contradicts(mapped, data);
-        // It applies to following segments without a mapping, and may be that of held payload.
+        // It applies to following segments without a mapping, and may map held payload.
         if (mapped.end > range.end || self.held.is_some()) && data >= 0 {
             self.mappings.remember(mapped, data as u64);
         }

@@ -1,11 +1,11 @@
 //! A subflow: one TCP (RFC 9293) that carries a part of a connection's stream.
 //!
 //! Its fields are private. Reception is one call for each step, with an answer: `receive.rs` accepts a received
-//! segment, `acknowledge.rs` processes its acknowledgement, `payload.rs` its payload, `timers.rs` the expired timers,
-//! whose deadlines are in `timer_table.rs`; `transmit.rs` sends, with `send.rs`; `header.rs` writes segments. `fast.rs`
-//! has the fast paths of these.
+//! segment, `acknowledge.rs` processes its acknowledgement, `payload.rs` its payload, `timers.rs` the expired
+//! timers (`timer_table.rs` has their deadlines); `transmit.rs` sends, with `send.rs`; `header.rs` writes
+//! segments. `fast.rs` has the fast paths of these.
 //!
-//! The parts are types with private fields, in files of their own: state, handshake, route, queue, scoreboard,
+//! The parts are types with private fields, each in its own file: state, handshake, route, queue, scoreboard,
 //! loss recovery, round trips, receiver, signals, delivery rate, path MTU, congestion marks, held payload,
 //! mappings. The connection reaches a part through the method with its name.
 
@@ -185,7 +185,7 @@ pub(crate) struct Subflow {
     rtt: RttEstimator,
     rate: RateEstimator,
     recovery: Recovery,
-    /// The offset whose acknowledgement starts the next round trip.
+    /// The next round trip starts when this offset is acknowledged.
     round_end: u64,
     round_sent: u64,
     round_lost: u64,
@@ -196,7 +196,7 @@ pub(crate) struct Subflow {
 
     // The rest.
     started: Time,
-    /// The time at which it was established, and that of its end; never until then.
+    /// The time at which it was established, and the time at which it ended; [`Time::NEVER`] until then.
     established: Time,
     ended: Time,
     /// SACK blocks that were already processed.
@@ -289,7 +289,8 @@ impl Subflow {
         subflow
     }
 
-    /// Prefetches the state that a received segment with data uses, or that of a sender for one without.
+    /// Prefetches the state that reception uses: the receiver's for a segment with data, the sender's for one
+    /// without.
     #[inline]
     pub(crate) fn fetch(&self, data: bool) {
         const LINE: usize = 64 / size_of::<u32>();
@@ -369,7 +370,7 @@ impl Subflow {
         self.windows_told != self.windows_now()
     }
 
-    /// Returns the windows for the observer, without that of the connection, and records the report.
+    /// Returns the windows for the observer, without the connection's window, and records the report.
     #[inline]
     pub(crate) fn report_windows<C: CongestionControl>(&mut self, paces: bool, congestion: &C) -> Windows {
         self.windows_told = self.windows_now();
@@ -455,7 +456,7 @@ impl Subflow {
         self.recovery.timeouts() > 0
     }
 
-    /// Returns a scheduler's view; `pacing_rate` is that of the congestion control, if it has one.
+    /// Returns a scheduler's view; `pacing_rate` is the congestion control's pacing rate, if it has one.
     #[inline]
     pub(crate) fn view(&self, pacing_rate: Option<Rate>) -> SubflowView {
         let mut view = SubflowView::idle(self.id, Duration::ZERO, 0, 0);

@@ -2,8 +2,8 @@
 //! may be lost (RFC 4821).
 //!
 //! It decides the maximum payload of a segment, from ICMP reports, timeouts, and the fate of probes. A probe
-//! is a segment of new data that is larger than the others; if it alone is lost, that is no sign of
-//! congestion.
+//! is a segment of new data that is larger than the others; if no other segment is lost, the loss of a probe
+//! is no sign of congestion.
 //!
 //! Constants: reports below 552 bytes (IPv4; Linux's `min_pmtu`) or 1280 (IPv6, RFC 8200) count as those; a
 //! path that drops full segments is assumed to have 1064 bytes (IPv4; Linux's `tcp_base_mss` of 1024) or

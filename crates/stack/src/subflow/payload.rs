@@ -128,7 +128,7 @@ impl Subflow {
         if let Place::Stream { limit, .. } = own
             && range.end > limit
         {
-            // Here the subflow's window is that of the stream: data beyond it is not acknowledged (RFC 9293
+            // Here the subflow's window is the stream's window: data beyond it is not acknowledged (RFC 9293
             // section 3.10.7.4, first), as it would not be retransmitted.
             end = end.min(limit);
             self.recv.want_ack();
@@ -172,8 +172,9 @@ impl Subflow {
         }
     }
 
-    /// Checks the payload `range` of a segment, whose mapping makes the `claim`, on a connection with checksums. The
-    /// segment is received if nothing of it is new, or if it is the whole payload of its mapping and undamaged.
+    /// Checks the payload `range` of a segment on a connection with checksums; `claim` is from its mapping.
+    /// The segment is received if nothing of it is new, or if it is the whole payload of its mapping and
+    /// undamaged.
     #[cold]
     pub(crate) fn check(
         &mut self,
@@ -188,7 +189,7 @@ impl Subflow {
         let nxt = self.recv.nxt();
         let (gaps, gap) = self.recv.gaps(range);
         if gaps == 0 {
-            // A FIN alone, or data received before.
+            // A FIN without data, or data received before.
             self.recv.arrive(now, range, segment.flags.has(Flags::FIN), false, |_| ());
             self.counters.bytes_duplicate += range.len();
             return Checked::Old;
@@ -277,7 +278,7 @@ impl Subflow {
         self.held.is_some()
     }
 
-    /// Delivers the held payload whose place is now known, without checksums: by the mappings, or all of it if the
+    /// Delivers the held payload with a known place, without checksums: by the mappings, or all of it if the
     /// subflow is the stream.
     #[cold]
     pub(crate) fn release(&mut self, own: Place, mut stream: impl FnMut(DataRange, i64) -> u64) {

@@ -113,7 +113,7 @@ impl SendQueue {
         }
     }
 
-    /// Removes everything whose kind `leaves`; `taken` receives it.
+    /// Removes each part if `leaves` is true of its kind; `taken` receives the part.
     pub(super) fn empty(&mut self, leaves: impl Fn(AssignKind) -> bool, mut taken: impl FnMut(Queued)) {
         for _ in 0..self.parts.len() {
             let Some(queued) = self.parts.pop_front() else { break };
@@ -228,8 +228,9 @@ impl Subflow {
         sent.chain(queued).map(|range| range.start).filter(|&start| start > una).min()
     }
 
-    /// True for the first subflow, before its FIN and without a reset, if everything sent here was sent once and in the
-    /// order of the stream, of which everything from `unassigned` on is assigned to no subflow.
+    /// True for the first subflow, before its FIN and without a reset, if everything sent here was sent once
+    /// and in the order of the stream. Everything in the stream from the offset `unassigned` on is assigned
+    /// to no subflow.
     pub(crate) fn sends_in_order(&self, unassigned: u64) -> bool {
         // Data in the queue can be assigned again.
         let queued = self.queue.iter().map(|queued| queued.range.start).min();

@@ -31,8 +31,8 @@ pub(crate) enum Acceptance {
     Dropped,
     /// The segment is dropped, and a challenge ACK is due (RFC 5961).
     Challenged,
-    /// The segment is a SYN in a synchronised state, most likely a SYN/ACK whose acknowledgement was lost: a
-    /// challenge ACK is due.
+    /// The segment is a SYN in a synchronised state, most likely a SYN/ACK after the loss of its
+    /// acknowledgement: a challenge ACK is due.
     Syn,
     /// The segment is a valid reset.
     Reset,
@@ -115,7 +115,7 @@ impl Subflow {
             self.recv.want_ack();
         }
         if let Some(timestamps) = segment.options.timestamps {
-            // RFC 7323 section 4.3: the timestamp to echo is that of the segment for which the last
+            // RFC 7323 section 4.3: the timestamp to echo is from the segment for which the last
             // acknowledgement waits, so that the measurement includes the delay of a delayed acknowledgement.
             let newer_by = timestamps.value.wrapping_sub(self.ts_recent) as i32;
             // RFC 7323 section 5.5: after such a silence any timestamp is new.
@@ -125,7 +125,7 @@ impl Subflow {
                 self.ts_recent = timestamps.value;
                 self.ts_recent_at = now;
             }
-            // RFC 7323 section 5: an older timestamp is that of an old duplicate whose number has wrapped,
+            // RFC 7323 section 5: an older timestamp is from an old duplicate after its number has wrapped,
             // unless the clock has wrapped. As in Linux, a pure acknowledgement may have been overtaken.
             if newer_by < 0 && !forgotten && self.timestamps {
                 // As if the peer's clock had the local tick, as Linux assumes.

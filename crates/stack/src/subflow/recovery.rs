@@ -32,9 +32,9 @@ pub(crate) struct Tolerance {
 /// The time by which timers are later than the round trip requires.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TimerSlack {
-    /// That of the tail loss probe of a single segment, whose acknowledgement the peer may delay.
+    /// The delay of the tail loss probe of a single segment: the peer may delay its acknowledgement.
     pub single: Duration,
-    /// That of other tail loss probes, and of the reordering timer.
+    /// The delay of other tail loss probes, and of the reordering timer.
     pub other: Duration,
 }
 
@@ -150,7 +150,7 @@ pub(crate) struct Verdict {
 }
 
 impl Recovery {
-    /// Returns the recovery of a subflow whose first data octet is `first`.
+    /// Returns the recovery of a subflow; `first` is the offset of its first data octet.
     pub(super) fn new(config: &ConnectionConfig, sack: bool, first: u64) -> Recovery {
         // RACK needs SACK; without it, duplicate acknowledgements are used.
         let detection = if sack { config.loss_detection } else { LossDetection::DuplicateAcks };
@@ -519,7 +519,7 @@ impl Recovery {
         self.timeouts = 0;
     }
 
-    /// Ends a recovery whose cause is no sign of congestion (RFC 4821 section 7.6.2): lost data is
+    /// Ends a recovery after a loss that is no sign of congestion (RFC 4821 section 7.6.2): lost data is
     /// retransmitted at once.
     pub(super) fn excuse(&mut self) {
         self.leave();
@@ -682,8 +682,8 @@ impl Recovery {
     /// Returns true if the probe has repaired a loss (RFC 8985 section 7.4.2).
     ///
     /// The acknowledgement of the probe itself may still be followed by the DSACK that distinguishes it from
-    /// that of the original (see [`Recovery::on_dsack`]). An acknowledgement beyond the probe shows that one
-    /// of the two was lost.
+    /// the acknowledgement of the original (see [`Recovery::on_dsack`]). An acknowledgement beyond the probe
+    /// shows that one of the two was lost.
     fn judge_probe(&mut self, board: &Scoreboard) -> bool {
         let Some(probe) = self.probe else { return false };
         if board.una() < probe.end || (probe.retransmission && board.una() == probe.end) {

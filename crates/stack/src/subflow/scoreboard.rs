@@ -141,7 +141,7 @@ pub(crate) struct Scoreboard {
 }
 
 impl Scoreboard {
-    /// Returns an empty scoreboard whose next octet is `next`.
+    /// Returns an empty scoreboard; `next` is the offset of the next octet.
     pub(super) fn starting_at(next: u64) -> Scoreboard {
         Scoreboard { una: next, nxt: next, lost_hint: next, ..Scoreboard::default() }
     }
@@ -227,7 +227,7 @@ impl Scoreboard {
         if first.data > offset {
             return false;
         }
-        // A FIN alone maps nothing, and is the last record.
+        // A FIN without data maps nothing, and is the last record.
         let behind = self.sent.partition_point(|record| record.mapping.len > 0 && record.data <= offset);
         self.carrier = self.popped + behind.saturating_sub(1) as u64;
         let near = self.sent.range(behind.saturating_sub(1)..self.sent.len().min(behind + 1));

@@ -285,7 +285,7 @@ impl Subflow {
         }
     }
 
-    /// Returns the pacing rate: that of the congestion control, if it has one.
+    /// Returns the pacing rate: the congestion control's, or else a default from the window and the RTT.
     pub(super) fn pacing_rate<C: CongestionControl>(&self, congestion: &C) -> Rate {
         congestion.pacing_rate(self.id).unwrap_or_else(|| self.default_pacing_rate())
     }

@@ -1,11 +1,12 @@
 //! The send buffer of a subflow, as Linux grows it.
 //!
 //! The kernel charges the data of a subflow, with its memory overhead, to the subflow's own buffer
-//! (`sk_sndbuf`), and data written by a program but not acknowledged by the peer's data level to that of the
-//! connection, which is the sum of its subflows' buffers. A subflow's buffer begins with space for ten
-//! segments and becomes twice its congestion window (three times with BBR) when it has run dry while the program waits
-//! for space (`tcp_new_space`), up to a maximum (`tcp_wmem`). A program that sets `SO_SNDBUF` has that size from then
-//! on, for the connection and for each subflow. Plain TCP has the buffer of its only subflow.
+//! (`sk_sndbuf`). It charges data written by a program but not acknowledged by the peer's data level to the
+//! buffer of the connection, which is the sum of its subflows' buffers. A subflow's buffer begins with space
+//! for ten segments and becomes twice its congestion window (three times with BBR) when it has run dry while
+//! the program waits for space (`tcp_new_space`), up to a maximum (`tcp_wmem`). A program that sets
+//! `SO_SNDBUF` has that size from then on, for the connection and for each subflow. Plain TCP has the buffer
+//! of its only subflow.
 //!
 //! The memory admits less payload than its size, as each packet that a subflow hands to the device has an overhead: its
 //! *space* is the payload that fits if all packets have the size of those sent now. Scheduler `linux` counts the memory

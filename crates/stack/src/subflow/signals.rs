@@ -78,8 +78,8 @@ impl Signals {
         });
     }
 
-    /// Returns the next option, to be sent with the acknowledgement number `ack`; `timeout` is that of a
-    /// retransmission.
+    /// Returns the next option, to be sent with the acknowledgement number `ack`; `timeout` is the
+    /// retransmission timeout.
     pub(super) fn pop(&mut self, now: Time, ack: Seq, timeout: Duration) -> Option<MptcpOption> {
         if !self.may_leave() {
             return None;

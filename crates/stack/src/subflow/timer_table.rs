@@ -14,7 +14,7 @@ pub(crate) enum Timer {
     Handshake,
     /// Ends TIME-WAIT.
     TimeWait,
-    /// Ends the wait for a segment on a path whose address the peer has withdrawn.
+    /// Ends the wait for a segment on a path after the peer has withdrawn its address.
     Withdrawal,
     /// Sends a delayed acknowledgement.
     Ack,

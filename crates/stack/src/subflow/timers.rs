@@ -39,7 +39,7 @@ pub(crate) enum Expiry {
 
 impl Subflow {
     /// Handles the expired timers, and returns the one that concerns the connection. `lost` receives the data
-    /// that is now marked lost; the window follows that of the congestion control.
+    /// that is now marked lost; the window is updated from the congestion control.
     pub(crate) fn expire<F: Fn() -> Option<Duration>, C: CongestionControl>(
         &mut self,
         context: &TimerContext<F>,

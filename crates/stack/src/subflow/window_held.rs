@@ -9,7 +9,7 @@
 //! when the data level's timer expires, piece by piece.
 //!
 //! So such an acknowledgement lags: it repeats the held window, with a data acknowledgement that is older by
-//! the difference. The edge is the same, and a peer that interprets the segment alone also gets it right.
+//! the difference. The edge is the same, and a peer that interprets only this segment also gets it right.
 
 use crate::seq::Seq;
 

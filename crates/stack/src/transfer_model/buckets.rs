@@ -95,7 +95,7 @@ mod tests {
             buckets.add(edge, 1.0 / 1024.0);
         }
         assert!((buckets.mean() - mean).abs() < 1e-6 * mean);
-        // Each window has a bucket of its own, including the one that begins at the largest window, and the
+        // Each window has its own bucket, including the one that begins at the largest window, and the
         // bucket extends to the next.
         for pair in edges.windows(2) {
             buckets.add(pair[0] + 0.875 * (pair[1] - pair[0]), 1.0 / 1024.0);

@@ -9,7 +9,7 @@ pub struct State {
     pub cwnd: u32,
     /// Slow start threshold, segments; `None` is infinite.
     pub ssthresh: Option<u32>,
-    /// The probability of this state in its round; those of a round sum to 1.
+    /// The probability of this state in its round; the probabilities of all states of a round sum to 1.
     pub probability: f64,
 }
 

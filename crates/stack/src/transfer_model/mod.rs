@@ -24,7 +24,7 @@
 //!   of 3 and less, and the probabilities of a round exceed 1.
 //! * Eq. 9 returns to the initial window after a timeout; the text and figure 7 return to 1, and so does this
 //!   model unless [`TimeoutWindow::Initial`] is set.
-//! * Eq. 10, 12 and 13 print `cw / 2` alone. A window is a whole number of segments here, rounded down: half
+//! * Eq. 10, 12 and 13 print only `cw / 2`. A window is a whole number of segments here, rounded down: half
 //!   segments give 58.32 and 43.09 where the reference values for 3 % and 5 % loss are 58.31 and 43.06. The
 //!   threshold is `max(floor(cw / 2), 2)`, as in the text (two MTUs) and RFC 5681. That floor never changes a
 //!   window: below a threshold of 2 there is only the window 1, and twice 1 is 1 + 1. (A fast recovery needs
@@ -102,8 +102,8 @@ pub struct ModelOptions {
     /// A coupled control grants a share. Windows stay whole: of the rounds counted from the start, that share
     /// (evenly distributed) adds 1. Values outside the range are clamped to it; NaN counts as 1.
     pub increase: f64,
-    /// True if a selection uses only the share of [`ModelOptions::increase`] that LIA grants each path beside
-    /// the others (default: all of it). A model alone does not know the others.
+    /// True if a selection uses only the share of [`ModelOptions::increase`] that LIA grants each path with
+    /// the others (default: all of it). The model of one path does not know the others.
     pub coupled_increase: bool,
     /// True if the threshold after a loss is at least 2 (default); otherwise it is `cw / 2` whatever that is.
     pub threshold_floor: bool,

@@ -118,8 +118,8 @@ fn fraction(value: f64, unknown: f64) -> f64 {
     if value.is_nan() { unknown } else { value.clamp(0.0, 1.0) }
 }
 
-/// Returns the probability that of `cwnd` segments fewer arrive than a fast recovery needs: the sum of eq. 8
-/// in closed form, where `power` is `loss^(cwnd - 3)`.
+/// Returns the probability, 0 to 1, that fewer of `cwnd` segments arrive than a fast recovery needs: the sum
+/// of eq. 8 in closed form, where `power` is `loss^(cwnd - 3)`.
 pub(super) fn few_kept(cwnd: f64, power: f64, rules: &Rules) -> f64 {
     let (p, q) = (rules.loss, rules.kept);
     let pairs = cwnd * (cwnd - 1.0) / 2.0;

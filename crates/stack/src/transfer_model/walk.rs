@@ -2,7 +2,7 @@
 //!
 //! In congestion avoidance the threshold does not affect the next state, so states of equal window are
 //! merged: an array with one cell per window, which a round shifts by one. Below the threshold there is the
-//! unbroken doubling from the start (one state), and the slow start after a timeout, whose window has only a
+//! unbroken doubling from the start (one state), and the slow start after a timeout: its window has only a
 //! few values. Windows of [`CELLS`] and more share buckets.
 //!
 //! All memory is in fixed arrays. A round costs a few hundred additions, regardless of the number of rounds

@@ -72,7 +72,7 @@ fn a_mapping_contradicts_another_of_the_same_bytes_that_moves_them() {
 #[test]
 fn the_bytes_of_a_segment_go_where_mappings_say_as_far_as_there_is_no_hole() {
     let mappings = known(&[(100, 200, 1000), (200, 300, 5000), (350, 400, 7000)]);
-    // By known mappings alone, from the middle of one to the middle of another.
+    // Only by known mappings, from the middle of one to the middle of another.
     let both = vec![(range(150, 200), 1050), (range(200, 300), 5000)];
     assert_eq!(parts((150, 250), 1, &mappings, None), (both.clone(), 300));
     assert_eq!(parts((150, 320), 1, &mappings, None), (both, 300));

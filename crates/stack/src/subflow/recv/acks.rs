@@ -48,7 +48,7 @@ impl Receiver {
     /// True if a segment with this payload is a full one for its sender. The full length is not signalled, as
     /// the path may admit less than the MSS: it is the longest seen, or, if it has become less, the length of
     /// two consecutive segments (as Linux estimates its `rcv_mss`). Two of `mss` or more are several segments
-    /// joined by offload, each of which counts (RFC 9293 section 3.8.6.3): they are acknowledged at once.
+    /// joined by offload, and each one counts (RFC 9293 section 3.8.6.3): they are acknowledged at once.
     #[inline]
     pub(in crate::subflow) fn measure(&mut self, now: Time, payload_len: u32, mss: u32) -> bool {
         if self.config.growth {

@@ -360,7 +360,7 @@ fn a_fin_after_a_hole_occupies_one_octet_of_a_block_and_none_of_the_stream() {
     assert_eq!((receiver.nxt(), receiver.finished(), receiver.total()), (1, false, 1));
     assert_eq!(receiver.blocks(4).as_slice(), [block(201, 202)]);
     receiver.on_ack_sent();
-    // The same again is a duplicate; with payload before it, the payload alone is new.
+    // The same again is a duplicate; with payload before it, only the payload is new.
     let (arrival, fresh) = fin(&mut receiver, 201, 201);
     assert!(arrival.duplicate && fresh.is_empty());
     assert_eq!(receiver.blocks(4).as_slice(), [block(201, 202), block(201, 202)]);

@@ -224,7 +224,7 @@ fn apply(board: &mut Scoreboard, operation: &Operation, now: Time) {
     assert_eq!(board.lost_segments() as usize, records(|record| record.is_lost()));
     assert_eq!(board.is_empty(), model.is_empty());
     assert!(board.is_consistent());
-    // The data of a record with payload: the lowest is that of some record's first octet.
+    // The data of a record with payload: the lowest is the data offset of some record's first octet.
     let data = board.records().iter().filter(|record| record.len > 0).map(|record| record.data);
     if board.records().front().is_none_or(|record| record.len > 0) {
         assert_eq!(board.lowest_data(), data.min());

@@ -377,7 +377,7 @@ fn probed() -> Bench {
     bench
 }
 
-// RFC 8985 section 7.4.1, RFC 7323 section 4.3: the echo is that of segment 0, the last in order.
+// RFC 8985 section 7.4.1, RFC 7323 section 4.3: the echo is from segment 0, the last in order.
 #[test]
 fn a_selectively_acknowledged_probe_shows_that_older_segments_are_lost() {
     let mut bench = probed();
@@ -405,7 +405,7 @@ fn the_echo_does_not_concern_a_retransmission_after_a_segment_that_was_sent_once
     assert_eq!(bench.lost, [2, 3]);
 }
 
-// One acknowledgement covers two originals of which each was retransmitted; the echo is of one of them.
+// One acknowledgement covers two originals; each of them was retransmitted, and the echo is from one of them.
 #[test]
 fn an_acknowledgement_of_several_originals_acknowledges_none_of_their_retransmissions() {
     let mut bench = Bench::new(&ConnectionConfig { undo: false, ..ConnectionConfig::linux() });

@@ -161,7 +161,7 @@ fn after_an_undo_the_timer_waits_for_no_retransmission_that_has_arrived() {
     bench.send(121);
     bench.echo = Some(119);
     assert!(bench.ack(222, 1, &[10]).undone);
-    // The window of segment 9, not that of the retransmission at 120.
+    // The window of segment 9, not the window of the retransmission at 120.
     assert_eq!(bench.reordering_at(), Some(19 + 101 + 25));
 }
 
