@@ -5,9 +5,9 @@ use crate::{Effect, Effects};
 /// A number of packets and their bytes on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Packets.
+    /// The number of packets.
     pub packets: u64,
-    /// Bytes on the wire.
+    /// Their total length in bytes on the wire.
     pub bytes: u64,
 }
 

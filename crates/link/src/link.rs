@@ -32,7 +32,7 @@ const DEEP: usize = 2048;
 /// For such links, the slot that is needed after this number of others is prefetched.
 const AHEAD: usize = 12;
 
-/// The properties of a packet, beside its length, that a link may use.
+/// The properties of a packet that a link may use, in addition to its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label {
     /// True if it carries data; matters only with [`LossDraws::Separate`].

@@ -13,9 +13,9 @@ pub struct Redraw {
     pub from: Time,
     /// Nothing is drawn at or after this time; [`Time::NEVER`] if it never ends.
     pub until: Time,
-    /// The period.
+    /// The time from one draw to the next.
     pub every: Duration,
-    /// The value.
+    /// The distribution of the value.
     pub value: Redrawn,
     /// The name of the random stream, with which all links of the same name draw the same values.
     pub stream: String,

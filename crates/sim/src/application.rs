@@ -135,16 +135,16 @@ impl Video {
 /// The results of an application.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub enum AppReport {
-    /// Those of a transfer are the flow's.
+    /// A transfer: the results are in the report of the flow.
     #[default]
     Transfer,
     /// The requests, in order.
     Requests(Vec<Exchange>),
     /// The periods of sending, in order.
     OnOff(Vec<Burst>),
-    /// Those of datagrams.
+    /// Datagrams: their numbers and one-way delays.
     Datagrams(DatagramReport),
-    /// Those of a video.
+    /// A video: its segments, stalls and bitrates.
     Video(VideoReport),
 }
 

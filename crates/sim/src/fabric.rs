@@ -88,7 +88,7 @@ pub(crate) struct MtuReport {
     pub(crate) remote: Address,
     /// Its sequence number.
     pub(crate) seq: Seq,
-    /// The MTU.
+    /// The MTU that the router reports, in bytes.
     pub(crate) mtu: u32,
 }
 

@@ -26,9 +26,9 @@ pub struct Scope {
 /// The queue of a link at the time of an event, the packet in service included.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Queue {
-    /// Its bytes on the wire.
+    /// Its length in bytes on the wire.
     pub bytes: u64,
-    /// Its packets.
+    /// Its length in packets.
     pub packets: usize,
 }
 

@@ -65,7 +65,7 @@ impl PathSpec {
 /// The number of addresses of a server.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum ServerAddresses {
-    /// One.
+    /// One address, for all paths: the client's address determines the path of a packet.
     #[default]
     One,
     /// One for each path. The path of a packet is still determined by the client's address.

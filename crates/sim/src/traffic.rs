@@ -173,7 +173,7 @@ pub struct Traffic {
 /// A flow that a [`Traffic`] has drawn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Drawn {
-    /// Its start.
+    /// The time at which the client begins to connect.
     pub start: Time,
     /// Its size; none for bulk.
     pub size: Option<Bytes>,

@@ -318,9 +318,9 @@ pub struct ConnectionConfig {
     pub rto: RtoConfig,
     /// The number of SYNs with MP_CAPABLE before the next one is plain.
     pub mptcp_syns: u32,
-    /// Acknowledgements.
+    /// The timing of acknowledgements: their delay, and the segments that are acknowledged at once.
     pub ack: AckConfig,
-    /// The receive buffer.
+    /// The size of the receive buffer: fixed, or from the measured bandwidths and RTTs.
     pub receive_buffer: ReceiveBuffer,
     /// The maximum number of bytes written and not yet acknowledged.
     pub send_buffer: Bytes,
@@ -350,7 +350,7 @@ pub struct ConnectionConfig {
     /// True if a joining subflow takes its initial window from the one with the highest rate in its first
     /// slow start (LISA), for any congestion control.
     pub lisa: bool,
-    /// The path manager.
+    /// The path manager, which decides on the subflows and address announcements of this side.
     pub path_manager: PathManagerKind,
     /// The maximum number of subflows at a time, including the initial one; at most 32.
     pub max_subflows: u8,
@@ -358,7 +358,7 @@ pub struct ConnectionConfig {
     pub join_delay: Duration,
     /// Opportunistic retransmission.
     pub opportunistic: OpportunisticRetransmission,
-    /// Reinjection.
+    /// The events at which a subflow's data is reinjected on another.
     pub reinjection: Reinjection,
     /// The width of data sequence numbers.
     pub dsn_width: DsnWidth,

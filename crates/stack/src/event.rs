@@ -105,8 +105,8 @@ pub struct Departure {
     pub path: PathId,
     /// The offset of its payload in the stream that this host sends.
     pub stream_offset: u64,
-    /// The payload per segment if the departure represents several consecutive segments, of which the last
-    /// may have less; see [`Segment::pieces`]. 0 for a single segment, as always without
+    /// The payload per segment, in bytes, if the departure represents several consecutive segments; the last
+    /// may have less, see [`Segment::pieces`]. 0 for a single segment, as always without
     /// [`Endpoint::set_burst_limit`](crate::endpoint::Endpoint::set_burst_limit).
     pub segment_size: u32,
     /// True if packet scatter spreads the segment over routes of equal cost, in a simulated network.
@@ -139,7 +139,7 @@ pub enum Placement {
         subflow: SubflowId,
         /// The offset of the part in the segment's payload.
         payload_offset: u32,
-        /// The range in the subflow, whose first byte is 1.
+        /// The range in the subflow; the first byte of the subflow is 1.
         held: DataRange,
     },
     /// Held bytes belong to this range of the received stream, and are no longer held. They may be a part of

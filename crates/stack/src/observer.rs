@@ -83,7 +83,7 @@ pub struct Windows {
     /// The pacing rate, if the subflow is paced.
     pub pacing_rate: Option<Rate>,
     /// The right edge of the peer's receive window, as an offset of the stream. In a report on an
-    /// acknowledgement, that before its segment.
+    /// acknowledgement, the edge before its segment.
     pub peer_window_edge: u64,
 }
 
@@ -92,7 +92,7 @@ pub struct Windows {
 pub enum StackEvent<'a> {
     /// A segment is sent.
     Sent {
-        /// The subflow.
+        /// The subflow that sends it.
         subflow: SubflowId,
         /// The segment.
         segment: &'a Segment,
@@ -103,23 +103,23 @@ pub enum StackEvent<'a> {
     },
     /// A segment for a subflow is received.
     Received {
-        /// The subflow.
+        /// The subflow that receives it.
         subflow: SubflowId,
         /// The segment.
         segment: &'a Segment,
     },
     /// Data sent by a subflow is marked lost.
     Lost {
-        /// The subflow.
+        /// The subflow that sent the data.
         subflow: SubflowId,
         /// The data, as a range of the stream.
         range: DataRange,
-        /// The reason.
+        /// The rule that marked the data lost.
         reason: LossReason,
     },
     /// A loss is undone: it was reordering or delay.
     Undone {
-        /// The subflow.
+        /// The subflow that had marked the data lost.
         subflow: SubflowId,
     },
     /// The scheduler has decided.
@@ -152,15 +152,15 @@ pub enum StackEvent<'a> {
     },
     /// The connection has sent all that it can, and a subflow holds data. Reported after every poll for which this is so.
     Held {
-        /// The subflow.
+        /// The subflow that holds data.
         subflow: SubflowId,
-        /// The reason.
+        /// The reason why the subflow does not send it.
         hold: Hold,
     },
     /// The peer has acknowledged data of the connection, or has moved the right edge of its window, by a
     /// segment of this subflow.
     DataAcked {
-        /// The subflow.
+        /// The subflow that received the segment.
         subflow: SubflowId,
         /// The first offset of the stream that is not acknowledged.
         una: u64,

@@ -40,9 +40,9 @@ pub struct SubflowCounters {
     pub bytes_reinjected: u64,
     /// Data segments sent with data that was assigned to another subflow before.
     pub segments_reinjected: u64,
-    /// Payload acknowledged on the subflow level.
+    /// Payload bytes acknowledged at the subflow level, which may not be acknowledged at the data level yet.
     pub bytes_acked: u64,
-    /// Data segments received.
+    /// Segments with payload received, including duplicates.
     pub data_segments_received: u64,
     /// Payload bytes that arrived first on this subflow.
     pub bytes_delivered: u64,

@@ -1,4 +1,4 @@
-//! The settings that nearly every segment reads, from everywhere in the configuration: beside each other they take a
+//! The settings that nearly every segment reads, from everywhere in the configuration: together they take a
 //! part of one cache line of the connection, and not five lines of the configuration.
 
 use anabranch_units::Duration;

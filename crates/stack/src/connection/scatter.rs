@@ -1,9 +1,10 @@
 //! Packet scatter (MMPTCP; Kheirkhah, Wakeman and Parisis 2013 and 2016): the first subflow's data packets are spread over
 //! routes of equal cost, under one window, until the connection switches to several subflows.
 //!
-//! The side that connects decides on the switch, as it opens the subflows: by the volume of the stream in either
-//! direction, by the first congestion event of its own data, or by the rate of its own data. Scattering of new data ends, on both sides, when the
-//! first further subflow is established: the scattered subflow is a backup from then on, without a signal to the peer.
+//! The side that connects decides on the switch, as it opens the subflows: by the volume of the stream in
+//! either direction, or by the first congestion event or the rate of the data that it sends. Scattering of
+//! new data ends, on both sides, when the first further subflow is established: the scattered subflow is a
+//! backup from then on, without a signal to the peer.
 //!
 //! A simulated network spreads the packets: [`Departure::scattered`](crate::event::Departure) marks them. The source's
 //! packets have a random source port each, which a receiver on a real network would not accept.

@@ -1,9 +1,10 @@
 //! The subflows of a connection, and the answers of each to the questions that are asked after every segment.
 //!
-//! A segment changes one or two subflows. The next poll asks all of them whether they want to send, and then for their
-//! next timeout and the scheduler's view: with eight subflows that is forty cache lines. So a connection with several
-//! subflows remembers the answers of each, beside each other, and the subflows that were lent for modification since:
-//! only those are asked again. Every way to modify a subflow, except those that change no answer, is in this file.
+//! A segment changes one or two subflows. The next poll asks all of them whether they want to send, and then
+//! for their next timeout and the scheduler's view: with eight subflows that is forty cache lines. So a
+//! connection with several subflows stores the answers of all in one place, and the subflows that were lent
+//! for modification since: only these are asked again. Every way to modify a subflow, except the ways that
+//! change no answer, is in this file.
 
 use core::ops::{Deref, Index, IndexMut};
 use core::slice;
@@ -23,7 +24,7 @@ const MOST: usize = 32;
 /// From this number of subflows on, it is cheaper to remember their answers than to ask all of them.
 const SEVERAL: usize = 3;
 
-/// A set of indices.
+/// A set of indices of subflows, 0 to 31: one bit for each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Indices(u32);
 

@@ -32,32 +32,32 @@ pub enum PathEvent {
     },
     /// The peer has announced an address.
     Announced {
-        /// Its ID.
+        /// The ID that the peer has given the address.
         id: u8,
         /// The address, with the port of the connection if none was announced.
         address: Address,
     },
     /// The peer has withdrawn an address.
     Removed {
-        /// Its ID.
+        /// The ID that the peer had given the address.
         id: u8,
     },
     /// A subflow can carry data.
     SubflowEstablished {
-        /// Its ID.
+        /// The ID of the subflow.
         id: SubflowId,
-        /// Returns its local address.
+        /// The local address of the subflow.
         local: Address,
-        /// Returns its remote address.
+        /// The remote address of the subflow.
         remote: Address,
     },
     /// A subflow has ended, or an attempt has failed.
     SubflowClosed {
-        /// Its ID.
+        /// The ID of the subflow.
         id: SubflowId,
-        /// Returns its local address.
+        /// The local address of the subflow.
         local: Address,
-        /// Returns its remote address.
+        /// The remote address of the subflow.
         remote: Address,
         /// The content of the peer's reset (RFC 8684 section 3.6): whether the cause is transient, and the
         /// cause.
@@ -82,14 +82,14 @@ pub enum PathEvent {
 pub enum PathCommand {
     /// Announce a local address to the peer.
     Announce {
-        /// Its ID.
+        /// The ID under which the peer will know the address.
         id: u8,
-        /// The address.
+        /// The local address.
         ip: IpAddr,
     },
     /// Withdraw a local address.
     Remove {
-        /// Its ID.
+        /// The ID under which the peer knows the address.
         id: u8,
     },
     /// Open a subflow.

@@ -14,8 +14,8 @@
 //! where the interval is the minimum smoothed RTT of the slow subflow (the RTT of the fast one).
 //!
 //! **Departures from the source**
-//! * The fastest subflow must be able to carry data: a backup beside active subflows, a failed subflow or one
-//!   that repairs a timeout is not waited for, although the kernel would.
+//! * The fastest subflow must be able to carry data: the scheduler does not wait for a backup while there are
+//!   active subflows, nor for a failed subflow or one that repairs a timeout, although the kernel would.
 //! * The window counts as blocked when there is new data and a subflow with free window, but no space in the
 //!   connection's window. The kernel also counts a full send buffer with no unsent data in it.
 //! * The paper's step is one of several that it evaluates.

@@ -407,8 +407,8 @@ mod tests {
 
     const MSS: u64 = 1400;
 
-    /// Returns D for `outstanding` segments on a subflow of `fast` ms beside one of `slow` ms: in slow start,
-    /// in congestion avoidance, and by the published code.
+    /// Returns D for `outstanding` segments on a subflow of `fast` ms, with another subflow of `slow` ms: in
+    /// slow start, in congestion avoidance, and by the published code.
     fn delivered(fast: u64, slow: u64, outstanding: u64) -> (f64, f64, f64) {
         let ms = Duration::from_millis;
         let subflow = SubflowView {

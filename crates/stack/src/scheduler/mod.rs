@@ -392,7 +392,7 @@ pub enum Rule {
 pub enum Decision {
     /// Appends the range to the queue of the subflow.
     Assign {
-        /// The subflow.
+        /// The subflow that gets the data.
         subflow: SubflowId,
         /// The data; inside the connection's window.
         range: DataRange,
@@ -403,9 +403,9 @@ pub enum Decision {
     },
     /// Removes data never sent from the subflow's queue.
     Recall {
-        /// The subflow.
+        /// The subflow that loses the data.
         subflow: SubflowId,
-        /// The data.
+        /// The data, as a range of the stream; the parts that are not in the queue do not count.
         range: DataRange,
         /// The reason.
         why: Why,
@@ -430,9 +430,9 @@ pub enum SchedulerEvent {
     Written,
     /// Data was sent on a subflow for the first time.
     Sent {
-        /// The subflow.
+        /// The subflow that sent it.
         subflow: SubflowId,
-        /// The data.
+        /// The data, as a range of the stream.
         range: DataRange,
     },
     /// Bytes were acknowledged on a subflow.

@@ -1,4 +1,4 @@
-//! Opportunistic retransmission, a policy beside the scheduler.
+//! Opportunistic retransmission, a policy independent of the scheduler.
 
 /// Opportunistic retransmission with penalisation (NSDI 2012), a policy that combines with any scheduler.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]

@@ -14,8 +14,8 @@
 //! * The bandwidth of the fast subflow is its window over its RTT, as in the paper's formula; the measured
 //!   delivery rate can replace it.
 //! * With more than two subflows each has a gap to all faster ones: the sum of the data that these deliver.
-//! * A slow subflow carries whole segments of its own MSS; a shorter piece before a hole is left to the fast
-//!   one.
+//! * A slow subflow carries only whole segments (of its MSS); a shorter piece before a hole is left to the
+//!   fast one.
 //! * Data of a failed subflow is reinjected as by minRTT.
 
 use anabranch_units::{Duration, Time};

@@ -15,11 +15,11 @@ use crate::timestamp::TimestampTick;
 /// The edge that a window field gives, from the acknowledgement of the same level on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Edge {
-    /// That of the subflow: the segment has no data acknowledgement.
+    /// The edge of the subflow's window: the segment has no data acknowledgement.
     Subflow,
     /// The same, and the field is not scaled: the segment is a SYN.
     Syn,
-    /// That of the stream: the segment has a data acknowledgement.
+    /// The edge of the stream's window: the segment has a data acknowledgement.
     Stream,
     /// The same, and nothing is sent to this side any more.
     EndedStream,

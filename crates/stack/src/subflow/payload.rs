@@ -19,7 +19,7 @@ use crate::seq::DataRange;
 pub(crate) enum Place {
     /// None: it has no mapping.
     Unknown,
-    /// That of its mapping.
+    /// The place that its mapping gives.
     Mapped(Mapped),
     /// The subflow is the stream, as in plain TCP: its first byte is at `start`, and it accepts payload up to its own
     /// offset `limit`.

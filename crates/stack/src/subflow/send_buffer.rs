@@ -35,7 +35,7 @@ const SEGMENT: u64 = 2304;
 const LEAST_SEGMENTS: u64 = 10;
 /// The largest packet that a segmenting sender hands to a device (`sk_gso_max_size`).
 const LARGEST_PACKET: u64 = 1 << 16;
-/// The memory of a connection beside its subflows' buffers: the minimum of `tcp_wmem`.
+/// The memory of a connection in addition to its subflows' buffers, in bytes: the minimum of `tcp_wmem`.
 pub(crate) const CONNECTION: u64 = 4096;
 
 /// Returns the buffer of a new subflow, in bytes of memory.

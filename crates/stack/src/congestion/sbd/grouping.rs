@@ -9,7 +9,7 @@ pub(crate) struct Bottleneck {
     pub index: u8,
     /// Its measurements.
     pub summary: Summary,
-    /// Its group.
+    /// The number of its group.
     pub group: u32,
 }
 

@@ -353,7 +353,7 @@ fn a_fin_after_a_hole_occupies_one_octet_of_a_block_and_none_of_the_stream() {
         let arrival = receiver.arrive(Time::ZERO, range, true, false, |part| fresh.push(part));
         (arrival, fresh)
     };
-    // Alone, without payload.
+    // A FIN without payload.
     let (arrival, fresh) = fin(&mut receiver, 201, 201);
     assert_eq!(arrival, Arrival { advanced: false, duplicate: false });
     assert!(fresh.is_empty());
