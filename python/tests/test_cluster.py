@@ -427,7 +427,7 @@ def test_a_damaged_object_is_named_and_simulated_again(plan: Plan, expected: byt
     units = sorted((tmp_path / "results" / "units").glob("*.ndjson"))
     # A digit of a result that is still a result.
     text = units[0].read_text()
-    place = text.index('"fct_mean_s":') + len('"fct_mean_s":') + 4
+    place = text.index('"fct_s":{"mean":') + len('"fct_s":{"mean":') + 4
     units[0].write_text(text[:place] + str((int(text[place]) + 1) % 10) + text[place + 1 :])
     said = rf"units/{units[0].name} is damaged, so its points are simulated again"
     with pytest.warns(UserWarning, match=said) as noted:

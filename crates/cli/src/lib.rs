@@ -41,7 +41,7 @@ pub use crate::verbs::reproduce::{
     Judged, Reproducing, Request as ReproduceRequest, Row as ReproducedRow, Watch as ReproduceWatch,
 };
 pub use crate::verbs::sweep::directory::{
-    Columns as SweepColumns, Directory as SweepDirectory, RESULT_COLUMNS, cells as result_cells,
+    Columns as SweepColumns, Directory as SweepDirectory, cells as result_cells, result_columns,
 };
 
 /// Multipath TCP, simulated: which scheduler serves your paths and your traffic best?

@@ -143,7 +143,7 @@ impl Race {
             candidate.time_s += time;
             candidate.goodput_bps += goodput;
             candidate.flows += 1;
-            candidate.completed += usize::from(crate::report::is_complete(flow, self.bulk));
+            candidate.completed += usize::from(flow.is_complete(self.bulk));
         }
         candidate.costs.push(cost);
     }

@@ -11,7 +11,7 @@ use crate::capture::Captures;
 use crate::recording::Recording;
 use crate::report::fairness::{self, Fairness};
 use crate::report::verdict::{self, Verdict};
-use crate::report::{self, Entrant, Row, Setting, UnseenEvents};
+use crate::report::{self, Entrant, Record, Setting, UnseenEvents};
 use crate::rounds;
 use crate::run::{Prepared, RunError, RunResult};
 use crate::scenario::estimate;
@@ -76,7 +76,7 @@ pub struct Comparison {
     /// The verdicts for programs: one for each condition and measure.
     pub verdicts: Vec<Verdict>,
     /// One row for each condition and contender.
-    pub rows: Vec<Row>,
+    pub rows: Vec<Record>,
     /// The flows that get more or less than a fair share, in a sentence; none if each run has a single flow.
     pub fairness_verdict: Option<String>,
     /// The shares of the flows, for each condition and contender whose runs have several flows.
@@ -96,7 +96,7 @@ impl Comparison {
     }
 
     /// Returns the first row of a contender, which is the only one with one condition and without classes of traffic.
-    pub fn row_of(&self, contender: &str) -> Option<&Row> {
+    pub fn row_of(&self, contender: &str) -> Option<&Record> {
         self.rows.iter().find(|row| row.scheduler == contender)
     }
 

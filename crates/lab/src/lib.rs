@@ -33,9 +33,10 @@ pub mod run;
 pub mod samples;
 pub mod spoken;
 pub mod starts;
-pub mod stats;
 pub mod sweep;
 pub mod whole_file;
 
+pub use anabranch_measure as measure;
+pub use anabranch_measure::stats;
 pub use anabranch_scenario as scenario;
 pub use anabranch_scenario::{Place, ScenarioError, did_you_mean};

@@ -11,12 +11,13 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
+pub use anabranch_measure::{Class, FlowResult};
 use anabranch_sim::topology::{Pair, Topology};
 use anabranch_sim::traffic::{Drawn, Starts, Traffic as Source};
 pub use anabranch_sim::{AppReport, LinkReport, application};
-use anabranch_sim::{EndReport, FlowReport, FlowSpec, Network, Performance, Recorder, RunReport, Sim};
+use anabranch_sim::{EndReport, FlowSpec, Network, Performance, Recorder, RunReport, Sim};
 use anabranch_stack::config::SimConfig;
-use anabranch_units::{Bytes, Duration, RandomStream, Rate, Time};
+use anabranch_units::{Bytes, Duration, RandomStream, Time};
 
 use crate::capture::{Capture, CaptureError, Captures, Settings, Viewpoint};
 use crate::compare::{Job, Options, Purpose};
@@ -57,38 +58,6 @@ impl std::error::Error for RunError {}
 
 fn impossible(error: impl core::fmt::Display) -> RunError {
     RunError::Scenario(ScenarioError::new(error.to_string()))
-}
-
-/// The owner of a flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
-    /// The contender.
-    Contender,
-    /// A plain TCP with the same traffic that competes with the contender.
-    Beside,
-    /// A plain TCP, or datagrams, of a class of traffic that does not use the contender.
-    Other,
-}
-
-/// The result of a flow.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FlowResult {
-    /// Its owner.
-    pub class: Class,
-    /// The position of its class of traffic; 0 if there are none.
-    pub group: usize,
-    /// The position of its pair of hosts.
-    pub pair: usize,
-    /// The simulator's report.
-    pub report: FlowReport,
-    /// The position of the path of its initial subflow.
-    pub path: usize,
-    /// Data segments that its sender has reinjected on another subflow.
-    pub reinjected_segments: u64,
-    /// The lower bound on the time to deliver its delivered data; none for an application other than a transfer.
-    pub lower_bound: Option<Duration>,
-    /// The time it had: until the end of the run, if it did not end before.
-    pub time: Duration,
 }
 
 /// A flow of a run that is not simulated yet.
@@ -755,11 +724,4 @@ pub fn drawn(experiment: &Experiment, seed: u64) -> Result<Vec<Drawn>, RunError>
 /// If no network can be made of it.
 pub fn topology(experiment: &Experiment, seed: u64) -> Result<Topology, RunError> {
     network::build(experiment, Draws::single(seed), None).map_err(impossible)
-}
-
-impl FlowResult {
-    /// Returns the unique bytes over the time they took.
-    pub fn goodput(&self) -> Rate {
-        Rate::from_bytes_over(self.report.delivered, self.time)
-    }
 }

@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
+use anabranch_measure::sample_columns;
 use anabranch_sim::{AppReport, Outcome};
 use anabranch_table::{Cell, Column, Format, Kind, Table};
 use anabranch_units::{Duration, Time};
@@ -51,7 +52,7 @@ impl core::fmt::Display for SamplesError {
 
 impl std::error::Error for SamplesError {}
 
-/// The columns before those of the paths.
+/// The columns before the measures.
 const COLUMNS: &[(&str, Kind)] = &[
     ("schema", Kind::Integer),
     ("condition", Kind::Text),
@@ -68,44 +69,11 @@ const COLUMNS: &[(&str, Kind)] = &[
     ("start_s", Kind::Number),
     ("finished", Kind::Flag),
     ("outcome", Kind::Text),
-    ("connected_s", Kind::Number),
-    ("fct_s", Kind::Number),
-    ("acked_s", Kind::Number),
-    ("time_s", Kind::Number),
-    ("lower_bound_s", Kind::Number),
-    ("delivered_bytes", Kind::Integer),
-    ("goodput_bps", Kind::Integer),
-    ("data_segments", Kind::Integer),
-    ("retransmitted_segments", Kind::Integer),
-    ("reinjected_segments", Kind::Integer),
-    ("duplicate_bytes", Kind::Integer),
-    ("rto_count", Kind::Integer),
-    ("longest_gap_s", Kind::Number),
-    ("subflows_used", Kind::Integer),
 ];
 
-/// The further columns of scenarios whose traffic consists of classes.
-const CLASS_COLUMNS: &[(&str, Kind)] = &[
-    ("traffic", Kind::Text),
-    ("kind", Kind::Text),
-    ("transport", Kind::Text),
-    ("part", Kind::Integer),
-    ("startup_s", Kind::Number),
-    ("stalls", Kind::Integer),
-    ("stalled_s", Kind::Number),
-    ("bitrate_bps", Kind::Number),
-    ("sent_datagrams", Kind::Integer),
-    ("received_datagrams", Kind::Integer),
-    ("delay_mean_s", Kind::Number),
-    ("delay_p50_s", Kind::Number),
-    ("delay_p95_s", Kind::Number),
-    ("delay_p99_s", Kind::Number),
-    ("jitter_s", Kind::Number),
-];
-
-fn time(span: Option<Duration>) -> Cell<'static> {
-    span.map(|span| span.as_secs_f64()).into()
-}
+/// The columns before the measures of classes of traffic.
+const CLASS_COLUMNS: &[(&str, Kind)] =
+    &[("traffic", Kind::Text), ("kind", Kind::Text), ("transport", Kind::Text), ("part", Kind::Integer)];
 
 fn count(count: u64) -> Cell<'static> {
     Cell::Integer(i64::try_from(count).unwrap_or(i64::MAX))
@@ -142,8 +110,12 @@ impl Layout {
         }
         let has_classes =
             scenario.conditions.iter().any(|condition| !condition.experiment.classes.is_empty());
-        let own = COLUMNS.iter().chain(if has_classes { CLASS_COLUMNS } else { &[] });
-        let mut columns: Vec<Column> = own.map(|(name, kind)| Column::new(*name, *kind)).collect();
+        let mut columns = Vec::new();
+        for of_classes in [false, true].into_iter().filter(|of_classes| has_classes || !of_classes) {
+            let own = if of_classes { CLASS_COLUMNS } else { COLUMNS };
+            columns.extend(own.iter().map(|(name, kind)| Column::new(*name, *kind)));
+            columns.extend(sample_columns(of_classes).map(|column| Column::new(column.name, column.kind)));
+        }
         columns.extend(paths.iter().map(|path| Column::new(format!("{BYTES_BY_PATH}{path}"), Kind::Integer)));
         Layout { paths, has_classes, columns }
     }
@@ -171,10 +143,14 @@ impl Layout {
             let number = numbers.entry((flow.group, flow.class == Class::Beside)).or_default();
             *number += 1;
             for part in parts(run.condition, flow) {
-                let own = run.cells(flow, *number, &part).into_iter();
-                let of_class = self.has_classes.then(|| run.class_cells(flow, &part));
-                let by_path = self.paths.iter().map(|path| run.bytes_over(flow, path));
-                let row: Vec<Cell<'_>> = own.chain(of_class.into_iter().flatten()).chain(by_path).collect();
+                let mut row: Vec<Cell<'_>> = Vec::with_capacity(self.columns.len());
+                row.extend(run.cells(flow, *number, &part));
+                row.extend(sample_columns(false).map(|column| (column.value)(flow, part.time)));
+                if self.has_classes {
+                    row.extend(run.class_cells(flow, &part));
+                    row.extend(sample_columns(true).map(|column| (column.value)(flow, part.time)));
+                }
+                row.extend(self.paths.iter().map(|path| run.bytes_over(flow, path)));
                 each(&row)?;
             }
         }
@@ -285,20 +261,6 @@ impl<'a> Run<'a> {
             Cell::Number(part.start.as_secs_f64()),
             Cell::Flag(part.finished),
             Cell::Text(&part.outcome),
-            time(report.connected),
-            time(part.time),
-            time(report.acked),
-            time(Some(flow.time)),
-            time(flow.lower_bound),
-            count(report.delivered),
-            count(flow.goodput().0),
-            count(report.data_segments),
-            count(report.retransmitted_segments),
-            count(flow.reinjected_segments),
-            count(report.duplicate_bytes),
-            count(report.rto_count),
-            time(report.longest_gap),
-            count(report.subflows_used.into()),
         ]
     }
 
@@ -307,27 +269,11 @@ impl<'a> Run<'a> {
         let class = self.condition.experiment.classes.get(flow.group);
         let text = |text: Option<&'a str>| text.map_or(Cell::Missing, Cell::Text);
         let counted = |number: Option<u64>| number.map_or(Cell::Missing, count);
-        let (video, stream) = match flow.report.app {
-            AppReport::Video(video) => (Some(video), None),
-            AppReport::Datagrams(stream) => (None, Some(stream)),
-            _ => (None, None),
-        };
         [
             text(class.map(|class| class.name.as_str())),
             text(class.map(|class| class.kind.name())),
             text(class.map(|class| class.via.name())),
             counted(part.number),
-            time(video.and_then(|video| video.startup)),
-            counted(video.map(|video| video.stalls.into())),
-            time(video.map(|video| video.stalled)),
-            video.and_then(|video| video.bitrate_bps).into(),
-            counted(stream.map(|stream| stream.sent)),
-            counted(stream.map(|stream| stream.received)),
-            stream.and_then(|stream| stream.delay_mean_s).into(),
-            time(stream.and_then(|stream| stream.delay_p50)),
-            time(stream.and_then(|stream| stream.delay_p95)),
-            time(stream.and_then(|stream| stream.delay_p99)),
-            stream.and_then(|stream| stream.jitter_s).into(),
         ]
     }
 
@@ -373,7 +319,7 @@ fn parts(condition: &Condition, flow: &FlowResult) -> Vec<Part> {
             let class = condition.experiment.classes.get(flow.group);
             let bulk = class.map_or(report::is_bulk(condition), |class| class.kind.is_bulk());
             let finished = match is_transfer {
-                true => report::is_complete(flow, bulk),
+                true => flow.is_complete(bulk),
                 false => report.outcome == Outcome::Completed,
             };
             let size = report.size.map(|size| size.0);

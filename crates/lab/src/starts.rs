@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use crate::compare::{Job, Purpose};
 use crate::report::difference::{self, Difference};
+use crate::report::is_bulk;
 use crate::report::measured::of_flows;
-use crate::report::{is_bulk, is_complete};
 use crate::run::{Class, FlowResult, RunResult};
 use crate::scenario::{Condition, Scenario, Transport};
 use crate::spoken;
@@ -131,7 +131,7 @@ impl Plan {
         let bulk = is_bulk(condition);
         let count = |runs: &[RunResult]| {
             let flows = flows(runs).into_iter().flatten();
-            flows.fold((0, 0), |(n, done), flow| (n + 1, done + usize::from(is_complete(flow, bulk))))
+            flows.fold((0, 0), |(n, done), flow| (n + 1, done + usize::from(flow.is_complete(bulk))))
         };
         let counts: Vec<(usize, usize)> = results.chunks(runs).map(count).collect();
         let series: Vec<Vec<Part>> = results
@@ -140,7 +140,7 @@ impl Plan {
             .map(|(other, at)| {
                 let other = flows(other);
                 let own = flows(&compared[*at][..runs]);
-                match other.iter().flatten().all(|flow| is_complete(flow, bulk)) {
+                match other.iter().flatten().all(|flow| flow.is_complete(bulk)) {
                     true => difference::pairs(&of_flows(&other, bulk), &of_flows(&own, bulk)),
                     false => vec![Part::default(); runs],
                 }

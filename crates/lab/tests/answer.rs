@@ -4,7 +4,7 @@
 use std::sync::atomic::AtomicBool;
 
 use anabranch_lab::compare::{Comparison, Options, compare};
-use anabranch_lab::report::Row;
+use anabranch_lab::report::Record;
 use anabranch_lab::report::verdict::Outcome;
 use anabranch_lab::run::Prepared;
 use anabranch_lab::scenario::{Document, Scenario};
@@ -31,7 +31,7 @@ fn compared(scenario: &Scenario, every_path: bool) -> Comparison {
     compare(scenario, &options).unwrap()
 }
 
-fn row<'a>(comparison: &'a Comparison, name: &str) -> &'a Row {
+fn row<'a>(comparison: &'a Comparison, name: &str) -> &'a Record {
     comparison.rows.iter().find(|row| row.scheduler == name).unwrap_or_else(|| panic!("no row {name}"))
 }
 

@@ -22,7 +22,7 @@ fn a_row_of_tcp_beside_names_its_own_congestion_control() {
 }
 
 /// Returns the row of the TCPs that compete with `min_rtt`, with these lines in the scenario.
-fn beside(lines: &str) -> anabranch_lab::report::Row {
+fn beside(lines: &str) -> anabranch_lab::report::Record {
     let text = format!(
         "schedulers = ['min_rtt']\nruns = 2
          path = [{{ rate = '100 Mbit/s', rtt = '40 ms', loss = '2%' }}, {{ rate = '20 Mbit/s', rtt = '20 ms' }}]

@@ -4,7 +4,7 @@
 use std::sync::atomic::AtomicBool;
 
 use anabranch_lab::compare::{Comparison, Options, compare};
-use anabranch_lab::report::Row;
+use anabranch_lab::report::Record;
 use anabranch_lab::scenario::{Document, Scenario};
 
 const CONTENDERS: &str =
@@ -24,11 +24,11 @@ fn compared(scenario: &Scenario, jobs: usize) -> Comparison {
 }
 
 /// Returns the rows of `tcp`, `min_rtt` and `dmptcp` on paths of 100 Mbit/s with these round-trip times.
-fn rows(rtts: &[u32], more: &str) -> [Row; 3] {
+fn rows(rtts: &[u32], more: &str) -> [Record; 3] {
     rows_of(CONTENDERS, rtts, more)
 }
 
-fn rows_of(contenders: &str, rtts: &[u32], more: &str) -> [Row; 3] {
+fn rows_of(contenders: &str, rtts: &[u32], more: &str) -> [Record; 3] {
     let paths: Vec<_> = rtts.iter().map(|ms| format!("{{ rate = '100 Mbit/s', rtt = '{ms} ms' }}")).collect();
     let text = format!("{contenders}path = [{}]\n{more}", paths.join(", "));
     let rows = compared(&scenario(&text), 2).rows;
@@ -41,11 +41,11 @@ fn rows_of(contenders: &str, rtts: &[u32], more: &str) -> [Row; 3] {
     rows.try_into().expect("three contenders")
 }
 
-fn done(row: &Row) -> f64 {
+fn done(row: &Record) -> f64 {
     row.fct_s.mean.expect("it ends")
 }
 
-fn acked(row: &Row) -> f64 {
+fn acked(row: &Record) -> f64 {
     row.acked_s.mean.expect("it ends")
 }
 

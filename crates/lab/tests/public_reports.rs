@@ -5,7 +5,7 @@
 use core::sync::atomic::AtomicBool;
 
 use anabranch_lab::compare::{Comparison, Options, compare};
-use anabranch_lab::report::Row;
+use anabranch_lab::report::Record;
 use anabranch_lab::run::{AppReport, FlowResult, Prepared};
 use anabranch_lab::scenario::{Document, Scenario};
 
@@ -31,13 +31,13 @@ fn first_flows(scenario: &Scenario) -> Vec<(String, FlowResult)> {
     contenders.map(|(position, contender)| (contender.name.clone(), run(position).flows.remove(0))).collect()
 }
 
-fn row<'a>(comparison: &'a Comparison, condition: &str, name: &str) -> &'a Row {
-    let is_row = |row: &&Row| row.scheduler == name && row.condition == condition;
+fn row<'a>(comparison: &'a Comparison, condition: &str, name: &str) -> &'a Record {
+    let is_row = |row: &&Record| row.scheduler == name && row.condition == condition;
     comparison.rows.iter().find(is_row).unwrap_or_else(|| panic!("no row {condition}/{name}"))
 }
 
 #[track_caller]
-fn assert_goodput(row: &Row, mbps: core::ops::RangeInclusive<f64>) {
+fn assert_goodput(row: &Record, mbps: core::ops::RangeInclusive<f64>) {
     let found = row.goodput_bps.unwrap_or_else(|| panic!("{} has no goodput", row.scheduler)) / 1e6;
     assert!(mbps.contains(&found), "{} {}: {found:.2} Mbit/s, not in {mbps:?}", row.condition, row.scheduler);
 }
@@ -249,7 +249,7 @@ fn a_satellite_that_hands_over_is_faster_with_bbr() {
 #[test]
 fn two_classes_of_opposite_directions_use_both_paths() {
     let comparison = compared(&report("photos-up-film-down", &["runs=5"]));
-    let of_film = |row: &&Row| row.traffic.as_deref() == Some("film");
+    let of_film = |row: &&Record| row.traffic.as_deref() == Some("film");
     let film = |name: &str| {
         let row = comparison.rows.iter().filter(of_film).find(|row| row.scheduler == name).unwrap();
         (row.fct_s.mean.unwrap(), row.path.as_deref(), row.vs_reference_pct.unwrap().mean)

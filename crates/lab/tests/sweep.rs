@@ -111,7 +111,7 @@ fn a_point_is_the_comparison_of_its_scenario() {
     let comparison = anabranch_lab::compare::compare(&scenario, &options).unwrap();
     assert_eq!(result.rows.len(), comparison.rows.len());
     for (row, expected) in result.rows.iter().zip(&comparison.rows) {
-        assert_eq!((&row.scheduler, row.fct_mean_s), (&expected.scheduler, expected.fct_s.mean));
+        assert_eq!((&row.scheduler, row.fct_s.mean), (&expected.scheduler, expected.fct_s.mean));
     }
 }
 
@@ -174,8 +174,8 @@ fn runs_are_added_until_the_differences_are_known() {
         let known = result
             .rows
             .iter()
-            .filter_map(|row| row.vs_reference_ci95_pct)
-            .all(|(low, high)| high - low <= 6.0);
+            .filter_map(|row| row.vs_reference_pct?.ci95)
+            .all(|ends| ends.half_width() <= 3.0);
         assert!(known || result.runs == 300, "{result:?}");
     }
 }
@@ -295,12 +295,12 @@ path.1.rate = ["10 kbit/s", "600 kbit/s"]
     for result in results(&journal) {
         let reference = result.rows.iter().find(|row| row.scheduler == "tcp").unwrap();
         assert_eq!(reference.reading, None);
-        assert_eq!(reference.completed < reference.flows, result.point == 0, "{reference:?}");
+        assert_eq!(reference.completed < reference.n, result.point == 0, "{reference:?}");
         for row in result.rows.iter().filter(|row| row.scheduler != "tcp") {
-            let whole = [row, reference].iter().all(|row| row.completed == row.flows);
+            let whole = [row, reference].iter().all(|row| row.completed == row.n);
             assert_eq!(row.reading != Some(Reading::Incomplete), whole, "{row:?}");
         }
-        let others: Vec<bool> = result.rows.iter().map(|row| row.completed == row.flows).collect();
+        let others: Vec<bool> = result.rows.iter().map(|row| row.completed == row.n).collect();
         assert_eq!(others, [[false; 3], [true, false, true]][result.point], "{:?}", result.rows);
     }
 }

@@ -119,7 +119,7 @@ fn contenders_have_the_same_draws() {
 fn each_class_has_rows_and_a_verdict_of_its_own() {
     let comparison =
         compared(&scenario("runs = 4\nschedulers = ['tcp', 'min_rtt']", &[WEB, VIDEO, CALL, UPLOAD, BULK]));
-    let names = |row: &anabranch_lab::report::Row| (row.traffic.clone().unwrap(), row.scheduler.clone());
+    let names = |row: &anabranch_lab::report::Record| (row.traffic.clone().unwrap(), row.scheduler.clone());
     let rows: Vec<_> = comparison.rows.iter().map(names).collect();
     let expected: Vec<_> = ["web", "video", "call", "photos", "backup"]
         .iter()
@@ -136,7 +136,7 @@ fn each_class_has_rows_and_a_verdict_of_its_own() {
     }
     let web = &comparison.rows[0];
     assert!(web.n > 60 && web.fct_s.mean.unwrap() > 0.02);
-    assert_eq!(comparison.rows[4].datagrams.unwrap().sent, 4 * 200);
+    assert_eq!(comparison.rows[4].datagrams.as_ref().unwrap().sent, 4 * 200);
     // Two users, three photos, and one of each of the others in four runs.
     assert_eq!([2, 4, 6, 8].map(|at| comparison.rows[at].n), [4, 4, 12, 4]);
     for class in ["web", "video", "call", "photos", "backup"] {
@@ -276,7 +276,7 @@ fn tcp_takes_the_best_path_of_each_class() {
     let scenario = Document::built_in("test", text).unwrap().scenario().unwrap();
     let comparison = compared(&scenario);
     let row = |traffic: &str, scheduler: &str| {
-        let is = |row: &&anabranch_lab::report::Row| {
+        let is = |row: &&anabranch_lab::report::Record| {
             row.traffic.as_deref() == Some(traffic) && row.scheduler == scheduler
         };
         comparison.rows.iter().find(is).unwrap()

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use anabranch_cli::{RESULT_COLUMNS, SweepColumns, SweepDirectory, result_cells, texts};
+use anabranch_cli::{SweepColumns, SweepDirectory, result_cells, result_columns, texts};
 use anabranch_lab::sweep::{self, Options, PointResult, Shard, simulate_point};
-use anabranch_table::{Column, Format};
+use anabranch_table::Format;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
@@ -269,8 +269,7 @@ impl Sweep {
 
 /// The rows of one comparison, in the columns of a sweep's table without a point.
 pub(crate) fn comparison_table(result: &PointResult) -> PyResult<Table> {
-    let columns: Vec<Column> = RESULT_COLUMNS.iter().map(|(name, kind)| Column::new(*name, *kind)).collect();
-    let mut rows = Rows::new(&columns);
+    let mut rows = Rows::new(&result_columns());
     for row in &result.rows {
         rows.push(result_cells(result, row));
     }

@@ -75,7 +75,7 @@ class ComparisonFigures {
           };
           return { row, values, ordered: sorted(values), about };
         }
-        const values = row.by_run.fct_s;
+        const values = row.by_run?.fct_s ?? [];
         return { row, values, ordered: sorted(values), about: (at: number) => `run ${at}, mean of its ${this.words.many}` };
       }));
     }
@@ -423,7 +423,7 @@ class ComparisonFigures {
             ...(zoom ? {} : { min: -0.5, max: this.result.runs - 0.5, axisLabel: { showMinLabel: false, showMaxLabel: false } }) }),
           yAxis: yAxis(scene.theme, "", rate),
           series: this.rows(condition).filter((row) => !scene.hidden.has(row.scheduler)).map((row) => {
-            const points = thin(row.by_run.goodput_bps, 2000);
+            const points = thin(row.by_run?.goodput_bps ?? [], 2000);
             return {
               type: "scatter",
               clip: true,
@@ -446,8 +446,8 @@ class ComparisonFigures {
       })),
       table: () => ({
         columns: ["condition", "contender", "run", "goodput bit/s", "mean completion time s", "flows delivered"],
-        rows: this.result.rows.flatMap((row) => row.by_run.goodput_bps.map((value, run): Cell[] =>
-          [row.condition, label(row), run, value, row.by_run.fct_s[run] ?? null, row.by_run.completed[run] ?? null])),
+        rows: this.result.rows.flatMap((row) => (row.by_run?.goodput_bps ?? []).map((value, run): Cell[] =>
+          [row.condition, label(row), run, value, row.by_run?.fct_s[run] ?? null, row.by_run?.completed[run] ?? null])),
       }),
     };
   }

@@ -22,7 +22,11 @@ export interface Row {
   bytes_by_path: number[];
   lower_bound_s: number | null;
   vs_lower_bound: number | null;
-  by_run: { completed: number[]; fct_s: (number | null)[]; goodput_bps: (number | null)[] };
+  /** Of a point of a sweep. */
+  reading?: "better" | "equal" | "worse" | "undecided" | "incomplete";
+  best?: boolean;
+  /** Not of a point of a sweep. */
+  by_run?: { completed: number[]; fct_s: (number | null)[]; goodput_bps: (number | null)[] };
   /** The class of traffic, its kind and its transport (`contender`, `tcp` or `udp`), of a scenario with classes. */
   traffic?: string;
   kind?: string;
@@ -97,28 +101,6 @@ export interface Samples {
   fct_s: (number | null)[];
 }
 
-export interface SweepRow {
-  condition: string;
-  traffic?: string;
-  kind?: string;
-  scheduler: string;
-  congestion: string;
-  path: string | null;
-  flows: number;
-  completed: number;
-  fct_mean_s: number | null;
-  fct_ci95_s: [number, number] | null;
-  goodput_bps: number | null;
-  goodput_ci95_bps: [number, number] | null;
-  vs_reference_pct: number | null;
-  vs_reference_ci95_pct: [number, number] | null;
-  reading: "better" | "equal" | "worse" | "undecided" | "incomplete" | null;
-  best: boolean;
-  lost_ratio?: number;
-  stalled_s?: number;
-  bitrate_bps?: number;
-}
-
 export interface Dimension { name: string; unit: string | null; logarithmic: boolean }
 
 export interface SweepPoint {
@@ -126,7 +108,7 @@ export interface SweepPoint {
   values: (number | string)[];
   scenario_hash: string;
   runs: number;
-  rows: SweepRow[];
+  rows: Row[];
 }
 
 /** A column of whole numbers, packed: series.ts unpacks it. */

@@ -1,7 +1,7 @@
 // The figures of a sweep: a map over two keys, and lines over one.
 
 import { type Any, base, mark, whisker, xAxis, yAxis } from "./chart";
-import type { Dimension, Input, SweepPoint, SweepRow } from "./data";
+import type { Dimension, Input, SweepPoint, Row } from "./data";
 import { type Cell, choice, el, tip } from "./dom";
 import { type Figure, lineStyle, type Panel, type Scene } from "./figure";
 import { interval, list, percent, percentTick, rate, seconds, signed } from "./format";
@@ -13,7 +13,10 @@ type Sweep = Extract<Input, { kind: "sweep" }>;
 type Value = number | string;
 
 /** A contender at a point. */
-interface Entry { point: SweepPoint; row: SweepRow }
+/** The mean difference from the reference. */
+const apart = (row: Row): number | null => row.vs_reference_pct?.mean ?? null;
+
+interface Entry { point: SweepPoint; row: Row }
 
 const READINGS: Record<string, string> = {
   better: "better than the reference",
@@ -59,7 +62,7 @@ export class SweepFigures {
       return values.every((value) => typeof value === "number") ? values.sort((a, b) => a - b) : values;
     });
     this.most = this.traffics.map((traffic) => {
-      const sizes = rows.filter((row) => (row.traffic ?? null) === traffic).map((row) => row.vs_reference_pct)
+      const sizes = rows.filter((row) => (row.traffic ?? null) === traffic).map((row) => apart(row))
         .filter((value) => value !== null).map(Math.abs).sort((a, b) => a - b);
       return Math.max(1, sizes[Math.floor(0.95 * (sizes.length - 1))] ?? 1);
     });
@@ -71,7 +74,7 @@ export class SweepFigures {
 
   /** The contenders that are compared with the reference. */
   private get compared(): string[] {
-    const known = new Set(this.sweep.results.flatMap((point) => point.rows.filter((row) => row.vs_reference_pct !== null || row.reading)
+    const known = new Set(this.sweep.results.flatMap((point) => point.rows.filter((row) => apart(row) !== null || row.reading)
       .map((row) => row.scheduler)));
     return this.contenders.filter((name) => known.has(name));
   }
@@ -87,7 +90,7 @@ export class SweepFigures {
     const points = this.sweep.results.length;
     const reference = this.reference ?? "the reference";
     return this.traffics.flatMap((traffic, at) => this.compared.flatMap((name) => {
-      const own = (row: SweepRow) => row.scheduler === name && (row.traffic ?? null) === traffic;
+      const own = (row: Row) => row.scheduler === name && (row.traffic ?? null) === traffic;
       const rows = this.sweep.results.flatMap((point) => point.rows.filter(own));
       if (!rows.length) return [];
       const of = (reading: string) => rows.filter((row) => row.reading === reading).length;
@@ -100,7 +103,7 @@ export class SweepFigures {
       ].filter(([count]) => count !== 0).map(([count, what]) => `${count} ${what}`);
       const where = this.conditions.length > 1 ? `${rows.length} points and conditions` : `${points} points`;
       const compared = rows.filter((row) => row.reading !== "incomplete");
-      const middle = median(compared.map((row) => row.vs_reference_pct).filter((value) => value !== null));
+      const middle = median(compared.map((row) => apart(row)).filter((value) => value !== null));
       const typical = middle === null ? "" : ` The median of its differences is ${signed(middle)}.`;
       return [titled(traffic, `${name}, of ${where}: ${list(parts)}.${typical}`)];
     }));
@@ -134,16 +137,16 @@ export class SweepFigures {
     if (hasGoodput(row.traffic ?? null, row.kind)) {
       more.push(["goodput of a flow", `${rate(row.goodput_bps)} (${interval(row.goodput_ci95_bps, rate)})`]);
     }
-    if (row.stalled_s != null) more.push(["stalled", seconds(row.stalled_s)]);
-    if (row.bitrate_bps != null) more.push(["bitrate", rate(row.bitrate_bps)]);
-    if (row.lost_ratio != null) more.push(["datagrams lost", percent(100 * row.lost_ratio)]);
+    if (row.video?.stalled_s != null) more.push(["stalled", seconds(row.video?.stalled_s)]);
+    if (row.video?.bitrate_bps != null) more.push(["bitrate", rate(row.video?.bitrate_bps)]);
+    if (row.datagrams) more.push(["datagrams lost", percent(100 * row.datagrams.lost_ratio)]);
     return tip(titled(row.traffic ?? null, row.scheduler), [
       ...keys,
-      ["difference", `${signed(row.vs_reference_pct)} (${interval(row.vs_reference_ci95_pct, signed)})`],
+      ["difference", `${signed(apart(row))} (${interval((row.vs_reference_pct?.ci95 ?? null), signed)})`],
       ["reading", row.reading ? (READINGS[row.reading] ?? row.reading) : "the reference"],
-      [`mean ${time}`, `${seconds(row.fct_mean_s)} (${interval(row.fct_ci95_s, seconds)})`],
+      [`mean ${time}`, `${seconds(row.fct_s.mean)} (${interval(row.fct_s.ci95, seconds)})`],
       ...more,
-      [done, `${row.completed} of ${row.flows} ${many} in ${point.runs} runs`],
+      [done, `${row.completed} of ${row.n} ${many} in ${point.runs} runs`],
       ["point", String(point.point)],
     ]);
   }
@@ -232,15 +235,15 @@ export class SweepFigures {
   }
 
   /** The size of a difference, of that with the strongest colour of its class. */
-  private strength(row: SweepRow): number {
+  private strength(row: Row): number {
     const most = this.most[this.traffics.indexOf(row.traffic ?? null)] ?? 1;
-    return Math.abs(row.vs_reference_pct ?? 0) / most;
+    return Math.abs(apart(row) ?? 0) / most;
   }
 
-  private colour(row: SweepRow, theme: Theme): string {
-    const size = row.vs_reference_pct ?? 0;
+  private colour(row: Row, theme: Theme): string {
+    const size = apart(row) ?? 0;
     // For bulk more is better: the reading says so where it is certain, otherwise the sign of a time.
-    const isBulk = row.fct_mean_s === null && hasGoodput(row.traffic ?? null, row.kind);
+    const isBulk = row.fct_s.mean === null && hasGoodput(row.traffic ?? null, row.kind);
     return diverging(isBulk ? size > 0 : size < 0, this.strength(row), theme);
   }
 
@@ -287,7 +290,7 @@ export class SweepFigures {
             children.push({ type: "rect", shape: { ...inner, height: Math.max(3, inner.height * 0.12) }, style: { fill } });
           }
           const text = row.reading === "incomplete" ? "\u00d7"
-            : labelled ? `${signed(row.vs_reference_pct).replace(" %", "")}${certain ? "" : " ?"}` : certain ? "" : "?";
+            : labelled ? `${signed(apart(row)).replace(" %", "")}${certain ? "" : " ?"}` : certain ? "" : "?";
           const size = this.strength(row);
           const ink = certain && size > 0.45 ? "#ffffff" : certain ? scene.theme.text : scene.theme.dim;
           children.push({ type: "text", style: { text, x, y, align: "center", verticalAlign: "middle", fill: ink, fontSize: 12,
@@ -404,13 +407,13 @@ export class SweepFigures {
     const none = (value: number | undefined) => ({ value: value ?? null, ends: null });
     const all: Measure[] = [
       ...(this.compared.length ? [{ name: `difference from ${this.reference ?? "the reference"}, %`, isDifference: true, write: percentTick,
-        of: (row: SweepRow) => ({ value: row.vs_reference_pct, ends: row.vs_reference_ci95_pct }) }] : []),
-      { name: `mean ${this.words(at).time}`, write: seconds, of: (row) => ({ value: row.fct_mean_s, ends: row.fct_ci95_s }) },
+        of: (row: Row) => ({ value: apart(row), ends: (row.vs_reference_pct?.ci95 ?? null) }) }] : []),
+      { name: `mean ${this.words(at).time}`, write: seconds, of: (row) => ({ value: row.fct_s.mean, ends: row.fct_s.ci95 }) },
       ...(hasGoodput(traffic, this.kinds[at]) ? [{ name: "goodput of a flow", write: rate,
-        of: (row: SweepRow) => ({ value: row.goodput_bps, ends: row.goodput_ci95_bps }) }] : []),
-      { name: "time in stalls, mean", write: seconds, of: (row) => none(row.stalled_s) },
-      { name: "mean bitrate", write: rate, of: (row) => none(row.bitrate_bps) },
-      { name: "datagrams lost, %", write: percentTick, of: (row) => none(row.lost_ratio === undefined ? undefined : 100 * row.lost_ratio) },
+        of: (row: Row) => ({ value: row.goodput_bps, ends: row.goodput_ci95_bps }) }] : []),
+      { name: "time in stalls, mean", write: seconds, of: (row) => none(row.video?.stalled_s) },
+      { name: "mean bitrate", write: rate, of: (row) => none(row.video?.bitrate_bps ?? undefined) },
+      { name: "datagrams lost, %", write: percentTick, of: (row) => none(row.datagrams === undefined ? undefined : 100 * row.datagrams.lost_ratio) },
     ];
     const rows = this.sweep.results.flatMap((point) => point.rows.filter((row) => (row.traffic ?? null) === traffic));
     return all.filter((measure) => rows.some((row) => measure.of(row).value !== null));
@@ -490,9 +493,9 @@ export class SweepFigures {
         "low %", "high %", "reading", "mean s", "mean low s", "mean high s", "goodput bit/s", "goodput low bit/s", "goodput high bit/s", "flows",
         "delivered", ...(classed ? ["stalled s", "bitrate bit/s", "datagrams lost, of those sent"] : [])],
       rows: this.sweep.results.flatMap((point) => point.rows.map((row): Cell[] => [point.point, ...point.values, point.runs, row.condition,
-        ...(classed ? [row.traffic ?? null] : []), row.scheduler, row.vs_reference_pct, ...(row.vs_reference_ci95_pct ?? [null, null]), row.reading,
-        row.fct_mean_s, ...(row.fct_ci95_s ?? [null, null]), row.goodput_bps, ...(row.goodput_ci95_bps ?? [null, null]), row.flows, row.completed,
-        ...(classed ? [row.stalled_s ?? null, row.bitrate_bps ?? null, row.lost_ratio ?? null] : [])])),
+        ...(classed ? [row.traffic ?? null] : []), row.scheduler, apart(row), ...(row.vs_reference_pct?.ci95 ?? [null, null]), row.reading ?? null,
+        row.fct_s.mean, ...(row.fct_s.ci95 ?? [null, null]), row.goodput_bps, ...(row.goodput_ci95_bps ?? [null, null]), row.n, row.completed,
+        ...(classed ? [row.video?.stalled_s ?? null, row.video?.bitrate_bps ?? null, row.datagrams?.lost_ratio ?? null] : [])])),
     };
   }
 }
@@ -505,7 +508,7 @@ interface Measure {
   /** True for a difference, which has a line at 0. */
   isDifference?: boolean;
   write(value: number): string;
-  of(row: SweepRow): { value: number | null; ends: [number, number] | null };
+  of(row: Row): { value: number | null; ends: [number, number] | null };
 }
 
 const named = (dimension: Dimension): string => (dimension.unit ? `${dimension.name}, ${dimension.unit}` : dimension.name);

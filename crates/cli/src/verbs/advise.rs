@@ -3,7 +3,7 @@
 use anabranch_lab::advise::{
     Advice, AdviceError, Answer, Application, EXPLAINED_RUNS, Margin, MarginEnd, Options, Quantity, advise,
 };
-use anabranch_lab::report::Row;
+use anabranch_lab::report::Record;
 use anabranch_lab::scenario::{Document, units};
 
 use crate::args::{Experiment, Show};
@@ -203,7 +203,7 @@ fn candidates(advice: &Advice) -> String {
         .optional("bytes by path, %", Align::Left, 1);
     let row = |name: &str| advice.judgement.row_of(name);
     let sum = advice.judgement.conditions.first().map(|setting| setting.ideal_sum_bps);
-    let mut rows: Vec<(String, &Row)> = Vec::new();
+    let mut rows: Vec<(String, &Record)> = Vec::new();
     if let Some(tcp) = row("tcp") {
         rows.push((format!("tcp {}", single(advice)), tcp));
     }

@@ -3,7 +3,8 @@
 mod classes;
 
 use anabranch_lab::compare::{Options, single_runs_recorded};
-use anabranch_lab::output::{Flow, Runs};
+use anabranch_lab::measure::FlowRecord;
+use anabranch_lab::output::Runs;
 use anabranch_lab::recording::Recording;
 use anabranch_lab::rounds::most_runs;
 use anabranch_lab::scenario::Scenario;
@@ -112,7 +113,7 @@ pub(crate) fn text(scenario: &Scenario, output: &Runs, gaps: bool) -> String {
             .optional("retx %", Align::Decimal, 1)
             .optional("RTOs", Align::Right, 3)
             .optional("KB by path", Align::Right, 4);
-        let millis = |time: Option<f64>, flow: &Flow| match time {
+        let millis = |time: Option<f64>, flow: &FlowRecord| match time {
             Some(time) => output::digits(time * 1e3),
             None => state(flow).to_owned(),
         };
@@ -154,16 +155,16 @@ pub(crate) fn text(scenario: &Scenario, output: &Runs, gaps: bool) -> String {
 }
 
 /// Returns the state of a flow in a word: a failure without its reason.
-fn state(flow: &Flow) -> &str {
+fn state(flow: &FlowRecord) -> &str {
     flow.outcome.split(':').next().unwrap_or_default()
 }
 
-fn gap(flow: &Flow) -> String {
+fn gap(flow: &FlowRecord) -> String {
     flow.longest_gap_s.map_or("-".to_owned(), |seconds| output::digits(seconds * 1e3))
 }
 
 /// Returns the reasons of failed flows, as notes below a table.
-fn failures<'a>(flows: impl Iterator<Item = &'a Flow>) -> String {
+fn failures<'a>(flows: impl Iterator<Item = &'a FlowRecord>) -> String {
     let mut text = String::new();
     for flow in flows {
         if let Some((_, reason)) = flow.outcome.split_once(": ") {

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::search::{Found, Setting};
 use super::{AdviceError, Answer, Candidate};
 use crate::compare::Comparison;
-use crate::report::Row;
+use crate::report::Record;
 use crate::report::difference::Reading;
 use crate::scenario::FlowSize;
 use crate::stats::Interval;
@@ -234,7 +234,7 @@ impl Stage {
     }
 
     /// True if the row has an advantage over TCP that is certain and matters; none if these runs cannot tell.
-    fn pays(&self, row: &Row, bulk: bool, least_pct: f64) -> Option<bool> {
+    fn pays(&self, row: &Record, bulk: bool, least_pct: f64) -> Option<bool> {
         let Some(difference) = row.vs_reference_pct else { return Some(false) };
         let interval = difference.ci95?;
         let side = if bulk { 1.0 } else { -1.0 };

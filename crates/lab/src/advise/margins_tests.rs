@@ -5,7 +5,7 @@ use crate::made;
 use crate::report::Difference;
 
 /// Returns a row with this difference from TCP.
-fn row(mean: f64, low: f64, high: f64) -> Row {
+fn row(mean: f64, low: f64, high: f64) -> Record {
     let comparison = made::compared(&made::scenario(made::TWO_PATHS));
     let mut row = comparison.row_of("min_rtt").unwrap().clone();
     row.vs_reference_pct = Some(Difference { mean, ci95: Some(Interval(low, high)) });
@@ -16,7 +16,7 @@ fn row(mean: f64, low: f64, high: f64) -> Row {
 fn assert_pays(gain: (f64, f64, f64), least: f64, expected: [Option<bool>; 3]) {
     let (mean, low, high) = gain;
     let (bulk, time) = (row(mean, low, high), row(-mean, -high, -low));
-    let of = |row: &Row, bulk| [0, 1, 2].map(|stage: usize| STAGES[stage].pays(row, bulk, least));
+    let of = |row: &Record, bulk| [0, 1, 2].map(|stage: usize| STAGES[stage].pays(row, bulk, least));
     assert_eq!(of(&bulk, true), expected, "goodput {gain:?}");
     assert_eq!(of(&time, false), expected, "time {gain:?}");
 }

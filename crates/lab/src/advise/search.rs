@@ -4,7 +4,7 @@ use super::{AdviceError, Answer, Application, Candidate, Options, Reason};
 use crate::compare::{self, Comparison};
 use crate::explain::{self, Explicable, Question, explain};
 use crate::report::difference::Reading;
-use crate::report::{self, Row};
+use crate::report::{self, Record};
 use crate::scenario::{Condition, Document, InitialChoice, Scenario, Transport};
 use crate::scenario::{ScenarioError, did_you_mean};
 use crate::spoken::spoken;
@@ -483,7 +483,7 @@ fn nearest(candidates: &[Candidate], values: &[f64], min_effect: f64, applicatio
     equal.min_by_key(|at| distance(&candidates[*at])).unwrap_or(0)
 }
 
-fn value(row: &Row, bulk: bool) -> f64 {
+fn value(row: &Record, bulk: bool) -> f64 {
     match (bulk, row.completed == row.n) {
         (_, false) => f64::INFINITY,
         (true, true) => row.goodput_bps.map_or(f64::INFINITY, |rate| -rate),

@@ -28,7 +28,7 @@ use self::row::Tally;
 use crate::baseline::Race;
 use crate::compare::{self, Cost, Job, Options, Purpose};
 use crate::report::measured::of_flows;
-use crate::report::{difference, is_bulk, is_complete};
+use crate::report::{difference, is_bulk};
 use crate::run::{Class, FlowResult, Prepared, RunError, RunResult};
 use crate::scenario::ScenarioError;
 use crate::scenario::{Scenario, Transport};
@@ -193,7 +193,7 @@ fn effects(
         series.push(difference::pairs(&of_flows(&after, bulk), &of_flows(&before, bulk)));
         let flows = after.iter().flatten();
         let times: Vec<f64> = flows.clone().map(|flow| flow.time.as_secs_f64()).collect();
-        let complete = flows.clone().all(|flow| is_complete(flow, bulk));
+        let complete = flows.clone().all(|flow| flow.is_complete(bulk));
         found.push((candidate.what, candidate.is_setting, times, complete));
     }
     let changes = found.into_iter().zip(difference::family(&series, scenario.seed));
@@ -253,7 +253,7 @@ fn noted_runs(
             if flow.class == Class::Contender && question.flow.is_none_or(|flow| at + 1 == flow) {
                 let paths = &experiment.pairs[flow.pair].paths;
                 let account = Account::new(&mut stories, at, experiment.traffic.direction, paths);
-                tally.add(experiment, flow, is_complete(flow, is_bulk(condition)), account);
+                tally.add(experiment, flow, flow.is_complete(is_bulk(condition)), account);
             }
         }
         result.forget_details();

@@ -15,13 +15,12 @@ mod select;
 mod sweep;
 
 pub use check::{Check, CheckClass};
-pub use class::{ClassDatagrams, ClassPart, ClassResult, ClassVideo};
 pub use list::{
     Item, Knob, Parameter, congestion, distributions, knobs, parameters, presets, profiles, scenarios,
     schedulers,
 };
 pub use model::{Model, Round, State, TooManyStates};
-pub use run::{Flow, LinkCounters, RUN_SCHEMA, Runs, Setting};
+pub use run::{LinkCounters, RUN_SCHEMA, Runs, Setting};
 pub use select::{Candidate, SelectedPath, Selection, TooManyPaths};
 pub use sweep::{Sweep, SweepState};
 

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use anabranch_units::Duration;
+use anabranch_measure::{FlowDatagrams, FlowRecord, FlowVideo};
 use serde::Serialize;
 
 use super::VERSION;
-use super::class::{self, ClassResult};
+use super::class;
 use crate::compare::{Cost, Job};
-use crate::report::beside_name;
+use crate::report::{self, beside_name};
 use crate::run::{Class, FlowResult, LinkReport, RunResult};
 use crate::samples;
 use crate::scenario::{Condition, Direction, Scenario};
@@ -36,7 +36,7 @@ pub struct Runs {
     /// The conditions.
     pub conditions: Vec<Setting>,
     /// The flows of each run.
-    pub flows: Vec<Flow>,
+    pub flows: Vec<FlowRecord>,
     /// The links of each run.
     pub links: Vec<LinkCounters>,
     /// The cost of the simulation.
@@ -54,61 +54,6 @@ pub struct Setting {
     pub profile: &'static str,
     /// `upload` or `download`.
     pub direction: &'static str,
-}
-
-/// The result of a flow.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Flow {
-    /// The contender, or the TCPs beside it.
-    pub scheduler: String,
-    /// The congestion control.
-    pub congestion: String,
-    /// The condition.
-    pub condition: String,
-    /// The name of the flow.
-    pub flow: String,
-    /// The path of the initial subflow.
-    pub first_path: String,
-    /// Its start, in seconds from that of the run.
-    pub start_s: f64,
-    /// Its size; none for a bulk flow.
-    pub size_bytes: Option<u64>,
-    /// [`samples::outcome`].
-    pub outcome: String,
-    /// The time until everything was delivered.
-    pub fct_s: Option<f64>,
-    /// The time until everything was acknowledged.
-    pub acked_s: Option<f64>,
-    /// The time until the connection was established.
-    pub connected_s: Option<f64>,
-    /// The bytes delivered.
-    pub delivered_bytes: u64,
-    /// The bytes delivered per time.
-    pub goodput_bps: u64,
-    /// The bytes that each path delivered first.
-    pub bytes_by_path: Vec<u64>,
-    /// The number of subflows that carried data.
-    pub subflows_used: u32,
-    /// Segments sent with payload.
-    pub data_segments: u64,
-    /// The share of retransmitted ones.
-    pub retransmitted_ratio: f64,
-    /// The share of reinjected ones.
-    pub reinjected_ratio: f64,
-    /// The share of received bytes that were duplicates.
-    pub duplicate_ratio: f64,
-    /// The number of retransmission timeouts.
-    pub rto_count: u64,
-    /// The longest time between two advances of in-order delivery while data was outstanding; none if nothing was
-    /// delivered, and for datagrams.
-    pub longest_gap_s: Option<f64>,
-    /// The lower bound of the completion time for any schedule.
-    pub lower_bound_s: Option<f64>,
-    /// The time over the lower bound.
-    pub vs_lower_bound: Option<f64>,
-    /// The result of a flow of a class.
-    #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    pub class: Option<ClassResult>,
 }
 
 /// The counters of a link in a run. Packets and bytes are whole packets with their IP headers.
@@ -173,7 +118,7 @@ impl Runs {
     ) -> Runs {
         let flows = results
             .iter()
-            .flat_map(|(job, result)| result.flows.iter().map(|result| Flow::new(scenario, job, result)));
+            .flat_map(|(job, result)| result.flows.iter().map(|result| record(scenario, job, result)));
         let links = results.iter().flat_map(|(job, result)| {
             let (condition, name) = (&scenario.conditions[job.condition].name, job.name(scenario));
             result.links.iter().map(move |link| LinkCounters::new(condition, &name, link))
@@ -208,48 +153,36 @@ impl Setting {
     }
 }
 
-impl Flow {
-    fn new(scenario: &Scenario, job: &Job, result: &FlowResult) -> Flow {
-        let condition = &scenario.conditions[job.condition];
-        let contender = job.name(scenario);
-        let report = &result.report;
-        let ratio = |part: u64, whole: u64| if whole > 0 { part as f64 / whole as f64 } else { 0.0 };
-        let seconds = |span: Duration| span.as_secs_f64();
-        let bound = result.lower_bound.map(seconds);
-        let class = condition.experiment.classes.get(result.group);
-        Flow {
-            scheduler: match result.class {
-                Class::Beside => beside_name(&contender),
-                Class::Contender | Class::Other => contender,
-            },
-            congestion: match result.class {
-                Class::Contender => condition.configs[job.contender].congestion.name().to_owned(),
-                Class::Beside => condition.beside_config().congestion.name().to_owned(),
-                Class::Other => class::congestion(condition, class).to_owned(),
-            },
-            condition: condition.name.clone(),
-            flow: report.name.clone(),
-            first_path: condition.experiment.paths()[result.path].name.clone(),
-            start_s: report.start.as_secs_f64(),
-            size_bytes: report.size.map(|size| size.0),
-            outcome: samples::outcome(&report.outcome),
-            fct_s: report.fct.map(seconds),
-            acked_s: report.acked.map(seconds),
-            connected_s: report.connected.map(seconds),
-            delivered_bytes: report.delivered,
-            goodput_bps: result.goodput().0,
-            bytes_by_path: report.bytes_by_path.clone(),
-            subflows_used: report.subflows_used,
-            data_segments: report.data_segments,
-            retransmitted_ratio: ratio(report.retransmitted_segments, report.data_segments),
-            reinjected_ratio: ratio(result.reinjected_segments, report.data_segments),
-            duplicate_ratio: ratio(report.duplicate_bytes, report.duplicate_bytes + report.delivered),
-            rto_count: report.rto_count,
-            longest_gap_s: report.longest_gap.map(seconds),
-            lower_bound_s: bound,
-            vs_lower_bound: bound.filter(|bound| *bound > 0.0).map(|bound| result.time.as_secs_f64() / bound),
-            class: class.map(|class| ClassResult::new(class, result)),
-        }
+/// Returns the record of a flow.
+fn record(scenario: &Scenario, job: &Job, result: &FlowResult) -> FlowRecord {
+    let condition = &scenario.conditions[job.condition];
+    let contender = job.name(scenario);
+    let report = &result.report;
+    let class = condition.experiment.classes.get(result.group);
+    let of = report::of(condition, false, 0);
+    FlowRecord {
+        scheduler: match result.class {
+            Class::Beside => beside_name(&contender),
+            Class::Contender | Class::Other => contender,
+        },
+        congestion: match result.class {
+            Class::Contender => condition.configs[job.contender].congestion.name().to_owned(),
+            Class::Beside => condition.beside_config().congestion.name().to_owned(),
+            Class::Other => class::congestion(condition, class).to_owned(),
+        },
+        condition: condition.name.clone(),
+        flow: report.name.clone(),
+        first_path: condition.experiment.paths()[result.path].name.clone(),
+        start_s: report.start.as_secs_f64(),
+        size_bytes: report.size.map(|size| size.0),
+        outcome: samples::outcome(&report.outcome),
+        traffic: class.map(|class| class.name.clone()),
+        kind: class.map(|class| class.kind.name().to_owned()),
+        transport: class.map(|class| class.via.name().to_owned()),
+        parts: class.and_then(|_| class::parts(report)),
+        video: class.and_then(|_| Some(FlowVideo::of(&result.video()?, of))),
+        datagrams: class.and_then(|_| Some(FlowDatagrams::of(&result.datagrams()?, of))),
+        ..FlowRecord::of(&result, of)
     }
 }
 

@@ -2,7 +2,6 @@
 
 use anabranch_sim::{AppReport, Failure, Outcome};
 
-use super::is_complete;
 use super::verdict::Measure;
 use crate::run::FlowResult;
 use crate::scenario::Kind;
@@ -39,7 +38,7 @@ pub(crate) fn of_flows(runs: &[Vec<&FlowResult>], bulk: bool) -> Vec<Vec<Measure
             true => Some(flow.goodput().as_bps_f64()),
             false => flow.report.fct.map(|fct| fct.as_secs_f64()),
         };
-        Measured::new(flow, value, is_complete(flow, bulk))
+        Measured::new(flow, value, flow.is_complete(bulk))
     };
     runs.iter().map(|run| run.iter().map(of).collect()).collect()
 }

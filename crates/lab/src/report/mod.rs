@@ -10,19 +10,15 @@ mod setting;
 pub(crate) mod unseen;
 pub mod verdict;
 
-use serde::Serialize;
-
-pub use classes::{DatagramRow, VideoRow};
-pub use difference::Difference;
+use anabranch_measure::gather::Of;
+pub use anabranch_measure::{ByRun, Datagrams, Difference, Record, Summary, Video};
 pub use sentences::later_deadline;
 pub use setting::{ClassPath, PhaseLimits, Setting, UnseenEvents};
-
-use unseen::Unseen;
 
 use crate::compare::{Job, Purpose};
 use crate::run::{Class, FlowResult, RunResult};
 use crate::scenario::{Condition, Contender, FlowSize, Scenario, Transport};
-use crate::stats::{self, Interval, Part};
+use crate::stats::Interval;
 
 /// The subject of a row: a contender, or a plain TCP on a path that `tcp` does not use.
 #[derive(Clone, Debug)]
@@ -86,125 +82,8 @@ pub fn beside_name(contender: &str) -> String {
     format!("tcp beside {contender}")
 }
 
-/// Mean, percentiles and interval of a time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Summary {
-    /// The mean over all flows of all runs that have a value.
-    pub mean: Option<f64>,
-    /// The median.
-    pub p50: Option<f64>,
-    /// None for fewer than 20 flows.
-    pub p95: Option<f64>,
-    /// None for fewer than 100 flows.
-    pub p99: Option<f64>,
-    /// The greatest value.
-    pub max: Option<f64>,
-    /// The 95 % interval of the mean, by bootstrap over runs and with the bound for events that no run has shown; none
-    /// for a single run.
-    pub ci95: Option<Interval>,
-}
-
-impl Summary {
-    /// Adds the bound for unseen events to the interval.
-    pub(crate) fn add_unseen(&mut self, unseen: Unseen) {
-        if let (Some(mean), Some(interval)) = (self.mean, &mut self.ci95) {
-            interval.0 = (interval.0 - mean * unseen.less).max(0.0);
-            interval.1 += mean * unseen.more;
-        }
-    }
-}
-
-/// The results of a contender in a condition.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
-    /// The contender.
-    pub scheduler: String,
-    /// Its congestion control.
-    pub congestion: String,
-    /// The condition; empty if there is only one.
-    pub condition: String,
-    /// The path of a plain TCP; none for Multipath TCP.
-    pub path: Option<String>,
-    /// The number of flows.
-    pub n: usize,
-    /// The number of flows delivered before the deadline. (Bulk: not aborted.)
-    pub completed: usize,
-    /// The number of flows that failed: their connection ended before the flow was complete.
-    pub failed: usize,
-    /// Completion times of the delivered flows.
-    pub fct_s: Summary,
-    /// Times to the last data ACK, of the acknowledged flows.
-    pub acked_s: Summary,
-    /// Unique bytes over time, in bit/s, mean over flows.
-    pub goodput_bps: Option<f64>,
-    /// Its 95 % interval, by bootstrap over runs; none for a single run.
-    pub goodput_ci95_bps: Option<Interval>,
-    /// The difference of the mean completion time from the reference's, over the flows that both delivered;
-    /// for bulk, of the goodput. The intervals of a condition's contenders hold simultaneously with 95 %.
-    pub vs_reference_pct: Option<Difference>,
-    /// Segments retransmitted on the same subflow, over data segments sent.
-    pub retransmitted_ratio: f64,
-    /// Data segments reinjected on another subflow, over data segments sent.
-    pub reinjected_ratio: f64,
-    /// Retransmission timeouts per flow.
-    pub rto_count: f64,
-    /// The longest gap in the delivery of a flow, of the flows that received something.
-    pub longest_gap_s: Summary,
-    /// Subflows that sent payload, mean over flows.
-    pub subflows_used: f64,
-    /// Unique bytes by the path of first delivery, over all flows.
-    pub bytes_by_path: Vec<u64>,
-    /// The mean lower bound of the delivered flows; for bulk, of the delivered data.
-    pub lower_bound_s: Option<f64>,
-    /// Their mean time over the mean lower bound.
-    pub vs_lower_bound: Option<f64>,
-    /// The values of each run.
-    pub by_run: ByRun,
-    /// The class of traffic, if the scenario has classes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub traffic: Option<String>,
-    /// Its kind.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub kind: Option<&'static str>,
-    /// Its transport: `contender`, `tcp` or `udp`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub transport: Option<&'static str>,
-    /// The results of videos.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub video: Option<VideoRow>,
-    /// The results of datagrams.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub datagrams: Option<DatagramRow>,
-}
-
-/// The values of each run, in order from run 0.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct ByRun {
-    /// The number of flows delivered. (Bulk: not aborted.)
-    pub completed: Vec<usize>,
-    /// The mean completion time of the delivered flows; none without any, and for bulk.
-    pub fct_s: Vec<Option<f64>>,
-    /// The mean goodput of a flow, in bit/s.
-    pub goodput_bps: Vec<Option<f64>>,
-}
-
-impl ByRun {
-    fn new(runs: &[Vec<&FlowResult>], bulk: bool) -> ByRun {
-        let completed = |run: &Vec<&FlowResult>| run.iter().filter(|flow| is_complete(flow, bulk)).count();
-        let fct = |run: &Vec<&FlowResult>| {
-            mean_of(run.iter().filter_map(|f| f.report.fct).map(|f| f.as_secs_f64()))
-        };
-        let goodput = |run: &Vec<&FlowResult>| mean_of(run.iter().map(|flow| flow.goodput().as_bps_f64()));
-        ByRun {
-            completed: runs.iter().map(completed).collect(),
-            fct_s: runs.iter().map(fct).collect(),
-            goodput_bps: runs.iter().map(goodput).collect(),
-        }
-    }
-}
-
 /// Returns the rows of a condition.
-pub(crate) fn rows(scenario: &Scenario, condition: &Condition, entrants: &[Entrant<'_>]) -> Vec<Row> {
+pub(crate) fn rows(scenario: &Scenario, condition: &Condition, entrants: &[Entrant<'_>]) -> Vec<Record> {
     if !condition.experiment.classes.is_empty() {
         return classes::rows(scenario, condition, entrants);
     }
@@ -213,7 +92,7 @@ pub(crate) fn rows(scenario: &Scenario, condition: &Condition, entrants: &[Entra
         Some(_) => &[Class::Contender, Class::Beside],
         None => &[Class::Contender],
     };
-    let mut rows: Vec<Row> = Vec::new();
+    let mut rows: Vec<Record> = Vec::new();
     let reference =
         entrants.iter().position(|entrant| entrant.listed && Some(entrant.contender) == scenario.reference);
     for class in classes {
@@ -265,97 +144,20 @@ pub(crate) fn is_bulk(condition: &Condition) -> bool {
     condition.experiment.traffic.size == FlowSize::Bulk
 }
 
-fn row(condition: &Condition, runs: &[Vec<&FlowResult>], bulk: bool, seed: u64) -> Row {
-    let flows: Vec<&FlowResult> = runs.iter().flatten().copied().collect();
-    let n = flows.len();
-    let sum = |value: &dyn Fn(&FlowResult) -> u64| flows.iter().map(|flow| value(flow)).sum::<u64>();
-    let segments = sum(&|flow| flow.report.data_segments) as f64;
-    let ratio = |part: u64| if segments > 0.0 { part as f64 / segments } else { 0.0 };
-    let per_flow = |total: u64| if n > 0 { total as f64 / n as f64 } else { 0.0 };
-    let mut bytes_by_path = vec![0_u64; condition.experiment.paths().len()];
-    for flow in &flows {
-        for (total, bytes) in bytes_by_path.iter_mut().zip(&flow.report.bytes_by_path) {
-            *total += bytes;
-        }
-    }
-    let counted: Vec<&&FlowResult> = flows.iter().filter(|flow| bulk || flow.report.fct.is_some()).collect();
-    let bound = mean_of(counted.iter().filter_map(|flow| Some(flow.lower_bound?.as_secs_f64())));
-    let time = mean_of(counted.iter().map(|flow| flow.time.as_secs_f64()));
-    Row {
-        scheduler: String::new(),
-        congestion: String::new(),
+/// Returns what the measures of a condition's flows need to know.
+pub(crate) fn of(condition: &Condition, bulk: bool, seed: u64) -> Of {
+    Of { bulk, paths: condition.experiment.paths().len(), seed }
+}
+
+fn row(condition: &Condition, runs: &[Vec<&FlowResult>], bulk: bool, seed: u64) -> Record {
+    let flows = || runs.iter().flatten();
+    Record {
         condition: condition.name.clone(),
-        path: None,
-        n,
-        completed: flows.iter().filter(|flow| is_complete(flow, bulk)).count(),
-        failed: flows.iter().filter(|flow| !is_complete(flow, bulk) && has_failed(flow)).count(),
-        fct_s: summary(runs, |flow| flow.report.fct.map(|fct| fct.as_secs_f64()), seed),
-        acked_s: summary(runs, |flow| flow.report.acked.map(|acked| acked.as_secs_f64()), seed),
-        goodput_bps: mean_of(flows.iter().map(|flow| flow.goodput().as_bps_f64())),
-        goodput_ci95_bps: goodput_interval(runs, seed),
-        vs_reference_pct: None,
-        retransmitted_ratio: ratio(sum(&|flow| flow.report.retransmitted_segments)),
-        reinjected_ratio: ratio(sum(&|flow| flow.reinjected_segments)),
-        rto_count: per_flow(sum(&|flow| flow.report.rto_count)),
-        longest_gap_s: summary(runs, |flow| flow.report.longest_gap.map(|gap| gap.as_secs_f64()), seed),
-        subflows_used: per_flow(sum(&|flow| u64::from(flow.report.subflows_used))),
-        bytes_by_path,
-        lower_bound_s: bound,
-        vs_lower_bound: time.zip(bound).filter(|(_, bound)| *bound > 0.0).map(|(time, bound)| time / bound),
+        n: flows().count(),
+        completed: flows().filter(|flow| flow.is_complete(bulk)).count(),
+        failed: flows().filter(|flow| !flow.is_complete(bulk) && flow.has_failed()).count(),
         by_run: ByRun::new(runs, bulk),
-        traffic: None,
-        kind: None,
-        transport: None,
-        video: None,
-        datagrams: None,
-    }
-}
-
-fn goodput_interval(runs: &[Vec<&FlowResult>], seed: u64) -> Option<Interval> {
-    let part = |run: &Vec<&FlowResult>| Part {
-        sum: run.iter().map(|flow| flow.goodput().as_bps_f64()).sum(),
-        count: run.len() as f64,
-    };
-    let interval = stats::bootstrap(&runs.iter().map(part).collect::<Vec<_>>(), seed);
-    interval.map(|interval| interval.at_least(0.0))
-}
-
-/// True if a flow was delivered, or, if `bulk`, was not aborted.
-pub(crate) fn is_complete(flow: &FlowResult, bulk: bool) -> bool {
-    flow.report.fct.is_some() || (bulk && !has_failed(flow))
-}
-
-fn has_failed(flow: &FlowResult) -> bool {
-    matches!(flow.report.outcome, anabranch_sim::Outcome::Failed(_))
-}
-
-fn mean_of(values: impl Iterator<Item = f64>) -> Option<f64> {
-    stats::mean(&values.collect::<Vec<_>>())
-}
-
-fn summary(runs: &[Vec<&FlowResult>], value: impl Fn(&FlowResult) -> Option<f64>, seed: u64) -> Summary {
-    let of_run = |run: &Vec<&FlowResult>| run.iter().filter_map(|flow| value(flow)).collect();
-    summarise(&runs.iter().map(of_run).collect::<Vec<_>>(), seed)
-}
-
-/// Returns the summary of values by run.
-fn summarise(runs: &[Vec<f64>], seed: u64) -> Summary {
-    let mut all = Vec::new();
-    let mut parts = Vec::with_capacity(runs.len());
-    for values in runs {
-        parts.push(Part { sum: values.iter().sum(), count: values.len() as f64 });
-        all.extend_from_slice(values);
-    }
-    let mean = stats::mean(&all);
-    all.sort_unstable_by(f64::total_cmp);
-    Summary {
-        mean,
-        p50: stats::percentile(&all, 50.0),
-        p95: stats::percentile(&all, 95.0),
-        p99: stats::percentile(&all, 99.0),
-        max: all.last().copied(),
-        // No time is negative.
-        ci95: stats::bootstrap(&parts, seed).map(|interval| interval.at_least(0.0)),
+        ..Record::gather(runs, of(condition, bulk, seed))
     }
 }
 

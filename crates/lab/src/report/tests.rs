@@ -1,5 +1,6 @@
 //! The flows that count in a difference.
 
+use crate::stats::Part;
 use anabranch_sim::{EndReport, FlowReport, Outcome};
 use anabranch_units::{Bytes, Duration, Time};
 
@@ -102,7 +103,7 @@ fn a_difference_is_paired_by_run() {
 #[test]
 fn an_interval_has_no_value_that_a_time_cannot_have() {
     let times = [vec![1.0], vec![1.0], vec![1.0], vec![1.0], vec![90.0]];
-    let Interval(low, high) = summarise(&times, 1).ci95.unwrap();
+    let Interval(low, high) = Summary::new(&times, 1).ci95.unwrap();
     assert_eq!(low, 0.0);
     assert!(high > 50.0, "{high}");
     let own = runs(&[&[Some(1000)], &[Some(10)], &[Some(10)], &[Some(10)]]);

@@ -28,6 +28,7 @@ use anabranch_link::{Capacity, Trace};
 use anabranch_units::Duration;
 
 use super::Entrant;
+pub(crate) use super::difference::{OfPair, Unseen};
 use super::measured::Measured;
 use super::verdict::Measure;
 use crate::run::Class;
@@ -42,33 +43,6 @@ const MOST_LOSSES: i32 = 4;
 const TAIL_SEGMENTS: f64 = 3.0;
 /// The payload of a segment, about.
 const SEGMENT: f64 = 1448.0;
-
-/// The most by which unseen events may change a mean, relative to it.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Unseen {
-    /// The greatest increase, for times.
-    pub more: f64,
-    /// The greatest decrease, for goodput and bitrates; at most 1.
-    pub less: f64,
-}
-
-impl Unseen {
-    /// Returns the change in percent, whatever its sign.
-    pub(crate) fn percent(self) -> f64 {
-        100.0 * self.more.max(self.less)
-    }
-}
-
-/// The most by which unseen events may change the ratio of two means.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct OfPair {
-    /// Events of the contender in the numerator.
-    pub own: Unseen,
-    /// Events of the other one.
-    pub other: Unseen,
-    /// The increase of both by events that they share, relative to the mean of the other one.
-    pub shared: f64,
-}
 
 /// An event that a run may show.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -12,7 +12,8 @@ mod summary;
 mod work;
 
 pub use crate::scenario::plan::{Design, Dimension, Plan, Point, Space, Stop, Values};
+pub use anabranch_measure::Reading;
 pub use journal::{Header, Journal, JournalError};
-pub use point::{PointResult, PointRow, Reading};
+pub use point::PointResult;
 pub use summary::{Standing, Summary};
 pub use work::{Options, Shard, SweepError, simulate_point, sweep};

@@ -66,7 +66,7 @@ impl Summary {
                 self.contenders.len() - 1
             });
             let standing = &mut self.contenders[at];
-            standing.best += usize::from(row.best);
+            standing.best += usize::from(row.best == Some(true));
             match row.reading {
                 Some(Reading::Better) => standing.better += 1,
                 Some(Reading::Equal) => standing.equal += 1,
@@ -75,7 +75,10 @@ impl Summary {
                 Some(Reading::Incomplete) => standing.incomplete += 1,
                 None => {}
             }
-            let Some(difference) = row.vs_reference_pct.filter(|_| row.reading != Some(Reading::Incomplete))
+            let Some(difference) = row
+                .vs_reference_pct
+                .map(|difference| difference.mean)
+                .filter(|_| row.reading != Some(Reading::Incomplete))
             else {
                 continue;
             };

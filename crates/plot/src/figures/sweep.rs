@@ -1,7 +1,8 @@
 //! The figures of a sweep.
 
+use anabranch_lab::measure::{Reading, Record};
 use anabranch_lab::output::report::{Dimension, ShownSweep};
-use anabranch_lab::sweep::{PointRow, Reading};
+use anabranch_lab::stats::Interval;
 use serde_json::Value;
 
 use super::classes::{Class, class_names, classes, title};
@@ -68,6 +69,10 @@ const MARGIN: f64 = 0.045;
 /// A place, a mean, and the ends of its interval.
 type Estimate = (f64, f64, Option<(f64, f64)>);
 
+fn ends(interval: Option<Interval>) -> Option<(f64, f64)> {
+    interval.map(|Interval(low, high)| (low, high))
+}
+
 /// Returns the values of a key in their order.
 fn values(sweep: &ShownSweep, key: usize) -> Vec<Value> {
     let mut values: Vec<Value> = Vec::new();
@@ -109,10 +114,10 @@ impl All<'_> {
         condition: &'a str,
         class: &'a Class,
         scheduler: &'a str,
-    ) -> impl Iterator<Item = (&'a [Value], &'a PointRow)> {
-        let of_class = move |row: &PointRow| class.has(row.traffic.as_deref());
+    ) -> impl Iterator<Item = (&'a [Value], &'a Record)> {
+        let of_class = move |row: &Record| class.has(row.traffic.as_deref());
         self.sweep.results.iter().filter_map(move |point| {
-            let own = |row: &&PointRow| row.condition == condition && row.scheduler == scheduler;
+            let own = |row: &&Record| row.condition == condition && row.scheduler == scheduler;
             Some((point.values.as_slice(), point.result.rows.iter().filter(|row| of_class(row)).find(own)?))
         })
     }
@@ -160,7 +165,8 @@ impl All<'_> {
         let strongest = {
             let all = self.sweep.results.iter().flat_map(|point| &point.result.rows);
             let all = all.filter(|row| self.classes.iter().any(|class| class.has(row.traffic.as_deref())));
-            let mut sizes: Vec<f64> = all.filter_map(|row| row.vs_reference_pct).map(f64::abs).collect();
+            let mut sizes: Vec<f64> =
+                all.filter_map(|row| row.vs_reference_pct).map(|difference| difference.mean.abs()).collect();
             sizes.sort_by(f64::total_cmp);
             sizes.get(sizes.len().saturating_sub(1) * 95 / 100).copied().unwrap_or(1.0).max(1.0)
         };
@@ -234,7 +240,7 @@ impl All<'_> {
     fn measure(&self, class: &Class) -> (String, Unit, bool) {
         let rows = self.sweep.results.iter().flat_map(|point| &point.result.rows);
         let mut rows = rows.filter(|row| class.has(row.traffic.as_deref()));
-        match rows.any(|row| row.fct_mean_s.is_some()) || !class.is_transfer() {
+        match rows.any(|row| row.fct_s.mean.is_some()) || !class.is_transfer() {
             true => (format!("{}, mean", class.time()), Unit::Seconds, true),
             false => ("Goodput, mean".to_owned(), Unit::BitsPerSecond, false),
         }
@@ -268,9 +274,9 @@ impl All<'_> {
         let mut panels = Vec::new();
         for (condition, class) in self.each() {
             let (label, unit, has_times) = self.measure(class);
-            let of = |row: &PointRow| match has_times {
-                true => row.fct_mean_s.map(|mean| (mean, row.fct_ci95_s)),
-                false => row.goodput_bps.map(|mean| (mean, row.goodput_ci95_bps)),
+            let of = |row: &Record| match has_times {
+                true => row.fct_s.mean.map(|mean| (mean, ends(row.fct_s.ci95))),
+                false => row.goodput_bps.map(|mean| (mean, ends(row.goodput_ci95_bps))),
             };
             for other in &others {
                 let mut marks = Vec::new();
@@ -345,8 +351,8 @@ impl All<'_> {
 }
 
 /// Returns the colour and the text of a cell: by how much a contender differs from the reference.
-fn cell(row: &PointRow, strongest: f64) -> (String, String) {
-    let difference = row.vs_reference_pct.unwrap_or_default();
+fn cell(row: &Record, strongest: f64) -> (String, String) {
+    let difference = row.vs_reference_pct.map_or(0.0, |difference| difference.mean);
     let written = format!("{difference:+.0}").replace('-', "\u{2212}");
     let strength = difference.abs() / strongest;
     match row.reading {

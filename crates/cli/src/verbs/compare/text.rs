@@ -4,8 +4,9 @@ mod classes;
 
 use anabranch_lab::baseline::SinglePath;
 use anabranch_lab::compare::Comparison;
+use anabranch_lab::measure::{Format, Record, Shown, TableKind, table_columns};
+use anabranch_lab::report::Setting;
 use anabranch_lab::report::verdict::Verdict;
-use anabranch_lab::report::{Row, Setting};
 use anabranch_lab::scenario::{Scenario, Start, Transport};
 use anabranch_lab::starts::{OtherStart, StartChange};
 use anabranch_lab::stats::Interval;
@@ -31,10 +32,11 @@ pub(crate) fn text(scenario: &Scenario, comparison: &Comparison, gaps: bool) -> 
         let gaps = gaps || condition.experiment.changes();
         text.push_str(&if has_classes {
             classes::tables(comparison, condition, gaps)
-        } else if bulk {
-            bulk_table(rows, reference, &leaders, gaps)
         } else {
-            table(rows, reference, &leaders, gaps)
+            let kind = if bulk { TableKind::Bulk } else { TableKind::Transfers };
+            let rows: Vec<&Record> = rows.collect();
+            let names = rows.iter().map(|row| row_name(row, &leaders)).collect();
+            Rows { kind, names: ("scheduler", names), rows, reference, gaps }.text()
         });
         if let anabranch_lab::scenario::FlowSize::Web { max: Some(max) } = traffic.size
             && !has_classes
@@ -160,7 +162,7 @@ fn notes(
         parts.push(format!("first subflow on {}{best}", path_name(&setting.initial)));
     }
     notes.push(parts.join("; "));
-    let rows: Vec<&Row> = comparison.rows.iter().filter(|row| row.condition == setting.name).collect();
+    let rows: Vec<&Record> = comparison.rows.iter().filter(|row| row.condition == setting.name).collect();
     notes.extend(other_starts(setting, &rows));
     notes.push(match &setting.phases {
         None => "phases: off".to_owned(),
@@ -201,7 +203,7 @@ fn is_unclear(change: &StartChange) -> bool {
 }
 
 /// Returns the effects of starting on other paths. `rows` are those of the comparison.
-fn other_starts(setting: &Setting, rows: &[&Row]) -> Vec<String> {
+fn other_starts(setting: &Setting, rows: &[&Record]) -> Vec<String> {
     let is_rescue = |change: &StartChange| {
         let row = rows.iter().find(|row| row.scheduler == change.scheduler);
         change.completed == change.n && row.is_some_and(|row| row.completed < row.n)
@@ -278,7 +280,7 @@ fn congestion(scenario: &Scenario, setting: &Setting) -> String {
 }
 
 /// Returns the name of a row; a plain TCP without a configured path is followed by its path.
-fn row_name(row: &Row, leaders: &[&str]) -> String {
+fn row_name(row: &Record, leaders: &[&str]) -> String {
     let name = match &row.path {
         Some(path) if !row.scheduler.contains('@') && !row.scheduler.contains(' ') => {
             format!("{} on {}", row.scheduler, path_name(path))
@@ -289,7 +291,7 @@ fn row_name(row: &Row, leaders: &[&str]) -> String {
 }
 
 /// Returns the number of flows that ended in time, and the total.
-fn done(row: &Row) -> String {
+fn done(row: &Record) -> String {
     let text = format!("{}/{}", row.completed, row.n);
     if row.completed < row.n { paint(BAD, &text) } else { text }
 }
@@ -303,15 +305,7 @@ fn leaders<'a>(comparison: &'a Comparison, name: &str, traffic: Option<&str>) ->
     names.into_iter().flatten().map(String::as_str).collect()
 }
 
-fn millis(seconds: Option<f64>) -> String {
-    seconds.map_or("-".to_owned(), |seconds| output::digits(seconds * 1e3))
-}
-
-fn percent(ratio: f64) -> String {
-    output::about(ratio * 100.0)
-}
-
-fn difference(row: &Row, reference: Option<&str>) -> String {
+fn difference(row: &Record, reference: Option<&str>) -> String {
     match &row.vs_reference_pct {
         Some(_) if Some(row.scheduler.as_str()) == reference => "0".to_owned(),
         Some(difference) => match difference.ci95 {
@@ -325,7 +319,7 @@ fn difference(row: &Row, reference: Option<&str>) -> String {
     }
 }
 
-fn shares(row: &Row) -> String {
+fn shares(row: &Record) -> String {
     let all: u64 = row.bytes_by_path.iter().sum();
     let share = |bytes: &u64| format!("{:.0}", 100.0 * *bytes as f64 / all.max(1) as f64);
     row.bytes_by_path.iter().map(share).collect::<Vec<_>>().join("/")
@@ -335,101 +329,80 @@ fn headers(reference: Option<&str>) -> String {
     reference.map_or("vs reference".to_owned(), |name| format!("vs {name}, %"))
 }
 
-fn table<'a>(
-    rows: impl Iterator<Item = &'a Row>,
-    reference: Option<&str>,
-    leaders: &[&str],
+/// The rows of a printed table.
+struct Rows<'a> {
+    /// The table that it is.
+    kind: TableKind,
+    /// The title of the first column, and the names of the rows in it.
+    names: (&'static str, Vec<String>),
+    rows: Vec<&'a Record>,
+    reference: Option<&'a str>,
+    /// True if the columns on request are shown.
     gaps: bool,
-) -> String {
-    let mut table = Table::new()
-        .column("scheduler", Align::Left)
-        .optional("cc", Align::Left, 6)
-        .column("done", Align::Right)
-        .column("mean ms", Align::Decimal)
-        .optional("95 % of mean", Align::Right, 3)
-        .column("median", Align::Decimal)
-        .column("p95", Align::Decimal)
-        .optional("p99", Align::Decimal, 1)
-        .column(&headers(reference), Align::Right)
-        .shown_if(gaps, GAP, Align::Decimal, 1)
-        .optional("x bound", Align::Decimal, 2)
-        .optional("retx %", Align::Decimal, 4)
-        .optional("reinj %", Align::Decimal, 9)
-        .optional("RTOs", Align::Decimal, 5)
-        .optional("subflows", Align::Decimal, 7)
-        .optional("acked ms", Align::Decimal, 8)
-        .optional("share by path, %", Align::Right, 10);
-    for row in rows {
-        let fct = &row.fct_s;
-        let interval = fct.ci95.map_or("-".to_owned(), |Interval(low, high)| {
-            format!("{}..{}", millis(Some(low)), millis(Some(high)))
-        });
-        table.row(vec![
-            row_name(row, leaders),
-            row.congestion.clone(),
-            done(row),
-            millis(fct.mean),
-            interval,
-            millis(fct.p50),
-            millis(fct.p95),
-            millis(fct.p99),
-            difference(row, reference),
-            millis(row.longest_gap_s.mean),
-            row.vs_lower_bound.map_or("-".to_owned(), output::digits),
-            percent(row.retransmitted_ratio),
-            percent(row.reinjected_ratio),
-            output::about(row.rto_count),
-            output::about(row.subflows_used),
-            millis(row.acked_s.mean),
-            shares(row),
-        ]);
-    }
-    table.render(terminal::width())
 }
 
-/// The title of the column of the longest gaps.
-const GAP: &str = "gap ms";
+impl Rows<'_> {
+    /// Returns the title of the column of delivered flows; none for datagrams, which are lost one by one.
+    fn done(&self) -> Option<&'static str> {
+        Some(match self.kind {
+            TableKind::Transfers | TableKind::Plain | TableKind::PlainBulk => "done",
+            TableKind::Bulk => "flows",
+            TableKind::Requests => "responses",
+            TableKind::Bursts => "bursts",
+            TableKind::Videos => "videos",
+            TableKind::Datagrams => return None,
+        })
+    }
 
-fn mega(bps: Option<f64>) -> String {
-    bps.map_or("-".to_owned(), |bps| output::digits(bps / 1e6))
+    /// Returns the text of the table, with the columns of its measures.
+    fn text(&self) -> String {
+        let (title, names) = &self.names;
+        let columns = table_columns(self.kind);
+        let has_congestion = matches!(self.kind, TableKind::Transfers | TableKind::Bulk);
+        let mut table = Table::new().column(title, Align::Left);
+        if has_congestion {
+            table = table.optional("cc", Align::Left, 6);
+        }
+        if let Some(done) = self.done() {
+            table = table.column(done, Align::Right);
+        }
+        for (column, rank) in &columns {
+            let (title, align) = match column.shown {
+                Shown::Number(..) => (column.title.to_owned(), Align::Decimal),
+                Shown::Difference => (headers(self.reference), Align::Right),
+                Shown::Interval(..) | Shown::Shares => (column.title.to_owned(), Align::Right),
+            };
+            table = table.shown_if(self.gaps || !column.on_request, &title, align, *rank);
+        }
+        for (row, name) in self.rows.iter().zip(names) {
+            let mut cells = vec![name.clone()];
+            cells.extend(has_congestion.then(|| row.congestion.clone()));
+            cells.extend(self.done().map(|_| done(row)));
+            cells.extend(columns.iter().map(|(column, _)| cell(row, column.shown, self.reference)));
+            table.row(cells);
+        }
+        table.render(terminal::width())
+    }
 }
 
-fn bulk_table<'a>(
-    rows: impl Iterator<Item = &'a Row>,
-    reference: Option<&str>,
-    leaders: &[&str],
-    gaps: bool,
-) -> String {
-    let mut table = Table::new()
-        .column("scheduler", Align::Left)
-        .optional("cc", Align::Left, 6)
-        .column("flows", Align::Right)
-        .column("goodput Mbit/s", Align::Decimal)
-        .optional("95 % of mean", Align::Right, 2)
-        .column(&headers(reference), Align::Right)
-        .shown_if(gaps, GAP, Align::Decimal, 1)
-        .optional("x bound", Align::Decimal, 1)
-        .optional("retx %", Align::Decimal, 2)
-        .optional("reinj %", Align::Decimal, 6)
-        .optional("RTOs", Align::Decimal, 4)
-        .optional("share by path, %", Align::Right, 5);
-    for row in rows {
-        table.row(vec![
-            row_name(row, leaders),
-            row.congestion.clone(),
-            done(row),
-            mega(row.goodput_bps),
-            row.goodput_ci95_bps.map_or("-".to_owned(), |Interval(low, high)| {
-                format!("{}..{}", mega(Some(low)), mega(Some(high)))
-            }),
-            difference(row, reference),
-            millis(row.longest_gap_s.mean),
-            row.vs_lower_bound.map_or("-".to_owned(), output::digits),
-            percent(row.retransmitted_ratio),
-            percent(row.reinjected_ratio),
-            output::about(row.rto_count),
-            shares(row),
-        ]);
+/// Returns a cell of a table.
+fn cell(row: &Record, shown: Shown, reference: Option<&str>) -> String {
+    match shown {
+        Shown::Number(format, value) => value(row).map_or("-".to_owned(), |value| number(format, value)),
+        Shown::Interval(format, value) => value(row).map_or("-".to_owned(), |Interval(low, high)| {
+            format!("{}..{}", number(format, low), number(format, high))
+        }),
+        Shown::Difference => difference(row, reference),
+        Shown::Shares => shares(row),
     }
-    table.render(terminal::width())
+}
+
+fn number(format: Format, value: f64) -> String {
+    match format {
+        Format::Seconds | Format::Digits => output::digits(value),
+        Format::Millis => output::digits(value * 1e3),
+        Format::Mega => output::digits(value / 1e6),
+        Format::Percent => output::about(value * 100.0),
+        Format::About => output::about(value),
+    }
 }

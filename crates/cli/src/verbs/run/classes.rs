@@ -1,6 +1,6 @@
 //! The table of the flows of a run whose traffic consists of classes.
 
-use anabranch_lab::output::{ClassResult, Flow};
+use anabranch_lab::measure::FlowRecord;
 use anabranch_lab::scenario::Condition;
 
 use super::{gap, state};
@@ -8,7 +8,7 @@ use crate::table::{Align, Table, wrap};
 use crate::{output, terminal};
 
 /// Returns the result in a few words; none for a transfer.
-fn words(of: &ClassResult) -> Option<String> {
+fn words(of: &FlowRecord) -> Option<String> {
     let millis = |seconds: Option<f64>| seconds.map_or("-".to_owned(), |value| output::digits(value * 1e3));
     if let Some(video) = &of.video {
         return Some(format!(
@@ -33,7 +33,7 @@ fn words(of: &ClassResult) -> Option<String> {
     let parts = of.parts.as_ref()?;
     let mut times: Vec<f64> = parts.iter().filter_map(|part| part.time_s).collect();
     times.sort_by(f64::total_cmp);
-    let what = if of.kind == "requests" { "responses" } else { "bursts" };
+    let what = if of.kind.as_deref() == Some("requests") { "responses" } else { "bursts" };
     // Few requests have no 95th percentile.
     let p95 = anabranch_lab::stats::percentile(&times, 95.0)
         .map_or(String::new(), |p95| format!(", p95 {} ms", millis(Some(p95))));
@@ -42,7 +42,11 @@ fn words(of: &ClassResult) -> Option<String> {
 }
 
 /// Returns the table of a condition's flows, with what they are.
-pub(super) fn table<'a>(condition: &Condition, flows: impl Iterator<Item = &'a Flow>, gaps: bool) -> String {
+pub(super) fn table<'a>(
+    condition: &Condition,
+    flows: impl Iterator<Item = &'a FlowRecord>,
+    gaps: bool,
+) -> String {
     let mut text = String::new();
     for class in &condition.experiment.classes {
         text.push_str(&wrap(&format!("{}: {}", class.name, class.describe()), terminal::text_width()));
@@ -71,7 +75,7 @@ pub(super) fn table<'a>(condition: &Condition, flows: impl Iterator<Item = &'a F
             flow.scheduler.clone(),
             flow.flow.clone(),
             format!("{:.3}", flow.start_s),
-            flow.class.as_ref().and_then(words).unwrap_or_else(transfer),
+            words(flow).unwrap_or_else(transfer),
             output::digits(flow.goodput_bps as f64 / 1e6),
             gap(flow),
             output::about(flow.retransmitted_ratio * 100.0),

@@ -4,8 +4,9 @@ use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use anabranch_lab::measure::{Record, sweep_columns};
 use anabranch_lab::output::SweepState;
-use anabranch_lab::sweep::{Header, Journal, JournalError, Plan, PointResult, PointRow, Summary};
+use anabranch_lab::sweep::{Header, Journal, JournalError, Plan, PointResult, Summary};
 use anabranch_lab::whole_file::{self, WholeFile};
 use anabranch_table::{Cell, Column, Format, Kind, Table};
 
@@ -181,8 +182,8 @@ pub struct Columns {
     varied: usize,
 }
 
-/// The columns after the values of the point.
-pub const RESULT_COLUMNS: &[(&str, Kind)] = &[
+/// The columns after the values of the point and before the measures.
+const FIRST: &[(&str, Kind)] = &[
     ("scenario_hash", Kind::Text),
     ("runs", Kind::Integer),
     ("condition", Kind::Text),
@@ -191,37 +192,22 @@ pub const RESULT_COLUMNS: &[(&str, Kind)] = &[
     ("path", Kind::Text),
     ("flows", Kind::Integer),
     ("completed", Kind::Integer),
-    ("fct_mean_s", Kind::Number),
-    ("fct_mean_low_s", Kind::Number),
-    ("fct_mean_high_s", Kind::Number),
-    ("fct_p50_s", Kind::Number),
-    ("fct_p95_s", Kind::Number),
-    ("fct_p99_s", Kind::Number),
-    ("goodput_bps", Kind::Number),
-    ("goodput_low_bps", Kind::Number),
-    ("goodput_high_bps", Kind::Number),
-    ("vs_reference_pct", Kind::Number),
-    ("vs_reference_low_pct", Kind::Number),
-    ("vs_reference_high_pct", Kind::Number),
-    ("reading", Kind::Text),
-    ("best", Kind::Flag),
-    ("retransmitted_ratio", Kind::Number),
-    ("reinjected_ratio", Kind::Number),
-    ("rto_count", Kind::Number),
-    ("longest_gap_s", Kind::Number),
-    ("subflows_used", Kind::Number),
-    ("lower_bound_s", Kind::Number),
-    ("traffic", Kind::Text),
-    ("lost_ratio", Kind::Number),
-    ("stalled_s", Kind::Number),
-    ("bitrate_bps", Kind::Number),
 ];
+
+/// Returns the columns after the values of the point.
+pub fn result_columns() -> Vec<Column> {
+    let first = FIRST.iter().map(|(name, kind)| Column::new(*name, *kind));
+    let measured = |of_classes| sweep_columns(of_classes).map(|column| Column::new(column.name, column.kind));
+    let traffic = Column::new("traffic", Kind::Text);
+    first.chain(measured(false)).chain([traffic]).chain(measured(true)).collect()
+}
 
 impl Columns {
     /// Returns the columns of the table of `plan`.
     pub fn new(plan: &Plan) -> Columns {
         let mut all = vec![Column::new("point", Kind::Integer)];
-        let is_result = |name: &str| RESULT_COLUMNS.iter().any(|(column, _)| *column == name);
+        let results = result_columns();
+        let is_result = |name: &str| results.iter().any(|column| column.name == name);
         all.extend(plan.dimensions().iter().map(|dimension| {
             let kind = if dimension.values.unit().is_some() { Kind::Number } else { Kind::Text };
             // Some keys are called as a result: `congestion` is also the control of each contender.
@@ -231,7 +217,7 @@ impl Columns {
             };
             Column::new(name, kind)
         }));
-        all.extend(RESULT_COLUMNS.iter().map(|(name, kind)| Column::new(*name, *kind)));
+        all.extend(results);
         Columns { all, varied: plan.dimensions().len() }
     }
 
@@ -275,42 +261,21 @@ impl Columns {
     }
 }
 
-/// Returns the cells of [`RESULT_COLUMNS`].
-pub fn cells<'a>(result: &'a PointResult, row: &'a PointRow) -> [Cell<'a>; RESULT_COLUMNS.len()] {
-    let low = |ends: Option<(f64, f64)>| Cell::from(ends.map(|ends| ends.0));
-    let high = |ends: Option<(f64, f64)>| Cell::from(ends.map(|ends| ends.1));
-    [
+/// Returns the cells of [`result_columns`].
+pub fn cells<'a>(result: &'a PointResult, row: &'a Record) -> Vec<Cell<'a>> {
+    let measured = |of_classes| sweep_columns(of_classes).map(|column| (column.value)(row));
+    let mut cells = vec![
         Cell::Text(&result.scenario_hash),
         Cell::Integer(result.runs.into()),
         Cell::Text(&row.condition),
         Cell::Text(&row.scheduler),
         Cell::Text(&row.congestion),
         row.path.as_deref().into(),
-        Cell::Integer(row.flows as i64),
+        Cell::Integer(row.n as i64),
         Cell::Integer(row.completed as i64),
-        row.fct_mean_s.into(),
-        low(row.fct_ci95_s),
-        high(row.fct_ci95_s),
-        row.fct_p50_s.into(),
-        row.fct_p95_s.into(),
-        row.fct_p99_s.into(),
-        row.goodput_bps.into(),
-        low(row.goodput_ci95_bps),
-        high(row.goodput_ci95_bps),
-        row.vs_reference_pct.into(),
-        low(row.vs_reference_ci95_pct),
-        high(row.vs_reference_ci95_pct),
-        row.reading.map(|reading| reading.name()).into(),
-        Cell::Flag(row.best),
-        Cell::Number(row.retransmitted_ratio),
-        Cell::Number(row.reinjected_ratio),
-        Cell::Number(row.rto_count),
-        row.longest_gap_s.into(),
-        Cell::Number(row.subflows_used),
-        row.lower_bound_s.into(),
-        row.traffic.as_deref().into(),
-        row.lost_ratio.into(),
-        row.stalled_s.into(),
-        row.bitrate_bps.into(),
-    ]
+    ];
+    cells.extend(measured(false));
+    cells.push(row.traffic.as_deref().into());
+    cells.extend(measured(true));
+    cells
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use anabranch_lab::measure::Record;
 use anabranch_lab::sweep::{Journal, Plan, PointResult, Reading, Standing, Summary};
 
 use crate::failure::Failure;
@@ -86,7 +87,7 @@ fn by_point(plan: &Plan, results: &[PointResult]) -> String {
         let point = plan.point(result.point);
         let mut seen: Vec<(&str, Option<&str>)> = Vec::new();
         for row in &result.rows {
-            let of = |row: &anabranch_lab::sweep::PointRow| (row.condition.clone(), row.traffic.clone());
+            let of = |row: &Record| (row.condition.clone(), row.traffic.clone());
             if seen.contains(&(row.condition.as_str(), row.traffic.as_deref())) {
                 continue;
             }
@@ -111,18 +112,18 @@ fn by_point(plan: &Plan, results: &[PointResult]) -> String {
 
 /// Returns the number of unfinished flows if there are any, `-` if only the reference has some; else the difference, a time in
 /// milliseconds, or a goodput.
-fn cell(row: &anabranch_lab::sweep::PointRow) -> String {
-    if row.completed < row.flows {
-        return paint(BAD, &format!("{} of {} unfinished", row.flows - row.completed, row.flows));
+fn cell(row: &Record) -> String {
+    if row.completed < row.n {
+        return paint(BAD, &format!("{} of {} unfinished", row.n - row.completed, row.n));
     }
-    match (row.vs_reference_pct, row.reading) {
+    match (row.vs_reference_pct.map(|difference| difference.mean), row.reading) {
         (_, Some(Reading::Incomplete)) => "-".to_owned(),
         (Some(difference), Some(Reading::Better)) => {
             paint(GOOD, &format!("{} %", signed_percent(difference)))
         }
         (Some(difference), Some(Reading::Undecided)) => format!("{} % ?", signed_percent(difference)),
         (Some(difference), _) => format!("{} %", signed_percent(difference)),
-        (None, _) => match (row.fct_mean_s, row.goodput_bps) {
+        (None, _) => match (row.fct_s.mean, row.goodput_bps) {
             (Some(mean), _) => format!("{} ms", crate::output::digits(1e3 * mean)),
             (None, Some(rate)) => format!("{} Mbit/s", crate::output::digits(rate / 1e6)),
             (None, None) => "-".to_owned(),

@@ -13,7 +13,7 @@
 //! Intervals of percentiles follow from order statistics (`percentiles.rs`).
 
 use anabranch_units::RandomStream;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The number of resamples for an interval.
 pub const RESAMPLES: usize = 2000;
@@ -26,7 +26,7 @@ const LEVEL: f64 = 95.0;
 const LEAST_ERROR: f64 = 0.5;
 
 /// The two ends of a 95 % interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval(pub f64, pub f64);
 
 impl Interval {

@@ -1,0 +1,123 @@
+//! A difference of two means, and its direction.
+
+use serde::{Deserialize, Serialize};
+
+use crate::stats::Interval;
+
+/// The most by which unseen events may change a mean, relative to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Unseen {
+    /// The greatest increase, for times.
+    pub more: f64,
+    /// The greatest decrease, for goodput and bitrates; at most 1.
+    pub less: f64,
+}
+
+impl Unseen {
+    /// Returns the change in percent, whatever its sign.
+    pub fn percent(self) -> f64 {
+        100.0 * self.more.max(self.less)
+    }
+}
+
+/// The most by which unseen events may change the ratio of two means.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct OfPair {
+    /// Events of the contender in the numerator.
+    pub own: Unseen,
+    /// Events of the other one.
+    pub other: Unseen,
+    /// The increase of both by events that they share, relative to the mean of the other one.
+    pub shared: f64,
+}
+
+/// A difference and its interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Difference {
+    /// 100 (mean of x / mean of the other - 1), in percent.
+    pub mean: f64,
+    /// Its interval, by a paired bootstrap over runs. All intervals of one family hold simultaneously with 95
+    /// %. None for a single run.
+    pub ci95: Option<Interval>,
+}
+
+/// The direction of a difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sign {
+    /// Greater.
+    Above,
+    /// Less.
+    Below,
+    /// Practically equal.
+    Equal,
+    /// The interval has 0, and is wider than a difference that does not matter.
+    Undecided,
+}
+
+impl Difference {
+    /// Returns the interpretation if less than `least` per cent is irrelevant; none without an interval.
+    pub fn read(&self, least: f64) -> Option<Sign> {
+        let Interval(low, high) = self.ci95?;
+        Some(if -least <= low && high <= least {
+            Sign::Equal
+        } else if low <= 0.0 && 0.0 <= high {
+            Sign::Undecided
+        } else if self.mean.abs() < least {
+            Sign::Equal
+        } else if self.mean > 0.0 {
+            Sign::Above
+        } else {
+            Sign::Below
+        })
+    }
+
+    /// Returns an estimate of the number of runs that would be decisive, after `runs` that are not: the
+    /// interval narrows with the square root of their number, until 0 lies outside or the whole interval is
+    /// below `least`.
+    pub fn runs_needed(&self, runs: u32, least: f64) -> Option<u64> {
+        let Interval(low, high) = self.ci95?;
+        let (below, above) = (self.mean - low, high - self.mean);
+        // The half towards 0 has to narrow: bounds for unseen events widen only one of them. The lower one may be cut
+        // off, and beneath the least effect either may be decisive.
+        let half = match self.mean {
+            mean if mean <= -least => above,
+            mean if mean >= least && low > -100.0 => below,
+            _ => below.max(above),
+        };
+        let mean = self.mean.abs();
+        let target = if mean >= least { mean } else { mean.max(least - mean) };
+        let runs = f64::from(runs) * (half / target).powi(2) * 1.05;
+        // Rounded to two digits.
+        let unit = 10_f64.powf((runs.max(1.0)).log10().floor() - 1.0).max(1.0);
+        let runs = (runs / unit).ceil() * unit;
+        (runs.is_finite() && runs < 1e15).then_some(runs as u64)
+    }
+
+    /// Returns the difference with an interval that also holds if these bounds become true.
+    #[must_use]
+    pub fn with_unseen(self, bound: OfPair) -> Difference {
+        let Some(Interval(low, high)) = self.ci95 else { return self };
+        if bound == OfPair::default() {
+            return self;
+        }
+        let OfPair { own, other, shared } = bound;
+        let ratio = |percent: f64| 1.0 + percent / 100.0;
+        let least =
+            |shared: f64| (ratio(low) - ratio(self.mean) * own.less + shared) / (1.0 + other.more + shared);
+        let low = least(0.0).min(least(shared));
+        // Nothing is left of the other one's goodput.
+        let share = (1.0 - other.less).max(1e-9);
+        let most = |shared: f64| (ratio(high) + ratio(self.mean) * own.more + shared) / (share + shared);
+        let high = most(0.0).max(most(shared));
+        let ci95 = Difference::of_ratio(ratio(self.mean), Some(Interval(low, high))).ci95;
+        Difference { ci95, ..self }
+    }
+
+    /// Returns the difference of which `ratio` is the ratio of the two means, with its interval.
+    pub fn of_ratio(ratio: f64, interval: Option<Interval>) -> Difference {
+        let percent = |ratio: f64| 100.0 * (ratio - 1.0);
+        // Nothing is less than nothing by more than 100 %.
+        let ci95 = interval.map(|Interval(low, high)| Interval(percent(low), percent(high)).at_least(-100.0));
+        Difference { mean: percent(ratio), ci95 }
+    }
+}

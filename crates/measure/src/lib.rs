@@ -1,0 +1,29 @@
+//! The measures of results. Each is declared once, as a row of [`measures`]: its name, unit, meaning, how it is
+//! computed from a flow and gathered over flows, and its columns.
+//!
+//! From the rows follow the fields of a [`Record`], which is the result of a contender, and of a [`FlowRecord`], which is the result of one
+//! flow: their JSON is that of `compare`, `sweep` and `run`. The columns of samples, of sweeps and of the printed tables follow, too.
+
+#![warn(unreachable_pub)]
+
+pub mod column;
+mod declare;
+mod difference;
+pub mod flow;
+pub mod gather;
+pub mod measures;
+mod record;
+pub mod stats;
+mod summary;
+
+pub use column::{
+    Better, Format, Heading, Measure, SampleColumn, Shown, SweepColumn, TableKind, Traffic, Unit,
+};
+pub use difference::{Difference, OfPair, Sign, Unseen};
+pub use flow::{Class, FlowResult};
+pub use measures::{
+    Datagrams, FlowDatagrams, FlowRecord, FlowVideo, Part, Record, Video, all, sample_columns, sweep_columns,
+    table_columns,
+};
+pub use record::{ByRun, Reading};
+pub use summary::Summary;
