@@ -55,6 +55,11 @@ def house(name):
 
 def structs(name, text):
     """The types of a file with their fields."""
+    # The records of `crates/measure`, which rows of a macro declare.
+    for contender, flow, body in re.findall(r"^    contender (\w+);\n.*?^    flow (\w+);\n(.*?)^\}", text, re.M | re.S):
+        fields = lambda *owners: set(re.findall(rf"^    (?:optional |measure )?(?:{'|'.join(owners)}) (\w+):", body, re.M))
+        yield contender, fields("both", "contender")
+        yield flow, fields("both", "flow")
     if name.endswith(".rs"):
         pattern, field = r"^\s*(?:pub(?:\([^)]*\))? )?struct (\w+)[^;{(]*\{\n(.*?)^\s*\}", r"^\s*(?:pub(?:\([^)]*\))? )?(\w+): "
     elif name.endswith(".ts"):
