@@ -35,7 +35,7 @@ impl Fate {
 /// The impairments of a link.
 #[derive(Clone, Debug)]
 pub(crate) struct Impairments {
-    /// The draws of all packets, or of those that carry data.
+    /// The draws of all packets, or of the packets that carry data.
     first: Draws,
     /// The draws of packets without data, if they are separate.
     bare: Option<Draws>,

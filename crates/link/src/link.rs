@@ -63,8 +63,8 @@ pub struct Link<P> {
     // Used by every poll: one line.
     /// The time of the next poll, updated by every change.
     wake: Time,
-    /// The packets inside: first those in propagation, in order of arrival; then, from `departed` on, the
-    /// queued ones, in order of departure.
+    /// The packets inside: first the packets in propagation, in order of arrival; then, from `departed` on,
+    /// the queued packets, in order of departure.
     slots: VecDeque<Slot<P>>,
     departed: u32,
     /// True if no step is pending, nothing overtakes and no dropped packet waits to be returned: `wake` is
@@ -261,8 +261,8 @@ impl<P> Link<P> {
         self.easy
     }
 
-    /// Switches off the functions for links that are [easy](Link::is_easy), and the memory of service times, or on again;
-    /// for the tests that hold them equal to those for every link.
+    /// Switches off the functions for links that are [easy](Link::is_easy), and the memory of service times,
+    /// or on again; for the tests that compare them with the functions for every link.
     #[doc(hidden)]
     pub fn set_fast_paths(&mut self, on: bool) {
         self.fast_paths = on;

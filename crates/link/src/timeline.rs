@@ -25,7 +25,7 @@ pub enum Change {
     Delay(Duration),
     /// This loss from now on, for packets offered at or after this instant.
     Loss(Loss),
-    /// The link goes down. Offered packets are dropped; `when_down` applies to queued ones; those in
+    /// The link goes down. Offered packets are dropped; `when_down` applies to queued packets; packets in
     /// propagation still arrive. No effect if it is down already.
     Down,
     /// The link comes up again. No effect if it is up already.

@@ -115,8 +115,9 @@ impl Published {
 }
 
 impl Cdf {
-    /// Parses points, one a line: a value and the probability of a value up to it, as a fraction or in percent. Empty
-    /// lines and those that begin with `#` are skipped. `label` identifies the distribution in a scenario's hash.
+    /// Parses points, one a line: a value and the probability of a value up to it, as a fraction or in
+    /// percent. Empty lines and lines that begin with `#` are skipped. `label` identifies the distribution in
+    /// a scenario's hash.
     ///
     /// # Errors
     /// With the number of the line, if it is not two numbers, if they do not increase, or if the last probability is

@@ -135,7 +135,7 @@ pub struct EndReport {
     pub closed: Option<CloseReason>,
     /// The statistics of the connection; none if there was none.
     pub connection: Option<ConnectionStats>,
-    /// Its subflows, including those that have ended, in the order in which they began.
+    /// Its subflows, including ended ones, in the order in which they began.
     pub subflows: Vec<SubflowStats>,
 }
 

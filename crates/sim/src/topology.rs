@@ -286,7 +286,7 @@ impl Builder {
         Ok(links)
     }
 
-    /// Returns the links of a path, followed at the server's end by those that it shares with others.
+    /// Returns the links of a path, followed at the server's end by the links that it shares with others.
     fn path_to(&mut self, path: &PathSpec, common: &PathLinks) -> Result<PathLinks, NetworkError> {
         let own = self.path(path)?;
         Ok(PathLinks {

@@ -15,8 +15,8 @@ const LEAST_BUFFER: Bytes = Bytes(1000);
 const LARGEST_BUFFER: Bytes = Bytes(1 << 40);
 const BUFFER: Domain = Domain::Buffer(LEAST_BUFFER, LARGEST_BUFFER);
 
-/// Excludes those chosen by name (scheduler, congestion control, path manager) and those that an application
-/// or a simulation sets for each connection.
+/// Excludes the settings chosen by name (scheduler, congestion control, path manager) and the settings that
+/// an application or a simulation makes for each connection.
 #[rustfmt::skip]
 impl Options for ConnectionConfig {
     const PARAMETERS: &'static [Parameter<ConnectionConfig>] = &[

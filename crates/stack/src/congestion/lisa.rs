@@ -1,9 +1,9 @@
 //! LISA, the linked slow start: a subflow that joins while another is in its first slow start takes its
 //! initial window from that one, so that a connection does not send two bursts at once.
 //!
-//! **Decides** the initial window of a joining subflow, from the window of the subflow with the highest
-//! sending rate among those in their first slow start; that subflow gives up the same amount. Afterwards the
-//! donor ignores as many acknowledged segments as it has in flight beyond its new window.
+//! **Decides** the initial window of a joining subflow, from the window of a donor: the subflow in its first
+//! slow start that has the highest sending rate. The donor gives up the same amount. Afterwards it ignores as
+//! many acknowledged segments as it has in flight beyond its new window.
 //!
 //! **Source**: Barik, Welzl, Ferlin, Alay, "LISA: A linked slow-start algorithm for MPTCP", ICC 2016, in the
 //! wording of draft-barik-mptcp-lisa-01. Its `new -= old / 2` can only mean `new = old / 2`.
@@ -46,7 +46,7 @@ pub(super) fn share(donor: f64, initial: f64) -> Share {
     Share { window: taken, taken }
 }
 
-/// Returns the subflow with the highest sending rate, the first of several, among those that `may_give`.
+/// Returns the subflow that `may_give` and has the highest sending rate; the first wins a tie.
 pub(super) fn fastest(windows: &Windows, may_give: impl Fn(SubflowId) -> bool) -> Option<SubflowId> {
     let mut best: Option<(SubflowId, f64)> = None;
     for (id, segments, rtt) in windows.measured().filter(|(id, ..)| may_give(*id)) {

@@ -6,8 +6,8 @@
 //!
 //! **Source**: Khalili et al., "MPTCP is not Pareto-optimal", CoNEXT 2012, and
 //! draft-khalili-mptcp-congestion-control-05. Per acknowledged segment `w_r` grows by `(w_r / R_r^2) / (sum
-//! w_p / R_p)^2 + alpha_r / w_r`. With `n` subflows, `M` those with the largest window and `B` those with the
-//! largest `l / R^2`, `alpha` is `1 / (n |B \ M|)` in `B \ M`, and `-1 / (n |M|)` in `M` unless `B \ M` is
+//! w_p / R_p)^2 + alpha_r / w_r`. Of the `n` subflows the set `M` has the largest window, and the set `B` the
+//! largest `l / R^2`: `alpha` is `1 / (n |B \ M|)` in `B \ M`, and `-1 / (n |M|)` in `M` unless `B \ M` is
 //! empty; else 0. `l` is the greater of the bytes delivered since the last loss and between the last two.
 //!
 //! **Constants**: none; decrease to 1/2; the minimum threshold is 1 segment while there are several subflows.

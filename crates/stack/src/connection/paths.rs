@@ -323,8 +323,8 @@ impl Connection {
         }
     }
 
-    /// Returns the subflow with the lowest RTT among those that have not failed and have not reached the
-    /// limit of consecutive signalling acknowledgements.
+    /// Returns the subflow with the lowest RTT that has not failed and has not reached the limit of
+    /// consecutive signalling acknowledgements.
     fn best_for_signal(&self, avoid: Option<IpAddr>) -> Option<usize> {
         (0..self.subflows.len())
             .filter(|&at| {

@@ -137,8 +137,9 @@ impl Connection {
         }
     }
 
-    /// Probes the silent subflows between the addresses of a new one that the peer has opened, which may have replaced them;
-    /// those that do not answer are reset. The signal that an address is withdrawn, or the reset, may have been lost.
+    /// Probes the silent subflows between the addresses of a new one that the peer has opened: it may have
+    /// replaced them. A subflow that does not answer is reset. The signal that an address is withdrawn, or
+    /// the reset, may have been lost.
     #[cold]
     pub(super) fn probe_replaced(&mut self, now: Time, new: usize) {
         if self.initiator {

@@ -73,8 +73,8 @@ impl Connection {
         }
     }
 
-    /// Looks for subflows that have nothing to send although they could: all of them if there is no data, and those that
-    /// the scheduler leaves idle, if the congestion control works with rates.
+    /// Looks for subflows that have nothing to send although they could: all of them if there is no data, and
+    /// the subflows that the scheduler leaves idle, if the congestion control works with rates.
     #[inline]
     fn check_drained(&mut self, limit: Limit) {
         let no_data = matches!(limit, Limit::Application | Limit::SendBuffer);

@@ -42,8 +42,8 @@ impl Connection {
         free.div_ceil(packet).saturating_mul(packet)
     }
 
-    /// Lets the send buffers of subflows follow their windows (`tcp_check_space`), for those that have
-    /// received an acknowledgement and cannot fill their window while the application waits.
+    /// Grows the send buffers of subflows with their windows (`tcp_check_space`), if a subflow has received
+    /// an acknowledgement and cannot fill its window while the application waits.
     pub(super) fn expand_buffers(&mut self) {
         let Some(buffers) = self.config.send_buffers else { return };
         // `bbr_sndbuf_expand`.
@@ -104,7 +104,7 @@ impl Connection {
     }
 
     /// Returns the bytes in the send buffer: not acknowledged at the data level, or not on every subflow that
-    /// carries them (RFC 8684 section 3.3.6), except those that have failed
+    /// carries them (RFC 8684 section 3.3.6), except failed subflows
     /// ([`Subflow::spare_in_flight`](crate::subflow::Subflow::spare_in_flight)).
     pub(super) fn buffered(&self) -> u64 {
         self.send.written - self.freed()

@@ -227,7 +227,7 @@ impl Subflows {
         any
     }
 
-    /// Returns the subflows before `at` and those from it on, for modification.
+    /// Returns the subflows before `at` and the subflows from `at` on, for modification.
     pub(super) fn split_at_mut(&mut self, at: usize) -> (&mut [Subflow], &mut [Subflow]) {
         self.touched = Indices::ALL;
         self.list.split_at_mut(at)
@@ -345,8 +345,8 @@ impl Subflows {
         first
     }
 
-    /// Brings `views` up to date, the views of the subflows that are not closed, in order; `all` of them, or those that may
-    /// have changed since the last call.
+    /// Brings `views` up to date, the views of the subflows that are not closed, in order; `all` of them, or
+    /// only the views that may have changed since the last call.
     #[inline]
     pub(super) fn renew_views<P>(&mut self, views: &mut Vec<SubflowView>, all: bool, pacing_rate: P)
     where

@@ -1,4 +1,4 @@
-//! The timeouts of a connection: the next one, and the actions of those that have expired.
+//! The timeouts of a connection: the next one, and the actions of the expired ones.
 //!
 //! Two levels: each subflow has its timers (handshake, retransmission, delayed acknowledgement, pacing,
 //! TIME-WAIT), and the connection has its own (data-level retransmission, window probe, DATA_FIN, user

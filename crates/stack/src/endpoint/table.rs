@@ -29,9 +29,9 @@ pub(super) struct Entry {
     pub queued_at: Time,
     /// Whether a timer may be due before `queued_at`.
     pub timers: Timers,
-    /// It is in the queue of those that may have something to send.
+    /// It is in the queue of the connections that may have something to send.
     pub in_ready: bool,
-    /// It is in the queue of those that have events.
+    /// It is in the queue of the connections that have events.
     pub in_eventful: bool,
     /// The application has polled its [`Event::Closed`](crate::event::Event::Closed).
     pub closed_reported: bool,

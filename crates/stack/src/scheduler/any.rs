@@ -170,7 +170,7 @@ macro_rules! schedulers {
 }
 
 schedulers! {
-    /// The subflow with the lowest RTT among those with free window.
+    /// The subflow with the lowest RTT of all with free window.
     MinRtt => "min_rtt", "the subflow with the lowest round-trip time among those with free window";
     /// Every subflow in turn.
     RoundRobin(RoundRobinOptions = RoundRobinOptions::DEFAULT) => "round_robin",

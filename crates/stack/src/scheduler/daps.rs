@@ -246,8 +246,8 @@ impl Daps {
             .sum()
     }
 
-    /// Reinjects data that blocks the window, on the subflow with the lowest RTT among those that have free
-    /// window and have not carried it.
+    /// Reinjects data that blocks the window, on the subflow with the lowest RTT that has free window and has
+    /// not carried it.
     fn unblock(&self, view: &View<'_>) -> Option<Decision> {
         if !self.options.retransmit {
             return None;

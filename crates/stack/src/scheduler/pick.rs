@@ -189,7 +189,7 @@ impl<T: Copy + Default> Tracked<T> {
     }
 }
 
-/// The subflow with the lowest smoothed RTT among those with free window.
+/// The subflow with the lowest smoothed RTT of all with free window.
 #[derive(Clone, Copy)]
 pub(super) struct Lowest<'a> {
     /// The subflow.
@@ -236,8 +236,8 @@ pub(super) fn least<'a, T: PartialOrd + Copy>(
     best.map(|(subflow, score)| (subflow, score, other))
 }
 
-/// Returns the candidate with the lowest smoothed RTT among those with window for `chunk`. A subflow without
-/// an RTT counts as slowest; the first wins a tie.
+/// Returns the candidate with window for `chunk` and the lowest smoothed RTT. A subflow without an RTT counts
+/// as slowest; the first wins a tie.
 #[inline]
 pub(super) fn lowest_rtt<'a>(
     candidates: impl Iterator<Item = &'a SubflowView>,
@@ -249,9 +249,9 @@ pub(super) fn lowest_rtt<'a>(
     Some(Lowest { subflow, range, other: other.filter(|other| *other != Duration::MAX) })
 }
 
-/// Reinjects the first data of a failed subflow on the subflow with the lowest RTT among those that never
-/// carried it, and waits for that one if it only lacks window. If all have carried the data, the subflow with
-/// the lowest RTT is used. Returns `None` if there is nothing to reinject.
+/// Reinjects the first data of a failed subflow on the subflow that never carried it and has the lowest RTT,
+/// and waits for this subflow if it only lacks window. If all have carried the data, the subflow with the
+/// lowest RTT is used. Returns `None` if there is nothing to reinject.
 pub(super) fn reinject(view: &View<'_>) -> Option<Decision> {
     let pending = view.reinject.first()?;
     let Some(chunk) = Chunk::new(view, pending.range) else { return Some(wait(Rule::WindowFull)) };

@@ -160,7 +160,7 @@ impl Subflow {
     }
 
     /// Receives the next `len` bytes, if nothing is missing before them: the work of [`Subflow::begin_payload`] and
-    /// [`Subflow::place`]. `stream` returns the number of those that are new in the stream, and so does this.
+    /// [`Subflow::place`]. `stream` returns the number of bytes that are new in the stream, and so does this.
     #[inline]
     pub(crate) fn fast_place(&mut self, now: Time, len: u64, stream: impl FnOnce() -> u64) -> u64 {
         let full_sized = self.recv.measure(now, len as u32, self.mss);

@@ -500,7 +500,7 @@ impl Recovery {
         self.force = true;
     }
 
-    /// Rebuilds the list of retransmissions after an undo: those that had been marked lost are in flight
+    /// Rebuilds the list of retransmissions after an undo: the ones that had been marked lost are in flight
     /// again, and may still be lost.
     fn watch_retransmissions(&mut self, board: &Scoreboard) {
         if self.detection == LossDetection::RackTlp {

@@ -8,10 +8,10 @@
 //! `SO_SNDBUF` has that size from then on, for the connection and for each subflow. Plain TCP has the buffer
 //! of its only subflow.
 //!
-//! The memory admits less payload than its size, as each packet that a subflow hands to the device has an overhead: its
-//! *space* is the payload that fits if all packets have the size of those sent now. Scheduler `linux` counts the memory
-//! itself (`memory`), since it queues data there; for the others, which assign data when the window admits it, the space
-//! limits the data in flight.
+//! The memory admits less payload than its size, as each packet that a subflow hands to the device has an
+//! overhead: its *space* is the payload that fits if all packets have the present size. Scheduler `linux`
+//! counts the memory itself (`memory`), since it queues data there; for the others, which assign data when
+//! the window admits it, the space limits the data in flight.
 //!
 //! **Source**: `tcp_sndbuf_expand` in net/ipv4/tcp_input.c, `tcp_tso_autosize` in net/ipv4/tcp_output.c,
 //! `tcp_xmit_size_goal` and `tcp_sendmsg_locked` in net/ipv4/tcp.c, `__mptcp_sync_sndbuf` in net/mptcp/protocol.h and
@@ -133,8 +133,8 @@ impl Subflow {
         (most - most % mss).max(mss)
     }
 
-    /// Returns the data that its windows admit beyond its queue, if the packets that it sends are smaller than those that
-    /// data is stored in; 0 otherwise.
+    /// Returns the bytes that its windows admit beyond its queue, if the packets that it sends are smaller
+    /// than the packets in which data is stored; 0 otherwise.
     pub(crate) fn window_for_more<C: CongestionControl>(&self, congestion: &C) -> u64 {
         let min_rtt = self.rtt.min().unwrap_or(Duration::ZERO);
         if packet(self.pacing_rate(congestion), min_rtt, u64::from(self.mss)) >= self.largest_packet() {

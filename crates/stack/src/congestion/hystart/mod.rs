@@ -14,7 +14,7 @@ use super::{Ack, SubflowStart};
 pub(super) enum HystartKind {
     /// HyStart++ (RFC 9406), only in the first slow start.
     PlusPlus,
-    /// HyStart of Linux, in the first slow start and in those after timeouts.
+    /// HyStart of Linux, in the first slow start and in every slow start after a timeout.
     Linux,
 }
 
