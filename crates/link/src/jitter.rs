@@ -20,13 +20,13 @@ pub struct Jitter {
 pub enum JitterShape {
     /// Uniform from zero to `max`.
     Uniform {
-        /// The maximum.
+        /// The maximum delay that jitter adds.
         max: Duration,
     },
     /// Normal, truncated at 0 and at twice the mean, which preserves the mean. With a deviation much greater
     /// than the mean it approaches the uniform distribution.
     Normal {
-        /// The mean.
+        /// The mean delay that jitter adds.
         mean: Duration,
         /// The standard deviation before truncation.
         std_dev: Duration,

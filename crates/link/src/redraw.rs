@@ -28,7 +28,7 @@ pub enum Redrawn {
     Rate(Vec<Rate>),
     /// A propagation delay: normal, truncated at 0 and at twice the mean, which preserves the mean.
     Delay {
-        /// The mean.
+        /// The mean propagation delay.
         mean: Duration,
         /// The standard deviation before truncation.
         std_dev: Duration,

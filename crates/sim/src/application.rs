@@ -84,7 +84,7 @@ impl Datagrams {
 pub struct Video {
     /// The playback time of a segment.
     pub segment: Duration,
-    /// The number of segments.
+    /// The number of segments of the whole video.
     pub segments: u32,
     /// The bitrates, in increasing order. With several, each segment has one of them by BBA-0.
     pub ladder: Vec<Rate>,
@@ -153,9 +153,9 @@ pub enum AppReport {
 pub struct Exchange {
     /// The time of the request.
     pub at: Time,
-    /// The size of the request.
+    /// The size of the request, in bytes.
     pub request: u64,
-    /// The size of the response.
+    /// The size of the response, in bytes.
     pub response: u64,
     /// The time from the request to the last byte of the response in order; none if it has not arrived.
     pub time: Option<Duration>,
@@ -166,7 +166,7 @@ pub struct Exchange {
 pub struct Burst {
     /// Its beginning.
     pub at: Time,
-    /// The bytes written.
+    /// The number of bytes that the application has written in the period.
     pub bytes: u64,
     /// The time from the writing of its last block to that block's delivery in order; none if it has not arrived.
     pub delay: Option<Duration>,
@@ -181,13 +181,13 @@ pub struct DatagramReport {
     pub received: u64,
     /// The mean one-way delay in seconds.
     pub delay_mean_s: Option<f64>,
-    /// The median.
+    /// The median one-way delay.
     pub delay_p50: Option<Duration>,
-    /// The 95th percentile.
+    /// The 95th percentile of the one-way delay.
     pub delay_p95: Option<Duration>,
-    /// The 99th percentile.
+    /// The 99th percentile of the one-way delay.
     pub delay_p99: Option<Duration>,
-    /// The greatest.
+    /// The greatest one-way delay.
     pub delay_max: Option<Duration>,
     /// The mean difference between the delays of a datagram and of the one received before it, in seconds: what RFC
     /// 3550's interarrival jitter smooths.

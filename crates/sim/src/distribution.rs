@@ -235,12 +235,12 @@ impl Distribution {
         }
     }
 
-    /// Returns one value.
+    /// Returns a value drawn from `stream`.
     pub fn draw(&self, stream: &mut RandomStream) -> f64 {
         self.quantile(stream.next_f64())
     }
 
-    /// Returns one size: a whole number of bytes, at least 1.
+    /// Returns a size drawn from `stream`: a whole number of bytes, at least 1.
     pub fn draw_size(&self, stream: &mut RandomStream) -> Bytes {
         self.size_at(stream.next_f64())
     }
@@ -250,7 +250,7 @@ impl Distribution {
         Bytes((libm::round(self.quantile(p)) as u64).max(1))
     }
 
-    /// Returns one time.
+    /// Returns a time drawn from `stream`; values are nanoseconds.
     pub fn draw_time(&self, stream: &mut RandomStream) -> Duration {
         Duration(libm::round(self.draw(stream)) as u64)
     }

@@ -50,7 +50,7 @@ pub enum Reading {
     AtRate(Rate),
     /// Reads nothing between two times after the flow's start, and everything immediately before and after.
     Pause {
-        /// The start of the pause.
+        /// The start of the pause, from the start of the flow.
         after: Duration,
         /// Its length.
         span: Duration,

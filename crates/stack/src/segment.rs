@@ -106,7 +106,7 @@ pub struct Segment {
     pub seq: Seq,
     /// The next sequence number expected from the other side; valid if [`Flags::ACK`] is set.
     pub ack: Seq,
-    /// Bytes of payload.
+    /// The length of the payload, in bytes.
     pub payload_len: u32,
     /// The window field, not yet scaled.
     pub window: u16,
@@ -492,7 +492,7 @@ pub struct Capable {
     pub receiver_key: Option<Key>,
     /// The length of the data that this segment maps (first data).
     pub data_len: Option<u16>,
-    /// The checksum of that data.
+    /// The checksum of the data.
     pub checksum: Option<u16>,
 }
 

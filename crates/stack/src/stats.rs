@@ -58,7 +58,7 @@ pub struct SubflowCounters {
     pub recoveries: u64,
     /// Reductions after congestion marks.
     pub ecn_reductions: u64,
-    /// Reductions undone.
+    /// Reductions of the window that were undone, because the losses were reordering or delay.
     pub undos: u64,
     /// Zero-window probes sent.
     pub window_probes: u64,
@@ -128,7 +128,7 @@ pub struct ConnectionStats {
     pub fallbacks: u64,
     /// Mappings with a wrong checksum.
     pub checksum_failures: u64,
-    /// MP_FAIL received.
+    /// MP_FAIL options received.
     pub fails_received: u64,
     /// Decisions of the scheduler.
     pub decisions: u64,

@@ -55,7 +55,7 @@ pub struct Ack {
     pub acked_segments: u32,
     /// Bytes newly marked lost.
     pub lost_bytes: u64,
-    /// An RTT sample.
+    /// The RTT sample of this acknowledgement, if it gives one.
     pub rtt: Option<Duration>,
     /// The smoothed RTT; zero before the first sample.
     pub srtt: Duration,
@@ -135,10 +135,10 @@ pub struct Delivery {
     pub app_limited: bool,
 }
 
-/// The state of the last segment among those newly marked lost.
+/// The state of the last of the segments newly marked lost.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Loss {
-    /// The bytes of the segment.
+    /// The payload of the segment, in bytes.
     pub bytes: u64,
     /// Bytes delivered on the subflow when it was sent.
     pub prior_delivered: u64,
@@ -192,7 +192,7 @@ pub struct SubflowStart {
     pub initial_window: u32,
     /// The initial threshold in segments; `None` is infinite.
     pub initial_ssthresh: Option<u32>,
-    /// The RTT of the handshake.
+    /// The RTT of the handshake, if it was measured.
     pub rtt: Option<Duration>,
     /// True to use proportional rate reduction in recovery.
     pub prr: bool,

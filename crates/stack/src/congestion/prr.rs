@@ -5,11 +5,11 @@ use super::Ack;
 /// The state of proportional rate reduction (RFC 9937), in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reducing {
-    /// RecoverFS; at least 1.
+    /// `RecoverFS`: the bytes in flight at the start of recovery; at least 1.
     pub(super) recover: u64,
-    /// `prr_delivered`.
+    /// `prr_delivered`: the bytes delivered during recovery.
     pub(super) delivered: u64,
-    /// `prr_out`.
+    /// `prr_out`: the bytes sent during recovery.
     pub(super) out: u64,
     /// The window currently allowed.
     pub(super) cwnd: u64,

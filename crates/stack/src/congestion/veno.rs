@@ -39,7 +39,7 @@ pub struct VenoOptions {
 }
 
 impl VenoOptions {
-    /// 3 segments.
+    /// A path is congested from a queue of 3 segments on.
     pub const DEFAULT: VenoOptions = VenoOptions { beta: 3.0 };
 }
 

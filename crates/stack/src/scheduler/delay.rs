@@ -31,7 +31,7 @@ pub struct DelayThresholdOptions {
 }
 
 impl DelayThresholdOptions {
-    /// 100 ms.
+    /// A threshold of 100 ms.
     pub const DEFAULT: DelayThresholdOptions =
         DelayThresholdOptions { threshold: Duration::from_millis(100) };
 }

@@ -36,7 +36,7 @@ pub enum EcfProfile {
 pub struct EcfOptions {
     /// The version of the formula.
     pub profile: EcfProfile,
-    /// The hysteresis.
+    /// The hysteresis: once the scheduler waits, the slow subflow's round trip counts `1 + beta` times.
     pub beta: f64,
 }
 

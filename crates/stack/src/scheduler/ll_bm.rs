@@ -40,7 +40,7 @@ impl Options for LlBmOptions {
     )];
 }
 
-/// The scheduler.
+/// minRTT that gives less data to a subflow with a long queue.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LlBm(LlBmOptions);
 

@@ -41,7 +41,7 @@ impl Options for LlRpOptions {
     )];
 }
 
-/// The scheduler.
+/// minRTT with opportunistic retransmission and penalisation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LlRp(LlRpOptions);
 

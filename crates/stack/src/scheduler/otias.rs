@@ -53,7 +53,7 @@ impl Options for OtiasOptions {
     )];
 }
 
-/// The scheduler.
+/// Queues each segment on the subflow with the earliest predicted arrival.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Otias(OtiasOptions);
 

@@ -198,7 +198,7 @@ impl Subflow {
 /// The place of a segment with the next payload.
 #[derive(Clone, Copy)]
 pub(crate) struct Expected {
-    /// Its offset.
+    /// The offset of its first byte in the subflow.
     pub start: u64,
     /// True if mappings are known that extend beyond their segments.
     pub mapped: bool,

@@ -79,7 +79,7 @@ pub(crate) struct Recovery {
     partial: u32,
     /// True to send one segment regardless of the window: the fast retransmission.
     pub force: bool,
-    /// Consecutive timeouts.
+    /// The number of consecutive retransmission timeouts.
     timeouts: u32,
     undo: Option<Undo>,
     /// The transmission time of the oldest retransmission that may be unacknowledged; an acknowledgement of
@@ -98,9 +98,9 @@ pub(crate) struct Recovery {
 struct Rack {
     /// The transmission time of the most recently sent segment among all delivered ones.
     sent: Time,
-    /// The end of that segment.
+    /// The end of the same segment: the offset after its last byte.
     end: u64,
-    /// The round-trip time of that segment.
+    /// The round-trip time of the same segment.
     rtt: Duration,
     /// The end of the highest delivered octet.
     fack: u64,

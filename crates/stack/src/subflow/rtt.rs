@@ -91,7 +91,7 @@ impl RttEstimator {
         self.srtt
     }
 
-    /// Returns the variation.
+    /// Returns the RTT variation of RFC 6298.
     pub(super) fn rttvar(&self) -> Duration {
         self.rttvar
     }
@@ -130,7 +130,7 @@ impl RttEstimator {
 /// round trip, or other gains.
 #[derive(Clone, Debug)]
 struct Variation {
-    /// The current one.
+    /// Four times the current variation.
     now: Duration,
     /// The greatest of this round trip, at least the minimum of the timeout.
     greatest: Duration,

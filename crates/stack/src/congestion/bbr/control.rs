@@ -3,9 +3,9 @@
 use super::flow::{Flow, STARTUP_PACING_GAIN, Sample, State};
 use super::probe_rtt::PROBE_RTT_CWND_GAIN;
 
-/// `DrainPacingGain`.
+/// `DrainPacingGain`: the pacing rate in Drain, over the bandwidth.
 const DRAIN_PACING_GAIN: f64 = 0.5;
-/// `DefaultCwndGain`.
+/// `DefaultCwndGain`: the window, over the bandwidth-delay product.
 const DEFAULT_CWND_GAIN: f64 = 2.0;
 /// `PacingMarginPercent`, as the remaining fraction.
 const PACING_MARGIN: f64 = 0.99;

@@ -8,7 +8,7 @@ use super::model::{MaxBandwidth, MaxExtra};
 use super::probe::Cycle;
 use crate::event::SubflowId;
 
-/// `StartupPacingGain`.
+/// `StartupPacingGain`: the pacing rate in Startup, over the bandwidth.
 pub(super) const STARTUP_PACING_GAIN: f64 = 2.77;
 /// `ExtraAckedFilterLen`, in rounds.
 const EXTRA_ACKED_FILTER_LEN: usize = 10;
