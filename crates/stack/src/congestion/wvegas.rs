@@ -44,7 +44,7 @@ pub struct WvegasOptions {
 }
 
 impl WvegasOptions {
-    /// 10 segments in all queues together, at least 2 in the queue of a path, and slow start up to a queue of 1.
+    /// 10 segments in all queues together, at least 2 in the queue of a path, slow start up to a queue of 1.
     pub const DEFAULT: WvegasOptions = WvegasOptions { total_alpha: 10.0, initial_alpha: 2.0, gamma: 1.0 };
 }
 
