@@ -297,7 +297,7 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     anabranch_lab::scenario::units::parse_size(text).map(|size| size.0).map_err(|error| error.to_string())
 }
 
-/// True if `text` is a number of more than 32 bits, whose error names the upper bound too.
+/// True if `text` is a number of more than 32 bits. Its error names the upper bound too.
 fn is_large(text: &str) -> bool {
     text.strip_prefix('+').unwrap_or(text).parse::<u64>().map_or_else(
         |error| *error.kind() == std::num::IntErrorKind::PosOverflow,

@@ -3,7 +3,7 @@
 //! It is a library for the Python package, which has the same command and shows results as the same text.
 //!
 //! Exit codes: 0 for success, 1 for a failure, 2 for an error in the options or the scenario, 130 after
-//! Ctrl-C; `emulate` returns those of the program it runs.
+//! Ctrl-C; `emulate` returns the exit code of the program that it runs.
 
 #![warn(unreachable_pub)]
 
@@ -176,7 +176,7 @@ fn report_usage(error: &clap::Error) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Runs the command line `words`, the first of which is the name of the program.
+/// Runs the command line `words`. The first word is the name of the program.
 ///
 /// Help, and errors in the options, end the process.
 pub fn main(words: Vec<OsString>) -> ExitCode {

@@ -19,7 +19,7 @@ pub(crate) struct Progress {
     /// The name of a unit of work.
     units: &'static str,
     state: Mutex<State>,
-    /// The number of units that were done before, such as those of an interrupted sweep, and the time until then.
+    /// The number of units that were done before, such as the points of an interrupted sweep, and the time until then.
     before: OnceLock<(usize, Duration)>,
 }
 
@@ -56,7 +56,7 @@ impl Progress {
         );
     }
 
-    /// The same where units differ in length, of which the part `part` of all the work is done.
+    /// The same where units differ in length: the part `part` of all the work is done.
     pub(crate) fn update_part(&self, done: usize, total: usize, part: f64) {
         let left = self.begun.elapsed().as_secs_f64() * (1.0 - part) / part;
         self.report(done, total, Duration::try_from_secs_f64(left).ok());

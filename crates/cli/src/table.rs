@@ -47,7 +47,7 @@ impl Table {
         self.optional(title, align, 0)
     }
 
-    /// Adds a column that is omitted, those of the highest `rank` first, if the table is too wide.
+    /// Adds a column that is omitted if the table is too wide. Columns with the highest `rank` are omitted first.
     pub(crate) fn optional(mut self, title: &str, align: Align, rank: u8) -> Table {
         let title = visible::line(title).into_owned();
         self.columns.push(Column { title, align, rank, wrapped: false, hidden: false });
@@ -215,7 +215,7 @@ pub(crate) fn statements(text: &str, width: usize) -> String {
     text.lines().map(|line| wrap_behind(bullet, line, width)).collect()
 }
 
-/// Wraps `text` into lines of at most `width` columns, the first of which begins with `head`, and the others
+/// Wraps `text` into lines of at most `width` columns. The first line begins with `head`, and the others
 /// with as much space. A number and its per cent sign stay together.
 pub(crate) fn wrap_behind(head: &str, text: &str, width: usize) -> String {
     let mut lines = head.to_owned();

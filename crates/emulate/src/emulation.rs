@@ -29,7 +29,7 @@ pub struct Options {
     /// The number of the run, from 0: its seed gives the links the same random streams as in that run of the
     /// simulator.
     pub run: u32,
-    /// The options of the engine; its seed is that of the run.
+    /// The options of the engine; its seed is the run's seed.
     pub engine: EngineOptions,
     /// The kernel's congestion control on both hosts; none keeps the system's default.
     pub congestion: Option<String>,

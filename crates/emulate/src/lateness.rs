@@ -6,7 +6,7 @@ use anabranch_units::Duration;
 const PARTS: usize = 32;
 const PARTS_BITS: u32 = PARTS.trailing_zeros();
 
-/// A distribution of durations, counted in buckets whose width grows with the duration.
+/// A distribution of durations, counted in buckets; the width of a bucket grows with the duration.
 #[derive(Clone, Debug)]
 pub struct Lateness {
     counts: Vec<u64>,

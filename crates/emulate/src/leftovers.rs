@@ -119,7 +119,7 @@ fn usable(path: &Path, uid: u32) -> Result<(), String> {
     rustix::fs::access(path, rustix::fs::Access::WRITE_OK).map_err(|error| error.to_string())
 }
 
-/// Removes the remains of runs whose process has ended. Returns the actions, one line each.
+/// Removes the remains of runs after their process has ended. Returns the actions, one line each.
 ///
 /// # Errors
 /// If the records cannot be read.
@@ -158,8 +158,8 @@ fn clear_in(directory: &Path) -> Result<Vec<String>, EmulateError> {
     Ok(done)
 }
 
-/// Kills the processes in these namespaces, all of them or those of the run `token`, until none is left, and
-/// returns their names. Without a token the namespaces must exist, as their numbers are reused.
+/// Kills the processes in these namespaces, all of them or only the processes of the run `token`, until none is
+/// left, and returns their names. Without a token the namespaces must exist, as their numbers are reused.
 pub(crate) fn kill_members(namespaces: &[u64], token: Option<&str>) -> Vec<String> {
     let deadline = Instant::now() + PATIENCE;
     let mut killed: Vec<String> = Vec::new();

@@ -6,7 +6,7 @@
 //! removes everything that was made.
 //!
 //! Below that, an [`Engine`] moves packets between descriptors through links of `anabranch-link`, in real
-//! time. A descriptor is a TUN device or one end of a [`PacketSocket`], the other end of which can be a
+//! time. A descriptor is a TUN device or one end of a [`PacketSocket`]; the other end can be a
 //! device of a host of `anabranch-net`.
 #![cfg(target_os = "linux")]
 #![warn(unreachable_pub)]

@@ -149,7 +149,7 @@ pub(crate) struct Attributes {
     pub route: Vec<String>,
 }
 
-/// Returns the input of `ip -batch` that sets up the host `role`, whose path devices exist.
+/// Returns the input of `ip -batch` that sets up the host `role`; its path devices exist.
 pub(crate) fn routes(addresses: &Addresses, role: Role, with: &Attributes) -> String {
     let Attributes { queue, mtu, route } = with;
     let more: String = route.iter().map(|attribute| format!(" {attribute}")).collect();

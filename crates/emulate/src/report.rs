@@ -197,7 +197,7 @@ impl From<&LinkTotals> for LinkReport {
 }
 
 impl Report {
-    /// Returns the report on paths with these `names`, whose directions are `lanes` (up and down of each in
+    /// Returns the report on paths with these `names` and the directions `lanes` (up and down of each in
     /// turn); `lost` is the number of packets lost by the devices at their starts.
     pub(crate) fn new(
         names: &[String],

@@ -1,4 +1,4 @@
-//! A device in memory whose other end is a port of an engine.
+//! A device in memory, connected to a port of an engine.
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -3,7 +3,7 @@
 //! The capture point is between the engine and the host, so that captures of the kernel and of anabranch's
 //! stack are made in the same way, and simulations are captured at the same point: a packet that the host
 //! sends, when it enters the first link; one that it receives, when it leaves the last. Times count from the
-//! start of the engine, as those of a simulation count from its start.
+//! start of the engine, as a simulation's times count from its start.
 
 use std::io::{self, Write};
 use std::sync::mpsc::{Sender, channel};

@@ -63,7 +63,7 @@ pub struct Wiring {
 
 impl Wiring {
     /// Returns the paths of the first pair of `topology` between ports of its client and of its server, one
-    /// of each for each path. The ports of the client come first, then those of the server; lane `2 n` is
+    /// of each for each path. The ports of the client come first, then the ports of the server; lane `2 n` is
     /// path `n` up, and lane `2 n + 1` down. Links have the same names as in the simulator.
     pub fn new(topology: &Topology, client: Vec<Port>, server: Vec<Port>) -> Wiring {
         let links = topology.network.links().iter();

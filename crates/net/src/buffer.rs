@@ -168,7 +168,7 @@ impl Buffer {
         range.into_iter().all(here).then_some(parts)
     }
 
-    /// Discards the bytes before `base` that are not in `needed`, whose ranges may overlap.
+    /// Discards the bytes before `base` that are not in `needed`. Its ranges may overlap.
     pub(crate) fn advance_to(&mut self, pool: &mut Pool, base: u64, mut needed: Vec<DataRange>) {
         if self.kept.is_some() || !needed.is_empty() {
             needed.sort_by_key(|range| range.start);
@@ -409,7 +409,7 @@ mod tests {
         pool.give(block);
         assert_eq!(take(&mut pool, &mut buffer, 39_900), bytes(100..40_000));
         assert_eq!(pool.used(), 0);
-        // The rest of a block whose first part has been taken.
+        // The rest of a block after its first part has been taken.
         buffer.store(&mut pool, 40_000, &bytes(40_000..40_500));
         let (block, range) = buffer.take(&mut pool, 500).unwrap();
         buffer.store(&mut pool, 40_500, &bytes(40_500..70_000));

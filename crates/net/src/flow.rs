@@ -25,7 +25,7 @@ pub(crate) struct Flow {
     pub send: Buffer,
     /// Received data that was not read.
     pub receive: Buffer,
-    /// Received data whose place in the stream is not known yet.
+    /// Received data with a place in the stream that is not known yet.
     pub held: Option<Box<Held>>,
     /// The number of bytes written.
     pub written: u64,
@@ -144,7 +144,7 @@ impl Flow {
 
     /// Returns the number of bytes that may be written now, if those before `freed` are no longer held.
     ///
-    /// Unsent data is limited to the amount of data in flight, which is a round trip's worth. The stack alone
+    /// Unsent data is limited to the amount of data in flight, which is a round trip's worth. The stack itself
     /// would accept twice the windows, which is far more if the receiver is on the same machine.
     pub(crate) fn unsent_space(&self, freed: u64) -> u64 {
         let in_flight = self.sent.saturating_sub(freed);

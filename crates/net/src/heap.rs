@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-/// Returns freed heap memory to the system if the allocator is that of the GNU C library, which otherwise
+/// Returns freed heap memory to the system if the allocator is the GNU C library's, which otherwise
 /// keeps it. Takes some milliseconds for 100 MB, so it should run on a thread that may block.
 pub fn return_freed_memory() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]

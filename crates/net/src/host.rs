@@ -75,7 +75,7 @@ impl Default for HostBuilder {
 
 impl HostBuilder {
     /// Adds a device and its addresses, in order of preference; each address is a path. The addresses belong
-    /// to this host alone, not to the machine's kernel.
+    /// to this host, not to the machine's kernel.
     pub fn device(mut self, device: impl Device + 'static, addresses: &[IpAddr]) -> HostBuilder {
         self.devices.push((Box::new(device), addresses.to_vec()));
         self
@@ -95,15 +95,15 @@ impl HostBuilder {
 
     /// Limits the memory, in bytes, that the buffers of all connections may take, together with the memory
     /// [charged](crate::StreamControl::poll_charge) to them. Each remote address (for IPv6: each network of
-    /// 64 bits) may take as much as is free, so that one alone gets half, two a third each, and so on; when
+    /// 64 bits) may take as much as is free, so that a single address gets half, two get a third each, and so on; when
     /// memory is short, writes wait. Default: 128 MiB.
     pub fn buffer_memory(mut self, bytes: u64) -> HostBuilder {
         self.buffer_memory = bytes;
         self
     }
 
-    /// Aborts connections (including those whose stream was dropped) that have queued data of which the peer
-    /// acknowledges less than 4 KiB within this time, even while the peer's window is closed. While more than
+    /// Aborts connections that have queued data if the peer acknowledges less than 4 KiB of it within this time,
+    /// even while the peer's window is closed, and also after their stream was dropped. While more than
     /// five eighths of the memory for buffers are taken, a twelfth of this time is enough. The resolution is
     /// a twelfth of the time. Default: none.
     pub fn send_timeout(mut self, timeout: Option<core::time::Duration>) -> HostBuilder {
@@ -254,7 +254,7 @@ impl Host {
 
     /// Opens a connection to `remote` from the first local address of its family.
     ///
-    /// A configuration with settings for a simulator alone does not compile:
+    /// A configuration with settings that only a simulator has does not compile:
     ///
     /// ```
     /// # use std::{io, net::SocketAddr};
@@ -290,7 +290,7 @@ impl Host {
         self.connect_from(*local, remote, config).await
     }
 
-    /// Opens a connection to `remote` whose first subflow begins at `local`.
+    /// Opens a connection to `remote` with its first subflow at `local`.
     ///
     /// # Errors
     /// As [`Host::connect`].

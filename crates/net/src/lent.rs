@@ -33,7 +33,7 @@ impl Lent {
         }
     }
 
-    /// Takes some of the next `len` bytes of `buffer`, all of which are stored; returns their number.
+    /// Takes some of the next `len` bytes of `buffer`, which are all stored; returns their number.
     pub(crate) fn take_from(&mut self, buffer: &mut Buffer, pool: &mut Pool, len: u64) -> u64 {
         let mut taken = 0;
         while self.pieces.len() < BLOCKS

@@ -1,6 +1,6 @@
 //! Multipath TCP in user space: the stack of `anabranch-stack` with buffers and a real clock.
 //!
-//! A [`Host`] has devices, which send and receive IP packets, and addresses of its own, each of which is a
+//! A [`Host`] has devices, which send and receive IP packets, and its own addresses; each address is a
 //! path. It opens and accepts connections, which are byte streams with the traits of tokio.
 
 #![warn(unreachable_pub)]

@@ -258,7 +258,7 @@ impl AsyncWrite for MptcpStream {
     }
 }
 
-/// Controls and observes a connection whose stream is elsewhere. It does not keep the connection open, and
+/// Controls and observes a connection while its stream is elsewhere. It does not keep the connection open, and
 /// has no effect once that is gone.
 #[derive(Clone, Debug)]
 pub struct StreamControl {

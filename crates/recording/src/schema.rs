@@ -24,7 +24,7 @@ pub struct ColumnSchema {
 /// A table, with its meaning.
 #[derive(Clone, Copy, Debug)]
 pub struct TableSchema {
-    /// Its name: that of its file, without the extension.
+    /// Its name: the name of its file, without the extension.
     pub name: &'static str,
     /// Its rows.
     pub about: &'static str,
@@ -35,7 +35,7 @@ pub struct TableSchema {
 impl TableSchema {
     /// Returns the columns for a writer.
     pub(crate) fn columns(&self) -> Vec<Column> {
-        // Whole numbers of one event are near those of the event before.
+        // Whole numbers of one event are near the numbers of the event before.
         let column = |column: &ColumnSchema| Column {
             required: column.required,
             ..Column::new(column.name, column.kind).dense()

@@ -2,7 +2,7 @@
 //!
 //! A [`Document`] is a scenario file with the overrides of the command line; [`Document::scenario`] converts
 //! it to a [`Scenario`], which is complete and valid. A [`plan::Plan`] gives some of its keys several values. The rows of
-//! keys from which both are read also make the JSON [`schema`]. An experiment alone determines a [`lower_bound`] on
+//! keys from which both are read also make the JSON [`schema`]. An experiment is enough to determine a [`lower_bound`] on
 //! completion times, and an [`estimate`] of the best path to start on.
 //!
 //! ```

@@ -236,8 +236,8 @@ pub fn teardown(device: &str, system: &mut dyn System, root: &Path) -> Result<Te
     )))
 }
 
-/// Undoes the steps in `state`, in reverse order. Parts that are missing, or are not those that were made,
-/// are left alone.
+/// Undoes the steps in `state`, in reverse order. Parts that are missing, or differ from what was made,
+/// are left as they are.
 fn undo(
     state: &mut State,
     system: &mut dyn System,

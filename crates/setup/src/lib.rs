@@ -71,7 +71,7 @@ pub struct Outcome {
 pub struct Teardown {
     /// The undone steps, in this order.
     pub undone: Vec<Step>,
-    /// The parts left alone, with the reason.
+    /// The parts that were not touched, with the reason.
     pub left: Vec<String>,
     /// The parts that could not be undone, with the reason.
     pub failed: Vec<String>,

@@ -18,7 +18,7 @@ pub const DEFAULT_PREFIX6: &str = "fd86:8684::/64";
 /// The address families of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Families {
-    /// Each family of which the interface has a global address.
+    /// Each family with a global address on the interface.
     Any,
     /// IPv4 only.
     Ipv4,
@@ -31,7 +31,7 @@ pub enum Families {
 pub struct PathSpec {
     /// Its name, such as `wlan0`.
     pub interface: String,
-    /// Gateways that replace those of the main table, at most one of each family.
+    /// Gateways that replace the gateways of the main table, at most one of each family.
     pub via: Vec<IpAddr>,
 }
 

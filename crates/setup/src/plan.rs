@@ -10,8 +10,8 @@ use super::layout::Layout;
 use super::step::Step;
 use super::{PathLayout, SetupError};
 
-/// The priority of the rules: before main (32766), and before those of most VPNs; the number is that of the
-/// RFC.
+/// The priority of the rules: before main (32766), and before the rules of most VPNs; the number is the
+/// RFC's.
 pub const RULE_PRIORITY: u32 = 8684;
 /// The first candidate for a table number; tables in use are skipped.
 const FIRST_TABLE: u32 = 86_841;

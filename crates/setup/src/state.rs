@@ -58,7 +58,7 @@ pub struct State {
 }
 
 impl State {
-    /// Returns the state of a plan of which nothing is made yet.
+    /// Returns the state of a plan before anything is made.
     pub fn new(plan: &Plan, boot_id: String) -> State {
         let record =
             |step: &Step| Record { step: step.clone(), phase: Phase::Planned, before: None, identity: None };

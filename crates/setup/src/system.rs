@@ -24,7 +24,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// Returns the action that runs `line`, whose words are separated by blanks.
+    /// Returns the action that runs `line`, a command with its words separated by blanks.
     pub(crate) fn run(line: &str) -> Action {
         Action::Run { argv: line.split_whitespace().map(str::to_owned).collect(), stdin: None }
     }

@@ -56,7 +56,7 @@ impl Delta {
             let (mut last, mut least, mut greatest) = (self.last, self.least, self.greatest);
             let differences = &mut self.differences[self.pending..self.pending + now.len()];
             for (difference, number) in differences.iter_mut().zip(now) {
-                // Differences wrap, as those of readers do.
+                // Differences wrap, as they do in readers.
                 *difference = number.wrapping_sub(last);
                 last = *number;
                 least = least.min(last);

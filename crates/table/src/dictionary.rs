@@ -1,4 +1,4 @@
-//! Values of which few are different, as numbers of a dictionary.
+//! Values with few different ones among them, as numbers of a dictionary.
 //!
 //! The library hashes every value that it writes. Here a text is a number from the beginning, which takes a tenth of the time
 //! in tables of many rows.

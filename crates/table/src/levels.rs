@@ -27,7 +27,7 @@ impl Levels {
         self.present += usize::from(present);
     }
 
-    /// Adds rows: those of `values` of which `present` is true.
+    /// Adds rows: the elements of `values` for which `present` is true.
     #[inline]
     pub(crate) fn extend<T: Copy>(&mut self, mut values: &[T], present: impl Fn(T) -> bool) {
         while !self.rows.is_multiple_of(8)

@@ -109,7 +109,7 @@ impl Column {
         Column { dense: true, ..self }
     }
 
-    /// Returns the column for values of which none is missing, which Parquet stores in less time.
+    /// Returns the column for values without missing ones, which Parquet stores in less time.
     #[must_use]
     pub fn required(self) -> Column {
         Column { required: true, ..self }

@@ -16,7 +16,7 @@ use crate::dictionary::{Names, write_numbers};
 use crate::levels::Levels;
 use crate::{Cell, Column, Kind, ROWS_PER_GROUP, Values};
 
-/// A table in Parquet. The library writes to memory, whose bytes go to `out` after each row group: so its code is
+/// A table in Parquet. The library writes to memory, and the bytes go to `out` after each row group. So its code is
 /// compiled once, here, and not again for each `W`.
 pub(crate) struct ParquetTable<W> {
     out: W,
@@ -239,7 +239,7 @@ impl<W: Write> ParquetTable<W> {
         let fields = fields.collect::<Result<Vec<_>, _>>().map_err(io::Error::other)?;
         let schema =
             Type::group_type_builder("anabranch").with_fields(fields).build().map_err(io::Error::other)?;
-        // The version of the library is not written, so that the bytes depend on the rows alone.
+        // The version of the library is not written, so that the bytes depend only on the rows.
         let properties = WriterProperties::builder()
             .set_created_by("anabranch".to_owned())
             .set_compression(Compression::SNAPPY);
@@ -253,7 +253,7 @@ impl<W: Write> ParquetTable<W> {
         Ok(table)
     }
 
-    /// Adds a row, whose cells fit the columns.
+    /// Adds a row; its cells fit the columns.
     pub(crate) fn row(&mut self, cells: &[Cell<'_>]) -> io::Result<()> {
         for (column, cell) in self.columns.iter_mut().zip(cells) {
             column.push(*cell);
@@ -262,7 +262,7 @@ impl<W: Write> ParquetTable<W> {
         if self.rows == ROWS_PER_GROUP { self.write_group() } else { Ok(()) }
     }
 
-    /// Adds rows, whose values fit the columns.
+    /// Adds rows; their values fit the columns.
     pub(crate) fn rows(&mut self, columns: &[Values<'_>], rows: usize) -> io::Result<()> {
         let mut done = 0;
         while done < rows {

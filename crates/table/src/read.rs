@@ -29,8 +29,8 @@ impl fmt::Display for ReadError {
 
 impl std::error::Error for ReadError {}
 
-/// Calls `row` with the cells of `columns`, in their order, for each row of the table in `path`, whose extension is its
-/// format. Other columns of the table are skipped.
+/// Calls `row` with the cells of `columns`, in their order, for each row of the table in `path`. The extension of `path` is
+/// the format. Other columns of the table are skipped.
 ///
 /// # Errors
 /// If the table cannot be read, a column is missing, or a value has another type.

@@ -28,7 +28,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Returns those of some rows.
+    /// Returns the values of some rows.
     pub(crate) fn part(self, rows: Range<usize>) -> Values<'a> {
         match self {
             Values::Integers(values) => Values::Integers(&values[rows]),

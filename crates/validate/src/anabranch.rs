@@ -1,8 +1,8 @@
 //! Transfers in real time with anabranch at both ends.
 //!
 //! Two hosts of `anabranch-net` are connected by an engine, without the kernel's network in between.
-//! Addresses are those of the kernel's transfer: 10.0.n.1 on path n for the client, and one for the server,
-//! or those of IPv6; the client's address determines the path of a packet in both directions, as in the
+//! Addresses are the same as in the kernel's transfer: 10.0.n.1 on path n for the client, and one for the server,
+//! or their IPv6 counterparts; the client's address determines the path of a packet in both directions, as in the
 //! simulator.
 
 use std::cell::{Cell, OnceCell, RefCell};
@@ -35,7 +35,7 @@ use crate::simulated;
 /// The length of the headers and options before the payload of a full segment, as computed by a host of
 /// `anabranch-net`, over IPv4 and over IPv6.
 pub(crate) const HEADERS: [u32; 2] = [80, 100];
-/// Below the engine's priority, above that of other programs.
+/// Below the engine's priority, above other programs' priority.
 pub(crate) const PRIORITY: i32 = 10;
 /// The longest time to wait for acknowledgements of written data where the other end, which is waited for as well, is of
 /// the same program.
@@ -68,7 +68,7 @@ pub(crate) fn path_to(packet: &[u8]) -> usize {
     packet.get(at).map_or(0, |number| usize::from(*number).saturating_sub(1))
 }
 
-/// The server's devices, of which a packet is sent on the one for the client's address.
+/// The server's devices. A packet is sent on the device for the client's address.
 pub(crate) struct Bundle(pub(crate) Vec<PacketSocket>);
 
 impl Device for Bundle {

@@ -160,8 +160,8 @@ pub struct Row {
     pub difference: Difference,
 }
 
-/// Returns the rows of `point`, and those of its other classes of traffic, whose names end with the class; `measured` returns a run of a kind if it exists and is reliable, for runs
-/// below `runs`.
+/// Returns the rows of `point`, and the rows of its other classes of traffic; their names end with the class.
+/// `measured` returns a run of a kind if it exists and is reliable, for runs below `runs`.
 pub fn rows<'a>(point: &Point, runs: u32, measured: &dyn Fn(Kind, u32) -> Option<&'a Measured>) -> Vec<Row> {
     let mut rows = Vec::new();
     for (class, name) in point.classes() {

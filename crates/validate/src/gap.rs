@@ -16,7 +16,7 @@ pub(crate) struct Gap {
 }
 
 impl Gap {
-    /// Returns the progress of a transfer, whose data is outstanding from its start.
+    /// Returns the progress of a transfer: its data is outstanding from its start.
     pub(crate) const fn of_transfer() -> Gap {
         Gap { written: u64::MAX, delivered: 0, since: None, longest: Duration::ZERO }
     }

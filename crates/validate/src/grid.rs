@@ -58,8 +58,8 @@ const TOGETHER: &[Line] = &[
 /// The number of those flows.
 const TOGETHER_FLOWS: &str = "30";
 
-/// The lines of the grid, from 0, of `--quick`: transfers of less than 2 s whose end does not depend on one
-/// packet.
+/// The lines of the grid, from 0, of `--quick`: transfers of less than 2 s that do not depend on one packet for
+/// their end.
 const QUICK: &[usize] = &[1, 6, 11, 14, 19];
 
 /// The contents of `drawn.txt`.

@@ -67,7 +67,7 @@ pub(crate) struct Shared<'a> {
 }
 
 impl<'a> Shared<'a> {
-    /// Returns the state of a run whose links have just started, with this number of ends.
+    /// Returns the state of a run with this number of ends; its links have just started.
     pub(crate) fn new(
         point: &'a Point,
         flows: &[Arc<Flow>],
@@ -230,7 +230,7 @@ pub(crate) fn server(point: &Point, emulation: &Emulation) -> SocketAddr {
     SocketAddr::new(emulation.addresses().of(Role::Server, point.initial()), PORT)
 }
 
-/// Returns the kernel's sockets of the clients of `flows`, whose ports it notes.
+/// Returns the kernel's sockets of the clients of `flows`, and notes their ports.
 ///
 /// # Errors
 /// If the system does not provide them.
@@ -667,7 +667,7 @@ pub(crate) fn counters(
     Ok(measured)
 }
 
-/// Returns the longest time to wait for the last acknowledgements: those of a path that has failed do not come.
+/// Returns the longest time to wait for the last acknowledgements: none arrive from a path that has failed.
 pub(crate) fn drain_limit(point: &Point) -> Duration {
     let fails = point.experiment().graph.links.iter().any(anabranch_lab::scenario::Link::goes_down);
     if fails { DRAIN_AFTER_FAILURE } else { DRAIN }

@@ -312,7 +312,7 @@ fn ack_every(config: &ConnectionConfig, kernel: &mut KernelSettings) -> Result<(
     }
 }
 
-/// Doubles a window: the kernel counts memory, of which about half is payload, and doubles `SO_RCVBUF` by
+/// Doubles a window: the kernel counts memory, about half of which is payload, and doubles `SO_RCVBUF` by
 /// itself.
 fn memory(window: u64) -> u64 {
     window.saturating_mul(2).min(1 << 30)
@@ -360,7 +360,7 @@ fn subflow_send_buffer(config: &ConnectionConfig, kernel: &mut KernelSettings) -
     }
 }
 
-/// Returns the kernel's settings for the knobs of `config` that differ from `default`, if it is at `end` alone or
+/// Returns the kernel's settings for the knobs of `config` that differ from `default`, if it is only at `end` or
 /// at both ends. Knobs that matter only at the other end are not the kernel's.
 ///
 /// # Errors

@@ -114,8 +114,8 @@ pub(crate) enum Part {
 }
 
 impl Measured {
-    /// Returns the measurements of a run from those of its flows: times are means, counts are sums. The flows of
-    /// `main` come first, and the other classes are in [`Measured::others`].
+    /// Returns the measurements of a run from the measurements of its flows: times are means, counts are sums. The
+    /// flows of `main` come first, and the other classes are in [`Measured::others`].
     pub(crate) fn by_class(flows: Vec<Measured>, main: usize) -> Measured {
         let mut classes: Vec<Vec<Measured>> = Vec::new();
         for flow in flows {
@@ -130,8 +130,8 @@ impl Measured {
         Measured { others: all.collect(), ..first }
     }
 
-    /// Returns the measurements of a run from those of its transfers, `flows`: times are means, counts are
-    /// sums.
+    /// Returns the measurements of a run from the measurements of its transfers, `flows`: times are means, counts
+    /// are sums.
     pub fn together(mut flows: Vec<Measured>) -> Measured {
         if flows.len() == 1 {
             return flows.remove(0);
@@ -326,7 +326,7 @@ impl Metric {
         Metric::ALL.into_iter().find(|metric| metric.name() == name)
     }
 
-    /// True for the metric of which each class of traffic has one, which summaries count.
+    /// True for the one main metric of each class of traffic, which summaries count.
     pub const fn is_main(self) -> bool {
         matches!(
             self,

@@ -87,7 +87,7 @@ pub(crate) fn run(
     Ok((measured, kernel::quality(&report)))
 }
 
-/// One end of a transfer: the state that both stacks share, and that of this one.
+/// One end of a transfer: the state that both stacks share, and the state of this stack.
 struct End {
     flow: Arc<Flow>,
     own: anabranch::Flow,

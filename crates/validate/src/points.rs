@@ -125,7 +125,7 @@ impl Point {
         let several = scenario.contenders.len() > 1;
         for condition in &mut scenario.conditions {
             check(&condition.experiment).map_err(wrong)?;
-            // Senders whose handshakes and acknowledgements differ lose the same data packets.
+            // Senders lose the same data packets even if their handshakes and acknowledgements differ.
             condition.experiment.graph.number_data_apart();
         }
         let (mut points, mut left_out): (Vec<Point>, Vec<String>) = (Vec::new(), Vec::new());
@@ -214,7 +214,7 @@ impl Point {
         })
     }
 
-    /// Returns the only contender of `scenario` in its only condition, for anabranch's stack alone: with any
+    /// Returns the only contender of `scenario` in its only condition, for anabranch's stack only: with any
     /// scheduler, congestion control and knobs.
     ///
     /// # Errors
@@ -438,7 +438,7 @@ impl Point {
     }
 }
 
-/// Returns a hash of the canonical form of a scenario without the contenders, whose lines lie between
+/// Returns a hash of the canonical form of a scenario without the contenders: their lines lie between
 /// `contender` and `end`.
 fn kernel_hash(canonical: &str) -> String {
     let (mut hash, mut skips) = (Sha256::new(), false);
@@ -492,7 +492,7 @@ fn check(experiment: &Experiment) -> Result<(), String> {
     limits(experiment)
 }
 
-/// True if the kernel's scheduler is about that of this name: it prefers the subflow that is likely to deliver
+/// True if the kernel's scheduler is about the same as the one of this name: it prefers the subflow that is likely to deliver
 /// soonest.
 pub fn is_the_kernels(scheduler: &str) -> bool {
     ["linux", "min_rtt"].contains(&scheduler)
@@ -557,7 +557,7 @@ fn best_path(scenario: &Scenario, condition: usize, contender: usize) -> Option<
     flows.into_iter().find_map(|flow| flow.path.filter(|_| flow.owner.is_some()))
 }
 
-/// Returns the kernel's congestion control of background flows, which is that of the connections.
+/// Returns the kernel's congestion control of background flows: the connections' congestion control.
 fn background(condition: &Condition) -> Result<&'static str, String> {
     match condition.base.congestion.is_coupled() {
         true => Ok("reno"),
@@ -607,7 +607,7 @@ mod tests {
         }
     }
 
-    /// `compare` with profile `linux` simulates the same as `validate`: nothing is set for the latter alone.
+    /// `compare` with profile `linux` simulates the same as `validate`: nothing is set only for the latter.
     #[test]
     fn a_comparison_simulates_what_is_validated() {
         let paths = ["25Mbit/s,10ms,loss=1%", "5Mbit/s,40ms,loss=2%"].map(str::to_owned);
@@ -631,7 +631,7 @@ mod tests {
                 };
                 assert_eq!(run(&point.scenario), run(&scenario));
             }
-            // Segments fill packets of 1500 bytes: those of a plain TCP have 1448 of payload.
+            // Segments fill packets of 1500 bytes: a plain TCP's segments have 1448 of payload.
             let most = |point| crate::simulated::run(point, 0, &never, None).unwrap().mss.into_iter().max();
             assert_eq!((most(&points[0]), most(&points[1])), (Some(1448), Some(1420)));
         }

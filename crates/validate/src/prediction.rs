@@ -181,8 +181,8 @@ struct Values {
     kernel: Vec<Option<f64>>,
 }
 
-/// Returns the scenario with one condition and one contender, whose path is `path` if it is a plain TCP
-/// without one.
+/// Returns the scenario with one condition and one contender. A plain TCP without a path gets the path
+/// `path`.
 pub(crate) fn single(
     scenario: &Scenario,
     condition: usize,
@@ -343,7 +343,7 @@ mod tests {
         assert_eq!(outcome(-30.0, 0.7, 0.9), Outcome::OrderHeld);
         assert_eq!(outcome(-10.0, 0.9, 1.06), Outcome::Failed);
         assert_eq!(outcome(10.0, 1.1, 0.9), Outcome::Failed);
-        // The order is that of the prediction, which is of all runs: these have the other sign, as simulated.
+        // The order comes from the prediction, which is of all runs: these have the other sign, as simulated.
         assert_eq!(outcome(-3.0, 1.02, 0.9), Outcome::OrderHeld);
         assert_eq!(outcome(-3.0, 1.02, 1.2), Outcome::Failed);
     }

@@ -82,13 +82,13 @@ pub(crate) fn run(
         });
         measured
     };
-    // The flows of the contender and those of classes; flows beside them are not measured.
+    // The flows of the contender and of classes; flows of `beside` are not measured.
     let flows = result.flows.into_iter().zip(gaps).filter(|(flow, _)| flow.class != Class::Beside);
     Ok(Measured::by_class(flows.map(one).collect(), point.main_class()))
 }
 
 /// Returns the phases of a comparison's runs that concern a host: a real one varies by some microseconds too.
-/// The delays of the paths and the positions in traces are those of the links in real time.
+/// The delays of the paths and the positions in traces are the same as for links in real time.
 fn phases(choice: PhaseChoice) -> Option<Phases> {
     choice.in_comparison().map(|phases| Phases { delay: Duration::ZERO, traces: false, ..phases })
 }

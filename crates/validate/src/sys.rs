@@ -7,14 +7,14 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use tokio::io::unix::AsyncFd;
 
-/// Returns a descriptor for whose readiness tasks can wait.
+/// Returns a descriptor; tasks can wait until it is ready.
 pub(crate) fn watched(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an `OwnedFd` has the same descriptor until it is dropped, and nothing closes it before.
     let registered = unsafe { AsyncFd::register(fd) };
     registered.map_err(io::Error::from)
 }
 
-/// Sets a socket option whose value is a number.
+/// Sets a socket option to a number.
 pub(crate) fn set_socket_option(socket: impl AsFd, level: i32, name: i32, value: i32) -> io::Result<()> {
     let fd = socket.as_fd().as_raw_fd();
     let length = size_of::<i32>() as libc::socklen_t;

@@ -1,6 +1,6 @@
 //! The kernel's information on a connection: TCP_INFO, and the same for every subflow of Multipath TCP.
 //!
-//! Layouts are those of `include/uapi/linux/tcp.h` and `mptcp.h`.
+//! Layouts are from `include/uapi/linux/tcp.h` and `mptcp.h`.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -85,7 +85,7 @@ pub(crate) fn of_tcp(socket: &Socket) -> io::Result<TcpInfo> {
 }
 
 /// Reads the information on the subflows of a Multipath TCP, with the local and the remote address; none if it has
-/// fallen back to TCP, of which [`of_tcp`] reads it.
+/// fallen back to TCP: [`of_tcp`] reads it then.
 ///
 /// # Errors
 /// If the kernel does not provide it.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Defines an enumeration whose values have names.
+/// Defines an enumeration of named values.
 macro_rules! choice {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $value:ident = $text:literal,)* }) => {
         $(#[$meta])*

@@ -117,7 +117,7 @@ fn situated(situation: Situation, client: Side) -> Option<Cell> {
     Some(match situation {
         S::Plain => return None,
         S::AnabranchBackup => cell,
-        // REMOVE_ADDR and MP_PRIO are sent once. Their sender sends no data, whose full queue might lose
+        // REMOVE_ADDR and MP_PRIO are sent once. Their sender sends no data: a full queue might lose
         // them; and the receiver has to act on them.
         S::AnabranchRemoves | S::AnabranchPrio => Cell { data: from_kernel, ..cell },
         // The kernel signals only one subflow if an endpoint has several.

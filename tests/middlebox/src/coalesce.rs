@@ -7,7 +7,7 @@ use super::{Direction, Element};
 use anabranch_device::Packet;
 
 /// Joins each segment with the next one of its flow if their payload is adjacent. The header and options of
-/// the first are kept, and those of the second are lost, including its mapping.
+/// the first are kept. The second loses its header and options, including its mapping.
 ///
 /// A segment is held until the next packet of its direction, so the last one of a burst waits: every pure
 /// acknowledgement and every complete pair releases it.

@@ -14,8 +14,8 @@ pub struct RewriteSequence {
 }
 
 impl RewriteSequence {
-    /// Adds `outgoing` to the sequence numbers of outgoing segments, and `incoming` to those of incoming
-    /// ones.
+    /// Adds `outgoing` to the sequence numbers of outgoing segments, and `incoming` to the sequence
+    /// numbers of incoming ones.
     pub fn new(outgoing: u32, incoming: u32) -> RewriteSequence {
         RewriteSequence { outgoing, incoming }
     }

@@ -34,7 +34,7 @@ pub(crate) enum Mode {
     Ping = 3,
 }
 
-/// The limits of a sender, of which the first one reached counts.
+/// The limits of a sender; the first one reached counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Limit {
     pub duration: Option<Duration>,
@@ -134,7 +134,7 @@ async fn send(write: &mut (impl AsyncWrite + Unpin), limit: Limit, progress: &Pr
     Ok(())
 }
 
-/// Waits until a sender with this limit has sent everything, of which `received` bytes have arrived. A client that
+/// Waits until a sender with this limit has sent everything; `received` bytes have arrived. A client that
 /// closes its direction before that keeps the kernel's Multipath TCP on the first path: it opens no subflow then.
 async fn hold(limit: Limit, received: &AtomicU64) {
     let end = limit.duration.map(|duration| Instant::now() + duration);

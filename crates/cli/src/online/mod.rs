@@ -147,7 +147,7 @@ impl HostArgs {
         address.tun.as_ref().or(self.tun.first()).map_or("", String::as_str)
     }
 
-    /// Warns of addresses whose packets the kernel does not route into their device. It is not an error,
+    /// Warns of addresses if the kernel does not route their packets into their device. It is not an error,
     /// since a route may be added later, or apply only to packets from other hosts.
     fn warn_of_routes(&self) {
         for address in &self.addresses {
@@ -215,7 +215,7 @@ impl ConnectArgs {
     }
 }
 
-/// Returns the first address of `name` with a family of which `host` has an address.
+/// Returns the first address of `name` in a family in which `host` has an address.
 pub(crate) async fn resolve(host: &Host, name: &str, port: Option<u16>) -> Result<SocketAddr, String> {
     let own = host.addresses();
     // A URL has brackets around an IPv6 address.

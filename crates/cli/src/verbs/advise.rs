@@ -246,7 +246,7 @@ fn margins(advice: &Advice, width: usize) -> String {
     let lines = |open: bool| -> Vec<String> {
         advice.margins.iter().filter_map(|margin| margin_line(margin, &|end| is_open(end) == open)).collect()
     };
-    // The margins are those of the best candidate: another one may pay where it does not.
+    // The margins apply to the best candidate: another one may pay where it does not.
     let of = format!("For {}, starting on {}, the answer", advice.best.name, advice.start);
     let (changes, open) = (lines(false), lines(true));
     let ends = advice.margins.iter().flat_map(|margin| [margin.end_below(), margin.end_above()]);

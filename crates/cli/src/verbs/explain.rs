@@ -74,7 +74,7 @@ const fn sign(cause: Cause) -> (char, AnsiColor) {
 
 /// The least share in percent that a table shows.
 const LEAST_SHARE: f64 = 0.05;
-/// The width of the times beside a bar.
+/// The width of the times next to a bar.
 const TIME_WIDTH: usize = 10;
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {

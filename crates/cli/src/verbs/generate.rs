@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// Writes the page of `command`, called `name`, and those of its verbs.
+/// Writes the page of `command`, called `name`, and the pages of its verbs.
 fn page(directory: &Path, command: &clap::Command, name: &str) -> Result<(), Failure> {
     let path = directory.join(format!("{name}.1"));
     let mut text = Vec::new();

@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses a name that is not that of a page: it is probably another file, given in the wrong place.
+/// Refuses a name that does not end as a page's name does: it is probably another file, given in the wrong place.
 fn check_name(path: &Path) -> Result<(), Failure> {
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     let is_page = ["html", "htm"].contains(&extension.to_ascii_lowercase().as_str());

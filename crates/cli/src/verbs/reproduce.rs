@@ -165,7 +165,7 @@ pub(crate) fn judge(request: &Request, watch: &Watch<'_>) -> Result<Judged, Fail
     Reproducing::open(request.clone(), watch.remark)?.finish(watch)
 }
 
-/// A reproduction whose measurements may be made elsewhere.
+/// A reproduction with measurements that may be made elsewhere.
 pub struct Reproducing {
     request: Request,
     papers: Vec<Paper>,
@@ -298,7 +298,7 @@ fn is_judged(request: &Request, before: &Recorded, paper: &Paper, claim: &Claim)
         && (!request.holding || holds(claim, &before.findings))
 }
 
-/// Reads the built-in papers, or that of `--from`.
+/// Reads the built-in papers, or the paper of `--from`.
 fn papers(request: &Request) -> Result<Vec<Paper>, Failure> {
     let papers = match &request.from {
         Some(directory) => library::open(directory).map(|paper| vec![paper]),
@@ -361,7 +361,7 @@ fn listed(papers: &[Paper], selected: &dyn Fn(&Paper, &Claim) -> bool, recorded:
             let now = Finding::of(paper, claim);
             let known = recorded.iter().find(|finding| finding.id == claim.id);
             match known.filter(|_| now.status == Status::NotRun) {
-                // The words are those of the claims as they are now.
+                // The words come from the claims as they are now.
                 Some(known) => Finding {
                     status: known.status,
                     evidence: known.evidence.clone(),

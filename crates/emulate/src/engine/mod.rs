@@ -152,7 +152,7 @@ impl Engine {
         Engine::start_with(wiring, options, None)
     }
 
-    /// Starts to move packets, and captures those of the ports of `tap`. [`Engine::stop`] finishes the
+    /// Starts to move packets, and captures the packets of the ports of `tap`. [`Engine::stop`] finishes the
     /// capture.
     ///
     /// # Errors

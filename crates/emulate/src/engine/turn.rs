@@ -143,7 +143,7 @@ impl State {
                 *ready |= !wait.revents().is_empty();
             }
             for (wait, closed) in wait[2..].iter_mut().zip(&closed) {
-                // A port whose other side has closed would always be ready.
+                // A port would always be ready once its other side has closed.
                 if *closed {
                     *wait = PollFd::new(&stop.event, PollFlags::IN);
                 }

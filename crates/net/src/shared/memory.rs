@@ -1,6 +1,6 @@
 //! Accounts the memory of a host's connections, and limits the share of each.
 //!
-//! Limits are dynamic thresholds, as in switches whose queues share a memory (A. Choudhury, E. Hahne,
+//! Limits are dynamic thresholds, as in switches with queues that share a memory (A. Choudhury, E. Hahne,
 //! "Dynamic queue length thresholds for shared-memory packet switches", IEEE/ACM Transactions on Networking
 //! 6(2), 1998): a client may hold as much as is free, and each of its connections as much as remains of that.
 //! A client with many connections gets half of the memory, two such clients a third each, and some is always
@@ -124,7 +124,7 @@ impl Memory {
         at
     }
 
-    /// Removes a flow, whose buffers have been released.
+    /// Removes a flow after its buffers have been released.
     pub(super) fn leave(&mut self, flow: &mut Flow) {
         self.charged -= core::mem::take(&mut flow.charged);
         self.settle(flow);
@@ -280,7 +280,7 @@ impl Core {
     }
 
     /// Registers the writer of `id`, which waits for memory: its own, when a block of its send buffer has
-    /// been acknowledged, or that of others.
+    /// been acknowledged, or memory of other flows.
     fn await_memory(&mut self, id: ConnectionId, cx: &Context<'_>) {
         let Some(flow) = self.flows.get_mut(&id) else { return };
         flow.writer = Some(cx.waker().clone());
@@ -324,7 +324,7 @@ impl Core {
         self.progress_due.first().map(|(at, _)| *at)
     }
 
-    /// Aborts the connections whose peers have acknowledged nothing for the send timeout, or for a twelfth of
+    /// Aborts the connections with peers that have acknowledged nothing for the send timeout, or for a twelfth of
     /// it while memory is short.
     pub(crate) fn check_progress(&mut self, now: Time) {
         let Some(timeout) = self.memory.send_timeout else { return };
@@ -419,7 +419,7 @@ mod tests {
         fill(&mut memory, &mut fresh);
         assert_eq!(fresh.charged, 2 * BLOCK_BYTES);
         memory.leave(&mut fresh);
-        // Its next connection gets a block; that of another client gets much.
+        // Its next connection gets a block; another client's gets much.
         let mut next = flow(&mut memory, [10, 0, 0, 1]);
         fill(&mut memory, &mut next);
         assert!((BLOCK_BYTES..MIB).contains(&next.charged), "{}", next.charged);

@@ -211,7 +211,7 @@ impl Core {
         }
     }
 
-    /// Releases a connection whose stream was dropped.
+    /// Releases a connection after its stream was dropped.
     pub(crate) fn release(&mut self, now: Time, id: ConnectionId) {
         let mut woken = Vec::new();
         let live = self.endpoint.received(id);

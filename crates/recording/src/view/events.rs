@@ -160,7 +160,7 @@ impl Events {
     }
 }
 
-/// Returns the steps of the distribution of `ordered`, of which a share never ended.
+/// Returns the steps of the distribution of `ordered`; a share of it never ended.
 fn distribution(ordered: &[u64], stuck: usize) -> Reordering {
     let all = (ordered.len() + stuck) as f64;
     let mut steps: Vec<(u64, f64)> = Vec::new();

@@ -13,7 +13,7 @@ use crate::read::{ReadError, Recorded, StoredOutage, StoredRun};
 
 pub use column::Column;
 
-/// The flows whose events, windows and round trips are read.
+/// The flows for which events, windows and round trips are read.
 #[derive(Clone, Debug)]
 pub struct Details {
     /// The flow that comes first, from 0; none: the slowest. Others follow as far as `most_events` allows, the slowest first.
@@ -73,7 +73,7 @@ pub struct RunView {
     /// All flows.
     pub flows: Vec<FlowView>,
     /// Jain's index of the goodput of all flows that have one; none for fewer than two, and for several classes of traffic or
-    /// one whose application decides when it sends.
+    /// one with an application that decides when it sends.
     pub jain: Option<f64>,
     /// The bytes that arrived first by each path, of the contender's flows together.
     pub bytes_by_path: Vec<u64>,
@@ -100,7 +100,7 @@ pub struct FlowView {
     /// The kind of the class.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// False for competing and background flows, and for those of a class that does not use the contender.
+    /// False for competing and background flows, and for flows of a class that does not use the contender.
     pub own: bool,
     /// The stream of its data: `up` or `down`.
     pub direction: String,
@@ -181,7 +181,7 @@ pub struct Stream {
 pub struct Subflow {
     /// Its number.
     pub id: usize,
-    /// Its name: that of its path where that is known.
+    /// Its name: the name of its path where that is known.
     pub name: String,
     /// Its path in the list of the run's, if known.
     pub path: Option<usize>,
@@ -227,7 +227,7 @@ pub struct Acks {
 }
 
 impl FlowView {
-    /// True for a transfer: its completion time and its goodput depend on the network alone.
+    /// True for a transfer: its completion time and its goodput depend only on the network.
     pub fn is_transfer(&self) -> bool {
         self.kind.as_deref().is_none_or(|kind| kind == "transfer")
     }
@@ -288,7 +288,7 @@ impl View {
     }
 }
 
-/// Returns the flows whose details are read: the same ones in all runs, so that contenders can be compared.
+/// Returns the flows for which details are read: the same ones in all runs, so that contenders can be compared.
 fn choose(path: &Path, outlines: &[tables::Outline], details: &Details) -> Result<Vec<usize>, ReadError> {
     if let Some(flow) = details.flow {
         let most = outlines.iter().map(|outline| outline.flows.len()).max().unwrap_or_default();

@@ -7,7 +7,7 @@ use super::{Acks, Column, FlowView, Goodput, QueueView, RunView, Sent, Stream, S
 use crate::read::{ReadError, Recorded, StoredRun, text, whole};
 use crate::schema::Name;
 
-/// The number of links whose queues are shown.
+/// The number of links with queues in the figures.
 const MOST_QUEUES: usize = 8;
 /// The number of intervals of goodput at most.
 const MOST_BINS: u64 = 200;
@@ -279,7 +279,7 @@ fn queues(recorded: &Recorded, run: &StoredRun) -> Result<(Vec<QueueView>, usize
     let mut by_mean: Vec<usize> = (0..number).collect();
     let mean = |at: usize| links[at].1 / links[at].0.t_ns.len().max(1) as f64;
     by_mean.sort_by(|a, b| mean(*b).total_cmp(&mean(*a)));
-    // A link that carries acknowledgements alone has next to no queue, beside those with data.
+    // A link that carries only acknowledgements has next to no queue, compared with links that carry data.
     let most = by_mean.first().map_or(0.0, |first| mean(*first));
     by_mean.retain(|at| mean(*at) > most / 20.0);
     by_mean.truncate(MOST_QUEUES);

@@ -1,7 +1,7 @@
 //! Estimates the best path to start on, from information that a host can have beforehand.
 //!
 //! `initial = "best"` selects the path with the least *estimate*: the expected completion time of a flow of
-//! the mean size that uses the path alone. A host can know the necessary values from earlier connections:
+//! the mean size that uses only this path. A host can know the necessary values from earlier connections:
 //! round-trip time, rate and loss of each path. Nothing is measured in runs of the comparison.
 //!
 //! Up to its first loss the flow follows the ideal TCP of the lower bound: the handshake, slow start, the
@@ -10,7 +10,7 @@
 //! CUBIC at least 1.054 (RTT/p)^(3/4) (RFC 9438 section 5.1, C = 0.4, beta = 0.7). It is carried at the rate of
 //! this window, or of the link if that is less.
 //!
-//! A bulk flow ends with its duration. Its size is the amount that the best path alone carries in that time.
+//! A bulk flow ends with its duration. Its size is the amount that the best single path carries in that time.
 
 use anabranch_link::{Capacity, Jitter, JitterShape};
 use anabranch_stack::config::SimConfig;
@@ -301,7 +301,7 @@ mod tests {
         assert_eq!(mean("{ mean = '3 ms', deviation = '1 ms' }"), Duration::from_millis(3));
     }
 
-    /// Slow start ends at the first loss, after 1/p segments of which about half are one window. Then each further 1/p segments
+    /// Slow start ends at the first loss, after 1/p segments; about half of them are one window. Then each further 1/p segments
     /// halve the window, until it is the one that Reno sustains.
     #[test]
     fn each_loss_halves_the_window_down_to_the_sustained_one() {

@@ -1,6 +1,6 @@
 //! The canonical form as a text: its version, the format of a line, and the defaults that are not written.
 //!
-//! The defaults belong to the form: they stay as they are when those of a scenario change, since the hash of
+//! The defaults belong to the form: they stay as they are when a scenario's defaults change, since the hash of
 //! an experiment must then change too. A new option gets a row here with its old behaviour; without a row it
 //! is always written. Nothing else in this file changes without a new version.
 

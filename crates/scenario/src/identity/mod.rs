@@ -2,8 +2,8 @@
 //! of runs are the same experiment.
 //!
 //! The form is a text with a line `key = value` for each value that differs from the default that [`form`]
-//! has for that key; the rest of the form is frozen there too. A new option whose default is the old
-//! behaviour gets a row in those defaults, and changes no hash. A new field of a [`Scenario`] causes a
+//! has for that key; the rest of the form is frozen there too. A new option with the old behaviour as its
+//! default gets a row in those defaults, and changes no hash. A new field of a [`Scenario`] causes a
 //! compilation error until it has a line here, or is excluded by name.
 
 #[cfg(test)]
@@ -96,7 +96,7 @@ fn write_experiment(form: &mut Canonical<'_>, experiment: &Experiment) {
         graph,
         pairs,
         initial,
-        // The way of the choice is reported; the run depends on the path alone.
+        // The way of the choice is reported; the run depends only on the path.
         initial_choice: InitialChoice::First | InitialChoice::Given | InitialChoice::Best,
         ipv6,
         traffic,
@@ -170,16 +170,16 @@ fn write_path(form: &mut Canonical<'_>, experiment: &Experiment, path: &Path) {
         form.always("path.acks", "changes");
         write_changes(form, &acks.config.timeline, &[]);
     }
-    // They are those of the link from the client.
+    // They belong to the link from the client.
     write_signals(form, &data.signals);
     write_signals(form, &acks.signals);
 }
 
-/// Writes what the direction of the acknowledgements has of its own: the settings that differ from those of the data
+/// Writes the settings of the direction of the acknowledgements that differ from the data
 /// direction, and impairments other than its loss.
 fn write_other_side(form: &mut Canonical<'_>, data: &Link, acks: &Link) {
     let (mut data_lines, mut acks_lines) = (form.part(), form.part());
-    // Impairments belong to the direction of the data alone unless the scenario gives them to both.
+    // Impairments belong only to the direction of the data, unless the scenario gives them to both.
     let unimpaired = LinkConfig {
         queue: data.config.queue,
         ecn_threshold: data.config.ecn_threshold,
@@ -214,8 +214,8 @@ fn write_trace_start(form: &mut Canonical<'_>, of: &str, start: TraceStart) {
     }
 }
 
-/// Writes the settings of a link from its queue on; for a path those of the data direction, and the loss of
-/// acknowledgements.
+/// Writes the settings of a link from its queue on; for a path the settings of the data direction, and the
+/// loss of acknowledgements.
 fn write_link(form: &mut Canonical<'_>, of: &str, config: &LinkConfig, loss_up: Option<&Loss>) {
     let LinkConfig {
         queue: size,
@@ -303,7 +303,7 @@ fn write_graph(form: &mut Canonical<'_>, graph: &Graph, pairs: &[Pair]) {
     }
 }
 
-/// Writes the changes of a path, each of which is several steps of its two links, or of a link.
+/// Writes the changes of a path or of a link. Each change of a path is several steps of its two links.
 fn write_changes(form: &mut Canonical<'_>, data: &[Step], acks: &[Step]) {
     // Only the loss differs in the direction of the acknowledgements.
     let place = |step: &Step, is_data: bool| match (&step.change, is_data) {
@@ -418,7 +418,7 @@ fn write_congestion(form: &mut Canonical<'_>, key: &str, kind: &CongestionKind) 
     write_algorithm(form, key, kind.name(), kind);
 }
 
-/// Writes an algorithm, and those of its parameters that differ from the defaults of the form.
+/// Writes an algorithm, and its parameters that differ from the defaults of the form.
 fn write_algorithm<K: Parameterised>(form: &mut Canonical<'_>, key: &str, name: &str, kind: &K) {
     form.line(key, name);
     let parameters = kind.parameters().into_iter();

@@ -167,7 +167,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("other-starts", "other-starts=false"),
 ];
 
-/// Returns all keys but those of `[connection]`, dotted.
+/// Returns all keys outside `[connection]`, dotted.
 fn keys() -> Vec<String> {
     // These have keys of their own, which follow.
     let tables = ["path", "traffic", "connection", "node", "link", "route"];
@@ -478,7 +478,7 @@ fn traces_are_named_by_their_contents() {
     assert_eq!(hashes.len(), texts.len());
 }
 
-/// Values for settings of a connection; those of choices come from their domains.
+/// Values for settings of a connection; values of choices come from their domains.
 const CANDIDATES: &[&str] = &[
     "true",
     "false",

@@ -39,7 +39,7 @@ pub enum Via {
     Contender,
     /// A plain TCP on this path, or on the best one by its lower bound.
     Tcp(Option<usize>),
-    /// Datagrams on this path, or on that of the initial subflow.
+    /// Datagrams on this path, or on the path of the initial subflow.
     Udp(Option<usize>),
 }
 
@@ -89,7 +89,7 @@ impl Kind {
         }
     }
 
-    /// True for bulk transfers, whose measure is goodput.
+    /// True for bulk transfers, which are measured by goodput.
     pub fn is_bulk(&self) -> bool {
         matches!(self, Kind::Transfer { size: FlowSize::Bulk, .. })
     }
@@ -119,8 +119,8 @@ impl Kind {
         }
     }
 
-    /// Returns the size on which estimates of the paths are based: that of a transfer, a response, a segment, or a
-    /// period of sending.
+    /// Returns the size on which estimates of the paths are based: the size of a transfer, a response, a segment,
+    /// or a period of sending.
     pub(crate) fn size(&self) -> FlowSize {
         let fixed = |bytes: f64| FlowSize::Fixed(Bytes((bytes as u64).max(1)));
         match self {

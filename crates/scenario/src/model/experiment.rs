@@ -17,13 +17,13 @@ pub struct Experiment {
     pub profile: Profile,
     /// The hosts, the routers and the links.
     pub graph: Graph,
-    /// The client and the server of each flow: those of [`Traffic::pairs`], followed by those of other flows.
+    /// The client and the server of each flow: [`Traffic::pairs`], followed by the pairs of other flows.
     pub pairs: Vec<Pair>,
     /// The position of the path that the initial subflow takes.
     pub initial: usize,
     /// The way in which that path was chosen.
     pub initial_choice: InitialChoice,
-    /// True if addresses and headers are those of IPv6.
+    /// True if addresses and headers are IPv6.
     pub ipv6: bool,
     /// The traffic. With several classes: the pairs and the direction of the network, and the size of the main class.
     pub traffic: Traffic,
@@ -105,7 +105,7 @@ impl Experiment {
         self.graph.links.iter().any(|link| !link.config.timeline.is_empty() || !link.signals.is_empty())
     }
 
-    /// Returns the paths of the flows, as results name them: those of the pair with the most paths.
+    /// Returns the paths of the flows, as results name them: the paths of the pair that has most.
     pub fn paths(&self) -> &[Path] {
         let flows = &self.pairs[..self.traffic.pairs];
         // The first of several.

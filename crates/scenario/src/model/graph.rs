@@ -142,8 +142,8 @@ impl Link {
         later.chain(drawn).fold(self.rtt, Duration::min)
     }
 
-    /// Returns the mean rate at the beginning of a run: that of the rates from which it is drawn, and no more than its
-    /// token buckets sustain.
+    /// Returns the mean rate at the beginning of a run: the mean of the rates from which it is drawn, and no more
+    /// than its token buckets sustain.
     pub fn mean_rate(&self) -> Rate {
         let config = &self.config;
         let drawn = config.redraws.iter().rev().find_map(|redraw| match &redraw.value {
@@ -187,7 +187,7 @@ impl Graph {
         (least(&path.data) + least(&path.acks)) / 2
     }
 
-    /// Returns the mean rate of a path in the data direction; with several routes that of the fastest.
+    /// Returns the mean rate of a path in the data direction; with several routes, of the fastest one.
     pub fn path_rate(&self, path: &Path) -> Rate {
         path.data.iter().map(|route| self.mean_rate(route)).max().unwrap_or(Rate(0))
     }

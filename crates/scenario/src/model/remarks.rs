@@ -6,7 +6,7 @@ use anabranch_units::{Bytes, Duration, Time};
 use super::graph::Link;
 
 impl Link {
-    /// Returns what the link has beside a rate or a trace, a delay, losses and a drop-tail queue, in words.
+    /// Describes the features of the link other than a rate or a trace, a delay, losses and a drop-tail queue.
     pub fn remarks(&self) -> Vec<String> {
         let LinkConfig { aqm, policer, shaper, cross_traffic, redraws, .. } = &self.config;
         let mut remarks = Vec::new();

@@ -107,9 +107,9 @@ pub struct Beside {
     pub flows: u32,
     /// The positions of their pairs, among which they alternate.
     pub pairs: Vec<usize>,
-    /// The position of their path; none: the best one, measured with them alone.
+    /// The position of their path; none: the best one, measured with only these flows.
     pub path: Option<usize>,
-    /// Their congestion control; none: that of the connections, or NewReno if it is coupled.
+    /// Their congestion control; none: the connections' own, or NewReno if that is coupled.
     pub congestion: Option<CongestionKind>,
 }
 

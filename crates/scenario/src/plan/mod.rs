@@ -361,7 +361,7 @@ impl Plan {
         self.scenario_of(point.number, point.values.iter().map(|value| Some(&**value)))
     }
 
-    /// Returns the scenario with these values; a dimension without one has that of the scenario.
+    /// Returns the scenario with these values; a dimension without one has the scenario's value.
     fn scenario_of<'a>(
         &self,
         number: usize,

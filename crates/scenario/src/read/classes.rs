@@ -105,7 +105,7 @@ pub(super) fn is_classes(node: &Node) -> bool {
     }
 }
 
-/// Returns the direction of the data in the network's description: that of the first class.
+/// Returns the direction of the data in the network's description: the first class decides it.
 pub(super) fn direction(node: &Node) -> Result<Direction, Problem> {
     let Some(first) = node.items().first() else {
         return Err(Problem::at(&node.span, "there is no class of traffic").help("add a `[[traffic]]`"));

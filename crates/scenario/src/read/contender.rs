@@ -145,7 +145,7 @@ pub(super) struct Base {
     /// True if segments have the size that the MTU permits, as no `mss` is given and the profile fills
     /// packets.
     pub fills_mtu: bool,
-    /// True if the headers are those of IPv6.
+    /// True if the headers are IPv6.
     pub ipv6: bool,
 }
 

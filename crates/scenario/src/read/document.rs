@@ -69,7 +69,7 @@ impl Document {
         Ok(Document { file: Some(file.to_owned()), ..document })
     }
 
-    /// Parses the document `text`, called `name` in errors, whose traces are the built-in ones.
+    /// Parses the document `text`, called `name` in errors. Its traces are the built-in ones.
     ///
     /// # Errors
     /// If it is not TOML.
@@ -156,7 +156,7 @@ impl Document {
         self.overrides.push(Override { keys, node });
     }
 
-    /// Replaces the paths of the file by those of the command line, each `RATE,RTT[,...]`,
+    /// Replaces the paths of the file by the paths of the command line, each `RATE,RTT[,...]`,
     /// `trace=DOWN[:UP],RTT[,...]` or `PRESET[,...]`.
     pub fn set_paths(&mut self, paths: &[String]) -> Result<(), ScenarioError> {
         let mut nodes = Vec::new();
@@ -179,8 +179,8 @@ impl Document {
         Ok(())
     }
 
-    /// Replaces the scenario's size by that of the option `option`, and removes keys that depend on the old
-    /// one.
+    /// Replaces the scenario's size by the value of the option `option`, and removes keys that depend on the
+    /// old size.
     pub fn set_size(&mut self, option: &str, size: &str) {
         let stale: &[&str] = match size.trim().to_ascii_lowercase().as_str() {
             "web" => &["duration"],
@@ -191,7 +191,7 @@ impl Document {
         self.set_option(option, "traffic.size", size);
     }
 
-    /// Replaces the scenario's number of flows by that of the option `option`.
+    /// Replaces the scenario's number of flows by the value of the option `option`.
     pub fn set_flows(&mut self, option: &str, flows: &str) {
         self.remove_from_traffic(&["starts"]);
         self.set_option(option, "traffic.flows", flows);
@@ -205,7 +205,7 @@ impl Document {
         }
     }
 
-    /// Replaces the scenario's contenders by those of the option `option`. Its reference is kept if it is one
+    /// Replaces the scenario's contenders by the value of the option `option`. Its reference is kept if it is one
     /// of them.
     pub fn set_schedulers(&mut self, option: &str, names: &[String]) {
         self.keep_reference_among(names);

@@ -1,7 +1,7 @@
 //! The knobs of a connection by their names in `[connection]` and in `--set`.
 //!
-//! A knob is a row of the settings of [`ConnectionConfig`] or of [`SimOnly`], or one of `OWN`, whose values
-//! have a syntax of their own. The scheduler and the congestion control are those of the contenders.
+//! A knob is a row of the settings of [`ConnectionConfig`] or of [`SimOnly`], or one of `OWN`; the values
+//! of `OWN` have their own syntax. The scheduler and the congestion control come from the contenders.
 
 use std::sync::LazyLock;
 
@@ -127,7 +127,7 @@ const OWN: &[(&str, Knob)] = &[
     ),
 ];
 
-/// All knobs: first those of [`SimOnly`], then in the order of [`ConnectionConfig`].
+/// All knobs: first the settings of [`SimOnly`], then [`ConnectionConfig`] in its order.
 pub static ALL: LazyLock<Vec<Knob>> = LazyLock::new(|| {
     let own =
         |before: &'static str| OWN.iter().filter(move |(place, _)| *place == before).map(|(_, knob)| *knob);

@@ -18,7 +18,7 @@ use crate::text::source::Problem;
 use crate::text::tree::{Node, Table, Value};
 
 rows! {
-    /// The keys that paths and links share. For a path, those of loss and other impairments, from `loss` on,
+    /// The keys that paths and links share. For a path, the keys from `loss` on (loss and other impairments)
     /// apply to the data direction.
     pub(super) ROWS, KEYS {
         "queue": Queue, "length of the queue; default 1 BDP";
@@ -274,7 +274,7 @@ fn numbers(node: &Node) -> Result<Vec<u64>, Problem> {
     node.array()?.iter().map(|item| Ok(item.integer(1, i64::MAX)? as u64)).collect()
 }
 
-/// Adds the redraws of a path's direction or of a link to `config`, whose delay is known.
+/// Adds the redraws of a path's direction or of a link to `config`, where the delay is already set.
 pub(super) fn redraw(
     table: &Reader<'_>,
     key: &'static str,
@@ -301,7 +301,7 @@ pub(super) struct Changeable {
     pub delay: &'static str,
     /// All keys.
     pub keys: &'static [&'static str],
-    /// The keys of which one is needed, for an error.
+    /// Keys for an error's text; one of them is needed.
     pub examples: &'static str,
 }
 
@@ -349,7 +349,7 @@ pub(super) const LINK_CHANGE: Changeable = Changeable {
     examples: "`rate`, `trace`, `delay`, `loss`, `down = true` or `up = true`",
 };
 
-/// Adds the changes of a path or a link to the timelines of its directions; `split` separates those of a path.
+/// Adds the changes of a path or a link to the timelines of its directions; `split` separates the two directions of a path.
 pub(super) fn change(
     table: &Reader<'_>,
     kind: &Changeable,
@@ -424,8 +424,8 @@ fn is_set(change: &Table, key: &str) -> bool {
     matches!(change.get(key).map(|entry| &entry.node.value), Some(Value::Bool(true)))
 }
 
-/// Adds the steps of one change, whose settings for one direction are in `side`, to the timeline of that direction;
-/// returns their time.
+/// Adds the steps of one change to the timeline of one direction; `side` has the settings for that direction.
+/// Returns their time.
 fn one_change(
     node: &Node,
     side: &Table,

@@ -195,7 +195,7 @@ fn numbers(node: &Node) -> Result<Numbers, Problem> {
 
 /// Returns the parts of a text between its colons, each with its place.
 fn parts(text: &str, span: &Span) -> Vec<Node> {
-    // The length of a quoted text without escapes equals that of its place without the quotes.
+    // A quoted text without escapes is as long as its place without the quotes.
     let lead = match span.range.len() {
         len if len == text.len() => 0,
         len if len == text.len() + 2 => 1,

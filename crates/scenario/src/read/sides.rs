@@ -18,7 +18,7 @@ pub(crate) const WAYS: [&str; 2] = ["forth", "back"];
 const DATA_ONLY: &[&str] =
     &["loss", "gilbert-elliott", "jitter", "reorder", "duplicate", "corrupt", "drop", "cross-traffic"];
 
-/// Settings that both directions of a path need: one value alone is that of the other direction too.
+/// Settings that both directions of a path need: a single value applies to the other direction too.
 const NEEDED: &[&str] = &["rate", "trace", "delay"];
 
 /// Keys of the path as a whole.
@@ -29,7 +29,7 @@ pub(crate) const WHOLE: &[&str] =
 pub(crate) const LINK_WHOLE: &[&str] =
     &["name", "from", "to", "duplex", "backup", "trace-start", "at", "change", "notify-after"];
 
-/// The settings of a path in the direction of the data, and in that of the acknowledgements.
+/// The settings of a path in the direction of the data, and in the direction of the acknowledgements.
 pub(super) struct Sides {
     pub data: Table,
     pub acks: Table,
@@ -50,8 +50,8 @@ pub(super) fn split_change(table: &Table, direction: Direction) -> Result<Sides,
     separate(table, direction, &[])
 }
 
-/// Separates the settings of the two directions of a link between nodes, or with `change` those of a change: `data` are
-/// those from `from` to `to`, and `acks` those back. A value alone is that of both.
+/// Separates the settings of the two directions of a link between nodes, or with `change` of a change: `data` is
+/// the direction from `from` to `to`, and `acks` the opposite one. A single value applies to both.
 pub(super) fn split_link(table: &Table, change: bool) -> Result<Sides, Problem> {
     let mut sides = Sides { data: Table::default(), acks: Table::default() };
     for entry in &table.entries {

@@ -84,7 +84,7 @@ pub(super) fn congestion(changes: bool) -> Value {
     any_of(forms)
 }
 
-/// Returns the parameters of all algorithms; those of one name may have different forms.
+/// Returns the parameters of all algorithms; parameters of the same name may have different forms.
 fn all_parameters<K: Parameterised>() -> Map<String, Value> {
     let mut all: Map<String, Value> = Map::new();
     for (name, form) in K::names().iter().flat_map(|name| parameters(&specs::<K>(name))) {
@@ -106,7 +106,7 @@ pub(super) fn contender_scheduler() -> Value {
     any_of(forms)
 }
 
-/// Returns the forms of a contender, whose own keys are `own`.
+/// Returns the forms of a contender with the keys `own`.
 pub(super) fn contender(own: Map<String, Value>) -> Value {
     let mut properties = all_parameters::<SchedulerKind>();
     properties.extend(own);

@@ -2,8 +2,8 @@
 //!
 //! It is generated from the declarations that the readers use: the rows of tables (`shape`), the tables of units, and
 //! the parameters of schedulers, congestion controls and connections. It describes the forms that
-//! `docs/scenario.md` documents. Relations between values, such as a range of a size in bytes, are checked by the
-//! reader alone.
+//! `docs/scenario.md` documents. Relations between values, such as a range of a size in bytes, are checked only
+//! by the reader.
 
 mod algorithms;
 mod quantity;
@@ -40,7 +40,7 @@ fn document(keys: &'static Keys, title: &str) -> Value {
 enum Mode {
     /// A complete table.
     Whole,
-    /// Changes of a table, of which no key is required.
+    /// Changes of a table; no key is required.
     Partial,
 }
 
@@ -58,7 +58,7 @@ fn any_of(mut all: Vec<Value>) -> Value {
     }
 }
 
-/// Returns the schema of a table with these properties alone. In names, `_` is the same as `-`.
+/// Returns the schema of a table with these properties only. In names, `_` is the same as `-`.
 fn object(properties: Map<String, Value>) -> Value {
     let mut patterns = Map::new();
     for (name, schema) in properties.iter().filter(|(name, _)| name.contains('-')) {

@@ -16,11 +16,11 @@ pub(crate) struct Keys {
     pub name: &'static str,
     pub rows: &'static [&'static [Row]],
     pub required: &'static [&'static str],
-    /// Sets of keys, each of which has at least one member in the table.
+    /// Sets of keys; each set has at least one member in the table.
     pub one_of: &'static [&'static [&'static str]],
-    /// The kinds of the table, if some keys belong to some kinds alone.
+    /// The kinds of the table, if some keys belong only to some kinds.
     pub kinds: Option<Kinds>,
-    /// The directions for each of which a setting may have a value.
+    /// The directions; a setting may have a value for each.
     pub sides: Option<Sides>,
 }
 

@@ -7,7 +7,7 @@ use crate::text::source::{Problem, Span, did_you_mean};
 use crate::text::tree::{Entry, Node, Table, Value};
 use crate::text::units::{self, UnitError};
 
-/// A table whose keys are all known.
+/// A table without unknown keys.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a> {
     table: &'a Table,

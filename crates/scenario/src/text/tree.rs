@@ -1,4 +1,4 @@
-//! A TOML document as a tree whose keys and values have places, and overrides of parts of it by conditions
+//! A TOML document as a tree of keys and values with their places, and overrides of parts of it by conditions
 //! and by `--set`.
 
 use toml::de::{DeTable, DeValue};
@@ -226,7 +226,7 @@ pub(crate) fn parse_assignment(text: &str, source: usize) -> Result<(Vec<(String
     Ok((keys, Node { span, value }))
 }
 
-/// Parses a value as in TOML, all of which has the place `span`.
+/// Parses a value as in TOML; all its parts have the place `span`.
 pub(crate) fn parse_value(text: &str, span: &Span) -> Result<Node, Problem> {
     let mut table = Table::parse(&format!("x = {text}\n"), span.source)?;
     Ok(placed(table.entries.remove(0).node, &|_| span.clone()))

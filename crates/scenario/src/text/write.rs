@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::text::tree::{Node, Table, Value};
 
-/// The keys whose texts name files: of traces, of distribution functions.
+/// The keys with names of files as values: of traces, of distribution functions.
 const FILE_KEYS: [&str; 2] = ["trace", "file"];
 
 /// Returns `table` as a TOML document: values first, then a section for each table.
@@ -35,7 +35,7 @@ fn as_table(node: &Node) -> Option<&Table> {
     }
 }
 
-/// Returns the tables of a value that is a table, or a list of tables alone, and whether it is a list.
+/// Returns the tables of a value that is a table, or a list of tables only, and whether it is a list.
 fn sections(value: &Value) -> Option<(Vec<&Table>, bool)> {
     match value {
         Value::Table(table) => Some((vec![table], false)),
@@ -110,7 +110,8 @@ pub fn quoted(text: &str) -> String {
 }
 
 /// Makes the names of files in `table` absolute. `place` returns the place of the file that a source names; none for a
-/// built-in one, whose name stays. So does one that is not UTF-8: the text is then right in the same directory only.
+/// built-in one. Names of built-in files stay. So do names that are not UTF-8: the text is then valid only in the same
+/// directory.
 pub(crate) fn make_absolute(table: &mut Table, place: &impl Fn(usize, &str) -> Option<PathBuf>) {
     for entry in &mut table.entries {
         let is_file = FILE_KEYS.contains(&entry.key.as_str());

@@ -139,7 +139,7 @@ fn config(point: &Point, work: &Work) -> io::Result<ConnectionConfig> {
 struct Side {
     ports: Vec<Port>,
     devices: Vec<PacketSocket>,
-    /// The same sockets as those of the devices, for datagrams.
+    /// The sockets of the devices again, for datagrams.
     sockets: Vec<OwnedFd>,
 }
 
@@ -180,7 +180,7 @@ impl Arrivals {
     }
 }
 
-/// A device of which the datagrams do not reach the stack.
+/// A device that keeps datagrams from the stack.
 struct Sorting<D> {
     device: D,
     arrivals: Arc<Arrivals>,

@@ -1,5 +1,5 @@
-//! The programs of flows that are not plain transfers, or of several classes at once, in real time: those of the
-//! simulator ([`Program`]), at the same times and with the same draws, with a connection or datagrams each.
+//! The programs of flows that are not plain transfers, or of several classes at once, in real time. They are the
+//! simulator's ([`Program`]), at the same times and with the same draws, with a connection or datagrams each.
 
 pub(crate) mod emulated;
 pub(crate) mod kernel;
@@ -314,7 +314,7 @@ impl Todo {
         self.closes |= step.closes;
     }
 
-    /// Continues the program at an end if it is due; its times are those of the plan, so that delays do not add up.
+    /// Continues the program at an end if it is due; its times come from the plan, so that delays do not add up.
     fn continue_at(&mut self, work: &Work, end: End, now: Time) {
         while let Some(at) = self.next.filter(|at| *at <= now) {
             self.next = None;

@@ -61,7 +61,7 @@ fn finish(command: &mut Command, patience: Duration) -> Result<String, String> {
     Err(format!("{command:?}: {status}: {} {}", errors.trim(), output.trim()))
 }
 
-/// Returns the command `anabranch`, which is built beside this program unless `ANABRANCH` names another.
+/// Returns the command `anabranch`, which is built next to this program unless `ANABRANCH` names another.
 fn command() -> Result<PathBuf, String> {
     if let Some(path) = std::env::var_os("ANABRANCH") {
         return Ok(path.into());

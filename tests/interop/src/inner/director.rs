@@ -99,7 +99,7 @@ async fn act(cell: &Cell, ours: &Ours, control: &StreamControl, meter: &Meter) -
             let before = aside(cell, control);
             ours.switches[1].set_cut(false);
             let deadline = Instant::now() + shape::patience(cell);
-            // A retransmission alone is a segment; new data exceeds the data in flight.
+            // A retransmission without new data is one segment; new data exceeds the data in flight.
             while aside(cell, control) < before + (512 << 10) {
                 if Instant::now() > deadline || meter.progress() >= cell.load.bytes() {
                     return Err("the mended path was not used again".to_owned());

@@ -170,7 +170,7 @@ fn exchange_of_kernel(socket: &Socket, request: Option<usize>, at_once: bool) ->
     check(&got, if request.is_some() { &[ANSWER] } else { &REQUESTS })
 }
 
-/// Opens connections one after another, so that their order is that of the list, and runs the kernel's side
+/// Opens connections one after another, so that they have the order of the list, and runs the kernel's side
 /// as the client.
 fn kernel_clients(cell: &Cell, tally: &Tally) {
     std::thread::scope(|scope| {

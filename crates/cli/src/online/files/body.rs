@@ -86,7 +86,7 @@ impl Rest {
             let granted = ready!((self.grant)(cx, self.left.min(self.next)))?;
             let (file, at, len) = (Arc::clone(&self.file), self.at, granted.bytes.min(self.left) as usize);
             self.next = (self.next * 2).min(MOST);
-            // Allocated here and not by the other thread, whose allocations are returned to the system last.
+            // Allocated here: the other thread's allocations are returned to the system last.
             let mut bytes = Vec::with_capacity(len);
             let reading = tokio::task::spawn_blocking(move || {
                 while bytes.len() < len {

@@ -12,7 +12,7 @@ use percent_encoding::percent_decode_str;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-/// A directory whose files are served.
+/// A directory of files to serve.
 pub(super) struct Root {
     path: PathBuf,
     directory: File,
@@ -119,7 +119,7 @@ impl Root {
     }
 
     /// Returns `path` without links, and whether it is a directory. Only directories and regular files are
-    /// opened: opening alone may wake the writer of a FIFO, or move a device.
+    /// opened: merely to open a FIFO may wake its writer, and to open a device may move it.
     fn resolve(&self, path: &Path) -> io::Result<(PathBuf, bool)> {
         let full = path.canonicalize()?;
         if !full.starts_with(&self.path) {

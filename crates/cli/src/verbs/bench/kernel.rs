@@ -53,7 +53,7 @@ pub(super) async fn connect(args: &Args, name: &str) -> io::Result<Opened> {
     Ok(Opened { read: buffered(read), write: Box::new(write), is_multipath })
 }
 
-/// Returns a reader of a kernel socket, whose bytes are copied.
+/// Returns a reader of a kernel socket, which copies the bytes.
 pub(super) fn buffered(read: tokio::net::tcp::OwnedReadHalf) -> Reader {
     Box::new(tokio::io::BufReader::with_capacity(CHUNK, read))
 }

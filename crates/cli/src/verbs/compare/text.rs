@@ -119,7 +119,7 @@ fn notes(
             value(best),
             others.join(", "),
         ));
-        // Classes with another best path, of which the one above is measured for all.
+        // Classes with another best path. The one above is measured for all.
         let others = setting.class_paths.iter().filter(|class| class.path != best.path);
         let others: Vec<String> =
             others.map(|class| format!("{} on {}", class.traffic, path_name(&class.path))).collect();
@@ -132,7 +132,7 @@ fn notes(
         }
     }
     if bulk {
-        // The goodput of a path is that of all its flows, if they are there at the same time.
+        // The goodput of a path is the goodput of all its flows, if they are there at the same time.
         let flows = |path: &SinglePath| path.n as f64 / f64::from(path.runs.max(1));
         let total = |path: &SinglePath| Some(path.goodput_bps? * flows(path));
         let sum: f64 = paths.iter().filter_map(total).sum();
@@ -202,7 +202,7 @@ fn is_unclear(change: &StartChange) -> bool {
     interval.is_some_and(|interval| interval.contains(0.0) && interval.half_width() > 0.0)
 }
 
-/// Returns the effects of starting on other paths. `rows` are those of the comparison.
+/// Returns the effects of starting on other paths. `rows` are the comparison's.
 fn other_starts(setting: &Setting, rows: &[&Record]) -> Vec<String> {
     let is_rescue = |change: &StartChange| {
         let row = rows.iter().find(|row| row.scheduler == change.scheduler);
@@ -259,7 +259,7 @@ fn path_name(name: &str) -> String {
     if name.chars().all(|c| c.is_ascii_digit()) { format!("path {name}") } else { name.to_owned() }
 }
 
-/// Returns the congestion control, and that of plain TCPs if it differs.
+/// Returns the congestion control, and the plain TCPs' if it differs.
 fn congestion(scenario: &Scenario, setting: &Setting) -> String {
     let of = |multipath: bool| {
         let mut names: Vec<&str> = Vec::new();

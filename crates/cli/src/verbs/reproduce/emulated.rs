@@ -1,5 +1,5 @@
 //! `anabranch reproduce --emulated`: the same checks by runs in real time, with anabranch at both ends or with the
-//! kernel at one, beside simulated ones.
+//! kernel at one, next to simulated ones.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -218,7 +218,7 @@ fn row<'a>(task: &Task<'a>) -> Result<Row<'a>, Failure> {
     };
     let simulated_checks = judged(&|run| Some(&run.simulated))?;
     let emulated_checks = judged(&|run| run.emulated.as_ref())?;
-    // Contenders that the kernel cannot have are those of the emulated runs.
+    // Contenders that the kernel cannot have are taken from the emulated runs.
     let linux_checks =
         linux.map(|_| judged(&|run| run.linux.as_ref().or(run.emulated.as_ref()))).transpose()?;
     let counted = || every().flat_map(|made| good.iter().map(|run| &made.runs[*run]));

@@ -1,4 +1,4 @@
-//! The table of the flows of a run whose traffic consists of classes.
+//! The table of the flows of a run with classes of traffic.
 
 use anabranch_lab::measure::FlowRecord;
 use anabranch_lab::scenario::Condition;

@@ -23,7 +23,7 @@ pub struct Directory {
     path: PathBuf,
     format: Format,
     begun: SystemTime,
-    /// True if `plan.toml` has another plan, of which no point is done.
+    /// True if `plan.toml` has another plan, and no point of it is done.
     stale: bool,
 }
 

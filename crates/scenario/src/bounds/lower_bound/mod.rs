@@ -35,8 +35,8 @@ use service::{Envelope, Service};
 
 /// IPv4 and TCP headers without options.
 const HEADERS: u64 = 40;
-/// The number of segments that are followed one by one, after which a path is assumed to be limited by its
-/// link alone.
+/// The number of segments that are followed one by one. After them a path is assumed to be limited only by
+/// its link.
 const FOLLOWED: usize = 1 << 20;
 /// The length of a download's request.
 const REQUEST: u64 = 100;
@@ -58,7 +58,7 @@ pub struct Limits {
 #[derive(Clone, Debug)]
 struct PathLimit {
     data: Service,
-    /// None for a trace, whose acknowledgements may be sent immediately.
+    /// None for a trace: its acknowledgements may be sent immediately.
     acks: Option<Rate>,
     /// The propagation delay of the data, in nanoseconds.
     delay: u64,
@@ -214,7 +214,7 @@ impl Limits {
         Wire::new(config).data as u32
     }
 
-    /// Returns the bound for connections of this configuration over one path alone.
+    /// Returns the bound for connections of this configuration over a single path.
     pub fn one_path(&self, config: &SimConfig, path: usize) -> LowerBound {
         self.bound(config, path..path + 1, path)
     }
@@ -234,7 +234,7 @@ impl Limits {
     /// Returns the time that packets of these lengths take over `path`, from the client and back.
     fn trip(&self, path: usize, forth: u64, back: u64) -> u64 {
         let limit = &self.paths[path];
-        // Upload: the SYN has the direction of the data. Download: that of the acknowledgements.
+        // Upload: the SYN has the direction of the data. Download: the direction of the acknowledgements.
         let (there, here) = match self.direction {
             Direction::Upload => (limit.data.rate(), limit.acks),
             Direction::Download => (limit.acks, limit.data.rate()),
@@ -382,7 +382,7 @@ struct Curve {
     service: Service,
     start: u64,
     delay: u64,
-    /// The time from the arrival of a segment to that of its acknowledgement.
+    /// The time from the arrival of a segment to the arrival of its acknowledgement.
     ack: u64,
     initial_window: u64,
     released: u64,

@@ -55,7 +55,7 @@ impl Service {
         }
     }
 
-    /// Returns the service of a link with a trace; `envelope` returns that of each trace.
+    /// Returns the service of a link with a trace; `envelope` returns the envelope of each trace.
     pub(super) fn traced(
         config: &LinkConfig,
         mut envelope: impl FnMut(&Arc<Trace>) -> Arc<Envelope>,

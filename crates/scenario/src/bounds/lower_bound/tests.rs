@@ -143,7 +143,7 @@ fn packets_have_the_lengths_of_their_options() {
     assert_eq!([tcp[0], tcp[1], tcp[5], tcp[6]], [60, 60, 52, 52]);
 }
 
-/// An upload joins after the handshake, that of the join, and the third and fourth ACK: three round trips and six packets.
+/// An upload joins after the handshake, the join's handshake, and the third and fourth ACK: three round trips and six packets.
 #[test]
 fn an_upload_joins_after_six_packets() {
     let late = bound(TWO, Profile::Linux);
@@ -198,7 +198,7 @@ fn the_ideal_goodput_is_payload_and_at_most_what_links_carry_for_long() {
     );
 }
 
-/// A duplicate releases one more segment, and those of the handshake three: 4 and 12 in place of 1 and 2.
+/// A duplicate releases one more segment, and a duplicate in the handshake releases three: 4 and 12 in place of 1 and 2.
 #[test]
 fn copies_release_more_segments() {
     let path = |rest: &str| format!("path = [{{ rate = '100 Mbit/s', rtt = '20 ms'{rest} }}]");

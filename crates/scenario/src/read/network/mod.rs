@@ -114,7 +114,7 @@ pub(super) struct Network {
     pub graph: Graph,
     pub pairs: Vec<Pair>,
     direction: Direction,
-    /// The direction of the class whose pairs are requested.
+    /// The direction of the class for which pairs are requested.
     facing: Direction,
     /// For each link: its counterpart, and whether its interfaces are backups.
     back: Vec<Option<usize>>,
@@ -456,7 +456,7 @@ impl Network {
         Ok(self.number_paths())
     }
 
-    /// Returns the positions of the pairs of a class whose data flow in `direction`: those that it names, or the
+    /// Returns the positions of the pairs of a class with data in `direction`: the pairs that it names, or the
     /// default ones.
     pub(super) fn class_pairs(
         &mut self,

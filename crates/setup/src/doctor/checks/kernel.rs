@@ -115,7 +115,7 @@ pub(super) fn congestion(facts: &Facts) -> Check {
 /// Linux' default for `tcp_wmem`, which fills 335 Mbit/s at a round trip of 100 ms.
 const BUFFER: u64 = 4 << 20;
 
-/// Checks the kernel's buffers, whose size limits the rate of a peer.
+/// Checks the sizes of the kernel's buffers, which limit the rate of a peer.
 pub(super) fn buffers(facts: &Facts) -> Check {
     let id = "buffers";
     let most = |key: &str| -> Option<u64> {

@@ -107,8 +107,8 @@ fn source_routes(facts: &Facts, host: &Host) -> Check {
     )
 }
 
-/// Returns the addresses of interfaces, without TUN devices, whose routes belong to the program that owns
-/// them.
+/// Returns the addresses of interfaces other than TUN devices: routes of a TUN device belong to the program
+/// that owns it.
 fn sources<'a>(facts: &'a Facts, host: &'a Host) -> impl Iterator<Item = &'a Source> {
     let tuns = |name: &str| host.link(name).is_some_and(|link| link.linkinfo.info_kind == "tun");
     facts.sources.iter().filter(move |source| !tuns(&source.interface))

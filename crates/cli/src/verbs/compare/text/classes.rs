@@ -59,7 +59,7 @@ fn table(
             if leaders.contains(&row.scheduler.as_str()) { paint(GOOD, &name) } else { name }
         }
     };
-    // Rows of a class that does not use the contender show what it has beside it.
+    // A class that does not use the contender has a row for each contender that it runs with.
     let title = if own { "scheduler" } else { "beside" };
     let names = rows.iter().map(name).collect();
     Rows { kind, names: (title, names), rows, reference, gaps }.text()
