@@ -1,13 +1,13 @@
 //! Measures on which path a plain TCP performs best.
 //!
-//! Every path is measured in *selection runs*, whose seeds differ from those of the comparison, so that the
+//! Every path is measured in *selection runs*. They have other seeds than the comparison, so that the
 //! choice is independent of the runs in which it is used. All paths have the same selection runs. After 4, 8
 //! and 16 of them a path is eliminated if it is clearly worse than the best, or practically equal to it; the
 //! others continue, up to the number of runs of the comparison, at most 30.
 //!
 //! With several classes of traffic each has the path on which its own flows performed best: a host that sends each class
-//! over its best path needs no Multipath TCP either. The paths are eliminated by the main class, and the runs that all
-//! paths have choose those of the others.
+//! over its best path needs no Multipath TCP either. The main class decides which paths are eliminated. The
+//! paths of the other classes are chosen by the runs that all paths have.
 
 use serde::Serialize;
 
@@ -24,7 +24,7 @@ const STAGES: [(u32, f64); 3] = [(4, 5.0), (8, 4.0), (16, 3.5)];
 const MOST_RUNS: u32 = 30;
 const FEWEST_RUNS: u32 = 4;
 
-/// A plain TCP alone on one path, in the selection runs.
+/// The results of a plain TCP that uses only this path, in the selection runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SinglePath {
     /// The name of the path.
@@ -179,8 +179,8 @@ impl Race {
             .unwrap_or(0)
     }
 
-    /// Returns the best path for each class of traffic, by the runs that all paths have: that of the main class is
-    /// [`Race::chosen`].
+    /// Returns the best path for each class of traffic, by the runs that all paths have. The main class has
+    /// the path [`Race::chosen`].
     pub(crate) fn chosen_by_class(&self) -> Vec<usize> {
         let common = self.candidates.iter().map(|candidate| candidate.costs.len()).min().unwrap_or(0);
         let of_class = |group: usize| {
@@ -191,7 +191,7 @@ impl Race {
                 let costs = self.candidates[*path].of_classes.get(group);
                 costs.and_then(|costs| stats::mean(&costs[..common])).unwrap_or(f64::INFINITY)
             };
-            // Of paths that are practically equal, that of the main class.
+            // If this path is practically equal to the path of the main class, the latter.
             let best = (0..self.candidates.len()).min_by(|a, b| mean(a).total_cmp(&mean(b)));
             let best = best.unwrap_or_else(|| self.chosen());
             let gain = mean(&self.chosen()) - mean(&best);
@@ -226,8 +226,8 @@ mod rules;
 mod tests {
     use super::*;
 
-    /// Runs a race over paths whose costs in run n are `cost(path, n)`; returns the choice, and the number of
-    /// runs of each path.
+    /// Runs a race over `paths` paths with the costs `cost(path, n)` in run n; returns the choice, and the
+    /// number of runs of each path.
     fn race(paths: usize, runs: u32, cost: impl Fn(usize, u32) -> f64) -> (usize, Vec<usize>) {
         let mut race = Race::new(paths, false, 0.01, runs);
         while let Some((range, running)) = race.next() {

@@ -79,7 +79,7 @@ pub struct Comparison {
     pub rows: Vec<Record>,
     /// The flows that get more or less than a fair share, in a sentence; none if each run has a single flow.
     pub fairness_verdict: Option<String>,
-    /// The shares of the flows, for each condition and contender whose runs have several flows.
+    /// The shares of the flows, for each condition and contender with several flows in a run.
     pub fairness: Vec<Fairness>,
     /// The setting of each condition, and its best single path.
     pub conditions: Vec<Setting>,
@@ -316,7 +316,7 @@ fn select(
 }
 
 /// Measures every single path for competing TCPs without a configured path, and assigns them the best one.
-/// They are measured alone, so that the choice does not depend on the contenders.
+/// They are measured without the contenders, so that the choice does not depend on them.
 fn select_beside(
     scenario: &Scenario,
     prepared: &mut [Prepared<'_>],
@@ -492,7 +492,7 @@ pub fn compare_each(
 }
 
 /// Returns the prepared conditions of a scenario and the jobs of [`compare`], after the runs that choose the
-/// path of each plain TCP: for callers that simulate them with a recorder of their own.
+/// path of each plain TCP: for callers that simulate them with their own recorder.
 ///
 /// # Errors
 /// If a run cannot be made, or it was cancelled.

@@ -59,7 +59,7 @@ pub fn begin(outputs: &[&Path]) {
     *GUARD.lock().unwrap_or_else(PoisonError::into_inner) = Some(Guard { inputs: Vec::new(), outputs });
 }
 
-/// Declares `path` as an input of the command: an existing file, or a directory, of which every file is an input.
+/// Declares `path` as an input of the command: an existing file, or a directory with all its files.
 ///
 /// # Errors
 /// If an output of the command is this file.
@@ -71,7 +71,7 @@ pub fn protect(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The number of levels of directories whose files are inputs: a recording has one directory for each run.
+/// The number of levels of directories with input files: a recording has one directory for each run.
 const DEEPEST: usize = 2;
 
 impl Guard {

@@ -48,8 +48,8 @@ impl Draws {
 /// The random stream of the traces that start together.
 const TOGETHER: &str = "trace.together.start";
 
-/// Returns the network of an experiment in a run with these `draws`, on which only random starts of traces and
-/// phases depend. Its pairs are those of the experiment, with their paths in order.
+/// Returns the network of an experiment in a run with these `draws`: only random starts of traces and phases
+/// depend on them. It has the pairs of the experiment, with their paths in order.
 ///
 /// # Errors
 /// If no network can be made of it.

@@ -1,4 +1,4 @@
-//! The number of runs of a comparison whose scenario does not give one.
+//! The number of runs of a comparison if the scenario does not give one.
 //!
 //! Runs are added in rounds until the intervals are narrow enough or a budget is spent. A round ends by the *widths* of
 //! the intervals only: a rule that ended as soon as a difference is clear would look several times and stop at the look

@@ -151,7 +151,7 @@ impl<'a> Prepared<'a> {
         Prepared::with_phases(scenario, position, phases)
     }
 
-    /// Prepares the condition at `position` for a comparison, whose runs draw phases unless the scenario
+    /// Prepares the condition at `position` for a comparison. Its runs draw phases unless the scenario
     /// disables them.
     ///
     /// # Errors
@@ -263,14 +263,14 @@ impl<'a> Prepared<'a> {
         &self.class_paths
     }
 
-    /// Sets the path of each class of traffic for the plain TCPs without a configured path, by contender: that of the
-    /// runs of a comparison, in place of one path for all classes.
+    /// Sets the path of each class of traffic for the plain TCPs without a configured path, by contender. The
+    /// runs of a comparison use these paths in place of one path for all classes.
     pub(crate) fn set_class_paths(&mut self, paths: Vec<Vec<usize>>) {
         self.class_paths = paths;
     }
 
-    /// Returns the maximum payload rate of all paths together for the contender at `position`, as if each
-    /// pair of hosts were alone.
+    /// Returns the maximum payload rate of all paths together for the contender at `position`, as if no pair
+    /// of hosts shared links with another one.
     pub fn ideal_goodput_bps(&self, position: usize) -> f64 {
         let limits = &self.limits[..self.condition.experiment.traffic.pairs];
         limits.iter().map(|limits| limits.ideal_goodput_bps(&self.condition.configs[position])).sum()
@@ -310,8 +310,8 @@ impl<'a> Prepared<'a> {
         Task { contender: job.contender, path: job.path, draws, beside_alone, by_class }
     }
 
-    /// Returns the draws of run number `run` of the comparison. Without phases they are those of [`topology`] with the
-    /// seed of the run: an emulation of the run meets the same network.
+    /// Returns the draws of run number `run` of the comparison. Without phases [`topology`] makes the same
+    /// draws from the seed of the run: an emulation of the run meets the same network.
     fn draws(&self, run: u32) -> Draws {
         let seed = self.scenario.run_seed(run);
         match self.phases {
@@ -408,7 +408,7 @@ impl<'a> Prepared<'a> {
         self.record_packets(self.task_of(position, run), cancelled, settings, out, fail)
     }
 
-    /// Returns the host at whose interfaces packets are captured.
+    /// Returns the host that captures the packets of its interfaces.
     fn viewpoint(&self, viewpoint: Viewpoint) -> anabranch_sim::HostId {
         let pair = &self.topology.pairs[0];
         match (viewpoint, self.condition.experiment.traffic.direction) {
@@ -434,7 +434,7 @@ impl<'a> Prepared<'a> {
         let host = self.viewpoint(viewpoint);
         let make =
             |network: &Network, _: &[FlowSpec]| Capture::new(network, host, snap_len, out).map_err(fail);
-        // A run whose capture has failed is stopped, and `finish` returns the error.
+        // If the capture has failed, the run is stopped, and `finish` returns the error.
         let broken = |capture: &Capture<_>| capture.error().is_some();
         self.record(task, cancelled, make, broken, |capture, _, whole| match whole {
             true => capture.finish().map(drop).map_err(fail),
@@ -456,7 +456,7 @@ impl<'a> Prepared<'a> {
         let seed = task.draws.seed;
         let (specs, classes) = self.flows(task)?;
         let until = self.end(&specs);
-        // The hosts and addresses are those of `self.topology`, whatever the seed.
+        // `self.topology` has the same hosts and addresses, whatever the seed.
         let network = match self.phases.is_some() || !network::is_constant(experiment) {
             true => network::build(experiment, task.draws, self.phases.as_ref()).map_err(impossible)?.network,
             false => self.topology.network.clone(),
@@ -528,7 +528,7 @@ impl<'a> Prepared<'a> {
     }
 
     /// Returns the reference bounds that all contenders of the condition share for flows of the pair at
-    /// `position`: multipath over all paths, and a plain TCP on each path, of which the earliest counts.
+    /// `position`: multipath over all paths, and a plain TCP on each path. The earliest bound counts.
     fn bounds(&self, limits: &Limits, position: usize) -> Vec<LowerBound> {
         let base = &self.condition.base;
         let mut bounds = vec![limits.all_paths(base)];
@@ -717,8 +717,8 @@ pub fn drawn(experiment: &Experiment, seed: u64) -> Result<Vec<Drawn>, RunError>
     source(experiment, "flows", experiment.traffic.flows).draw(seed).map_err(impossible)
 }
 
-/// Returns the network of an experiment in a run with `seed`, on which only random starts of traces depend.
-/// Its pairs are those of the experiment, with their paths in order.
+/// Returns the network of an experiment in a run with `seed`: only random starts of traces depend on the
+/// seed. It has the pairs of the experiment, with their paths in order.
 ///
 /// # Errors
 /// If no network can be made of it.

@@ -1,6 +1,6 @@
 //! The effect of starting on another path.
 //!
-//! The initial subflow carries the handshake and the first windows alone, so its path may matter more than
+//! Only the initial subflow carries the handshake and the first windows, so its path may matter more than
 //! the scheduler. Every multipath contender is therefore run again with each other path first: in all runs of
 //! the comparison if that is cheap, otherwise in fewer, with the same seeds. A difference is the ratio of the
 //! two means over those runs.
@@ -39,9 +39,9 @@ pub struct OtherStart {
 pub struct StartChange {
     /// The contender.
     pub scheduler: String,
-    /// Its mean completion time there relative to that of the comparison's start in the same runs; for bulk
-    /// the goodput. All intervals of a condition hold simultaneously with 95 %. None if some flows did not
-    /// end in time there, or none did in the comparison.
+    /// The difference of its mean completion time there from the comparison's start in the same runs, in
+    /// percent; for bulk the goodput. All intervals of a condition hold simultaneously with 95 %. None if
+    /// some flows did not end in time there, or none did in the comparison.
     pub difference_pct: Option<Difference>,
     /// The number of its flows there.
     pub n: usize,
@@ -73,8 +73,8 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Returns the plan of the condition at `position`, whose multipath contenders have taken `hops`
-    /// packet-hops in the `all` runs of the comparison, and whose paths have these estimates.
+    /// Returns the plan of the condition at `position`. Its multipath contenders have taken `hops`
+    /// packet-hops in the `all` runs of the comparison, and its paths have these estimates.
     pub(crate) fn new(
         scenario: &Scenario,
         position: usize,
@@ -117,8 +117,8 @@ impl Plan {
         })
     }
 
-    /// Returns the effects of these starts. `results` are those of [`Plan::jobs`], and `compared` those of
-    /// each contender of the scenario in the comparison.
+    /// Returns the effects of these starts. `results` are the results of [`Plan::jobs`], and `compared` the
+    /// results of each contender of the scenario in the comparison.
     pub(crate) fn changes(
         &self,
         scenario: &Scenario,

@@ -240,7 +240,7 @@ mod tests {
         let second = WholeFile::create(&path("second")).unwrap();
         first.file().write_all(b"1").unwrap();
         assert!(!names().contains(&".anabranch-stale1.partial".to_owned()));
-        // Two of their own, and three that are no leftovers.
+        // The partial files of `first` and `second`, and three files that are no leftovers.
         assert_eq!(names().len(), 5, "{:?}", names());
         first.commit().unwrap();
         second.commit().unwrap();

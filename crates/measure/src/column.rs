@@ -109,7 +109,7 @@ pub enum Format {
     Percent,
     /// A number with three digits.
     Digits,
-    /// A number with three digits, of which trailing zeros are left out.
+    /// A number with three digits, without trailing zeros.
     About,
 }
 
@@ -254,7 +254,7 @@ pub struct Measure {
 }
 
 impl Measure {
-    /// Returns a measure without columns; its name and its meaning are those of its field.
+    /// Returns a measure without columns; its field gives it its name and its meaning.
     pub const fn new(traffic: Traffic, unit: Unit, better: Better) -> Measure {
         Measure {
             name: "",

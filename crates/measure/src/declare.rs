@@ -7,7 +7,7 @@ pub(crate) fn gathered<S, G: Gather>(runs: &[Vec<S>], of: Of, take: impl Fn(&S, 
     G::all(runs.iter().map(|run| run.iter().map(|flow| take(flow, of)).collect()).collect(), of)
 }
 
-/// Declares two records, that of a contender and that of a flow, by their rows:
+/// Declares two records, one for a contender and one for a flow, by their rows:
 ///
 /// * `both NAME: TYPE;`, `contender NAME: TYPE;`, `flow NAME: TYPE;` is a field that is no measure, of both records or of one. With
 ///   `optional` before it the field is left out of JSON where it has no value.

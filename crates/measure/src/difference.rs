@@ -113,7 +113,7 @@ impl Difference {
         Difference { ci95, ..self }
     }
 
-    /// Returns the difference of which `ratio` is the ratio of the two means, with its interval.
+    /// Returns the difference of two means in percent, from their `ratio` and its `interval`.
     pub fn of_ratio(ratio: f64, interval: Option<Interval>) -> Difference {
         let percent = |ratio: f64| 100.0 * (ratio - 1.0);
         // Nothing is less than nothing by more than 100 %.

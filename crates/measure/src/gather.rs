@@ -52,7 +52,7 @@ impl Gather for Spread {
     }
 }
 
-/// A number of which a mean is taken.
+/// A number that can be averaged.
 pub trait Number: Copy {
     /// Returns it as a float.
     fn as_f64(self) -> f64;

@@ -1,8 +1,9 @@
 //! The measures of results. Each is declared once, as a row of [`measures`]: its name, unit, meaning, how it is
 //! computed from a flow and gathered over flows, and its columns.
 //!
-//! From the rows follow the fields of a [`Record`], which is the result of a contender, and of a [`FlowRecord`], which is the result of one
-//! flow: their JSON is that of `compare`, `sweep` and `run`. The columns of samples, of sweeps and of the printed tables follow, too.
+//! From the rows follow the fields of a [`Record`], which is the result of a contender, and of a
+//! [`FlowRecord`], which is the result of one flow: `compare`, `sweep` and `run` write them as JSON. The
+//! columns of samples, of sweeps and of the printed tables follow, too.
 
 #![warn(unreachable_pub)]
 

@@ -24,7 +24,7 @@ use TableKind::{Bulk, Bursts, Datagrams as Streams, Plain, PlainBulk, Requests, 
 /// A request or a period of sending.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Part {
-    /// Its start, in seconds from that of the run.
+    /// Its start, in seconds from the start of the run.
     pub start_s: f64,
     /// The size of the response or burst.
     pub size_bytes: u64,
@@ -81,7 +81,7 @@ records! {
     contender n: usize;
     /// those that were delivered before the deadline; for bulk those that were not broken off
     contender completed: usize;
-    /// those of the others whose connection ended before
+    /// the other ones, if their connection ended before the deadline
     contender failed: usize;
     /// the flow's number, or its name
     flow flow: String;

@@ -5,9 +5,10 @@
 //! Statistics", section 7.1). The flows of one run are not independent, so the distribution has the *effective* number
 //! of flows: the one that has the measured variance, between runs, of the share of flows above the percentile
 //! (Woodruff, "Confidence intervals for medians and other position measures", 1952). The bounds of a ratio follow from
-//! those of its two percentiles on a logarithmic scale (Zou and Donner, "Construction of confidence limits about effect
-//! measures", 2008), with the measured correlation between the two shares. Unlike a standard error this knows no
-//! symmetry: beside a few very long times a percentile cannot be 100 % shorter than it is.
+//! the bounds of its two percentiles on a logarithmic scale (Zou and Donner, "Construction of confidence
+//! limits about effect measures", 2008), with the measured correlation between the two shares. Unlike a
+//! standard error this knows no symmetry: beside a few very long times a percentile cannot be 100 % shorter
+//! than it is.
 
 use super::Interval;
 

@@ -57,8 +57,8 @@ fn exponential(stream: &mut RandomStream) -> f64 {
     -libm::log(1.0 - stream.next_f64())
 }
 
-/// Ratios of 95th percentiles whose true ratio is 1.25: of one flow a run, of runs whose flows share a factor, and of
-/// pairs that share most of their time.
+/// Ratios of 95th percentiles with the true ratio 1.25: of one flow a run, of runs with a common factor of
+/// all flows, and of pairs that share most of their time.
 #[test]
 fn the_interval_of_a_percentile_covers_it() {
     type Draw = fn(&mut RandomStream) -> (Vec<f64>, Vec<f64>);

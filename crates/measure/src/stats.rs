@@ -138,7 +138,7 @@ impl Ratio {
         Some(Ratio { value, error, runs })
     }
 
-    /// Returns the deviation of the ratio of the runs `drawn` from that of all runs, in standard errors.
+    /// Returns the deviation of the ratio of the runs `drawn` from the ratio of all runs, in standard errors.
     fn deviation(&self, drawn: &[usize]) -> f64 {
         let (mut residuals, mut counts) = (0.0, 0.0);
         let (mut squares, mut products, mut counts2) = (0.0, 0.0, 0.0);

@@ -101,7 +101,7 @@ fn normal(stream: &mut RandomStream) -> f64 {
     (0..12).map(|_| stream.next_f64()).sum::<f64>() - 6.0
 }
 
-/// Returns times like those of a run with thirty flows, a few of which have a timeout.
+/// Returns the sum of the times of a run with thirty flows. A few of the flows have a timeout.
 fn with_timeouts(stream: &mut RandomStream, probability: f64) -> f64 {
     let flow = |stream: &mut RandomStream| {
         let late = if stream.next_f64() < probability { 200.0 } else { 0.0 };
@@ -110,7 +110,7 @@ fn with_timeouts(stream: &mut RandomStream, probability: f64) -> f64 {
     (0..30).map(|_| flow(stream)).sum()
 }
 
-/// Returns the percentage of 1000 samples of `runs` whose interval contains the true value.
+/// Returns the percentage of 1000 samples of `runs` with the true value inside the interval.
 fn coverage(draw: Draw, truth: f64, runs: usize) -> f64 {
     let samples = 1000;
     let covers = |seed: u64| {

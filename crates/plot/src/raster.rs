@@ -62,7 +62,7 @@ pub fn png(svg: &str, families: &str, dpi: f32) -> Result<Vec<u8>, RasterError> 
     pixels.encode_png().map_err(failed)
 }
 
-/// Returns a drawing as PDF, of its own size.
+/// Returns a drawing as PDF. The page has the size of the drawing.
 ///
 /// # Errors
 /// If this machine has no fonts.

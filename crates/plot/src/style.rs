@@ -1,4 +1,4 @@
-//! Colours that all eyes tell apart (Okabe and Ito's), each with a symbol and a dash of its own.
+//! Colours that all eyes tell apart (Okabe and Ito's), each with its own symbol and dash.
 
 use crate::chart::{Stroke, Symbol};
 
@@ -72,7 +72,8 @@ pub(crate) fn contenders(names: &[String]) -> Vec<Style> {
     names.iter().map(&mut style).collect()
 }
 
-/// Returns the colour of each of `names` in all figures; those that have none of their own differ while there are enough.
+/// Returns the colour of each of `names` in all figures. Names without a fixed colour get different ones
+/// while there are enough.
 pub fn colours(names: &[String]) -> Vec<&'static str> {
     contenders(names).iter().map(|style| style.colour).collect()
 }

@@ -409,7 +409,7 @@ impl Svg<'_> {
         self.line((left, bottom), (right, bottom), &axis);
     }
 
-    /// Returns the ticks below a panel, without those whose texts would touch.
+    /// Returns the ticks below a panel: as many as fit without texts that touch.
     fn x_ticks(&self, x: &Axis, width: f64) -> Vec<(f64, String)> {
         let size = self.page.font_size;
         for most in (1..=((width / (3.0 * size)) as usize).max(2)).rev() {
@@ -549,7 +549,7 @@ fn polyline(points: &[(f64, f64)], step: bool) -> String {
         match before {
             None => {
                 let _ = write!(path, "M{} {}", pt(x), pt(y));
-                // A point alone is visible.
+                // A point by itself is visible.
                 let alone = points.get(at + 1).is_none_or(|next| !next.1.is_finite());
                 if alone && !step {
                     path.push_str("h0.5");
@@ -572,11 +572,12 @@ fn polyline(points: &[(f64, f64)], step: bool) -> String {
 
 /// The distance between lines that a print resolves.
 const FINE: f64 = 0.25;
-/// The width of the lines of a subflow where those of several are side by side: an eye tells their colours apart.
+/// The width of the lines of a subflow where the lines of several are side by side: an eye tells their
+/// colours apart.
 const SLOT: f64 = 1.2;
 
-/// Returns the path of vertical lines, and whether they are side by side with those of others. Lines within a cell of a
-/// fine grid are one.
+/// Returns the path of vertical lines, and whether they are side by side with the lines of others. Lines
+/// within a cell of a fine grid are one.
 fn segments(
     bars: &[(f64, f64, f64)],
     slot: (usize, usize),

@@ -248,7 +248,7 @@ impl Congestion {
 }
 
 impl Congestion {
-    /// Returns its kind, whose exceptions stop the work of `control`.
+    /// Returns its kind. Exceptions of the rule stop the work of `control`.
     pub(crate) fn kind(&self, py: Python<'_>, control: &Arc<Control>) -> CongestionKind {
         let (build, own, control) = (self.build.clone_ref(py), self.own, control.clone());
         let make = move || {

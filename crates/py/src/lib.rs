@@ -1,7 +1,7 @@
 //! The extension module `anabranch._anabranch`.
 //!
-//! It converts arguments and results, and nothing else: scenarios and errors are those of `anabranch-lab`, texts
-//! those of `anabranch-cli`. The package in `python/anabranch` gives it types, names and plots.
+//! It converts arguments and results, and nothing else: scenarios and errors come from `anabranch-lab`, and
+//! texts from `anabranch-cli`. The package in `python/anabranch` gives it types, names and plots.
 
 #![warn(unreachable_pub)]
 

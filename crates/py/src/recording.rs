@@ -62,7 +62,7 @@ pub(crate) fn read_table(py: Python<'_>, name: &str, path: PathBuf) -> PyResult<
     rows.map_err(|error| PyOSError::new_err(format!("cannot read {error}")))?.finish()
 }
 
-/// Reads a table of CSV or of JSON lines, whose columns have the types of the schema.
+/// Reads a table of CSV or of JSON lines. Its columns have the types of the schema.
 fn read_text(schema: &TableSchema, path: &Path) -> Result<Rows, anabranch_table::ReadError> {
     let columns: Vec<Column> =
         schema.columns.iter().map(|column| Column::new(column.name, column.kind)).collect();

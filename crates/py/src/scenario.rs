@@ -48,7 +48,7 @@ impl Document {
         &self.document
     }
 
-    /// Returns the scenario, in which `contenders` replace those of the same names.
+    /// Returns the scenario. `contenders` replace the scenario's contenders of the same names.
     pub(crate) fn scenario(
         &self,
         py: Python<'_>,

@@ -257,7 +257,7 @@ impl Contender {
     }
 
     /// Replaces the scheduler and the congestion control of `config`; exceptions stop the work of `control`.
-    /// `names` are those of the paths.
+    /// `names` are the names of the paths.
     pub(crate) fn apply(
         &self,
         py: Python<'_>,
@@ -315,7 +315,7 @@ impl Custom {
 }
 
 impl Custom {
-    /// Returns its kind, whose exceptions stop the work of `control`.
+    /// Returns its kind. Exceptions of the scheduler stop the work of `control`.
     fn kind(&self, py: Python<'_>, control: &Arc<Control>, names: &Names) -> SchedulerKind {
         let (build, traits, control) = (self.build.clone_ref(py), self.traits, control.clone());
         let (names, name) = (names.clone(), Arc::<str>::from(self.name.as_str()));

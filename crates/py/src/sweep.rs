@@ -28,7 +28,7 @@ pub(crate) struct Plan {
     contenders: Arc<[Py<Contender>]>,
 }
 
-/// Returns the plan with its contenders in Python, whose exceptions stop the work of `control`.
+/// Returns the plan with its contenders in Python. Their exceptions stop the work of `control`.
 fn amended(
     plan: &Arc<sweep::Plan>,
     contenders: &Arc<[Py<Contender>]>,

@@ -214,8 +214,8 @@ impl Table {
             let is_missing = |batch: &RecordBatch| {
                 batch.column_by_name(field.name()).is_some_and(|column| column.null_count() > 0)
             };
-            // The type of a column does not depend on its values, but for whole numbers and flags of which one is missing:
-            // the plain types of pandas cannot express that.
+            // The type of a column does not depend on its values, except for whole numbers and flags with a
+            // missing value: the plain types of pandas cannot express that.
             let missing = slf.get().batches.iter().any(is_missing);
             let kind = match field.data_type() {
                 DataType::Float64 => "float64",
@@ -326,7 +326,7 @@ impl Values {
         }
     }
 
-    /// Adds a value. One of another type would be missing; the types are those of the columns.
+    /// Adds a value. It has the type of the column; a value of another type would be missing.
     fn push(&mut self, cell: Cell<'_>) {
         match (self, cell) {
             (Values::Text(values), Cell::Text(text)) => values.append_value(text),

@@ -66,7 +66,7 @@ pub(super) fn actions(
     all
 }
 
-/// Returns the command that makes a congestion control that of new connections.
+/// Returns the command that sets the congestion control of new connections.
 fn sysctl(congestion: &str) -> String {
     format!("On the sender: `sysctl -w net.ipv4.tcp_congestion_control={congestion}`.")
 }

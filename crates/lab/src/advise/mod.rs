@@ -101,7 +101,7 @@ pub struct Candidate {
     pub name: String,
     /// The scheduler.
     pub scheduler: String,
-    /// The congestion control; none for that of the scenario.
+    /// The congestion control; none for the scenario's one.
     pub congestion: Option<String>,
 }
 
@@ -147,9 +147,9 @@ pub struct Advice {
     pub beyond: Option<Candidate>,
     /// The path on which a connection should start.
     pub start: String,
-    /// The best single path, that of `tcp`.
+    /// The best single path; `tcp` uses it.
     pub single_path: Option<String>,
-    /// The congestion control of `tcp`, the better one for that path; none for that of the scenario.
+    /// The congestion control of `tcp`, the better one for that path; none for the scenario's one.
     pub single_congestion: Option<String>,
     /// The difference of the best candidate from TCP on that path, in percent: completion time, for bulk goodput.
     pub difference_pct: Option<Difference>,
@@ -172,7 +172,8 @@ pub struct Advice {
 /// Seeks advice for the scenario of `document`.
 ///
 /// # Errors
-/// If the scenario is not valid, has a single path, several conditions of which none is chosen, or a run fails.
+/// If the scenario is not valid, it has a single path, none of its several conditions is chosen, or a run
+/// fails.
 pub fn advise(document: &Document, options: &Options<'_>) -> Result<Advice, AdviceError> {
     let setting = search::Setting::new(document, options)?;
     let found = setting.screen()?;

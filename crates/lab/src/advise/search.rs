@@ -12,12 +12,12 @@ use crate::stats::Interval;
 
 /// The scheduler of the Linux kernel.
 pub(super) const KERNEL: &str = "linux";
-/// The schedulers that are screened: those that can be had, and those that the literature found best.
+/// The schedulers that are screened: the available ones, and the best ones in the literature.
 const SCHEDULERS: [&str; 7] = [KERNEL, "min_rtt", "dmptcp", "blest", "ecf", "stms_a", "redundant"];
-/// The congestion controls that are screened with the best scheduler, beside that of the scenario.
+/// The congestion controls that are screened with the best scheduler, in addition to the scenario's one.
 const CONGESTION: [&str; 4] = ["lia", "olia", "balia", "bbr"];
-/// The congestion control that is screened for TCP on a single path, beside that of the scenario. A coupled one has nothing
-/// to couple there.
+/// The congestion control that is screened for TCP on a single path, in addition to the scenario's one.
+/// Coupled controls have nothing to couple there.
 const SINGLE_PATH_CONGESTION: &str = "bbr";
 /// Runs of each candidate in screening.
 const SCREENING_RUNS: u32 = 10;
@@ -27,7 +27,7 @@ const SECOND_SCREENING_RUNS: u32 = 40;
 const JUDGED: usize = 3;
 /// First paths that are screened, those with the best estimates.
 const MOST_STARTS: usize = 4;
-/// Screening and judgement have seeds of their own, so that neither has the runs of `compare`.
+/// Screening and judgement have other seeds than `compare`, so that neither repeats its runs.
 const SCREENING_SEED: u64 = 0x5c2e_e017;
 const SECOND_SCREENING_SEED: u64 = 0x2f8b_1c65;
 const JUDGEMENT_SEED: u64 = 0x1d6e_0b41;
@@ -56,7 +56,7 @@ pub(super) struct Found {
     pub candidates: Vec<Candidate>,
     /// The number of combinations.
     pub screened: usize,
-    /// The congestion control of TCP on a single path; none for that of the scenario.
+    /// The congestion control of TCP on a single path; none for the scenario's one.
     pub single_congestion: Option<String>,
 }
 
@@ -78,7 +78,7 @@ pub(super) struct Plan<'p> {
     pub start: usize,
     pub runs: u32,
     pub seed: u64,
-    /// The congestion control of TCP on a single path; none for that of the scenario.
+    /// The congestion control of TCP on a single path; none for the scenario's one.
     pub single_congestion: Option<&'p str>,
 }
 
@@ -322,8 +322,8 @@ impl<'a> Setting<'a> {
         Ok((start, tried))
     }
 
-    /// Returns the congestion control with which TCP on a single path is better than in `comparison`, which has that of the
-    /// scenario, by more than the least difference that counts.
+    /// Returns the congestion control with which TCP on a single path is better than in `comparison`, by more
+    /// than the least difference that counts. `comparison` has the scenario's congestion control.
     fn single_congestion(
         &self,
         comparison: &Comparison,

@@ -150,7 +150,7 @@ impl<W: Write> Capture<W> {
                 return;
             }
         };
-        // The simulator has no payload; here it is zeros, whose sum is zero.
+        // The simulator has no payload; here it is zeros, and their sum is zero.
         header.finish_with_sum(&mut self.bytes, Checksum::Full, 0);
         let original_len = header.len() + segment.payload_len as usize;
         self.bytes.truncate(original_len.min(self.snap_len));

@@ -86,7 +86,8 @@ impl Parts {
         self.0[cause as usize] += u128::from(span.0) * u128::from(times);
     }
 
-    /// Adds the differences of `later` from `earlier`, sums of which `later` is at no cause smaller.
+    /// Adds, `times` times, the differences of `later` from `earlier`. No sum of `later` is smaller than in
+    /// `earlier`.
     pub(super) fn add_difference(&mut self, later: &Parts, earlier: &Parts, times: u64) {
         for ((sum, later), earlier) in self.0.iter_mut().zip(later.0).zip(earlier.0) {
             *sum += (later - earlier) * u128::from(times);

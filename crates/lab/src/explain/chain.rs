@@ -220,7 +220,7 @@ impl Walk<'_> {
         let slowest = (0..one.hops.len()).max_by_key(|hop| self.service_time(number, *hop));
         let slowest = slowest.map(|hop| one.hops[hop].link);
         if !self.passed.iter().any(|passed| Some(passed.link) == slowest) {
-            // The walk has not followed its whole way: the state of the links is that of this time.
+            // The walk has not followed its whole way: the links are in their state at this time.
             let busy = one.hops.iter().filter_map(|hop| self.serving(hop.link));
             if let Some((number, hop)) = busy.max_by_key(|busy| self.service_time(busy.0, busy.1)) {
                 self.passed.clear();

@@ -162,7 +162,7 @@ impl Base<'_> {
         self.found.push(Candidate { what, path: self.tcp_path, scenario, is_setting });
     }
 
-    /// Returns the links of a path in the direction of the data, and those of its acknowledgements.
+    /// Returns the links of a path that carry its data, and the links that carry its acknowledgements.
     fn links(&self, path: usize) -> (Vec<usize>, Vec<usize>) {
         let mut links = (Vec::new(), Vec::new());
         for pair in &self.experiment().pairs {
@@ -216,7 +216,7 @@ impl Base<'_> {
                 if let Capacity::Rate(rate) = &mut config.capacity {
                     *rate = Rate(rate.0.saturating_mul(2));
                 }
-                // Except for bursts, the rate of a shaper is that of the link.
+                // Except for bursts, the rate of a shaper is the rate of the link.
                 if let Some(shaper) = &mut config.shaper {
                     shaper.rate = Rate(shaper.rate.0.saturating_mul(2));
                 }
@@ -254,7 +254,7 @@ impl Base<'_> {
         data.into_iter().chain(acks).collect()
     }
 
-    /// Returns the paths of which a link is `affected`.
+    /// Returns the paths with an `affected` link, in either direction.
     fn paths_where(&self, affected: impl Fn(&LinkConfig) -> bool) -> Vec<usize> {
         let links = &self.experiment().graph.links;
         let is = |path: &usize| self.both_ways(*path).iter().any(|link| affected(&links[*link].config));

@@ -156,7 +156,7 @@ pub fn explain(
     })
 }
 
-/// Returns the contender whose flows are the fastest in a condition, with its sums; none for bulk.
+/// Returns the contender with the fastest flows in a condition, and its sums; none for bulk.
 fn fastest<'a>(scenario: &Scenario, all: &'a [Runs], condition: usize) -> Option<(usize, &'a Tally)> {
     if is_bulk(&scenario.conditions[condition]) {
         return None;

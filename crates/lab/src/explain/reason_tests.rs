@@ -41,8 +41,8 @@ fn the_application_and_then_the_buffer_come_first() {
     assert_eq!(story.reason(&one, ms(10)), (Cause::SendBuffer, ms(20)));
 }
 
-/// Nothing is sent until a timer expires whose flight was lost; what a full window waits for before a timeout that comes
-/// later, or on another subflow, is the window.
+/// After the loss of a whole flight nothing is sent until the timer expires. If the timeout comes after the
+/// sending, or is on another subflow, data waits for the full window.
 #[test]
 fn a_window_is_a_retransmission_only_until_a_timeout_before_the_sending() {
     let story = story();
@@ -64,7 +64,7 @@ fn another_limit_before_a_timeout_keeps_its_name() {
     let mut story = story();
     story.limits.push(ms(0), Cause::ReceiveWindow);
     story.holds[0].push(ms(0), Cause::Pacing);
-    // Before the assignment the limit of the connection counts, and afterwards that of the subflow.
+    // Before the assignment the limit of the connection counts, and afterwards the limit of the subflow.
     assert_eq!(story.reason(&transmission(0), ms(50)), (Cause::ReceiveWindow, ms(100)));
     assert_eq!(story.reason(&transmission(0), ms(200)), (Cause::Pacing, Time::NEVER));
     story.limits.push(ms(60), Cause::Scheduler);

@@ -56,11 +56,11 @@ pub(crate) struct Notes {
     /// The stream that the connection of a host sends.
     scopes: HashMap<(u32, ConnectionId), usize>,
     streams: Vec<Stream>,
-    /// By flow: its streams, that of the client first.
+    /// By flow: its streams, the client's one first.
     flows: Vec<[Option<usize>; 2]>,
     at_hand: Option<AtHand>,
-    /// By number of a packet in the network: the links that it has entered, with its transmission and those of its copies,
-    /// oldest first. Empty for packets without data.
+    /// By number of a packet in the network: the links that the transmissions of the packet and of its copies
+    /// have entered, oldest first. Empty for packets without data.
     packets: Vec<Vec<Entry>>,
     /// The number of links on the longest way so far.
     longest_way: usize,
@@ -296,7 +296,7 @@ impl Notes {
 }
 
 impl Stream {
-    /// Records a segment, whose way has about `links` links; returns its number.
+    /// Records a segment that crosses about `links` links; returns its number.
     fn send(&mut self, now: Time, subflow: usize, kind: SendKind, data: DataRange, links: usize) -> usize {
         let again = match kind {
             SendKind::New => false,
@@ -371,7 +371,7 @@ impl Recorder for Notes {
 /// The story of one flow.
 #[derive(Debug, Default)]
 pub(crate) struct FlowStory {
-    /// The stream of the client, and that of the server.
+    /// The client's stream, and the server's stream.
     pub streams: [Option<Story>; 2],
     /// The data of the flow that has arrived in order.
     pub progress: Steps,

@@ -120,8 +120,8 @@ impl Tally {
         seconds(self.total_ns, self.explained)
     }
 
-    /// Returns the cause, with a path, whose mean time exceeds that of `other` most, and by how many seconds. None if the
-    /// mean of all is not larger by the relative difference `least`.
+    /// Returns the cause, with a path, that has the largest excess of mean time over `other`, and this excess
+    /// in seconds. None if the mean of all is not larger by the relative difference `least`.
     pub(super) fn excess(&self, other: &Tally, least: f64) -> Option<(Cause, Option<usize>, f64)> {
         if self.mean_s() <= other.mean_s() * (1.0 + least) {
             return None;
@@ -281,7 +281,7 @@ pub struct Row {
     pub n: usize,
     /// The number of flows delivered before the deadline. (Bulk: not aborted.)
     pub completed: usize,
-    /// The number of flows that are explained: those of which something was delivered.
+    /// The number of flows that are explained: the flows that delivered at least one byte.
     pub explained: u64,
     /// The mean time in seconds from the start of an explained flow to its last in-order delivery.
     pub mean_s: Option<f64>,

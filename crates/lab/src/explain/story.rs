@@ -125,7 +125,7 @@ impl Log {
 pub(crate) struct Service {
     /// The time at which its last bit was transmitted.
     pub departed: Time,
-    /// The number of its stream, and that of the transmission in it; none for packets without data.
+    /// The numbers of its stream and of the transmission in this stream; none for packets without data.
     pub carries: Option<(u32, u32)>,
 }
 

@@ -176,7 +176,7 @@ fn a_slow_second_path_in_turns_is_head_of_line() {
 
 #[test]
 fn slow_start_is_the_congestion_window() {
-    // From 10 segments on, 500 KB take six flights: five waits of a round trip, of which little is transmission.
+    // From 10 segments on, 500 KB take six flights: five waits of a round trip, with little transmission.
     assert_largest(
         "path = [{ rate = '1 Gbit/s', rtt = '100 ms' }]
          traffic = { size = '500 KB' }
@@ -436,8 +436,8 @@ fn the_answer_to_a_packet_is_no_part_of_its_way() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The parts of every flow are exactly its completion time, and those of its bytes the times of its bytes, which
-    /// an assertion of `Story::bytes` holds.
+    /// The parts of every flow add up exactly to its completion time. The parts of its bytes add up to the
+    /// times of the bytes; an assertion in `Story::bytes` checks that.
     #[test]
     fn the_parts_add_up(text in any_scenario(), number in 0_u32..1000) {
         let (result, accounts) = run(&text, number);

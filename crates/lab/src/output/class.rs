@@ -1,4 +1,4 @@
-//! The flows of a run whose traffic consists of classes.
+//! The flows of a run with classes of traffic.
 
 use anabranch_measure::Part;
 use anabranch_sim::{AppReport, FlowReport, application};

@@ -103,7 +103,7 @@ fn a_row_of_requests_counts_its_own_requests() {
     let runs = [requests(&[ms(10), ms(20), None]), requests(&[ms(30)])];
     let class = "kind = 'requests'\nsize = '30 KB'\nthink = '300 ms'\nduration = '4 s'";
     let row = &rows_of(class, runs)[1];
-    // Three requests in the first run and one in the second, of which one was not answered.
+    // Three requests in the first run and one in the second; one of the four was not answered.
     assert_eq!((row.n, row.completed), (4, 3));
     assert_eq!(row.by_run.completed, [2, 1]);
     near(row.fct_s.mean.unwrap(), 0.02);
@@ -164,7 +164,7 @@ fn background_flows_count_one_by_one_in_a_fair_share() {
 }
 
 /// Returns the clauses on the path of the reference, by class: `own` are the paths of the first contender for the two
-/// classes, and `best` are those of the second one, which has the measured paths.
+/// classes, and `best` are the paths of the second one, which has the measured paths.
 fn detours(reference: &str, own: [usize; 2], best: [usize; 2]) -> Vec<Option<String>> {
     let text = PATHS.replace("['tcp', 'min_rtt']", &format!("['{reference}', 'tcp', 'min_rtt']"));
     let scenario = made::scenario(&format!(

@@ -36,8 +36,9 @@ pub(crate) fn family(series: &[Vec<Part>], seed: u64) -> Vec<Option<Difference>>
     series.iter().zip(intervals).map(difference).collect()
 }
 
-/// Returns the difference of each entrant's values from those of the entrant `reference`, with their bounds
-/// `unseen`. The listed entrants are one family, and the others another one, in which the listed ones are empty.
+/// Returns the difference of each entrant's values from the values of the entrant `reference`, with their
+/// bounds `unseen`. The listed entrants are one family, and the others another one, in which the listed ones
+/// are empty.
 pub(crate) fn against(
     values: &[Vec<Vec<Measured>>],
     entrants: &[Entrant<'_>],
@@ -68,7 +69,7 @@ pub(crate) fn against(
     entrants.iter().enumerate().map(own).collect()
 }
 
-/// Returns the differences of 95th percentiles from that of `reference`, as one family.
+/// Returns the differences of 95th percentiles from the 95th percentile of `reference`, as one family.
 pub(crate) fn percentiles(others: &[Pooled], reference: &Pooled, runs: usize) -> Vec<Option<Difference>> {
     let pairs: Vec<(&Pooled, &Pooled)> = others.iter().map(|other| (other, reference)).collect();
     let ratios = stats::percentile_ratios(&pairs, 95.0, runs);

@@ -1,4 +1,4 @@
-//! Fair shares: the max-min fair rates of flows, some of which use only one path.
+//! Fair shares: the max-min fair rates of flows; some flows use only one path.
 //!
 //! The rates of all flows rise together until a path or the common link is full. Flows limited by a full path
 //! keep their rate; the others continue to rise. A TCP on a slow path thus has a fair share of that path, and
@@ -16,7 +16,7 @@ pub(super) struct FairRates {
 }
 
 impl FairRates {
-    /// Returns the rates with `single[p]` flows on path p alone and `pooled` flows on all paths. None unless
+    /// Returns the rates if `single[p]` flows use only path p and `pooled` flows use all paths. None unless
     /// all flows have the same two hosts, each path has one route, and a link belongs to one path or to all.
     pub(crate) fn new(experiment: &Experiment, single: &[usize], pooled: usize) -> Option<FairRates> {
         let [pair] = experiment.pairs.as_slice() else { return None };
@@ -41,7 +41,7 @@ impl FairRates {
 
 fn fill(capacities: &[f64], common: Option<f64>, single: &[usize], pooled: usize) -> FairRates {
     let mut rates = FairRates { single: vec![0.0; capacities.len()], pooled: 0.0 };
-    // Paths whose flows are not limited yet, and those with capacity left.
+    // The paths that do not limit their flows yet, with capacity left.
     let mut open: Vec<usize> = (0..capacities.len()).collect();
     let mut taken = 0.0;
     loop {

@@ -259,7 +259,7 @@ pub(crate) fn fairness(
     found
 }
 
-/// Returns the parties of each field, whose intervals hold simultaneously.
+/// Returns the parties of each field. Their intervals hold simultaneously.
 fn family(
     scenario: &Scenario,
     fields: &[Field<'_>],

@@ -24,7 +24,7 @@ use crate::stats::Interval;
 #[derive(Clone, Debug)]
 pub(crate) struct Entrant<'a> {
     pub name: String,
-    /// The position of the contender whose settings it has.
+    /// The position in the scenario of the contender with its settings.
     pub contender: usize,
     /// The position of the path of a plain TCP.
     pub path: Option<usize>,

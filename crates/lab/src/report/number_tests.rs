@@ -87,8 +87,8 @@ fn about_that_number_of_runs_would_tell() {
     // 30 * (4 / 2)^2 * 1.05 = 126.
     assert_eq!(needed(2.0, 4.0), Some(130));
     assert_eq!(needed(-2.0, 4.0), Some(130));
-    // Below the least effect the interval has to lose either 0 or the least effect, of which the farther one is reached
-    // sooner: 30 * (1.9 / 0.6)^2 * 1.05 = 315.9, and 30 * (2 / 0.8)^2 * 1.05 = 196.9.
+    // Below the least effect the interval has to lose either 0 or the least effect. The farther one takes
+    // fewer runs: 30 * (1.9 / 0.6)^2 * 1.05 = 315.9, and 30 * (2 / 0.8)^2 * 1.05 = 196.9.
     assert_eq!(needed(0.4, 1.9), Some(320));
     assert_eq!(needed(-0.4, 1.9), Some(320));
     assert_eq!(needed(0.8, 2.0), Some(200));

@@ -136,7 +136,7 @@ fn shared_queues(experiment: &Experiment) -> Vec<String> {
     shared.map(|(_, link)| queue(&link.config)).collect()
 }
 
-/// Returns the number of traces with random starts of their own.
+/// Returns the number of traces with independent random starts.
 fn independent_traces(experiment: &Experiment) -> usize {
     let links = experiment.graph.links.iter().filter(|link| {
         let random = unseen::begins_anywhere(experiment, link) && link.trace_start != TraceStart::Together;

@@ -60,7 +60,7 @@ fn by_reference(runs: &[Vec<FlowResult>]) -> Vec<Vec<&FlowResult>> {
 }
 
 /// The difference is the ratio of the two means, not a mean of ratios of runs: here the ratios are +100 % and
-/// -50 %, whose mean is +25 %, although the first contender is faster overall.
+/// -50 %, with a mean of +25 %, although the first contender is faster overall.
 #[test]
 fn a_difference_is_the_ratio_of_the_two_means() {
     let own = runs(&[&[Some(200)], &[Some(500)]]);

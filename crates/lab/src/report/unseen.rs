@@ -37,9 +37,9 @@ use crate::stats;
 
 /// The rule of three: -ln(0.05), rounded up.
 const RULE_OF_THREE: f64 = 3.0;
-/// The number of losses in a row whose probability and cost are considered.
+/// The largest number of losses in a row that is considered.
 const MOST_LOSSES: i32 = 4;
-/// The segments at the end of a flow whose loss only a timer may find.
+/// The segments at the end of a flow that only a timer may find lost.
 const TAIL_SEGMENTS: f64 = 3.0;
 /// The payload of a segment, about.
 const SEGMENT: f64 = 1448.0;
@@ -297,7 +297,8 @@ fn retransmitted(entrant: &Entrant<'_>) -> f64 {
     if sent > 0 { again as f64 / sent as f64 } else { 0.0 }
 }
 
-/// Returns the events of one loss after another of packets with probability `lost`, of which `packets` cost a timeout.
+/// Returns the events of one to [`MOST_LOSSES`] losses in a row, each with probability `lost`. `packets`
+/// packets can cost a timeout.
 fn timeouts(lost: f64, packets: f64, timeout: Duration, backoff: bool) -> Vec<Event> {
     let event = |losses: i32| {
         let timeouts = if backoff { 2_f64.powi(losses) - 1.0 } else { f64::from(losses) };
@@ -307,7 +308,8 @@ fn timeouts(lost: f64, packets: f64, timeout: Duration, backoff: bool) -> Vec<Ev
     (1..=MOST_LOSSES).map(event).collect()
 }
 
-/// Returns the links of a path that carry its data, and with `both` also those of its acknowledgements.
+/// Returns the links of a path that carry its data, and with `both` also the links that carry its
+/// acknowledgements.
 fn links<'a>(experiment: &'a Experiment, path: &'a Path, both: bool) -> impl Iterator<Item = &'a Link> {
     let routes = [path.data.first(), path.acks.first().filter(|_| both)];
     routes.into_iter().flatten().flatten().map(|link| &experiment.graph.links[*link])

@@ -246,8 +246,8 @@ impl Contest<'_> {
     }
 
     /// Returns a statement on the path of a reference that is a plain TCP: if it is not the one that was measured as the best
-    /// for this class of traffic, or not the one on which connections of the class start. The difference is then that of
-    /// the paths, too.
+    /// for this class of traffic, or not the one on which connections of the class start. The difference then
+    /// comes from the paths, too.
     fn detour(&self, reference: usize) -> Option<String> {
         let class = self.class.filter(|class| class.via == Via::Contender)?;
         if self.measure != measured::measures(&class.kind)[0] {
@@ -387,7 +387,7 @@ impl Finding {
         difference.read(self.min_effect_pct)
     }
 
-    /// Returns those of `difference` that have this interpretation, except for the best.
+    /// Returns the names of the contenders with this interpretation of `difference`, except for `but`.
     pub(super) fn like(
         &self,
         reading: Reading,

@@ -1,4 +1,4 @@
-//! The flows of a run whose traffic consists of classes.
+//! The flows of a run with classes of traffic.
 
 use anabranch_sim::FlowSpec;
 use anabranch_sim::traffic::{Sizes, Starts, Traffic as Source};
@@ -26,7 +26,7 @@ fn turn(pair: &mut Pair) {
     }
 }
 
-/// True if a class of transfers has the direction against that of the network's data.
+/// True if a class of transfers has the opposite direction to the network's data.
 pub(super) fn have_reverse_transfers(experiment: &Experiment) -> bool {
     let against = |class: &TrafficClass| class.direction != experiment.traffic.direction;
     experiment.classes.iter().any(|class| against(class) && matches!(class.kind, Kind::Transfer { .. }))

@@ -13,7 +13,8 @@ const PART: u64 = 50;
 ///
 /// The threshold of duplicate acknowledgements is three, and one for each route of equal cost where there are several. For
 /// a fat tree of K ports this is MMPTCP's: 3 below one switch, 3 + K/2 in a pod, and 3 + K²/4 between pods. The rate of the
-/// switch is 1/50 of that of the path's first link at its start (of a trace, its mean rate), as in MMPTCP's code.
+/// switch is 1/50 of the rate of the path's first link at its start (of a trace, its mean rate), as in
+/// MMPTCP's code.
 pub(super) fn adapt(spec: &mut FlowSpec, graph: &Graph, path: &Path) {
     let routes = path.data.len();
     for config in [&mut spec.client_config, &mut spec.server_config] {

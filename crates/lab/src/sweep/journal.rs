@@ -268,7 +268,7 @@ struct Numbered {
     point: usize,
 }
 
-/// Returns the reason that results of `found` cannot be combined with those of `wanted`.
+/// Returns the reason that results of `found` cannot be combined with results of `wanted`.
 fn foreign(found: &Header, wanted: &Header) -> Option<String> {
     if found.anabranch_sweep != wanted.anabranch_sweep {
         return Some(format!("it has format {}, and this program writes {FORMAT}", found.anabranch_sweep));

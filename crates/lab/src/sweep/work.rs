@@ -167,7 +167,7 @@ pub fn simulate_point(
         })?;
         match plan.stop() {
             Some(stop) if scenario.runs < stop.most_runs && !is_known(&comparison, stop) => {
-                // The previous runs are repeated, as a comparison is a function of its scenario alone.
+                // The previous runs are repeated, as a comparison is a function of only its scenario.
                 scenario.runs = scenario.runs.saturating_mul(2).min(stop.most_runs);
             }
             _ => return Ok(PointResult::new(number, &comparison)),

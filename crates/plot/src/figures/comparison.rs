@@ -68,7 +68,7 @@ struct Condition {
     paths: Vec<String>,
 }
 
-/// With more, points are a dark bar: the box alone is drawn.
+/// With more, points are a dark bar: only the box is drawn.
 const MOST_POINTS: usize = 2000;
 
 pub(super) fn chart(shown: &ShownComparison, name: &str, selection: &Selection) -> Result<Chart, PlotError> {

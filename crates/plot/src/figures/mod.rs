@@ -159,7 +159,7 @@ pub(crate) struct Contenders {
 }
 
 impl Contenders {
-    /// Returns those of `all` that are selected. A contender has one style, however many are selected.
+    /// Returns the selected contenders of `all`. A contender has one style, however many are selected.
     pub(crate) fn new<'a>(
         all: impl IntoIterator<Item = &'a str>,
         selection: &Selection,

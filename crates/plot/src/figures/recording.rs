@@ -151,7 +151,7 @@ impl All<'_> {
         if self.conditions.len() > 1 { condition.to_owned() } else { String::new() }
     }
 
-    /// Returns the names of all subflows, whose places are their colours.
+    /// Returns the names of all subflows. The place of a subflow gives its colour.
     fn subflows(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for subflow in
@@ -603,7 +603,7 @@ fn timed(run: &RunView) -> impl Iterator<Item = &FlowView> {
     run.flows.iter().filter(|flow| flow.own && flow.is_transfer())
 }
 
-/// Returns those of a class of traffic; without classes all have none.
+/// Returns the timed flows of a class of traffic; without classes all flows have none.
 fn timed_of<'a>(run: &'a RunView, class: Option<&'a str>) -> impl Iterator<Item = &'a FlowView> {
     timed(run).filter(move |flow| flow.traffic.as_deref() == class)
 }
@@ -615,7 +615,7 @@ fn rounded(value: f64) -> String {
 }
 
 const EDGE: Stroke = Stroke { colour: DIM, width: 0.6, dash: &[2.5, 1.5] };
-/// With more, symbols would hide each other: lines alone are drawn.
+/// With more, symbols would hide each other: only lines are drawn.
 const MOST_SYMBOLS: usize = 60;
 
 /// Returns the name of a path; without one it has its number.

@@ -103,7 +103,7 @@ impl All<'_> {
         title([condition, class.name.as_deref().unwrap_or_default(), more])
     }
 
-    /// Returns the conditions and classes, of which each pair has panels.
+    /// Returns the pairs of a condition and a class. Each pair has panels.
     fn each(&self) -> impl Iterator<Item = (&str, &Class)> {
         let of = |condition| self.classes.iter().map(move |class| (condition, class));
         self.conditions.iter().map(String::as_str).flat_map(of)
@@ -268,7 +268,7 @@ impl All<'_> {
             }
             None => vec![None],
         };
-        // All contenders have the same places in a grid; points of other designs have places of their own.
+        // All contenders have the same places in a grid; in other designs each point has its own place.
         let aside = if self.sweep.design == "grid" { self.spread(&x) } else { 0.0 };
         let middle = (self.contenders.names.len() as f64 - 1.0) / 2.0;
         let mut panels = Vec::new();

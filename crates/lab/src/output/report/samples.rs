@@ -53,7 +53,7 @@ const CLASS_COLUMNS: [(&str, Kind); 7] = [
 ];
 
 impl Samples {
-    /// Reads the samples in `path`, which must be those of `comparison` in the file `of`.
+    /// Reads the samples in `path`, which must belong to `comparison` in the file `of`.
     pub(super) fn read(path: &Path, comparison: &Value, of: &str) -> Result<Samples, String> {
         let mut samples = Samples { file: path.display().to_string(), ..Samples::default() };
         let mut other = None;
