@@ -46,7 +46,7 @@ pub struct Paper {
 }
 
 /// A named change to the scenarios of a claim: something that the paper leaves open, or a quirk of its tools.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Variant {
     /// Its name.
@@ -54,7 +54,14 @@ pub struct Variant {
     /// The difference, in a sentence.
     pub what: String,
     /// The values of the scenario that it sets, as `--set` does.
+    #[serde(default)]
     pub set: Vec<String>,
+    /// Other variants that it combines, before its own values.
+    #[serde(default)]
+    pub with: Vec<String>,
+    /// Scenarios: every claim about one of them tries this variant too.
+    #[serde(default)]
+    pub standard_for: Vec<String>,
     /// The contender that replaces that of the checks.
     #[serde(default)]
     pub of: Option<String>,
@@ -158,6 +165,15 @@ pub struct Check {
     /// The number of runs with `--quick`.
     #[serde(default)]
     pub quick_runs: Option<u32>,
+    /// For `printed`: the number of the paper.
+    #[serde(default)]
+    pub value: Option<f64>,
+    /// For `printed`: the number of runs of which the paper prints a mean; 1 unless given.
+    #[serde(default)]
+    pub mean_of: Option<u32>,
+    /// The part of the claim to which it belongs. Parts are judged each for itself.
+    #[serde(default)]
+    pub part: String,
 }
 
 /// The relation of a check.
@@ -172,6 +188,8 @@ pub enum Relation {
     Equal,
     /// In a range.
     Within,
+    /// The range of single runs, or of means of as many runs as the paper has, has the printed number.
+    Printed,
 }
 
 /// The condition that counts of several.
@@ -202,7 +220,16 @@ impl Check {
             Relation::Less | Relation::Greater => [true, false, false],
             Relation::Equal => [true, true, false],
             Relation::Within => [self.compares(), false, true],
+            Relation::Printed => [self.compares(), false, false],
         };
+        if (self.is == Relation::Printed) != self.value.is_some() || self.mean_of == Some(0) {
+            return Some("`printed` needs `value`, and no other relation has one".to_owned());
+        }
+        if self.is != Relation::Printed && self.mean_of.is_some()
+            || self.is == Relation::Printed && self.pick.is_some()
+        {
+            return Some("only `printed` has `mean-of`, and it has no `pick`".to_owned());
+        }
         let range = self.from.is_some() || self.upto.is_some();
         let has = [self.compares(), self.tolerance.is_some(), range];
         if needs == has {
@@ -214,6 +241,7 @@ impl Check {
                     .to_owned()
             }
             Relation::Equal => "`equal` needs `tolerance`, and `to`, `to-in` or `to-metric`".to_owned(),
+            Relation::Printed => "`printed` has neither a tolerance nor a range".to_owned(),
             Relation::Within => "`within` needs `from` or `upto`, and no tolerance".to_owned(),
         })
     }
@@ -227,6 +255,7 @@ impl Paper {
     pub fn parse(name: &str, text: &str) -> Result<Paper, ClaimsError> {
         let mut paper: Paper =
             toml::from_str(text).map_err(|error| ClaimsError(format!("{name}: {error}")))?;
+        paper.resolve().map_err(|fault| ClaimsError(format!("{name}: {fault}")))?;
         let mut ids: Vec<&str> = Vec::new();
         for claim in &paper.claims {
             if let Some(fault) = paper.fault(claim, &ids) {
@@ -238,6 +267,36 @@ impl Paper {
         }
         paper.home.clone_from(&paper.id);
         Ok(paper)
+    }
+
+    /// Gives variants that combine others the values of these, and claims the standard variants of their scenarios.
+    fn resolve(&mut self) -> Result<(), String> {
+        for at in 0..self.variants.len() {
+            let mut parts: Vec<Variant> = Vec::new();
+            for name in &self.variants[at].with {
+                let earlier = self.variants[..at].iter().find(|variant| variant.name == *name);
+                let variant = &self.variants[at].name;
+                parts.push(earlier.cloned().ok_or_else(|| {
+                    format!("variant `{variant}`: there is no [[variant]] `{name}` before it")
+                })?);
+            }
+            let own = &mut self.variants[at];
+            let set = parts.iter().flat_map(|part| part.set.iter().cloned());
+            own.set = set.chain(own.set.iter().cloned()).collect();
+            own.of = own.of.take().or_else(|| parts.iter().find_map(|part| part.of.clone()));
+        }
+        for claim in &mut self.claims {
+            let uses = |scenario: &String| {
+                claim.checks.iter().any(|check| check.choice.scenario.as_ref() == Some(scenario))
+            };
+            let standard = self.variants.iter().filter(|variant| variant.standard_for.iter().any(uses));
+            let names: Vec<String> = standard
+                .map(|variant| variant.name.clone())
+                .filter(|name| !claim.variants.contains(name))
+                .collect();
+            claim.variants.extend(names);
+        }
+        Ok(())
     }
 
     /// Reads the file of figures `text`, called `name` in errors.

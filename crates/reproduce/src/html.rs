@@ -6,6 +6,7 @@ use crate::claims::Paper;
 use crate::draw::{self, escape};
 use crate::figure::{self, Drawn};
 use crate::judge::Status;
+use crate::parts;
 use crate::recorded::Recorded;
 use crate::reproduce::{Checked, Finding, score};
 
@@ -127,6 +128,9 @@ fn claim(html: &mut String, finding: &Finding, figures: &[&Drawn]) {
     if !finding.numbers.is_empty() {
         let _ = writeln!(html, "<p>The paper: {}</p>", escape(&finding.numbers));
     }
+    if !finding.parts.is_empty() {
+        let _ = writeln!(html, "<p>Its parts: {}</p>", escape(&parts::words(&finding.parts)));
+    }
     if !finding.finding.is_empty() {
         let _ = writeln!(html, "<p class=\"finding\">{}</p>", escape(&finding.finding));
     }
@@ -177,7 +181,7 @@ fn checks(html: &mut String, checks: &[Checked]) {
             html,
             "<p>{} <span class=\"dim\">({})</span></p><ul>",
             escape(&check.required),
-            escape(&check.source)
+            escape(&check.place())
         );
         for line in &check.lines {
             let _ = writeln!(

@@ -1,6 +1,7 @@
 //! The judgement of a claim.
 
 use anabranch_lab::stats::{self, Interval, Part};
+use anabranch_units::RandomStream;
 use serde::{Deserialize, Serialize};
 
 use crate::claims::{Check, Pick, Relation};
@@ -10,7 +11,7 @@ use crate::metric::Metric;
 pub const MIN_EFFECT: f64 = 0.01;
 
 /// The status of a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// It holds.
@@ -24,6 +25,7 @@ pub enum Status {
     /// It cannot be checked.
     NotCheckable,
     /// It was not simulated.
+    #[default]
     NotRun,
 }
 
@@ -95,6 +97,9 @@ pub struct Judgement {
 /// Judges a check under all of its conditions.
 pub fn judge(check: &Check, sides: &[Sides<'_>], seed: u64) -> Vec<Judgement> {
     // If one of several conditions is chosen by its value, their intervals hold simultaneously.
+    if check.is == Relation::Printed {
+        return sides.iter().map(|sides| printed(check, sides, seed)).collect();
+    }
     let parts: Vec<Vec<Part>> = sides.iter().map(|sides| parts(check, sides)).collect();
     let intervals = match check.pick {
         Some(_) => stats::simultaneous(&parts, seed),
@@ -120,6 +125,50 @@ pub fn judge(check: &Check, sides: &[Sides<'_>], seed: u64) -> Vec<Judgement> {
         None => judged,
         Some(Pick::Least) => judged.iter().min_by(by_value).cloned().into_iter().collect(),
         Some(Pick::Greatest) => judged.iter().max_by(by_value).cloned().into_iter().collect(),
+    }
+}
+
+/// The least number of runs of which the 95 % range is known: one run in forty lies in either tail.
+const LEAST_RUNS: usize = 40;
+/// The number of means that are drawn for a range.
+const DRAWS: usize = 4000;
+
+/// Judges a printed number by the range in which 95 % of single runs lie, or of means of as many runs as the paper has. The
+/// runs of two contenders are no pairs then, as those of the paper are not.
+fn printed(check: &Check, sides: &Sides<'_>, seed: u64) -> Judgement {
+    let mut random = RandomStream::new(seed, "printed");
+    let count = check.mean_of.unwrap_or(1).max(1);
+    let mut draw = |values: &[f64]| {
+        let mut one = || values[random.below(values.len() as u64) as usize];
+        (0..count).map(|_| one()).sum::<f64>() / f64::from(count)
+    };
+    let enough = sides.of.len() >= LEAST_RUNS && sides.to.is_none_or(|to| to.len() >= LEAST_RUNS);
+    let mut drawn: Vec<f64> = match (enough, sides.to) {
+        (false, _) => Vec::new(),
+        (true, None) if count == 1 => sides.of.to_vec(),
+        (true, None) => (0..DRAWS).map(|_| draw(sides.of)).collect(),
+        (true, Some(to)) => {
+            let pair = |(of, to): (f64, f64)| if check.difference { of - to } else { of / to };
+            (0..DRAWS).map(|_| pair((draw(sides.of), draw(to)))).collect()
+        }
+    };
+    drawn.sort_by(f64::total_cmp);
+    let end = |p| stats::percentile(&drawn, p).filter(|end| end.is_finite());
+    let interval = end(2.5).zip(end(97.5)).map(|(low, high)| Interval(low, high));
+    let status = match (interval, check.value) {
+        (Some(range), Some(value)) if range.contains(value) => Status::Holds,
+        (Some(_), Some(_)) => Status::Fails,
+        _ => Status::Undecided,
+    };
+    let (of, to) = (stats::mean(sides.of), sides.to.map(|to| stats::mean(to).unwrap_or(f64::NAN)));
+    Judgement {
+        condition: sides.condition.to_owned(),
+        status,
+        of: of.unwrap_or(f64::NAN),
+        to,
+        value: check.value.unwrap_or(f64::NAN),
+        interval,
+        runs: sides.of.len(),
     }
 }
 
@@ -163,6 +212,7 @@ fn status(check: &Check, value: f64, interval: Option<Interval>) -> Status {
             let tolerance = check.tolerance.unwrap_or(0.0);
             (neutral - tolerance, neutral + tolerance)
         }
+        Relation::Printed => return Status::Undecided,
         Relation::Within => (check.from.unwrap_or(f64::NEG_INFINITY), check.upto.unwrap_or(f64::INFINITY)),
     };
     if from <= low && high <= upto {
@@ -195,6 +245,20 @@ pub fn required(check: &Check) -> String {
         Relation::Equal => {
             let percent = 100.0 * check.tolerance.unwrap_or(0.0);
             format!("{measured} within {percent} % of that of {}", other())
+        }
+        Relation::Printed => {
+            let runs = match check.mean_of {
+                None | Some(1) => "single runs".to_owned(),
+                Some(count) => format!("means of {count} runs"),
+            };
+            let what = match (check.compares(), check.difference) {
+                (false, _) => measured,
+                (true, true) => format!("{measured} less that of {}", other()),
+                (true, false) => format!("{measured} over that of {}", other()),
+            };
+            let value = check.value.unwrap_or(f64::NAN);
+            let unit = if check.compares() && !check.difference { "" } else { check.metric.unit() };
+            format!("the printed {value} {unit} in the 95 % range of {runs}: {what}").replace("  ", " ")
         }
         Relation::Within if check.difference => {
             format!("{measured} less that of {}: {} {}", other(), range(), check.metric.unit())
@@ -239,13 +303,21 @@ pub fn words(check: &Check, judgement: &Judgement) -> String {
     let relative = judgement.to.is_some() && !check.difference;
     let show = |v: f64| if relative { format!("{:+.1}", 100.0 * (v - 1.0)) } else { number(v) };
     let unit = if relative { " %" } else { "" };
-    match (judgement.interval, judgement.to) {
-        (Some(Interval(low, high)), Some(_)) => {
-            text += &format!(", {}{unit} [{}, {}]", show(judgement.value), show(low), show(high));
+    if check.is == Relation::Printed {
+        let range = judgement.interval.map_or_else(
+            || format!("fewer than {LEAST_RUNS} runs have no 95 % range"),
+            |Interval(low, high)| format!("95 % of them in [{}, {}]{unit}", show(low), show(high)),
+        );
+        text += &format!("; printed {}{unit}, {range}", show(judgement.value));
+    } else {
+        match (judgement.interval, judgement.to) {
+            (Some(Interval(low, high)), Some(_)) => {
+                text += &format!(", {}{unit} [{}, {}]", show(judgement.value), show(low), show(high));
+            }
+            (Some(Interval(low, high)), None) => text += &format!(" [{}, {}]", show(low), show(high)),
+            (None, Some(_)) => text += &format!(", {}{unit}", show(judgement.value)),
+            (None, None) => {}
         }
-        (Some(Interval(low, high)), None) => text += &format!(" [{}, {}]", show(low), show(high)),
-        (None, Some(_)) => text += &format!(", {}{unit}", show(judgement.value)),
-        (None, None) => {}
     }
     let runs = if judgement.runs == 1 { "1 run".to_owned() } else { format!("{} runs", judgement.runs) };
     text + &format!(" ({runs})")

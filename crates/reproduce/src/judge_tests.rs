@@ -130,3 +130,34 @@ fn the_picked_condition_has_the_least_or_the_greatest_value() {
         [Status::Holds, Status::Fails, Status::Fails]
     );
 }
+
+/// The paper prints a count of one run, or a mean of ten: it belongs to their range, and not to that of the mean here.
+#[test]
+fn a_printed_number_is_judged_by_the_range_of_as_many_runs_as_the_paper_has() {
+    let of: Vec<f64> = (0..100).map(f64::from).collect();
+    let status = |rest: &str, runs: usize| {
+        let check = check(&format!("is='printed'\n{rest}"));
+        let check = Check { to: None, ..check };
+        judge(&check, &[Sides { condition: "", of: &of[..runs], to: None }], 1)[0].status
+    };
+    assert_eq!(status("value=90", 100), Status::Holds);
+    assert_eq!(status("value=99", 100), Status::Fails);
+    assert_eq!(status("value=-1", 100), Status::Fails);
+    // A mean of ten runs is seldom 90.
+    assert_eq!(status("value=90\nmean-of=10", 100), Status::Fails);
+    assert_eq!(status("value=60\nmean-of=10", 100), Status::Holds);
+    // Thirty runs have no value in forty.
+    assert_eq!(status("value=15", 30), Status::Undecided);
+}
+
+#[test]
+fn a_printed_ratio_is_of_runs_that_are_no_pairs() {
+    let to: Vec<f64> = (0..60).map(|run| 10.0 + f64::from(run % 10)).collect();
+    let check = check("is='printed'\nvalue=1.4");
+    // Each run equals its pair, so that paired ratios have no range at all.
+    let judged = &judge(&check, &[sides("", &to, &to)], 1)[0];
+    assert_eq!(judged.status, Status::Holds);
+    assert_eq!(judge(&check, &[sides("", &to, &to)], 1)[0], *judged, "the same every time");
+    assert!(required(&check).contains("the printed 1.4 in the 95 % range of single runs"));
+    assert!(words(&check, judged).contains("printed +40.0 %"), "{}", words(&check, judged));
+}

@@ -10,6 +10,7 @@
 
 pub mod choice;
 pub mod claims;
+mod combine;
 mod course;
 mod draw;
 mod draw_course;
@@ -19,9 +20,11 @@ pub mod journal;
 pub mod judge;
 pub mod library;
 pub mod measure;
+mod meter;
 mod metric;
 mod model;
 mod observe;
+pub mod parts;
 pub mod recorded;
 pub mod reproduce;
 pub mod take;

@@ -45,6 +45,8 @@ pub struct Part(Vec<Numbers>);
 pub struct Work {
     /// A hash of the scenarios, the seed and the number of runs.
     pub key: String,
+    /// Hashes of the scenarios without contenders that are not needed.
+    identity: String,
     scenarios: Vec<Scenario>,
     /// True if the scenarios are the points of a plan.
     plan: bool,
@@ -57,7 +59,13 @@ impl Work {
     /// # Errors
     /// If there is no such scenario or condition, or it is not valid.
     pub fn new(unit: &Unit, wanted: &Wanted) -> Result<Work, MeasureError> {
-        let mut work = Work { key: String::new(), scenarios: Vec::new(), plan: false, window: None };
+        let mut work = Work {
+            key: String::new(),
+            identity: String::new(),
+            scenarios: Vec::new(),
+            plan: false,
+            window: None,
+        };
         match &unit.source {
             Source::Scenario(name) => {
                 let mut document = library::scenario(&unit.paper, name)?;
@@ -77,7 +85,9 @@ impl Work {
             }
             Source::Window(text) => {
                 let text = format!("{text} {} {}", unit.condition, unit.set.join(" "));
-                work.window = Some(window::Setting::parse(&text).map_err(MeasureError::Missing)?);
+                let setting = window::Setting::parse(&text).map_err(MeasureError::Missing)?;
+                work.identity = format!("{setting:?}");
+                work.window = Some(setting);
                 work.key = sha256(format!("window {text}").as_bytes());
                 return Ok(work);
             }
@@ -87,9 +97,15 @@ impl Work {
             keep_condition(scenario, unit)?;
             identity += &format!("{} {} {}\n", scenario.hash(), scenario.seed, scenario.runs);
             keep_contenders(scenario, wanted)?;
+            work.identity += &format!("{} {} {}\n", scenario.hash(), scenario.seed, scenario.runs);
         }
         work.key = sha256(identity.as_bytes());
         Ok(work)
+    }
+
+    /// Returns a text that two units share if and only if they make the same runs.
+    pub(crate) fn identity(&self) -> &str {
+        &self.identity
     }
 
     /// Returns the scenarios of the runs: one, those of the points of a plan, or none of a window simulation.

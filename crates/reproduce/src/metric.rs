@@ -15,6 +15,7 @@ pub(crate) enum Quantity {
     Segments,
     Most,
     Retransmitted,
+    Lost,
     Timeouts,
     Opportunistic,
     Penalisations,
@@ -29,6 +30,8 @@ pub(crate) enum Quantity {
     Srtt,
     SrttGap,
     Window,
+    /// Packets in a cycle of the window simulation.
+    PerCycle,
     WindowMost,
     Free,
     Gap,
@@ -69,6 +72,26 @@ impl Quantity {
         self == Quantity::Sequence || self.is_state() && self != Quantity::DataAcked
     }
 
+    /// True if a single path has a value of it.
+    pub(crate) fn has_paths(self) -> bool {
+        use Quantity::{
+            Acked, Benefit, Degraded, Done, Gap, Guard, Interval, Jain, Jump, Most, Opportunistic, Pauses,
+            Penalisations, SrttGap, Unfinished, Used,
+        };
+        !matches!(
+            self,
+            Done | Acked
+                | Used
+                | Most
+                | Opportunistic
+                | Penalisations
+                | Jain
+                | Unfinished
+                | Benefit
+                | Degraded
+        ) && !matches!(self, Interval | SrttGap | Gap | Jump | Guard | Pauses)
+    }
+
     /// True if a figure may show its distribution over packets or seconds.
     pub(crate) fn has_samples(self) -> bool {
         matches!(self, Quantity::Wait | Quantity::Goodput)
@@ -91,6 +114,7 @@ const QUANTITIES: &[(Quantity, &str, &str, bool)] = &[
     (Quantity::Segments, "segments", "", false),
     (Quantity::Most, "segments-most", "", false),
     (Quantity::Retransmitted, "retransmitted", "%", false),
+    (Quantity::Lost, "lost", "%", false),
     (Quantity::Timeouts, "timeouts", "", false),
     (Quantity::Opportunistic, "opportunistic", "", false),
     (Quantity::Penalisations, "penalisations", "", false),
@@ -105,6 +129,7 @@ const QUANTITIES: &[(Quantity, &str, &str, bool)] = &[
     (Quantity::Srtt, "srtt", "ms", true),
     (Quantity::SrttGap, "srtt-gap", "ms", true),
     (Quantity::Window, "window", "segments", true),
+    (Quantity::PerCycle, "rate", "packets", false),
     (Quantity::WindowMost, "window-most", "segments", true),
     (Quantity::Free, "free", "segments", true),
     (Quantity::Gap, "gap", "segments", true),
@@ -181,6 +206,9 @@ impl Metric {
     /// Returns the reason that a run has no value of it, if it has none.
     pub(crate) fn fault(self) -> Option<String> {
         let name = self.name();
+        if self.path.is_some() && !self.quantity.has_paths() {
+            return Some(format!("`{name}` is of all paths together: there is no `{self}`"));
+        }
         let is_missing = self.quantity.has_only_course();
         is_missing.then(|| format!("a run has no value of `{name}`: only a figure with `course` has it"))
     }

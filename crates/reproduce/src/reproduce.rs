@@ -9,11 +9,14 @@ use anabranch_lab::run::RunError;
 use serde::{Deserialize, Serialize};
 
 use crate::claims::{Check, Claim, Kind, Paper, Variant};
+use crate::combine;
 use crate::figure::{Drawn, Figure};
 use crate::journal::{Journal, JournalError};
 use crate::judge::{self, Judgement, Sides, Status};
 use crate::library;
-use crate::measure::{MeasureError, Measurement, Part, Source, Unit, Wanted, Work};
+use crate::measure::{MeasureError, Measurement, Part as RunsPart, Source, Unit, Wanted, Work};
+use crate::meter::Meter;
+use crate::parts::{self, Part};
 
 /// The seed of the bootstrap.
 const BOOTSTRAP_SEED: u64 = 1;
@@ -97,7 +100,7 @@ pub struct Results {
 }
 
 /// A judgement in numbers and words.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Line {
     /// The condition.
     pub condition: String,
@@ -118,8 +121,14 @@ pub struct Line {
 }
 
 /// A check with its judgements.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Checked {
+    /// The part of the claim to which it belongs; empty if the claim has no parts.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub part: String,
+    /// Whether the variant changes nothing of it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub same: bool,
     /// The scenario, plan or simulation.
     pub source: String,
     /// The required relation, in words.
@@ -130,6 +139,20 @@ pub struct Checked {
     pub unit: String,
     /// The judgements, by condition.
     pub lines: Vec<Line>,
+}
+
+impl Checked {
+    /// Returns its source, its part, and whether a variant changes it, in words.
+    pub fn place(&self) -> String {
+        let part = if self.part.is_empty() { String::new() } else { format!("; {}", self.part) };
+        let same = if self.same { "; not changed by the variant" } else { "" };
+        format!("{}{part}{same}", self.source)
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// The result with a variant.
@@ -172,6 +195,9 @@ pub struct Finding {
     pub checks: Vec<Checked>,
     /// The variants that were tried.
     pub variants: Vec<Tried>,
+    /// The verdicts on its parts; empty if it has none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Part>,
 }
 
 impl Finding {
@@ -196,16 +222,27 @@ impl Finding {
             finding: claim.finding.clone(),
             checks: Vec::new(),
             variants: Vec::new(),
+            parts: Vec::new(),
         }
     }
 }
 
+impl Finding {
+    /// Judges its parts, and itself by them.
+    fn judge(&mut self) {
+        self.parts = parts::parts(self);
+        self.status = parts::whole(&self.parts);
+    }
+}
+
 /// One condition of a check: the two units that are compared.
-struct Comparison {
+pub(crate) struct Comparison {
     check: Check,
     condition: String,
     of: Unit,
     to: Unit,
+    /// Whether the variant changes nothing of this comparison.
+    same: bool,
 }
 
 impl Comparison {
@@ -216,7 +253,7 @@ impl Comparison {
 }
 
 /// Returns the units of a claim's checks with a variant.
-fn comparisons(
+pub(crate) fn comparisons(
     paper: &Paper,
     claim: &Claim,
     variant: Option<&Variant>,
@@ -255,21 +292,61 @@ fn comparisons(
             of: unit(&condition),
             to: unit(check.to_in.as_ref().unwrap_or(&condition)),
             condition,
+            same: false,
         };
         all.push(conditions.into_iter().map(comparison).collect());
     }
     Ok(all)
 }
 
+/// Marks the comparisons of a claim of which `variant` changes nothing.
+///
+/// # Errors
+/// If it changes nothing at all: it would be recorded as tried and was not.
+fn compare_with_plain(
+    claim: &Claim,
+    variant: &Variant,
+    all: &mut [Vec<Comparison>],
+) -> Result<(), MeasureError> {
+    let mut needs = Needs::default();
+    needs.add(claim, all);
+    let mut same: BTreeMap<&Unit, bool> = BTreeMap::new();
+    for (unit, _) in &needs.order {
+        let wanted = &needs.wanted[unit];
+        let own = unit.set.len().saturating_sub(variant.set.len());
+        let plain = Unit { set: unit.set[..own].to_vec(), ..unit.clone() };
+        // A variant may add the contender that it names.
+        let is_same = Work::new(&plain, wanted)
+            .is_ok_and(|plain| Work::new(unit, wanted).is_ok_and(|work| work.identity() == plain.identity()));
+        same.insert(unit, is_same);
+    }
+    let mut changes = false;
+    for (check, comparisons) in claim.checks.iter().zip(all.iter_mut()) {
+        for comparison in comparisons {
+            comparison.same = comparison.check.of == check.of && same[&comparison.of];
+            comparison.same &= !check.compares() || same[&comparison.to];
+            changes |= !comparison.same;
+        }
+    }
+    match changes {
+        true => Ok(()),
+        false => Err(MeasureError::Missing(format!(
+            "the variant `{}` changes none of its runs: {} has no effect there",
+            variant.name,
+            if variant.set.is_empty() { "it" } else { "what it sets" }
+        ))),
+    }
+}
+
 /// The units that several claims need, in the order of the claims, each with the first claim that needs it.
 #[derive(Default)]
-struct Needs {
-    order: Vec<(Unit, String)>,
-    wanted: BTreeMap<Unit, Wanted>,
+pub(crate) struct Needs {
+    pub(crate) order: Vec<(Unit, String)>,
+    pub(crate) wanted: BTreeMap<Unit, Wanted>,
 }
 
 impl Needs {
-    fn add(&mut self, claim: &Claim, comparisons: &[Vec<Comparison>]) {
+    pub(crate) fn add(&mut self, claim: &Claim, comparisons: &[Vec<Comparison>]) {
         for comparison in comparisons.iter().flatten() {
             self.one(claim, &comparison.of, &comparison.check.of, comparison.check.metric);
             if comparison.check.compares() {
@@ -279,7 +356,7 @@ impl Needs {
         }
     }
 
-    fn draw(&mut self, paper: &Paper, figure: &Figure, options: &Options<'_>) {
+    pub(crate) fn draw(&mut self, paper: &Paper, figure: &Figure, options: &Options<'_>) {
         for place in figure.curves.iter().flat_map(|curve| figure.places(curve)) {
             let unit = unit_of(paper, figure, &place, options);
             match place.take {
@@ -366,7 +443,7 @@ impl Task {
     ///
     /// # Errors
     /// If a run cannot be made, or it was cancelled.
-    pub fn part(&self, runs: Range<usize>, cancelled: &AtomicBool) -> Result<Part, MeasureError> {
+    pub fn part(&self, runs: Range<usize>, cancelled: &AtomicBool) -> Result<RunsPart, MeasureError> {
         self.work()?.part(&self.wanted, runs, 1, cancelled)
     }
 
@@ -374,7 +451,7 @@ impl Task {
     ///
     /// # Errors
     /// If the measures cannot be made from them.
-    pub fn joined(&self, parts: Vec<Part>) -> Result<Measurement, MeasureError> {
+    pub fn joined(&self, parts: Vec<RunsPart>) -> Result<Measurement, MeasureError> {
         self.work()?.joined(&self.wanted, parts)
     }
 }
@@ -408,34 +485,38 @@ fn judge_all(
         return Ok(None);
     };
     for (at, checks) in simulated.iter().zip(plain) {
-        findings[*at].status = status(&checks);
         findings[*at].checks = checks;
+        findings[*at].judge();
     }
-    let most = claims.iter().map(|(_, claim)| claim.variants.len()).max().unwrap_or(0);
-    for number in 0..if options.variants { most } else { 0 } {
-        let variant = |at: usize| {
-            let (paper, claim) = claims[at];
-            claim.variants.get(number).and_then(|name| paper.variant(name))
-        };
-        let open: Vec<usize> = simulated
-            .iter()
-            .copied()
-            .filter(|at| !matches!(findings[*at].status, Status::Holds | Status::Variant))
-            .filter(|at| variant(*at).is_some())
-            .collect();
-        let Some((tried, _)) =
-            pass(&claims, &open, &variant, &[], journal, options, &mut meter, tasks.as_deref_mut())?
-        else {
-            return Ok(None);
-        };
-        for (at, checks) in open.into_iter().zip(tried) {
-            let Some(Variant { name, what, .. }) = variant(at) else { continue };
-            let status = status(&checks);
-            if status == Status::Holds {
-                findings[at].status = Status::Variant;
+    let single = |at: usize, _: &Finding| -> Vec<Variant> {
+        let (paper, claim) = claims[at];
+        claim.variants.iter().filter_map(|name| paper.variant(name)).cloned().collect()
+    };
+    let combined = |at: usize, finding: &Finding| combine::combinations(claims[at].0, finding);
+    let rounds: [&dyn Fn(usize, &Finding) -> Vec<Variant>; 2] = [&single, &combined];
+    for round in rounds.into_iter().filter(|_| options.variants) {
+        let own: BTreeMap<usize, Vec<Variant>> =
+            simulated.iter().map(|at| (*at, round(*at, &findings[*at]))).collect();
+        for number in 0..own.values().map(Vec::len).max().unwrap_or(0) {
+            let variant = |at: usize| own.get(&at).and_then(|variants| variants.get(number));
+            let is_open = |at: &usize| !matches!(findings[*at].status, Status::Holds | Status::Variant);
+            let open: Vec<usize> =
+                simulated.iter().copied().filter(|at| is_open(at) && variant(*at).is_some()).collect();
+            let Some((tried, _)) =
+                pass(&claims, &open, &variant, &[], journal, options, &mut meter, tasks.as_deref_mut())?
+            else {
+                return Ok(None);
+            };
+            for (at, checks) in open.into_iter().zip(tried) {
+                let Some(Variant { name, what, .. }) = variant(at).cloned() else { continue };
+                findings[at].variants.push(Tried { name, what, status: status(&checks), checks });
+                findings[at].judge();
             }
-            findings[at].variants.push(Tried { name: name.clone(), what: what.clone(), status, checks });
         }
+    }
+    for finding in &mut findings {
+        // A claim without parts has one without a name while it is judged.
+        finding.parts.retain(|part| !part.name.is_empty());
     }
     for at in simulated {
         findings[at].evidence = evidence(&findings[at]);
@@ -456,7 +537,10 @@ pub fn judged_by(
     measure: &dyn Fn(&Unit, &Wanted) -> Result<Measurement, MeasureError>,
 ) -> Result<Vec<Checked>, ReproduceError> {
     let failed = |error| ReproduceError::Measure(claim.id.clone(), Box::new(error));
-    let comparisons = comparisons(paper, claim, variant, options).map_err(failed)?;
+    let mut comparisons = comparisons(paper, claim, variant, options).map_err(failed)?;
+    if let Some(variant) = variant {
+        compare_with_plain(claim, variant, &mut comparisons).map_err(failed)?;
+    }
     let mut needs = Needs::default();
     needs.add(claim, &comparisons);
     let mut measured = BTreeMap::new();
@@ -490,70 +574,6 @@ fn note(paper: &Paper, figure: &Figure, options: &Options<'_>) -> Result<String,
     Ok(take.note(seed, work.runs()))
 }
 
-/// Estimates the work that is left.
-struct Meter {
-    progress: Progress,
-    /// The work of each unit that is not done.
-    expected: BTreeMap<Unit, f64>,
-}
-
-impl Meter {
-    /// Returns the meter of a reproduction in which verdicts are as in `options.expected`.
-    fn new(
-        claims: &[(&Paper, &Claim)],
-        simulated: &[usize],
-        figures: &[(&Paper, &Figure)],
-        journal: &Journal,
-        options: &Options<'_>,
-    ) -> Result<Meter, ReproduceError> {
-        let mut needs = Needs::default();
-        for (paper, figure) in figures {
-            needs.draw(paper, figure, options);
-        }
-        for at in simulated {
-            let (paper, claim) = claims[*at];
-            let failed = |error| ReproduceError::Measure(claim.id.clone(), Box::new(error));
-            needs.add(claim, &comparisons(paper, claim, None, options).map_err(failed)?);
-            let known = options.expected.iter().find(|finding| finding.id == claim.id);
-            let holds = known.is_some_and(|finding| finding.status == Status::Holds);
-            for name in claim.variants.iter().filter(|_| options.variants && !holds) {
-                needs.add(claim, &comparisons(paper, claim, paper.variant(name), options).map_err(failed)?);
-                let tried = known.iter().flat_map(|finding| &finding.variants);
-                if tried.filter(|tried| tried.name == *name).any(|tried| tried.status == Status::Holds) {
-                    break;
-                }
-            }
-        }
-        let mut meter = Meter { progress: Progress::default(), expected: BTreeMap::new() };
-        for (unit, claim) in &needs.order {
-            let failed = |error| ReproduceError::Measure(claim.clone(), Box::new(error));
-            let work = Work::new(unit, &needs.wanted[unit]).map_err(failed)?;
-            let known = journal.get(&work.key).map(|known| known.missing(&needs.wanted[unit]));
-            let missing = known.is_none_or(|missing| !missing.contenders.is_empty());
-            let packets = if missing { work.packets() } else { 0.0 };
-            meter.expected.insert(unit.clone(), packets);
-            meter.progress.left += packets;
-        }
-        meter.progress.total = meter.expected.len();
-        Ok(meter)
-    }
-
-    /// Notes that `unit` is measured.
-    fn done(&mut self, unit: &Unit) -> Progress {
-        let progress = &mut self.progress;
-        match self.expected.remove(unit) {
-            Some(packets) => {
-                progress.work += packets;
-                progress.left = (progress.left - packets).max(0.0);
-            }
-            // A verdict that differs from the expected one needs more.
-            None => progress.total += 1,
-        }
-        progress.done += 1;
-        *progress
-    }
-}
-
 /// The checks of each claim of a pass, and the figures.
 type Passed = (Vec<Vec<Checked>>, Vec<Drawn>);
 
@@ -574,8 +594,11 @@ fn pass<'a>(
     let mut planned = Vec::with_capacity(which.len());
     for at in which {
         let (paper, claim) = claims[*at];
-        let comparisons = comparisons(paper, claim, variant(*at), options)
-            .map_err(|error| ReproduceError::Measure(claim.id.clone(), Box::new(error)))?;
+        let failed = |error| ReproduceError::Measure(claim.id.clone(), Box::new(error));
+        let mut comparisons = comparisons(paper, claim, variant(*at), options).map_err(failed)?;
+        if let Some(variant) = variant(*at) {
+            compare_with_plain(claim, variant, &mut comparisons).map_err(failed)?;
+        }
         needs.add(claim, &comparisons);
         planned.push(comparisons);
     }
@@ -716,6 +739,8 @@ fn checked<'a>(
         (name, _) => name.clone().unwrap_or_else(|| check.of.clone()),
     });
     Ok(Checked {
+        part: check.part.clone(),
+        same: comparisons.iter().all(|comparison| comparison.same),
         source: check.choice.source().name().to_owned(),
         required: judge::required(check),
         names: (check.of.clone(), to),

@@ -3,6 +3,7 @@
 use core::net::IpAddr;
 
 use anabranch_lab::run::{Class, FlowResult, RunResult};
+use anabranch_stack::stats::SubflowCounters;
 use anabranch_units::Rate;
 
 use crate::metric::{Metric, Quantity};
@@ -32,7 +33,16 @@ pub(crate) fn value(metric: Metric, ran: &Ran<'_>) -> f64 {
     let count = |n: u64| n as f64;
     let segments = |flow: &FlowResult| match metric.path {
         None => count(flow.report.data_segments),
-        Some(path) => by_path(flow, download).get(path).copied().unwrap_or(0.0),
+        Some(path) => {
+            by_path(flow, download, &|own| own.data_segments_sent).get(path).copied().unwrap_or(0.0)
+        }
+    };
+    let counted = |counter: &dyn Fn(&SubflowCounters) -> u64| {
+        let of = |flow: &FlowResult| {
+            let all = by_path(flow, download, counter);
+            metric.path.map_or(all.iter().sum(), |path| all.get(path).copied().unwrap_or(0.0))
+        };
+        sum(&of)
     };
     match metric.quantity {
         Quantity::Done => mean(flows(), |flow| flow.time.as_secs_f64() * 1e3),
@@ -46,14 +56,25 @@ pub(crate) fn value(metric: Metric, ran: &Ran<'_>) -> f64 {
         }
         Quantity::Used => mean(flows(), |flow| f64::from(flow.report.subflows_used)),
         Quantity::Segments => mean(flows(), segments),
-        Quantity::Most => mean(flows(), |flow| by_path(flow, download).into_iter().fold(0.0, f64::max)),
-        Quantity::Retransmitted => {
+        Quantity::Most => mean(flows(), |flow| {
+            by_path(flow, download, &|own| own.data_segments_sent).into_iter().fold(0.0, f64::max)
+        }),
+        Quantity::Retransmitted => match metric.path {
             // On the same subflow or another one.
-            let again =
-                |flow: &FlowResult| count(flow.report.retransmitted_segments + flow.reinjected_segments);
-            100.0 * sum(&again) / sum(&|flow| count(flow.report.data_segments))
-        }
-        Quantity::Timeouts => mean(flows(), |flow| count(flow.report.rto_count)),
+            None => {
+                let again =
+                    |flow: &FlowResult| count(flow.report.retransmitted_segments + flow.reinjected_segments);
+                100.0 * sum(&again) / sum(&|flow| count(flow.report.data_segments))
+            }
+            Some(_) => {
+                100.0 * counted(&|own| own.segments_retransmitted + own.segments_reinjected) / sum(&segments)
+            }
+        },
+        Quantity::Lost => 100.0 * counted(&|own| own.segments_lost) / sum(&segments),
+        Quantity::Timeouts => match metric.path {
+            None => mean(flows(), |flow| count(flow.report.rto_count)),
+            Some(_) => counted(&|own| own.timeouts) / flows().count() as f64,
+        },
         Quantity::Opportunistic => mean(flows(), |flow| {
             let connection = flow.report.sender.connection.unwrap_or_default();
             count(connection.opportunistic_retransmissions)
@@ -76,8 +97,8 @@ pub(crate) fn value(metric: Metric, ran: &Ran<'_>) -> f64 {
     }
 }
 
-/// Returns the segments that the sender has sent on each path, which is an interface of the client.
-fn by_path(flow: &FlowResult, download: bool) -> Vec<f64> {
+/// Returns a counter of the sender's subflows on each path, which is an interface of the client.
+fn by_path(flow: &FlowResult, download: bool, counter: &dyn Fn(&SubflowCounters) -> u64) -> Vec<f64> {
     let mut segments = vec![0.0; flow.report.bytes_by_path.len()];
     for subflow in &flow.report.sender.subflows {
         let client = match download {
@@ -85,7 +106,7 @@ fn by_path(flow: &FlowResult, download: bool) -> Vec<f64> {
             true => flow.report.receiver.subflows.iter().find(|other| other.local == subflow.remote),
         };
         if let Some(slot) = client.and_then(|client| segments.get_mut(usize::from(client.path.0))) {
-            *slot += subflow.counters.data_segments_sent as f64;
+            *slot += counter(&subflow.counters) as f64;
         }
     }
     segments

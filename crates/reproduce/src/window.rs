@@ -6,8 +6,11 @@
 //! and queues do not lengthen round trips.
 //!
 //! The survey gives the queue, the initial window of 10, the 600 cycles and the formulas of the windows. It
-//! does not give the rate of the links: here it is a parameter, 100 packets in a cycle unless set. Losses are
-//! shared by the flows in proportion to what they send in that cycle.
+//! does not give the rate of the links: here it is a parameter, 100 packets in a cycle unless set. It names equations 1, 4
+//! and 6, and not 7, which is the decrease of BALIA: every control halves its window, unless `balia=equation-7` is set. It
+//! does not say which packets a full FIFO drops: `drops=share` shares them in proportion to what the flows send in that cycle,
+//! `drops=tail` drops whole packets at the end of the arrivals, where those of the subflow arrive after those of the TCP, and
+//! with `drops=all` every flow that meets a full FIFO loses one.
 
 use crate::metric::Quantity;
 use crate::values::{Values, Wanted};
@@ -52,6 +55,21 @@ pub struct Setting {
     compete: bool,
     /// Packets that a link sends in a cycle.
     rate: f64,
+    /// The packets that a full FIFO drops.
+    drops: Drops,
+    /// Whether BALIA reduces its window by equation 7.
+    equation_7: bool,
+}
+
+/// The packets that a full FIFO drops.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Drops {
+    /// Of each flow in proportion to what it sends, in fractions.
+    Share,
+    /// Whole packets at the end of the arrivals: the subflow's after the TCP's.
+    Tail,
+    /// At least one of each flow that sends.
+    All,
 }
 
 /// A flow or subflow.
@@ -87,10 +105,14 @@ impl Setting {
     /// # Errors
     /// If one is unknown.
     pub fn parse(text: &str) -> Result<Setting, String> {
-        let mut setting = Setting { rtt: 1, compete: false, rate: 100.0 };
+        let mut setting =
+            Setting { rtt: 1, compete: false, rate: 100.0, drops: Drops::Share, equation_7: false };
         for word in text.split_whitespace() {
             let wrong = || {
-                format!("`{word}` is no parameter of the window simulation; there are rtt=N, compete, rate=N")
+                format!(
+                    "`{word}` is no parameter of the window simulation; there are rtt=N, compete, rate=N, \
+                     drops=share|tail|all, balia=half|equation-7"
+                )
             };
             match word.split_once('=') {
                 None if word == "compete" => setting.compete = true,
@@ -102,6 +124,11 @@ impl Setting {
                     let rate: Option<u32> = value.parse().ok();
                     setting.rate = rate.filter(|rate| *rate > 0).map(f64::from).ok_or_else(wrong)?;
                 }
+                Some(("drops", "share")) => setting.drops = Drops::Share,
+                Some(("drops", "tail")) => setting.drops = Drops::Tail,
+                Some(("drops", "all")) => setting.drops = Drops::All,
+                Some(("balia", "half")) => setting.equation_7 = false,
+                Some(("balia", "equation-7")) => setting.equation_7 = true,
                 _ => return Err(wrong()),
             }
         }
@@ -126,8 +153,18 @@ impl Setting {
                 let filled = (*queue + offered - self.rate).max(0.0);
                 let dropped = (filled - QUEUE).max(0.0);
                 *queue = filled - dropped;
+                let mut left = dropped.ceil();
+                // The TCP is the last one: its packets are before those of the subflow in the queue.
                 for flow in flows.iter_mut().filter(|flow| flow.link == link && sends(flow)) {
-                    flow.lost += dropped * flow.window / offered;
+                    flow.lost += match self.drops {
+                        Drops::Share => dropped * flow.window / offered,
+                        Drops::Tail => {
+                            let own = left.min(flow.window.floor());
+                            left -= own;
+                            own
+                        }
+                        Drops::All => dropped.ceil().min(1.0),
+                    };
                 }
             }
             let before = flows;
@@ -139,7 +176,7 @@ impl Setting {
                 let flow = &mut flows[place];
                 if flow.lost >= 1.0 {
                     let reduction = match control {
-                        Control::Balia if coupled => balia_reduction(&before[..2], place),
+                        Control::Balia if coupled && self.equation_7 => balia_reduction(&before[..2], place),
                         _ => 0.5,
                     };
                     flow.window = (flow.window * (1.0 - reduction)).max(LEAST);
@@ -163,7 +200,7 @@ impl Setting {
     }
 
     /// Returns the wanted measures of the contenders `lia`, `olia`, `balia` and `uncoupled`: `window` (the mean)
-    /// and `window-most`, in packets, of both subflows together or with `.1` and `.2` of one, with a span of
+    /// and `window-most`, in packets, and `rate`, the packets in a cycle, of both subflows together or with `.1` and `.2` of one, with a span of
     /// cycles after `@`, and of the TCP with `beside`.
     ///
     /// # Errors
@@ -177,15 +214,18 @@ impl Setting {
             let trace = self.run(control);
             let own = values.entry(name.clone()).or_default();
             for metric in &wanted.metrics {
+                // A round of the second path takes several cycles.
+                let rounds = if metric.quantity == Quantity::PerCycle { self.rtt as f64 } else { 1.0 };
                 let window = |windows: &[f64; 3]| match (metric.beside, metric.path) {
                     (true, _) => windows[2],
-                    (false, Some(path)) => windows[path.min(1)],
-                    (false, None) => windows[0] + windows[1],
+                    (false, Some(0)) => windows[0],
+                    (false, Some(_)) => windows[1] / rounds,
+                    (false, None) => windows[0] + windows[1] / rounds,
                 };
                 let (from, to) = metric.span.unwrap_or((0.0, CYCLES as f64));
                 let seen = trace.iter().take(to as usize).skip(from as usize).map(window);
                 let value = match metric.quantity {
-                    Quantity::Window => seen.clone().sum::<f64>() / seen.count() as f64,
+                    Quantity::Window | Quantity::PerCycle => seen.clone().sum::<f64>() / seen.count() as f64,
                     Quantity::WindowMost => seen.fold(0.0, f64::max),
                     _ => return Err(format!("the window simulation has no `{metric}`")),
                 };
@@ -334,13 +374,13 @@ mod tests {
             pairs.windows(2).map(ratio).filter(|ratio| ratio.iter().any(|part| *part < 0.99)).collect()
         };
         // Two equal subflows of BALIA on links of their own give up half, and so does the TCP.
-        let balia = falls("balia");
+        let balia = falls("balia balia=equation-7");
         assert!(
             balia.len() > 5 && balia.iter().flatten().all(|part| *part > 1.0 || (part - 0.5).abs() < 1e-9)
         );
         // A subflow that shares its link with a TCP has a smaller rate than the other one, and gives up more than half: at
         // most three quarters.
-        let uneven = falls("balia compete");
+        let uneven = falls("balia compete balia=equation-7");
         let first: Vec<f64> = uneven.iter().map(|fall| fall[0]).filter(|part| *part < 0.99).collect();
         assert!(
             first.len() > 5 && first[3..].iter().all(|part| (0.25 - 1e-9..0.5).contains(part)),
@@ -357,6 +397,23 @@ mod tests {
             |place: usize| trace.windows(2).filter(|pair| pair[1][place] < 0.99 * pair[0][place]).count();
         let (subflow, tcp) = (falls(0), falls(2));
         assert!(subflow > 0 && subflow < tcp, "{subflow} {tcp}");
+    }
+
+    /// A FIFO of 80 that is full drops whole packets, first those of the subflow that arrive last.
+    #[test]
+    fn drops_at_the_tail_meet_the_subflow_before_the_tcp() {
+        let share = mean(&trace("lia compete rate=20"), 0) / mean(&trace("lia compete rate=20"), 2);
+        let tail = trace("lia compete rate=20 drops=tail");
+        assert!(mean(&tail, 0) / mean(&tail, 2) < share);
+        let all = trace("uncoupled compete rate=20 drops=all");
+        assert!((mean(&all, 0) / mean(&all, 2) - 1.0).abs() < 0.05);
+    }
+
+    #[test]
+    fn balia_halves_its_window_unless_equation_7_is_set() {
+        let own = |rest: &str| mean(&trace(&format!("balia compete {rest}")), 0);
+        assert!(own("balia=half") > own("balia=equation-7"));
+        assert_eq!(own("balia=half"), own(""));
     }
 
     #[test]

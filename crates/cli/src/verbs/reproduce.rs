@@ -8,6 +8,7 @@ use anabranch_reproduce::claims::{Claim, Paper};
 use anabranch_reproduce::figure::Drawn;
 use anabranch_reproduce::journal::Journal;
 use anabranch_reproduce::measure::Measurement;
+use anabranch_reproduce::parts::{self, Part};
 use anabranch_reproduce::recorded::{self, Recorded};
 use anabranch_reproduce::reproduce::{self, Checked, Finding, Options, ReproduceError, Results, Task, score};
 use anabranch_reproduce::{Status, html, library};
@@ -109,12 +110,14 @@ pub struct Row<'a> {
     claim: &'a str,
     status: Status,
     evidence: &'a str,
+    #[serde(skip_serializing_if = "<[Part]>::is_empty")]
+    parts: &'a [Part],
 }
 
 impl<'a> From<&'a Finding> for Row<'a> {
     fn from(finding: &'a Finding) -> Row<'a> {
-        let Finding { id, paper, figure, kind, claim, status, evidence, .. } = finding;
-        Row { id, paper, figure, kind, claim, status: *status, evidence }
+        let Finding { id, paper, figure, kind, claim, status, evidence, parts, .. } = finding;
+        Row { id, paper, figure, kind, claim, status: *status, evidence, parts }
     }
 }
 
@@ -367,6 +370,7 @@ fn listed(papers: &[Paper], selected: &dyn Fn(&Paper, &Claim) -> bool, recorded:
                     evidence: known.evidence.clone(),
                     checks: known.checks.clone(),
                     variants: known.variants.clone(),
+                    parts: known.parts.clone(),
                     ..now
                 },
                 None => now,
@@ -444,6 +448,7 @@ fn details(finding: &Finding) -> String {
     field("says", &finding.claim);
     field("paper", &finding.numbers);
     field("verdict", &colored(finding.status));
+    field("parts", &parts::words(&finding.parts));
     field("finding", &finding.finding);
     if finding.checks.is_empty() {
         field("evidence", &finding.evidence);
@@ -464,7 +469,7 @@ fn details(finding: &Finding) -> String {
 fn checks(checks: &[Checked], width: usize) -> String {
     let mut text = String::new();
     for check in checks {
-        let head = format!("{} ({})", check.required, check.source);
+        let head = format!("{} ({})", check.required, check.place());
         text += &crate::table::wrap_behind("  ", &head, width);
         for line in &check.lines {
             let name = format!("    {:<9} ", line.status.name());

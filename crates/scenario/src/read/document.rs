@@ -197,11 +197,24 @@ impl Document {
         self.set_option(option, "traffic.flows", flows);
     }
 
+    /// Removes `keys` from the traffic of the scenario and of its conditions.
     fn remove_from_traffic(&mut self, keys: &[&str]) {
-        if let Some(Entry { node: Node { value: Value::Table(traffic), .. }, .. }) =
-            self.table.get_mut("traffic")
+        let remove = |table: &mut Table| {
+            if let Some(Entry { node: Node { value: Value::Table(traffic), .. }, .. }) =
+                table.get_mut("traffic")
+            {
+                traffic.entries.retain(|entry| !keys.contains(&entry.key.as_str()));
+            }
+        };
+        remove(&mut self.table);
+        if let Some(Entry { node: Node { value: Value::Array(conditions), .. }, .. }) =
+            self.table.get_mut("condition")
         {
-            traffic.entries.retain(|entry| !keys.contains(&entry.key.as_str()));
+            for condition in conditions {
+                if let Value::Table(changes) = &mut condition.value {
+                    remove(changes);
+                }
+            }
         }
     }
 
@@ -235,6 +248,7 @@ impl Document {
         for Override { keys, node } in &self.overrides {
             scenario::apply(&mut table, keys, node.clone())?;
         }
+        self.override_conditions(&mut table)?;
         let files = Files::new(&self.directories);
         let end = self.sources[0].text.len();
         let mut scenario = scenario::read(&table, &Span { source: 0, range: end..end }, &files)?;
@@ -250,5 +264,43 @@ impl Document {
         write::make_absolute(&mut table, &|source, name| self.directories[source].file(name));
         scenario.text = write::document(&table);
         Ok(scenario)
+    }
+}
+
+impl Document {
+    /// Applies the overrides to each condition that sets the same table, so that they win over the condition too. The
+    /// text of the scenario then needs no override.
+    fn override_conditions(&self, table: &mut Table) -> Result<(), Problem> {
+        let base = table.clone();
+        let Some(Entry { node: Node { value: Value::Array(conditions), .. }, .. }) =
+            table.get_mut("condition")
+        else {
+            return Ok(());
+        };
+        for condition in conditions {
+            let Value::Table(changes) = &mut condition.value else { continue };
+            let is_set = |keys: &[(String, Span)]| changes.get(&keys[0].0).is_some();
+            let touched: Vec<&Override> =
+                self.overrides.iter().filter(|change| is_set(&change.keys)).collect();
+            if touched.is_empty() {
+                continue;
+            }
+            let mut varied = base.clone();
+            scenario::vary(&mut varied, changes)?;
+            for Override { keys, node } in &touched {
+                scenario::apply(&mut varied, keys, node.clone()).map_err(|problem| {
+                    let name = changes.get("name").and_then(|entry| entry.node.name().ok());
+                    let message = format!("{}, in condition `{}`", problem.message, name.unwrap_or_default());
+                    Problem { message, ..problem }
+                })?;
+            }
+            for Override { keys, .. } in touched {
+                let resolved = varied.get(&keys[0].0).map(|entry| entry.node.clone());
+                if let (Some(entry), Some(node)) = (changes.get_mut(&keys[0].0), resolved) {
+                    entry.node = node;
+                }
+            }
+        }
+        Ok(())
     }
 }

@@ -200,6 +200,16 @@ fn variations(table: &Table) -> Result<Vec<(String, Table)>, Problem> {
     Ok(variations)
 }
 
+/// Applies the changes of a condition to the scenario `table`; keys that no condition may have are left to [`scenario`],
+/// which refuses them.
+pub(super) fn vary(table: &mut Table, changes: &Table) -> Result<(), Problem> {
+    let is_change = |entry: &&Entry| {
+        let key = entry.key.as_str();
+        key != "name" && KEYS.contains(&key) && !FIXED.contains(&key)
+    };
+    changes.entries.iter().filter(is_change).try_for_each(|entry| merge(table, entry.clone()))
+}
+
 /// Sets `node` at the dotted `keys`.
 pub(super) fn apply(table: &mut Table, keys: &[(String, Span)], node: Node) -> Result<(), Problem> {
     let mut node = node;

@@ -34,7 +34,7 @@ pub(super) struct Emulated {
     #[arg(long, value_name = "END", requires = "emulated")]
     linux: Option<End>,
     /// Judge with this variant of the paper, such as LIA
-    #[arg(long, value_name = "NAME", requires = "emulated")]
+    #[arg(long, value_name = "NAME", requires = "emulated", conflicts_with = "plain")]
     variant: Option<String>,
 }
 

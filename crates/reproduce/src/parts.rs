@@ -1,0 +1,64 @@
+//! The parts of a claim: quantities of one sentence that are judged each for itself.
+
+use serde::{Deserialize, Serialize};
+
+use crate::judge::Status;
+use crate::reproduce::{Checked, Finding};
+
+/// The verdict on a part of a claim.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// Its name.
+    pub name: String,
+    /// Its status.
+    pub status: Status,
+    /// The variant with which it holds, if it does not hold without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variant: Option<String>,
+}
+
+/// Returns the status of the checks of one part.
+fn of_part(checks: &[Checked], name: &str) -> Status {
+    let own = checks.iter().filter(|check| check.part == name);
+    Status::all(own.flat_map(|check| check.lines.iter().map(|line| line.status)))
+}
+
+/// Returns the verdicts on the parts of a claim by its plain checks and its variants. A claim without parts is one part
+/// without a name.
+pub(crate) fn parts(finding: &Finding) -> Vec<Part> {
+    let mut names: Vec<&str> = Vec::new();
+    for check in &finding.checks {
+        if !names.contains(&check.part.as_str()) {
+            names.push(&check.part);
+        }
+    }
+    let part = |name: &str| {
+        let plain = of_part(&finding.checks, name);
+        let holds = |tried: &&crate::reproduce::Tried| of_part(&tried.checks, name) == Status::Holds;
+        let tried = finding.variants.iter().find(holds).filter(|_| plain != Status::Holds);
+        let status = if tried.is_some() { Status::Variant } else { plain };
+        Part { name: name.to_owned(), status, variant: tried.map(|tried| tried.name.clone()) }
+    };
+    names.into_iter().map(part).collect()
+}
+
+/// Returns the status of a claim with these parts: the worst of theirs.
+pub(crate) fn whole(parts: &[Part]) -> Status {
+    let worst = [Status::NotRun, Status::Fails, Status::Undecided, Status::Variant];
+    worst.into_iter().find(|bad| parts.iter().any(|part| part.status == *bad)).unwrap_or(Status::Holds)
+}
+
+/// Returns the parts in words; nothing for a claim without parts.
+pub fn words(parts: &[Part]) -> String {
+    let one = |part: &Part| match &part.variant {
+        Some(variant) => format!("{}: {} ({variant})", part.name, part.status.name()),
+        None => format!("{}: {}", part.name, part.status.name()),
+    };
+    parts.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+/// True if a claim that fails or is undecided has a part that holds, plainly or as a variant.
+pub fn holds_in_part(finding: &Finding) -> bool {
+    let is_held = |part: &Part| matches!(part.status, Status::Holds | Status::Variant);
+    matches!(finding.status, Status::Fails | Status::Undecided) && finding.parts.iter().any(is_held)
+}
