@@ -131,24 +131,27 @@ fn the_model_counts_round_trips_up_to_the_last_byte() {
         connection = { initial-window = 10, mss = 1400, timestamps = true }";
     let unit = unit(directory.path(), text, &[]);
     let mut wanted = Wanted::default();
-    for name in ["model", "model, rate"] {
+    for name in ["model", "model, rounds", "model, rate"] {
         ["done", "goodput", "goodput@0..1", "wait"].iter().for_each(|text| wanted.add(name, metric(text)));
     }
     let all = measured(&unit, &wanted);
     let done = |name: &str| all.get(name, metric("done")).unwrap().to_vec();
     // 20 segments: the handshake, one round trip, and half of the second one.
-    assert_eq!(done("model"), [250.0; 2]);
+    assert_eq!(done("model, rounds"), [250.0; 2]);
+    // Equation 3 adds the time of both windows and of the acknowledgements of the first: 20 segments and 5 of 52 bytes.
+    let link = (20.0 * 1452.0 + 5.0 * 52.0) * 8.0 / 1e6;
+    assert!(done("model").iter().all(|time| (time - 250.0 - link).abs() < 1e-6), "{:?}", done("model"));
     // And the time of the last ten segments at the rate: each is 1452 bytes long.
     let late = done("model, rate")[0] - 250.0;
     assert!((late - 10.0 * 1452.0 * 8.0 / 1e6).abs() < 1e-6, "{late}");
-    assert!((all.get("model", metric("goodput")).unwrap()[0] - 28e3 * 8e-6 / 0.25).abs() < 1e-9);
-    assert!((all.get("model", metric("goodput@0..1")).unwrap()[0] - 28e3 * 8e-6).abs() < 1e-9);
+    assert!((all.get("model, rounds", metric("goodput")).unwrap()[0] - 28e3 * 8e-6 / 0.25).abs() < 1e-9);
+    assert!((all.get("model, rounds", metric("goodput@0..1")).unwrap()[0] - 28e3 * 8e-6).abs() < 1e-9);
     assert!(all.get("model", metric("wait")).unwrap()[0].is_nan());
     // At 1 Mbit/s ten segments need more than a round trip, and the corrected model waits for them in each round.
     let slow = Unit { set: vec!["path.rate=1 Mbit/s".to_owned()], ..unit };
     let all = measured(&slow, &wanted);
     let done = |name: &str| all.get(name, metric("done")).unwrap()[0];
     let ten = 10.0 * 1452.0 * 8.0 / 1e3;
-    assert_eq!(done("model"), 250.0);
+    assert_eq!(done("model, rounds"), 250.0);
     assert!((done("model, rate") - (100.0 + 2.0 * ten + 50.0)).abs() < 1e-6, "{}", done("model, rate"));
 }

@@ -1,7 +1,8 @@
 //! The transfer model compared with values computed in the paper and by hand.
 
 use anabranch_stack::transfer_model::{
-    MAX_ROUNDS, MAX_WINDOW, ModelOptions, PathState, Round, Survivors, TimeoutWindow, TransferModel,
+    Criterion, MAX_ROUNDS, MAX_WINDOW, ModelOptions, PathState, Round, Survivors, TimeoutWindow,
+    TransferModel,
 };
 use proptest::prelude::*;
 
@@ -254,14 +255,19 @@ fn odd_input_has_a_meaning() {
 
 fn any_options() -> impl Strategy<Value = ModelOptions> {
     let limit = prop::option::of(0_u32..400);
-    (any::<[bool; 5]>(), prop_oneof![Just(1.0), 0.0..1.0], limit).prop_map(
-        |([clip_at_ssthresh, initial, whole_rounds_only, threshold_floor, three], increase, window_limit)| {
+    (any::<[bool; 6]>(), prop_oneof![Just(1.0), 0.0..1.0], limit).prop_map(
+        |(
+            [clip_at_ssthresh, initial, whole_rounds_only, threshold_floor, three, delivery],
+            increase,
+            window_limit,
+        )| {
             ModelOptions {
                 clip_at_ssthresh,
                 timeout_window: if initial { TimeoutWindow::Initial } else { TimeoutWindow::One },
                 whole_rounds_only,
                 increase,
                 coupled_increase: false,
+                criterion: if delivery { Criterion::Delivery } else { Criterion::RoundTrip },
                 threshold_floor,
                 survivors: if three { Survivors::Three } else { Survivors::Four },
                 window_limit,

@@ -4,7 +4,7 @@
 use anabranch_stack::selection::{
     Explanation, MAX_PATHS, PathEstimate, Reason, Selection, explain_selection, select_subflows,
 };
-use anabranch_stack::transfer_model::{ModelOptions, PathState, TransferModel};
+use anabranch_stack::transfer_model::{Criterion, ModelOptions, PathState, TransferModel};
 use anabranch_units::{Bytes, Duration};
 use proptest::prelude::*;
 
@@ -189,6 +189,30 @@ fn a_window_limit_lets_slower_paths_in() {
 
 /// RFC 6356 computed by hand: `alpha cwnd_i / cwnd_total` is, with windows of 8 on 20 and 80 ms, 8 (8 /
 /// 0.02^2) / (8 / 0.02 + 8 / 0.08)^2 = 160000 / 250000; with three of 20 ms, 160000 / 1300^2.
+/// A path of 20 ms with a window of 8 beside one of 80 ms: its windows arrive at 10, 30, 50 ms, and the first segment of the
+/// slow path at 40 ms. So it delivers 8 + 16 in time where algorithm 1 counts 8 + 16 + 32 + 64, and half a window more of the
+/// third, of which two thirds arrive before 50 ms.
+#[test]
+fn the_criterion_of_delivery_counts_rounds_that_arrive_in_half_a_round_trip() {
+    let whole =
+        ModelOptions { criterion: Criterion::Delivery, whole_rounds_only: true, ..ModelOptions::default() };
+    let enough = |paths: &[PathEstimate], options: ModelOptions, segments: u64| {
+        select_subflows(paths, Bytes(segments * MSS), &TransferModel::new(options)).len() == 1
+    };
+    let paths = [path(20), path(80)];
+    assert!(enough(&paths, whole, 8 + 16) && !enough(&paths, whole, 8 + 16 + 1));
+    let shares = ModelOptions { whole_rounds_only: false, ..whole };
+    assert!(enough(&paths, shares, 8 + 16 + 16) && !enough(&paths, shares, 8 + 16 + 16 + 1));
+    assert!(enough(&paths, ModelOptions::default(), 8 + 16 + 32 + 64));
+    // A full window is in flight: the next, of 16, is sent half a round trip later, and arrives at 20 and 40 ms.
+    let full = [PathEstimate { full: true, ..path(20) }, path(80)];
+    assert!(enough(&full, whole, 16 + 32) && !enough(&full, whole, 16 + 32 + 1));
+    // An explanation has the same figures.
+    let explained = explain_selection(&paths, Bytes(24 * MSS), &TransferModel::new(whole));
+    assert_eq!(explained.candidates[1].contributions[0].segments, 24.0);
+    assert!(explained.candidates[1].enough && !explained.candidates[1].chosen);
+}
+
 #[test]
 fn a_coupled_increase_is_the_share_lia_grants_each_path() {
     let avoiding = |rtt_ms| PathEstimate { ssthresh: Some(1), ..path(rtt_ms) };

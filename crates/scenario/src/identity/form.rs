@@ -205,6 +205,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     ("dmptcp", "whole-rounds-only", "false"),
     ("dmptcp", "increase", "1"),
     ("dmptcp", "coupled-increase", "false"),
+    ("dmptcp", "criterion", "round-trip"),
     ("dmptcp", "threshold-floor", "true"),
     ("dmptcp", "survivors", "four"),
     ("dmptcp", "window-limit", "none"),

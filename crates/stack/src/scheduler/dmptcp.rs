@@ -38,7 +38,7 @@ use crate::event::{SubflowId, SubflowSet};
 use crate::parameter;
 use crate::parameter::{Options, Parameter};
 use crate::selection::{MAX_PATHS, PathEstimate, select_subflows};
-use crate::transfer_model::{ModelOptions, Survivors, TimeoutWindow, TransferModel};
+use crate::transfer_model::{Criterion, ModelOptions, Survivors, TimeoutWindow, TransferModel};
 
 /// The remaining data of a flow if the application has not announced its size.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -98,6 +98,7 @@ impl DmptcpOptions {
             whole_rounds_only: false,
             increase: 1.0,
             coupled_increase: false,
+            criterion: Criterion::RoundTrip,
             threshold_floor: true,
             survivors: Survivors::Four,
             window_limit: None,
@@ -146,6 +147,13 @@ impl Options for DmptcpOptions {
             "use only the share of that which LIA grants each subflow",
             bool,
             model.coupled_increase
+        ),
+        parameter!(
+            DmptcpOptions,
+            "criterion",
+            "a slower path stays idle if the faster ones send the rest in its round trip, or deliver it in half of that",
+            choice ["round-trip" => Criterion::RoundTrip, "delivery" => Criterion::Delivery],
+            model.criterion
         ),
         parameter!(
             DmptcpOptions,

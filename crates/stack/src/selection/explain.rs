@@ -1,6 +1,8 @@
 //! The same choice with all intermediate results, for display.
 
-use super::{Coupling, MAX_PATHS, Order, PathEstimate, Selection, rtt_ratio, select_subflows, still_needed};
+use super::{
+    Coupling, MAX_PATHS, Order, PathEstimate, Selection, rounds, rtt_ratio, select_subflows, still_needed,
+};
 use crate::transfer_model::{TransferModel, Walk};
 use anabranch_units::Bytes;
 
@@ -79,7 +81,7 @@ pub fn explain_selection(paths: &[PathEstimate], remaining: Bytes, model: &Trans
         for (fast, walk) in walks.iter_mut().enumerate() {
             let (path, faster) = place(fast);
             let ratio = rtt_ratio(estimate, faster);
-            let segments = walk.reach(ratio, f64::INFINITY);
+            let segments = walk.reach(rounds(estimate, faster, model), f64::INFINITY);
             // Adds and compares as `select_subflows` does, so that rounding cannot make the two differ.
             candidate.enough |= known && segments >= still_needed(needed, sum, faster.segment());
             sum += segments * faster.segment();

@@ -19,6 +19,8 @@
 //! * The example chooses at the beginning of a round, when nothing of its window is sent. If a whole window
 //!   is in flight ([`PathEstimate::full`]), and so not part of the remaining data, the first round sends the
 //!   next window. Beginning with the window in flight would count it twice.
+//! * [`Criterion::Delivery`] compares the times of delivery instead: path `i` stays idle if the faster ones deliver the
+//!   rest before half of its round trip has passed.
 //! * A path that is not `usable` is excluded before the choice. The caller decides whether a path is usable
 //!   during the recovery from a timeout. Backup paths are considered only if no other is usable.
 //! * A path without an RTT sample counts as infinitely slow, and several of them as equally slow. It is
@@ -37,7 +39,7 @@ mod explain;
 
 pub use explain::{Candidate, Contribution, Explanation, Reason, explain_selection};
 
-use crate::transfer_model::{PathState, TransferModel, Walk};
+use crate::transfer_model::{Criterion, PathState, TransferModel, Walk};
 use anabranch_units::{Bytes, Duration};
 
 /// The maximum number of paths; further ones are ignored.
@@ -163,7 +165,7 @@ pub fn select_subflows(paths: &[PathEstimate], remaining: Bytes, model: &Transfe
             let mut walk = path.walk(&coupling.model_of(path));
             for slow in fast + 1..chosen {
                 let enough = still_needed(needed, delivered[slow], mss);
-                let segments = walk.reach(rtt_ratio(&paths[order.at(slow)], path), enough);
+                let segments = walk.reach(rounds(&paths[order.at(slow)], path, model), enough);
                 delivered[slow] += segments * mss;
                 if segments >= enough {
                     chosen = slow;
@@ -254,6 +256,20 @@ fn rtt_ratio(slow: &PathEstimate, fast: &PathEstimate) -> f64 {
         (Some(slow), Some(fast)) => slow as f64 / fast as f64,
         (None, Some(_)) => f64::INFINITY,
         (_, None) => 1.0, // Both: a measured path is never slower than an unmeasured one.
+    }
+}
+
+/// Returns the rounds of the faster path that count against the slower one.
+///
+/// By [`Criterion::Delivery`] round `k`, from 0 on, of the faster path arrives at `(k + 1/2) RTT`, and half a round trip
+/// later if its window is in flight. Of those that arrive by half of the slower path's round trip there are
+/// `(eta + 1) / 2`, or `eta / 2`.
+fn rounds(slow: &PathEstimate, fast: &PathEstimate, model: &TransferModel) -> f64 {
+    let ratio = rtt_ratio(slow, fast);
+    match model.options.criterion {
+        Criterion::RoundTrip => ratio,
+        Criterion::Delivery if fast.full => ratio / 2.0,
+        Criterion::Delivery => (ratio + 1.0) / 2.0,
     }
 }
 

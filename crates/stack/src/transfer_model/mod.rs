@@ -88,6 +88,18 @@ pub enum Survivors {
     Four,
 }
 
+/// The event by which the faster paths must have covered the remaining data for a slower one to stay idle.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Criterion {
+    /// They send it in the round trips that fit in one of the slower path, as in algorithm 1.
+    #[default]
+    RoundTrip,
+    /// They deliver it before the slower path can: a segment that it sends now arrives half a round trip later. This
+    /// criterion is not in the paper. A round's segments arrive half a round trip after they are sent, and the round
+    /// after a window in flight is sent half a round trip later than a window that is free now.
+    Delivery,
+}
+
 /// The choices that the paper leaves open. The default is the interpretation described at [the top](self).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ModelOptions {
@@ -105,6 +117,8 @@ pub struct ModelOptions {
     /// True if a selection uses only the share of [`ModelOptions::increase`] that LIA grants each path with
     /// the others (default: all of it). The model of one path does not know the others.
     pub coupled_increase: bool,
+    /// The criterion of a selection (default: that of algorithm 1). A model alone does not use it.
+    pub criterion: Criterion,
     /// True if the threshold after a loss is at least 2 (default); otherwise it is `cw / 2` whatever that is.
     pub threshold_floor: bool,
     /// The number of segments that must arrive for a fast recovery (default: four).
@@ -122,6 +136,7 @@ impl Default for ModelOptions {
             whole_rounds_only: false,
             increase: 1.0,
             coupled_increase: false,
+            criterion: Criterion::RoundTrip,
             threshold_floor: true,
             survivors: Survivors::Four,
             window_limit: None,
