@@ -62,6 +62,9 @@ pub struct Variant {
     /// Scenarios: every claim about one of them tries this variant too.
     #[serde(default)]
     pub standard_for: Vec<String>,
+    /// Scenarios to which it does not apply, since they vary what it sets.
+    #[serde(default)]
+    pub except: Vec<String>,
     /// The contender that replaces that of the checks.
     #[serde(default)]
     pub of: Option<String>,
@@ -244,6 +247,13 @@ impl Check {
             Relation::Printed => "`printed` has neither a tolerance nor a range".to_owned(),
             Relation::Within => "`within` needs `from` or `upto`, and no tolerance".to_owned(),
         })
+    }
+}
+
+impl Variant {
+    /// True if it changes the runs of this check.
+    pub(crate) fn applies_to(&self, check: &Check) -> bool {
+        !check.choice.scenario.as_ref().is_some_and(|name| self.except.contains(name))
     }
 }
 

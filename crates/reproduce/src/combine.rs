@@ -82,6 +82,7 @@ pub(crate) fn joined(variants: &[&Variant]) -> Variant {
         of: variants.iter().find_map(|variant| variant.of.clone()),
         with: Vec::new(),
         standard_for: Vec::new(),
+        except: variants.iter().flat_map(|variant| variant.except.iter().cloned()).collect(),
     }
 }
 

@@ -198,6 +198,10 @@ pub struct Finding {
     /// The verdicts on its parts; empty if it has none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Part>,
+    /// The program's version and commit that judged it, if it is not that of the whole record: rows are judged again one by
+    /// one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub build: String,
 }
 
 impl Finding {
@@ -223,6 +227,7 @@ impl Finding {
             checks: Vec::new(),
             variants: Vec::new(),
             parts: Vec::new(),
+            build: String::new(),
         }
     }
 }
@@ -277,7 +282,9 @@ pub(crate) fn comparisons(
             };
         }
         let mut set = check.choice.set.clone();
-        set.extend(variant.iter().flat_map(|variant| variant.set.iter().cloned()));
+        set.extend(
+            variant.iter().filter(|own| own.applies_to(&check)).flat_map(|own| own.set.iter().cloned()),
+        );
         let runs = if options.quick { check.quick_runs.or(check.choice.runs) } else { check.choice.runs };
         let unit = |condition: &str| Unit {
             paper: paper.home.clone(),
@@ -302,7 +309,8 @@ pub(crate) fn comparisons(
 /// Marks the comparisons of a claim of which `variant` changes nothing.
 ///
 /// # Errors
-/// If it changes nothing at all: it would be recorded as tried and was not.
+/// If it changes nothing at all: it would be recorded as tried and was not. And if it makes two conditions of a check the same:
+/// it then replaces the quantity by which they differ.
 fn compare_with_plain(
     claim: &Claim,
     variant: &Variant,
@@ -311,14 +319,43 @@ fn compare_with_plain(
     let mut needs = Needs::default();
     needs.add(claim, all);
     let mut same: BTreeMap<&Unit, bool> = BTreeMap::new();
+    let mut runs: BTreeMap<&Unit, (String, String)> = BTreeMap::new();
     for (unit, _) in &needs.order {
         let wanted = &needs.wanted[unit];
-        let own = unit.set.len().saturating_sub(variant.set.len());
-        let plain = Unit { set: unit.set[..own].to_vec(), ..unit.clone() };
+        // A variant that does not apply to the check has set nothing.
+        let own = if unit.set.ends_with(&variant.set) { variant.set.len() } else { 0 };
+        let plain = Unit { set: unit.set[..unit.set.len() - own].to_vec(), ..unit.clone() };
         // A variant may add the contender that it names.
-        let is_same = Work::new(&plain, wanted)
-            .is_ok_and(|plain| Work::new(unit, wanted).is_ok_and(|work| work.identity() == plain.identity()));
+        let plain = Work::new(&plain, wanted).map(|work| work.identity().to_owned());
+        let varied = Work::new(unit, wanted).map(|work| work.identity().to_owned());
+        let is_same = plain.as_ref().is_ok_and(|plain| varied.as_ref().is_ok_and(|varied| varied == plain));
         same.insert(unit, is_same);
+        if let (Ok(plain), Ok(varied)) = (plain, varied) {
+            runs.insert(unit, (plain, varied));
+        }
+    }
+    for comparisons in all.iter() {
+        for (at, one) in comparisons.iter().enumerate() {
+            let merges = |other: &&Comparison| match (runs.get(&one.of), runs.get(&other.of)) {
+                (Some(own), Some(others)) => own.0 != others.0 && own.1 == others.1,
+                _ => false,
+            };
+            let apart = (runs.get(&one.of), runs.get(&one.to));
+            if let (Some(own), Some(others)) = apart
+                && one.check.to_in.is_some()
+                && own.0 != others.0
+                && own.1 == others.1
+            {
+                return Err(same_runs(
+                    variant,
+                    &one.condition,
+                    one.check.to_in.as_deref().unwrap_or_default(),
+                ));
+            }
+            if let Some(other) = comparisons[..at].iter().find(merges) {
+                return Err(same_runs(variant, &other.condition, &one.condition));
+            }
+        }
     }
     let mut changes = false;
     for (check, comparisons) in claim.checks.iter().zip(all.iter_mut()) {
@@ -336,6 +373,15 @@ fn compare_with_plain(
             if variant.set.is_empty() { "it" } else { "what it sets" }
         ))),
     }
+}
+
+/// Returns the error of a variant that replaces the quantity by which two conditions differ.
+fn same_runs(variant: &Variant, one: &str, other: &str) -> MeasureError {
+    MeasureError::Missing(format!(
+        "the variant `{}` makes `{one}` and `{other}` the same runs: it sets what they differ in; name their scenario in its \
+         `except`, or choose another one",
+        variant.name
+    ))
 }
 
 /// The units that several claims need, in the order of the claims, each with the first claim that needs it.

@@ -24,6 +24,7 @@ fn judged(claims: &str) -> Result<Finding, ReproduceError> {
     let directory = tempfile::tempdir().unwrap();
     let put = |name: &str, text: &str| std::fs::write(directory.path().join(name), text).unwrap();
     put("s.toml", SCENARIO);
+    put("sweep.toml", SWEEP);
     put("claims.toml", &format!("id = 'x'\ntitle = 'X'\n{claims}"));
     let paper = library::open(Path::new(directory.path())).unwrap();
     let cancelled = AtomicBool::new(false);
@@ -154,4 +155,42 @@ fn a_measure_of_one_path_is_not_the_total() {
     let error =
         anabranch_reproduce::Paper::parse("x", &format!("id = 'x'\ntitle = 'X'\n{wrong}")).unwrap_err();
     assert!(error.to_string().contains("there is no `acked.1`"), "{error}");
+}
+
+const SWEEP: &str = "
+    schedulers = ['tcp@1', 'min_rtt']
+    runs = 2
+    path = [{ rate = '8 Mbit/s', rtt = '20 ms' }, { rate = '8 Mbit/s', rtt = '100 ms' }]
+    traffic.size = '30 KB'
+    [[condition]]
+    name = 'short'
+    path.2.rtt = '50 ms'
+    [[condition]]
+    name = 'long'
+    path.2.rtt = '90 ms'
+";
+
+/// A sweep of the second round trip: a variant that sets it would measure one point of it twice.
+#[test]
+fn a_variant_that_makes_two_conditions_the_same_is_an_error() {
+    let text = |except: &str, check: &str| {
+        let wide = variant("wide", &format!("set = ['path.2.rtt=70 ms']\n{except}"));
+        let other = "{ scenario = 's', metric = 'done', of = 'min_rtt', is = 'within', upto = 0 }";
+        let own = format!(
+            "[[claim]]\nid = 'X1'\nfigure = '1'\nkind = 'scenario'\nclaim = 'c'\nvariants = ['wide']\ncheck = [{check}, {other}]"
+        );
+        wide + &own.replace("'s'", "'sweep'").replacen("metric", "set = ['path.1.rtt=30 ms'], metric", 1)
+    };
+    let each = "{ scenario = 's', metric = 'done', of = 'min_rtt', is = 'within', upto = 0 }";
+    let error = judged(&text("", each)).unwrap_err().to_string();
+    assert!(error.contains("`wide` makes `short` and `long` the same runs"), "{error}");
+    let between =
+        "{ scenario = 's', in = ['short'], metric = 'done', of = 'min_rtt', to-in = 'long', is = 'greater' }";
+    let only = text("", between)
+        .replace(", { scenario = 'sweep', metric = 'done', of = 'min_rtt', is = 'within', upto = 0 }]", "]");
+    let error = judged(&only).unwrap_err().to_string();
+    assert!(error.contains("`wide` makes `short` and `long` the same runs"), "{error}");
+    // Where its scenario is excepted nothing is left that it changes.
+    let error = judged(&text("except = ['sweep']", each)).unwrap_err().to_string();
+    assert!(error.contains("changes none of its runs"), "{error}");
 }

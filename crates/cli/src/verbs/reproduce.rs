@@ -371,6 +371,7 @@ fn listed(papers: &[Paper], selected: &dyn Fn(&Paper, &Claim) -> bool, recorded:
                     checks: known.checks.clone(),
                     variants: known.variants.clone(),
                     parts: known.parts.clone(),
+                    build: known.build.clone(),
                     ..now
                 },
                 None => now,
@@ -448,6 +449,7 @@ fn details(finding: &Finding) -> String {
     field("says", &finding.claim);
     field("paper", &finding.numbers);
     field("verdict", &colored(finding.status));
+    field("judged by", &finding.build);
     field("parts", &parts::words(&finding.parts));
     field("finding", &finding.finding);
     if finding.checks.is_empty() {
@@ -521,9 +523,15 @@ fn others(directory: &Path, seed: Option<u64>, findings: &[Finding]) -> Result<R
         return Ok(Recorded::default());
     }
     let mut before = read(&path)?;
+    let recorded_by = if before.build == build() { String::new() } else { before.build.clone() };
     let is_other = |id: &str| before.seed == seed && findings.iter().all(|now| now.id != id);
     before.findings.retain(|other| is_other(&other.id));
     before.figures.retain(|other| is_other(&other.claim));
+    // The new record has the build of this program, and these rows are of theirs.
+    for other in before.findings.iter_mut().filter(|other| other.build.is_empty() && !other.checks.is_empty())
+    {
+        other.build.clone_from(&recorded_by);
+    }
     Ok(before)
 }
 
@@ -571,6 +579,24 @@ mod tests {
         assert!(words.contains(&format!("{} fails, recorded: variant", known[0].id)), "{words}");
         // Its checks are the same.
         assert_eq!(changed(&now, &known, plain_verdict), None);
+    }
+
+    /// A directory with a record of another build: rows that are judged again are of this one, the others keep theirs.
+    #[test]
+    fn rows_of_an_earlier_record_keep_the_build_that_judged_them() {
+        let mut record = recorded::recorded().unwrap();
+        "0.0.1 earlier".clone_into(&mut record.build);
+        let simulated = |finding: &&Finding| !finding.checks.is_empty();
+        let again = record.findings.iter().find(simulated).unwrap().clone();
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("results.json"), record.to_json().unwrap()).unwrap();
+        let kept = others(directory.path(), record.seed, core::slice::from_ref(&again)).unwrap().findings;
+        assert!(kept.iter().all(|finding| finding.id != again.id));
+        let own = kept.iter().filter(simulated).filter(|finding| finding.build.is_empty()).count();
+        assert_eq!(own, 0, "rows without the build that judged them");
+        assert!(kept.iter().filter(simulated).any(|finding| finding.build == "0.0.1 earlier"));
+        // Another seed has other rows.
+        assert!(others(directory.path(), Some(9), &[again]).unwrap().findings.is_empty());
     }
 
     #[test]
