@@ -97,7 +97,10 @@ impl Work {
             keep_condition(scenario, unit)?;
             identity += &format!("{} {} {}\n", scenario.hash(), scenario.seed, scenario.runs);
             keep_contenders(scenario, wanted)?;
-            work.identity += &format!("{} {} {}\n", scenario.hash(), scenario.seed, scenario.runs);
+            // Conditions with other names make the same runs.
+            let mut unnamed = scenario.clone();
+            unnamed.conditions.iter_mut().for_each(|condition| condition.name.clear());
+            work.identity += &format!("{} {} {}\n", unnamed.hash(), scenario.seed, scenario.runs);
         }
         work.key = sha256(identity.as_bytes());
         Ok(work)

@@ -838,3 +838,34 @@ pub fn score<'a>(findings: impl Iterator<Item = &'a Finding>) -> [usize; 6] {
     }
     counts
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Without this a variant that is recorded as tried may have changed nothing, or have measured one point of a sweep at
+    /// all of its points.
+    #[test]
+    fn every_variant_of_every_claim_changes_its_runs_and_makes_no_two_the_same() {
+        let cancelled = AtomicBool::new(false);
+        let options = Options {
+            quick: false,
+            variants: true,
+            seed: None,
+            jobs: 1,
+            cancelled: &cancelled,
+            figures: false,
+            expected: &[],
+            progress: &|_| (),
+        };
+        for paper in library::papers().unwrap() {
+            for claim in &paper.claims {
+                for variant in claim.variants.iter().filter_map(|name| paper.variant(name)) {
+                    let mut all = comparisons(&paper, claim, Some(variant), &options).unwrap();
+                    let compared = compare_with_plain(claim, variant, &mut all);
+                    assert!(compared.is_ok(), "{}: {:?}", claim.id, compared.err());
+                }
+            }
+        }
+    }
+}
