@@ -27,14 +27,14 @@ enum Round {
     /// Equation 3's second line: `RTT + (CW ck_size + CW / b sk_size) / BW`.
     Equation3,
     /// A round trip.
-    RoundTrip,
+    Trip,
     /// A round trip, or the time that the link needs if it is longer.
     AtRate,
 }
 
 impl Round {
     const ALL: [(&'static str, Round); 3] =
-        [("model", Round::Equation3), ("model, rounds", Round::RoundTrip), ("model, rate", Round::AtRate)];
+        [("model", Round::Equation3), ("model, rounds", Round::Trip), ("model, rate", Round::AtRate)];
 
     fn of(name: &str) -> Option<Round> {
         Round::ALL.iter().find(|(own, _)| *own == name).map(|(_, round)| *round)
@@ -44,7 +44,7 @@ impl Round {
     fn time(self, rtt: f64, span: f64, segments: f64, bandwidth: f64) -> f64 {
         match self {
             Round::Equation3 => rtt + span * segments + segments / ACKED * ACK * 8.0 / bandwidth,
-            Round::RoundTrip => rtt,
+            Round::Trip => rtt,
             Round::AtRate => rtt.max(span * segments),
         }
     }
@@ -113,7 +113,7 @@ impl Course {
             if after >= segments {
                 // The last round arrives half a round trip after it began, and the link needs its time.
                 let rest = match round {
-                    Round::RoundTrip => 0.0,
+                    Round::Trip => 0.0,
                     Round::Equation3 | Round::AtRate => span * (segments - delivered),
                 };
                 points.push((time + rest + rtt / 2.0, bytes));
@@ -151,7 +151,7 @@ mod tests {
     fn a_round_of_equation_3_has_a_round_trip_and_the_time_of_its_window() {
         let time = |round: Round, rtt| round.time(rtt, 0.008, 10.0, 1e6);
         assert!((time(Round::Equation3, 0.02) - (0.02 + 0.08 + 5.0 * 52.0 * 8e-6)).abs() < 1e-12);
-        assert_eq!((time(Round::RoundTrip, 0.02), time(Round::AtRate, 0.02)), (0.02, 0.08));
+        assert_eq!((time(Round::Trip, 0.02), time(Round::AtRate, 0.02)), (0.02, 0.08));
         assert_eq!(time(Round::AtRate, 0.2), 0.2);
     }
 

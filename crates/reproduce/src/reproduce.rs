@@ -502,6 +502,9 @@ impl Task {
     }
 }
 
+/// Chooses the variants of the claim at a place that a round tries.
+type Choose<'a> = &'a dyn Fn(usize, &Finding) -> Vec<Variant>;
+
 /// Judges the claims that `selected` accepts. With a list of tasks nothing is measured, and the measurements that the
 /// first incomplete pass lacks are added to it; then there are no results.
 fn judge_all(
@@ -539,7 +542,7 @@ fn judge_all(
         claim.variants.iter().filter_map(|name| paper.variant(name)).cloned().collect()
     };
     let combined = |at: usize, finding: &Finding| combine::combinations(claims[at].0, finding);
-    let rounds: [&dyn Fn(usize, &Finding) -> Vec<Variant>; 2] = [&single, &combined];
+    let rounds: [Choose<'_>; 2] = [&single, &combined];
     for round in rounds.into_iter().filter(|_| options.variants) {
         let own: BTreeMap<usize, Vec<Variant>> =
             simulated.iter().map(|at| (*at, round(*at, &findings[*at]))).collect();
