@@ -4,7 +4,7 @@ use std::any::TypeId;
 use std::path::{Path, PathBuf};
 
 use anabranch_lab::guard::{self, Identity};
-use anabranch_lab::scenario::{Scenario, library};
+use anabranch_lab::scenario::{Scenario, library, plan};
 use clap::ArgMatches;
 
 use crate::failure::Failure;
@@ -118,9 +118,11 @@ pub(crate) fn begin(matches: &ArgMatches) -> Result<(), Failure> {
             return Err(Failure::Usage(format!("--{other} and --{id} name the same file")));
         }
     }
-    // No result is TOML, so it is probably a scenario or a plan.
-    let is_toml =
-        |path: &&PathBuf| path.extension().is_some_and(|extension| extension == "toml") && path.is_file();
+    // No result is TOML. A scenario may have any name.
+    let is_toml = |path: &&PathBuf| {
+        let has_name = path.extension().is_some_and(|extension| extension == "toml");
+        path.is_file() && (has_name || plan::is_scenario_or_plan(path))
+    };
     if let Some(path) = outputs.iter().map(|(_, path)| path).find(is_toml) {
         let reads =
             named(&verb, matches, Role::Read).iter().any(|read| Identity::of(&read.1) == Identity::of(path));

@@ -162,11 +162,23 @@ fn no_output_is_an_input_by_any_name() {
 #[test]
 fn no_result_replaces_a_scenario_and_no_two_results_are_one_file() {
     let place = place("outputs-and-scenarios");
-    for args in [&["schema", "-o", "my.toml"][..], &["list", "knobs", "-o", "my.toml"]] {
-        let (code, error) = anabranch(&place, args);
-        assert_eq!(code, Some(2), "{error}");
-        assert!(error.contains("my.toml is a file of TOML"), "{error}");
-        assert_eq!(std::fs::read_to_string(place.join("my.toml")).unwrap(), SCENARIO);
+    // By its name or by its contents, also with a mistake in them.
+    let wrong = SCENARIO.replace("runs = 2", "runs = -2");
+    let files = [("my.toml", SCENARIO), ("my.scenario", SCENARIO), ("plan", PLAN), ("wrong.txt", &wrong)];
+    for (name, text) in files {
+        std::fs::write(place.join(name), text).unwrap();
+        for args in [&["schema", "-o", name][..], &["list", "knobs", "-o", name]] {
+            let (code, error) = anabranch(&place, args);
+            assert_eq!(code, Some(2), "{error}");
+            assert!(error.contains(&format!("{name} is a file of TOML")), "{error}");
+            assert_eq!(std::fs::read_to_string(place.join(name)).unwrap(), text);
+        }
+    }
+    // A result, and an empty file.
+    std::fs::write(place.join("new"), "").unwrap();
+    for _ in 0..2 {
+        let (code, error) = anabranch(&place, &["schema", "-o", "new"]);
+        assert_eq!(code, Some(0), "{error}");
     }
     // Names that captures of several contenders are given.
     std::fs::write(place.join("x.min_rtt.tr"), "1\n2\n").unwrap();

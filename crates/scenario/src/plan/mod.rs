@@ -1,5 +1,6 @@
 //! Plans: a scenario, and the values that its keys take.
 
+mod check;
 mod design;
 
 use core::fmt;
@@ -10,7 +11,8 @@ pub use self::design::Design;
 use crate::library;
 use crate::model::Scenario;
 use crate::read::Document;
-use crate::read::files::reason;
+use crate::read::files::{MOST_BYTES, read_file, reason};
+use crate::read::scenario;
 use crate::text::keys::{Keys, rows};
 use crate::text::reader::{Reader, list};
 use crate::text::source::{Problem, ScenarioError, Source, Span};
@@ -64,6 +66,13 @@ const DEFAULT_MOST_RUNS: u32 = 1000;
 /// The number of points that are all checked when a plan is read: it takes a fraction of a millisecond for each.
 const MOST_CHECKED: usize = 1000;
 
+/// True if the file `path` is TOML with a key of a scenario or of a plan; its values need not be valid.
+pub fn is_scenario_or_plan(path: &Path) -> bool {
+    let table = read_file(path, MOST_BYTES).ok().and_then(|text| Table::parse(&text, 0).ok());
+    let is_known = |key: &str| scenario::KEYS.contains(&key) || KEYS.contains(&key);
+    table.is_some_and(|table| table.entries.iter().any(|entry| is_known(&entry.key)))
+}
+
 /// A valid plan.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -72,6 +81,8 @@ pub struct Plan {
     text: String,
     /// The scenario, with the values common to all points.
     document: Document,
+    /// The number of overrides that the scenario had before those of the plan.
+    inherited: usize,
     space: Space,
     runs: Option<u32>,
     stop: Option<Stop>,
@@ -215,10 +226,12 @@ impl Plan {
         let end = Span { source: 0, range: text.len()..text.len() };
         let reader = Reader::new(&table, &end, "the plan", KEYS).map_err(locate)?;
         let mut document = scenario(&reader, &locate)?;
+        let inherited = document.overrides();
         for (key, value) in settings(&reader, &text).map_err(locate)? {
             document.set_from(&name, &format!("{key}={value}"))?;
         }
-        let plan = Plan::read(&reader, name, &text, document).map_err(locate)?;
+        let mut plan = Plan::read(&reader, name, &text, document).map_err(locate)?;
+        plan.inherited = inherited;
         // Reports an error in a key or a unit immediately.
         plan.scenario(&plan.point(0))?;
         Ok(plan)
@@ -229,71 +242,17 @@ impl Plan {
         let runs = reader.optional("runs", |node| node.integer(1, u32::MAX.into()))?.map(|runs| runs as u32);
         let other_starts = reader.optional("other-starts", Node::boolean)?.unwrap_or(false);
         let stop = reader.optional("stop", stop)?;
-        Ok(Plan { name, text: text.to_owned(), document, space, runs, stop, other_starts, amendment: None })
-    }
-
-    /// Checks every point, or of a large plan the first one and one with each value of a list or an end of a range, so that a
-    /// wrong value is an error before anything is made.
-    ///
-    /// # Errors
-    /// That of the first point that is not valid; or if a dimension has no effect because another one sets the same value.
-    pub fn check(&self) -> Result<(), ScenarioError> {
-        self.check_points()?;
-        self.check_effects()
-    }
-
-    fn check_points(&self) -> Result<(), ScenarioError> {
-        let first = self.point(0);
-        // The files that a scenario names are read for each point.
-        let is_quick = self.scenario(&first)?.files.len() <= 1;
-        if is_quick && self.points() <= MOST_CHECKED {
-            return (1..self.points()).try_for_each(|number| self.scenario(&self.point(number)).map(drop));
-        }
-        for (at, dimension) in self.space.dimensions.iter().enumerate() {
-            for value in dimension.values.ends() {
-                let mut values = first.values.clone();
-                values[at] = value;
-                self.scenario(&Point { number: 0, values })?;
-            }
-        }
-        Ok(())
-    }
-
-    /// A path has a number and a name, so that two keys may set one value. Only the last of them would have an effect.
-    fn check_effects(&self) -> Result<(), ScenarioError> {
-        let dimensions = &self.space.dimensions;
-        let values = self.point(0).values;
-        // True if dimension number `at` changes the scenario without dimension number `other`.
-        let changes = |at: usize, other: Option<usize>| -> Result<bool, ScenarioError> {
-            let hash = |value: &str| {
-                let mut values: Vec<Option<&str>> = values.iter().map(|value| Some(&**value)).collect();
-                values[at] = Some(value);
-                if let Some(other) = other {
-                    values[other] = None;
-                }
-                Ok(self.scenario_of(0, values)?.hash())
-            };
-            let ends = dimensions[at].values.ends();
-            match ends.as_slice() {
-                [first, .., last] => Ok(hash(first)? != hash(last)?),
-                _ => Ok(true),
-            }
-        };
-        for at in 0..dimensions.len() {
-            if changes(at, None)? {
-                continue;
-            }
-            for other in (0..dimensions.len()).filter(|other| *other != at) {
-                if changes(at, Some(other)).unwrap_or(false) {
-                    let names = [at, other].map(|at| dimensions[at].keys.join(", "));
-                    let text = format!("`{}` has no effect, as `{}` sets the same value", names[0], names[1]);
-                    let mut error = ScenarioError::new(text);
-                    error.help = Some("leave out one of the two".to_owned());
-                    return Err(error);
-                }
-            }
-        }
-        Ok(())
+        Ok(Plan {
+            name,
+            text: text.to_owned(),
+            inherited: document.overrides(),
+            document,
+            space,
+            runs,
+            stop,
+            other_starts,
+            amendment: None,
+        })
     }
 
     /// Returns the text of the plan.
@@ -367,7 +326,16 @@ impl Plan {
         number: usize,
         values: impl IntoIterator<Item = Option<&'a str>>,
     ) -> Result<Scenario, ScenarioError> {
-        let mut document = self.document.clone();
+        self.scenario_in(self.document.clone(), number, values)
+    }
+
+    /// Returns the same for `document` in place of the plan's.
+    fn scenario_in<'a>(
+        &self,
+        mut document: Document,
+        number: usize,
+        values: impl IntoIterator<Item = Option<&'a str>>,
+    ) -> Result<Scenario, ScenarioError> {
         let source = format!("{}, point {number}", self.name);
         for (dimension, value) in self.space.dimensions.iter().zip(values) {
             let Some(value) = value else { continue };

@@ -24,6 +24,8 @@ pub struct Document {
 
 #[derive(Clone, Debug)]
 struct Override {
+    /// The key as it was given.
+    name: String,
     keys: Vec<(String, Span)>,
     node: Node,
 }
@@ -119,7 +121,8 @@ impl Document {
                     };
                     self.keep_reference_among(&names);
                 }
-                self.overrides.push(Override { keys, node });
+                let name = assignment.split('=').next().unwrap_or_default().trim().to_owned();
+                self.overrides.push(Override { name, keys, node });
                 Ok(())
             }
             Err(problem) => Err(problem.locate(&self.sources)),
@@ -153,7 +156,24 @@ impl Document {
 
     fn put(&mut self, key: &str, span: Span, node: Node) {
         let keys = key.split('.').map(|key| (key.to_owned(), span.clone())).collect();
-        self.overrides.push(Override { keys, node });
+        self.overrides.push(Override { name: key.to_owned(), keys, node });
+    }
+
+    /// Returns the number of overrides.
+    pub(crate) fn overrides(&self) -> usize {
+        self.overrides.len()
+    }
+
+    /// Returns the key of override number `at`, as it was given.
+    pub(crate) fn override_name(&self, at: usize) -> &str {
+        &self.overrides[at].name
+    }
+
+    /// Returns the document without override number `at`.
+    pub(crate) fn without(&self, at: usize) -> Document {
+        let mut document = self.clone();
+        document.overrides.remove(at);
+        document
     }
 
     /// Replaces the paths of the file by the paths of the command line, each `RATE,RTT[,...]`,
@@ -245,7 +265,7 @@ impl Document {
     fn read(&self) -> Result<Scenario, Problem> {
         let mut table = self.table.clone();
         presets::expand(&mut table)?;
-        for Override { keys, node } in &self.overrides {
+        for Override { keys, node, .. } in &self.overrides {
             scenario::apply(&mut table, keys, node.clone())?;
         }
         self.override_conditions(&mut table)?;

@@ -14,7 +14,7 @@ use crate::text::source::Problem;
 use crate::text::tree::Node;
 
 /// The size limit of a scenario file.
-pub(super) const MOST_BYTES: u64 = 4 << 20;
+pub(crate) const MOST_BYTES: u64 = 4 << 20;
 /// The size limit of a trace, some 30 million lines.
 const MOST_TRACE_BYTES: u64 = 256 << 20;
 
@@ -42,7 +42,7 @@ impl Directory {
 
 /// Returns the text of a file of at most `most` bytes, or the reason of the failure. (A device may be
 /// endless, so its length is not queried.)
-pub(super) fn read_file(path: &Path, most: u64) -> Result<String, String> {
+pub(crate) fn read_file(path: &Path, most: u64) -> Result<String, String> {
     let file = std::fs::File::open(path).map_err(|error| reason(&error))?;
     let mut bytes = Vec::new();
     file.take(most + 1).read_to_end(&mut bytes).map_err(|error| reason(&error))?;
