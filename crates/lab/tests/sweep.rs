@@ -3,6 +3,7 @@
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::path::Path;
 
+use anabranch_lab::scenario::Document;
 use anabranch_lab::sweep::{Header, Journal, Options, Plan, PointResult, Reading, Shard, SweepError, sweep};
 
 const PLAN: &str = r#"
@@ -249,6 +250,58 @@ fn a_key_that_another_one_hides_is_refused() {
         check(&format!("\"{first}\" = {two}\n\"{second}\" = {two}")).unwrap();
     }
     check(&format!("\"path.lte.rtt\" = [\"20 ms\", \"20ms\"]\n\"path.wifi.rtt\" = {two}")).unwrap();
+}
+
+#[test]
+fn a_setting_that_a_dimension_hides_is_refused() {
+    let check = |set: &str, vary: &str| {
+        let mut plan = plan(&format!("scenario = \"wifi-lte\"\n[vary]\n\"{vary}\" = [\"10 ms\", \"20 ms\"]"));
+        plan.set(&format!("{set}=30ms")).unwrap();
+        plan.check().map_err(|error| error.to_string())
+    };
+    let hidden = [
+        ("path.2.rtt", "path.lte.rtt"),
+        ("path.lte.rtt", "path.2.rtt"),
+        ("path.lte.rtt", "path.rtt"),
+        ("path.rtt", "path.rtt"),
+        ("rto.min", "connection.rto.min"),
+    ];
+    for (set, vary) in hidden {
+        let words = format!("`{set}` has no effect, as `{vary}` varies the same value");
+        let error = check(set, vary).unwrap_err();
+        assert!(error.contains(&words), "{error}");
+    }
+    // Here it has an effect; and a scenario's own setting is no contradiction.
+    check("path.rtt", "path.lte.rtt").unwrap();
+    check("path.wifi.rtt", "path.lte.rtt").unwrap();
+    let mut document = Document::open("wifi-lte").unwrap();
+    document.set("path.2.rtt=30ms").unwrap();
+    let vary = "[vary]\n\"path.lte.rtt\" = [\"10 ms\", \"20 ms\"]";
+    Plan::of_document("plan.toml", vary, document).unwrap().check().unwrap();
+    let own = format!("scenario = \"wifi-lte\"\n[set]\npath.2.rtt = \"30 ms\"\n{vary}");
+    assert!(plan(&own).check().unwrap_err().to_string().contains("`path.2.rtt` has no effect"));
+}
+
+#[test]
+fn a_result_with_a_changed_digit_is_simulated_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let plan = plan(PLAN);
+    let mut first = journal(directory.path(), "journal", &plan);
+    go_on(&plan, &mut first, 1, Shard::default(), usize::MAX).unwrap();
+    let expected = results(&first);
+    drop(first);
+    let path = directory.path().join("journal");
+    let text = std::fs::read_to_string(&path).unwrap();
+    // The first digit of a mean.
+    let key = "\"fct_s\":{\"mean\":";
+    let at = text.find(key).unwrap() + key.len();
+    let digit = if &text[at..=at] == "1" { "2" } else { "1" };
+    std::fs::write(&path, [&text[..at], digit, &text[at + 1..]].concat()).unwrap();
+    let mut second = journal(directory.path(), "journal", &plan);
+    assert_eq!(second.done(), plan.points() - 1);
+    assert!(second.damage().unwrap().contains("line 2 is damaged"));
+    go_on(&plan, &mut second, 1, Shard::default(), usize::MAX).unwrap();
+    assert_eq!(results(&second), expected);
 }
 
 #[test]

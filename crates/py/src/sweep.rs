@@ -177,6 +177,10 @@ impl Sweep {
             Ok((directory, journal))
         });
         let (directory, journal) = opened.map_err(|failure| errors::failure(py, failure))?;
+        if let Some(damage) = journal.damage() {
+            let text = format!("{damage}; the points of damaged lines are simulated again");
+            py.import("warnings")?.call_method1("warn", (text, py.None(), 2))?;
+        }
         Ok(Sweep {
             plan: plan.clone(),
             contenders: contenders.clone(),

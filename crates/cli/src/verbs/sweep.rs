@@ -87,6 +87,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let path = args.output.clone().unwrap_or_else(|| default_directory(&args.plan));
     let directory = Directory::open(&path, &plan, args.format)?;
     let mut journal = directory.journal(&plan, &settings(args), args.runs)?;
+    if let Some(damage) = journal.damage() {
+        output::warn(format_args!("{damage}; the points of damaged lines are simulated again"));
+    }
     for part in &args.merge {
         directory.merge(part, &mut journal)?;
     }

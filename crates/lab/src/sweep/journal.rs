@@ -1,18 +1,28 @@
 //! The journal of a sweep: a header, and a line for each completed point, in the order of completion.
 //!
 //! Each line is written in one call. A partial line, left by a kill or a full disk, is removed when the
-//! journal is opened again. Memory holds the positions of the lines, not the lines.
+//! journal is opened again. Each line ends with a digest of its contents. A line without the right digest is no result, so
+//! that its point is simulated again; the line stays in the file. Memory holds the positions of the lines, not the lines.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::PointResult;
+use crate::scenario::sha256;
 
 /// The version of the journal's lines.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
+
+/// The beginning of the last member of a line.
+const DIGEST: &str = ",\"digest\":\"";
+/// The digits of a digest: half of a SHA-256 in hexadecimal.
+const DIGITS: usize = 32;
+/// The end of that member and of the line.
+const END: &str = "\"}";
 
 /// The first line: results of other plans, programs and shards do not go into this journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,6 +87,8 @@ pub struct Journal {
     header: Header,
     /// The position of the line of each point.
     lines: Vec<Option<u64>>,
+    /// The lines that are no result, by number, with the reason.
+    damaged: Vec<(usize, String)>,
     done: usize,
     end: u64,
 }
@@ -84,10 +96,10 @@ pub struct Journal {
 impl Journal {
     /// Opens the journal `path` for the results of `header`, and makes it if it does not exist.
     ///
-    /// A journal of another sweep without any result is begun again.
+    /// A journal of another sweep without any result is begun again. The points of damaged lines are not done.
     ///
     /// # Errors
-    /// If it cannot be opened, has results of another sweep, or is damaged.
+    /// If it cannot be opened, has results of another sweep, or its header is damaged.
     pub fn open(path: &Path, header: &Header) -> Result<Journal, JournalError> {
         let failed = |error| JournalError::Io(path.to_owned(), error);
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
@@ -102,8 +114,15 @@ impl Journal {
             }
         }
         let lines = vec![None; header.points];
-        let mut journal =
-            Journal { path: path.to_owned(), file, header: header.clone(), lines, done: 0, end: 0 };
+        let mut journal = Journal {
+            path: path.to_owned(),
+            file,
+            header: header.clone(),
+            lines,
+            damaged: Vec::new(),
+            done: 0,
+            end: 0,
+        };
         journal.read_lines()?;
         if journal.end == 0 {
             journal.append(&serde_json::to_string(header).map_err(|error| failed(error.into()))?)?;
@@ -132,10 +151,10 @@ impl Journal {
     }
 
     /// Reads the results in the journal `path` in the order of the points, and changes nothing: another process may be at work
-    /// on it. A line that is not whole yet is left out.
+    /// on it. A line that is not whole yet is left out, and so is a damaged one if all points have other lines.
     ///
     /// # Errors
-    /// If it cannot be read, or is damaged.
+    /// If it cannot be read, or a damaged line may have the result of a point that is missing.
     pub fn peek(path: &Path) -> Result<(Header, Vec<PointResult>), JournalError> {
         let failed = |error| JournalError::Io(path.to_owned(), error);
         let header = Journal::header_of(path)?;
@@ -145,20 +164,23 @@ impl Journal {
         }
         let text = std::fs::read_to_string(path).map_err(failed)?;
         let mut results: Vec<PointResult> = Vec::new();
+        let mut damaged = None;
         for (at, line) in
             text.split_inclusive('\n').enumerate().skip(1).filter(|(_, line)| line.ends_with('\n'))
         {
-            let damaged = |why: String| JournalError::Damaged(path.to_owned(), at + 1, why);
-            let result: PointResult =
-                serde_json::from_str(line).map_err(|error| damaged(error.to_string()))?;
-            if result.point >= header.points {
-                return Err(damaged(format!("there is no point {}", result.point)));
+            match parse::<PointResult>(line.as_bytes(), |result| result.point, header.points) {
+                Ok(result) => results.push(result),
+                Err(why) => damaged = damaged.or(Some((at + 1, why))),
             }
-            results.push(result);
         }
         results.sort_by_key(|result| result.point);
         results.dedup_by_key(|result| result.point);
-        Ok((header, results))
+        match damaged {
+            Some((line, why)) if results.len() < header.points => {
+                Err(JournalError::Damaged(path.to_owned(), line, why))
+            }
+            _ => Ok((header, results)),
+        }
     }
 
     fn read_lines(&mut self) -> Result<(), JournalError> {
@@ -171,10 +193,9 @@ impl Journal {
             if line.last() != Some(&b'\n') {
                 break;
             }
-            let damaged = |why: String| JournalError::Damaged(self.path.clone(), number, why);
             if number == 1 {
-                let found: Header =
-                    serde_json::from_slice(&line).map_err(|error| damaged(error.to_string()))?;
+                let found: Header = serde_json::from_slice(&line)
+                    .map_err(|error| JournalError::Damaged(self.path.clone(), number, error.to_string()))?;
                 if let Some(why) = foreign(&found, &self.header) {
                     let mut rest = Vec::new();
                     reader.read_until(b'\n', &mut rest).map_err(failed)?;
@@ -185,13 +206,13 @@ impl Journal {
                     break;
                 }
             } else {
-                let Numbered { point } =
-                    serde_json::from_slice(&line).map_err(|error| damaged(error.to_string()))?;
-                let Some(place) = self.lines.get_mut(point) else {
-                    return Err(damaged(format!("there is no point {point}")));
-                };
-                self.done += usize::from(place.is_none());
-                *place = Some(self.end);
+                match parse::<Numbered>(&line, |line| line.point, self.lines.len()) {
+                    Ok(Numbered { point }) => {
+                        self.done += usize::from(self.lines[point].is_none());
+                        self.lines[point] = Some(self.end);
+                    }
+                    Err(why) => self.damaged.push((number, why)),
+                }
             }
             self.end += length as u64;
         }
@@ -217,8 +238,7 @@ impl Journal {
     /// # Errors
     /// If it cannot be written; the journal is unchanged then.
     pub fn add(&mut self, result: &PointResult) -> Result<(), JournalError> {
-        let line = serde_json::to_string(result)
-            .map_err(|error| JournalError::Io(self.path.clone(), error.into()))?;
+        let line = sealed(result).map_err(|error| JournalError::Io(self.path.clone(), error.into()))?;
         let begin = self.end;
         self.append(&line)?;
         if let Some(place) = self.lines.get_mut(result.point) {
@@ -231,6 +251,17 @@ impl Journal {
     /// Returns the header.
     pub fn header(&self) -> &Header {
         &self.header
+    }
+
+    /// Describes the damaged lines that the journal had when it was opened; none if all points are done without them.
+    pub fn damage(&self) -> Option<String> {
+        let ((line, why), others) = self.damaged.split_first().filter(|_| self.done < self.lines.len())?;
+        let error = JournalError::Damaged(self.path.clone(), *line, why.clone());
+        Some(match others.len() {
+            0 => error.to_string(),
+            1 => format!("{error} (and 1 other line)"),
+            count => format!("{error} (and {count} other lines)"),
+        })
     }
 
     /// Returns the number of points that are done.
@@ -257,8 +288,40 @@ impl Journal {
         file.seek(SeekFrom::Start(begin)).map_err(failed)?;
         let mut line = String::new();
         BufReader::new(file.take(self.end - begin)).read_line(&mut line).map_err(failed)?;
-        serde_json::from_str(&line)
-            .map_err(|error| JournalError::Damaged(self.path.clone(), 0, error.to_string()))
+        parse(line.as_bytes(), |result: &PointResult| result.point, self.lines.len())
+            .map_err(|why| JournalError::Damaged(self.path.clone(), 0, why))
+    }
+}
+
+/// Returns the line of `result`: its JSON, with a digest of everything before it as the last member.
+fn sealed(result: &PointResult) -> serde_json::Result<String> {
+    let mut line = serde_json::to_string(result)?;
+    line.pop();
+    let digest = digest(line.as_bytes());
+    Ok(line + DIGEST + &digest + END)
+}
+
+fn digest(contents: &[u8]) -> String {
+    let mut digest = sha256(contents);
+    digest.truncate(DIGITS);
+    digest
+}
+
+/// Reads a line with its digest; `point` returns its point, of `points`.
+///
+/// # Errors
+/// The reason that it is no result.
+fn parse<T: DeserializeOwned>(line: &[u8], point: impl Fn(&T) -> usize, points: usize) -> Result<T, String> {
+    let line = line.trim_ascii_end();
+    let at = line.len().saturating_sub(DIGEST.len() + DIGITS + END.len());
+    let (contents, end) = line.split_at(at);
+    if end != format!("{DIGEST}{}{END}", digest(contents)).as_bytes() {
+        return Err("its contents do not have its digest".to_owned());
+    }
+    let read: T = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    match point(&read) {
+        point if point < points => Ok(read),
+        point => Err(format!("there is no point {point}")),
     }
 }
 
@@ -339,6 +402,58 @@ mod tests {
             drop(journal);
             assert_eq!(std::fs::read(&path).unwrap(), whole, "{length} bytes");
         }
+    }
+
+    #[test]
+    fn a_line_with_a_changed_digit_is_named_and_is_no_result() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("journal.ndjson");
+        let header = Header { points: 3, ..header() };
+        let mut journal = Journal::open(&path, &header).unwrap();
+        for point in 0..3 {
+            journal.add(&result(point)).unwrap();
+        }
+        drop(journal);
+        let whole = std::fs::read(&path).unwrap();
+        let ends: Vec<usize> = (0..whole.len()).filter(|at| whole[*at] == b'\n').collect();
+        // Those of the point, the runs, the hops and the digest.
+        let digits = (ends[1]..ends[2]).filter(|at| whole[*at].is_ascii_digit());
+        let mut tried = 0;
+        for at in digits {
+            let mut changed = whole.clone();
+            changed[at] = if changed[at] == b'9' { b'8' } else { changed[at] + 1 };
+            std::fs::write(&path, &changed).unwrap();
+            let why = "line 3 is damaged: its contents do not have its digest";
+            assert!(Journal::peek(&path).unwrap_err().to_string().ends_with(why));
+            let mut journal = Journal::open(&path, &header).unwrap();
+            let damage = journal.damage().unwrap();
+            assert!(damage.ends_with(why), "{damage}");
+            assert_eq!([0, 1, 2].map(|point| journal.has(point)), [true, false, true], "byte {at}");
+            // A new line takes its place.
+            journal.add(&result(1)).unwrap();
+            drop(journal);
+            let journal = Journal::open(&path, &header).unwrap();
+            assert_eq!((journal.done(), journal.damage()), (3, None));
+            let results: Vec<PointResult> = journal.results().map(Result::unwrap).collect();
+            assert_eq!(results, [0, 1, 2].map(result));
+            assert_eq!(Journal::peek(&path).unwrap().1, results);
+            tried += 1;
+        }
+        assert!(tried > 10, "{tried}");
+    }
+
+    #[test]
+    fn a_line_for_a_point_that_the_plan_does_not_have_is_no_result() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("journal.ndjson");
+        drop(Journal::open(&path, &header()).unwrap());
+        let mut text = std::fs::read_to_string(&path).unwrap();
+        text.extend([sealed(&result(10)).unwrap(), "\n{}\n".to_owned(), sealed(&result(9)).unwrap()]);
+        std::fs::write(&path, text + "\r\n").unwrap();
+        let journal = Journal::open(&path, &header()).unwrap();
+        assert!(journal.done() == 1 && journal.has(9));
+        let damage = journal.damage().unwrap();
+        assert!(damage.contains("line 2 is damaged: there is no point 10 (and 1 other line)"), "{damage}");
     }
 
     #[test]

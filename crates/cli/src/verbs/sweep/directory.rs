@@ -11,7 +11,7 @@ use anabranch_lab::whole_file::{self, WholeFile};
 use anabranch_table::{Cell, Column, Format, Kind, Table};
 
 use crate::failure::Failure;
-use crate::provenance;
+use crate::{output, provenance};
 
 const JOURNAL: &str = "journal.ndjson";
 const PLAN: &str = "plan.toml";
@@ -96,6 +96,9 @@ impl Directory {
         // Opening would create a missing journal.
         Journal::header_of(&path)?;
         let other = Journal::open(&path, journal.header())?;
+        if let Some(damage) = other.damage() {
+            output::warn(format_args!("{damage}; the points of damaged lines are left out"));
+        }
         for result in other.results() {
             let result = result?;
             if !journal.has(result.point) {
