@@ -131,6 +131,10 @@ fn list(socket: &Socket, option: i32, size: usize) -> io::Result<Vec<Vec<u8>>> {
 }
 
 #[cfg(test)]
+#[path = "../../../tests/skipped.rs"]
+mod skipped;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -162,8 +166,10 @@ mod tests {
 
         use socket2::{Domain, Protocol, Type};
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        // Without Multipath TCP in this kernel there is nothing to test.
-        let Ok(client) = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::MPTCP)) else { return };
+        let client = match Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::MPTCP)) {
+            Ok(client) => client,
+            Err(error) => return skipped::skipped(format_args!("this kernel has no Multipath TCP: {error}")),
+        };
         let address: SocketAddr = listener.local_addr().unwrap();
         client.connect(&address.into()).unwrap();
         let (mut server, _) = listener.accept().unwrap();
