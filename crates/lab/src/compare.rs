@@ -57,11 +57,11 @@ pub struct Comparison {
     pub version: &'static str,
     /// The commit from which this program was built, if known; filled in by the caller.
     pub commit: Option<&'static str>,
-    /// [`SCHEMA`].
+    /// The version of this format: [`SCHEMA`].
     pub schema: u32,
     /// The command line; filled in by the caller.
     pub command: Vec<String>,
-    /// [`Scenario::hash`].
+    /// The hash of the scenario: [`Scenario::hash`].
     pub scenario_hash: String,
     /// The seed.
     pub seed: u64,
@@ -124,7 +124,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Adds a run.
+    /// Adds the cost of a run.
     pub fn add(&mut self, performance: &Performance) {
         self.simulated_s += performance.simulated_s;
         self.packet_hops += performance.packet_hops;

@@ -37,7 +37,7 @@ pub struct OtherStart {
 /// The effect of another start on a contender.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StartChange {
-    /// The contender.
+    /// The contender's name.
     pub scheduler: String,
     /// The difference of its mean completion time there from the comparison's start in the same runs, in
     /// percent; for bulk the goodput. All intervals of a condition hold simultaneously with 95 %. None if
@@ -52,7 +52,7 @@ pub struct StartChange {
 /// A first path that matters more than the scheduler.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DecisiveStart {
-    /// The other path.
+    /// The name of the other path.
     pub path: String,
     /// The best multipath contender.
     pub scheduler: String,

@@ -50,7 +50,7 @@ pub enum Better {
     Less,
     /// More is better.
     More,
-    /// Neither.
+    /// Neither direction is better.
     Neither,
 }
 
@@ -68,13 +68,13 @@ impl Better {
 /// The traffic that has a measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Traffic {
-    /// Every kind.
+    /// Traffic of every kind.
     All,
     /// All but bulk.
     NotBulk,
     /// All but datagrams.
     Streams,
-    /// Transfers.
+    /// Transfers only.
     Transfers,
     /// Videos.
     Videos,
@@ -135,7 +135,7 @@ pub enum TableKind {
     Bulk,
     /// Transfers that do not use the contender.
     Plain,
-    /// The same, bulk.
+    /// Bulk transfers that do not use the contender.
     PlainBulk,
     /// Requests.
     Requests,
@@ -231,7 +231,7 @@ impl SampleColumn {
 pub struct Measure {
     /// Its key in JSON.
     pub name: &'static str,
-    /// Its meaning.
+    /// Its meaning: the comment of its row.
     pub meaning: &'static str,
     /// The key of the object in which it is; empty for a key of the record itself.
     pub within: &'static str,

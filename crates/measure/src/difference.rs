@@ -44,9 +44,9 @@ pub struct Difference {
 /// The direction of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sign {
-    /// Greater.
+    /// Greater: the interval is above 0.
     Above,
-    /// Less.
+    /// Less: the interval is below 0.
     Below,
     /// Practically equal.
     Equal,

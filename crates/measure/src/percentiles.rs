@@ -7,7 +7,7 @@
 //! (Woodruff, "Confidence intervals for medians and other position measures", 1952). The bounds of a ratio follow from
 //! the bounds of its two percentiles on a logarithmic scale (Zou and Donner, "Construction of confidence
 //! limits about effect measures", 2008), with the measured correlation between the two shares. Unlike a
-//! standard error this knows no symmetry: beside a few very long times a percentile cannot be 100 % shorter
+//! standard error this knows no symmetry: with a few very long times a percentile cannot be 100 % shorter
 //! than it is.
 
 use super::Interval;

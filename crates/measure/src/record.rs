@@ -11,7 +11,7 @@ use crate::stats;
 pub enum Reading {
     /// Better than the reference.
     Better,
-    /// Practically equal.
+    /// Practically equal to the reference.
     Equal,
     /// Worse than the reference.
     Worse,

@@ -74,9 +74,9 @@ pub fn percentile(sorted: &[f64], p: f64) -> Option<f64> {
 /// and their number; for a ratio of two means, the sums of either side.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Part {
-    /// The numerator.
+    /// The contribution to the numerator.
     pub sum: f64,
-    /// The denominator.
+    /// The contribution to the denominator.
     pub count: f64,
 }
 

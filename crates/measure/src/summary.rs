@@ -12,9 +12,9 @@ pub struct Summary {
     pub mean: Option<f64>,
     /// The median.
     pub p50: Option<f64>,
-    /// None for fewer than 20 flows.
+    /// The 95th percentile; none for fewer than 20 flows.
     pub p95: Option<f64>,
-    /// None for fewer than 100 flows.
+    /// The 99th percentile; none for fewer than 100 flows.
     pub p99: Option<f64>,
     /// The greatest value.
     pub max: Option<f64>,

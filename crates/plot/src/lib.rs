@@ -30,9 +30,9 @@ pub use svg::{COLUMN, PAGE, Page};
 pub struct Selection {
     /// The contenders, in their order.
     pub schedulers: Vec<String>,
-    /// The condition.
+    /// The name of the condition; none for all conditions.
     pub condition: Option<String>,
-    /// The class of traffic.
+    /// The name of the class of traffic; none for all classes.
     pub traffic: Option<String>,
     /// The times of a run between which a figure over time is drawn.
     pub from: Option<Duration>,

@@ -134,7 +134,7 @@ pub(crate) fn draw(chart: &Chart, page: &Page) -> String {
         }
     }
     top = svg.legend(&chart.keys, top, margin);
-    // Panels beside each other where the page has space for them.
+    // Panels are side by side where the page has space for them.
     let columns = if chart.panels.len() > 1 && page.width >= 380.0 { 2 } else { 1 };
     let width = (page.width - 2.0 * margin - gap * (columns - 1) as f64) / columns as f64;
     let laid: Vec<Laid<'_>> =

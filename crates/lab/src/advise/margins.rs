@@ -50,14 +50,14 @@ pub enum Quantity {
     Rtt,
     /// The loss of a path in the direction of the data.
     Loss,
-    /// The size of the flows.
+    /// The size of the flows, in bytes.
     Size,
 }
 
 /// How far a quantity may change.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Margin {
-    /// The quantity.
+    /// The quantity that changes.
     pub quantity: Quantity,
     /// The path; none for the size of the flows.
     pub path: Option<String>,

@@ -15,7 +15,7 @@ pub enum Viewpoint {
     /// The sender of the data: the client of an upload, the server of a download.
     #[default]
     Sender,
-    /// The receiver.
+    /// The receiver of the data: the server of an upload, the client of a download.
     Receiver,
 }
 

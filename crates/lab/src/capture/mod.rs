@@ -47,9 +47,9 @@ pub struct Capture<W: Write> {
     remarks: Remarks,
     /// The latest packet, not written yet, as the link may still drop it.
     latest: Option<Latest>,
-    /// Its bytes.
+    /// The bytes of the latest packet, at most `snap_len`.
     bytes: Vec<u8>,
-    /// Its comment.
+    /// The comment of the latest packet.
     comment: String,
 }
 

@@ -60,7 +60,7 @@ fn a_path_that_cannot_be_written_is_an_error_at_once() {
         );
         made.expect_err("no file for two").to_string()
     };
-    // With several contenders the names of files are derived from it, and must not end up beside the
+    // With several contenders the names of files are derived from it, and must not end up next to the
     // directory.
     assert!(several(directory.path().to_str().unwrap()).contains("it is a directory"));
     assert!(several(&format!("{}/new/", directory.path().display())).contains("it is a directory"));

@@ -73,7 +73,7 @@ impl Account {
         Some(Account { total: end.since(begin), charges, bytes, count, ways: ways(data) })
     }
 
-    /// Returns the sums of the parts.
+    /// Returns the time of each cause.
     pub(super) fn parts(&self) -> Parts {
         super::chain::sums(&self.charges)
     }

@@ -86,7 +86,7 @@ pub(crate) fn chain(story: &Story, byte: u64, waits: &Waits) -> Option<(Vec<Char
     Some((walk.charges, end))
 }
 
-/// Returns the sums of a chain.
+/// Returns the time of each cause in a chain.
 pub(crate) fn sums(charges: &[Charge]) -> Parts {
     let mut parts = Parts::default();
     charges.iter().for_each(|charge| parts.add(charge.cause, charge.span, 1));

@@ -78,11 +78,11 @@ pub struct Explanation {
     pub version: &'static str,
     /// The commit from which this program was built, if known; filled in by the caller.
     pub commit: Option<&'static str>,
-    /// [`SCHEMA`].
+    /// The version of this format: [`SCHEMA`].
     pub schema: u32,
     /// The command line; filled in by the caller.
     pub command: Vec<String>,
-    /// [`Scenario::hash`].
+    /// The hash of the scenario: [`Scenario::hash`].
     pub scenario_hash: String,
     /// The seed.
     pub seed: u64,

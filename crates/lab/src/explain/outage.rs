@@ -55,9 +55,9 @@ struct Spell {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Scope {
-    /// All.
+    /// All waits of the stream.
     Stream,
-    /// Those for subflows on the path.
+    /// The waits for subflows on the path.
     Path,
     /// Those for its links.
     Links,

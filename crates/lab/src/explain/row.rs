@@ -27,7 +27,7 @@ pub(crate) struct Tally {
     /// The sum of their times in nanoseconds.
     total_ns: u128,
     parts: Parts,
-    /// By path.
+    /// The parts that concern a path, by its position.
     by_path: Vec<Parts>,
     bytes: Parts,
     count: u64,
@@ -165,7 +165,7 @@ impl AddAssign for Tally {
 /// The part of a time that has one cause.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TimePart {
-    /// The cause.
+    /// The cause of this part.
     pub cause: Cause,
     /// Its time in seconds, the mean over flows or bytes.
     pub mean_s: f64,
@@ -182,7 +182,7 @@ pub struct TimePart {
 /// The part of a time that concerns one path.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PathPart {
-    /// The path.
+    /// The name of the path.
     pub path: String,
     /// Its time in seconds, the mean over flows.
     pub mean_s: f64,
@@ -191,7 +191,7 @@ pub struct PathPart {
 /// The time of waiting because of an outage of a path.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OutagePart {
-    /// The path.
+    /// The name of the path.
     pub path: String,
     /// The time at which it went down, in seconds from the start of the run.
     pub from_s: f64,
@@ -204,7 +204,7 @@ pub struct OutagePart {
 /// The largest cause.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Largest {
-    /// The cause.
+    /// The cause with the most time.
     pub cause: Cause,
     /// The path that has most of it, if it concerns paths.
     pub path: Option<String>,
@@ -269,7 +269,7 @@ impl Change {
 /// Where the time of a contender's flows went in a condition.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// The contender.
+    /// The contender's name.
     pub scheduler: String,
     /// Its congestion control.
     pub congestion: String,

@@ -404,7 +404,7 @@ impl Waits {
         waits
     }
 
-    /// Returns the bytes delivered in order.
+    /// Returns the number of bytes delivered in order.
     pub(super) fn delivered_bytes(&self) -> u64 {
         self.progress.last()
     }

@@ -9,7 +9,7 @@ use crate::scenario::{Condition, Kind, Scenario};
 pub struct Check {
     /// The name or file under which the scenario was requested.
     pub scenario: String,
-    /// [`Scenario::hash`].
+    /// The hash of the scenario: [`Scenario::hash`].
     pub scenario_hash: String,
     /// The number of paths of the first condition.
     pub paths: usize,
@@ -19,7 +19,7 @@ pub struct Check {
     pub conditions: Vec<String>,
     /// The names of the contenders.
     pub contenders: Vec<String>,
-    /// The number of runs.
+    /// The number of runs of each contender under each condition.
     pub runs: u32,
     /// The classes of traffic; absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -52,9 +52,9 @@ pub struct Parameter {
 /// The values of a knob in the profiles.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Knob {
-    /// In profile `linux`.
+    /// The value in profile `linux`.
     pub linux: String,
-    /// In profile `ns3`.
+    /// The value in profile `ns3`.
     pub ns3: String,
 }
 

@@ -16,13 +16,13 @@ pub struct Model {
 /// A round trip.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Round {
-    /// Its number.
+    /// Its number, from 1.
     pub round: u32,
     /// The expected number of segments delivered in this and all earlier rounds.
     pub delivered_segments: f64,
-    /// The expected window.
+    /// The expected congestion window, in segments.
     pub expected_cwnd: f64,
-    /// The possible states.
+    /// The possible states of the path.
     pub states: Vec<State>,
 }
 
@@ -33,7 +33,7 @@ pub struct State {
     pub cwnd: u32,
     /// The slow-start threshold, in segments; none is infinite.
     pub ssthresh: Option<u32>,
-    /// The probability of the state.
+    /// The probability of the state, from 0 to 1.
     pub probability: f64,
 }
 

@@ -38,7 +38,7 @@ pub enum Printed {
 /// A comparison in a report.
 #[derive(Clone, Debug, Serialize)]
 pub struct ShownComparison {
-    /// Its file.
+    /// The name of its file.
     pub file: String,
     /// The object of `compare --json`.
     pub comparison: Value,
@@ -49,7 +49,7 @@ pub struct ShownComparison {
 /// An explanation in a report.
 #[derive(Clone, Debug, Serialize)]
 pub struct ShownExplanation {
-    /// Its file.
+    /// The name of its file.
     pub file: String,
     /// The object of `explain --json`.
     pub explanation: Value,

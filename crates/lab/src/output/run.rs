@@ -23,11 +23,11 @@ pub struct Runs {
     pub version: &'static str,
     /// The commit from which this program was built.
     pub commit: Option<&'static str>,
-    /// [`RUN_SCHEMA`].
+    /// The version of this format: [`RUN_SCHEMA`].
     pub schema: u32,
     /// The command line.
     pub command: Vec<String>,
-    /// [`Scenario::hash`].
+    /// The hash of the scenario: [`Scenario::hash`].
     pub scenario_hash: String,
     /// The seed.
     pub seed: u64,
@@ -50,7 +50,7 @@ pub struct Setting {
     pub name: String,
     /// The names of its paths.
     pub paths: Vec<String>,
-    /// The profile.
+    /// The name of the profile, such as `linux`.
     pub profile: &'static str,
     /// `upload` or `download`.
     pub direction: &'static str,
@@ -59,19 +59,19 @@ pub struct Setting {
 /// The counters of a link in a run. Packets and bytes are whole packets with their IP headers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LinkCounters {
-    /// The condition.
+    /// The condition's name; empty if it is the only one.
     pub condition: String,
-    /// The contender.
+    /// The contender's name.
     pub scheduler: String,
     /// The name of the link.
     pub link: String,
     /// Packets that arrived.
     pub offered_packets: u64,
-    /// Their bytes.
+    /// Bytes of the packets that arrived.
     pub offered_bytes: u64,
     /// Packets that left at the other end.
     pub delivered_packets: u64,
-    /// Their bytes.
+    /// Bytes of the packets that left at the other end.
     pub delivered_bytes: u64,
     /// Packets dropped by a full queue.
     pub dropped_queue: u64,
@@ -100,11 +100,11 @@ pub struct LinkCounters {
     /// Packets with each effect of the link, such as `marked`.
     #[serde(flatten)]
     pub effects: BTreeMap<&'static str, u64>,
-    /// The longest queue.
+    /// The longest queue, in packets.
     pub max_queue_packets: u64,
-    /// The largest queue.
+    /// The largest queue, in bytes.
     pub max_queue_bytes: u64,
-    /// The time for which the link sent.
+    /// The time for which the link sent, in seconds.
     pub busy_s: f64,
 }
 

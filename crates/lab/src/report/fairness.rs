@@ -62,7 +62,7 @@ pub struct Party {
     pub goodput_bps: Estimate,
     /// The share of all goodput, in percent.
     pub share_pct: f64,
-    /// The fair share, in percent.
+    /// The fair share of all goodput, in percent.
     pub fair_share_pct: f64,
     /// 100 (share / fair share - 1), in percent.
     pub vs_fair_pct: Difference,
@@ -79,7 +79,7 @@ pub struct Party {
 pub struct Fairness {
     /// The condition; empty if there is only one.
     pub condition: String,
-    /// The contender.
+    /// The contender's name.
     pub scheduler: String,
     /// The mean over runs of Jain's index of the goodputs of all flows: 1 if all are equal, 1/n if one of n
     /// has everything.

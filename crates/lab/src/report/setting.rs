@@ -22,7 +22,7 @@ pub struct Setting {
     pub unseen: Option<UnseenEvents>,
     /// The names of the paths, in the order of `bytes_by_path`.
     pub paths: Vec<String>,
-    /// The profile.
+    /// The name of the profile, such as `linux`.
     pub profile: &'static str,
     /// The congestion control of each contender, in their order.
     pub congestion: Vec<String>,

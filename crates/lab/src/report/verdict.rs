@@ -25,7 +25,7 @@ const ENOUGH_FOR_P95: usize = 100;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
-    /// The mean completion time.
+    /// The mean completion time of transfers.
     MeanTime,
     /// The mean goodput, for bulk.
     Goodput,
@@ -95,7 +95,7 @@ pub struct Verdict {
     /// The class of traffic, if the scenario has classes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traffic: Option<String>,
-    /// The measure.
+    /// The measure by which the contenders are compared.
     pub measure: Measure,
     /// The outcome.
     pub outcome: Outcome,

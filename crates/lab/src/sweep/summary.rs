@@ -25,7 +25,7 @@ pub struct Standing {
     /// The class of traffic, if the scenario has classes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traffic: Option<String>,
-    /// The contender.
+    /// The contender's name.
     pub scheduler: String,
     /// Points at which the verdict names it among the best.
     pub best: usize,

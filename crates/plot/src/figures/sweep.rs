@@ -63,7 +63,7 @@ struct All<'a> {
     y: usize,
 }
 
-/// The space beside the first and the last value of a key, as a share of its axis.
+/// The space before the first and after the last value of a key, as a share of its axis.
 const MARGIN: f64 = 0.045;
 
 /// A place, a mean, and the ends of its interval.
