@@ -307,7 +307,7 @@ impl Document {
             }
             let mut varied = base.clone();
             scenario::vary(&mut varied, changes)?;
-            for Override { keys, node } in &touched {
+            for Override { keys, node, .. } in &touched {
                 scenario::apply(&mut varied, keys, node.clone()).map_err(|problem| {
                     let name = changes.get("name").and_then(|entry| entry.node.name().ok());
                     let message = format!("{}, in condition `{}`", problem.message, name.unwrap_or_default());
