@@ -131,6 +131,8 @@ fn list(socket: &Socket, option: i32, size: usize) -> io::Result<Vec<Vec<u8>>> {
 }
 
 #[cfg(test)]
+// A file of tests: other targets need it public.
+#[allow(unreachable_pub)]
 #[path = "../../../tests/skipped.rs"]
 mod skipped;
 
