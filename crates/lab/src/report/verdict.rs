@@ -1,6 +1,6 @@
 //! The verdict of a comparison.
 //!
-//! The sentences ([`sentences`](super::sentences)), the column of differences and the ranking use one statistic: the ratio of two means, with
+//! The sentences (`sentences.rs`), the column of differences and the ranking use one statistic: the ratio of two means, with
 //! its interval. Differences from the reference form one family of intervals, and the differences among all
 //! contenders another.
 
