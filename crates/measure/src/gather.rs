@@ -93,8 +93,8 @@ impl<T: Number> Gather for Mean<T> {
         taken
     }
 
-    fn all(runs: Vec<Vec<T>>, _: Of) -> f64 {
-        mean(runs.into_iter().flatten()).unwrap_or(0.0)
+    fn all(runs: Vec<Vec<T>>, of: Of) -> f64 {
+        MeanOfAny::<T>::all(runs, of).unwrap_or(0.0)
     }
 }
 

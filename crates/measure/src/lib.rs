@@ -3,7 +3,8 @@
 //!
 //! From the rows follow the fields of a [`Record`], which is the result of a contender, and of a
 //! [`FlowRecord`], which is the result of one flow: `compare`, `sweep` and `run` write them as JSON. The
-//! columns of samples, of sweeps and of the printed tables follow, too.
+//! columns of samples, of sweeps and of the printed tables follow, too, and the table of measures of
+//! `docs/results.md`.
 
 #![warn(unreachable_pub)]
 
@@ -13,6 +14,7 @@ mod difference;
 pub mod flow;
 pub mod gather;
 pub mod measures;
+pub mod page;
 mod record;
 pub mod stats;
 mod summary;
