@@ -7,7 +7,7 @@ use anabranch_lab::output::Runs;
 use anabranch_lab::scenario::Scenario;
 use anabranch_lab::sweep::{Journal, Plan, Summary};
 use anabranch_reproduce::claims::Paper;
-use anabranch_reproduce::reproduce::Finding;
+use anabranch_reproduce::finding::Finding;
 
 use crate::verbs;
 use crate::{fairness, terminal, visible};

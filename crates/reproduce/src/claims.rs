@@ -171,7 +171,7 @@ pub struct Check {
     /// For `printed`: the number of the paper.
     #[serde(default)]
     pub value: Option<f64>,
-    /// For `printed`: the number of runs of which the paper prints a mean; 1 unless given.
+    /// For `printed`: the paper prints the mean of this number of runs; 1 unless given.
     #[serde(default)]
     pub mean_of: Option<u32>,
     /// The part of the claim to which it belongs. Parts are judged each for itself.

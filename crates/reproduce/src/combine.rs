@@ -1,13 +1,13 @@
 //! Combinations of variants: where single ones turn one check each, pairs and triples are tried.
 
 use crate::claims::{Paper, Variant};
+use crate::finding::{Finding, Tried};
 use crate::judge::Status;
-use crate::reproduce::{Finding, Tried};
 
 /// The greatest number of combinations of a claim.
 const MOST: usize = 4;
 
-/// A comparison of a claim: the place of its check and that of its condition.
+/// A comparison of a claim: the places of its check and of its condition.
 type Place = (usize, usize);
 
 /// Returns the combinations of two or three variants of a claim that together turn every comparison that does not hold,
@@ -17,7 +17,7 @@ pub(crate) fn combinations(paper: &Paper, finding: &Finding) -> Vec<Variant> {
     for part in finding.parts.iter().filter(|part| !matches!(part.status, Status::Holds | Status::Variant)) {
         let mut open: Vec<Place> = Vec::new();
         for (at, check) in finding.checks.iter().enumerate().filter(|(_, check)| check.part == part.name) {
-            let bad = |(_, line): &(usize, &crate::reproduce::Line)| line.status != Status::Holds;
+            let bad = |(_, line): &(usize, &crate::finding::Line)| line.status != Status::Holds;
             open.extend(check.lines.iter().enumerate().filter(bad).map(|(line, _)| (at, line)));
         }
         let turns = |tried: &Tried, place: &Place| {
@@ -89,7 +89,7 @@ pub(crate) fn joined(variants: &[&Variant]) -> Variant {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reproduce::{Checked, Line};
+    use crate::finding::{Checked, Line};
 
     fn checked(holds: &[bool]) -> Vec<Checked> {
         let line = |holds: &bool| Line {

@@ -98,8 +98,8 @@ fn label(value: f64) -> String {
     if text.is_empty() || text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
 
-/// Returns the colour of each curve, as in all figures of contenders. A printed one has that of the curve of the same name
-/// without `paper: `.
+/// Returns the colour of each curve, as in all figures of contenders. A printed curve has the colour of the curve of the same
+/// name without `paper: `.
 pub(crate) fn colors(curves: &[DrawnCurve]) -> Vec<&'static str> {
     // The papers' default scheduler is minRTT, and their TCP runs on one path.
     let known = |name: &str| match name.strip_prefix("paper: ").unwrap_or(name) {

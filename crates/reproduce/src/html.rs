@@ -5,10 +5,10 @@ use core::fmt::Write;
 use crate::claims::Paper;
 use crate::draw::{self, escape};
 use crate::figure::{self, Drawn};
+use crate::finding::{Checked, Finding, score};
 use crate::judge::Status;
 use crate::parts;
 use crate::recorded::Recorded;
-use crate::reproduce::{Checked, Finding, score};
 
 const STYLE: &str = "
 :root { color-scheme: light dark; --good: #1a7f37; --bad: #cf222e; --open: #9a6700; --dim: #6e7781;
@@ -167,7 +167,7 @@ fn judged(finding: &Finding) -> String {
     let all = || finding.checks.iter().flat_map(|check| &check.lines);
     let held = all().filter(|line| line.status == Status::Holds).count();
     let mut text = format!("{held} of {} comparisons hold", all().count());
-    let tried = |tried: &crate::reproduce::Tried| format!("{} ({})", tried.name, tried.status.name());
+    let tried = |tried: &crate::finding::Tried| format!("{} ({})", tried.name, tried.status.name());
     if !finding.variants.is_empty() {
         text += "; tried: ";
         text += &finding.variants.iter().map(tried).collect::<Vec<_>>().join(", ");

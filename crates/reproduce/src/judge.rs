@@ -96,10 +96,10 @@ pub struct Judgement {
 
 /// Judges a check under all of its conditions.
 pub fn judge(check: &Check, sides: &[Sides<'_>], seed: u64) -> Vec<Judgement> {
-    // If one of several conditions is chosen by its value, their intervals hold simultaneously.
     if check.is == Relation::Printed {
         return sides.iter().map(|sides| printed(check, sides, seed)).collect();
     }
+    // If one of several conditions is chosen by its value, their intervals hold simultaneously.
     let parts: Vec<Vec<Part>> = sides.iter().map(|sides| parts(check, sides)).collect();
     let intervals = match check.pick {
         Some(_) => stats::simultaneous(&parts, seed),
@@ -128,13 +128,13 @@ pub fn judge(check: &Check, sides: &[Sides<'_>], seed: u64) -> Vec<Judgement> {
     }
 }
 
-/// The least number of runs of which the 95 % range is known: one run in forty lies in either tail.
+/// The 95 % range of fewer runs is not known: one run in forty lies in either tail.
 const LEAST_RUNS: usize = 40;
 /// The number of means that are drawn for a range.
 const DRAWS: usize = 4000;
 
 /// Judges a printed number by the range in which 95 % of single runs lie, or of means of as many runs as the paper has. The
-/// runs of two contenders are no pairs then, as those of the paper are not.
+/// runs of two contenders are no pairs then, as the paper's are not.
 fn printed(check: &Check, sides: &Sides<'_>, seed: u64) -> Judgement {
     let mut random = RandomStream::new(seed, "printed");
     let count = check.mean_of.unwrap_or(1).max(1);

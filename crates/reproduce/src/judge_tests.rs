@@ -131,7 +131,7 @@ fn the_picked_condition_has_the_least_or_the_greatest_value() {
     );
 }
 
-/// The paper prints a count of one run, or a mean of ten: it belongs to their range, and not to that of the mean here.
+/// The paper prints a count of one run, or a mean of ten: it belongs to the range of such runs, and not to the interval of the mean here.
 #[test]
 fn a_printed_number_is_judged_by_the_range_of_as_many_runs_as_the_paper_has() {
     let of: Vec<f64> = (0..100).map(f64::from).collect();

@@ -11,10 +11,12 @@
 pub mod choice;
 pub mod claims;
 mod combine;
+mod comparison;
 mod course;
 mod draw;
 mod draw_course;
 pub mod figure;
+pub mod finding;
 pub mod html;
 pub mod journal;
 pub mod judge;

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use crate::claims::{Claim, Paper};
+use crate::comparison::comparisons;
 use crate::figure::Figure;
 use crate::journal::Journal;
 use crate::judge::Status;
 use crate::measure::{Unit, Work};
-use crate::reproduce::{Needs, Options, Progress, ReproduceError, comparisons};
+use crate::reproduce::{Needs, Options, Progress, ReproduceError};
 
 /// Estimates the work that is left.
 pub(crate) struct Meter {

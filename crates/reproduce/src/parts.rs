@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::finding::{Checked, Finding};
 use crate::judge::Status;
-use crate::reproduce::{Checked, Finding};
 
 /// The verdict on a part of a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,7 +34,7 @@ pub(crate) fn parts(finding: &Finding) -> Vec<Part> {
     }
     let part = |name: &str| {
         let plain = of_part(&finding.checks, name);
-        let holds = |tried: &&crate::reproduce::Tried| of_part(&tried.checks, name) == Status::Holds;
+        let holds = |tried: &&crate::finding::Tried| of_part(&tried.checks, name) == Status::Holds;
         let tried = finding.variants.iter().find(holds).filter(|_| plain != Status::Holds);
         let status = if tried.is_some() { Status::Variant } else { plain };
         Part { name: name.to_owned(), status, variant: tried.map(|tried| tried.name.clone()) }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::figure::Drawn;
-use crate::reproduce::Finding;
+use crate::finding::Finding;
 
 /// The results of a reproduction.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

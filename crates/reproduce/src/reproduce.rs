@@ -8,15 +8,15 @@ use std::collections::BTreeMap;
 use anabranch_lab::run::RunError;
 use serde::{Deserialize, Serialize};
 
-use crate::claims::{Check, Claim, Kind, Paper, Variant};
+use crate::claims::{Claim, Paper, Variant};
 use crate::combine;
+use crate::comparison::{Comparison, compare_with_plain, comparisons};
 use crate::figure::{Drawn, Figure};
+use crate::finding::{Checked, Finding, Line, Tried, evidence, status};
 use crate::journal::{Journal, JournalError};
 use crate::judge::{self, Judgement, Sides, Status};
-use crate::library;
-use crate::measure::{MeasureError, Measurement, Part as RunsPart, Source, Unit, Wanted, Work};
+use crate::measure::{MeasureError, Measurement, Part as RunsPart, Unit, Wanted, Work};
 use crate::meter::Meter;
-use crate::parts::{self, Part};
 
 /// The seed of the bootstrap.
 const BOOTSTRAP_SEED: u64 = 1;
@@ -70,6 +70,23 @@ pub struct Options<'a> {
     pub progress: &'a dyn Fn(Progress),
 }
 
+impl<'a> Options<'a> {
+    /// Returns the options of a reproduction with all runs and without variants or figures, on one thread and without a word
+    /// about its progress.
+    pub fn new(cancelled: &'a AtomicBool) -> Options<'a> {
+        Options {
+            quick: false,
+            variants: false,
+            seed: None,
+            jobs: 1,
+            cancelled,
+            figures: false,
+            expected: &[],
+            progress: &|_| (),
+        }
+    }
+}
+
 /// The progress of a reproduction.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Progress {
@@ -97,291 +114,6 @@ pub struct Results {
     pub findings: Vec<Finding>,
     /// Their figures.
     pub figures: Vec<Drawn>,
-}
-
-/// A judgement in numbers and words.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Line {
-    /// The condition.
-    pub condition: String,
-    /// The status.
-    pub status: Status,
-    /// The mean of the contender; none if it has none.
-    pub of: Option<f64>,
-    /// The mean of that with which it is compared.
-    pub to: Option<f64>,
-    /// The judged ratio, difference or mean.
-    pub value: Option<f64>,
-    /// Its 95 % interval.
-    pub interval: Option<(f64, f64)>,
-    /// The number of runs.
-    pub runs: usize,
-    /// All of it in words.
-    pub words: String,
-}
-
-/// A check with its judgements.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Checked {
-    /// The part of the claim to which it belongs; empty if the claim has no parts.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub part: String,
-    /// Whether the variant changes nothing of it.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub same: bool,
-    /// The scenario, plan or simulation.
-    pub source: String,
-    /// The required relation, in words.
-    pub required: String,
-    /// The contender, and that with which it is compared.
-    pub names: (String, Option<String>),
-    /// The unit of both.
-    pub unit: String,
-    /// The judgements, by condition.
-    pub lines: Vec<Line>,
-}
-
-impl Checked {
-    /// Returns its source, its part, and whether a variant changes it, in words.
-    pub fn place(&self) -> String {
-        let part = if self.part.is_empty() { String::new() } else { format!("; {}", self.part) };
-        let same = if self.same { "; not changed by the variant" } else { "" };
-        format!("{}{part}{same}", self.source)
-    }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
-fn is_false(value: &bool) -> bool {
-    !value
-}
-
-/// The result with a variant.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Tried {
-    /// Its name.
-    pub name: String,
-    /// The difference.
-    pub what: String,
-    /// The status of the claim with it.
-    pub status: Status,
-    /// The checks.
-    pub checks: Vec<Checked>,
-}
-
-/// The result of a claim.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Finding {
-    /// The claim's identifier.
-    pub id: String,
-    /// The paper.
-    pub paper: String,
-    /// The figure, table or section.
-    pub figure: String,
-    /// [`Kind::name`].
-    pub kind: String,
-    /// The claim.
-    pub claim: String,
-    /// The status.
-    pub status: Status,
-    /// The measured values in words, the name of the test, or the reason that there is none.
-    pub evidence: String,
-    /// The paper's numbers.
-    pub numbers: String,
-    /// The reason for the tolerance.
-    pub reason: String,
-    /// The finding, for a reader of the paper.
-    pub finding: String,
-    /// The checks of the plain result.
-    pub checks: Vec<Checked>,
-    /// The variants that were tried.
-    pub variants: Vec<Tried>,
-    /// The verdicts on its parts; empty if it has none.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub parts: Vec<Part>,
-    /// The program's version and commit that judged it, if it is not that of the whole record: rows are judged again one by
-    /// one.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub build: String,
-}
-
-impl Finding {
-    /// Returns the result of a claim that was not judged.
-    pub fn of(paper: &Paper, claim: &Claim) -> Finding {
-        let (status, evidence) = match claim.kind {
-            Kind::NotCheckable => (Status::NotCheckable, claim.reason.clone()),
-            // The test passes in every version that is published, or there is no such version.
-            Kind::Unit => (Status::Holds, claim.test.clone().unwrap_or_default()),
-            Kind::Scenario => (Status::NotRun, claim.reason.clone()),
-        };
-        Finding {
-            id: claim.id.clone(),
-            paper: paper.id.clone(),
-            figure: claim.figure.clone(),
-            kind: claim.kind.name().to_owned(),
-            claim: claim.claim.clone(),
-            status,
-            evidence,
-            numbers: claim.paper.clone(),
-            reason: claim.reason.clone(),
-            finding: claim.finding.clone(),
-            checks: Vec::new(),
-            variants: Vec::new(),
-            parts: Vec::new(),
-            build: String::new(),
-        }
-    }
-}
-
-impl Finding {
-    /// Judges its parts, and itself by them.
-    fn judge(&mut self) {
-        self.parts = parts::parts(self);
-        self.status = parts::whole(&self.parts);
-    }
-}
-
-/// One condition of a check: the two units that are compared.
-pub(crate) struct Comparison {
-    check: Check,
-    condition: String,
-    of: Unit,
-    to: Unit,
-    /// Whether the variant changes nothing of this comparison.
-    same: bool,
-}
-
-impl Comparison {
-    fn other(&self) -> (&str, crate::Metric) {
-        let name = self.check.to.as_deref().unwrap_or(&self.check.of);
-        (name, self.check.to_metric.unwrap_or(self.check.metric))
-    }
-}
-
-/// Returns the units of a claim's checks with a variant.
-pub(crate) fn comparisons(
-    paper: &Paper,
-    claim: &Claim,
-    variant: Option<&Variant>,
-    options: &Options<'_>,
-) -> Result<Vec<Vec<Comparison>>, MeasureError> {
-    let mut all = Vec::with_capacity(claim.checks.len());
-    for check in &claim.checks {
-        let mut check = check.clone();
-        if let Some(of) = variant.and_then(|variant| variant.of.as_ref()) {
-            check.of.clone_from(of);
-        }
-        let source = check.choice.source();
-        let mut conditions = check.choice.conditions.clone();
-        if conditions.is_empty() {
-            conditions = match &source {
-                Source::Scenario(name) => {
-                    let scenario = library::scenario(&paper.home, name)?.scenario()?;
-                    scenario.conditions.into_iter().map(|condition| condition.name).collect()
-                }
-                Source::Plan(_) | Source::Window(_) => vec![String::new()],
-            };
-        }
-        let mut set = check.choice.set.clone();
-        set.extend(
-            variant.iter().filter(|own| own.applies_to(&check)).flat_map(|own| own.set.iter().cloned()),
-        );
-        let runs = if options.quick { check.quick_runs.or(check.choice.runs) } else { check.choice.runs };
-        let unit = |condition: &str| Unit {
-            paper: paper.home.clone(),
-            source: source.clone(),
-            condition: condition.to_owned(),
-            set: set.clone(),
-            runs,
-            seed: options.seed,
-        };
-        let comparison = |condition: String| Comparison {
-            check: check.clone(),
-            of: unit(&condition),
-            to: unit(check.to_in.as_ref().unwrap_or(&condition)),
-            condition,
-            same: false,
-        };
-        all.push(conditions.into_iter().map(comparison).collect());
-    }
-    Ok(all)
-}
-
-/// Marks the comparisons of a claim of which `variant` changes nothing.
-///
-/// # Errors
-/// If it changes nothing at all: it would be recorded as tried and was not. And if it makes two conditions of a check the same:
-/// it then replaces the quantity by which they differ.
-fn compare_with_plain(
-    claim: &Claim,
-    variant: &Variant,
-    all: &mut [Vec<Comparison>],
-) -> Result<(), MeasureError> {
-    let mut needs = Needs::default();
-    needs.add(claim, all);
-    let mut same: BTreeMap<&Unit, bool> = BTreeMap::new();
-    let mut runs: BTreeMap<&Unit, (String, String)> = BTreeMap::new();
-    for (unit, _) in &needs.order {
-        let wanted = &needs.wanted[unit];
-        // A variant that does not apply to the check has set nothing.
-        let own = if unit.set.ends_with(&variant.set) { variant.set.len() } else { 0 };
-        let plain = Unit { set: unit.set[..unit.set.len() - own].to_vec(), ..unit.clone() };
-        // A variant may add the contender that it names.
-        let plain = Work::new(&plain, wanted).map(|work| work.identity().to_owned());
-        let varied = Work::new(unit, wanted).map(|work| work.identity().to_owned());
-        let is_same = plain.as_ref().is_ok_and(|plain| varied.as_ref().is_ok_and(|varied| varied == plain));
-        same.insert(unit, is_same);
-        if let (Ok(plain), Ok(varied)) = (plain, varied) {
-            runs.insert(unit, (plain, varied));
-        }
-    }
-    for comparisons in all.iter() {
-        for (at, one) in comparisons.iter().enumerate() {
-            let merges = |other: &&Comparison| match (runs.get(&one.of), runs.get(&other.of)) {
-                (Some(own), Some(others)) => own.0 != others.0 && own.1 == others.1,
-                _ => false,
-            };
-            let apart = (runs.get(&one.of), runs.get(&one.to));
-            if let (Some(own), Some(others)) = apart
-                && one.check.to_in.is_some()
-                && own.0 != others.0
-                && own.1 == others.1
-            {
-                return Err(same_runs(
-                    variant,
-                    &one.condition,
-                    one.check.to_in.as_deref().unwrap_or_default(),
-                ));
-            }
-            if let Some(other) = comparisons[..at].iter().find(merges) {
-                return Err(same_runs(variant, &other.condition, &one.condition));
-            }
-        }
-    }
-    let mut changes = false;
-    for (check, comparisons) in claim.checks.iter().zip(all.iter_mut()) {
-        for comparison in comparisons {
-            comparison.same = comparison.check.of == check.of && same[&comparison.of];
-            comparison.same &= !check.compares() || same[&comparison.to];
-            changes |= !comparison.same;
-        }
-    }
-    match changes {
-        true => Ok(()),
-        false => Err(MeasureError::Missing(format!(
-            "the variant `{}` changes none of its runs: {} has no effect there",
-            variant.name,
-            if variant.set.is_empty() { "it" } else { "what it sets" }
-        ))),
-    }
-}
-
-/// Returns the error of a variant that replaces the quantity by which two conditions differ.
-fn same_runs(variant: &Variant, one: &str, other: &str) -> MeasureError {
-    MeasureError::Missing(format!(
-        "the variant `{}` makes `{one}` and `{other}` the same runs: it sets what they differ in; name their scenario in its \
-         `except`, or choose another one",
-        variant.name
-    ))
 }
 
 /// The units that several claims need, in the order of the claims, each with the first claim that needs it.
@@ -796,79 +528,4 @@ fn checked<'a>(
         unit: check.metric.unit().to_owned(),
         lines: judge::judge(check, &sides, BOOTSTRAP_SEED).into_iter().map(line).collect(),
     })
-}
-
-/// Returns the status of a claim with these checks.
-pub fn status(checks: &[Checked]) -> Status {
-    Status::all(checks.iter().flat_map(|check| check.lines.iter().map(|line| line.status)))
-}
-
-/// Returns the evidence in words: what does not hold first.
-fn evidence(finding: &Finding) -> String {
-    let lines = |checks: &[Checked]| {
-        let all = || checks.iter().flat_map(|check| &check.lines);
-        let bad = all().filter(|line| line.status != Status::Holds);
-        let good = all().filter(|line| line.status == Status::Holds);
-        let words = |line: &Line| match line.status {
-            Status::Holds => line.words.clone(),
-            status => format!("{} ({})", line.words, status.name()),
-        };
-        let mut texts: Vec<String> = bad.chain(good).map(words).collect();
-        let rest = texts.len().saturating_sub(6);
-        texts.truncate(6);
-        if rest > 0 {
-            texts.push(format!("and {rest} more"));
-        }
-        texts.join("; ")
-    };
-    let mut text = lines(&finding.checks);
-    for tried in &finding.variants {
-        match tried.status {
-            Status::Holds => text += &format!(". With {}: {}", tried.name, lines(&tried.checks)),
-            status => text += &format!(". With {}: {} too", tried.name, status.name()),
-        }
-    }
-    text
-}
-
-/// Returns the number of findings of each status, in the order of [`Status::ALL`].
-pub fn score<'a>(findings: impl Iterator<Item = &'a Finding>) -> [usize; 6] {
-    let mut counts = [0; 6];
-    for finding in findings {
-        if let Some(at) = Status::ALL.iter().position(|status| *status == finding.status) {
-            counts[at] += 1;
-        }
-    }
-    counts
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Without this a variant that is recorded as tried may have changed nothing, or have measured one point of a sweep at
-    /// all of its points.
-    #[test]
-    fn every_variant_of_every_claim_changes_its_runs_and_makes_no_two_the_same() {
-        let cancelled = AtomicBool::new(false);
-        let options = Options {
-            quick: false,
-            variants: true,
-            seed: None,
-            jobs: 1,
-            cancelled: &cancelled,
-            figures: false,
-            expected: &[],
-            progress: &|_| (),
-        };
-        for paper in library::papers().unwrap() {
-            for claim in &paper.claims {
-                for variant in claim.variants.iter().filter_map(|name| paper.variant(name)) {
-                    let mut all = comparisons(&paper, claim, Some(variant), &options).unwrap();
-                    let compared = compare_with_plain(claim, variant, &mut all);
-                    assert!(compared.is_ok(), "{}: {:?}", claim.id, compared.err());
-                }
-            }
-        }
-    }
 }

@@ -9,7 +9,7 @@
 //! does not give the rate of the links: here it is a parameter, 100 packets in a cycle unless set. It names equations 1, 4
 //! and 6, and not 7, which is the decrease of BALIA: every control halves its window, unless `balia=equation-7` is set. It
 //! does not say which packets a full FIFO drops: `drops=share` shares them in proportion to what the flows send in that cycle,
-//! `drops=tail` drops whole packets at the end of the arrivals, where those of the subflow arrive after those of the TCP, and
+//! `drops=tail` drops whole packets at the end of the arrivals, where the subflow's packets arrive after the TCP's, and
 //! with `drops=all` every flow that meets a full FIFO loses one.
 
 use crate::metric::Quantity;
@@ -154,7 +154,7 @@ impl Setting {
                 let dropped = (filled - QUEUE).max(0.0);
                 *queue = filled - dropped;
                 let mut left = dropped.ceil();
-                // The TCP is the last one: its packets are before those of the subflow in the queue.
+                // The TCP is the last one: its packets are before the subflow's in the queue.
                 for flow in flows.iter_mut().filter(|flow| flow.link == link && sends(flow)) {
                     flow.lost += match self.drops {
                         Drops::Share => dropped * flow.window / offered,
@@ -399,7 +399,7 @@ mod tests {
         assert!(subflow > 0 && subflow < tcp, "{subflow} {tcp}");
     }
 
-    /// A FIFO of 80 that is full drops whole packets, first those of the subflow that arrive last.
+    /// A FIFO of 80 that is full drops whole packets, first the subflow's: they arrive last.
     #[test]
     fn drops_at_the_tail_meet_the_subflow_before_the_tcp() {
         let share = mean(&trace("lia compete rate=20"), 0) / mean(&trace("lia compete rate=20"), 2);

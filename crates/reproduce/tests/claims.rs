@@ -141,16 +141,7 @@ fn every_label_of_an_axis_fits() {
 #[test]
 fn every_figure_can_be_measured() {
     let cancelled = core::sync::atomic::AtomicBool::new(true);
-    let options = Options {
-        quick: false,
-        variants: false,
-        seed: None,
-        jobs: 1,
-        cancelled: &cancelled,
-        figures: true,
-        expected: &[],
-        progress: &|_| (),
-    };
+    let options = Options { figures: true, ..Options::new(&cancelled) };
     for paper in papers() {
         let mut panels = BTreeSet::new();
         for figure in &paper.figures {

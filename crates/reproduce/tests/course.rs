@@ -49,16 +49,7 @@ fn paper(directory: &Path, figures: &str) -> Result<Paper, String> {
 }
 
 fn run(paper: &Paper, journal: &mut Journal, cancelled: &AtomicBool) -> Result<Results, ReproduceError> {
-    let options = Options {
-        quick: false,
-        variants: false,
-        seed: None,
-        jobs: 1,
-        cancelled,
-        figures: true,
-        expected: &[],
-        progress: &|_| (),
-    };
+    let options = Options { figures: true, ..Options::new(cancelled) };
     reproduce(std::slice::from_ref(paper), &|_: &Paper, _: &Claim| true, journal, &options)
 }
 

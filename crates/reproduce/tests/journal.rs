@@ -13,16 +13,7 @@ fn options<'a>(
     cancelled: &'a AtomicBool,
     progress: &'a dyn Fn(anabranch_reproduce::reproduce::Progress),
 ) -> Options<'a> {
-    Options {
-        quick: true,
-        variants: false,
-        seed: None,
-        jobs: 1,
-        cancelled,
-        figures: true,
-        expected: &[],
-        progress,
-    }
+    Options { quick: true, figures: true, progress, ..Options::new(cancelled) }
 }
 
 fn run(

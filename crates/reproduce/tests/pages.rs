@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anabranch_lab::scenario::library::PAPERS;
 use anabranch_reproduce::claims::{Claim, Paper};
-use anabranch_reproduce::reproduce::{Checked, Finding, score};
+use anabranch_reproduce::finding::{Checked, Finding, score};
 use anabranch_reproduce::{Kind, Status, library, recorded};
 
 fn page(name: &str) -> String {

@@ -4,15 +4,20 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use anabranch_reproduce::finding::Finding;
 use anabranch_reproduce::journal::Journal;
-use anabranch_reproduce::reproduce::{Finding, Options, ReproduceError, reproduce};
+use anabranch_reproduce::reproduce::{Options, ReproduceError, reproduce};
 use anabranch_reproduce::{Status, library};
 
-const SCENARIO: &str = "
+/// Two paths and two contenders, before the conditions of a scenario.
+const HEAD: &str = "
     schedulers = ['tcp@1', 'min_rtt']
     runs = 2
     path = [{ rate = '8 Mbit/s', rtt = '20 ms' }, { rate = '8 Mbit/s', rtt = '100 ms' }]
     traffic.size = '30 KB'
+";
+
+const SCENARIO: &str = "
     [[condition]]
     name = 'a'
     path.2.queue = '20 packets'
@@ -23,21 +28,12 @@ const CHECK: &str = "scenario = 's', metric = 'done', of = 'min_rtt', is = 'with
 fn judged(claims: &str) -> Result<Finding, ReproduceError> {
     let directory = tempfile::tempdir().unwrap();
     let put = |name: &str, text: &str| std::fs::write(directory.path().join(name), text).unwrap();
-    put("s.toml", SCENARIO);
-    put("sweep.toml", SWEEP);
+    put("s.toml", &format!("{HEAD}{SCENARIO}"));
+    put("sweep.toml", &format!("{HEAD}{SWEEP}"));
     put("claims.toml", &format!("id = 'x'\ntitle = 'X'\n{claims}"));
     let paper = library::open(Path::new(directory.path())).unwrap();
     let cancelled = AtomicBool::new(false);
-    let options = Options {
-        quick: false,
-        variants: true,
-        seed: None,
-        jobs: 1,
-        cancelled: &cancelled,
-        figures: false,
-        expected: &[],
-        progress: &|_| (),
-    };
+    let options = Options { variants: true, ..Options::new(&cancelled) };
     let results = reproduce(&[paper], &|_, _| true, &mut Journal::in_memory(), &options)?;
     Ok(results.findings.into_iter().next().unwrap())
 }
@@ -158,10 +154,6 @@ fn a_measure_of_one_path_is_not_the_total() {
 }
 
 const SWEEP: &str = "
-    schedulers = ['tcp@1', 'min_rtt']
-    runs = 2
-    path = [{ rate = '8 Mbit/s', rtt = '20 ms' }, { rate = '8 Mbit/s', rtt = '100 ms' }]
-    traffic.size = '30 KB'
     [[condition]]
     name = 'short'
     path.2.rtt = '50 ms'

@@ -4,8 +4,9 @@ use core::sync::atomic::AtomicBool;
 use std::path::Path;
 
 use anabranch_reproduce::claims::{Claim, Paper};
+use anabranch_reproduce::finding::{Finding, score};
 use anabranch_reproduce::journal::Journal;
-use anabranch_reproduce::reproduce::{Finding, Options, reproduce, score};
+use anabranch_reproduce::reproduce::{Options, reproduce};
 use anabranch_reproduce::{Status, library};
 
 /// Without random draws: all runs are equal, and each check holds or fails.
@@ -53,16 +54,7 @@ fn findings(claims: &str, quick: bool, variants: bool, seed: Option<u64>) -> Vec
 fn run(directory: &Path, quick: bool, variants: bool, seed: Option<u64>) -> Vec<Finding> {
     let paper = library::open(directory).unwrap();
     let cancelled = AtomicBool::new(false);
-    let options = Options {
-        quick,
-        variants,
-        seed,
-        jobs: 1,
-        cancelled: &cancelled,
-        figures: false,
-        expected: &[],
-        progress: &|_| (),
-    };
+    let options = Options { quick, variants, seed, ..Options::new(&cancelled) };
     let all = |_: &Paper, _: &Claim| true;
     reproduce(std::slice::from_ref(&paper), &all, &mut Journal::in_memory(), &options).unwrap().findings
 }

@@ -6,11 +6,12 @@ use std::sync::atomic::AtomicBool;
 use anabranch_lab::whole_file;
 use anabranch_reproduce::claims::{Claim, Paper};
 use anabranch_reproduce::figure::Drawn;
+use anabranch_reproduce::finding::{self, Checked, Finding, score};
 use anabranch_reproduce::journal::Journal;
 use anabranch_reproduce::measure::Measurement;
 use anabranch_reproduce::parts::{self, Part};
 use anabranch_reproduce::recorded::{self, Recorded};
-use anabranch_reproduce::reproduce::{self, Checked, Finding, Options, ReproduceError, Results, Task, score};
+use anabranch_reproduce::reproduce::{self, Options, ReproduceError, Results, Task};
 use anabranch_reproduce::{Status, html, library};
 use serde::Serialize;
 
@@ -489,7 +490,7 @@ fn holds(claim: &Claim, recorded: &[Finding]) -> bool {
 
 /// Returns the verdict of a claim without its variants.
 fn plain_verdict(finding: &Finding) -> Status {
-    reproduce::status(&finding.checks)
+    finding::status(&finding.checks)
 }
 
 /// Returns the verdict of a claim.

@@ -5,8 +5,9 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_reproduce::claims::{Claim, Paper, Variant};
+use anabranch_reproduce::finding::{self, Checked};
 use anabranch_reproduce::measure::{MeasureError, Measurement, Unit, Values, Wanted, Work};
-use anabranch_reproduce::reproduce::{self, Checked, Options};
+use anabranch_reproduce::reproduce::{self, Options};
 use anabranch_reproduce::{Metric, Status};
 use anabranch_validate::machine::Machine;
 use anabranch_validate::measure::Measured;
@@ -229,9 +230,9 @@ fn row<'a>(task: &Task<'a>) -> Result<Row<'a>, Failure> {
         discarded: every().flat_map(|made| &made.runs).map(|run| run.discarded).sum(),
         lateness_p99_us: counted().map(|run| run.p99_us).fold(0.0, f64::max),
         variant: variant.map(|variant| variant.name.as_str()),
-        simulated: reproduce::status(&simulated_checks),
-        emulated: reproduce::status(&emulated_checks),
-        linux: linux_checks.as_deref().map(reproduce::status),
+        simulated: finding::status(&simulated_checks),
+        emulated: finding::status(&emulated_checks),
+        linux: linux_checks.as_deref().map(finding::status),
         linux_end: linux.map(KernelEnd::name),
         machine: Machine::here(),
         simulated_checks,

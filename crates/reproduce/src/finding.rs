@@ -1,0 +1,190 @@
+//! The result of a claim, in numbers and words.
+
+use serde::{Deserialize, Serialize};
+
+use crate::claims::{Claim, Kind, Paper};
+use crate::judge::Status;
+use crate::parts::{self, Part};
+
+/// A judgement in numbers and words.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    /// The condition.
+    pub condition: String,
+    /// The status.
+    pub status: Status,
+    /// The mean of the contender; none if it has none.
+    pub of: Option<f64>,
+    /// The mean of that with which it is compared.
+    pub to: Option<f64>,
+    /// The judged ratio, difference or mean.
+    pub value: Option<f64>,
+    /// Its 95 % interval.
+    pub interval: Option<(f64, f64)>,
+    /// The number of runs.
+    pub runs: usize,
+    /// All of it in words.
+    pub words: String,
+}
+
+/// A check with its judgements.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Checked {
+    /// The part of the claim to which it belongs; empty if the claim has no parts.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub part: String,
+    /// Whether the variant changes nothing of it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub same: bool,
+    /// The scenario, plan or simulation.
+    pub source: String,
+    /// The required relation, in words.
+    pub required: String,
+    /// The contender, and that with which it is compared.
+    pub names: (String, Option<String>),
+    /// The unit of both.
+    pub unit: String,
+    /// The judgements, by condition.
+    pub lines: Vec<Line>,
+}
+
+impl Checked {
+    /// Returns its source, its part, and whether a variant changes it, in words.
+    pub fn place(&self) -> String {
+        let part = if self.part.is_empty() { String::new() } else { format!("; {}", self.part) };
+        let same = if self.same { "; not changed by the variant" } else { "" };
+        format!("{}{part}{same}", self.source)
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// The result with a variant.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Tried {
+    /// Its name.
+    pub name: String,
+    /// The difference.
+    pub what: String,
+    /// The status of the claim with it.
+    pub status: Status,
+    /// The checks.
+    pub checks: Vec<Checked>,
+}
+
+/// The result of a claim.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// The claim's identifier.
+    pub id: String,
+    /// The paper.
+    pub paper: String,
+    /// The figure, table or section.
+    pub figure: String,
+    /// [`Kind::name`].
+    pub kind: String,
+    /// The claim.
+    pub claim: String,
+    /// The status.
+    pub status: Status,
+    /// The measured values in words, the name of the test, or the reason that there is none.
+    pub evidence: String,
+    /// The paper's numbers.
+    pub numbers: String,
+    /// The reason for the tolerance.
+    pub reason: String,
+    /// The finding, for a reader of the paper.
+    pub finding: String,
+    /// The checks of the plain result.
+    pub checks: Vec<Checked>,
+    /// The variants that were tried.
+    pub variants: Vec<Tried>,
+    /// The verdicts on its parts; empty if it has none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Part>,
+    /// The version and commit of the program that judged it, if another program judged the whole record: rows are judged again
+    /// one by one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub build: String,
+}
+
+impl Finding {
+    /// Returns the result of a claim that was not judged.
+    pub fn of(paper: &Paper, claim: &Claim) -> Finding {
+        let (status, evidence) = match claim.kind {
+            Kind::NotCheckable => (Status::NotCheckable, claim.reason.clone()),
+            // The test passes in every version that is published, or there is no such version.
+            Kind::Unit => (Status::Holds, claim.test.clone().unwrap_or_default()),
+            Kind::Scenario => (Status::NotRun, claim.reason.clone()),
+        };
+        Finding {
+            id: claim.id.clone(),
+            paper: paper.id.clone(),
+            figure: claim.figure.clone(),
+            kind: claim.kind.name().to_owned(),
+            claim: claim.claim.clone(),
+            status,
+            evidence,
+            numbers: claim.paper.clone(),
+            reason: claim.reason.clone(),
+            finding: claim.finding.clone(),
+            checks: Vec::new(),
+            variants: Vec::new(),
+            parts: Vec::new(),
+            build: String::new(),
+        }
+    }
+
+    /// Judges its parts, and itself by them.
+    pub(crate) fn judge(&mut self) {
+        self.parts = parts::parts(self);
+        self.status = parts::whole(&self.parts);
+    }
+}
+
+/// Returns the status of a claim with these checks.
+pub fn status(checks: &[Checked]) -> Status {
+    Status::all(checks.iter().flat_map(|check| check.lines.iter().map(|line| line.status)))
+}
+
+/// Returns the evidence in words: what does not hold first.
+pub(crate) fn evidence(finding: &Finding) -> String {
+    let lines = |checks: &[Checked]| {
+        let all = || checks.iter().flat_map(|check| &check.lines);
+        let bad = all().filter(|line| line.status != Status::Holds);
+        let good = all().filter(|line| line.status == Status::Holds);
+        let words = |line: &Line| match line.status {
+            Status::Holds => line.words.clone(),
+            status => format!("{} ({})", line.words, status.name()),
+        };
+        let mut texts: Vec<String> = bad.chain(good).map(words).collect();
+        let rest = texts.len().saturating_sub(6);
+        texts.truncate(6);
+        if rest > 0 {
+            texts.push(format!("and {rest} more"));
+        }
+        texts.join("; ")
+    };
+    let mut text = lines(&finding.checks);
+    for tried in &finding.variants {
+        match tried.status {
+            Status::Holds => text += &format!(". With {}: {}", tried.name, lines(&tried.checks)),
+            status => text += &format!(". With {}: {} too", tried.name, status.name()),
+        }
+    }
+    text
+}
+
+/// Returns the number of findings of each status, in the order of [`Status::ALL`].
+pub fn score<'a>(findings: impl Iterator<Item = &'a Finding>) -> [usize; 6] {
+    let mut counts = [0; 6];
+    for finding in findings {
+        if let Some(at) = Status::ALL.iter().position(|status| *status == finding.status) {
+            counts[at] += 1;
+        }
+    }
+    counts
+}
