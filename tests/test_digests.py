@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""The results of small comparisons, sweeps, explanations and recordings are those of `digests.txt` to the byte.
+"""The results of small comparisons, sweeps, explanations and recordings equal those behind `digests.txt` to the byte.
 
 Code that moves from one file to another changes no result. Each case is a command; each artefact of it (a table, a verdict, JSON, a
 file) has a digest of its own, so a failure names the artefact that changed.
 
     tests/test_digests.py             compares
     tests/test_digests.py --update    rewrites the file, which is justified only by a change that is meant
-    tests/test_digests.py --keep DIR  also keeps the artefacts in DIR, to compare those of two binaries
+    tests/test_digests.py --keep DIR  also keeps the artefacts in DIR, to compare two binaries
 
 The binary is the one that $ANABRANCH names.
 """

@@ -416,7 +416,7 @@ mod tests {
         drop(journal);
         let whole = std::fs::read(&path).unwrap();
         let ends: Vec<usize> = (0..whole.len()).filter(|at| whole[*at] == b'\n').collect();
-        // Those of the point, the runs, the hops and the digest.
+        // Digits of the point, the runs, the hops and the digest.
         let digits = (ends[1]..ends[2]).filter(|at| whole[*at].is_ascii_digit());
         let mut tried = 0;
         for at in digits {

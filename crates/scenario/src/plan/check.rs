@@ -9,8 +9,8 @@ impl Plan {
     /// wrong value is an error before anything is made.
     ///
     /// # Errors
-    /// That of the first point that is not valid; or if a dimension or a setting of all points has no effect because a
-    /// dimension sets the same value.
+    /// If a point is not valid, the error of the first such point; or if a dimension or a setting of all points has no effect
+    /// because a dimension sets the same value.
     pub fn check(&self) -> Result<(), ScenarioError> {
         self.check_points()?;
         self.check_effects()?;

@@ -81,7 +81,7 @@ pub struct Plan {
     text: String,
     /// The scenario, with the values common to all points.
     document: Document,
-    /// The number of overrides that the scenario had before those of the plan.
+    /// The number of overrides that the scenario had before the plan added its own.
     inherited: usize,
     space: Space,
     runs: Option<u32>,

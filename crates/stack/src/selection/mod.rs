@@ -262,8 +262,8 @@ fn rtt_ratio(slow: &PathEstimate, fast: &PathEstimate) -> f64 {
 /// Returns the rounds of the faster path that count against the slower one.
 ///
 /// By [`Criterion::Delivery`] round `k`, from 0 on, of the faster path arrives at `(k + 1/2) RTT`, and half a round trip
-/// later if its window is in flight. Of those that arrive by half of the slower path's round trip there are
-/// `(eta + 1) / 2`, or `eta / 2`.
+/// later if its window is in flight. By half of the slower path's round trip `(eta + 1) / 2` of them have
+/// arrived, or `eta / 2`.
 fn rounds(slow: &PathEstimate, fast: &PathEstimate, model: &TransferModel) -> f64 {
     let ratio = rtt_ratio(slow, fast);
     match model.options.criterion {
