@@ -180,3 +180,14 @@ fn every_row_that_does_not_hold_has_a_finding_and_the_causes_that_were_tried() {
     }
     assert_eq!(untried, UNTRIED, "variants without a recorded result: record them, and correct the list");
 }
+
+/// A single run has no interval, so that it cannot be undecided: `--quick` would report a change that is none.
+#[test]
+fn quick_claims_that_are_undecided_have_all_runs_of_the_record() {
+    for (_, claim, finding) in rows() {
+        if claim.quick && finding.status == Status::Undecided {
+            let fewer = claim.checks.iter().any(|check| check.quick_runs.is_some());
+            assert!(!fewer, "{} is recorded as undecided, and has `quick-runs`", claim.id);
+        }
+    }
+}
