@@ -441,7 +441,7 @@ test("the figures of a sweep show the class of traffic that is chosen, and the v
   for (const traffic of ["web", "photos", "backup"]) {
     await select.selectOption({ label: traffic });
     assert.match(await page.locator("#f1-map h4").first().innerText(), new RegExp(`^${traffic}: `));
-    const expected = points.map((point) => point.rows.find((row) => row.traffic === traffic && row.scheduler === "min_rtt").vs_reference_pct);
+    const expected = points.map((point) => point.rows.find((row) => row.traffic === traffic && row.scheduler === "min_rtt").vs_reference_pct.mean);
     const written = expected.map((value) => `${value >= 0 ? "+" : "\u2212"}${Math.abs(value) >= 99.95 ? Math.abs(value).toFixed(0) : Math.abs(value).toFixed(1)}`);
     const shown = await cells();
     for (const value of written) assert.ok(shown.includes(value), `${traffic}: ${value} is not in ${shown.join("; ")}`);
