@@ -43,6 +43,7 @@ pub const FILES: &[(&str, &str, Role)] = &[
     ("generate man", "directory", Role::Directory),
     ("get", "output", Role::Written),
     ("get", "pcap", Role::Written),
+    ("kernel cc list", "output", Role::Written),
     ("list", "output", Role::Written),
     ("model", "output", Role::Written),
     ("plot", "inputs", Role::Read),

@@ -15,7 +15,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         &["compare", "advise", "explain", "run", "sweep", "report", "plot", "reproduce", "check", "list"],
     ),
     ("Look inside DMPTCP", &["model", "select"]),
-    ("Real packets", &["serve", "get", "bench", "tun", "doctor"]),
+    ("Real packets", &["serve", "get", "bench", "tun", "doctor", "kernel"]),
     ("Emulate in real time", &["emulate", "validate"]),
     ("Set up", &["schema", "generate"]),
 ];

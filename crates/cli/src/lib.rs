@@ -85,6 +85,8 @@ enum Verb {
     #[cfg(all(target_os = "linux", feature = "network"))]
     Doctor(verbs::doctor::Args),
     #[cfg(all(target_os = "linux", feature = "network"))]
+    Kernel(verbs::kernel::Args),
+    #[cfg(all(target_os = "linux", feature = "network"))]
     Emulate(verbs::emulate::Args),
     #[cfg(all(target_os = "linux", feature = "network"))]
     Validate(verbs::validate::Args),
@@ -115,6 +117,8 @@ impl Verb {
             #[cfg(all(target_os = "linux", feature = "network"))]
             Verb::Doctor(args) => Some(&args.show.to),
             #[cfg(all(target_os = "linux", feature = "network"))]
+            Verb::Kernel(args) => args.destination(),
+            #[cfg(all(target_os = "linux", feature = "network"))]
             Verb::Emulate(args) => Some(&args.to),
             #[cfg(all(target_os = "linux", feature = "network"))]
             Verb::Validate(args) => Some(&args.show.to),
@@ -144,6 +148,8 @@ impl Verb {
             Verb::Tun(args) => verbs::tun::run(args),
             #[cfg(all(target_os = "linux", feature = "network"))]
             Verb::Doctor(args) => verbs::doctor::run(args),
+            #[cfg(all(target_os = "linux", feature = "network"))]
+            Verb::Kernel(args) => verbs::kernel::run(args),
             #[cfg(all(target_os = "linux", feature = "network"))]
             Verb::Emulate(args) => return verbs::emulate::run(args),
             #[cfg(all(target_os = "linux", feature = "network"))]

@@ -58,6 +58,7 @@ fn command(verb: &str, option: &str) -> (&'static [&'static str], &'static str, 
             (&["select", "--path", "1Mbit/s,20ms", "--remaining", "4KB", "-o", "OUT"], "out", &[])
         }
         ("schema", "output") => (&["schema", "-o", "OUT"], "out", &[]),
+        ("kernel cc list", "output") => (&["kernel", "cc", "list", "-o", "OUT"], "out", &[]),
         ("doctor", "output") => (&["doctor", "-o", "OUT"], "out", &[]),
         ("get", "output" | "pcap") | ("bench", "output" | "pcap") => (&[], "out", &[]),
         ("tun setup" | "tun show" | "tun teardown", "output") => (&[], "out", &[]),

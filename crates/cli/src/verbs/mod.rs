@@ -13,6 +13,8 @@ pub(crate) mod emulate;
 pub(crate) mod explain;
 pub(crate) mod generate;
 pub(crate) mod get;
+#[cfg(all(target_os = "linux", feature = "network"))]
+pub(crate) mod kernel;
 pub(crate) mod list;
 pub(crate) mod model;
 pub(crate) mod plot;
