@@ -46,7 +46,7 @@ const THRESHOLD: Option<QueueLimit> = Some(QueueLimit::Packets(30));
 
 #[test]
 fn with_marks_nothing_is_lost_and_without_them_the_queue_overflows() {
-    for name in ["newreno", "cubic", "lia", "olia", "balia", "veno"] {
+    for name in ["newreno", "cubic", "lia", "olia", "balia", "veno", "westwood"] {
         let marks = seen(&run(name, true, THRESHOLD));
         assert!(marks.marked > 0 && marks.reductions > 0, "{name}");
         assert_eq!((marks.dropped, marks.retransmitted), (0, 0), "{name}");

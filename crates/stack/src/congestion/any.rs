@@ -8,7 +8,7 @@ use super::classic::Windows;
 use super::{
     Ack, Balia, Bbr, BbrOptions, BuiltIn, Classic, CongestionControl, CongestionEvent, Cubic, CubicLinux,
     CubicOptions, CustomCongestion, CustomCongestionKind, Dwc, DwcOptions, Growth, Lia, NewReno, Olia, Sbd,
-    SbdOptions, SubflowStart, Vegas, VegasOptions, Veno, VenoOptions, Wvegas, WvegasOptions,
+    SbdOptions, SubflowStart, Vegas, VegasOptions, Veno, VenoOptions, Westwood, Wvegas, WvegasOptions,
 };
 use crate::event::SubflowId;
 use crate::parameter::{Options, Parameterised, Spec, Value};
@@ -162,6 +162,9 @@ congestion_controls! {
     Veno(options: VenoOptions = VenoOptions::DEFAULT): Classic<Veno> = Classic::new(Veno::new(*options)) =>
         "veno", coupled false,
         "uncoupled: Reno that yields less to losses while the queue is short", "JSAC 2003";
+    /// Westwood+ (CCR 2004).
+    Westwood: Classic<Westwood> = Classic::new(Westwood::default()) => "westwood", coupled false,
+        "uncoupled: Reno that reduces to the measured bandwidth times the least RTT", "CCR 2004";
     /// BBR version 3 (draft-ietf-ccwg-bbr).
     Bbr(options: BbrOptions = BbrOptions::DEFAULT): Bbr = Bbr::with_options(*options) => "bbr", coupled false,
         "uncoupled: a model of bandwidth and minimum RTT, version 3", "draft-ietf-ccwg-bbr";

@@ -22,6 +22,7 @@ mod rule;
 mod sbd;
 mod vegas;
 mod veno;
+mod westwood;
 mod wvegas;
 
 use anabranch_units::{Duration, Rate, Time};
@@ -40,6 +41,7 @@ pub use olia::Olia;
 pub use sbd::{Sbd, SbdOptions, Summary as SbdSummary};
 pub use vegas::{Vegas, VegasOptions};
 pub use veno::{Veno, VenoOptions};
+pub use westwood::Westwood;
 pub use wvegas::{Wvegas, WvegasOptions};
 
 use crate::event::SubflowId;

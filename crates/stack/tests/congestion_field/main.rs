@@ -16,4 +16,5 @@ mod single;
 mod together;
 mod vegas;
 mod veno;
+mod westwood;
 mod wvegas;
