@@ -146,7 +146,7 @@ fn what_is_no_result_is_refused_and_leaves_no_file() {
     std::fs::write(path.join("text.json"), "hello").unwrap();
     std::fs::write(path.join("other.json"), "{\"a\": 1}").unwrap();
     let json = std::fs::read_to_string(path.join("a.json")).unwrap();
-    std::fs::write(path.join("old.json"), json.replacen("\"schema\": 3", "\"schema\": 2", 1)).unwrap();
+    std::fs::write(path.join("later.json"), json.replacen("\"schema\": 1", "\"schema\": 2", 1)).unwrap();
     std::fs::create_dir(path.join("empty")).unwrap();
     let mut damaged: Value = serde_json::from_str(&json).unwrap();
     damaged["rows"][1]["fct_s"]["mean"] = "x".into();
@@ -166,7 +166,7 @@ fn what_is_no_result_is_refused_and_leaves_no_file() {
     refused(path, &["explained.json"], "`rows[0].parts[0].share_pct` is \"x\", not a number");
     refused(path, &["text.json"], "it is not JSON");
     refused(path, &["other.json"], "it is neither a comparison nor an explanation");
-    refused(path, &["old.json"], "its schema is 2, and this version of anabranch reads 3");
+    refused(path, &["later.json"], "its schema is 2, and this version of anabranch reads 1");
     refused(path, &["a.csv"], "follows no comparison");
     refused(path, &["a.json", "b.csv"], "it does not have the flows of a.json");
     refused(path, &["a.json", "a.csv", "a.csv"], "has samples already");

@@ -194,7 +194,7 @@ fn the_corrected_command_works_after_a_mistake() {
         assert_eq!(output.status.code(), Some(2), "{wrong}");
         assert!(!path.join("s").exists(), "{wrong}");
     }
-    // An older version, or Ctrl-C before the first point, has left this.
+    // Ctrl-C before the first point has left this.
     success(sweep(path, &[&base[..], &[&vary("10ms,30ms")]].concat()));
     let journal = std::fs::read_to_string(path.join("s/journal.ndjson")).unwrap();
     std::fs::write(path.join("s/journal.ndjson"), format!("{}\n", journal.lines().next().unwrap())).unwrap();

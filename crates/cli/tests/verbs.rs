@@ -106,7 +106,7 @@ fn compare_json_has_exactly_the_keys_of_the_issue() {
         "performance",
     ];
     same_set(keys(&object), &top);
-    assert_eq!((&object["schema"], &object["min_effect_pct"]), (&Value::from(3), &Value::from(1.0)));
+    assert_eq!((&object["schema"], &object["min_effect_pct"]), (&Value::from(1), &Value::from(1.0)));
     assert_eq!(object["reference"], "tcp");
     assert_eq!(object["scenario_hash"].as_str().unwrap().len(), 64);
     let rows = object["rows"].as_array().unwrap();

@@ -46,33 +46,23 @@ fn what_is_not_said_is_as_defined() {
     assert!(!scenario.conditions[0].configs[0].mptcp && scenario.conditions[0].configs[1].mptcp);
 }
 
-/// `luck = "apart"` was the name of `loss-draws = "separate"`: it has the same meaning, and a warning.
 #[test]
-fn an_older_name_of_a_key_is_accepted_with_a_warning() {
+fn the_later_override_of_a_key_counts() {
     let apart = |set: &[&str]| {
         let scenario = changed(|document| {
             document.set("profile=ns3").unwrap();
             set.iter().for_each(|assignment| document.set(assignment).unwrap());
         });
         let experiment = &scenario.conditions[0].experiment;
-        let apart = experiment
-            .paths()
-            .iter()
-            .map(|path| experiment.own_link(path).config.loss_draws == LossDraws::Separate)
-            .collect::<Vec<bool>>();
-        (apart, scenario.warnings())
+        let is_apart = |path| experiment.own_link(path).config.loss_draws == LossDraws::Separate;
+        experiment.paths().iter().map(is_apart).collect::<Vec<bool>>()
     };
-    let warning =
-        "the key `luck` is `loss-draws` now; the next version will not accept the older name".to_owned();
-    assert_eq!(apart(&["path.loss-draws=separate"]), (vec![true, true], vec![]));
-    assert_eq!(apart(&["path.luck=apart"]), (vec![true, true], vec![warning.clone()]));
-    // The later one counts, whatever its name.
-    assert_eq!(apart(&["path.luck=apart", "path.loss_draws=shared"]).0, [false, false]);
-    assert_eq!(apart(&["path.loss-draws=shared", "path.wifi.luck=separate"]).0, [true, false]);
-    let both = Document::parse("test", "[[path]]\nluck = 'apart'\nloss-draws = 'shared'\n", ".");
+    assert_eq!(apart(&["path.loss-draws=separate"]), [true, true]);
+    // A key may be written with `_`.
+    assert_eq!(apart(&["path.loss-draws=separate", "path.loss_draws=shared"]), [false, false]);
+    assert_eq!(apart(&["path.loss-draws=shared", "path.wifi.loss-draws=separate"]), [true, false]);
+    let both = Document::parse("test", "[[path]]\nloss_draws = 'separate'\nloss-draws = 'shared'\n", ".");
     assert!(both.is_err_and(|error| error.to_string().contains("`loss-draws` is given twice")));
-    let path = "10Mbit/s,20ms,luck=apart".to_owned();
-    assert_eq!(changed(|document| document.set_paths(&[path]).unwrap()).warnings(), [warning]);
 }
 
 #[test]

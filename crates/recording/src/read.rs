@@ -67,7 +67,7 @@ pub struct StoredRun {
     /// The classes of its traffic; none in a scenario without classes.
     #[serde(default)]
     pub traffic: Vec<StoredClass>,
-    /// The times in which its paths are down; none in the recordings of older versions.
+    /// The times in which its paths are down; the key is absent if there are none.
     #[serde(default)]
     pub outages: Vec<StoredOutage>,
     /// True if the run ended.

@@ -11,7 +11,7 @@ use crate::read::{ReadError, Recorded};
 use crate::view::{Details, View};
 
 /// The version of the data.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 1;
 
 /// The data of the page. A page that does not know a kind of input shows the others.
 #[derive(Clone, Debug, Serialize)]

@@ -15,7 +15,6 @@ pub struct Recorded {
     /// The results.
     pub findings: Vec<Finding>,
     /// The figures that were measured.
-    #[serde(default)]
     pub figures: Vec<Drawn>,
 }
 

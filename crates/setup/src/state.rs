@@ -16,7 +16,7 @@ use super::{Layout, SetupError};
 
 /// The default directory of the files.
 pub const DEFAULT_DIRECTORY: &str = "/run/anabranch";
-/// The format version, which increases when an older anabranch can no longer read the file.
+/// The format version.
 const FORMAT: u32 = 1;
 
 /// The progress of a step.

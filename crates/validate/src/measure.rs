@@ -39,7 +39,6 @@ pub struct Measured {
     /// them has none.
     pub time_s: Option<f64>,
     /// The 95th percentile of that; none for fewer than 20 transfers.
-    #[serde(default)]
     pub p95_s: Option<f64>,
     /// Bytes delivered in order.
     pub delivered: u64,
@@ -56,31 +55,22 @@ pub struct Measured {
     /// The largest payload of a segment.
     pub mss: Vec<u32>,
     /// Connections of the kernel that have fallen back to TCP. Their bytes count for the first subflow's path.
-    #[serde(default)]
     pub fallbacks: u64,
     /// The longest gap in delivery, in seconds; the longest of several flows.
-    #[serde(default)]
     pub longest_gap_s: Option<f64>,
     /// The mean time from a request to the end of its response, in seconds.
-    #[serde(default)]
     pub response_s: Option<f64>,
     /// The mean time from the last write of a period of sending to the delivery of all of it, in seconds.
-    #[serde(default)]
     pub lateness_s: Option<f64>,
     /// The time that a viewer waits: that until playback starts, and all stalls, in seconds.
-    #[serde(default)]
     pub waiting_s: Option<f64>,
     /// The mean one-way delay of datagrams, in seconds.
-    #[serde(default)]
     pub datagram_delay_s: Option<f64>,
     /// The share of datagrams that were lost.
-    #[serde(default)]
     pub datagrams_lost: Option<f64>,
     /// The position of the class of traffic.
-    #[serde(default)]
     pub class: usize,
     /// The other classes of a run.
-    #[serde(default)]
     pub others: Vec<Measured>,
 }
 

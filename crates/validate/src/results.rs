@@ -79,7 +79,6 @@ pub struct Record {
     /// The reason that it is unreliable; none if it is reliable.
     pub objection: Option<String>,
     /// True if it failed, other than by lateness.
-    #[serde(default)]
     pub failed: bool,
     /// Its punctuality.
     pub quality: Quality,

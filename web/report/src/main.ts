@@ -12,7 +12,7 @@ import { type Choice, styles, themeOf } from "./theme";
 import { classes, hasGoodput } from "./traffic";
 
 /** The version of the data that this page reads. */
-const VERSION = 2;
+const VERSION = 1;
 const CHOICES: Choice[] = ["auto", "light", "dark"];
 
 type Sweep = Extract<Input, { kind: "sweep" }>;

@@ -14,7 +14,7 @@ use crate::samples;
 use crate::scenario::{Condition, Direction, Scenario};
 
 /// The version of the keys.
-pub const RUN_SCHEMA: u32 = 2;
+pub const RUN_SCHEMA: u32 = 1;
 
 /// The flows and links of one run of each contender in each condition.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -52,7 +52,6 @@ impl Scenario {
             other_starts: _,
             contenders,
             conditions,
-            renamed: _,
             files: _,
             text: _,
         } = self;
@@ -253,11 +252,10 @@ fn write_link(form: &mut Canonical<'_>, of: &str, config: &LinkConfig, loss_up: 
     for (name, value) in queueing::canonical(config) {
         form.always(&key(name), value);
     }
-    // The older name of `loss-draws`, which the form keeps.
     form.line(
-        &key("luck"),
+        &key("loss-draws"),
         match loss_draws {
-            LossDraws::Separate => "apart",
+            LossDraws::Separate => "separate",
             LossDraws::Shared => "shared",
         },
     );

@@ -34,8 +34,6 @@ pub struct Scenario {
     pub contenders: Vec<Contender>,
     /// The variations of the scenario in which all contenders run; at least one.
     pub conditions: Vec<Condition>,
-    /// Warnings about older names of keys.
-    pub renamed: Vec<String>,
     /// The files that it was read from: its own, then those that it names. Built-in ones are not files.
     pub files: Vec<PathBuf>,
     /// The document with all overrides, as TOML from which the same scenario can be read. Names of files are absolute.

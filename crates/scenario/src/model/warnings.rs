@@ -12,7 +12,7 @@ const SUSPICIOUS: f64 = 0.5;
 impl Scenario {
     /// Returns warnings for the user, a sentence each.
     pub fn warnings(&self) -> Vec<String> {
-        let mut warnings = self.renamed.clone();
+        let mut warnings: Vec<String> = Vec::new();
         let mut add = |warning: String| {
             if !warnings.contains(&warning) {
                 warnings.push(warning);

@@ -273,14 +273,6 @@ impl Document {
         let end = self.sources[0].text.len();
         let mut scenario = scenario::read(&table, &Span { source: 0, range: end..end }, &files)?;
         scenario.files = self.file.iter().cloned().chain(files.into_read()).collect();
-        table.each_key(&mut |span| {
-            let text = self.sources.get(span.source).and_then(|source| source.text.get(span.range.clone()));
-            if let Some(warning) = text.and_then(tree::warning)
-                && !scenario.renamed.contains(&warning)
-            {
-                scenario.renamed.push(warning);
-            }
-        });
         write::make_absolute(&mut table, &|source, name| self.directories[source].file(name));
         scenario.text = write::document(&table);
         Ok(scenario)

@@ -28,7 +28,7 @@ rows! {
         "shaper": Table(&queueing::BUCKET), "delays packets that exceed a token bucket";
         "cross-traffic": OneOrMore(&Table(&queueing::CROSS_TRAFFIC)), "packets at a constant rate";
         "redraw": OneOrMore(&Table(&queueing::REDRAW)), "rates or delays that are drawn again periodically";
-        "loss-draws": Choice(&["shared", "separate", "apart"]), "the assignment of random draws to packets";
+        "loss-draws": Choice(LOSS_DRAWS), "the assignment of random draws to packets";
         "when-down": Choice(&["drop", "keep"]), "the fate of queued packets while the link is down; default drop";
         "mtu": Size, "largest packet that the link forwards, 576 to 65535 B";
         "mtu-reports": Bool, "whether larger packets are answered by ICMP; default true";
@@ -86,15 +86,15 @@ pub(super) const fn join<const N: usize>(lists: &[&[&'static str]]) -> [&'static
     all
 }
 
-/// Reads the assignment of random draws to packets; `apart` is the older name of `separate`.
+/// The assignments of random draws to packets.
+const LOSS_DRAWS: &[&str] = &["shared", "separate"];
+
+/// Reads the assignment of random draws to packets.
 fn loss_draws(node: &Node) -> Result<LossDraws, Problem> {
-    match &node.value {
-        Value::String(text) if text.trim() == "apart" => Ok(LossDraws::Separate),
-        _ => Ok(match node.choice("way of drawing losses", &["shared", "separate"])? {
-            0 => LossDraws::Shared,
-            _ => LossDraws::Separate,
-        }),
-    }
+    Ok(match node.choice("way of drawing losses", LOSS_DRAWS)? {
+        0 => LossDraws::Shared,
+        _ => LossDraws::Separate,
+    })
 }
 
 /// Reads the queue, the MTU and similar settings of a link.

@@ -11,7 +11,7 @@ use crate::model::{Direction, Path, Signal, TraceStart};
 use crate::text::keys::{Keys, Sides, rows};
 use crate::text::reader::{Reader, list};
 use crate::text::source::{Problem, Span, did_you_mean};
-use crate::text::tree::{self, Node, Table, Value};
+use crate::text::tree::{Node, Table, Value};
 
 /// The keys of a `[[path]]`.
 pub(crate) const KEYS: &[&str] =
@@ -212,7 +212,7 @@ pub(super) fn from_option(text: &str, source: usize) -> Result<Node, Problem> {
             None if table.get("rtt").is_none() && table.get("preset").is_none() => ("rtt", part, start),
             None => return Err(Problem::at(&span, format!("`{part}` is unknown here")).help(example)),
         };
-        let key = tree::present(written);
+        let key = written.replace('_', "-");
         let key_span = Span { source, range: start..start + written.len().min(part.len()) };
         let value_span = Span { source, range: value_at..start + part.len() };
         if table.get(&key).is_some() {

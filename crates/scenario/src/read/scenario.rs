@@ -134,7 +134,6 @@ pub(super) fn read(table: &Table, end: &Span, files: &Files<'_>) -> Result<Scena
         other_starts: reader.optional("other-starts", Node::boolean)?.unwrap_or(true),
         contenders,
         conditions,
-        renamed: Vec::new(),
         files: Vec::new(),
         text: String::new(),
     })

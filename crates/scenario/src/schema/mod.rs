@@ -13,7 +13,6 @@ use serde_json::{Map, Value, json};
 
 use crate::plan;
 use crate::read::{classes, contender, knobs, network, path, scenario};
-use crate::text::tree::RENAMED;
 
 /// Returns the schema of a scenario.
 pub fn scenario() -> Value {
@@ -147,13 +146,7 @@ impl Schema {
     fn table(&mut self, keys: &'static Keys, mode: Mode) -> Value {
         let mut properties = Map::new();
         for row in keys.rows.iter().copied().flatten() {
-            let property = self.row(row, keys.sides, mode);
-            for (old, _) in RENAMED.iter().filter(|(_, name)| *name == row.name) {
-                let mut old_property = property.clone();
-                old_property["deprecated"] = json!(true);
-                properties.insert((*old).to_owned(), old_property);
-            }
-            properties.insert(row.name.to_owned(), property);
+            properties.insert(row.name.to_owned(), self.row(row, keys.sides, mode));
         }
         let mut table = object(properties);
         let mut rules: Vec<Value> = Vec::new();

@@ -24,14 +24,6 @@ pub(crate) enum Value {
 }
 
 impl Value {
-    fn each_key(&self, each: &mut impl FnMut(&Span)) {
-        match self {
-            Value::Table(table) => table.each_key(each),
-            Value::Array(items) => items.iter().for_each(|item| item.value.each_key(each)),
-            _ => {}
-        }
-    }
-
     /// Returns its type, for an error.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
@@ -54,26 +46,10 @@ pub(crate) struct Table {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
-    /// The key, with `-` for `_` and with its present name.
+    /// The key, with `-` for `_`.
     pub key: String,
     pub key_span: Span,
     pub node: Node,
-}
-
-/// Older names of keys with the present ones. They are accepted, with a warning, until the next version.
-pub(crate) const RENAMED: &[(&str, &str)] = &[("luck", "loss-draws")];
-
-/// Returns a key with `-` for `_`, and with its present name.
-pub(crate) fn present(key: &str) -> String {
-    let key = key.replace('_', "-");
-    RENAMED.iter().find(|(old, _)| *old == key).map_or(key, |(_, new)| (*new).to_owned())
-}
-
-/// Returns a warning if the key that was written as `text` has an older name.
-pub(crate) fn warning(text: &str) -> Option<String> {
-    let key = text.trim().trim_matches(['"', '\'']).replace('_', "-");
-    let (old, new) = RENAMED.iter().find(|(old, _)| *old == key)?;
-    Some(format!("the key `{old}` is `{new}` now; the next version will not accept the older name"))
 }
 
 /// The nesting limit of arrays and tables.
@@ -102,14 +78,6 @@ impl Table {
     pub(crate) fn remove(&mut self, key: &str) -> Option<Entry> {
         let at = self.entries.iter().position(|entry| entry.key == key)?;
         Some(self.entries.remove(at))
-    }
-
-    /// Calls `each` with the place of every key in this table and those inside of it.
-    pub(crate) fn each_key(&self, each: &mut impl FnMut(&Span)) {
-        for entry in &self.entries {
-            each(&entry.key_span);
-            entry.node.value.each_key(each);
-        }
     }
 
     /// Replaces the entry with the same key by `entry`; tables are merged.
@@ -148,7 +116,7 @@ fn convert_table(table: &DeTable<'_>, source: usize, depth: usize) -> Result<Tab
     for (key, value) in table {
         let key_span = Span { source, range: key.span() };
         let node = convert(value, source, depth + 1)?;
-        entries.push(Entry { key: present(key.get_ref()), key_span, node });
+        entries.push(Entry { key: key.get_ref().replace('_', "-"), key_span, node });
     }
     entries.sort_by_key(|entry| entry.key_span.range.start);
     for (index, entry) in entries.iter().enumerate() {
@@ -204,7 +172,7 @@ pub(crate) fn parse_assignment(text: &str, source: usize) -> Result<(Vec<(String
                 Problem::at(&whole, "a key is empty").help("write KEY=VALUE, for example `rto.min=300ms`")
             );
         }
-        keys.push((present(key), span));
+        keys.push((key.replace('_', "-"), span));
         at += part.len() + 1;
     }
     let offset = left.len() + 1 + (right.len() - right.trim_start().len());
