@@ -5,8 +5,9 @@ use std::ffi::OsString;
 use clap::{CommandFactory, ValueEnum};
 
 use crate::Cli;
+use crate::output::Color;
 use crate::table::wrap_behind;
-use crate::terminal::{self, Color, HEADING, NAME, paint};
+use crate::terminal::{self, HEADING, NAME, paint};
 
 /// The verbs by their purpose, in the order of the help.
 const GROUPS: &[(&str, &[&str])] = &[

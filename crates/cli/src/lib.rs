@@ -9,7 +9,6 @@
 
 mod args;
 mod failure;
-mod fairness;
 #[doc(hidden)]
 pub mod files;
 mod help;
@@ -21,17 +20,14 @@ mod progress;
 mod provenance;
 mod record;
 mod samples;
-mod table;
-mod terminal;
-pub mod texts;
 mod verbs;
-mod visible;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 pub use anabranch_reproduce::measure::{MeasureError, Part};
 pub use anabranch_reproduce::reproduce::Task as ReproduceTask;
+pub(crate) use anabranch_show::{table, terminal, visible};
 use clap::{FromArgMatches, Parser};
 
 pub use crate::args::Jobs;

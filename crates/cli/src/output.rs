@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-pub(crate) use anabranch_lab::figures::{about, digits, signed_percent, size};
 #[cfg(all(target_os = "linux", feature = "network"))]
-pub(crate) use anabranch_lab::figures::{percent, rate, span};
+pub(crate) use anabranch_lab::figures::{about, percent, rate, span};
+pub(crate) use anabranch_lab::figures::{digits, size};
 use anabranch_lab::whole_file::WholeFile;
 use serde::Serialize;
 
 use crate::failure::Failure;
-use crate::terminal::{BAD, WARNING, paint};
+use crate::terminal::{self, BAD, WARNING, paint};
 use crate::visible;
 
 /// The options of every verb.
@@ -31,10 +31,41 @@ pub(crate) struct Common {
         hide_possible_values = true,
         hide_default_value = true
     )]
-    pub color: crate::terminal::Color,
+    pub color: Color,
     /// Print only errors and warnings on standard error: no progress and no remarks
     #[arg(long, short, global = true, help_heading = "Everywhere")]
     pub quiet: bool,
+}
+
+/// The use of colour.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
+pub(crate) enum Color {
+    // Doc comments here would double the length of every verb's help.
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+impl Color {
+    /// Applies this choice to all further output.
+    pub(crate) fn choose(self) {
+        let choice = match self {
+            Color::Auto => anstream::ColorChoice::Auto,
+            Color::Always => anstream::ColorChoice::Always,
+            Color::Never => anstream::ColorChoice::Never,
+        };
+        choice.write_global();
+    }
+
+    /// Returns the same choice for the help and the errors of clap.
+    pub(crate) const fn for_clap(self) -> clap::ColorChoice {
+        match self {
+            Color::Auto => clap::ColorChoice::Auto,
+            Color::Always => clap::ColorChoice::Always,
+            Color::Never => clap::ColorChoice::Never,
+        }
+    }
 }
 
 /// The destination of the result.
@@ -66,6 +97,7 @@ pub(crate) fn open(destination: &Destination) -> Result<(), Failure> {
     let whole = WholeFile::create(path).map_err(|error| Failure::unwritable(path, &error))?;
     if let Ok(mut file) = FILE.lock() {
         *file = Some(Target { path: path.to_owned(), whole });
+        terminal::set_to_file(true);
     }
     Ok(())
 }
@@ -74,10 +106,12 @@ pub(crate) fn open(destination: &Destination) -> Result<(), Failure> {
 pub(crate) fn abandon() {
     if let Ok(mut file) = FILE.lock() {
         drop(file.take());
+        terminal::set_to_file(false);
     }
 }
 
 /// True if results go to a file.
+#[cfg(all(target_os = "linux", feature = "network"))]
 pub(crate) fn is_to_file() -> bool {
     FILE.lock().is_ok_and(|file| file.is_some())
 }
@@ -98,6 +132,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let Some(Target { path, whole }) = FILE.lock().ok().and_then(|mut file| file.take()) else {
         return Ok(());
     };
+    terminal::set_to_file(false);
     whole.commit().map_err(|error| Failure::unwritable(&path, &error))
 }
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use anabranch_cli::texts;
 use anabranch_lab::advise as lab;
 use anabranch_lab::advise::{AdviceError, Application, Options};
+use anabranch_show::texts;
 use pyo3::prelude::*;
 
 use crate::compare::json;

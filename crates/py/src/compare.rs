@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use anabranch_cli::texts;
 use anabranch_lab::compare as lab;
 use anabranch_lab::compare::{Options, compare_each};
 use anabranch_lab::report::verdict::Outcome;
 use anabranch_lab::samples::Layout;
 use anabranch_lab::scenario::Scenario;
 use anabranch_lab::sweep::PointResult;
+use anabranch_show::texts;
 use pyo3::prelude::*;
 
 use crate::errors;

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use anabranch_cli::{check_explained_flow, texts};
+use anabranch_cli::check_explained_flow;
 use anabranch_lab::compare::Options;
 use anabranch_lab::explain as lab;
 use anabranch_lab::explain::{Explicable, Question, TimePart};
+use anabranch_show::texts;
 use anabranch_table::{Cell, Column, Kind};
 use pyo3::prelude::*;
 

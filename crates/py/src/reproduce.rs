@@ -3,8 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anabranch_cli::{
-    Failure, Jobs, Judged, MeasureError, Part, ReproduceRequest, ReproduceTask, ReproduceWatch,
-    ReproducedRow, texts,
+    Failure, Jobs, Judged, MeasureError, Part, ReproduceRequest, ReproduceTask, ReproduceWatch, ReproducedRow,
 };
 use anabranch_lab::run::RunError;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use anabranch_cli::texts;
 use anabranch_lab::compare::{Options, single_runs_recorded};
 use anabranch_lab::output::{LinkCounters, Runs};
 use anabranch_lab::recording::Recording;
+use anabranch_show::texts;
 use anabranch_table::{Cell, Column, Kind};
 use pyo3::prelude::*;
 

@@ -4,8 +4,9 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use anabranch_cli::{SweepColumns, SweepDirectory, result_cells, result_columns, texts};
+use anabranch_cli::{SweepColumns, SweepDirectory, result_cells, result_columns};
 use anabranch_lab::sweep::{self, Options, PointResult, Shard, simulate_point};
+use anabranch_show::texts;
 use anabranch_table::Format;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
@@ -266,7 +267,7 @@ impl Sweep {
             }
         }
         let text = texts::sweep(&self.plan, journal, &summary);
-        let text = text.map_err(|failure| errors::failure(py, failure))?;
+        let text = text.map_err(|error| errors::journal(py, &error))?;
         Ok((rows.finish()?, json(&summary)?, text))
     }
 }

@@ -1,16 +1,10 @@
 //! `anabranch advise`
 
-use anabranch_lab::advise::{
-    Advice, AdviceError, Answer, Application, EXPLAINED_RUNS, Margin, MarginEnd, Options, Quantity, advise,
-};
-use anabranch_lab::report::Record;
+use anabranch_lab::advise::{Advice, AdviceError, Answer, Application, Options, advise};
 use anabranch_lab::scenario::{Document, units};
 
 use crate::args::{Experiment, Show};
 use crate::failure::Failure;
-use crate::output::{digits, signed_percent};
-use crate::table::{Align, Table, wrap, wrap_behind};
-use crate::terminal::{self, BAD, GOOD, paint};
 use crate::{interrupt, output, provenance};
 
 /// Advises whether Multipath TCP pays, with what, and on which path to start
@@ -94,7 +88,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     match (args.show.json, all.as_slice()) {
         (true, [advice]) => output::print_json(advice),
         (true, several) => output::print_json(&several),
-        (false, all) => output::print(&all.iter().map(text).collect::<Vec<String>>().join("\n")),
+        (false, all) => {
+            output::print(&all.iter().map(anabranch_show::advise::text).collect::<Vec<String>>().join("\n"))
+        }
     }?;
     match all.iter().any(|advice| advice.answer == Answer::Incomplete) {
         true => Err(Failure::Failed("flows did not finish, so there is no advice".to_owned())),
@@ -110,205 +106,4 @@ fn advised(document: &Document, options: &Options<'_>) -> Result<Advice, Failure
     advice.judgement.commit = provenance::commit();
     advice.judgement.command = provenance::command();
     Ok(advice)
-}
-
-/// The advice for people: the answer, the candidates, the margins, and what to do.
-pub(crate) fn text(advice: &Advice) -> String {
-    let width = terminal::text_width();
-    let mut text = match advice.condition.as_str() {
-        "" => wrap(&sentence(advice), width),
-        name => wrap(&format!("With {name}: {}", sentence(advice)), width),
-    };
-    if let Some(sentence) = beyond(advice) {
-        text.push_str(&wrap(&sentence, width));
-    }
-    text.push('\n');
-    text.push_str(&candidates(advice));
-    let runs = advice.judgement.runs.min(EXPLAINED_RUNS);
-    text.push_str(&format!("\nWhere the time went, in the first {runs} of these runs:\n"));
-    for reason in &advice.reasons {
-        text.push_str(&wrap_behind("  * ", &reason.sentence, width));
-    }
-    text.push_str(&margins(advice, width));
-    text.push_str("\nWhat to do:\n");
-    for action in &advice.actions {
-        text.push_str(&wrap_behind("  * ", action, width));
-    }
-    text
-}
-
-fn sentence(advice: &Advice) -> String {
-    let single = single(advice);
-    let best = &advice.best.name;
-    let measure = if advice.bulk { "goodput" } else { "mean completion time" };
-    let figure = advice.difference_pct.map_or(String::new(), |difference| {
-        let interval = difference.ci95.map_or(String::new(), |interval| {
-            format!(" (95 % interval {} to {} %)", signed_percent(interval.0), signed_percent(interval.1))
-        });
-        let side = if difference.mean < 0.0 { "below" } else { "above" };
-        let amount = signed_percent(difference.mean);
-        format!("{} % {side} that of TCP {single}{interval}", amount.trim_start_matches(['+', '-']))
-    });
-    let start = &advice.start;
-    match advice.answer {
-        Answer::Pays => format!(
-            "{}: the {measure} of {best}, starting on {start}, is {figure}.",
-            paint(GOOD, "Multipath TCP pays")
-        ),
-        Answer::Small => format!(
-            "Multipath TCP makes no difference that counts as a gain ({} %): the {measure} of the best candidate, {best} starting on {start}, is {figure}.",
-            digits(advice.min_gain_pct)
-        ),
-        Answer::Equal => format!(
-            "Multipath TCP and TCP are practically equal: the {measure} of the best candidate, {best} starting on {start}, is {figure}."
-        ),
-        Answer::Costs => format!(
-            "{}: the {measure} of the best candidate, {best} starting on {start}, is {figure}.",
-            paint(BAD, "Multipath TCP does not pay")
-        ),
-        Answer::Undecided => format!(
-            "These runs cannot tell whether Multipath TCP pays: the {measure} of the best candidate, {best} starting on {start}, is {figure}."
-        ),
-        Answer::Incomplete => format!("There is no advice. {}", advice.judgement.verdict),
-    }
-}
-
-/// The gain that an application on this stack would have beyond the advised way to send.
-fn beyond(advice: &Advice) -> Option<String> {
-    let beyond = advice.beyond.as_ref()?;
-    let difference = advice.judgement.row_of(&beyond.name)?.vs_reference_pct?;
-    let side = if difference.mean < 0.0 { "below" } else { "above" };
-    let amount = signed_percent(difference.mean);
-    Some(format!(
-        "An application on a stock kernel cannot have {}, which is {} % {side} it; one that is built on this stack can (--application anabranch).",
-        beyond.name,
-        amount.trim_start_matches(['+', '-'])
-    ))
-}
-
-/// The single path of TCP, and its congestion control if that is not the scenario's.
-fn single(advice: &Advice) -> String {
-    let with = advice.single_congestion.as_ref().map_or(String::new(), |name| format!("with {name} "));
-    format!("{with}on {}", advice.single_path.as_deref().unwrap_or("the best path"))
-}
-
-/// TCP and the judged candidates, the advised one first.
-fn candidates(advice: &Advice) -> String {
-    let mut table = Table::new()
-        .column("way to send", Align::Left)
-        .column("congestion", Align::Left)
-        .column(if advice.bulk { "Mbit/s" } else { "mean ms" }, Align::Decimal)
-        .column("vs tcp, %", Align::Right)
-        .optional(if advice.bulk { "% of sum" } else { "x bound" }, Align::Decimal, 2)
-        .optional("bytes by path, %", Align::Left, 1);
-    let row = |name: &str| advice.judgement.row_of(name);
-    let sum = advice.judgement.conditions.first().map(|setting| setting.ideal_sum_bps);
-    let mut rows: Vec<(String, &Record)> = Vec::new();
-    if let Some(tcp) = row("tcp") {
-        rows.push((format!("tcp {}", single(advice)), tcp));
-    }
-    rows.extend(advice.candidates.iter().filter_map(|one| Some((one.name.clone(), row(&one.name)?))));
-    for (name, row) in rows {
-        let value = match advice.bulk {
-            true => row.goodput_bps.map(|rate| rate / 1e6),
-            false => row.fct_s.mean.map(|mean| mean * 1e3),
-        };
-        let difference = match row.vs_reference_pct {
-            Some(difference) if row.scheduler != "tcp" => difference.ci95.map_or_else(
-                || signed_percent(difference.mean),
-                |interval| {
-                    let [mean, low, high] = [difference.mean, interval.0, interval.1].map(signed_percent);
-                    format!("{mean} [{low}, {high}]")
-                },
-            ),
-            _ => "0".to_owned(),
-        };
-        let total = row.bytes_by_path.iter().sum::<u64>().max(1) as f64;
-        let shares: Vec<String> =
-            row.bytes_by_path.iter().map(|bytes| format!("{:.0}", 100.0 * *bytes as f64 / total)).collect();
-        let number = |value: Option<f64>| value.map_or("-".to_owned(), digits);
-        let of_ideal = match advice.bulk {
-            true => row.goodput_bps.zip(sum).map(|(rate, sum)| 100.0 * rate / sum),
-            false => row.vs_lower_bound,
-        };
-        let congestion = row.congestion.clone();
-        table.row(vec![name, congestion, number(value), difference, number(of_ideal), shares.join("/")]);
-    }
-    table.render(terminal::width())
-}
-
-/// How far the setting may change; empty if that was not measured.
-fn margins(advice: &Advice, width: usize) -> String {
-    if advice.margins.is_empty() {
-        return String::new();
-    }
-    let is_open = |end: &MarginEnd| matches!(end, MarginEnd::Open(_));
-    let lines = |open: bool| -> Vec<String> {
-        advice.margins.iter().filter_map(|margin| margin_line(margin, &|end| is_open(end) == open)).collect()
-    };
-    // The margins apply to the best candidate: another one may pay where it does not.
-    let of = format!("For {}, starting on {}, the answer", advice.best.name, advice.start);
-    let (changes, open) = (lines(false), lines(true));
-    let ends = advice.margins.iter().flat_map(|margin| [margin.end_below(), margin.end_above()]);
-    let unclear = match ends.flatten().any(|end| matches!(end, MarginEnd::Between(..))) {
-        true => " (between two values, these runs cannot tell)",
-        false => "",
-    };
-    let mut text = String::from("\n");
-    let mut list = |head: &str, lines: Vec<String>| {
-        text.push_str(&wrap(head, width));
-        for line in lines {
-            text.push_str(&wrap_behind("  * ", &line, width));
-        }
-    };
-    match (changes.is_empty(), open.is_empty()) {
-        (true, true) => list(
-            &format!(
-                "{of} is the same for an eighth, a quarter, half, twice, four and eight times each rate, round-trip time and size, and for losses up to 5 %."
-            ),
-            changes,
-        ),
-        (true, false) => list(&format!("{of} is not known to change, but these runs cannot tell if"), open),
-        (false, true) => list(&format!("{of} changes if{unclear}"), changes),
-        (false, false) => {
-            list(&format!("{of} changes if{unclear}"), changes);
-            list("These runs cannot tell whether it changes if", open);
-        }
-    }
-    text
-}
-
-/// The chosen ends of the margin of a quantity; none if it has none of them.
-fn margin_line(margin: &Margin, chosen: &dyn Fn(&MarginEnd) -> bool) -> Option<String> {
-    let of = margin.path.as_ref().map_or(String::new(), |path| format!(" of {path}"));
-    let show = |value| quantity(margin.quantity, value);
-    let ends = [(margin.end_below(), "below"), (margin.end_above(), "above")];
-    let part = |(end, word): (Option<MarginEnd>, &str)| {
-        let end = end.filter(|end| chosen(end))?;
-        Some(match end {
-            MarginEnd::Clear(value) | MarginEnd::Open(value) => format!("is {word} {}", show(value)),
-            MarginEnd::Between(holds, other) => {
-                let (least, most) = (holds.min(other), holds.max(other));
-                let (least, most) = (show(least), show(most));
-                let unit = most.find(' ').map_or("", |space| &most[space..]);
-                format!("is {word} {} to {most}", least.strip_suffix(unit).unwrap_or(&least))
-            }
-        })
-    };
-    let parts: Vec<String> = ends.into_iter().filter_map(part).collect();
-    let now = match margin.quantity {
-        Quantity::Loss if margin.value == 0.0 => "none".to_owned(),
-        _ => show(margin.value),
-    };
-    (!parts.is_empty())
-        .then(|| format!("the {}{of} {} (now {now})", margin.quantity.noun(), parts.join(" or ")))
-}
-
-fn quantity(quantity: Quantity, value: f64) -> String {
-    match quantity {
-        Quantity::Rate => format!("{} Mbit/s", digits(value / 1e6)),
-        Quantity::Rtt => format!("{} ms", digits(value * 1e3)),
-        Quantity::Loss => format!("{} %", digits(value * 100.0)),
-        Quantity::Size => output::size(value as u64),
-    }
 }

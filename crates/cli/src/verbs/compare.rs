@@ -1,16 +1,24 @@
 //! `anabranch compare`
 
-pub(crate) mod text;
-
-use anabranch_lab::compare::{Comparison, Options, compare_each};
+pub(crate) use anabranch_lab::compare::{Comparison, Options, compare_each};
 use anabranch_lab::scenario::Scenario;
 
 use crate::args::{Capture, Experiment, Show, finish_captures};
 use crate::failure::Failure;
-use crate::fairness::View;
 use crate::progress::Progress;
 use crate::samples::SamplesFile;
-use crate::{fairness, interrupt, output, provenance, terminal};
+use crate::{interrupt, output, provenance, terminal};
+
+/// The parts of a comparison to show.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum View {
+    /// The answer, and fairness with competing TCPs or several bulk flows
+    Auto,
+    /// Only the answer
+    Answer,
+    /// Only fairness
+    Fairness,
+}
 
 /// Compares schedulers on a scenario, with common random numbers
 ///
@@ -115,11 +123,11 @@ fn people(scenario: &Scenario, comparison: &Comparison, args: &Args) -> String {
     let view = args.view;
     let answer = match view {
         View::Fairness => String::new(),
-        _ => text::text(scenario, comparison, args.gaps),
+        _ => anabranch_show::compare::text(scenario, comparison, args.gaps),
     };
     let shares = match view {
         View::Answer => String::new(),
-        _ => fairness::text(comparison, terminal::width()),
+        _ => anabranch_show::fairness::text(comparison, terminal::width()),
     };
     if shares.is_empty() && view == View::Fairness {
         return "each run has a single flow, which shares with no other\n".to_owned();

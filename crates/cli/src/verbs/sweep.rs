@@ -2,13 +2,13 @@
 
 pub(crate) mod directory;
 pub(crate) mod inline;
-pub(crate) mod text;
 
 use std::path::{Path, PathBuf};
 
 use anabranch_lab::output::Sweep;
 use anabranch_lab::scenario::Document;
 use anabranch_lab::sweep::{Journal, Options, Plan, Shard, SweepError, sweep};
+use anabranch_show::sweep as text;
 use anabranch_table::Format;
 
 use crate::args::{Jobs, contradiction, whole};

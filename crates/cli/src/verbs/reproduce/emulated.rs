@@ -9,13 +9,14 @@ use anabranch_reproduce::finding::{self, Checked};
 use anabranch_reproduce::measure::{MeasureError, Measurement, Unit, Values, Wanted, Work};
 use anabranch_reproduce::reproduce::{self, Options};
 use anabranch_reproduce::{Metric, Status};
+use anabranch_show::verdicts::colored;
 use anabranch_validate::machine::Machine;
 use anabranch_validate::measure::Measured;
 use anabranch_validate::points::KernelEnd;
 use anabranch_validate::real::{self, Transfer};
 use serde::Serialize;
 
-use super::{Request, check as check_choice, colored, is_selected, papers};
+use super::{Request, check as check_choice, is_selected, papers};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::table::wrap_behind;

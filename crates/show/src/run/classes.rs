@@ -1,23 +1,24 @@
 //! The table of the flows of a run with classes of traffic.
 
+use anabranch_lab::figures;
 use anabranch_lab::measure::FlowRecord;
 use anabranch_lab::scenario::Condition;
 
 use super::{gap, state};
 use crate::table::{Align, Table, wrap};
-use crate::{output, terminal};
+use crate::terminal;
 
 /// Returns the result in a few words; none for a transfer.
 fn words(of: &FlowRecord) -> Option<String> {
-    let millis = |seconds: Option<f64>| seconds.map_or("-".to_owned(), |value| output::digits(value * 1e3));
+    let millis = |seconds: Option<f64>| seconds.map_or("-".to_owned(), |value| figures::digits(value * 1e3));
     if let Some(video) = &of.video {
         return Some(format!(
             "{} segments, startup {} s, {} stalls of {} s, {} Mbit/s",
             video.segments,
-            video.startup_s.map_or("-".to_owned(), output::digits),
+            video.startup_s.map_or("-".to_owned(), figures::digits),
             video.stalls,
-            output::about(video.stalled_s),
-            video.bitrate_bps.map_or("-".to_owned(), |rate| output::digits(rate / 1e6)),
+            figures::about(video.stalled_s),
+            video.bitrate_bps.map_or("-".to_owned(), |rate| figures::digits(rate / 1e6)),
         ));
     }
     if let Some(own) = &of.datagrams {
@@ -66,9 +67,9 @@ pub(super) fn table<'a>(
         let kilobytes = |bytes: &u64| format!("{:.0}", *bytes as f64 / 1e3);
         let transfer = || match (flow.fct_s, flow.size_bytes) {
             (Some(time), Some(size)) => {
-                format!("{} in {} ms", output::size(size), output::digits(time * 1e3))
+                format!("{} in {} ms", figures::size(size), figures::digits(time * 1e3))
             }
-            (None, Some(size)) => format!("{}: {}", output::size(size), state(flow)),
+            (None, Some(size)) => format!("{}: {}", figures::size(size), state(flow)),
             (_, None) => format!("bulk: {}", state(flow)),
         };
         table.row(vec![
@@ -76,9 +77,9 @@ pub(super) fn table<'a>(
             flow.flow.clone(),
             format!("{:.3}", flow.start_s),
             words(flow).unwrap_or_else(transfer),
-            output::digits(flow.goodput_bps as f64 / 1e6),
+            figures::digits(flow.goodput_bps as f64 / 1e6),
             gap(flow),
-            output::about(flow.retransmitted_ratio * 100.0),
+            figures::about(flow.retransmitted_ratio * 100.0),
             flow.rto_count.to_string(),
             flow.bytes_by_path.iter().map(kilobytes).collect::<Vec<_>>().join("/"),
         ]);

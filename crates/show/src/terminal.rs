@@ -1,88 +1,65 @@
 //! The width and the colours of the terminal.
 
 use std::io::{IsTerminal, stdout};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstyle::{AnsiColor, Style};
 
 /// The width in a pipe and in a file, so that a script gets the same output everywhere.
-pub(crate) const PLAIN_WIDTH: usize = 100;
+pub const PLAIN_WIDTH: usize = 100;
 /// The least width of lines, for narrow terminals.
 const LEAST_WIDTH: usize = 40;
 
 /// Successes, and the best contender.
-pub(crate) const GOOD: Style = AnsiColor::Green.on_default().bold();
+pub const GOOD: Style = AnsiColor::Green.on_default().bold();
 /// Warnings.
-pub(crate) const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+pub const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 /// Failures.
-pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
+pub const BAD: Style = AnsiColor::Red.on_default().bold();
 
 /// The headings of the help.
-pub(crate) const HEADING: Style = Style::new().bold().underline();
+pub const HEADING: Style = Style::new().bold().underline();
 /// The names of verbs in the help.
-pub(crate) const NAME: Style = Style::new().bold();
-
-/// The use of colour.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
-pub(crate) enum Color {
-    // Doc comments here would double the length of every verb's help.
-    #[default]
-    Auto,
-    Always,
-    Never,
-}
-
-impl Color {
-    /// Applies this choice to all further output.
-    pub(crate) fn choose(self) {
-        let choice = match self {
-            Color::Auto => anstream::ColorChoice::Auto,
-            Color::Always => anstream::ColorChoice::Always,
-            Color::Never => anstream::ColorChoice::Never,
-        };
-        choice.write_global();
-    }
-
-    /// Returns the same choice for the help and the errors of clap.
-    pub(crate) const fn for_clap(self) -> clap::ColorChoice {
-        match self {
-            Color::Auto => clap::ColorChoice::Auto,
-            Color::Always => clap::ColorChoice::Always,
-            Color::Never => clap::ColorChoice::Never,
-        }
-    }
-}
+pub const NAME: Style = Style::new().bold();
 
 /// Returns `text` in `style`. The codes are removed later if there is no colour.
-pub(crate) fn paint(style: Style, text: &str) -> String {
+pub fn paint(style: Style, text: &str) -> String {
     format!("{style}{text}{style:#}")
 }
 
 /// Returns the width of `text` in columns, without the codes of its colours.
-pub(crate) fn columns(text: &str) -> usize {
+pub fn columns(text: &str) -> usize {
     if !text.contains('\x1b') {
         return text.chars().count();
     }
     anstream::adapter::strip_str(text).map(|part| part.chars().count()).sum()
 }
 
+/// True while the result goes to a file, and not to standard output.
+static TO_FILE: AtomicBool = AtomicBool::new(false);
+
+/// Sets whether the result goes to a file, so that its tables have the width of a pipe.
+pub fn set_to_file(is_to_file: bool) {
+    TO_FILE.store(is_to_file, Ordering::Relaxed);
+}
+
 /// True if the result is shown on a terminal.
-pub(crate) fn is_there() -> bool {
-    stdout().is_terminal() && !crate::output::is_to_file()
+pub fn is_there() -> bool {
+    stdout().is_terminal() && !TO_FILE.load(Ordering::Relaxed)
 }
 
 /// Returns the width of tables on standard output.
-pub(crate) fn width() -> usize {
+pub fn width() -> usize {
     of(if is_there() { terminal_size::terminal_size_of(stdout()) } else { None })
 }
 
 /// Returns the width of texts on standard output: longer lines than [`PLAIN_WIDTH`] are hard to read.
-pub(crate) fn text_width() -> usize {
+pub fn text_width() -> usize {
     width().min(PLAIN_WIDTH)
 }
 
 /// Returns the width of tables on standard error.
-#[cfg(all(target_os = "linux", feature = "network"))]
-pub(crate) fn error_width() -> usize {
+pub fn error_width() -> usize {
     use std::io::stderr;
     of(if stderr().is_terminal() { terminal_size::terminal_size_of(stderr()) } else { None })
 }

@@ -53,17 +53,17 @@ fn replaced(text: &str, keeps: impl Fn(char) -> bool) -> Cow<'_, str> {
 }
 
 /// Returns `text` of several lines for a terminal: line breaks and tabs stay.
-pub(crate) fn lines(text: &str) -> Cow<'_, str> {
+pub fn lines(text: &str) -> Cow<'_, str> {
     replaced(text, |c| matches!(c, '\n' | '\t'))
 }
 
 /// Returns `text` for a terminal on one line, such as a name or a cell of a table.
-pub(crate) fn line(text: &str) -> Cow<'_, str> {
+pub fn line(text: &str) -> Cow<'_, str> {
     replaced(text, |_| false)
 }
 
 /// Returns `text`, which is JSON, with escapes of JSON for characters that a terminal would obey.
-pub(crate) fn json(text: &str) -> Cow<'_, str> {
+pub fn json(text: &str) -> Cow<'_, str> {
     let is_one = |c: char| acts(c) && c != '\n';
     if !text.contains(is_one) {
         return Cow::Borrowed(text);

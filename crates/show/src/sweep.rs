@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
+use anabranch_lab::figures::{digits, signed_percent};
 use anabranch_lab::measure::Record;
-use anabranch_lab::sweep::{Journal, Plan, PointResult, Reading, Standing, Summary};
+use anabranch_lab::sweep::{Journal, JournalError, Plan, PointResult, Reading, Standing, Summary};
 
-use crate::failure::Failure;
-use crate::output::signed_percent;
 use crate::table::{Align, Table, wrap};
 use crate::terminal::{self, BAD, GOOD, paint};
 
@@ -14,7 +13,7 @@ use crate::terminal::{self, BAD, GOOD, paint};
 const SHOWN: usize = 25;
 
 /// Returns the points of a plan.
-pub(crate) fn points(plan: &Plan) -> String {
+pub fn points(plan: &Plan) -> String {
     let mut table = Table::new().column("point", Align::Right);
     for dimension in plan.dimensions() {
         table = table.column(&dimension.keys.join(", "), Align::Right);
@@ -28,12 +27,15 @@ pub(crate) fn points(plan: &Plan) -> String {
 }
 
 /// Returns the results: point by point if there are few, and always a line for each contender.
-pub(crate) fn text(
+///
+/// # Errors
+/// If the journal cannot be read.
+pub fn text(
     plan: &Plan,
     journal: &Journal,
     summary: &Summary,
     wall: Option<(usize, Duration)>,
-) -> Result<String, Failure> {
+) -> Result<String, JournalError> {
     let mut text = String::new();
     if journal.done() <= SHOWN {
         let results = journal.results().collect::<Result<Vec<_>, _>>()?;
@@ -124,8 +126,8 @@ fn cell(row: &Record) -> String {
         (Some(difference), Some(Reading::Undecided)) => format!("{} % ?", signed_percent(difference)),
         (Some(difference), _) => format!("{} %", signed_percent(difference)),
         (None, _) => match (row.fct_s.mean, row.goodput_bps) {
-            (Some(mean), _) => format!("{} ms", crate::output::digits(1e3 * mean)),
-            (None, Some(rate)) => format!("{} Mbit/s", crate::output::digits(rate / 1e6)),
+            (Some(mean), _) => format!("{} ms", digits(1e3 * mean)),
+            (None, Some(rate)) => format!("{} Mbit/s", digits(rate / 1e6)),
             (None, None) => "-".to_owned(),
         },
     }

@@ -1,25 +1,14 @@
-//! `--view`: the shares of the flows.
+//! The shares of the flows of a comparison.
 
 use anabranch_lab::compare::Comparison;
+use anabranch_lab::figures;
 use anabranch_lab::report::fairness::{Estimate, Fairness, Party};
 use anabranch_lab::stats::Interval;
 
-use crate::output;
 use crate::table::{Align, Table, wrap};
 
-/// The parts of a comparison to show.
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum View {
-    /// The answer, and fairness with competing TCPs or several bulk flows
-    Auto,
-    /// Only the answer
-    Answer,
-    /// Only fairness
-    Fairness,
-}
-
 /// Returns the tables of fairness and the sentence; empty without results.
-pub(crate) fn text(comparison: &Comparison, width: usize) -> String {
+pub fn text(comparison: &Comparison, width: usize) -> String {
     let mut text = String::new();
     for (at, setting) in comparison.conditions.iter().enumerate() {
         let own: Vec<&Fairness> =
@@ -63,7 +52,7 @@ fn table(fairness: &[&Fairness], width: usize) -> String {
         let mut index = Some(index(&one.jain));
         let mut row = |party: &Party, name: String| {
             let Party { goodput_bps, vs_fair_pct, .. } = party;
-            let mega = |bps: f64| output::digits(bps / 1e6);
+            let mega = |bps: f64| figures::digits(bps / 1e6);
             let range = goodput_bps.ci95.map(|Interval(low, high)| format!("{}..{}", mega(low), mega(high)));
             let by_path = party.share_by_path_pct.iter();
             let by_path = by_path.map(|share| share.map_or("-".to_owned(), |share| format!("{share:.0}")));

@@ -5,12 +5,11 @@ use anabranch_lab::compare::Comparison;
 use anabranch_lab::explain::Explanation;
 use anabranch_lab::output::Runs;
 use anabranch_lab::scenario::Scenario;
-use anabranch_lab::sweep::{Journal, Plan, Summary};
+use anabranch_lab::sweep::{Journal, JournalError, Plan, Summary};
 use anabranch_reproduce::claims::Paper;
 use anabranch_reproduce::finding::Finding;
 
-use crate::verbs;
-use crate::{fairness, terminal, visible};
+use crate::{advise, compare, explain, fairness, run, sweep, terminal, verdicts, visible};
 
 fn plain(text: &str) -> String {
     anstream::adapter::strip_str(&visible::lines(text)).to_string()
@@ -20,33 +19,33 @@ fn plain(text: &str) -> String {
 pub fn comparison(scenario: &Scenario, comparison: &Comparison) -> String {
     let shares = fairness::text(comparison, terminal::width());
     let gap = if shares.is_empty() { "" } else { "\n" };
-    plain(&format!("{}{gap}{shares}", verbs::compare::text::text(scenario, comparison, false)))
+    plain(&format!("{}{gap}{shares}", compare::text(scenario, comparison, false)))
 }
 
 /// Returns the tables of single runs.
 pub fn runs(scenario: &Scenario, runs: &Runs) -> String {
-    plain(&verbs::run::text(scenario, runs, false))
+    plain(&run::text(scenario, runs, false))
 }
 
 /// Returns the advice: the answer, the candidates, the margins, and what to do.
 pub fn advice(advice: &Advice) -> String {
-    plain(&verbs::advise::text(advice))
+    plain(&advise::text(advice))
 }
 
 /// Returns the results of a sweep: point by point if there are few, and a line for each contender.
 ///
 /// # Errors
 /// If the journal cannot be read.
-pub fn sweep(plan: &Plan, journal: &Journal, summary: &Summary) -> Result<String, crate::Failure> {
-    verbs::sweep::text::text(plan, journal, summary, None).map(|text| plain(&text))
+pub fn sweep(plan: &Plan, journal: &Journal, summary: &Summary) -> Result<String, JournalError> {
+    sweep::text(plan, journal, summary, None).map(|text| plain(&text))
 }
 
 /// Returns the explanation of a scenario's flows, or of their bytes: bars, a table and sentences.
 pub fn explanation(scenario: &Scenario, explanation: &Explanation, bytes: bool) -> String {
-    plain(&verbs::explain::text(scenario, explanation, bytes))
+    plain(&explain::text(scenario, explanation, bytes))
 }
 
 /// Returns the verdicts on claims, with their names if `names`; everything about it, if there is only one.
 pub fn verdicts(papers: &[Paper], findings: &[Finding], names: bool) -> String {
-    plain(&verbs::reproduce::text(papers, findings, names))
+    plain(&verdicts::text(papers, findings, names))
 }

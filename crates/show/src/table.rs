@@ -5,8 +5,10 @@ use crate::visible;
 
 /// The alignment of a cell's text.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Align {
+pub enum Align {
+    /// On the left.
     Left,
+    /// On the right.
     Right,
     /// Numbers are aligned on their decimal points, and other text on the right.
     Decimal,
@@ -26,7 +28,7 @@ struct Column {
 
 /// Columns and rows of text, which may be coloured.
 #[derive(Default)]
-pub(crate) struct Table {
+pub struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<String>>,
 }
@@ -38,24 +40,24 @@ const LEAST: usize = 10;
 
 impl Table {
     /// Returns a table without columns.
-    pub(crate) fn new() -> Table {
+    pub fn new() -> Table {
         Table::default()
     }
 
     /// Adds a column that is never omitted.
-    pub(crate) fn column(self, title: &str, align: Align) -> Table {
+    pub fn column(self, title: &str, align: Align) -> Table {
         self.optional(title, align, 0)
     }
 
     /// Adds a column that is omitted if the table is too wide. Columns with the highest `rank` are omitted first.
-    pub(crate) fn optional(mut self, title: &str, align: Align, rank: u8) -> Table {
+    pub fn optional(mut self, title: &str, align: Align, rank: u8) -> Table {
         let title = visible::line(title).into_owned();
         self.columns.push(Column { title, align, rank, wrapped: false, hidden: false });
         self
     }
 
     /// Adds a column of words, which are wrapped if the table is too wide.
-    pub(crate) fn wrapped(mut self, title: &str) -> Table {
+    pub fn wrapped(mut self, title: &str) -> Table {
         self.columns.push(Column {
             title: title.to_owned(),
             align: Align::Left,
@@ -67,14 +69,14 @@ impl Table {
     }
 
     /// Adds a column that is shown only if `shown`, and otherwise like [`Table::optional`].
-    pub(crate) fn shown_if(self, shown: bool, title: &str, align: Align, rank: u8) -> Table {
+    pub fn shown_if(self, shown: bool, title: &str, align: Align, rank: u8) -> Table {
         let mut table = self.optional(title, align, rank);
         table.columns.iter_mut().rev().take(1).for_each(|column| column.hidden = !shown);
         table
     }
 
     /// Adds a row, which has a cell for every column.
-    pub(crate) fn row(&mut self, cells: Vec<String>) {
+    pub fn row(&mut self, cells: Vec<String>) {
         debug_assert_eq!(cells.len(), self.columns.len());
         // A line break in a name would break the table; the words of a wrapped cell may be separated by one.
         let show = |(cell, column): (&String, &Column)| match column.wrapped {
@@ -85,7 +87,7 @@ impl Table {
     }
 
     /// Returns the table, at most `width` columns of text wide if omitting columns and wrapping suffice.
-    pub(crate) fn render(&self, width: usize) -> String {
+    pub fn render(&self, width: usize) -> String {
         let mut rows = self.rows.clone();
         for (at, column) in self.columns.iter().enumerate() {
             if column.align == Align::Decimal {
@@ -205,19 +207,19 @@ fn cell_lines(cell: &str, width: usize) -> Vec<String> {
 }
 
 /// Wraps `text` into lines of at most `width` columns.
-pub(crate) fn wrap(text: &str, width: usize) -> String {
+pub fn wrap(text: &str, width: usize) -> String {
     wrap_behind("", text, width)
 }
 
 /// Returns statements, one a line, in lines of at most `width` columns; several have bullets.
-pub(crate) fn statements(text: &str, width: usize) -> String {
+pub fn statements(text: &str, width: usize) -> String {
     let bullet = if text.lines().count() > 1 { "* " } else { "" };
     text.lines().map(|line| wrap_behind(bullet, line, width)).collect()
 }
 
 /// Wraps `text` into lines of at most `width` columns. The first line begins with `head`, and the others
 /// with as much space. A number and its per cent sign stay together.
-pub(crate) fn wrap_behind(head: &str, text: &str, width: usize) -> String {
+pub fn wrap_behind(head: &str, text: &str, width: usize) -> String {
     let mut lines = head.to_owned();
     let indent = columns(head);
     let mut column = 0;

@@ -4,6 +4,7 @@ mod classes;
 
 use anabranch_lab::baseline::SinglePath;
 use anabranch_lab::compare::Comparison;
+use anabranch_lab::figures;
 use anabranch_lab::measure::{Format, Record, Shown, TableKind, table_columns};
 use anabranch_lab::report::Setting;
 use anabranch_lab::report::verdict::Verdict;
@@ -12,12 +13,12 @@ use anabranch_lab::starts::{OtherStart, StartChange};
 use anabranch_lab::stats::Interval;
 
 use crate::table::{Align, Table, statements, wrap, wrap_behind};
+use crate::terminal;
 use crate::terminal::{BAD, GOOD, paint};
-use crate::{output, terminal};
 
 /// Returns the comparison as text. `gaps` asks for the column of the longest gap, which scenarios with changes of links have
 /// anyway.
-pub(crate) fn text(scenario: &Scenario, comparison: &Comparison, gaps: bool) -> String {
+pub fn text(scenario: &Scenario, comparison: &Comparison, gaps: bool) -> String {
     let mut text = String::new();
     for condition in &scenario.conditions {
         let traffic = &condition.experiment.traffic;
@@ -44,7 +45,7 @@ pub(crate) fn text(scenario: &Scenario, comparison: &Comparison, gaps: bool) -> 
             let mean = traffic.size.mean().unwrap_or_default();
             text.push_str(&format!(
                 "web-like sizes up to {max} have a mean of {}\n",
-                output::size(mean as u64)
+                figures::size(mean as u64)
             ));
         }
         let setting = comparison.conditions.iter().find(|setting| setting.name == condition.name);
@@ -77,9 +78,9 @@ pub(crate) fn text(scenario: &Scenario, comparison: &Comparison, gaps: bool) -> 
         "{runs}{}seed {}; {} s of network time in {} s, {} million packet-hops a second",
         if runs.is_empty() { "" } else { ", " },
         comparison.seed,
-        output::about(cost.simulated_s),
-        output::about(cost.wall_s),
-        output::about(cost.packet_hops as f64 / cost.wall_s.max(1e-9) / 1e6),
+        figures::about(cost.simulated_s),
+        figures::about(cost.wall_s),
+        figures::about(cost.packet_hops as f64 / cost.wall_s.max(1e-9) / 1e6),
     );
     text.push_str(&wrap(&sentence, terminal::text_width()));
     text.push('\n');
@@ -101,8 +102,8 @@ fn notes(
         let value = |path: &SinglePath| match (bulk, path.mean_s) {
             // A mean with the time until the deadline is no measurement.
             _ if path.completed < path.n => format!("finished {} of {} flows", path.completed, path.n),
-            (false, Some(mean)) => format!("{} ms", output::digits(mean * 1e3)),
-            _ => format!("{} Mbit/s", output::digits(path.goodput_bps.unwrap_or(0.0) / 1e6)),
+            (false, Some(mean)) => format!("{} ms", figures::digits(mean * 1e3)),
+            _ => format!("{} Mbit/s", figures::digits(path.goodput_bps.unwrap_or(0.0) / 1e6)),
         };
         let others = paths.iter().filter(|path| !path.chosen).take(MOST_PATHS);
         let others: Vec<String> =
@@ -141,9 +142,9 @@ fn notes(
             .is_some_and(|condition| matches!(condition.experiment.traffic.start, Start::Together(_)));
         let measured = match paths.is_empty() || !together {
             true => String::new(),
-            false => format!("; single paths alone add up to {}", output::digits(sum / 1e6)),
+            false => format!("; single paths alone add up to {}", figures::digits(sum / 1e6)),
         };
-        let ideal = output::digits(setting.ideal_sum_bps / 1e6);
+        let ideal = figures::digits(setting.ideal_sum_bps / 1e6);
         notes.push(format!("ideal sum of the paths: {ideal} Mbit/s of payload{measured}"));
     }
     let mut parts = vec![format!("profile {}", setting.profile), congestion(scenario, setting)];
@@ -190,7 +191,7 @@ fn notes(
             "these runs may lack a rare event{rarer}, such as a timeout, which may change the mean of {} by {} % and is most \
              of the intervals",
             unseen.scheduler,
-            output::about(unseen.most_pct),
+            figures::about(unseen.most_pct),
         ));
     }
     notes
@@ -310,10 +311,10 @@ fn difference(row: &Record, reference: Option<&str>) -> String {
         Some(_) if Some(row.scheduler.as_str()) == reference => "0".to_owned(),
         Some(difference) => match difference.ci95 {
             Some(Interval(low, high)) => {
-                let [mean, low, high] = [difference.mean, low, high].map(output::signed_percent);
+                let [mean, low, high] = [difference.mean, low, high].map(figures::signed_percent);
                 format!("{mean} [{low}, {high}]")
             }
-            None => output::signed_percent(difference.mean),
+            None => figures::signed_percent(difference.mean),
         },
         None => "-".to_owned(),
     }
@@ -399,10 +400,10 @@ fn cell(row: &Record, shown: Shown, reference: Option<&str>) -> String {
 
 fn number(format: Format, value: f64) -> String {
     match format {
-        Format::Seconds | Format::Digits => output::digits(value),
-        Format::Millis => output::digits(value * 1e3),
-        Format::Mega => output::digits(value / 1e6),
-        Format::Percent => output::about(value * 100.0),
-        Format::About => output::about(value),
+        Format::Seconds | Format::Digits => figures::digits(value),
+        Format::Millis => figures::digits(value * 1e3),
+        Format::Mega => figures::digits(value / 1e6),
+        Format::Percent => figures::about(value * 100.0),
+        Format::About => figures::about(value),
     }
 }

@@ -1,0 +1,193 @@
+//! An explanation as text: bars, a table and sentences.
+
+use anabranch_lab::explain::{Cause, Change, Explanation, Row};
+use anabranch_lab::figures::{about, signed_percent};
+use anabranch_lab::scenario::Scenario;
+use anstyle::{AnsiColor, Style};
+
+use crate::table::{Align, Table, wrap_behind};
+use crate::terminal::{self, columns, paint};
+
+/// The letter of a cause in bars and tables, and its colour.
+const fn sign(cause: Cause) -> (char, AnsiColor) {
+    match cause {
+        Cause::Handshake => ('H', AnsiColor::Cyan),
+        Cause::Application => ('A', AnsiColor::White),
+        Cause::SendBuffer => ('B', AnsiColor::BrightYellow),
+        Cause::ReceiveWindow => ('W', AnsiColor::BrightMagenta),
+        Cause::CongestionWindow => ('C', AnsiColor::Yellow),
+        Cause::Pacing => ('P', AnsiColor::BrightCyan),
+        Cause::Scheduler => ('S', AnsiColor::Magenta),
+        Cause::Queueing => ('Q', AnsiColor::BrightRed),
+        Cause::Serialisation => ('T', AnsiColor::Blue),
+        Cause::Propagation => ('D', AnsiColor::Green),
+        Cause::Retransmission => ('R', AnsiColor::Red),
+        Cause::HeadOfLine => ('O', AnsiColor::BrightBlue),
+        Cause::Outage => ('X', AnsiColor::BrightBlack),
+    }
+}
+
+/// The least share in percent that a table shows.
+const LEAST_SHARE: f64 = 0.05;
+/// The width of the times next to a bar.
+const TIME_WIDTH: usize = 10;
+
+/// The explanation for people: bars, a table and sentences for each condition.
+pub fn text(scenario: &Scenario, explanation: &Explanation, bytes: bool) -> String {
+    let mut text = String::new();
+    for condition in &scenario.conditions {
+        let rows: Vec<&Row> = explanation.rows.iter().filter(|row| row.condition == condition.name).collect();
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        if !condition.name.is_empty() {
+            text.push_str(&format!("{}\n", crate::visible::line(&condition.name)));
+        }
+        text.push_str(&bars(&rows, bytes, terminal::text_width()));
+        text.push('\n');
+        text.push_str(&table(&rows, bytes, terminal::text_width()));
+        text.push('\n');
+        for row in rows {
+            text.push_str(&wrap_behind("* ", &sentence(row), terminal::text_width()));
+        }
+    }
+    text
+}
+
+/// The time of each cause, and its share in percent.
+fn parts(row: &Row, bytes: bool) -> Vec<(Cause, f64, f64)> {
+    let parts = if bytes { &row.bytes } else { &row.parts };
+    parts.iter().map(|part| (part.cause, part.mean_s, part.share_pct)).collect()
+}
+
+fn mean(row: &Row, bytes: bool) -> f64 {
+    if bytes { row.byte_mean_s } else { row.mean_s }.unwrap_or(0.0)
+}
+
+/// A stacked bar for each contender; the longest one has the whole width.
+fn bars(rows: &[&Row], bytes: bool, width: usize) -> String {
+    let names = rows.iter().map(|row| columns(&row.scheduler)).max().unwrap_or(0);
+    let longest = rows.iter().map(|row| mean(row, bytes)).fold(0.0, f64::max);
+    let cells = width.saturating_sub(names + TIME_WIDTH + 3).max(10);
+    let mut text = String::new();
+    for row in rows {
+        let time = format!("{} ms", about(mean(row, bytes) * 1e3));
+        text.push_str(&format!("{:<names$} {time:>TIME_WIDTH$}  ", row.scheduler));
+        let (mut before, mut filled) = (0.0, 0);
+        for (cause, seconds, _) in parts(row, bytes) {
+            before += seconds;
+            // Rounded sums, so that the whole bar has the right length.
+            let end = if longest > 0.0 { (before / longest * cells as f64).round() as usize } else { 0 };
+            let (letter, colour) = sign(cause);
+            let bar: String = core::iter::repeat_n(letter, end.saturating_sub(filled)).collect();
+            if !bar.is_empty() {
+                text.push_str(&paint(Style::new().fg_color(Some(colour.into())), &bar));
+            }
+            filled = end.max(filled);
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// The parts in milliseconds and percent, with a column for each contender; several tables if they do not fit.
+fn table(rows: &[&Row], bytes: bool, width: usize) -> String {
+    let shown = |cause: Cause| {
+        let share =
+            |row: &&Row| parts(row, bytes).iter().any(|part| part.0 == cause && part.2 >= LEAST_SHARE);
+        rows.iter().any(share)
+    };
+    let causes: Vec<Cause> = Cause::ALL.into_iter().filter(|cause| shown(*cause)).collect();
+    let make = |rows: &[&Row]| {
+        let mut table = Table::new()
+            .column("", Align::Left)
+            .column(if bytes { "a byte, ms" } else { "a flow, ms" }, Align::Left);
+        for row in rows {
+            table = table.column(&row.scheduler, Align::Decimal).column("%", Align::Right);
+        }
+        for cause in &causes {
+            let (letter, colour) = sign(*cause);
+            let style = Style::new().fg_color(Some(colour.into()));
+            let mut cells = vec![paint(style, &letter.to_string()), cause.name().to_owned()];
+            for row in rows {
+                let part = parts(row, bytes).into_iter().find(|part| part.0 == *cause);
+                let (_, seconds, share) = part.unwrap_or((*cause, 0.0, 0.0));
+                cells.push(if seconds > 0.0 { about(seconds * 1e3) } else { "-".to_owned() });
+                cells.push(if seconds > 0.0 { format!("{share:.0}") } else { String::new() });
+            }
+            table.row(cells);
+        }
+        let mut cells = vec![String::new(), "in all".to_owned()];
+        for row in rows {
+            cells.push(about(mean(row, bytes) * 1e3));
+            cells.push("100".to_owned());
+        }
+        table.row(cells);
+        table.render(usize::MAX)
+    };
+    let mut text = String::new();
+    let mut rest = rows;
+    while !rest.is_empty() {
+        // As many contenders as fit, at least one.
+        let fits = |count: &usize| make(&rest[..*count]).lines().all(|line| columns(line) <= width);
+        let count = (1..=rest.len()).rev().find(fits).unwrap_or(1);
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text.push_str(&make(&rest[..count]));
+        rest = &rest[count..];
+    }
+    text
+}
+
+/// The explanation of a contender in words, with the other changes.
+fn sentence(row: &Row) -> String {
+    let mut text = row.sentence.clone();
+    let best = row.advised();
+    let others: Vec<&Change> =
+        row.changes.iter().filter(|change| best.is_none_or(|best| best.what != change.what)).collect();
+    if best.is_some() && !others.is_empty() {
+        let one = |change: &&Change| {
+            let effect = signed_percent(change.effect_pct.mean);
+            let doubt = if change.helps.is_none() { ", undecided" } else { "" };
+            match change.mean_s {
+                None if change.effect_pct.ci95.is_none() => change.what.clone(),
+                _ => format!("{} ({effect} %{doubt})", change.what),
+            }
+        };
+        text.push_str(&format!(" Also tried: {}.", others.iter().map(one).collect::<Vec<_>>().join("; ")));
+    }
+    if let Some(gap) = row.longest_gap_s.filter(|_| !row.outages.is_empty()) {
+        text.push_str(&format!(" The longest gap in delivery was {} ms.", about(gap * 1e3)));
+    }
+    if row.completed < row.n {
+        text.push_str(&format!(
+            " {} of {} flows were not delivered completely.",
+            row.n - row.completed,
+            row.n
+        ));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cause_has_a_letter_and_a_colour_of_its_own() {
+        let mut signs: Vec<(char, String)> = Cause::ALL
+            .iter()
+            .map(|cause| sign(*cause))
+            .map(|(letter, colour)| (letter, format!("{colour:?}")))
+            .collect();
+        signs.sort();
+        for pair in signs.windows(2) {
+            assert_ne!(pair[0].0, pair[1].0);
+        }
+        let mut colours: Vec<String> = signs.into_iter().map(|sign| sign.1).collect();
+        colours.sort();
+        colours.dedup();
+        assert_eq!(colours.len(), Cause::ALL.len());
+    }
+}
