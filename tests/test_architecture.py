@@ -118,6 +118,11 @@ class Floors(unittest.TestCase):
         packages["net"] = package("crates", ("box", None))
         self.assertEqual(used_by_product(packages), [("net", "box")])
 
+    def test_python_needs_the_command_for_one_feature_only(self):
+        needed = {one["name"]: one["optional"] for one in crates()["py"]["dependencies"]}
+        self.assertIs(needed["anabranch-cli"], True)
+        self.assertIs(needed["anabranch-show"], False)
+
     def test_a_dependency_upwards_would_be_noticed(self):
         floor = {"low": 0, "beside": 1, "high": 1}
         uses = lambda name, kind: {"dependencies": [{"name": PREFIX + name, "kind": kind}]}

@@ -1,4 +1,4 @@
-//! Sets `ANABRANCH_COMMIT` to the commit from which the program is built: the variable of the environment if
+//! For the command and the Python package: sets `ANABRANCH_BUILT_FROM` to the commit from which the program is built: the variable of the environment if
 //! it is set, else the commit recorded in a published package, else that of this checkout by git, else none.
 //! No path is compiled into the program.
 
@@ -7,7 +7,7 @@ use std::process::Command;
 
 fn main() {
     println!("cargo::rerun-if-env-changed=ANABRANCH_COMMIT");
-    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=../cli/build.rs");
     let given = std::env::var("ANABRANCH_COMMIT").ok();
     let commit = given.or_else(packaged).or_else(checked_out).unwrap_or_default();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-+.".contains(c);
@@ -30,10 +30,10 @@ fn git(arguments: &[&str]) -> Option<String> {
     Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
 }
 
-/// Returns the commit of the repository whose `crates/cli` this is; an enclosing repository does not count.
+/// Returns the commit of the repository that has `crates/cli` and `crates/py`; an enclosing repository does not count.
 fn checked_out() -> Option<String> {
-    if git(&["rev-parse", "--show-prefix"])? != "crates/cli/" || git(&["ls-files", "build.rs"])? != "build.rs"
-    {
+    let is_ours = ["crates/cli/", "crates/py/"].contains(&git(&["rev-parse", "--show-prefix"])?.as_str());
+    if !is_ours || git(&["ls-files", "--full-name", "../cli/build.rs"])? != "crates/cli/build.rs" {
         return None;
     }
     // Changes of these rebuild the program anyway, so this adds no cost.

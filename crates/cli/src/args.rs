@@ -277,7 +277,7 @@ pub(crate) fn finish_captures(captures: Option<Captures>) -> Result<(), Failure>
 
 /// The number of threads.
 #[derive(Clone, clap::Args)]
-pub struct Jobs {
+pub(crate) struct Jobs {
     /// The number of threads; 0 is one for each core. The result does not depend on it
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<usize>(0..=1_000_000))]
     pub jobs: usize,

@@ -8,6 +8,7 @@ use anabranch_lab::ScenarioError;
 use anabranch_lab::capture::CaptureError;
 use anabranch_lab::run::RunError;
 use anabranch_lab::samples::SamplesError;
+use anabranch_lab::sweep::{DirectoryError, JournalError};
 
 use crate::output;
 
@@ -74,6 +75,21 @@ impl Failure {
 impl From<ScenarioError> for Failure {
     fn from(error: ScenarioError) -> Failure {
         Failure::Usage(error.to_string())
+    }
+}
+
+impl From<JournalError> for Failure {
+    fn from(error: JournalError) -> Failure {
+        Failure::Failed(error.to_string())
+    }
+}
+
+impl From<DirectoryError> for Failure {
+    fn from(error: DirectoryError) -> Failure {
+        match error {
+            DirectoryError::Usage(text) => Failure::Usage(text),
+            DirectoryError::Failed(text) => Failure::Failed(text),
+        }
     }
 }
 

@@ -25,20 +25,10 @@ mod verbs;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-pub use anabranch_reproduce::measure::{MeasureError, Part};
-pub use anabranch_reproduce::reproduce::Task as ReproduceTask;
 pub(crate) use anabranch_show::{table, terminal, visible};
 use clap::{FromArgMatches, Parser};
 
-pub use crate::args::Jobs;
 pub use crate::failure::Failure;
-pub use crate::verbs::explain::check_flow as check_explained_flow;
-pub use crate::verbs::reproduce::{
-    Judged, Reproducing, Request as ReproduceRequest, Row as ReproducedRow, Watch as ReproduceWatch,
-};
-pub use crate::verbs::sweep::directory::{
-    Columns as SweepColumns, Directory as SweepDirectory, cells as result_cells, result_columns,
-};
 
 /// Multipath TCP, simulated: which scheduler serves your paths and your traffic best?
 #[derive(Parser)]

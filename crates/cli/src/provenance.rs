@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::sync::OnceLock;
 
+use anabranch_lab::output::Origin;
+
 /// The version of this program.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -24,4 +26,9 @@ pub(crate) fn set_command(words: &[OsString]) {
 /// Returns the command line, with the plain name of the program; empty if there was none.
 pub(crate) fn command() -> Vec<String> {
     COMMAND.get().cloned().unwrap_or_default()
+}
+
+/// Returns the commit and the command line.
+pub(crate) fn origin() -> Origin {
+    Origin { commit: commit(), command: command() }
 }

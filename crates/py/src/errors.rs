@@ -4,7 +4,7 @@ use anabranch_lab::ScenarioError;
 use anabranch_lab::run::RunError;
 use anabranch_lab::sweep::{JournalError, SweepError};
 use pyo3::call::PyCallArgs;
-use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 
 /// Returns the exception `class` of `anabranch.exceptions`.
@@ -87,14 +87,4 @@ pub(crate) fn journal(py: Python<'_>, error: &JournalError) -> PyErr {
 /// The error of a sweep's directory.
 pub(crate) fn directory(py: Python<'_>, message: &str) -> PyErr {
     raised(py, "SweepError", (message,))
-}
-
-/// The error of the command's own code.
-pub(crate) fn failure(py: Python<'_>, failure: anabranch_cli::Failure) -> PyErr {
-    use anabranch_cli::Failure;
-    match failure {
-        Failure::Interrupted => PyKeyboardInterrupt::new_err(()),
-        Failure::Usage(message) | Failure::Failed(message) => directory(py, &message),
-        Failure::BrokenPipe => PyRuntimeError::new_err("the output was closed"),
-    }
 }

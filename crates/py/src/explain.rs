@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use anabranch_cli::check_explained_flow;
 use anabranch_lab::compare::Options;
 use anabranch_lab::explain as lab;
 use anabranch_lab::explain::{Explicable, Question, TimePart};
@@ -88,10 +87,7 @@ pub(crate) fn explain(
     if flow == Some(0) {
         return Err(errors::missing("there is no flow 0: flows are counted from 1"));
     }
-    check_explained_flow(flow, &scenario).map_err(|failure| match failure {
-        anabranch_cli::Failure::Usage(message) => errors::missing(message),
-        failure => errors::failure(py, failure),
-    })?;
+    lab::check_flow(flow, &scenario).map_err(errors::missing)?;
     let result = work(py, &control, progress.as_ref(), |cancelled, progress| {
         lab::explain(explicable, Question { flow, changes }, &Options::new(jobs, cancelled, progress))
     })?;

@@ -1,7 +1,7 @@
 //! The extension module `anabranch._anabranch`.
 //!
 //! It converts arguments and results, and nothing else: scenarios and errors come from `anabranch-lab`, and
-//! texts from `anabranch-cli`. The package in `python/anabranch` gives it types, names and plots.
+//! texts from `anabranch-show`. The package in `python/anabranch` gives it types, names and plots.
 
 #![warn(unreachable_pub)]
 
@@ -24,6 +24,7 @@ mod work;
 use pyo3::prelude::*;
 
 /// Runs the command line `words`, and returns its exit code.
+#[cfg(feature = "command")]
 #[pyfunction]
 fn command(py: Python<'_>, words: Vec<std::ffi::OsString>) -> u8 {
     let code = py.detach(|| anabranch_cli::main(words));
@@ -31,10 +32,29 @@ fn command(py: Python<'_>, words: Vec<std::ffi::OsString>) -> u8 {
     (0..=u8::MAX).find(|number| std::process::ExitCode::from(*number) == code).unwrap_or(1)
 }
 
+/// Reports that this build has no command.
+#[cfg(not(feature = "command"))]
+#[pyfunction]
+fn command(words: Vec<std::ffi::OsString>) -> PyResult<u8> {
+    let _ = words;
+    Err(pyo3::exceptions::PyRuntimeError::new_err("this build lacks the feature `command`"))
+}
+
+/// The version of this package.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Returns the commit from which this module was built; none if it is unknown.
+fn commit() -> Option<&'static str> {
+    Some(env!("ANABRANCH_BUILT_FROM")).filter(|commit| !commit.is_empty())
+}
+
 /// Returns the version and the commit from which this module was built: equal builds have equal results.
 #[pyfunction]
 fn build() -> String {
-    anabranch_cli::build_name()
+    match commit() {
+        Some(commit) => format!("{VERSION} ({commit})"),
+        None => VERSION.to_owned(),
+    }
 }
 
 #[pymodule]

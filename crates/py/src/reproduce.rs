@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use anabranch_cli::{
-    Failure, Jobs, Judged, MeasureError, Part, ReproduceRequest, ReproduceTask, ReproduceWatch, ReproducedRow,
-};
 use anabranch_lab::run::RunError;
+use anabranch_reproduce::measure::{MeasureError, Part};
+use anabranch_reproduce::reproduce::Task;
+use anabranch_reproduce::session::{self, Judged, Request, Row, SessionError, Watch};
+use anabranch_show::texts;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
 use pyo3::prelude::*;
 use serde::de::DeserializeOwned;
@@ -29,7 +30,7 @@ pub(crate) struct Reproduction {
 impl Reproduction {
     /// The list of `reproduce --json`.
     fn json(&self) -> PyResult<String> {
-        json(&self.judged.findings.iter().map(ReproducedRow::from).collect::<Vec<_>>())
+        json(&self.judged.findings.iter().map(Row::from).collect::<Vec<_>>())
     }
 
     /// The findings, as in `results.json`.
@@ -44,20 +45,27 @@ pub(crate) struct Reproducing {
     /// True if the text has a line for each claim.
     names: bool,
     /// None after the end.
-    inner: Mutex<Option<anabranch_cli::Reproducing>>,
+    inner: Mutex<Option<session::Reproducing>>,
 }
 
-fn raised(py: Python<'_>, failure: Failure) -> PyErr {
-    match failure {
-        Failure::Interrupted => PyKeyboardInterrupt::new_err(()),
-        Failure::Usage(message) => errors::usage(py, &message),
-        Failure::Failed(message) => errors::failed(py, &message),
-        Failure::BrokenPipe => errors::failure(py, failure),
+fn raised(py: Python<'_>, error: SessionError) -> PyErr {
+    match error {
+        SessionError::Interrupted => PyKeyboardInterrupt::new_err(()),
+        SessionError::Usage(message) => errors::usage(py, &message),
+        SessionError::Failed(message) => errors::failed(py, &message),
+    }
+}
+
+/// Returns the name of this program in a journal.
+fn build() -> String {
+    match crate::commit() {
+        Some(commit) => format!("{} {commit}", crate::VERSION),
+        None => crate::VERSION.to_owned(),
     }
 }
 
 impl Reproducing {
-    fn inner(&self) -> MutexGuard<'_, Option<anabranch_cli::Reproducing>> {
+    fn inner(&self) -> MutexGuard<'_, Option<session::Reproducing>> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -90,7 +98,7 @@ impl Reproducing {
         jobs: usize,
     ) -> PyResult<Reproducing> {
         let names = paper.is_some() || list;
-        let request = ReproduceRequest {
+        let request = Request {
             paper,
             from: from_,
             figure,
@@ -104,28 +112,28 @@ impl Reproducing {
             any_build,
             list,
             seed,
-            jobs: Jobs { jobs },
+            jobs,
         };
-        let inner = py.detach(|| anabranch_cli::Reproducing::open(request, &|_| ()));
-        let inner = inner.map_err(|failure| raised(py, failure))?;
+        let inner = py.detach(|| session::Reproducing::open(request, &build(), &|_| ()));
+        let inner = inner.map_err(|error| raised(py, error))?;
         Ok(Reproducing { names, inner: Mutex::new(Some(inner)) })
     }
 
     /// The measurements that the journal lacks for the next pass over the claims: for each the task as JSON, its number of
     /// runs, and about how many packets all of them send.
     fn needed(&self, py: Python<'_>) -> PyResult<Vec<(String, usize, f64)>> {
-        let tasks = py.detach(|| self.inner().as_mut().map(anabranch_cli::Reproducing::needed));
-        let tasks = tasks.ok_or_else(ended)?.map_err(|failure| raised(py, failure))?;
+        let tasks = py.detach(|| self.inner().as_mut().map(session::Reproducing::needed));
+        let tasks = tasks.ok_or_else(ended)?.map_err(|error| raised(py, error))?;
         tasks.iter().map(|task| Ok((json(task)?, task.runs, task.packets))).collect()
     }
 
     /// Adds a measurement whose parts [`simulate_part`] has made.
     fn add(&self, py: Python<'_>, task: &str, parts: Vec<String>) -> PyResult<()> {
-        let task: ReproduceTask = parse(task)?;
+        let task: Task = parse(task)?;
         let parts = parts.iter().map(|part| parse(part)).collect::<PyResult<Vec<Part>>>()?;
         let joined = task.joined(parts).map_err(|error| measuring(py, &task, &error))?;
         let mut inner = self.inner();
-        inner.as_mut().ok_or_else(ended)?.add(joined).map_err(|failure| raised(py, failure))
+        inner.as_mut().ok_or_else(ended)?.add(joined).map_err(|error| raised(py, error))
     }
 
     /// Makes the measurements that the journal lacks, judges the claims, or looks up their recorded verdicts.
@@ -133,11 +141,10 @@ impl Reproducing {
         let inner = self.inner().take().ok_or_else(ended)?;
         let control = Arc::new(Control::default());
         let judged = work(py, &control, progress.as_ref(), |cancelled, progress| {
-            let watch =
-                ReproduceWatch { cancelled, progress: &|now| progress(now.done, now.total), remark: &|_| () };
+            let watch = Watch { cancelled, progress: &|now| progress(now.done, now.total), remark: &|_| () };
             inner.finish(&watch)
         })?;
-        let judged = judged.map_err(|failure| raised(py, failure))?;
+        let judged = judged.map_err(|error| raised(py, error))?;
         let text = texts::verdicts(&judged.papers, &judged.findings, self.names);
         Ok(Reproduction { text, changed: judged.changed.clone(), judged })
     }
@@ -147,7 +154,7 @@ fn parse<T: DeserializeOwned>(text: &str) -> PyResult<T> {
     serde_json::from_str(text).map_err(|error| errors::argument(error.to_string()))
 }
 
-fn measuring(py: Python<'_>, task: &ReproduceTask, error: &MeasureError) -> PyErr {
+fn measuring(py: Python<'_>, task: &Task, error: &MeasureError) -> PyErr {
     match error {
         MeasureError::Run(RunError::Cancelled) => PyKeyboardInterrupt::new_err(()),
         error => errors::failed(py, &format!("claim {}: {error}", task.claim)),
@@ -157,7 +164,7 @@ fn measuring(py: Python<'_>, task: &ReproduceTask, error: &MeasureError) -> PyEr
 /// Simulates the runs from `first` to before `last` of a measurement on one thread.
 #[pyfunction]
 pub(crate) fn simulate_part(py: Python<'_>, task: &str, first: usize, last: usize) -> PyResult<String> {
-    let task: ReproduceTask = parse(task)?;
+    let task: Task = parse(task)?;
     let control = Arc::new(Control::default());
     let part = work(py, &control, None, |cancelled, _| task.part(first..last, cancelled))?;
     json(&part.map_err(|error| measuring(py, &task, &error))?)

@@ -4,8 +4,10 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use anabranch_cli::{SweepColumns, SweepDirectory, result_cells, result_columns};
-use anabranch_lab::sweep::{self, Options, PointResult, Shard, simulate_point};
+use anabranch_lab::output::Origin;
+use anabranch_lab::sweep::{
+    self, Columns, Directory, Options, PointResult, Shard, result_cells, result_columns, simulate_point,
+};
 use anabranch_show::texts;
 use anabranch_table::Format;
 use pyo3::prelude::*;
@@ -103,7 +105,7 @@ impl Plan {
     /// The columns of the varied values.
     #[getter]
     fn dimensions(&self) -> Vec<String> {
-        SweepColumns::new(&self.plan).varied().iter().map(|column| column.name.clone()).collect()
+        Columns::new(&self.plan).varied().iter().map(|column| column.name.clone()).collect()
     }
 
     /// The values of point number `number`, as they are written in TOML.
@@ -147,7 +149,7 @@ impl Plan {
 pub(crate) struct Sweep {
     plan: Arc<sweep::Plan>,
     contenders: Arc<[Py<Contender>]>,
-    directory: SweepDirectory,
+    directory: Directory,
     /// None once it is closed.
     journal: Mutex<Option<sweep::Journal>>,
 }
@@ -173,11 +175,12 @@ impl Sweep {
             return Err(errors::argument(format!("`{format}` is not a format; there are {names}")));
         };
         let Plan { plan, settings, runs, contenders } = plan.get();
-        let opened = SweepDirectory::open(Path::new(path), plan, format).and_then(|directory| {
+        let origin = Origin { commit: crate::commit(), command: Vec::new() };
+        let opened = Directory::open(Path::new(path), plan, format, origin).and_then(|directory| {
             let journal = directory.journal(plan, settings, *runs)?;
             Ok((directory, journal))
         });
-        let (directory, journal) = opened.map_err(|failure| errors::failure(py, failure))?;
+        let (directory, journal) = opened.map_err(|error| errors::directory(py, &error.to_string()))?;
         if let Some(damage) = journal.damage() {
             let text = format!("{damage}; the points of damaged lines are simulated again");
             py.import("warnings")?.call_method1("warn", (text, py.None(), 2))?;
@@ -203,7 +206,7 @@ impl Sweep {
         let control = Arc::new(Control::default());
         let plan = amended(&self.plan, &self.contenders, &control);
         let begun = self.directory.begin(&self.plan, opened(&mut self.journal())?);
-        begun.map_err(|failure| errors::failure(py, failure))?;
+        begun.map_err(|error| errors::directory(py, &error.to_string()))?;
         let result = work(py, &control, progress.as_ref(), |cancelled, progress| {
             let options = Options { jobs, cancelled, progress, shard: Shard::default() };
             match &mut *self.journal() {
@@ -214,7 +217,7 @@ impl Sweep {
         let failed = !matches!(result, Ok(Ok(())));
         if failed {
             let ended = self.directory.end(&self.plan, opened(&mut self.journal())?, false);
-            ended.map_err(|failure| errors::failure(py, failure))?;
+            ended.map_err(|error| errors::directory(py, &error.to_string()))?;
         }
         result?.map_err(|error| errors::sweep(py, &error))
     }
@@ -252,9 +255,11 @@ impl Sweep {
     fn finish(&self, py: Python<'_>) -> PyResult<(Table, String, String)> {
         let mut journal = self.journal();
         let journal = opened(&mut journal)?;
-        let summary =
-            self.directory.finish(&self.plan, journal).map_err(|failure| errors::failure(py, failure))?;
-        let columns = SweepColumns::new(&self.plan);
+        let summary = self
+            .directory
+            .finish(&self.plan, journal)
+            .map_err(|error| errors::directory(py, &error.to_string()))?;
+        let columns = Columns::new(&self.plan);
         let mut rows = Rows::new(columns.all());
         for result in journal.results() {
             let result = result.map_err(|error| errors::journal(py, &error))?;

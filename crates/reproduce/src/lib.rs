@@ -29,6 +29,7 @@ mod observe;
 pub mod parts;
 pub mod recorded;
 pub mod reproduce;
+pub mod session;
 pub mod take;
 mod value;
 mod values;

@@ -1,8 +1,7 @@
 //! `anabranch explain`
 
 use anabranch_lab::compare::Options;
-use anabranch_lab::explain::{Explicable, Question, explain};
-use anabranch_lab::scenario::Scenario;
+use anabranch_lab::explain::{Explicable, Question, check_flow, explain};
 
 use crate::args::{Changes, Jobs, whole};
 use crate::failure::Failure;
@@ -53,7 +52,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let cancelled = interrupt::watch();
     let scenario = args.changes.scenario(args.scenario.as_deref())?;
     let explicable = Explicable::new(&scenario)?;
-    check_flow(args.flow, &scenario)?;
+    check_flow(args.flow, &scenario).map_err(Failure::Usage)?;
     let progress = Progress::new();
     let update = |done, total| progress.update(done, total);
     let question = Question { flow: args.flow, changes: !args.no_changes };
@@ -65,18 +64,5 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     match args.json {
         true => output::print_json(&explanation),
         false => output::print(&anabranch_show::explain::text(&scenario, &explanation, args.bytes)),
-    }
-}
-
-/// Reports a flow that no run has.
-pub fn check_flow(flow: Option<usize>, scenario: &Scenario) -> Result<(), Failure> {
-    let flows = |condition: &anabranch_lab::scenario::Condition| condition.experiment.traffic.flows;
-    let most = scenario.conditions.iter().map(flows).max().unwrap_or(0);
-    match flow {
-        Some(flow) if flow > most as usize => {
-            let range = if most == 1 { "only flow 1".to_owned() } else { format!("flows 1 to {most}") };
-            Err(Failure::Usage(format!("there is no flow {flow}: each run has {range}")))
-        }
-        _ => Ok(()),
     }
 }

@@ -1,13 +1,12 @@
 //! `anabranch sweep`
 
-pub(crate) mod directory;
 pub(crate) mod inline;
 
 use std::path::{Path, PathBuf};
 
 use anabranch_lab::output::Sweep;
 use anabranch_lab::scenario::Document;
-use anabranch_lab::sweep::{Journal, Options, Plan, Shard, SweepError, sweep};
+use anabranch_lab::sweep::{Directory, Journal, Options, Plan, Shard, SweepError, sweep};
 use anabranch_show::sweep as text;
 use anabranch_table::Format;
 
@@ -15,7 +14,6 @@ use crate::args::{Jobs, contradiction, whole};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::{interrupt, output, provenance};
-use directory::Directory;
 
 /// Compares schedulers at every point of a space of conditions
 #[derive(clap::Args)]
@@ -85,13 +83,15 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     let cancelled = interrupt::watch();
     let path = args.output.clone().unwrap_or_else(|| default_directory(&args.plan));
-    let directory = Directory::open(&path, &plan, args.format)?;
+    let directory = Directory::open(&path, &plan, args.format, provenance::origin())?;
     let mut journal = directory.journal(&plan, &settings(args), args.runs)?;
     if let Some(damage) = journal.damage() {
         output::warn(format_args!("{damage}; the points of damaged lines are simulated again"));
     }
     for part in &args.merge {
-        directory.merge(part, &mut journal)?;
+        if let Some(warning) = directory.merge(part, &mut journal)? {
+            output::warn(warning);
+        }
     }
     if journal.done() < plan.points() {
         directory.begin(&plan, &journal)?;

@@ -31,7 +31,7 @@ use crate::report::measured::of_flows;
 use crate::report::{difference, is_bulk};
 use crate::run::{Class, FlowResult, Prepared, RunError, RunResult};
 use crate::scenario::ScenarioError;
-use crate::scenario::{Scenario, Transport};
+use crate::scenario::{Condition, Scenario, Transport};
 
 pub use cause::{Cause, Parts};
 pub use row::{Change, Excess, Largest, OutagePart, PathPart, Row, TimePart};
@@ -48,6 +48,22 @@ pub struct Question {
     pub flow: Option<usize>,
     /// True if changes are run.
     pub changes: bool,
+}
+
+/// Checks that a run has the flow with this number, from 1.
+///
+/// # Errors
+/// The range of flows, if no run has it.
+pub fn check_flow(flow: Option<usize>, scenario: &Scenario) -> Result<(), String> {
+    let flows = |condition: &Condition| condition.experiment.traffic.flows;
+    let most = scenario.conditions.iter().map(flows).max().unwrap_or(0);
+    match flow {
+        Some(flow) if flow > most as usize => {
+            let range = if most == 1 { "only flow 1".to_owned() } else { format!("flows 1 to {most}") };
+            Err(format!("there is no flow {flow}: each run has {range}"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A scenario that can be explained: its traffic has one class.

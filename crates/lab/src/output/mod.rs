@@ -26,3 +26,12 @@ pub use sweep::{Sweep, SweepState};
 
 /// The version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The program and the command line that make results, which they name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// The commit from which the program was built; none if it is unknown.
+    pub commit: Option<&'static str>,
+    /// The command line; empty if there was none.
+    pub command: Vec<String>,
+}

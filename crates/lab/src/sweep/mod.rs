@@ -6,6 +6,8 @@
 //! point, so that a sweep can be interrupted at any time and continued. The results of a point depend only on
 //! the plan and on the program, not on the number of threads, interruptions or shards.
 
+mod columns;
+mod directory;
 mod journal;
 mod point;
 mod summary;
@@ -13,6 +15,8 @@ mod work;
 
 pub use crate::scenario::plan::{Design, Dimension, Plan, Point, Space, Stop, Values};
 pub use anabranch_measure::Reading;
+pub use columns::{Columns, result_cells, result_columns};
+pub use directory::{Directory, DirectoryError};
 pub use journal::{Header, Journal, JournalError};
 pub use point::PointResult;
 pub use summary::{Standing, Summary};

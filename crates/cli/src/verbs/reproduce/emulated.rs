@@ -8,6 +8,7 @@ use anabranch_reproduce::claims::{Claim, Paper, Variant};
 use anabranch_reproduce::finding::{self, Checked};
 use anabranch_reproduce::measure::{MeasureError, Measurement, Unit, Values, Wanted, Work};
 use anabranch_reproduce::reproduce::{self, Options};
+use anabranch_reproduce::session::{self, is_selected};
 use anabranch_reproduce::{Metric, Status};
 use anabranch_show::verdicts::colored;
 use anabranch_validate::machine::Machine;
@@ -16,7 +17,7 @@ use anabranch_validate::points::KernelEnd;
 use anabranch_validate::real::{self, Transfer};
 use serde::Serialize;
 
-use super::{Request, check as check_choice, is_selected, papers};
+use super::Request;
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::table::wrap_behind;
@@ -115,8 +116,9 @@ struct Row<'a> {
 }
 
 pub(super) fn run(request: &Request, emulated: &Emulated, json: bool) -> Result<(), Failure> {
-    let papers = papers(request)?;
-    check_choice(request, &papers)?;
+    let chosen = session::Request::from(request);
+    let papers = session::papers(&chosen)?;
+    session::check(&chosen, &papers)?;
     if let Some(obstacle) = anabranch_emulate::obstacle() {
         return Err(Failure::Failed(format!("--emulated cannot emulate here: {obstacle}")));
     }
@@ -133,7 +135,7 @@ pub(super) fn run(request: &Request, emulated: &Emulated, json: bool) -> Result<
     };
     let claims = papers.iter().flat_map(|paper| paper.claims.iter().map(move |claim| (paper, claim)));
     let mut rows = Vec::new();
-    for (paper, claim) in claims.filter(|(paper, claim)| is_selected(request, paper, claim)) {
+    for (paper, claim) in claims.filter(|(paper, claim)| is_selected(&chosen, paper, claim)) {
         if claim.checks.is_empty() {
             return Err(Failure::Usage(format!("claim {} has no checks to be emulated", claim.id)));
         }
