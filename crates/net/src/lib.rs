@@ -31,5 +31,5 @@ pub use stream::{Charge, MptcpStream, OwnedReadHalf, OwnedWriteHalf, StreamContr
 
 /// Compiles and runs the examples of the guide.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/runtime.md")]
+#[doc = include_str!("../GUIDE.md")]
 struct Guide;

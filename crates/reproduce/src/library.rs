@@ -21,8 +21,8 @@ macro_rules! embedded {
     ($($paper:literal: $plans:expr),* $(,)?) => {
         &[$(Embedded {
             paper: $paper,
-            claims: include_str!(concat!("../../../scenarios/", $paper, "/claims.toml")),
-            figures: include_str!(concat!("../../../scenarios/", $paper, "/figures.toml")),
+            claims: include_str!(concat!("../scenarios/", $paper, "/claims.toml")),
+            figures: include_str!(concat!("../scenarios/", $paper, "/figures.toml")),
             plans: $plans,
         }),*]
     };
@@ -30,7 +30,7 @@ macro_rules! embedded {
 
 const ALL: &[Embedded] = embedded![
     "dmptcp": &[],
-    "cp": &[("space", include_str!("../../../scenarios/cp/space.plan.toml"))],
+    "cp": &[("space", include_str!("../scenarios/cp/space.plan.toml"))],
     "stms": &[],
     "coupled": &[],
 ];

@@ -42,5 +42,5 @@ impl Recorded {
 /// # Errors
 /// If they cannot be read.
 pub fn recorded() -> Result<Recorded, serde_json::Error> {
-    serde_json::from_str(include_str!("../../../scenarios/reproduced.json"))
+    serde_json::from_str(include_str!("../scenarios/reproduced.json"))
 }

@@ -11,7 +11,7 @@ pub struct Embedded {
 
 macro_rules! embedded {
     ($($name:literal),* $(,)?) => {
-        &[$(Embedded { name: $name, text: include_str!(concat!("../../../scenarios/", $name, ".toml")) }),*]
+        &[$(Embedded { name: $name, text: include_str!(concat!("../scenarios/", $name, ".toml")) }),*]
     };
 }
 
@@ -76,8 +76,8 @@ pub const PAPERS: &[Embedded] = embedded![
 
 /// The traces that the scenarios above name.
 const TRACES: &[(&str, &str)] = &[
-    ("traces/synthetic-lte.down", include_str!("../../../scenarios/traces/synthetic-lte.down")),
-    ("traces/synthetic-lte.up", include_str!("../../../scenarios/traces/synthetic-lte.up")),
+    ("traces/synthetic-lte.down", include_str!("../scenarios/traces/synthetic-lte.down")),
+    ("traces/synthetic-lte.up", include_str!("../scenarios/traces/synthetic-lte.up")),
 ];
 
 /// The name of the default of `anabranch compare`.

@@ -69,5 +69,5 @@ pub use sim::{HostStack, Sim};
 
 /// Compiles and runs the examples of the guide.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/simulator.md")]
+#[doc = include_str!("../GUIDE.md")]
 struct Guide;

@@ -30,5 +30,5 @@ pub mod transfer_model;
 
 /// The examples of the guide compile and run.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/stack.md")]
+#[doc = include_str!("../GUIDE.md")]
 struct Guide;

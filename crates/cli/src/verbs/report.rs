@@ -40,7 +40,7 @@ A samples file belongs to the comparison before it, and adds the distribution ov
 sweep or a recording that is not complete is marked as partial.";
 
 /// The page, with its style and script: `npm run build` in web/report makes it.
-const PAGE: &str = include_str!("../../../../web/report/dist/report.html");
+const PAGE: &str = include_str!("../../report.html");
 /// Where the data go.
 const PLACE: &str = "%DATA%";
 /// The number of events of data in the page at most, which is about 10 MB.

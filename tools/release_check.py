@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""Whether the repository is ready for a version.
+
+    tools/release_check.py VERSION         says what is missing, and fails
+    tools/release_check.py --unpublished   the packages that are not published
+
+All crates have the version, the changelog has a heading with it and a date, each crate that is published has a README, a
+description and keywords, and depends only on crates that are published.
+"""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def packages():
+    command = ["cargo", "metadata", "--format-version", "1", "--no-deps", "--locked"]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True, text=True)
+    return json.loads(done.stdout)["packages"]
+
+
+def faults(version, all_packages, changelog):
+    """Returns sentences, one for each thing that is missing."""
+    found = []
+    if not re.fullmatch(r"\d+\.\d+\.\d+", version):
+        return [f"{version!r} is no version such as 1.2.3"]
+    if not re.search(rf"^## \[{re.escape(version)}\] - \d{{4}}-\d{{2}}-\d{{2}}$", changelog, re.MULTILINE):
+        found.append(f"CHANGELOG.md has no heading `## [{version}] - YEAR-MONTH-DAY`")
+    published = {package["name"] for package in all_packages if package["publish"] != []}
+    ours = {package["name"] for package in all_packages}
+    for package in all_packages:
+        name = package["name"]
+        if package["version"] != version:
+            found.append(f"{name} has version {package['version']}")
+        if name not in published:
+            continue
+        directory = Path(package["manifest_path"]).parent
+        if not (directory / "README.md").is_file():
+            found.append(f"{name} has no README.md")
+        found += [f"{name} has no {key}" for key in ("description", "license", "keywords", "categories") if not package[key]]
+        for dependency in package["dependencies"]:
+            if dependency["name"] not in ours or dependency["kind"] == "dev":
+                continue
+            if dependency["name"] not in published:
+                found.append(f"{name} depends on {dependency['name']}, which is not published")
+            elif dependency["req"] != f"={version}":
+                found.append(f"{name} wants {dependency['name']} {dependency['req']}, not ={version}")
+    return found
+
+
+def main():
+    if sys.argv[1:] == ["--unpublished"]:
+        print("\n".join(package["name"] for package in packages() if package["publish"] == []))
+        return
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    found = faults(sys.argv[1], packages(), (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
+    if found:
+        sys.exit("Not ready:\n" + "\n".join(f"* {fault}" for fault in found))
+    print("ready")
+
+
+if __name__ == "__main__":
+    main()
