@@ -32,7 +32,9 @@ def pages():
         found = [path for path in ROOT.rglob("*.md") if "target" not in path.relative_to(ROOT).parts]
     else:
         found = [ROOT / name for name in listed.stdout.splitlines()]
-    return {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in sorted(found) if path.exists()}
+    # A symbolic link in a crate leads to a page that is listed itself.
+    found = [path for path in sorted(found) if path.is_file() and not path.is_symlink()]
+    return {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in found}
 
 
 def prose(text):

@@ -1,0 +1,75 @@
+"""The packages of a release: what they include, and what `tools/release_check.py` finds missing.
+
+    python3 tests/test_release.py
+"""
+
+import copy
+import re
+import sys
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+
+import release_check  # noqa: E402
+
+CHANGELOG = "## [1.2.3] - 2026-11-27\n"
+
+
+def package(name, dependencies=(), **changes):
+    kept = ROOT / "crates" / "units" / "Cargo.toml"
+    made = {
+        "name": name, "version": "1.2.3", "publish": None, "manifest_path": str(kept), "description": "d", "license": "MIT",
+        "keywords": ["k"], "categories": ["c"],
+        "dependencies": [{"name": other, "req": "=1.2.3", "kind": None} for other in dependencies],
+    }
+    return {**made, **changes}
+
+
+class Release(unittest.TestCase):
+    def test_what_a_crate_includes_is_in_its_directory(self):
+        """`cargo package` has the files of the crate only, also those that a symbolic link of the crate names."""
+        outside = re.compile(r'include_(?:str|bytes)!\((?:concat!\()?"((?:\.\./)+)')
+        for source in sorted(ROOT.glob("crates/*/src/**/*.rs")):
+            depth = len(source.relative_to(ROOT).parts) - 3
+            shipped = source.read_text(encoding="utf-8").split("#[cfg(test)]")[0]
+            for ups in outside.findall(shipped):
+                self.assertLessEqual(ups.count("../"), depth, f"{source.relative_to(ROOT)} includes a file outside of its crate")
+
+    def test_links_of_crates_lead_to_files(self):
+        links = [path for path in ROOT.glob("crates/*/*") if path.is_symlink()]
+        self.assertTrue(links)
+        for link in links:
+            self.assertTrue(link.exists(), link)
+            self.assertTrue(link.resolve().is_relative_to(ROOT), link)
+
+    def test_the_packages_lack_nothing_but_the_date_of_the_release(self):
+        packages = release_check.packages()
+        version = next(one["version"] for one in packages if one["name"] == "anabranch-cli")
+        heading = f"## [{version}] - 2026-01-01"
+        self.assertEqual(release_check.faults(version, packages, heading), [])
+
+    def test_each_fault_is_found(self):
+        good = [package("a"), package("b", ["a"]), package("c", ["b"], publish=[])]
+        self.assertEqual(release_check.faults("1.2.3", good, CHANGELOG), [])
+        self.assertIn("is no version", release_check.faults("1.2", good, CHANGELOG)[0])
+        self.assertIn("no heading", release_check.faults("1.2.3", good, "## [Unreleased]\n")[0])
+
+        def changed(index, **changes):
+            packages = copy.deepcopy(good)
+            packages[index].update(changes)
+            return release_check.faults("1.2.3", packages, CHANGELOG)
+
+        self.assertEqual(changed(0, version="1.2.2"), ["a has version 1.2.2"])
+        self.assertEqual(changed(0, publish=[]), ["b depends on a, which is not published"])
+        self.assertEqual(changed(1, keywords=[]), ["b has no keywords"])
+        self.assertEqual(changed(1, manifest_path="/nowhere/Cargo.toml"), ["b has no README.md"])
+        loose = [{"name": "a", "req": "^1.2.3", "kind": None}]
+        self.assertEqual(changed(1, dependencies=loose), ["b wants a ^1.2.3, not =1.2.3"])
+        tests_only = [{"name": "c", "req": "*", "kind": "dev"}]
+        self.assertEqual(changed(1, dependencies=tests_only), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
