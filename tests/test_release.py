@@ -5,6 +5,7 @@
 
 import copy
 import re
+import subprocess
 import sys
 import unittest
 from pathlib import Path
@@ -36,6 +37,14 @@ class Release(unittest.TestCase):
             shipped = source.read_text(encoding="utf-8").split("#[cfg(test)]")[0]
             for ups in outside.findall(shipped):
                 self.assertLessEqual(ups.count("../"), depth, f"{source.relative_to(ROOT)} includes a file outside of its crate")
+
+    def test_every_crate_can_be_packaged(self):
+        """The published ones, and the extension module with its crates, which the sdist of the Python package lists so."""
+        command = ["cargo", "package", "--list", "--workspace", "--allow-dirty", "--quiet", "--offline"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for name in ("GUIDE.md", "scenarios/phone.toml", "report.html"):
+            self.assertIn(f"{name}\n", done.stdout)
 
     def test_links_of_crates_lead_to_files(self):
         links = [path for path in ROOT.glob("crates/*/*") if path.is_symlink()]
