@@ -8,10 +8,14 @@ file) has a digest of its own, so a failure names the artefact that changed.
     tests/test_digests.py --update    rewrites the file, which is justified only by a change that is meant
     tests/test_digests.py --keep DIR  also keeps the artefacts in DIR, to compare two binaries
 
+The first line of the file is the version of the numbers (`results` in JSON). Digests that differ from the last release need another one, which
+`tools/release_check.py` asks for.
+
 The binary is the one that $ANABRANCH names.
 """
 
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -118,7 +122,9 @@ def artefacts():
 
 
 def digests(found):
-    return {name: hashlib.sha256(data).hexdigest()[:16] for name, data in found.items()}
+    """The digest of each artefact, after the version of the numbers if there is a comparison among them."""
+    version = {"results": str(json.loads(found["web-json json"])["results"])} if "web-json json" in found else {}
+    return version | {name: hashlib.sha256(data).hexdigest()[:16] for name, data in found.items()}
 
 
 def known():

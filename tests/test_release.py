@@ -79,6 +79,12 @@ class Release(unittest.TestCase):
         tests_only = [{"name": "c", "req": "*", "kind": "dev"}]
         self.assertEqual(changed(1, dependencies=tests_only), [])
 
+    def test_other_numbers_need_another_version_of_results(self):
+        before = "results 1\nweb table aa\n"
+        self.assertEqual(release_check.changed_numbers(before, before), [])
+        self.assertEqual(release_check.changed_numbers(before, "results 2\nweb table bb\n"), [])
+        self.assertIn("RESULTS", release_check.changed_numbers(before, "results 1\nweb table bb\n")[0])
+
 
 if __name__ == "__main__":
     unittest.main()

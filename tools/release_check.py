@@ -4,7 +4,7 @@
     tools/release_check.py VERSION         says what is missing, and fails
     tools/release_check.py --unpublished   the packages that are not published
 
-All crates have the version, the changelog has a heading with it and a date, each crate that is published has a README, a
+The numbers are those of the last release, or have another version. All crates have the version, the changelog has a heading with it and a date, each crate that is published has a README, a
 description and keywords, and depends only on crates that are published.
 """
 
@@ -52,6 +52,21 @@ def faults(version, all_packages, changelog):
     return found
 
 
+def changed_numbers(before, now):
+    """Returns the faults of the digests of results (tests/digests.txt), beside those of the last release."""
+    versions = [text.splitlines()[0] for text in (before, now)]
+    if before != now and versions[0] == versions[1]:
+        return ["results differ from the last release, and `RESULTS` of crates/lab/src/lib.rs is the same"]
+    return []
+
+
+def released_digests():
+    """The digests of the last release, by its tag; none before the first."""
+    git = lambda *words: subprocess.run(["git", *words], cwd=ROOT, capture_output=True, check=False, text=True).stdout
+    tag = git("describe", "--tags", "--abbrev=0", "--match", "v*").strip()
+    return git("show", f"{tag}:tests/digests.txt") if tag else None
+
+
 def main():
     if sys.argv[1:] == ["--unpublished"]:
         print("\n".join(package["name"] for package in packages() if package["publish"] == []))
@@ -59,6 +74,9 @@ def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     found = faults(sys.argv[1], packages(), (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
+    before = released_digests()
+    if before:
+        found += changed_numbers(before, (ROOT / "tests" / "digests.txt").read_text(encoding="utf-8"))
     if found:
         sys.exit("Not ready:\n" + "\n".join(f"* {fault}" for fault in found))
     print("ready")

@@ -59,6 +59,8 @@ pub struct Comparison {
     pub commit: Option<&'static str>,
     /// The version of this format: [`SCHEMA`].
     pub schema: u32,
+    /// The version of the numbers: [`RESULTS`](crate::RESULTS).
+    pub results: u32,
     /// The command line; filled in by the caller.
     pub command: Vec<String>,
     /// The hash of the scenario: [`Scenario::hash`].
@@ -475,6 +477,7 @@ pub fn compare_each(
         version: env!("CARGO_PKG_VERSION"),
         commit: None,
         schema: SCHEMA,
+        results: crate::RESULTS,
         command: Vec::new(),
         scenario_hash: scenario.hash(),
         seed: scenario.seed,

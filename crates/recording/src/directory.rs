@@ -63,6 +63,7 @@ impl std::error::Error for DirectoryError {}
 #[derive(Serialize)]
 struct State<'a> {
     schema: u32,
+    results: u32,
     version: &'static str,
     commit: Option<&'static str>,
     command: &'a [String],
@@ -213,6 +214,7 @@ impl RunDirectory {
         runs.sort_by(|a, b| (a.place, &a.directory).cmp(&(b.place, &b.directory)));
         let state = State {
             schema: SCHEMA,
+            results: anabranch_lab::RESULTS,
             version: self.origin.version,
             commit: self.origin.commit,
             command: &self.origin.command,

@@ -96,6 +96,8 @@ pub struct Explanation {
     pub commit: Option<&'static str>,
     /// The version of this format: [`SCHEMA`].
     pub schema: u32,
+    /// The version of the numbers: [`RESULTS`](crate::RESULTS).
+    pub results: u32,
     /// The command line; filled in by the caller.
     pub command: Vec<String>,
     /// The hash of the scenario: [`Scenario::hash`].
@@ -163,6 +165,7 @@ pub fn explain(
         version: env!("CARGO_PKG_VERSION"),
         commit: None,
         schema: SCHEMA,
+        results: crate::RESULTS,
         command: Vec::new(),
         scenario_hash: scenario.hash(),
         seed: scenario.seed,

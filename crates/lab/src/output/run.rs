@@ -25,6 +25,8 @@ pub struct Runs {
     pub commit: Option<&'static str>,
     /// The version of this format: [`RUN_SCHEMA`].
     pub schema: u32,
+    /// The version of the numbers: [`RESULTS`](crate::RESULTS).
+    pub results: u32,
     /// The command line.
     pub command: Vec<String>,
     /// The hash of the scenario: [`Scenario::hash`].
@@ -127,6 +129,7 @@ impl Runs {
             version: VERSION,
             commit: None,
             schema: RUN_SCHEMA,
+            results: crate::RESULTS,
             command: Vec::new(),
             scenario_hash: scenario.hash(),
             seed: scenario.seed,
