@@ -25,6 +25,7 @@ mod identity;
 pub mod library;
 mod model;
 pub mod plan;
+pub mod policy;
 mod read;
 pub mod schema;
 mod text;
