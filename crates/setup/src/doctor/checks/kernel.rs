@@ -74,7 +74,14 @@ pub(super) fn mptcp(facts: &Facts) -> Vec<Check> {
             "mptcp-path-manager",
             "subflows are left to a program in user space (pm_type=1); without one every connection has a \
              single subflow",
-            "run mptcpd, or: sysctl -w net.mptcp.pm_type=0",
+            "run `anabranch kernel steer` or mptcpd, or: sysctl -w net.mptcp.pm_type=0",
+        )
+    } else if value("enabled").is_some() && value("pm_type").or(value("path_manager")).is_none() {
+        warn(
+            "mptcp-path-manager",
+            "the kernel's path manager opens subflows, and it permits none in user space: `anabranch kernel steer` \
+             cannot run",
+            "Linux 5.19 or later permits one",
         )
     } else {
         ok("mptcp-path-manager", "the kernel's path manager opens subflows")
