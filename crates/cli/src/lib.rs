@@ -135,7 +135,7 @@ impl Verb {
             #[cfg(all(target_os = "linux", feature = "network"))]
             Verb::Doctor(args) => verbs::doctor::run(args),
             #[cfg(all(target_os = "linux", feature = "network"))]
-            Verb::Kernel(args) => verbs::kernel::run(args),
+            Verb::Kernel(args) => return verbs::kernel::run(args),
             #[cfg(all(target_os = "linux", feature = "network"))]
             Verb::Emulate(args) => return verbs::emulate::run(args),
             #[cfg(all(target_os = "linux", feature = "network"))]

@@ -59,6 +59,8 @@ fn command(verb: &str, option: &str) -> (&'static [&'static str], &'static str, 
         }
         ("schema", "output") => (&["schema", "-o", "OUT"], "out", &[]),
         ("kernel cc list", "output") => (&["kernel", "cc", "list", "-o", "OUT"], "out", &[]),
+        ("kernel top", "output") => (&["kernel", "top", "--once", "-o", "OUT"], "out", &[]),
+        ("kernel steer", "output") => (&["kernel", "steer", "--once", "-o", "OUT"], "out", &[]),
         ("doctor", "output") => (&["doctor", "-o", "OUT"], "out", &[]),
         ("get", "output" | "pcap") | ("bench", "output" | "pcap") => (&[], "out", &[]),
         ("tun setup" | "tun show" | "tun teardown", "output") => (&[], "out", &[]),

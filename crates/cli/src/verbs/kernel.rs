@@ -1,6 +1,13 @@
 //! `anabranch kernel`
 
 mod cc;
+mod run;
+mod steer;
+mod top;
+
+use std::process::ExitCode;
+
+use anabranch_kernel::KernelError;
 
 use crate::failure::Failure;
 use crate::output;
@@ -15,6 +22,9 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Verb {
+    Top(top::Args),
+    Steer(steer::Args),
+    Run(run::Args),
     Cc(cc::Args),
 }
 
@@ -22,13 +32,26 @@ impl Args {
     /// Returns the destination of the result, for verbs that have one.
     pub(crate) fn destination(&self) -> Option<&output::Destination> {
         match &self.verb {
+            Verb::Top(args) => Some(&args.show.to),
+            Verb::Steer(args) => Some(&args.to),
+            // The result is the program's own.
+            Verb::Run(_) => None,
             Verb::Cc(args) => args.destination(),
         }
     }
 }
 
-pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     match &args.verb {
+        Verb::Top(args) => top::run(args),
+        Verb::Steer(args) => steer::run(args),
+        Verb::Run(args) => return run::run(args),
         Verb::Cc(args) => cc::run(args),
     }
+    .map(|()| ExitCode::SUCCESS)
+}
+
+/// Returns the failure for an error of the kernel's interfaces.
+fn failed(error: KernelError) -> Failure {
+    Failure::Failed(error.to_string())
 }

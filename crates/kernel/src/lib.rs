@@ -1,0 +1,18 @@
+//! The stock Linux kernel's Multipath TCP, seen and steered from user space.
+//!
+//! [`pm`] is the netlink family of the kernel's path manager, [`diag`] reads connections and subflows from socket
+//! diagnostics.
+#![cfg(target_os = "linux")]
+#![warn(unreachable_pub)]
+
+pub mod diag;
+mod error;
+pub mod interfaces;
+pub mod memory;
+mod netlink;
+pub mod pm;
+pub mod run;
+pub mod steer;
+pub mod top;
+
+pub use error::KernelError;
