@@ -22,21 +22,18 @@ use anabranch_stack::config::ConnectionConfig;
 use anabranch_stack::stats::{SubflowCounters, SubflowStats};
 use anabranch_units::{Bytes, Time};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::task::{JoinSet, LocalSet};
+use tokio::task::JoinSet;
 
 use crate::gap::Gap;
 use crate::kernel::{CHUNK, LOOK, PORT, REQUEST};
 use crate::measure::{Measured, Quality, Received};
 use crate::points::{FlowPlan, Point};
-use crate::programs::emulated::programs;
 use crate::results::Trouble;
 use crate::simulated;
 
 /// The length of the headers and options before the payload of a full segment, as computed by a host of
 /// `anabranch-net`, over IPv4 and over IPv6.
 pub(crate) const HEADERS: [u32; 2] = [80, 100];
-/// Below the engine's priority, above other programs' priority.
-pub(crate) const PRIORITY: i32 = 10;
 /// The longest time to wait for acknowledgements of written data where the other end, which is waited for as well, is of
 /// the same program.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -93,31 +90,6 @@ impl Device for Bundle {
     }
 }
 
-/// Runs number `run` of `point`, captured by `tap`. Returns the measurements and the punctuality.
-///
-/// # Errors
-/// Any [`Trouble`].
-pub(crate) fn run(
-    point: &Point,
-    run: u32,
-    cancelled: &AtomicBool,
-    tap: Option<Tap>,
-) -> Result<(Measured, Quality), Trouble> {
-    std::thread::scope(|scope| {
-        let work = || {
-            // Fails without privileges; the reported lateness shows the effect.
-            let _ = anabranch_emulate::set_realtime(PRIORITY);
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            let local = LocalSet::new();
-            match point.is_plain() {
-                true => runtime.block_on(local.run_until(transfers(point, run, cancelled, tap))),
-                false => runtime.block_on(local.run_until(programs(point, run, cancelled, tap))),
-            }
-        };
-        scope.spawn(work).join().unwrap_or_else(|_| Err(Trouble::failed("a thread has panicked")))
-    })
-}
-
 /// One transfer, and the progress of its two ends.
 #[derive(Default)]
 pub(crate) struct Flow {
@@ -146,7 +118,7 @@ impl Flow {
 /// The flows by the client's address and port, which are known once it has connected.
 type Flows = Rc<RefCell<HashMap<SocketAddr, Rc<Flow>>>>;
 
-async fn transfers(
+pub(crate) async fn transfers(
     point: &Point,
     run: u32,
     cancelled: &AtomicBool,

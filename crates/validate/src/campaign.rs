@@ -10,10 +10,11 @@ use sha2::{Digest, Sha256};
 
 use crate::compare::{self, Row};
 use crate::measure::{Kind, Measured, Quality};
+use crate::one_run::one_run;
 use crate::pcap::{self, Captures};
 use crate::points::Point;
 use crate::results::{Record, Results, Trouble};
-use crate::{anabranch, kernel, simulated};
+use crate::simulated;
 
 /// The plan of a campaign.
 #[derive(Clone, Debug)]
@@ -172,10 +173,7 @@ impl Campaign {
             Some((captures, file)) => Some(captures.tap(point, file)?),
             None => None,
         };
-        let made = match task.kind {
-            Kind::Kernel => kernel::run(point, task.run, cancelled, tap),
-            _ => anabranch::run(point, task.run, cancelled, tap),
-        };
+        let made = one_run(point, task.kind, task.run, cancelled, tap);
         if made.is_ok() {
             file.map_or(Ok(()), pcap::commit)?;
         }

@@ -12,7 +12,6 @@ use anabranch_units::Time;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 
-use crate::anabranch::PRIORITY;
 use crate::background::Background;
 use crate::gap::Gap;
 use crate::measure::{Measured, Part, Quality, Received};
@@ -23,6 +22,8 @@ use crate::tcp_info::{self, TcpInfo};
 
 /// The port on which the server listens.
 pub(crate) const PORT: u16 = 8684;
+/// Below the engine's priority, above other programs' priority.
+pub(crate) const PRIORITY: i32 = 10;
 /// The number of bytes written and read at a time.
 pub(crate) const CHUNK: usize = 1 << 18;
 /// The interval at which a waiting thread checks whether to stop.
@@ -269,9 +270,6 @@ pub(crate) fn run(
     cancelled: &AtomicBool,
     tap: Option<Tap>,
 ) -> Result<(Measured, Quality), Trouble> {
-    if !point.is_plain() {
-        return crate::programs::kernel::run(point, run, cancelled, tap);
-    }
     let plan = point.plan(run).map_err(Trouble::failed)?;
     let emulation = emulation(point, run)?;
     let flows = Flow::of(&plan);

@@ -19,6 +19,7 @@ mod knobs;
 pub mod machine;
 pub mod measure;
 mod mixed;
+mod one_run;
 pub mod pcap;
 pub mod points;
 pub mod prediction;

@@ -63,7 +63,7 @@ pub(crate) fn run(
     let shared = Shared::new(point, &flows, flows.len() + 1, cancelled);
     let stack = |duties: Vec<Duty>| {
         // Fails without privileges; the reported lateness shows the effect.
-        let _ = anabranch_emulate::set_realtime(anabranch::PRIORITY);
+        let _ = anabranch_emulate::set_realtime(kernel::PRIORITY);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let work = transfers(&shared, &flows, devices, other, there, duties);
         runtime.block_on(LocalSet::new().run_until(work))

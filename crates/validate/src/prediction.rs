@@ -9,9 +9,10 @@ use anabranch_lab::scenario::{Contender, Scenario, Transport};
 use serde::Serialize;
 
 use crate::measure::{Kind, Measured, Metric};
+use crate::one_run::one_run;
 use crate::points::{Point, PointError};
 use crate::results::Trouble;
-use crate::{anabranch, kernel, simulated};
+use crate::simulated;
 
 /// A measured difference within this many points of the simulated one confirms it.
 pub const TOLERANCE: f64 = 5.0;
@@ -258,10 +259,7 @@ fn in_real_time(
     cancelled: &AtomicBool,
 ) -> Result<Option<Measured>, Trouble> {
     for _ in 0..ATTEMPTS {
-        let made = match kind {
-            Kind::Kernel => kernel::run(point, run, cancelled, None),
-            _ => anabranch::run(point, run, cancelled, None),
-        };
+        let made = one_run(point, kind, run, cancelled, None);
         if cancelled.load(Ordering::Relaxed) {
             return Err(Trouble::Interrupted);
         }

@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anabranch_lab::scenario::{Scenario, Transport};
 
-use crate::measure::{Measured, Quality};
+use crate::measure::{Kind, Measured, Quality};
+use crate::one_run::one_run;
 use crate::points::{KernelEnd, Point, PointError, is_the_kernels};
 use crate::prediction::single;
 use crate::results::Trouble;
-use crate::{anabranch, mixed, simulated};
+use crate::{mixed, simulated};
 
 /// A contender of a scenario under its first condition.
 #[derive(Clone, Debug)]
@@ -79,7 +80,7 @@ impl Transfer {
         let simulated = simulated::run(&self.point, run, cancelled, None).map_err(Trouble::failed)?;
         let mut made =
             Made { simulated, emulated: None, linux: None, p99_us: 0.0, discarded: 0, objection: None };
-        let emulate = || anabranch::run(&self.point, run, cancelled, None);
+        let emulate = || one_run(&self.point, Kind::Emulated, run, cancelled, None);
         made.emulated = self.punctual(attempts, cancelled, &mut made, &emulate)?;
         if made.emulated.is_some()
             && let Some(mixed) = &self.mixed

@@ -13,9 +13,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::{COUNT, Clock, Todo, Transport, Work, all_done};
-use crate::anabranch::PRIORITY;
 use crate::kernel::{
-    CHUNK, CONNECT, LOOK, counters, drain_limit, emulation, infos, is_timeout, quality, socket_of,
+    CHUNK, CONNECT, LOOK, PRIORITY, counters, drain_limit, emulation, infos, is_timeout, quality, socket_of,
 };
 use crate::measure::{Measured, Quality};
 use crate::points::{Point, Sender, congestion};
