@@ -6,8 +6,9 @@ import dataclasses
 import functools
 from dataclasses import dataclass
 from types import NoneType, UnionType
-from typing import Any, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from anabranch._records import Difference, Interval, Row, Statistics
 from anabranch.exceptions import NotFoundError
 
 __all__ = [
@@ -29,62 +30,6 @@ __all__ = [
     "Tried",
     "Verdict",
 ]
-
-Interval: TypeAlias = tuple[float, float]
-"""The ends of a 95 % interval."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Statistics:
-    """Mean, percentiles and interval of a time in seconds; a percentile of too few flows is ``None``."""
-
-    mean: float | None
-    p50: float | None
-    p95: float | None
-    p99: float | None
-    max: float | None
-    ci95: Interval | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Difference:
-    """A difference from the reference in per cent; negative is less."""
-
-    mean: float
-    ci95: Interval | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """The results of a contender in a condition."""
-
-    scheduler: str
-    congestion: str
-    condition: str
-    path: str | None
-    n: int
-    completed: int
-    failed: int
-    fct_s: Statistics
-    acked_s: Statistics
-    goodput_bps: float | None
-    goodput_ci95_bps: Interval | None
-    vs_reference_pct: Difference | None
-    retransmitted_ratio: float
-    reinjected_ratio: float
-    rto_count: float
-    longest_gap_s: Statistics
-    subflows_used: float
-    bytes_by_path: list[int]
-    lower_bound_s: float | None
-    vs_lower_bound: float | None
-    by_run: dict[str, Any]
-    traffic: str | None = None
-    """The class of traffic, its kind and its transport, in a scenario with classes."""
-    kind: str | None = None
-    transport: str | None = None
-    video: dict[str, Any] | None = None
-    datagrams: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

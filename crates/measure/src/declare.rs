@@ -101,6 +101,11 @@ macro_rules! records {
         #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
         pub struct $one { $($f)* }
 
+        impl $all {
+            /// The fields with their types in other languages.
+            pub(crate) const FIELDS: &'static [$crate::types::Field] = $crate::types::fields! { $($c)* };
+        }
+
         #[allow(clippy::needless_update, reason = "a record may consist of measures only")]
         impl $all {
             /// Returns the measures of flows, by run, without the fields that are no measures.

@@ -4,7 +4,7 @@
 //! From the rows follow the fields of a [`Record`], which is the result of a contender, and of a
 //! [`FlowRecord`], which is the result of one flow: `compare`, `sweep` and `run` write them as JSON. The
 //! columns of samples, of sweeps and of the printed tables follow, too, and the table of measures of
-//! `docs/results.md`.
+//! `docs/results.md`, and the types of the report's page and of Python.
 
 #![warn(unreachable_pub)]
 
@@ -18,6 +18,7 @@ pub mod page;
 mod record;
 pub mod stats;
 mod summary;
+pub mod types;
 
 pub use column::{
     Better, Format, Heading, Measure, SampleColumn, Shown, SweepColumn, TableKind, Traffic, Unit,

@@ -22,6 +22,10 @@ pub enum Reading {
 }
 
 impl Reading {
+    /// All readings.
+    pub const ALL: [Reading; 5] =
+        [Reading::Better, Reading::Equal, Reading::Worse, Reading::Undecided, Reading::Incomplete];
+
     /// Returns its name.
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,40 +1,10 @@
 // What `anabranch report` puts into the page. Inputs have a kind; a page that does not know a kind says so and shows the others.
 
-export interface Interval { mean: number | null; ci95: [number, number] | null }
+import type { Row } from "./records";
 
-export interface Row {
-  scheduler: string;
-  congestion: string;
-  condition: string;
-  path: string | null;
-  n: number;
-  completed: number;
-  fct_s: { mean: number | null; p50: number | null; p95: number | null; p99: number | null; ci95: [number, number] | null };
-  goodput_bps: number | null;
-  goodput_ci95_bps: [number, number] | null;
-  vs_reference_pct: Interval | null;
-  retransmitted_ratio: number;
-  reinjected_ratio: number;
-  rto_count: number;
-  failed?: number;
-  longest_gap_s?: { mean: number | null };
-  subflows_used: number;
-  bytes_by_path: number[];
-  lower_bound_s: number | null;
-  vs_lower_bound: number | null;
-  /** Of a point of a sweep. */
-  reading?: "better" | "equal" | "worse" | "undecided" | "incomplete";
-  best?: boolean;
-  /** Not of a point of a sweep. */
-  by_run?: { completed: number[]; fct_s: (number | null)[]; goodput_bps: (number | null)[] };
-  /** The class of traffic, its kind and its transport (`contender`, `tcp` or `udp`), of a scenario with classes. */
-  traffic?: string;
-  kind?: string;
-  transport?: string;
-  video?: { startup_s: { mean: number | null }; stalls: number; stalled_s: number; bitrate_bps: number | null; switches: number };
-  datagrams?: { sent: number; received: number; lost_ratio: number; delay_p50_s: number | null; delay_p95_s: number | null;
-    delay_p99_s: number | null; delay_max_s: number | null; jitter_s: number | null };
-}
+export type { Row } from "./records";
+
+export interface Interval { mean: number | null; ci95: [number, number] | null }
 
 export interface Verdict {
   condition: string;
