@@ -27,13 +27,12 @@ from matplotlib import pyplot as plt  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-# The looks of contenders in all figures, without the package: its extension module need not be built.
-SPEC = importlib.util.spec_from_file_location("style", ROOT / "python" / "anabranch" / "style.py")
-LOOKS = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(LOOKS)
+# The looks of all figures, without the package: its extension module need not be built.
+SPEC = importlib.util.spec_from_file_location("palette", ROOT / "python" / "anabranch" / "_palette.py")
+PALETTE = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(PALETTE)
 STYLE = {
-    name: (look.color, look.marker, look.line)
-    for name, look in LOOKS.contenders(["tcp", "min_rtt", "dmptcp", "linux", "round_robin", "redundant"]).items()
+    name: (color, marker, (0, dash) if dash else "solid") for name, (color, marker, dash) in PALETTE.KNOWN.items()
 }
 # What the DMPTCP paper calls the RTTs of its eight disjoint paths; they are delays of one way.
 RTTS_MS = [10, 20, 30, 40, 60, 80, 90, 100]

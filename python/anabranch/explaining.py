@@ -7,7 +7,7 @@ import json
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from anabranch import _anabranch, _progress, scenario
+from anabranch import _anabranch, _palette, _progress, scenario
 from anabranch._anabranch import Table
 from anabranch._kept import Kept
 from anabranch.comparison import threads
@@ -22,21 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Explanation", "explain"]
 
-COLORS = {
-    "handshake": "#56b4e9",
-    "application": "#bbbbbb",
-    "send_buffer": "#f0e442",
-    "receive_window": "#cc79a7",
-    "congestion_window": "#e69f00",
-    "pacing": "#999933",
-    "scheduler": "#882255",
-    "queueing": "#d55e00",
-    "serialisation": "#0072b2",
-    "propagation": "#009e73",
-    "retransmission": "#aa0000",
-    "head_of_line": "#332288",
-    "outage": "#222222",
-}
+COLORS = _palette.CAUSES
 """The colour of each cause; the names are those of ``anabranch explain --json``."""
 
 

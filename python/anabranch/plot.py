@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from anabranch import _plotting, style
+from anabranch import _palette, _plotting, style
 from anabranch._plotting import choose
 
 if TYPE_CHECKING:
@@ -210,7 +210,16 @@ class ReproductionPlots(_Plots):
         return drawn
 
 
-_MARKS = (("retransmitted", ".", "red"), ("reinjected", "x", "black"), ("probe", "^", "gray"))
+_MARKS = (
+    ("retransmitted", ".", _palette.INK["warn"]),
+    ("reinjected", "x", _palette.INK["note"]),
+    ("probe", "^", _palette.INK["dim"]),
+)
+
+
+def _path(number: int) -> str:
+    """Return the colour of a subflow or a path."""
+    return _palette.PATHS[number % len(_palette.PATHS)]
 
 
 def _shade(axes: Axes, run: RecordedRun) -> None:
@@ -242,8 +251,8 @@ class RecordingPlots(_Plots):
     ) -> Axes:
         """Draw the data-level time-sequence graph of a flow, over all its subflows.
 
-        A segment is a vertical line in the colour of its subflow; a retransmission has a red dot, a reinjection a black
-        cross. The lower staircase is the DATA_ACK, the upper one the right edge of the peer's window.
+        A segment is a vertical line in the colour of its subflow; a retransmission has a red dot, a reinjection a
+        purple cross. The lower staircase is the DATA_ACK, the upper one the right edge of the peer's window.
         ``scheduler`` and ``condition`` choose a run, ``direction`` is that of the flow's data unless given.
 
         >>> import anabranch
@@ -267,7 +276,7 @@ class RecordingPlots(_Plots):
             rank = sum(len(other) > len(own) for other in of.values())
             style: dict[str, Any] = {"linewidth": 1.5 + 1.5 * min(rank, 1), "capstyle": "projecting"}
             style["zorder"] = 2 + rank / 100
-            drawn.vlines([one.t_s for one in own], low, high, color=f"C{number}", label=subflow, **style)
+            drawn.vlines([one.t_s for one in own], low, high, color=_path(number), label=subflow, **style)
         for event, form, color in _MARKS:
             marked = [segment for segment in segments if segment.event == event]
             if marked:
@@ -308,7 +317,7 @@ class RecordingPlots(_Plots):
         stream = _plotting.Stream(run, flow, direction)
         drawn = _axes(axes)
         for number, own in enumerate(stream.windows()):
-            color = f"C{number}"
+            color = _path(number)
             kilobytes = [[value / 1e3 for value in values] for values in (own.cwnd, own.inflight, own.ssthresh)]
             drawn.step(own.t_s, kilobytes[0], where="post", color=color, label=own.subflow)
             drawn.step(own.t_s, kilobytes[1], where="post", color=color, linewidth=0.5, alpha=0.5)

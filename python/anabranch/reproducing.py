@@ -9,7 +9,7 @@ import pathlib
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from anabranch import _anabranch, _progress
+from anabranch import _anabranch, _palette, _progress
 from anabranch._kept import Kept
 from anabranch.exceptions import ArgumentError, NotFoundError, ScenarioError
 from anabranch.records import Finding, record
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Reproduction", "reproduce"]
 
-COLORS = {"holds": "#009e73", "variant": "#e69f00", "undecided": "#e69f00", "fails": "#d55e00"}
+COLORS = _palette.VERDICTS
 """The colour of each status; others are grey."""
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from anabranch import _palette
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -15,8 +17,8 @@ COLUMN_INCHES = 3.5
 PAGE_INCHES = 7.16
 """The width of both."""
 
-COLORS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000", "#f0e442"]
-"""Colours that people with colour blindness can tell apart (Okabe and Ito, 2008)."""
+COLORS = list(_palette.COLORS)
+"""Colours that people with colour blindness can tell apart (after Okabe and Ito, 2008)."""
 
 
 class Look(NamedTuple):
@@ -34,29 +36,7 @@ class Look(NamedTuple):
         return (0, self.dash) if self.dash else "solid"
 
 
-# The same as in crates/plot/src/style.rs; a test there compares them.
-_DASHES: Final = (
-    (),
-    (5.0, 2.2),
-    (1.5, 2.0),
-    (6.5, 2.0, 1.5, 2.0),
-    (10.0, 3.0),
-    (6.5, 2.0, 1.5, 2.0, 1.5, 2.0),
-    (3.0, 1.8),
-    (10.0, 2.2, 3.0, 2.2),
-    (5.0, 2.2, 5.0, 2.2, 1.5, 2.2),
-    (1.5, 1.5, 1.5, 3.5),
-)
-_MARKERS: Final = ("o", "s", "^", "D")
-_COLORS: Final = ("#009E73", "#B8578F", "#2E93CC", "#8A7A00", "#0072B2", "#D55E00", "#6b6b6b")
-_KNOWN: Final = {
-    "tcp": Look("#000000", "o", _DASHES[1]),
-    "min_rtt": Look("#0072B2", "s", _DASHES[0]),
-    "dmptcp": Look("#D55E00", "D", _DASHES[4]),
-    "linux": Look("#C98500", "^", _DASHES[3]),
-    "round_robin": Look("#009E73", "^", _DASHES[5]),
-    "redundant": Look("#B8578F", "o", _DASHES[2]),
-}
+_KNOWN: Final = {name: Look(*look) for name, look in _palette.KNOWN.items()}
 
 
 def contenders(names: Iterable[str]) -> dict[str, Look]:
@@ -68,9 +48,9 @@ def contenders(names: Iterable[str]) -> dict[str, Look]:
     """
     names = list(dict.fromkeys(names))
     taken = [_KNOWN[name] for name in names if name in _KNOWN]
-    colors = sorted(_COLORS, key=[look.color for look in taken].__contains__)
-    markers = sorted(_MARKERS, key=[look.marker for look in taken].__contains__)
-    dashes = sorted(_DASHES, key=[look.dash for look in taken].__contains__)
+    colors = sorted(_palette.COLORS, key=[look.color for look in taken].__contains__)
+    markers = sorted(_palette.MARKERS, key=[look.marker for look in taken].__contains__)
+    dashes = sorted(_palette.DASHES, key=[look.dash for look in taken].__contains__)
     others = [name for name in names if name not in _KNOWN]
     looks = {
         name: Look(colors[at % len(colors)], markers[at % len(markers)], dashes[at % len(dashes)])

@@ -109,12 +109,18 @@ impl Stroke {
     }
 }
 
+/// The symbol of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Symbol {
+pub enum Symbol {
+    /// A disc.
     Circle,
+    /// A square on its side.
     Square,
+    /// A triangle with a point at the top.
     Triangle,
+    /// A square on a corner.
     Diamond,
+    /// Two lines that cross.
     Cross,
 }
 

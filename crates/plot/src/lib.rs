@@ -8,6 +8,7 @@
 
 mod chart;
 mod figures;
+pub mod palette;
 #[cfg(feature = "raster")]
 mod raster;
 mod style;

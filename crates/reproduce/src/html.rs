@@ -2,6 +2,8 @@
 
 use core::fmt::Write;
 
+use anabranch_plot::palette;
+
 use crate::claims::Paper;
 use crate::draw::{self, escape};
 use crate::figure::{self, Drawn};
@@ -11,9 +13,9 @@ use crate::parts;
 use crate::recorded::Recorded;
 
 const STYLE: &str = "
-:root { color-scheme: light dark; --good: #1a7f37; --bad: #cf222e; --open: #9a6700; --dim: #6e7781;
+:root { color-scheme: light dark; --good: GOOD; --bad: BAD; --open: OPEN; --dim: #6e7781;
   --paper: #fff; --line: #8883; }
-@media (prefers-color-scheme: dark) { :root { --good: #4ac26b; --bad: #ff7b72; --open: #d4a72c; --dim: #9198a1;
+@media (prefers-color-scheme: dark) { :root { --good: DARK_GOOD; --bad: DARK_BAD; --open: DARK_OPEN; --dim: #9198a1;
   --paper: #121518; } }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem;
   background: var(--paper); }
@@ -43,6 +45,16 @@ ul { margin: .1rem 0 .5rem; }
 @media print { details { display: none; } article { break-inside: avoid; } }
 ";
 
+/// Returns the style with the colours of verdicts, on white and on a dark page.
+fn style() -> String {
+    let of = [("GOOD", palette::HOLDS), ("BAD", palette::FAILS), ("OPEN", palette::UNDECIDED)];
+    of.iter().fold(STYLE.to_owned(), |style, (name, pair)| {
+        style
+            .replace(&format!("DARK_{name};"), &format!("{};", pair.dark))
+            .replace(&format!(" {name};"), &format!(" {};", pair.light))
+    })
+}
+
 /// Returns the report on `results` of `papers`.
 pub fn report(papers: &[Paper], results: &Recorded) -> String {
     let mut html = String::from(
@@ -50,7 +62,7 @@ pub fn report(papers: &[Paper], results: &Recorded) -> String {
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <title>Papers, claim by claim</title>\n",
     );
-    let _ = write!(html, "<style>{STYLE}</style>\n<h1>Papers, claim by claim</h1>\n");
+    let _ = write!(html, "<style>{}</style>\n<h1>Papers, claim by claim</h1>\n", style());
     let seed = results.seed.map_or("that of each scenario".to_owned(), |seed| seed.to_string());
     let _ = writeln!(html, "<p class=\"dim\">anabranch {}; seed: {seed}</p>", escape(&results.build));
     html += "<p>A claim <b class=\"holds\">holds</b> if the 95 % interval of the paired runs lies in the range that was \

@@ -1,5 +1,6 @@
-// Colours that all eyes tell apart (Okabe and Ito's, as in the plots of the documentation), each with a symbol and a line of its
-// own, so that nothing depends on colour alone.
+// The looks of contenders, paths and causes in a figure, from the palette that all figures share: nothing depends on colour only.
+
+import { BETTER, CAUSES, COLOURS, DARK_INK, DASHES, KNOWN, LIGHT_INK, NO_DIFFERENCE, PATHS, SYMBOLS, WORSE, type Symbol } from "./palette";
 
 export interface Theme {
   dark: boolean;
@@ -14,10 +15,8 @@ export interface Theme {
   note: string;
 }
 
-const LIGHT: Theme = { dark: false, page: "#ffffff", text: "#16202b", dim: "#55616e", line: "#d5dae0", soft: "#eef1f4",
-  warn: "#d1290c", note: "#a0218f" };
-const DARK: Theme = { dark: true, page: "#171d24", text: "#e6ebf0", dim: "#a3afbb", line: "#37424e", soft: "#222b35",
-  warn: "#ff7a5c", note: "#f08ae0" };
+const LIGHT: Theme = { dark: false, page: "#ffffff", soft: "#eef1f4", ...LIGHT_INK };
+const DARK: Theme = { dark: true, page: "#171d24", soft: "#222b35", ...DARK_INK };
 
 export type Choice = "auto" | "light" | "dark";
 
@@ -26,42 +25,7 @@ export function themeOf(choice: Choice, printing: boolean): Theme {
   return choice === "dark" || matchMedia("(prefers-color-scheme: dark)").matches ? DARK : LIGHT;
 }
 
-export type Symbol = "circle" | "rect" | "triangle" | "diamond";
 export interface Style { light: string; dark: string; symbol: Symbol; dash: number[] }
-
-/** Lengths of strokes and gaps in points, as `anabranch plot` draws them. Only the first is solid. */
-const DASHES: number[][] = [
-  [],
-  [5, 2.2],
-  [1.5, 2],
-  [6.5, 2, 1.5, 2],
-  [10, 3],
-  [6.5, 2, 1.5, 2, 1.5, 2],
-  [3, 1.8],
-  [10, 2.2, 3, 2.2],
-  [5, 2.2, 5, 2.2, 1.5, 2.2],
-  [1.5, 1.5, 1.5, 3.5],
-];
-const SYMBOLS: Symbol[] = ["circle", "rect", "triangle", "diamond"];
-
-/** Contenders that look the same on every page and in `anabranch plot`: crates/plot/src/style.rs has the same, and a test compares them. */
-const KNOWN: Record<string, { light: string; dark: string; symbol: Symbol; dash: number }> = {
-  tcp: { light: "#000000", dark: "#ffffff", symbol: "circle", dash: 1 },
-  min_rtt: { light: "#0072B2", dark: "#4aa8e0", symbol: "rect", dash: 0 },
-  dmptcp: { light: "#D55E00", dark: "#f58a3c", symbol: "diamond", dash: 4 },
-  linux: { light: "#C98500", dark: "#E69F00", symbol: "triangle", dash: 3 },
-  round_robin: { light: "#009E73", dark: "#2cc79a", symbol: "triangle", dash: 5 },
-  redundant: { light: "#B8578F", dark: "#CC79A7", symbol: "circle", dash: 2 },
-};
-const COLOURS: [string, string][] = [
-  ["#009E73", "#2cc79a"],
-  ["#B8578F", "#CC79A7"],
-  ["#2E93CC", "#7cc8f2"],
-  ["#8A7A00", "#F0E442"],
-  ["#0072B2", "#4aa8e0"],
-  ["#D55E00", "#f58a3c"],
-  ["#6b6b6b", "#bdbdbd"],
-];
 
 /** A pattern in pixels. */
 const pixels = (dash: number): number[] => (DASHES[dash % DASHES.length] as number[]).map((points) => +(points * 4 / 3).toFixed(1));
@@ -88,18 +52,6 @@ export function styles(names: string[]): Map<string, Style> {
   }));
 }
 
-/** Paths have colours beside those of contenders, and are told apart by lightness too. */
-const PATHS: [string, string][] = [
-  ["#3b528b", "#8fa6e8"],
-  ["#5ec962", "#4fae55"],
-  ["#c9b400", "#fde725"],
-  ["#21918c", "#35b5ae"],
-  ["#440154", "#b36bc9"],
-  ["#9ad6a0", "#c9efc9"],
-  ["#7a5c00", "#a58a3c"],
-  ["#9a9a9a", "#d0d0d0"],
-];
-
 export function pathColour(at: number, theme: Theme): string {
   const pair = PATHS[at % PATHS.length] as [string, string];
   return theme.dark ? pair[1] : pair[0];
@@ -108,24 +60,6 @@ export function pathColour(at: number, theme: Theme): string {
 /** Subflows and links are told apart by their dashes too. */
 export const subflowDash = (at: number): number[] => pixels(at);
 
-/** The causes of an explanation, in its order: waits of hosts in blues and purples, the network in greens and yellows, losses and
- * order in reds, each lighter or darker than its neighbours. */
-const CAUSES: [string, string][] = [
-  ["#7f7f7f", "#9a9a9a"], // handshake
-  ["#c7c7c7", "#5a5a5a"], // application
-  ["#aec7e8", "#7f9cc4"], // send buffer
-  ["#5f3c99", "#a987e0"], // receive window
-  ["#0072B2", "#4aa8e0"], // congestion window
-  ["#8fd0ff", "#bfe4ff"], // pacing
-  ["#1b2a6b", "#6f80d8"], // scheduler
-  ["#8A7A00", "#b8a93a"], // queueing
-  ["#009E73", "#2cc79a"], // serialisation
-  ["#b6e3a1", "#d3f0c6"], // propagation
-  ["#7a1f00", "#c4552d"], // retransmission
-  ["#E69F00", "#ffc14d"], // head-of-line
-  ["#2b2b2b", "#e8e8e8"], // outage
-];
-
 export function causeColour(at: number, theme: Theme): string {
   const pair = CAUSES[Math.max(0, at) % CAUSES.length] as [string, string];
   return theme.dark ? pair[1] : pair[0];
@@ -133,8 +67,9 @@ export function causeColour(at: number, theme: Theme): string {
 
 /** Blue for better, orange for worse, `strength` from 0 to 1. */
 export function diverging(better: boolean, strength: number, theme: Theme): string {
-  const end = better ? [0, 92, 158] : [196, 78, 0];
-  const begin = theme.dark ? [44, 54, 66] : [240, 242, 245];
+  const parts = (colour: string) => [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+  const end = parts(better ? BETTER : WORSE);
+  const begin = parts(NO_DIFFERENCE[theme.dark ? 1 : 0]);
   const share = 0.18 + 0.82 * Math.min(1, Math.max(0, strength));
   return `rgb(${begin.map((from, at) => Math.round(from + ((end[at] as number) - from) * share)).join(",")})`;
 }

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::classes::{Class, class_names, classes, title};
 use super::{Contenders, conditions};
 use crate::chart::{Axis, Chart, Key, Mark, Panel, Sample, Scale, Stroke, Unit};
+use crate::palette;
 use crate::style::{self, DIM};
 use crate::{PlotError, Selection};
 
@@ -191,8 +192,8 @@ impl All<'_> {
                     } else {
                         let certain = matches!(row.reading, Some(Reading::Better | Reading::Worse));
                         let colour = match row.reading {
-                            Some(Reading::Better) => "#005c9e",
-                            Some(Reading::Worse) => "#c44e00",
+                            Some(Reading::Better) => palette::BETTER,
+                            Some(Reading::Worse) => palette::WORSE,
                             _ => DIM,
                         };
                         let points = vec![(across, along)];
@@ -228,8 +229,8 @@ impl All<'_> {
             ]
         } else {
             vec![
-                dot("better", "#005c9e", false),
-                dot("worse", "#c44e00", false),
+                dot("better", palette::BETTER, false),
+                dot("worse", palette::WORSE, false),
                 dot("equal or undecided", DIM, true),
             ]
         };
