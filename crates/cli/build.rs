@@ -1,5 +1,6 @@
-//! For the command and the Python package: sets `ANABRANCH_BUILT_FROM` to the commit from which the program is built: the variable of the environment if
-//! it is set, else the commit recorded in a published package, else that of this checkout by git, else none.
+//! For the command and the Python package: sets `ANABRANCH_BUILT_FROM` to the commit from which the program is built. It is
+//! `ANABRANCH_COMMIT` if that is set, else the commit recorded in a published package, else the commit of this checkout by
+//! git, else none.
 //! No path is compiled into the program.
 
 use std::path::Path;
@@ -7,7 +8,7 @@ use std::process::Command;
 
 fn main() {
     println!("cargo::rerun-if-env-changed=ANABRANCH_COMMIT");
-    println!("cargo::rerun-if-changed=../cli/build.rs");
+    println!("cargo::rerun-if-changed=build.rs");
     let given = std::env::var("ANABRANCH_COMMIT").ok();
     let commit = given.or_else(packaged).or_else(checked_out).unwrap_or_default();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-+.".contains(c);
