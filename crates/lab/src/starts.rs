@@ -204,9 +204,9 @@ pub(crate) fn decisive(
     let greatest = of_best.max_by(|a, b| factor(a.1.mean).total_cmp(&factor(b.1.mean)))?;
     let (start, difference) = greatest;
     let Interval(low, high) = difference.ci95?;
-    let clear = (low > 0.0 || high < 0.0) && factor(difference.mean) >= (1.0 + scenario.min_effect).ln();
+    let clear = (low > 0.0 || high < 0.0) && factor(difference.mean) >= libm::log(1.0 + scenario.min_effect);
     let near = factor(low).min(factor(high));
-    (clear && near > spread.ln()).then(|| DecisiveStart {
+    (clear && near > libm::log(spread)).then(|| DecisiveStart {
         path: start.path.clone(),
         scheduler: best.1.to_owned(),
         difference_pct: difference,
@@ -216,7 +216,7 @@ pub(crate) fn decisive(
 
 /// Returns the size of a change, whatever its sign: the logarithm of the factor.
 fn factor(percent: f64) -> f64 {
-    (1.0 + percent / 100.0).max(1e-9).ln().abs()
+    libm::log((1.0 + percent / 100.0).max(1e-9)).abs()
 }
 
 impl DecisiveStart {

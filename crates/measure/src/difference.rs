@@ -88,7 +88,7 @@ impl Difference {
         let target = if mean >= least { mean } else { mean.max(least - mean) };
         let runs = f64::from(runs) * (half / target).powi(2) * 1.05;
         // Rounded to two digits.
-        let unit = 10_f64.powf((runs.max(1.0)).log10().floor() - 1.0).max(1.0);
+        let unit = libm::pow(10.0, libm::log10(runs.max(1.0)).floor() - 1.0).max(1.0);
         let runs = (runs / unit).ceil() * unit;
         (runs.is_finite() && runs < 1e15).then_some(runs as u64)
     }

@@ -286,7 +286,7 @@ fn below_one(mean: f64, interval: Interval) -> Interval {
     if distance <= 0.0 {
         return Interval(interval.0.max(0.0), interval.1.min(1.0));
     }
-    let factor = (interval.half_width() / distance).exp();
+    let factor = libm::exp(interval.half_width() / distance);
     Interval((1.0 - distance * factor).max(0.0), 1.0 - distance / factor)
 }
 

@@ -94,7 +94,7 @@ impl Estimate {
         }
         let segments = (size / self.mss).ceil();
         // The expected number of segments up to the first loss.
-        let clean = if loss > 0.0 { (1.0 - self.passes.powf(segments)) / loss } else { segments };
+        let clean = if loss > 0.0 { (1.0 - libm::pow(self.passes, segments)) / loss } else { segments };
         let begin = size.min((clean * self.mss).ceil());
         let (mut rest, mut time) = (size - begin, 0.0);
         // In slow start about half of what was sent is one window.
@@ -170,7 +170,7 @@ fn window(congestion: &CongestionKind, loss: f64, rtt: f64) -> f64 {
     }
     let reno = (1.5 / loss).sqrt().max(1.0);
     match congestion.name().starts_with("cubic") {
-        true => reno.max(1.054 * (rtt / loss).powf(0.75)),
+        true => reno.max(1.054 * libm::pow(rtt / loss, 0.75)),
         false => reno,
     }
 }

@@ -141,7 +141,7 @@ pub fn main_class(classes: &[TrafficClass]) -> Option<usize> {
 /// Returns a number with three significant digits.
 fn rounded(value: f64) -> f64 {
     let value = value.clamp(0.0, 1e18);
-    let unit = 10_f64.powf(value.max(1.0).log10().floor() - 2.0).max(1.0);
+    let unit = libm::pow(10.0, libm::log10(value.max(1.0)).floor() - 2.0).max(1.0);
     (value / unit).round() * unit
 }
 
