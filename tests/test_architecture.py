@@ -20,6 +20,13 @@ PREFIX = "anabranch-"
 PURE = ["units", "link", "stack", "sim"]
 PURE_MAY_USE = {"hmac", "libm", "prefetch-index", "rand_core", "rand_pcg", "rustc-hash", "sha2"}
 
+# The crates that make results: the same on every machine, and in WebAssembly.
+EXACT = [*PURE, "scenario", "measure", "lab", "recording", "web"]
+# Functions of numbers that the system's library computes, with other last digits on another system.
+INEXACT = re.compile(
+    r"\.(?:powf|exp|exp2|exp_m1|ln|ln_1p|log|log2|log10|cbrt|hypot|sin|cos|tan|asin|acos|atan|atan2|sinh|cosh|tanh)\("
+)
+
 # The crates for real networks, which know no setting that exists only in a simulator.
 REAL = ["device", "net", "middlebox", "interop"]
 
@@ -219,6 +226,19 @@ class Pure(unittest.TestCase):
             normal = {one["name"] for one in dependencies if one["kind"] != "dev"}
             other = {one for one in normal if not one.startswith(PREFIX)}
             self.assertLessEqual(other, PURE_MAY_USE, name)
+
+
+class Exact(unittest.TestCase):
+    def test_results_use_no_function_of_the_systems_library(self):
+        for name in EXACT:
+            for path in (ROOT / "crates" / name / "src").rglob("*.rs"):
+                if not path.stem.endswith("tests"):
+                    code = path.read_text().split("#[cfg(test)]\nmod tests {")[0]
+                    self.assertEqual(INEXACT.findall(code), [], f"{path}: call the function of libm")
+
+    def test_a_use_would_be_noticed(self):
+        self.assertTrue(INEXACT.search("10_f64.powf(x)"))
+        self.assertFalse(INEXACT.search("libm::pow(10.0, x) + x.sqrt() + spread.ln_of()"))
 
 
 class SimulatorOnly(unittest.TestCase):

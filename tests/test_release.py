@@ -43,7 +43,7 @@ class Release(unittest.TestCase):
         command = ["cargo", "package", "--list", "--workspace", "--allow-dirty", "--quiet", "--offline"]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
-        for name in ("GUIDE.md", "scenarios/phone.toml", "report.html"):
+        for name in ("GUIDE.md", "scenarios/phone.toml", "report.html", "explorer.html", "explorer.wasm.gz"):
             self.assertIn(f"{name}\n", done.stdout)
 
     def test_links_of_crates_lead_to_files(self):

@@ -41,5 +41,33 @@ async function shoot(html, picture, height, selector) {
 
 await shoot("phone.html", "report.png", 900, null);
 await shoot("first.html", "report-recording.png", 900, "#f1-sequence");
+
+/** Writes the explorer at a state: the part of the page in view, or an element of it. */
+async function explore(picture, state, [width, height], colorScheme, prepare, selector) {
+  const context = await browser.newContext({ viewport: { width, height }, colorScheme });
+  const page = await context.newPage();
+  await page.goto(`${pathToFileURL(join(place, "explorer.html")).href}${state}`);
+  await page.waitForSelector(".result:not(.busy)[data-runs]", { state: "attached" });
+  await prepare(page);
+  await (selector ? page.locator(selector) : page).screenshot({ path: join(images, picture) });
+  await context.close();
+}
+
+anabranch("explore", "-o", "explorer.html");
+const PHONE = "#path=wifi,rate=18,rtt=16,loss=0.01,queue=50&path=lte,rate=21.3,back=6.3,rtt=55,loss=0.01,queue=500&size=3000&schedulers=tcp,linux,min_rtt,dmptcp&runs=50";
+const SLOW = "#path=fast,rate=20,rtt=20,queue=100&path=slow,rate=5,rtt=200,queue=100&size=4000&runs=10&schedulers=min_rtt,blest&buffer=250";
+const nothing = async () => {};
+await explore("explorer.png", PHONE, [1180, 900], "light", nothing);
+await explore("explorer-dark.png", PHONE, [1180, 900], "dark", nothing);
+await explore("explorer-phone.png", PHONE, [360, 780], "light", nothing);
+await explore("explorer-inside.png", SLOW, [1180, 900], "light", async (page) => {
+  await page.locator("#inside > summary").click();
+  await page.waitForSelector('.stages[data-count="2"]');
+  const time = page.getByRole("slider", { name: "Time in the run" });
+  await time.evaluate((slider) => {
+    slider.value = "290";
+    slider.dispatchEvent(new Event("input"));
+  });
+}, ".stages");
 await browser.close();
 rmSync(place, { recursive: true });

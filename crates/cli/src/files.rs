@@ -40,6 +40,7 @@ pub const FILES: &[(&str, &str, Role)] = &[
     ("emulate", "scenario", Role::Read),
     ("explain", "output", Role::Written),
     ("explain", "scenario", Role::Read),
+    ("explore", "output", Role::Written),
     ("generate man", "directory", Role::Directory),
     ("get", "output", Role::Written),
     ("get", "pcap", Role::Written),

@@ -13,7 +13,19 @@ use crate::terminal::{self, HEADING, NAME, paint};
 const GROUPS: &[(&str, &[&str])] = &[
     (
         "Simulate",
-        &["compare", "advise", "explain", "run", "sweep", "report", "plot", "reproduce", "check", "list"],
+        &[
+            "compare",
+            "explore",
+            "advise",
+            "explain",
+            "run",
+            "sweep",
+            "report",
+            "plot",
+            "reproduce",
+            "check",
+            "list",
+        ],
     ),
     ("Look inside DMPTCP", &["model", "select"]),
     ("Real packets", &["serve", "get", "bench", "tun", "doctor", "kernel"]),

@@ -52,6 +52,7 @@ enum Verb {
     Compare(verbs::compare::Args),
     Advise(verbs::advise::Args),
     Explain(verbs::explain::Args),
+    Explore(verbs::explore::Args),
     Run(verbs::run::Args),
     Sweep(verbs::sweep::Args),
     Report(verbs::report::Args),
@@ -97,7 +98,7 @@ impl Verb {
             // It has a directory for them.
             Verb::Sweep(_) | Verb::Generate(_) | Verb::Reproduce(_) => None,
             // It is always a file.
-            Verb::Report(_) | Verb::Plot(_) => None,
+            Verb::Report(_) | Verb::Plot(_) | Verb::Explore(_) => None,
             #[cfg(all(target_os = "linux", feature = "network"))]
             Verb::Tun(args) => args.destination(),
             #[cfg(all(target_os = "linux", feature = "network"))]
@@ -116,6 +117,7 @@ impl Verb {
             Verb::Compare(args) => verbs::compare::run(args),
             Verb::Advise(args) => verbs::advise::run(args),
             Verb::Explain(args) => verbs::explain::run(args),
+            Verb::Explore(args) => verbs::explore::run(args),
             Verb::Run(args) => verbs::run::run(args),
             Verb::Sweep(args) => verbs::sweep::run(args),
             Verb::Report(args) => verbs::report::run(args),

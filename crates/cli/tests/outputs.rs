@@ -57,6 +57,7 @@ fn command(verb: &str, option: &str) -> (&'static [&'static str], &'static str, 
         ("select", "output") => {
             (&["select", "--path", "1Mbit/s,20ms", "--remaining", "4KB", "-o", "OUT"], "out", &[])
         }
+        ("explore", "output") => (&["explore", "-o", "OUT"], "out.html", &[]),
         ("schema", "output") => (&["schema", "-o", "OUT"], "out", &[]),
         ("kernel cc list", "output") => (&["kernel", "cc", "list", "-o", "OUT"], "out", &[]),
         ("kernel top", "output") => (&["kernel", "top", "--once", "-o", "OUT"], "out", &[]),

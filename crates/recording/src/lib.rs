@@ -10,6 +10,7 @@
 
 mod batch;
 mod directory;
+pub mod film;
 mod names;
 mod read;
 mod recorder;

@@ -11,6 +11,7 @@ pub(crate) mod doctor;
 #[cfg(all(target_os = "linux", feature = "network"))]
 pub(crate) mod emulate;
 pub(crate) mod explain;
+pub(crate) mod explore;
 pub(crate) mod generate;
 pub(crate) mod get;
 #[cfg(all(target_os = "linux", feature = "network"))]

@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// Refuses a name that does not end as a page's name does: it is probably another file, given in the wrong place.
-fn check_name(path: &Path) -> Result<(), Failure> {
+pub(crate) fn check_name(path: &Path) -> Result<(), Failure> {
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     let is_page = ["html", "htm"].contains(&extension.to_ascii_lowercase().as_str());
     // A device or a pipe has no extension. The name of a directory gets an error of its own.

@@ -56,8 +56,8 @@ impl Serialize for Column {
     }
 }
 
-/// RFC 4648 section 4.
-fn base64(bytes: &[u8]) -> String {
+/// Returns `bytes` in base 64 (RFC 4648 section 4).
+pub fn base64(bytes: &[u8]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::read::{ReadError, Recorded, StoredOutage, StoredRun};
 
-pub use column::Column;
+pub use column::{Column, base64};
 
 /// The flows for which events, windows and round trips are read.
 #[derive(Clone, Debug)]

@@ -1,6 +1,8 @@
 //! A scenario file and its overrides from the command line.
 
+use std::collections::BTreeMap;
 use std::path::{Path as FilePath, PathBuf};
+use std::sync::Arc;
 
 use super::files::{Directory, Files, MOST_BYTES, read_file};
 use super::{knobs, path, presets, scenario};
@@ -77,6 +79,19 @@ impl Document {
     /// If it is not TOML.
     pub fn built_in(name: impl Into<String>, text: impl Into<String>) -> Result<Document, ScenarioError> {
         Document::with_directory(name.into(), text.into(), Directory::Embedded)
+    }
+
+    /// Parses the document `text`, called `name` in errors. Its traces and distributions are in `files`, by name; other
+    /// traces are the built-in ones.
+    ///
+    /// # Errors
+    /// If it is not TOML.
+    pub fn with_files(
+        name: impl Into<String>,
+        text: impl Into<String>,
+        files: BTreeMap<String, String>,
+    ) -> Result<Document, ScenarioError> {
+        Document::with_directory(name.into(), text.into(), Directory::Given(Arc::new(files)))
     }
 
     /// Returns an empty document, for paths from the command line.

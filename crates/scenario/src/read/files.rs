@@ -1,6 +1,7 @@
 //! The files that a scenario names: traces, and points of distribution functions.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,6 +24,8 @@ const MOST_TRACE_BYTES: u64 = 256 << 20;
 pub(super) enum Directory {
     /// The built-in files.
     Embedded,
+    /// These files by name, and the built-in ones.
+    Given(Arc<BTreeMap<String, String>>),
     /// This directory.
     Disk(PathBuf),
 }
@@ -31,11 +34,19 @@ impl Directory {
     /// Returns the place of the file `name`; none if it is a built-in one. A file on disk may have the name of one.
     pub(super) fn file(&self, name: &str) -> Option<PathBuf> {
         match self {
-            Directory::Embedded => None,
+            Directory::Embedded | Directory::Given(_) => None,
             Directory::Disk(directory) => {
                 let place = directory.join(name);
                 (library::trace(name).is_none() || place.exists()).then_some(place)
             }
+        }
+    }
+
+    /// Returns the text of the file `name` that is not on disk.
+    fn given(&self, name: &str) -> Option<&str> {
+        match self {
+            Directory::Given(files) => files.get(name).map(String::as_str),
+            Directory::Embedded | Directory::Disk(_) => None,
         }
     }
 }
@@ -89,8 +100,12 @@ impl<'a> Files<'a> {
                  its name is relative to the scenario's directory",
             )
         };
-        let text = match &self.directories[node.span.source] {
-            Directory::Embedded => return Err(wrong("there is no such file".to_owned())),
+        let directory = &self.directories[node.span.source];
+        let text = match directory {
+            Directory::Embedded | Directory::Given(_) => {
+                let text = directory.given(name).map(str::to_owned);
+                text.ok_or_else(|| wrong("there is no such file".to_owned()))?
+            }
             Directory::Disk(directory) => {
                 let file = directory.join(name);
                 let text = read_file(&file, MOST_BYTES).map_err(wrong)?;
@@ -108,13 +123,17 @@ impl<'a> Files<'a> {
             Problem::at(&node.span, format!("cannot use the trace `{name}`: {reason}"))
                 .help("a trace has one time in milliseconds a line; its name is relative to the scenario's directory")
         };
-        let file = self.directories[node.span.source].file(name);
+        let directory = &self.directories[node.span.source];
+        let file = directory.file(name);
         let key = file.clone().unwrap_or_else(|| PathBuf::from(name));
         if let Some(known) = self.cache.borrow().iter().find(|known| known.0 == key) {
             return Ok(known.1.clone());
         }
         let text = match file {
-            None => library::trace(name).map(str::to_owned).ok_or("there is no such file".to_owned()),
+            None => {
+                let text = directory.given(name).or_else(|| library::trace(name)).map(str::to_owned);
+                text.ok_or("there is no such file".to_owned())
+            }
             Some(file) => {
                 let text = read_file(&file, MOST_TRACE_BYTES);
                 self.read.borrow_mut().push(file);

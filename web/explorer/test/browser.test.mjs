@@ -1,0 +1,211 @@
+// The page in a real browser: ANABRANCH is the command, CHROMIUM the browser.
+
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { rmSync, statSync } from "node:fs";
+import { after, before, test } from "node:test";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { anabranch, attempt, command, place, require } from "./tools.mjs";
+
+const { chromium } = require("playwright-core");
+const LOOK = "wait for a state of the page";
+
+let browser;
+before(async () => {
+  anabranch("explore", "-o", "explorer.html");
+  browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
+});
+after(async () => {
+  await browser?.close();
+  rmSync(place, { recursive: true, force: true });
+});
+
+/** Opens the page, and fails if it reports an error or asks for anything. `body` is given the page. */
+async function visit(fragment, options, body) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, offline: true, ...options });
+  const page = await context.newPage();
+  const faults = [];
+  page.on("console", (message) => ["error", "warning"].includes(message.type()) && faults.push(message.text()));
+  page.on("pageerror", (error) => faults.push(error.message));
+  page.on("request", (request) => {
+    if (!/^(file|blob|data):/.test(request.url())) faults.push(`request ${request.url()}`);
+  });
+  await page.goto(`${pathToFileURL(join(place, "explorer.html"))}${fragment}`);
+  await body(page);
+  assert.deepEqual(faults, []);
+  await context.close();
+}
+
+const SMALL = "#path=wifi,rate=20,rtt=20,queue=100&path=lte,rate=10,rtt=60,queue=100&size=100&schedulers=tcp,min_rtt,blest&runs=4";
+
+/** Waits for the last round, whose number of runs is `runs`. */
+const done = (page, runs) => page.waitForSelector(`.result:not(.busy)[data-runs="${runs}"]`, { timeout: 60_000, state: "attached" }).catch(() => assert.fail(LOOK));
+/** The mean times of the contenders, from the label of the figure. */
+const means = (page) => page.getAttribute("#f-completion .chart", "aria-label");
+const slide = (page, label, key) => page.locator(`fieldset.path >> nth=0`).getByRole("slider", { name: label }).press(key);
+
+test("it opens from disk, and the numbers are the command's", async () => {
+  await visit(SMALL, {}, async (page) => {
+    await done(page, 4);
+    const shown = await page.textContent(".verdict");
+    const text = await page.inputValue("#share textarea");
+    const words = text.replaceAll("\\\n", " ").split(/\s+/).slice(1).filter(Boolean);
+    const { verdict } = JSON.parse(attempt(...words, "--json").stdout);
+    assert.equal(shown, verdict.replaceAll("\n", ""));
+  });
+});
+
+test("a slider changes the figures, with the keyboard too", async () => {
+  await visit(SMALL, {}, async (page) => {
+    await done(page, 4);
+    const before = await means(page);
+    await slide(page, "RTT", "ArrowRight");
+    await page.waitForFunction((before) => document.querySelector("#f-completion .chart").getAttribute("aria-label") !== before, before);
+    await done(page, 4);
+    await page.waitForFunction(() => /rtt=25/.test(location.hash));
+    // Many changes in a row end with the last one.
+    for (let at = 0; at < 12; at += 1) await slide(page, "Rate", "ArrowLeft");
+    await page.waitForFunction(() => /rate=1\.2,/.test(location.hash));
+    await done(page, 4);
+    const shown = await page.textContent(".verdict");
+    await page.reload();
+    await done(page, 4);
+    assert.equal(await page.textContent(".verdict"), shown);
+  });
+});
+
+test("the address restores the state, and a new address shows another one", async () => {
+  await visit(SMALL, {}, async (page) => {
+    await done(page, 4);
+    await page.waitForFunction(() => /seed=1/.test(location.hash));
+    const fragment = new URL(page.url()).hash;
+    assert.equal(fragment, SMALL.replace("&runs", "&profile=linux&runs").replace("size=100", "size=100&direction=download") + "&seed=1");
+    await page.getByLabel("Direction").selectOption("upload");
+    await page.getByRole("button", { name: "Add a path" }).click();
+    await page.getByRole("checkbox", { name: "redundant" }).check();
+    await page.getByLabel("First path").selectOption("lte");
+    await page.getByLabel("Congestion").selectOption("lia");
+    await page.waitForFunction(() => /cc=lia/.test(location.hash));
+    await done(page, 4);
+    const label = await means(page);
+    assert.match(label, /redundant/);
+    await page.reload();
+    await done(page, 4);
+    assert.equal(await means(page), label);
+    assert.equal(await page.locator("fieldset.path").count(), 3);
+    await page.evaluate((text) => (location.hash = text), SMALL.replace("min_rtt", "ecf"));
+    await page.waitForFunction(() => /ecf/.test(document.querySelector("#f-completion .chart").getAttribute("aria-label")));
+  });
+});
+
+test("a preset, a wrong number and a wrong trace", async () => {
+  await visit(SMALL, {}, async (page) => {
+    await done(page, 4);
+    await page.getByLabel("Preset").selectOption({ label: "Two DSL lines" });
+    await page.waitForFunction(() => /dsl-2/.test(location.hash));
+    await done(page, 30);
+    await page.evaluate((text) => (location.hash = text), SMALL);
+    await done(page, 4);
+    const field = page.locator("fieldset.path >> nth=0").getByRole("spinbutton", { name: "Rate" });
+    await field.fill("-3");
+    assert.equal(await field.getAttribute("aria-invalid"), "true");
+    await field.fill("7");
+    await page.waitForFunction(() => /rate=7,/.test(location.hash));
+    const trace = (name, text) => page.locator("input[type=file] >> nth=0").setInputFiles({ name, mimeType: "text/plain", buffer: Buffer.from(text) });
+    await trace("wrong.txt", "no\nnumbers\n");
+    await page.getByRole("alert").filter({ hasText: "cannot use the trace" }).waitFor();
+    await page.getByRole("button", { name: /remove/ }).first().click();
+    await done(page, 4);
+    const before = await means(page);
+    await trace("ten.txt", Array.from({ length: 100 }, (_, at) => at + 1).join("\n"));
+    await page.waitForFunction((before) => document.querySelector("#f-completion .chart").getAttribute("aria-label") !== before, before);
+    await done(page, 4);
+    assert.match(await page.inputValue("#share textarea"), /trace=ten\.txt/);
+  });
+});
+
+test("the look inside plays at 30 frames a second, and ends with all data", async () => {
+  // Upwards of 5000 packets in the film of each contender.
+  await visit(`${SMALL.replace("size=100", "size=6000").replace("rate=20", "rate=60")}`, {}, async (page) => {
+    await done(page, 4);
+    await page.locator("#inside > summary").click();
+    await page.waitForSelector('.stages[data-count="2"]');
+    await page.getByRole("button", { name: "Play" }).click();
+    await page.waitForFunction(() => document.querySelector(".stages").dataset.fps, null, { timeout: 20_000 });
+    const fps = Number(await page.getAttribute(".stages", "data-fps"));
+    console.log(`${fps} frames a second`);
+    assert.ok(fps >= 20, `${fps} frames a second`);
+    await page.getByRole("button", { name: "Pause" }).click();
+    const time = page.getByRole("slider", { name: "Time in the run" });
+    await time.press("End");
+    await page.waitForFunction(() => /6\.00 MB of 6\.00 MB in order, nothing waits/.test(document.querySelectorAll(".stage canvas")[1].getAttribute("aria-label")));
+    await time.press("Home");
+    await page.waitForFunction(() => /0 B of 6\.00 MB/.test(document.querySelectorAll(".stage canvas")[1].getAttribute("aria-label")));
+    await page.waitForSelector("#e-causes");
+  });
+});
+
+test("the tour goes through ten states, and its address restores a step", async () => {
+  await visit(SMALL, {}, async (page) => {
+    await done(page, 4);
+    await page.getByRole("button", { name: "Tour" }).click();
+    for (let step = 1; step <= 10; step += 1) {
+      await page.getByRole("heading", { name: `${step} of 10` }).waitFor();
+      await page.waitForFunction((step) => new RegExp(`tour=${step}$`).test(location.hash), step);
+      if (step === 5) await page.waitForSelector('.stages[data-count="2"]');
+      if (step === 7) await page.reload();
+      if (step < 10) await page.getByRole("button", { name: "Next" }).click();
+    }
+    await done(page, 10);
+    await page.getByRole("button", { name: "Compute the map" }).click();
+    await page.waitForSelector('#map[data-points="49"] #m-map .chart[data-drawn]', { timeout: 60_000 });
+    assert.match(await page.textContent("#map pre"), /anabranch sweep explorer\.toml .*--vary 'traffic\.size=125KB,250KB/s);
+    await page.getByRole("button", { name: "End the tour" }).click();
+    await page.waitForFunction(() => !/tour/.test(location.hash));
+  });
+});
+
+test("it fits 360 pixels, in the dark, and every control has a name", async () => {
+  await visit(SMALL, { viewport: { width: 360, height: 780 }, colorScheme: "dark" }, async (page) => {
+    await done(page, 4);
+    await page.locator("#inside > summary").click();
+    await page.waitForSelector('.stages[data-count="2"]');
+    assert.equal(await page.getAttribute("html", "data-theme"), "dark");
+    const wide = await page.evaluate(() => [...document.querySelectorAll("body *")].filter((element) => !element.closest(".scroll, .hidden")
+      && element.getBoundingClientRect().right > innerWidth + 1).map((element) => element.outerHTML.slice(0, 90)));
+    assert.deepEqual(wide, []);
+    const nameless = await page.evaluate(() => [...document.querySelectorAll("input, select, button, textarea, canvas, summary")].filter((element) =>
+      !(element.labels?.length || element.getAttribute("aria-label") || element.textContent.trim() || element.parentElement.closest("[role=img][aria-label]"))).map((element) => element.outerHTML));
+    assert.deepEqual(nameless, []);
+    const small = await page.evaluate(() => [...document.querySelectorAll("button, select, input[type=range]")].filter((element) =>
+      element.checkVisibility() && element.getBoundingClientRect().height < 16).map((element) => element.outerHTML));
+    assert.deepEqual(small, []);
+  });
+});
+
+test("the command serves the page on the loopback address only", async () => {
+  const server = spawn(command, ["explore", "--no-open"], { stdio: ["ignore", "pipe", "inherit"] });
+  try {
+    const address = await new Promise((resolve, reject) => {
+      server.stdout.on("data", (text) => resolve(String(text).trim()));
+      server.on("exit", (code) => reject(new Error(`it ended with ${code}`)));
+    });
+    assert.match(address, /^http:\/\/127\.0\.0\.1:\d+\/$/);
+    const answer = await fetch(address);
+    assert.equal(answer.status, 200);
+    assert.equal((await answer.text()).length, statSync(join(place, "explorer.html")).size);
+    assert.equal((await fetch(`${address}other`)).status, 404);
+    assert.equal((await fetch(address, { method: "POST" })).status, 405);
+    const port = new URL(address).port;
+    const second = attempt("explore", "--no-open", "--port", port);
+    assert.equal(second.status, 1);
+    assert.match(second.stderr, /cannot listen on 127\.0\.0\.1:\d+: .*; without --port it takes a free one/);
+    const page = await browser.newPage();
+    await page.goto(address + SMALL);
+    await done(page, 4);
+    await page.close();
+  } finally {
+    server.kill();
+  }
+});
