@@ -9,6 +9,7 @@
 #![warn(unreachable_pub)]
 #![cfg(target_os = "linux")]
 
+mod congestion;
 pub mod doctor;
 mod error;
 mod execute;
@@ -29,6 +30,7 @@ mod plan_tests;
 
 use serde::{Deserialize, Serialize};
 
+pub use congestion::{choose, undo_choice};
 pub use error::SetupError;
 pub use execute::{plan, setup, teardown};
 pub use host::{Address, Host, Link, MAIN_TABLE, NftChain, NftTable, Route, Rule};

@@ -170,6 +170,11 @@ impl Store {
         self.directory.join(format!("{device}.json"))
     }
 
+    /// Returns a file that is not a device's.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
     /// Returns the recorded state of a device; none if there is none.
     ///
     /// # Errors

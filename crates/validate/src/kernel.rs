@@ -14,6 +14,7 @@ use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 
 use crate::background::Background;
 use crate::gap::Gap;
+use crate::laws;
 use crate::measure::{Measured, Part, Quality, Received};
 use crate::points::{FlowPlan, Point, Sender};
 use crate::results::Trouble;
@@ -208,6 +209,7 @@ pub(crate) type Stack<'a> = dyn FnOnce(Vec<Duty>) -> Result<Vec<Part>, Trouble> 
 /// # Errors
 /// Any [`Trouble`]. Without the hosts no run is possible.
 pub(crate) fn emulation(point: &Point, run: u32) -> Result<Emulation, Trouble> {
+    laws::provide(point.congestion)?;
     let mut settings: Vec<(String, String)> =
         SETTINGS.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     settings.extend_from_slice(&point.kernel.sysctls);

@@ -16,6 +16,7 @@ mod gap;
 pub mod grid;
 mod kernel;
 mod knobs;
+mod laws;
 pub mod machine;
 pub mod measure;
 mod mixed;

@@ -1,5 +1,6 @@
 //! The points: one or more transfers over the paths of a scenario.
 
+use anabranch_bpf::Law;
 use anabranch_lab::run::{Planned, Prepared, drawn};
 use anabranch_lab::scenario::Kind as Application;
 use anabranch_lab::scenario::{Condition, TrafficClass, main_class};
@@ -571,10 +572,14 @@ pub(crate) fn congestion(name: &str) -> Result<&'static str, String> {
         "newreno" => Ok("reno"),
         "cubic" | "cubic_hystart" | "cubic_linux" => Ok("cubic"),
         "bbr" => Ok("bbr"),
-        other => Err(format!(
-            "a stock kernel has no congestion control `{other}`; supported are newreno, cubic, cubic_hystart, \
-             cubic_linux and bbr"
-        )),
+        other => match Law::ALL.into_iter().find(|law| law.name() == other) {
+            Some(law) => Ok(law.kernel_name()),
+            None => Err(format!(
+                "the kernel has no congestion control `{other}`; supported are newreno, cubic, cubic_hystart, \
+                 cubic_linux and bbr, and as BPF programs {}",
+                Law::ALL.map(Law::name).join(", ")
+            )),
+        },
     }
 }
 
@@ -674,7 +679,7 @@ mod tests {
         let noticed = "path.change=[{at='1 s',down=true,notify-after='1 ms'}]";
         assert!(refused(&one, &[size, "schedulers=[\"tcp\"]", noticed]).contains("keeps a connection"));
         assert!(refused(&two, &[size, "schedulers=[\"dmptcp\"]"]).contains("no scheduler `dmptcp`"));
-        assert!(refused(&two, &[size, linux, "congestion=lia"]).contains("congestion control `lia`"));
+        assert!(refused(&two, &[size, linux, "congestion=sbd"]).contains("congestion control `sbd`"));
     }
 
     fn point(sets: &[&str]) -> Point {

@@ -49,7 +49,7 @@ impl Net {
         for name in &net.names {
             assert!(ip(&format!("-n {name} mptcp limits set subflows 2 add_addr_accepted 2")));
             // So that many short connections do not use up the ports.
-            net.run(&name == &a, || std::fs::write("/proc/sys/net/ipv4/tcp_max_tw_buckets", "1").unwrap());
+            net.run(name == a, || std::fs::write("/proc/sys/net/ipv4/tcp_max_tw_buckets", "1").unwrap());
         }
         Some(net)
     }
