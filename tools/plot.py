@@ -34,6 +34,8 @@ SPEC.loader.exec_module(PALETTE)
 STYLE = {
     name: (color, marker, (0, dash) if dash else "solid") for name, (color, marker, dash) in PALETTE.KNOWN.items()
 }
+# The colours of lines that are no contenders.
+BLACK, BLUE, VERMILION, AMBER, GREEN, PURPLE = (look[0] for look in PALETTE.KNOWN.values())
 # What the DMPTCP paper calls the RTTs of its eight disjoint paths; they are delays of one way.
 RTTS_MS = [10, 20, 30, 40, 60, 80, 90, 100]
 
@@ -167,7 +169,7 @@ def plot_congestion(anabranch):
     """Goodput of bulk flows against random loss on two equal paths."""
     losses = anabranch.points([0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0])
     figure, axes = plt.subplots(figsize=(7, 3.8))
-    styles = [("cubic", "#D55E00", "D"), ("newreno", "#0072B2", "s"), ("lia", "#009E73", "^")]
+    styles = [("cubic", VERMILION, "D"), ("newreno", BLUE, "s"), ("lia", GREEN, "^")]
     for name, colour, marker in styles:
         goodput = []
         for loss in losses:
@@ -192,7 +194,7 @@ def plot_congestion(anabranch):
 def plot_model(anabranch):
     """The transfer model: what a window of 8 segments delivers in up to six round trips."""
     figure, axes = plt.subplots(figsize=(7, 3.8))
-    styles = [("0", "#000000", "o"), ("0.01%", "#0072B2", "s"), ("1%", "#009E73", "^"), ("5%", "#D55E00", "D")]
+    styles = [("0", BLACK, "o"), ("0.01%", BLUE, "s"), ("1%", GREEN, "^"), ("5%", VERMILION, "D")]
     for loss, colour, marker in styles:
         result = anabranch.json("model", "--cwnd", 8, "--rounds", 6, "--loss", loss)
         rounds = [0] + [entry["round"] for entry in result["rounds"]]
@@ -209,7 +211,7 @@ def plot_model(anabranch):
 def plot_selection(anabranch):
     """How many of the paper's eight paths DMPTCP takes, by what remains to be sent."""
     figure, axes = plt.subplots(figsize=(7, 3.8))
-    styles = [("0", "#000000", "-"), ("1%", "#009E73", "-."), ("5%", "#D55E00", "--")]
+    styles = [("0", BLACK, "-"), ("1%", GREEN, "-."), ("5%", VERMILION, "--")]
     sizes = anabranch.points([round(10 ** (exponent / 20)) for exponent in range(20, 101)])
     for loss, colour, line in styles:
         paths = [word for rtt in RTTS_MS for word in ("--path", f"100Mbit/s,{rtt}ms,loss={loss},cwnd=8")]
@@ -236,7 +238,7 @@ def plot_window_growth(_anabranch):
         ("coupled", ["lia", "olia", "balia", "wvegas", "sbd", "dwc"]),
     ]
     figure, axes = plt.subplots(2, 3, figsize=(9, 5.2), sharex=True, sharey="row")
-    colours = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00"]
+    colours = [BLUE, VERMILION, GREEN, PURPLE, BLACK, AMBER]
     for line, (title, names) in zip(axes, panels):
         for place, (panel, ratio) in enumerate(zip(line, ("1", "2", "3"))):
             for name, colour in zip(names, colours):
@@ -302,7 +304,7 @@ def plot_scheduler(anabranch):
 def picture_of(flow, segments, longest):
     """Time against the place in the stream; a line for what leaves at once, in the colour of its path."""
     figure, axes = plt.subplots(figsize=(6, 3))
-    for path, colour, width in (("fast.up", "#0072B2", 1.6), ("slow.up", "#D55E00", 2.4)):
+    for path, colour, width in (("fast.up", BLUE, 1.6), ("slow.up", VERMILION, 2.4)):
         lines = []
         for time, link, first, last, _ in segments:
             if link != path:
@@ -315,7 +317,7 @@ def picture_of(flow, segments, longest):
         ys = [y for _, first, last in lines for y in (first / 1e3, last / 1e3, None)]
         name = path.removesuffix(".up")
         axes.plot(xs, ys, color=colour, linewidth=width, solid_capstyle="butt", label=f"{name} path")
-    axes.axvline(1e3 * flow["fct_s"], color="#000000", linewidth=0.8, linestyle=":")
+    axes.axvline(1e3 * flow["fct_s"], color=BLACK, linewidth=0.8, linestyle=":")
     axes.set_title(
         f"all is there after {1e3 * flow['fct_s']:.0f} ms, {flow['bytes_by_path'][1] / 1e3:.0f} KB of it by the slow path",
         fontsize=8, loc="left",
