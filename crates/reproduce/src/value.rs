@@ -59,7 +59,7 @@ pub(crate) fn value(metric: Metric, ran: &Ran<'_>) -> f64 {
         Quantity::Most => mean(flows(), |flow| {
             by_path(flow, download, &|own| own.data_segments_sent).into_iter().fold(0.0, f64::max)
         }),
-        Quantity::Retransmitted => match metric.path {
+        Quantity::Repeated => match metric.path {
             // On the same subflow or another one.
             None => {
                 let again =

@@ -115,7 +115,7 @@ fn the_goodput_of_bulk_flows_is_their_sum_and_of_others_their_mean() {
 fn counts_are_means_of_the_flows_and_shares_of_all_of_their_data() {
     let mut result = result();
     // On the same subflow and on another one.
-    close(of(&result, false, "retransmitted"), 5.0);
+    close(of(&result, false, "repeated"), 5.0);
     close(of(&result, false, "share.1"), 25.0);
     result.flows[0].report.delivered = 0;
     close(of(&result, false, "share.2"), 75.0);
