@@ -1,5 +1,5 @@
-//! The colours, symbols and dashes of all figures, in their order: Okabe and Ito's colours, which all eyes tell apart, each with
-//! its own symbol and dash.
+//! The colours, symbols and dashes of all figures, in their order: Okabe and Ito's colours, which people with colour blindness can
+//! tell apart, each with its own symbol and dash.
 //!
 //! They are declared here once. [`typescript`] and [`python`] write them for the page of the report
 //! (`web/report/src/palette.ts`) and for the Python package (`python/anabranch/_palette.py`); a test compares both files, and

@@ -116,7 +116,7 @@ impl Work {
         &self.scenarios
     }
 
-    /// Returns about how many packets the runs send, which is what they cost.
+    /// Returns the approximate number of packets that the runs send: their cost.
     pub(crate) fn packets(&self) -> f64 {
         self.scenarios.iter().map(packets).sum()
     }
@@ -352,7 +352,7 @@ fn bits(values: Vec<f64>) -> Vec<u64> {
     values.into_iter().map(f64::to_bits).collect()
 }
 
-/// The measures of a run, and what was taken from within it.
+/// The measures of a run, and the values taken from within it.
 type OfRun = (Vec<f64>, Vec<Vec<f64>>);
 
 /// Simulates one run.

@@ -199,7 +199,7 @@ pub struct Task {
     pub claim: String,
     /// The number of runs, which can be made apart.
     pub runs: usize,
-    /// About how many packets all runs send, which is what they cost.
+    /// The approximate number of packets that all runs send: their cost.
     pub packets: f64,
     unit: Unit,
     wanted: Wanted,

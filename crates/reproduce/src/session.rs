@@ -1,5 +1,5 @@
-//! A reproduction from a request to verdicts: the choice of claims, the journal and the files of its directory, and what has
-//! changed since the recorded verdicts.
+//! A reproduction from a request to verdicts: the choice of claims, the journal and the files of its directory, and the
+//! verdicts that differ from the recorded ones.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;

@@ -88,7 +88,7 @@ pub type Values = BTreeMap<String, BTreeMap<String, Vec<f64>>>;
 /// A measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
-    /// The hash of what was measured.
+    /// The hash of the measured runs.
     pub key: String,
     /// The values.
     #[serde(with = "as_options")]

@@ -7,7 +7,7 @@ use anabranch_lab::report::Record;
 use crate::table::{Align, Table, wrap, wrap_behind};
 use crate::terminal::{self, BAD, GOOD, paint};
 
-/// The advice for people: the answer, the candidates, the margins, and what to do.
+/// Returns the advice: the answer, the candidates, the margins, and the steps to take.
 pub fn text(advice: &Advice) -> String {
     let width = terminal::text_width();
     let mut text = match advice.condition.as_str() {

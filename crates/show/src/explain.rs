@@ -32,7 +32,7 @@ const LEAST_SHARE: f64 = 0.05;
 /// The width of the times next to a bar.
 const TIME_WIDTH: usize = 10;
 
-/// The explanation for people: bars, a table and sentences for each condition.
+/// Returns the explanation: bars, a table and sentences for each condition.
 pub fn text(scenario: &Scenario, explanation: &Explanation, bytes: bool) -> String {
     let mut text = String::new();
     for condition in &scenario.conditions {

@@ -35,10 +35,10 @@ pub fn columns(text: &str) -> usize {
     anstream::adapter::strip_str(text).map(|part| part.chars().count()).sum()
 }
 
-/// True while the result goes to a file, and not to standard output.
+/// True while the result is written to a file, and not to standard output.
 static TO_FILE: AtomicBool = AtomicBool::new(false);
 
-/// Sets whether the result goes to a file, so that its tables have the width of a pipe.
+/// Sets whether the result is written to a file, so that its tables have the width of a pipe.
 pub fn set_to_file(is_to_file: bool) {
     TO_FILE.store(is_to_file, Ordering::Relaxed);
 }

@@ -27,7 +27,7 @@ pub fn runs(scenario: &Scenario, runs: &Runs) -> String {
     plain(&run::text(scenario, runs, false))
 }
 
-/// Returns the advice: the answer, the candidates, the margins, and what to do.
+/// Returns the advice: the answer, the candidates, the margins, and the steps to take.
 pub fn advice(advice: &Advice) -> String {
     plain(&advise::text(advice))
 }

@@ -1,4 +1,4 @@
-//! Text that goes to a terminal.
+//! Text for a terminal.
 //!
 //! A scenario, a result or a server may name things with control characters, which a terminal obeys: it changes its title,
 //! moves the cursor, or answers as if a person had typed. Every text passes one of these functions before it is printed.

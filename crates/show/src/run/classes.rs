@@ -42,7 +42,7 @@ fn words(of: &FlowRecord) -> Option<String> {
     Some(format!("{}/{} {what}, mean {mean} ms{p95}", times.len(), parts.len()))
 }
 
-/// Returns the table of a condition's flows, with what they are.
+/// Returns the table of a condition's flows, after a line for each class of traffic.
 pub(super) fn table<'a>(
     condition: &Condition,
     flows: impl Iterator<Item = &'a FlowRecord>,
