@@ -48,6 +48,7 @@ pub const FILES: &[(&str, &str, Role)] = &[
     ("kernel cc load", "state_dir", Role::Directory),
     ("kernel cc stats", "output", Role::Written),
     ("kernel cc unload", "state_dir", Role::Directory),
+    ("kernel record", "directory", Role::Directory),
     ("kernel run", "state_directory", Role::Directory),
     ("kernel steer", "output", Role::Written),
     ("kernel steer", "policy", Role::Read),

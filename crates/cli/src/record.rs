@@ -30,7 +30,7 @@ pub(crate) struct Record {
     xpl: bool,
 }
 
-fn format(text: &str) -> Result<Format, String> {
+pub(crate) fn format(text: &str) -> Result<Format, String> {
     Format::ALL
         .into_iter()
         .find(|format| format.name() == text)

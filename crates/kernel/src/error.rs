@@ -50,6 +50,11 @@ impl KernelError {
         KernelError::Refused { errno, what, why }
     }
 
+    /// True if the kernel has refused a command because another path manager has the connection.
+    pub fn is_of_another_manager(&self) -> bool {
+        matches!(self, KernelError::Refused { why, .. } if why.contains("userspace PM not selected"))
+    }
+
     /// Returns the error number with which the kernel has refused a request.
     pub fn errno(&self) -> Option<i32> {
         match self {

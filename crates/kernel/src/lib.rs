@@ -11,6 +11,7 @@ pub mod interfaces;
 pub mod memory;
 mod netlink;
 pub mod pm;
+pub mod record;
 pub mod run;
 pub mod steer;
 pub mod top;

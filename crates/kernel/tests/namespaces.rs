@@ -16,8 +16,12 @@ use std::time::{Duration, Instant};
 use anabranch_emulate::{Emulation, Namespace, Options, Role};
 use anabranch_kernel::diag::{Connection, Diagnostics};
 use anabranch_kernel::pm::{Command as Order, Endpoint, EndpointFlags, Limits, PathManager, Token};
+use anabranch_kernel::record::record;
 use anabranch_kernel::steer::daemon;
+use anabranch_recording::view::{Details, View};
+use anabranch_recording::{Origin, Settings};
 use anabranch_scenario::Document;
+use anabranch_table::Format;
 use socket2::{Domain, Protocol, Socket, Type};
 
 const PATHS: &str = "
@@ -366,6 +370,36 @@ fn a_thousand_connections_get_their_second_path() {
     drop(streams);
     hosts.wait("all ends", || hosts.connections().is_empty());
     daemon.end();
+}
+
+#[test]
+fn a_recording_of_a_real_connection_is_read_like_one_of_a_simulated_one() {
+    let Some(hosts) = Hosts::new() else { return };
+    let _live = hosts.emulation.go().unwrap();
+    let daemon = hosts.steer();
+    let directory = hosts.directory.path().join("recorded");
+    let mut command = Command::new("sleep");
+    command.arg("1.5");
+    let origin = Origin { version: "0", commit: None, command: Vec::new(), run: None };
+    let interval = anabranch_units::Duration::from_millis(10);
+    let settings = Settings { format: Format::Csv, interval, xpl: false };
+    let recorded = std::thread::scope(|scope| {
+        let recording =
+            scope.spawn(|| hosts.client().run(|| record(command, &directory, origin, settings).unwrap()));
+        hosts.wait("the recording", || directory.join("kernel").exists());
+        send(&mut hosts.connect(1).remove(0), 2000);
+        recording.join().unwrap()
+    });
+    assert!(recorded.unwrap().0.success());
+    daemon.end();
+    let details = Details { flow: None, most_flows: 1, most_events: 10_000 };
+    let view = View::read(&directory, &details).unwrap();
+    assert!(view.complete);
+    let run = &view.runs[0];
+    assert_eq!((run.scheduler.as_str(), run.paths.len(), run.flows.len()), ("kernel", 2, 1));
+    assert_eq!((run.flows[0].direction.as_str(), run.flows[0].size_bytes), ("up", Some(2_000_000)));
+    let windows = std::fs::read_to_string(directory.join("kernel/windows.csv")).unwrap();
+    assert!(windows.lines().count() > 30, "{windows}");
 }
 
 #[test]

@@ -51,6 +51,12 @@ pub struct DirectoryError {
     error: io::Error,
 }
 
+impl DirectoryError {
+    pub(crate) fn new(path: &Path, error: io::Error) -> DirectoryError {
+        DirectoryError { path: path.to_owned(), error }
+    }
+}
+
 impl core::fmt::Display for DirectoryError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "cannot record in {}: {}", self.path.display(), self.error)
@@ -90,6 +96,43 @@ struct Host {
     os: &'static str,
     arch: &'static str,
     cpus: Option<usize>,
+}
+
+impl State<'_> {
+    /// Writes `run.json` of the directory in `path`.
+    fn write(&self, path: &Path) -> Result<(), DirectoryError> {
+        let path = path.join(STATE);
+        let written = serde_json::to_string_pretty(self)
+            .map_err(io::Error::other)
+            .and_then(|text| whole_file::write(&path, format!("{text}\n")));
+        written.map_err(|error| DirectoryError { path, error })
+    }
+}
+
+impl Host {
+    fn this() -> Host {
+        Host {
+            os: std::env::consts::OS,
+            arch: std::env::consts::ARCH,
+            cpus: std::thread::available_parallelism().ok().map(usize::from),
+        }
+    }
+}
+
+/// Returns the seconds since 1970.
+fn seconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// Creates a directory, which must not exist or be empty.
+fn make_empty(path: &Path) -> Result<(), DirectoryError> {
+    let failed = |error| DirectoryError { path: path.to_owned(), error };
+    std::fs::create_dir_all(path).map_err(failed)?;
+    if std::fs::read_dir(path).map_err(failed)?.next().is_some() {
+        let text = "it is not empty; choose another directory, or remove this one";
+        return Err(failed(io::Error::new(io::ErrorKind::AlreadyExists, text)));
+    }
+    Ok(())
 }
 
 /// A run in `run.json`.
@@ -163,12 +206,7 @@ impl RunDirectory {
             begun: SystemTime::now(),
             runs: Mutex::new(Vec::new()),
         };
-        let failed = |error| DirectoryError { path: path.to_owned(), error };
-        std::fs::create_dir_all(path).map_err(failed)?;
-        if std::fs::read_dir(path).map_err(failed)?.next().is_some() {
-            let text = "it is not empty; choose another directory, or remove this one";
-            return Err(failed(io::Error::new(io::ErrorKind::AlreadyExists, text)));
-        }
+        make_empty(path)?;
         directory.locked(|runs| directory.write(runs, None, false, None))?;
         Ok(directory)
     }
@@ -207,8 +245,6 @@ impl RunDirectory {
         complete: bool,
         reason: Option<&str>,
     ) -> Result<(), DirectoryError> {
-        let path = self.path.join(STATE);
-        let seconds = |time: SystemTime| time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let mut runs = runs.to_vec();
         // Threads begin them in any order.
         runs.sort_by(|a, b| (a.place, &a.directory).cmp(&(b.place, &b.directory)));
@@ -227,20 +263,13 @@ impl RunDirectory {
             run: self.origin.run,
             format: self.settings.format.name(),
             interval_ns: self.settings.interval.0,
-            host: Host {
-                os: std::env::consts::OS,
-                arch: std::env::consts::ARCH,
-                cpus: std::thread::available_parallelism().ok().map(usize::from),
-            },
+            host: Host::this(),
             begun_unix_s: seconds(self.begun),
             ended_unix_s: ended.map(seconds),
             tables: TABLES.iter().map(|table| table.name).collect(),
             runs: &runs,
         };
-        let written = serde_json::to_string_pretty(&state)
-            .map_err(io::Error::other)
-            .and_then(|text| whole_file::write(&path, format!("{text}\n")));
-        written.map_err(|error| DirectoryError { path, error })
+        state.write(&self.path)
     }
 
     /// Adds a run to the list and to `run.json`, and creates its directory.
@@ -312,5 +341,75 @@ impl Recording for RunDirectory {
         };
         let interval = self.settings.interval;
         Ok(Box::new(Recorder::new(tables, xpl, beginning, names, interval, Box::new(done))))
+    }
+}
+
+/// A directory with one run, which was not simulated: it has no scenario.
+pub(crate) struct Single {
+    path: PathBuf,
+    origin: Origin,
+    settings: Settings,
+    begun: SystemTime,
+    run: Run,
+}
+
+impl Single {
+    /// Creates the directory, which must not exist or be empty, with a `run.json` that is not complete.
+    pub(crate) fn create(
+        path: &Path,
+        name: &str,
+        paths: &[String],
+        origin: Origin,
+        settings: Settings,
+    ) -> Result<Single, DirectoryError> {
+        make_empty(path)?;
+        let run = Run {
+            directory: name.to_owned(),
+            condition: String::new(),
+            scheduler: name.to_owned(),
+            paths: paths.to_vec(),
+            traffic: Vec::new(),
+            outages: Vec::new(),
+            seed: 0,
+            complete: false,
+            place: (0, 0),
+        };
+        let own = path.join(name);
+        std::fs::create_dir(&own).map_err(|error| DirectoryError { path: own, error })?;
+        let single = Single { path: path.to_owned(), origin, settings, begun: SystemTime::now(), run };
+        single.write(None)?;
+        Ok(single)
+    }
+
+    /// Marks the directory and its run as complete. `paths` are the names of all paths.
+    pub(crate) fn finish(mut self, paths: &[String]) -> Result<(), DirectoryError> {
+        self.run.paths = paths.to_vec();
+        self.run.complete = true;
+        self.write(Some(SystemTime::now()))
+    }
+
+    fn write(&self, ended: Option<SystemTime>) -> Result<(), DirectoryError> {
+        let state = State {
+            schema: SCHEMA,
+            results: anabranch_lab::RESULTS,
+            version: self.origin.version,
+            commit: self.origin.commit,
+            command: &self.origin.command,
+            complete: ended.is_some(),
+            reason: None,
+            scenario: "",
+            scenario_hash: "",
+            scenario_toml: "",
+            seed: self.run.seed,
+            run: None,
+            format: self.settings.format.name(),
+            interval_ns: self.settings.interval.0,
+            host: Host::this(),
+            begun_unix_s: seconds(self.begun),
+            ended_unix_s: ended.map(seconds),
+            tables: TABLES.iter().map(|table| table.name).collect(),
+            runs: core::slice::from_ref(&self.run),
+        };
+        state.write(&self.path)
     }
 }

@@ -3,7 +3,8 @@
 //! A [`RunDirectory`] is a [`Recording`](anabranch_lab::recording::Recording) for the runs of a scenario. Each
 //! run has a directory of its own with the tables of [`schema::TABLES`]; `run.json` says where they come from
 //! and whether they are complete. Rows are written as they come, so that memory does not grow with a run.
-//! A [`View`](view::View) is a run directory as figures need it.
+//! A [`View`](view::View) is a run directory as figures need it. [`measured`] makes one of connections that were not
+//! simulated.
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
@@ -11,6 +12,7 @@
 mod batch;
 mod directory;
 pub mod film;
+pub mod measured;
 mod names;
 mod read;
 mod recorder;

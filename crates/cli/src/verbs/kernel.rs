@@ -1,6 +1,7 @@
 //! `anabranch kernel`
 
 mod cc;
+mod record;
 mod run;
 mod steer;
 mod top;
@@ -25,6 +26,7 @@ enum Verb {
     Top(top::Args),
     Steer(steer::Args),
     Run(run::Args),
+    Record(record::Args),
     Cc(cc::Args),
 }
 
@@ -35,7 +37,7 @@ impl Args {
             Verb::Top(args) => Some(&args.show.to),
             Verb::Steer(args) => Some(&args.to),
             // The result is the program's own.
-            Verb::Run(_) => None,
+            Verb::Run(_) | Verb::Record(_) => None,
             Verb::Cc(args) => args.destination(),
         }
     }
@@ -46,9 +48,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         Verb::Top(args) => top::run(args),
         Verb::Steer(args) => steer::run(args),
         Verb::Run(args) => return run::run(args),
+        Verb::Record(args) => return record::run(args),
         Verb::Cc(args) => cc::run(args),
     }
     .map(|()| ExitCode::SUCCESS)
+}
+
+/// Returns the exit code of a program that has ended with `code` or by `signal`.
+fn exit_code(code: Option<i32>, signal: Option<i32>) -> ExitCode {
+    let code = code.or_else(|| signal.map(|signal| 128 + signal));
+    ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }
 
 /// Returns the failure for an error of the kernel's interfaces.

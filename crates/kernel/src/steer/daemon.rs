@@ -10,6 +10,7 @@ use anabranch_units::{Duration, Time};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::time::{ClockId, clock_gettime};
 
 use super::decision::Decision;
 use super::steering::Steering;
@@ -21,8 +22,8 @@ use crate::interfaces::{LinkEvents, Links};
 use crate::memory::Memory;
 use crate::pm::{Command, Events, PathManager};
 
-/// The part of its time that the daemon may spend on reading sockets is one over this.
-const SHARE: u32 = 20;
+/// The part of a processor that the daemon may spend on reading sockets is one over this.
+const SHARE: u64 = 20;
 /// The time between two writes of the memory and of the decisions.
 const WRITE_EVERY: Duration = Duration::from_secs(30);
 const STATUS_EVERY: Duration = Duration::from_millis(500);
@@ -146,6 +147,13 @@ impl Clock {
     fn now(&self) -> Time {
         Time(self.at.0 + self.begun.elapsed().as_nanos() as u64)
     }
+}
+
+/// Returns the processor time of this thread. The time that it waits for a processor is no cost, and must not make
+/// observations rarer on a busy host.
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
 struct Daemon<'a> {
@@ -277,11 +285,11 @@ impl Daemon<'_> {
 
     /// Observes all connections.
     fn look(&mut self) -> Result<(), KernelError> {
-        let begun = Instant::now();
+        let begun = processor_time();
         let seen = self.diagnostics.connections()?;
-        let spent = begun.elapsed();
+        let spent = processor_time().saturating_sub(begun);
         let now = self.clock.now();
-        self.earliest = now + Duration((spent * SHARE).as_nanos() as u64);
+        self.earliest = now + Duration(spent.0 * SHARE);
         self.steering.observe(now, seen);
         self.carry_out();
         if now.since(self.memory_written) > WRITE_EVERY {
@@ -304,6 +312,9 @@ impl Daemon<'_> {
                     self.steering.on_accepted(&decision.command);
                     self.note(&decision);
                     (self.report)(Report::Decided(&decision));
+                }
+                Err(error) if error.is_of_another_manager() => {
+                    decision.token().into_iter().for_each(|token| self.steering.on_foreign(token));
                 }
                 Err(error) => {
                     let errno = error.errno().unwrap_or(0);

@@ -128,6 +128,13 @@ impl Steering {
         }
     }
 
+    /// Notes that a connection belongs to another path manager.
+    pub fn on_foreign(&mut self, token: Token) {
+        if let Some(tracked) = self.connections.get_mut(&token) {
+            tracked.foreign = true;
+        }
+    }
+
     /// Notes that the kernel has refused a command, with its error number.
     pub fn on_refused(&mut self, now: Time, command: &Command, errno: i32) {
         match command {

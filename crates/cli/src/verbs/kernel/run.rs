@@ -55,6 +55,5 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         .unwrap_or_default();
     let first = FirstPath { memory, size: args.size, interface: args.first.clone() };
     let status = run_command(&args.command, &first).map_err(failed)?;
-    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
-    Ok(ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)))
+    Ok(super::exit_code(status.code(), status.signal()))
 }
