@@ -15,8 +15,10 @@ use std::time::{Duration, Instant};
 
 use anabranch_emulate::{Emulation, Namespace, Options, Role};
 use anabranch_kernel::diag::{Connection, Diagnostics};
+use anabranch_kernel::memory::Memory;
 use anabranch_kernel::pm::{Command as Order, Endpoint, EndpointFlags, Limits, PathManager, Token};
 use anabranch_kernel::record::record;
+use anabranch_kernel::run::FirstPath;
 use anabranch_kernel::steer::daemon;
 use anabranch_recording::view::{Details, View};
 use anabranch_recording::{Origin, Settings};
@@ -55,6 +57,20 @@ fn daemon_of_the_other_tests() {
     });
     ended.unwrap();
     std::process::exit(0);
+}
+
+/// The server, and the address that a connection to it must have: then this test program is a client with plain sockets.
+const CLIENT: &str = "ANABRANCH_TEST_CLIENT";
+
+/// This test program is also a program that knows nothing of Multipath TCP.
+#[test]
+fn client_of_the_other_tests() {
+    let Ok(addresses) = std::env::var(CLIENT) else { return };
+    let (server, own) = addresses.split_once(' ').unwrap();
+    let mut stream = TcpStream::connect(server).unwrap();
+    assert_eq!(stream.local_addr().unwrap().ip().to_string(), own);
+    send(&mut stream, 10);
+    assert_eq!(Socket::from(stream).protocol().unwrap(), Some(Protocol::MPTCP));
 }
 
 /// Orders on standard input, as the harness of tests has threads with signals of their own: `r` to read the policy again,
@@ -400,6 +416,30 @@ fn a_recording_of_a_real_connection_is_read_like_one_of_a_simulated_one() {
     assert_eq!((run.flows[0].direction.as_str(), run.flows[0].size_bytes), ("up", Some(2_000_000)));
     let windows = std::fs::read_to_string(directory.join("kernel/windows.csv")).unwrap();
     assert!(windows.lines().count() > 30, "{windows}");
+}
+
+#[test]
+fn an_unmodified_program_has_multipath_tcp_and_begins_on_the_chosen_path() {
+    let Some(hosts) = Hosts::new() else { return };
+    let _live = hosts.emulation.go().unwrap();
+    for (interface, own) in [(None, "10.0.1.1"), (Some("path2"), "10.0.2.1")] {
+        let program = std::env::current_exe().unwrap();
+        let client = format!("{CLIENT}=10.1.1.1:{PORT} {own}");
+        let quiet = "exec \"$0\" --exact client_of_the_other_tests > /dev/null";
+        let command = ["env".into(), client.into(), "sh".into(), "-c".into(), quiet.into(), program.into()];
+        let first = FirstPath {
+            memory: Memory::default(),
+            size: anabranch_units::Bytes(1000),
+            interface: interface.map(str::to_owned),
+        };
+        let status = hosts.client().run(|| anabranch_kernel::run::run(&command, &first).unwrap());
+        assert!(status.unwrap().success(), "{interface:?}");
+    }
+    // This process itself has no filter.
+    assert_eq!(
+        Socket::new(Domain::IPV4, Type::STREAM, None).unwrap().protocol().unwrap(),
+        Some(Protocol::TCP)
+    );
 }
 
 #[test]
