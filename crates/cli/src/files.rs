@@ -44,6 +44,9 @@ pub const FILES: &[(&str, &str, Role)] = &[
     ("generate man", "directory", Role::Directory),
     ("get", "output", Role::Written),
     ("get", "pcap", Role::Written),
+    ("inspect", "captures", Role::Read),
+    ("inspect", "output", Role::Written),
+    ("inspect", "scenario", Role::Written),
     ("kernel cc list", "output", Role::Written),
     ("kernel cc load", "state_dir", Role::Directory),
     ("kernel cc stats", "output", Role::Written),
@@ -139,8 +142,11 @@ pub(crate) fn begin(matches: &ArgMatches) -> Result<(), Failure> {
     if let Some(path) = outputs.iter().map(|(_, path)| path).find(is_toml) {
         let reads =
             named(&verb, matches, Role::Read).iter().any(|read| Identity::of(&read.1) == Identity::of(path));
-        let why =
-            if reads { "is an input of this command" } else { "is a file of TOML, and no result is one" };
+        let why = if reads {
+            "is an input of this command"
+        } else {
+            "is a file of TOML, and no option writes over one"
+        };
         return Err(Failure::Usage(format!("{} {why}; choose another file for the result", path.display())));
     }
     guard::begin(&outputs.iter().map(|(_, path)| path.as_path()).collect::<Vec<_>>());

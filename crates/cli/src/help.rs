@@ -18,6 +18,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "explore",
             "advise",
             "explain",
+            "inspect",
             "run",
             "sweep",
             "report",

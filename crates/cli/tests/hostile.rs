@@ -186,6 +186,45 @@ fn results_go_to_a_file_whole_or_not_at_all() {
 }
 
 #[test]
+fn a_capture_that_cannot_be_read_is_named_with_the_fix() {
+    let place = directory("inspected-by-hostile");
+    let file = |name: &str, bytes: &[u8]| {
+        let path = place.join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let empty_pcap = [&[0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0][..], &[0; 8], &[0, 0, 4, 0, 1, 0, 0, 0]].concat();
+    let (text, pcap) = (file("text", b"no capture"), file("empty.pcap", &empty_pcap));
+    let two = file("two.pcapng", b"");
+    success(&["run", "--path", "5Mbit/s,20ms", "--size", "50KB", "--schedulers", "tcp", "--pcap", &two]);
+    for (args, words) in [
+        (&["inspect", &text][..], "is not a capture"),
+        (&["inspect", "no/such.pcap"], "cannot read the capture no/such.pcap: No such file"),
+        (&["inspect", place.to_str().unwrap()], "is a directory"),
+        (&["inspect", &pcap], "has no packets; capture with `tcpdump"),
+        (&["inspect", "-", "-"], "standard input is given twice"),
+        (&["inspect", "-"], "is empty"),
+        (
+            &["inspect", &two, "--connection", "2"],
+            "there is no connection 2: the capture has only connection 1",
+        ),
+        (&["inspect", &two, "--connection", "0"], "0 is out of range"),
+        (&["inspect", &two, "--scheduler", "nope", "--simulate"], "`nope`"),
+        (&["inspect", &two, "--simulate", "--cc", "cubicc"], "did you mean `cubic`?"),
+    ] {
+        let error = failure(args, 2);
+        assert!(error.contains(words), "{args:?}: {error}");
+    }
+    // One connection, as a scenario that runs.
+    let scenario = place.join("new.toml");
+    success(&["inspect", &two, "--scenario", scenario.to_str().unwrap()]);
+    let (text, _) = success(&["check", scenario.to_str().unwrap()]);
+    assert!(text.contains("OK"), "{text}");
+    let (text, _) = success(&["inspect", &two, "--simulate"]);
+    assert!(text.contains("completion, s"), "{text}");
+}
+
+#[test]
 #[cfg(target_os = "linux")]
 fn a_full_disk_is_an_error_and_a_full_standard_error_is_none() {
     let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();

@@ -29,6 +29,8 @@ fn command(verb: &str, option: &str) -> (&'static [&'static str], &'static str, 
         ("run", "pcap") => (&["run", "my.toml", "--pcap", "OUT"], "out", OF_SCENARIO),
         ("advise", "output") => (&["advise", "my.toml", "--no-margins", "-o", "OUT"], "out", OF_SCENARIO),
         ("explain", "output") => (&["explain", "my.toml", "-o", "OUT"], "out", OF_SCENARIO),
+        ("inspect", "output") => (&["inspect", "c.pcapng", "-o", "OUT"], "out", &["c.pcapng"]),
+        ("inspect", "scenario") => (&["inspect", "c.pcapng", "--scenario", "OUT"], "out", &["c.pcapng"]),
         ("check", "output") => (&["check", "my.toml", "-o", "OUT"], "out", OF_SCENARIO),
         ("report", "output") => {
             (&["report", "r.json", "r.csv", "recorded", "-o", "OUT"], "out.html", OF_RESULT)
@@ -108,6 +110,7 @@ fn with_results(name: &str) -> PathBuf {
             "r.json",
         ][..],
         &["run", "my.toml", "--record", "recorded", "--record-format", "csv", "-o", "r.txt"],
+        &["run", "my.toml", "--pcap", "c.pcapng", "-o", "r.txt"],
     ] {
         let (code, error) = anabranch(&path, args);
         assert_eq!(code, Some(0), "{error}");

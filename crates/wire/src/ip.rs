@@ -94,7 +94,7 @@ fn parse_v6(packet: &[u8]) -> Result<Ip, ParseError> {
 }
 
 /// Skips the extension headers (RFC 8200 section 4); returns the protocol and its offset.
-fn skip_extensions(packet: &[u8], mut next: u8, end: usize) -> Result<(u8, usize), ParseError> {
+pub(crate) fn skip_extensions(packet: &[u8], mut next: u8, end: usize) -> Result<(u8, usize), ParseError> {
     let mut at = V6_LEN;
     for _ in 0..=MAX_EXTENSIONS {
         match next {
@@ -127,7 +127,7 @@ fn skip_extensions(packet: &[u8], mut next: u8, end: usize) -> Result<(u8, usize
 }
 
 /// RFC 3168 section 5; ECT(1) counts as ECT(0).
-fn ecn(bits: u8) -> Ecn {
+pub(crate) fn ecn(bits: u8) -> Ecn {
     match bits & 3 {
         0 => Ecn::NotEct,
         3 => Ecn::Ce,

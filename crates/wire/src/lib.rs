@@ -41,6 +41,7 @@ mod parse;
 pub mod pcapng;
 pub mod remarks;
 mod too_big;
+mod view;
 
 pub use echo::{echo_reply, echo_request};
 pub use effects::apply;
@@ -50,3 +51,4 @@ pub use icmp::{IcmpError, IcmpKind, parse_icmp};
 pub use ip::{carries_data, label, mark_congestion};
 pub use parse::{Checksums, Parsed, parse};
 pub use too_big::too_big;
+pub use view::{View, each_mptcp_option, view};

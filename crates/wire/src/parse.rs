@@ -15,7 +15,7 @@ pub(crate) const TCP_LEN: usize = 20;
 
 /// The control bits that the stack knows. URG is not one of them: urgent data is read in line (RFC 8684
 /// section 3.3.1), so the urgent pointer has no effect.
-const KNOWN_FLAGS: u8 = 0xdf;
+pub(crate) const KNOWN_FLAGS: u8 = 0xdf;
 
 /// The handling of checksums while parsing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

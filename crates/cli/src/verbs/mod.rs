@@ -14,6 +14,7 @@ pub(crate) mod explain;
 pub(crate) mod explore;
 pub(crate) mod generate;
 pub(crate) mod get;
+pub(crate) mod inspect;
 #[cfg(all(target_os = "linux", feature = "network"))]
 pub(crate) mod kernel;
 pub(crate) mod list;

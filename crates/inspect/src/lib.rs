@@ -1,0 +1,28 @@
+//! Reads captures of real connections, and says what happened in them.
+//!
+//! [`Inspector`] reads capture files packet by packet ([`capture`]), splits them by connection, and follows each one in
+//! constant memory: its subflows, its data level, the bottleneck of each path. [`Inspection`] is the result.
+//!
+//! The crate reads bytes and nothing else: the caller opens the files.
+
+#![forbid(unsafe_code)]
+#![warn(unreachable_pub)]
+
+pub mod capture;
+mod cause;
+mod error;
+mod estimate;
+mod histogram;
+mod inspector;
+mod link_layer;
+mod result;
+pub mod scenario;
+mod sentence;
+mod track;
+
+pub use cause::Cause;
+pub use error::CaptureFault;
+pub use estimate::{Estimate, PathEstimate, RateSource};
+pub use inspector::Inspector;
+pub use result::*;
+pub use track::Vantage;

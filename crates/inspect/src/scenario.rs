@@ -1,0 +1,224 @@
+//! A scenario with the paths, the queues, the losses and the flow of a connection, as TOML for `anabranch run`.
+
+use std::fmt::Write as _;
+
+use crate::estimate::{Estimate, PathEstimate, RateSource};
+use crate::result::{ConnectionReport, ProtocolName, SubflowReport};
+
+/// The reason that a connection has no scenario.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoScenario(String);
+
+impl std::fmt::Display for NoScenario {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NoScenario {}
+
+/// The least queue of a path: a burst of an initial window fits.
+const LEAST_QUEUE: u64 = 15_000;
+/// The least bytes of a connection that can be simulated.
+const LEAST_BYTES: u64 = 1_000;
+
+/// A path of the scenario, from the subflows between the same addresses.
+struct Path<'a> {
+    subflow: &'a SubflowReport,
+    estimate: &'a PathEstimate,
+    rate: Estimate,
+    rtt: Estimate,
+}
+
+/// The scenario of a connection.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Draft {
+    /// The file.
+    pub toml: String,
+    /// The same with the first contender only, and with the packets that were lost at random listed by their numbers.
+    pub replay: String,
+    /// The subflow of each path, as a place in [`ConnectionReport::subflows`].
+    pub paths: Vec<usize>,
+    /// The direction of the data: 0 from the client.
+    pub direction: usize,
+    /// The bytes of the flow.
+    pub bytes: u64,
+}
+
+/// Writes the scenario of `report`, captured in `file`. `scheduler` and `congestion` are those of the first contender.
+///
+/// # Errors
+/// If too little was sent to know a path.
+pub fn scenario(
+    report: &ConnectionReport,
+    file: &str,
+    scheduler: &str,
+    congestion: &str,
+) -> Result<Draft, NoScenario> {
+    let direction = report.main_direction();
+    let stream = &report.streams[direction];
+    let number = report.number;
+    if stream.delivered_bytes < LEAST_BYTES {
+        return Err(NoScenario(format!(
+            "connection {number} delivered {} bytes in its larger direction, too few to know its paths; choose another \
+             one with --connection, or capture a transfer of at least 100 KB",
+            stream.delivered_bytes
+        )));
+    }
+    let known = |(at, subflow): (usize, &'_ _)| {
+        let subflow: &SubflowReport = subflow;
+        let estimate = subflow.directions[direction].path.as_ref()?;
+        let (rate, rtt) = (estimate.rate_bps?, estimate.rtt_s?);
+        (rate.value > 0.0).then_some((at, rate, rtt))
+    };
+    let places: Vec<(usize, Estimate, Estimate)> =
+        report.subflows.iter().enumerate().filter_map(|(at, subflow)| known((at, subflow))).collect();
+    let paths: Vec<(usize, Path<'_>)> = places
+        .into_iter()
+        .filter_map(|(at, rate, rtt)| {
+            let subflow = report.subflows.get(at)?;
+            let estimate = subflow.directions[direction].path.as_ref()?;
+            Some((at, Path { subflow, estimate, rate, rtt }))
+        })
+        .take(8)
+        .collect();
+    if paths.is_empty() {
+        return Err(NoScenario(format!(
+            "no subflow of connection {number} carried enough data to know its rate and its round trip; capture a \
+             transfer of at least 100 KB from its beginning"
+        )));
+    }
+    let text = |replay: bool| write(report, file, (scheduler, congestion), direction, &paths, replay);
+    let places = paths.iter().map(|(at, _)| *at).collect();
+    Ok(Draft {
+        toml: text(false),
+        replay: text(true),
+        paths: places,
+        direction,
+        bytes: stream.delivered_bytes,
+    })
+}
+
+/// Writes the file; with `replay` for the first contender and the losses of the capture.
+fn write(
+    report: &ConnectionReport,
+    file: &str,
+    (scheduler, congestion): (&str, &str),
+    direction: usize,
+    paths: &[(usize, Path<'_>)],
+    replay: bool,
+) -> String {
+    let stream = &report.streams[direction & 1];
+    let number = report.number;
+    let mut toml = String::new();
+    // Text of a file name must not end the comment.
+    let name: String = file.chars().filter(|c| !c.is_control()).collect();
+    line(&mut toml, &format!("# Connection {number} of {name}, as `anabranch inspect` read it."));
+    line(&mut toml, "# Each value has the range in which it probably is, and the figure from which it came.");
+    line(&mut toml, "");
+    let names: Vec<String> = paths.iter().map(|(at, _)| format!("path{}", at + 1)).collect();
+    let others: &[&str] = match report.protocol {
+        _ if replay => &[],
+        ProtocolName::Mptcp if paths.len() > 1 => &["tcp", "linux", "min_rtt", "blest", "ecf", "dmptcp"],
+        ProtocolName::Mptcp => &["tcp", "linux"],
+        _ => &["tcp"],
+    };
+    let mut schedulers: Vec<String> = vec![format!("\"{scheduler}\"")];
+    schedulers.extend(others.iter().filter(|other| **other != scheduler).map(|other| format!("\"{other}\"")));
+    line(&mut toml, &format!("schedulers = [{}]", schedulers.join(", ")));
+    line(&mut toml, &format!("reference = \"{scheduler}\""));
+    line(&mut toml, &format!("congestion = \"{congestion}\""));
+    if paths.len() > 1 {
+        line(&mut toml, &format!("initial = \"{}\" # the subflow of the handshake", names[0]));
+    }
+    for ((_, path), name) in paths.iter().zip(&names) {
+        toml.push('\n');
+        write_path(&mut toml, path, name, replay);
+    }
+    toml.push('\n');
+    line(&mut toml, "[traffic]");
+    line(
+        &mut toml,
+        &format!("size = \"{} B\" # delivered in {:.3} s", stream.delivered_bytes, stream.time_s),
+    );
+    let words = if direction == 0 { "upload" } else { "download" };
+    line(&mut toml, &format!("direction = \"{words}\""));
+    if let Some(bursts) = stream.bursts.filter(|bursts| *bursts > 3) {
+        let pauses = bursts - 1;
+        let text = format!(
+            "# The sender paused {pauses} times with nothing in flight; the scenario sends without pauses."
+        );
+        line(&mut toml, &text);
+    }
+    toml
+}
+
+fn line(toml: &mut String, text: &str) {
+    toml.push_str(text);
+    toml.push('\n');
+}
+
+fn write_path(toml: &mut String, path: &Path<'_>, name: &str, replay: bool) {
+    let Path { subflow, estimate, rate, rtt } = path;
+    let mega = |bps: f64| format!("{:.2}", bps / 1e6);
+    line(toml, "[[path]]");
+    line(toml, &format!("name = \"{name}\" # {} -> {}", subflow.from, subflow.to));
+    let range = if rate.high.is_finite() {
+        format!("{} to {}", mega(rate.low), mega(rate.high))
+    } else {
+        format!("{} or more", mega(rate.low))
+    };
+    let source = match estimate.rate_source {
+        RateSource::BusyPeriods => format!("packets waited for {:.2} s in all", estimate.busy_s),
+        source => source.name().to_owned(),
+    };
+    line(toml, &format!("rate = \"{} kbit/s\" # {range} Mbit/s: {source}", (rate.value / 1e3).round()));
+    line(
+        toml,
+        &format!(
+            "rtt = \"{:.3} ms\" # {:.2} to {:.2} ms: the handshake and the least round trip of data, less their transmission",
+            rtt.value * 1e3,
+            rtt.low * 1e3,
+            rtt.high * 1e3
+        ),
+    );
+    let seen = estimate.queue_bytes.unwrap_or(0);
+    let queue = if estimate.queue_was_full {
+        (
+            seen.max(3_000),
+            format!(
+                "full at {:.1} ms, where {} packets were lost",
+                estimate.queue_s * 1e3,
+                estimate.queue_losses
+            ),
+        )
+    } else {
+        // The queue was never full, so a larger one makes no difference.
+        let queue = (2 * seen).max(LEAST_QUEUE).max((rate.value * rtt.value / 4.0) as u64);
+        (queue, format!("at least {:.1} ms: it was never full", estimate.queue_s * 1e3))
+    };
+    line(toml, &format!("queue = \"{} B\" # {}", queue.0, queue.1));
+    let loss = estimate.random_loss;
+    let percent = |share: f64| format!("{:.3}", share * 100.0);
+    let text = format!(
+        "{} to {} %: {} of {} packets were lost while the queue was not full",
+        percent(loss.low),
+        percent(loss.high),
+        estimate.random_losses,
+        estimate.packets
+    );
+    if replay && !estimate.random_drops.is_empty() {
+        let numbers: Vec<String> = estimate.random_drops.iter().map(u64::to_string).collect();
+        line(toml, &format!("drop = [{}]", numbers.join(", ")));
+    } else if estimate.random_losses > 0 {
+        line(toml, &format!("loss = {{ data = \"{}%\", acks = \"0%\" }} # {text}", percent(loss.value)));
+    } else {
+        line(toml, &format!("# loss: {text}"));
+    }
+    if subflow.backup {
+        line(toml, "backup = true # a host asked for it");
+    }
+    if subflow.start_s > 0.0 {
+        let _ = writeln!(toml, "# Its subflow began at {:.3} s.", subflow.start_s);
+    }
+}

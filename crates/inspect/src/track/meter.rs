@@ -1,0 +1,195 @@
+//! The bottleneck in one direction of a subflow: its rate while a queue is waiting, the growth of the delay, and
+//! the delay at which packets are lost.
+//!
+//! A sample is a packet with the delay above the least one so far (the queue in front of it), known from its
+//! acknowledgement at the sender, or from its timestamp at the receiver. While consecutive packets have waited, the
+//! bottleneck was busy between them, and the bytes that came out of it, over the time, are its rate.
+
+use anabranch_units::{Duration, Time};
+
+use crate::histogram::Histogram;
+
+/// Packets of a chunk of a busy period; each chunk is an observation of the rate.
+const CHUNK_PACKETS: u32 = 64;
+/// The least packets of the last chunk of a busy period.
+const LEAST_PACKETS: u32 = 12;
+/// The most chunks and losses that are kept; then each second one is dropped.
+const MOST: usize = 2048;
+
+/// A loss: the first byte, and the queue that its packet met.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Loss {
+    pub start: u64,
+    pub queue: Duration,
+    pub weight: u32,
+    /// The number of the packet among the data packets of its direction, from 1.
+    pub number: u64,
+}
+
+/// An observation of the rate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Chunk {
+    pub bps: f64,
+    pub seconds: f64,
+}
+
+/// A busy period that has not ended.
+#[derive(Clone, Copy, Debug)]
+struct Busy {
+    begun: Time,
+    last: Time,
+    bytes: u64,
+    packets: u32,
+    /// The longest time without a packet, and its place.
+    longest: Duration,
+}
+
+/// What is known of a bottleneck.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Meter {
+    /// Queueing delays of packets.
+    pub queues: Histogram,
+    busy: Option<Busy>,
+    pub chunks: Vec<Chunk>,
+    pub busy_time: Duration,
+    pub losses: Vec<Loss>,
+    /// The stride of the kept chunks.
+    stride: u32,
+    skipped: u32,
+    /// Rates of pairs of packets, as the time for a megabyte.
+    pairs: Histogram,
+}
+
+impl Meter {
+    /// Takes a sample at `now`: a packet that waited for `queue`, with `bytes` that came out since the last sample,
+    /// in `packets` packets. `base` is the least delay.
+    pub(crate) fn sample(&mut self, now: Time, queue: Duration, base: Duration, bytes: u64, packets: u32) {
+        self.queues.add(queue);
+        // Less is noise.
+        let least = Duration((base.0 / 12).clamp(150_000, 3_000_000));
+        let Some(busy) = &mut self.busy else {
+            if queue >= least {
+                self.busy =
+                    Some(Busy { begun: now, last: now, bytes: 0, packets: 0, longest: Duration::ZERO });
+            }
+            return;
+        };
+        let gap = now.since(busy.last);
+        // A queue is empty after its own delay, unless more packets come out.
+        let idle = gap > queue
+            || (busy.packets >= 8
+                && gap.0 > 16 * (busy.last.since(busy.begun).0 / u64::from(busy.packets)).max(1_000));
+        if queue < least || idle {
+            let busy = *busy;
+            self.end(busy);
+            self.busy = (queue >= least).then_some(Busy {
+                begun: now,
+                last: now,
+                bytes: 0,
+                packets: 0,
+                longest: Duration::ZERO,
+            });
+            return;
+        }
+        if bytes > 0 && gap.0 > 0 {
+            self.pairs.add(Duration((gap.0 as f64 * 1e6 / bytes as f64) as u64));
+        }
+        busy.last = now;
+        busy.bytes += bytes;
+        busy.packets += packets;
+        busy.longest = busy.longest.max(gap);
+        if busy.packets >= CHUNK_PACKETS {
+            let full = *busy;
+            *busy = Busy { begun: now, last: now, bytes: 0, packets: 0, longest: Duration::ZERO };
+            self.chunk(full);
+        }
+    }
+
+    /// True if the last packets have waited.
+    pub(crate) fn is_busy(&self, now: Time) -> bool {
+        self.busy.is_some_and(|busy| now.since(busy.last) < Duration::from_millis(100))
+    }
+
+    fn end(&mut self, busy: Busy) {
+        if busy.packets >= LEAST_PACKETS {
+            self.chunk(busy);
+        }
+        self.busy = None;
+    }
+
+    fn chunk(&mut self, busy: Busy) {
+        let time = busy.last.since(busy.begun);
+        if time.0 == 0 {
+            return;
+        }
+        self.busy_time += time;
+        self.stride = self.stride.max(1);
+        self.skipped += 1;
+        if self.skipped < self.stride {
+            return;
+        }
+        self.skipped = 0;
+        if self.chunks.len() >= MOST {
+            let mut keep = false;
+            self.chunks.retain(|_| {
+                keep = !keep;
+                keep
+            });
+            self.stride *= 2;
+        }
+        let seconds = time.as_secs_f64();
+        self.chunks.push(Chunk { bps: busy.bytes as f64 * 8.0 / seconds, seconds });
+    }
+
+    /// Takes a loss of a packet that met `queue`.
+    pub(crate) fn loss(&mut self, start: u64, queue: Duration, number: u64) {
+        if self.losses.len() >= MOST {
+            let mut keep = false;
+            self.losses.retain_mut(|loss| {
+                loss.weight = loss.weight.saturating_mul(2);
+                keep = !keep;
+                keep
+            });
+        }
+        self.losses.push(Loss { start, queue, weight: 1, number });
+    }
+
+    /// Removes a loss that was none: the receiver has got the packet twice.
+    pub(crate) fn undo_loss(&mut self, start: u64, end: u64) {
+        let recent = self.losses.len().saturating_sub(256);
+        if let Some(at) = self.losses.iter().skip(recent).rposition(|loss| (start..end).contains(&loss.start))
+        {
+            self.losses.remove(recent + at);
+        }
+    }
+
+    /// Ends the busy period at the end of the capture.
+    pub(crate) fn finish(&mut self) {
+        if let Some(busy) = self.busy {
+            self.end(busy);
+        }
+    }
+
+    /// Returns the rate while a queue waited: the median over time, and the range that has 80 % of the time.
+    pub(crate) fn rate(&self) -> Option<(f64, f64, f64)> {
+        let mut chunks: Vec<Chunk> = self.chunks.clone();
+        chunks.sort_by(|a, b| a.bps.total_cmp(&b.bps));
+        let total: f64 = chunks.iter().map(|chunk| chunk.seconds).sum();
+        let at = |share: f64| {
+            let mut before = 0.0;
+            let found = chunks.iter().find(|chunk| {
+                before += chunk.seconds;
+                before >= share * total
+            });
+            found.map(|chunk| chunk.bps)
+        };
+        Some((at(0.5)?, at(0.1)?, at(0.9)?))
+    }
+
+    /// Returns the rate of pairs of packets, bit/s.
+    pub(crate) fn pair_rate(&self) -> Option<f64> {
+        (self.pairs.count() >= 10).then_some(())?;
+        let per_megabyte = self.pairs.quantile(0.5)?.as_secs_f64();
+        (per_megabyte > 0.0).then(|| 8e6 / per_megabyte)
+    }
+}

@@ -1,0 +1,7 @@
+//! Captures of other people, formats made from one capture, damaged files, and scenarios.
+
+mod captures;
+mod formats;
+mod hostile;
+mod kit;
+mod scenarios;
