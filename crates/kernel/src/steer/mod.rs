@@ -12,7 +12,7 @@
 //! * The remaining data is what no subflow has sent: the connection's unsent data and the queues of its subflows,
 //!   which cannot be taken back. Data that the application has not written yet is invisible, as is the data that a
 //!   peer is going to send: see `choose::remaining`.
-//! * A used subflow becomes a backup only if it stays unneeded with [`MARGIN`] more data in [`LOOKS`] observations.
+//! * A used subflow becomes a backup only if it stays unneeded with a quarter more data in two observations.
 
 pub mod advice;
 mod choose;
