@@ -44,6 +44,7 @@ pub const FILES: &[(&str, &str, Role)] = &[
     ("generate man", "directory", Role::Directory),
     ("get", "output", Role::Written),
     ("get", "pcap", Role::Written),
+    ("inspect", "anonymise", Role::Written),
     ("inspect", "captures", Role::Read),
     ("inspect", "output", Role::Written),
     ("inspect", "scenario", Role::Written),

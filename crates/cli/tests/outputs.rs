@@ -30,6 +30,7 @@ fn command(verb: &str, option: &str) -> (&'static [&'static str], &'static str, 
         ("advise", "output") => (&["advise", "my.toml", "--no-margins", "-o", "OUT"], "out", OF_SCENARIO),
         ("explain", "output") => (&["explain", "my.toml", "-o", "OUT"], "out", OF_SCENARIO),
         ("inspect", "output") => (&["inspect", "c.pcapng", "-o", "OUT"], "out", &["c.pcapng"]),
+        ("inspect", "anonymise") => (&["inspect", "c.pcapng", "--anonymise", "OUT"], "out", &["c.pcapng"]),
         ("inspect", "scenario") => (&["inspect", "c.pcapng", "--scenario", "OUT"], "out", &["c.pcapng"]),
         ("check", "output") => (&["check", "my.toml", "-o", "OUT"], "out", OF_SCENARIO),
         ("report", "output") => {

@@ -91,6 +91,7 @@ fn compare_json_has_exactly_the_keys_of_the_issue() {
         "version",
         "commit",
         "schema",
+        "results",
         "command",
         "scenario_hash",
         "seed",

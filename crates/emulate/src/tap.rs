@@ -115,7 +115,7 @@ impl Tap {
         let packet = Packet {
             interface: InterfaceId(interface as u32),
             time,
-            direction,
+            direction: Some(direction),
             bytes: &bytes[..bytes.len().min(self.snap_len)],
             original_len: bytes.len() as u32,
             comment: "",

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
 
+mod anonymise;
 pub mod capture;
 mod cause;
 mod error;
@@ -20,6 +21,7 @@ pub mod scenario;
 mod sentence;
 mod track;
 
+pub use anonymise::Anonymiser;
 pub use cause::Cause;
 pub use error::CaptureFault;
 pub use estimate::{Estimate, PathEstimate, RateSource};

@@ -142,7 +142,7 @@ fn a_measure_of_one_path_is_not_the_total() {
         )
     };
     let checks = check("lost.1", "min_rtt", "upto = 0")
-        + &check("retransmitted.1", "min_rtt", "upto = 0")
+        + &check("repeated.1", "min_rtt", "upto = 0")
         + &check("lost.1", "tcp@1", "upto = 0")
         + &check("timeouts.1", "min_rtt", "upto = 0");
     let text = claim("[]", &[]).replace("check = []", &format!("check = [{checks}]"));

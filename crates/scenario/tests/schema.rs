@@ -107,8 +107,9 @@ fn every_documented_scenario_and_plan_is_valid() {
             }
         }
     }
-    // An error on purpose, claims of papers, and a list of sizes to choose from; no other block may be neither.
-    let wanted = [("README.md", 1), ("docs/claims.md", 5), ("docs/traffic.md", 1)];
+    // An error on purpose, claims of papers, a policy of `kernel steer`, and a list of sizes to choose from; no other block
+    // may be neither.
+    let wanted = [("README.md", 1), ("docs/claims.md", 5), ("docs/kernel.md", 1), ("docs/traffic.md", 1)];
     assert_eq!(others, wanted.map(|(page, count)| (page.to_owned(), count)).into());
     assert!(scenarios >= 8 && plans >= 1, "{scenarios} scenarios and {plans} plans");
 }

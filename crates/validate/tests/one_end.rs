@@ -124,9 +124,11 @@ fn a_setting_that_the_kernel_does_not_have_at_its_end_is_refused_by_name() {
     let sender = refused("min_rtt", KernelEnd::Sender, "opportunistic=retransmit");
     assert!(sender.contains("with Linux as the sender: `opportunistic = "), "{sender}");
     assert_eq!(refused("min_rtt", KernelEnd::Receiver, "opportunistic=retransmit"), "");
-    let lia = refused("min_rtt", KernelEnd::Sender, "congestion=lia");
-    assert!(lia.contains("congestion control `lia`"), "{lia}");
-    assert_eq!(refused("min_rtt", KernelEnd::Receiver, "congestion=lia"), "");
+    let sbd = refused("min_rtt", KernelEnd::Sender, "congestion=sbd");
+    assert!(sbd.contains("congestion control `sbd`"), "{sbd}");
+    assert_eq!(refused("min_rtt", KernelEnd::Receiver, "congestion=sbd"), "");
+    // The kernel has this one as a BPF program (`kernel cc`).
+    assert_eq!(refused("min_rtt", KernelEnd::Sender, "congestion=lia"), "");
 }
 
 /// The sender has written everything long before the last byte arrives, and stays until then.

@@ -43,8 +43,8 @@ pub struct Packet<'a> {
     pub interface: InterfaceId,
     /// The time since 1970-01-01; a simulation begins there.
     pub time: Time,
-    /// Its direction.
-    pub direction: Direction,
+    /// Its direction, if it is known.
+    pub direction: Option<Direction>,
     /// Its bytes from the IP header on, possibly truncated.
     pub bytes: &'a [u8],
     /// Its original length in bytes.
@@ -120,11 +120,13 @@ impl<W: Write> Writer<W> {
         if !packet.comment.is_empty() {
             self.option(COMMENT, packet.comment.as_bytes());
         }
-        let flags: u32 = match packet.direction {
-            Direction::Inbound => 1,
-            Direction::Outbound => 2,
-        };
-        self.option(PACKET_FLAGS, &flags.to_le_bytes());
+        if let Some(direction) = packet.direction {
+            let flags: u32 = match direction {
+                Direction::Inbound => 1,
+                Direction::Outbound => 2,
+            };
+            self.option(PACKET_FLAGS, &flags.to_le_bytes());
+        }
         self.option(END_OF_OPTIONS, &[]);
         self.write(ENHANCED_PACKET)
     }
@@ -213,7 +215,7 @@ mod tests {
         let packet = Packet {
             interface: second,
             time: Time(0x0001_0002_0003_0004),
-            direction: Direction::Outbound,
+            direction: Some(Direction::Outbound),
             bytes: &[1, 2, 3, 4, 5],
             original_len: 1500,
             comment: "why",
@@ -236,7 +238,7 @@ mod tests {
         let packet = Packet {
             interface: InterfaceId(0),
             time: Time::ZERO,
-            direction: Direction::Inbound,
+            direction: Some(Direction::Inbound),
             bytes: &[],
             original_len: 0,
             comment: "",
@@ -254,7 +256,7 @@ mod tests {
         let packet = Packet {
             interface,
             time: Time::ZERO,
-            direction: Direction::Inbound,
+            direction: Some(Direction::Inbound),
             bytes: &[],
             original_len: 0,
             comment: &comment,

@@ -3,15 +3,17 @@
 mod simulate;
 
 use std::fs::File;
-use std::io::Read;
+use std::hash::BuildHasher as _;
+use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use anabranch_inspect::capture::{Merged, Reader};
 use anabranch_inspect::{
-    CaptureFault, ConnectionReport, DirectionReport, Inspection, Inspector, PathEstimate, ProtocolName,
-    RateSource, SubflowReport,
+    Anonymiser, CaptureFault, ConnectionReport, DirectionReport, Inspection, Inspector, PathEstimate,
+    ProtocolName, RateSource, SubflowReport,
 };
 use anabranch_lab::figures::{about, rate, size, span};
+use anabranch_lab::whole_file::WholeFile;
 
 use crate::args::Jobs;
 use crate::failure::Failure;
@@ -37,6 +39,10 @@ pub(crate) struct Args {
     /// Simulates that scenario, shows how well it matches the capture, and what other schedulers would have done
     #[arg(long)]
     simulate: bool,
+    /// Writes the packets with TCP without their payload and with renumbered addresses, as one pcapng that can be shown to
+    /// others, in place of the pages
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["connection", "scenario", "simulate", "json", "output"])]
+    anonymise: Option<PathBuf>,
     /// The scheduler of the simulation [default: linux; of TCP: tcp]
     #[arg(long, value_name = "NAME")]
     scheduler: Option<String>,
@@ -68,6 +74,9 @@ needed. `docs/inspect.md` has the definitions.";
 const MOST_PAGES: usize = 20;
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    if let Some(path) = &args.anonymise {
+        return anonymise(path, &args.captures);
+    }
     let mut inspection = read(&args.captures)?;
     if let Some(number) = args.connection {
         let all = inspection.connections.len();
@@ -105,14 +114,68 @@ fn draft(args: &Args, inspection: &Inspection) -> Result<(), Failure> {
     }
 }
 
-/// Reads captures to their end.
-fn read(paths: &[PathBuf]) -> Result<Inspection, Failure> {
+/// Writes the captures without payload and with other addresses.
+fn anonymise(path: &Path, captures: &[PathBuf]) -> Result<(), Failure> {
     let cancelled = interrupt::watch();
+    let mut captures = readers(captures)?;
+    let unwritable = |error: std::io::Error| Failure::unwritable(path, &error);
+    let file = match path == Path::new("-") {
+        true => None,
+        false => Some(WholeFile::create(path).map_err(unwritable)?),
+    };
+    let out: Box<dyn Write> = match &file {
+        Some(file) => Box::new(file.file()),
+        None => Box::new(std::io::stdout().lock()),
+    };
+    let mut anonymiser = Anonymiser::new(BufWriter::new(out), key()).map_err(unwritable)?;
+    let progress = Progress::of("packets");
+    let mut packets = 0_u64;
+    while captures.advance().map_err(damaged)? {
+        if let Some((file, frame)) = captures.frame() {
+            anonymiser.on_frame(file, &frame).map_err(unwritable)?;
+        }
+        packets += 1;
+        if packets.is_multiple_of(65_536) && cancelled.load(std::sync::atomic::Ordering::Relaxed) {
+            return Err(Failure::Interrupted);
+        }
+    }
+    progress.finish();
+    let (out, written, left_out) = anonymiser.finish().map_err(unwritable)?;
+    drop(out);
+    if let Some(file) = file {
+        file.commit().map_err(unwritable)?;
+        let others = match left_out {
+            0 => String::new(),
+            n => format!("; {n} without TCP, or cut off, are left out"),
+        };
+        output::remark(format!("wrote {written} packets to {}{others}", path.display()));
+    }
+    Ok(())
+}
+
+/// Returns a key that nobody knows: the standard library seeds its hashers by the system's random numbers.
+fn key() -> [u8; 32] {
+    let hasher = std::collections::hash_map::RandomState::new();
+    let mut key = [0; 32];
+    for (n, part) in key.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+        *part = hasher.hash_one(n).to_le_bytes();
+    }
+    key
+}
+
+/// Opens captures, to be read in the order of time.
+fn readers(paths: &[PathBuf]) -> Result<Merged, Failure> {
     if paths.iter().filter(|path| *path == Path::new("-")).count() > 1 {
         return Err(Failure::Usage("standard input is given twice".to_owned()));
     }
     let readers: Result<Vec<Reader>, Failure> = paths.iter().map(|path| open(path)).collect();
-    let mut captures = Merged::new(readers?);
+    Ok(Merged::new(readers?))
+}
+
+/// Reads captures to their end.
+fn read(paths: &[PathBuf]) -> Result<Inspection, Failure> {
+    let cancelled = interrupt::watch();
+    let mut captures = readers(paths)?;
     let progress = Progress::of("packets");
     let result = Inspector::inspect(&mut captures, |_| !cancelled.load(std::sync::atomic::Ordering::Relaxed));
     progress.finish();

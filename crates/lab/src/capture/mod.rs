@@ -169,7 +169,7 @@ impl<W: Write> Capture<W> {
             let packet = Packet {
                 interface: latest.interface,
                 time: latest.time,
-                direction: latest.direction,
+                direction: Some(latest.direction),
                 bytes: &self.bytes,
                 original_len: latest.original_len,
                 comment: &self.comment,

@@ -155,7 +155,7 @@ impl Tap {
         let taken = self.writer.packet(&pcapng::Packet {
             interface: InterfaceId(at as u32),
             time: Time(self.zero.saturating_add(now.as_nanos())),
-            direction,
+            direction: Some(direction),
             bytes: &self.bytes,
             original_len: packet.len() as u32,
             comment: &self.remark,
