@@ -595,3 +595,13 @@ fn json_says_where_it_comes_from() {
     // A build outside of a repository knows none.
     assert!(commit.is_null() || commit.as_str().is_some_and(is_commit), "{commit}");
 }
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_first_interface_that_does_not_exist_is_named_with_those_that_do() {
+    let error = failure(&["kernel", "run", "--first", "nope0", "--", "true"], 1);
+    // A kernel without Multipath TCP is refused before.
+    if !error.contains("no socket of Multipath TCP") {
+        assert!(error.contains("there is no interface nope0; there are ") && error.contains("lo"), "{error}");
+    }
+}

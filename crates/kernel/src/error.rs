@@ -8,6 +8,8 @@ use std::io;
 pub enum KernelError {
     /// This kernel, or this network namespace, has no Multipath TCP.
     NoMptcp(String),
+    /// An interface that was named does not exist.
+    NoInterface(String),
     /// The process lacks a privilege.
     NotPermitted(String),
     /// The kernel has refused a request: its error, and its own words if it gave any.
@@ -67,7 +69,9 @@ impl KernelError {
 impl fmt::Display for KernelError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            KernelError::NoMptcp(text) | KernelError::NotPermitted(text) => f.write_str(text),
+            KernelError::NoMptcp(text) | KernelError::NoInterface(text) | KernelError::NotPermitted(text) => {
+                f.write_str(text)
+            }
             KernelError::Refused { errno, what, why } => {
                 let error = io::Error::from_raw_os_error(*errno);
                 write!(f, "the kernel refused to {what}: {error}")?;

@@ -176,7 +176,7 @@ impl Section {
             (TIME_RESOLUTION, [resolution]) => {
                 let power = u32::from(resolution & 0x7f);
                 let base: u64 = if resolution & 0x80 == 0 { 10 } else { 2 };
-                interface.units = base.checked_pow(power).unwrap_or(1_000_000);
+                interface.units = base.checked_pow(power).unwrap_or(0);
             }
             (TIME_OFFSET, value) => {
                 let value = value.try_into().unwrap_or([0; 8]);
@@ -185,6 +185,10 @@ impl Section {
             }
             _ => {}
         });
+        if interface.units == 0 {
+            let text = format!("byte {at} describes an interface with times in units that no clock has");
+            return Err(source.damaged(text));
+        }
         self.names.push(interface.name.clone());
         self.interfaces.push(interface);
         Ok(())

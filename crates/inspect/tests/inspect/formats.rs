@@ -208,6 +208,12 @@ fn what_is_no_capture_is_named_with_the_fix() {
     let mut other = whole.clone();
     other[20] = 127;
     assert!(fault(&other).contains("link type 127"), "{}", fault(&other));
+    // Times in units of 10^-20 seconds overflow.
+    let ng = pcapng(&packets(&two_paths()), false);
+    let at = ng.windows(5).position(|window| window == [9, 0, 1, 0, 9]).unwrap();
+    let mut units = ng.clone();
+    units[at + 4] = 20;
+    assert!(fault(&units).contains("units that no clock has"), "{}", fault(&units));
     // A file that ends within a packet has the packets before it.
     let cut = inspect(&[&whole[..whole.len() - 5]]).unwrap();
     assert!(cut.notes[0].contains("within packet 20"), "{:?}", cut.notes);

@@ -53,6 +53,15 @@ pub fn run(command: &[OsString], first: &FirstPath) -> Result<ExitStatus, Kernel
     };
     check()?;
     let mut links = Links::open()?;
+    if let Some(name) = &first.interface {
+        let interfaces = links.read()?;
+        let mut names: Vec<&str> = interfaces.0.values().map(|interface| interface.name.as_str()).collect();
+        names.sort_unstable();
+        if !names.contains(&name.as_str()) {
+            let names = names.join(", ");
+            return Err(KernelError::NoInterface(format!("there is no interface {name}; there are {names}")));
+        }
+    }
     let mut process = Command::new(program);
     process.args(arguments);
     // The filter is the one of a thread, and of the processes that the thread starts.

@@ -218,7 +218,8 @@ pub fn run(
     (daemon.report)(Report::Ready { setting: taken.as_ref().and_then(Taken::before), connections });
     let ended = daemon.work(control);
     daemon.write_memory();
-    if let Ok(file) = status_file(&options.run_directory) {
+    // Without a lock the file may be one of a daemon that goes on.
+    if let (Some(_), Ok(file)) = (&taken, status_file(&options.run_directory)) {
         let _ = std::fs::remove_file(file);
     }
     drop(taken);

@@ -2,7 +2,8 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::net::UnixListener;
+use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -234,6 +235,11 @@ fn serve(address: &Address, newest: &Arc<Mutex<String>>) -> Result<(), Failure> 
             });
         }
         Address::Unix(path) => {
+            // The socket of a process that was killed: nobody answers there.
+            let is_left = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
+            if is_left && UnixStream::connect(path).is_err() {
+                let _ = std::fs::remove_file(path);
+            }
             let listener = UnixListener::bind(path).map_err(failed)?;
             std::thread::spawn(move || {
                 for stream in listener.incoming().flatten() {
