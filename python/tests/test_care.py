@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 import anabranch
-from anabranch import Path, Plan, Scenario
+from anabranch import Path, Plan, Scenario, _palette
 
 PATHS = [Path("20 Mbit/s", "20 ms", name="wifi"), Path("10 Mbit/s", "40 ms", name="lte")]
 BASE = Scenario(PATHS, size="100 KB", schedulers=["tcp", "min_rtt"])
@@ -316,7 +316,8 @@ def test_the_time_sequence_graph_shows_the_second_path_of_a_long_flow() -> None:
     canvas: Any = axes.figure.canvas
     canvas.draw()
     pixels = np.asarray(canvas.buffer_rgba())[:, :, :3].astype(int)
-    near = np.abs(pixels - np.array([255, 127, 14])).sum(axis=2) < 60
+    second = [int(_palette.PATHS[1][at : at + 2], 16) for at in (1, 3, 5)]
+    near = np.abs(pixels - np.array(second)).sum(axis=2) < 60
     segments = sum(
         one == 1 and event == "sent"
         for one, event in zip(*(recorded.recording.runs[0].events.column(n) for n in ("subflow", "event")), strict=True)
