@@ -139,8 +139,8 @@ def main():
     parser.add_argument("--download", action="store_true", help="the server sends")
     parser.add_argument("--binary", default=str(TARGET / "release" / "anabranch"))
     args = parser.parse_args()
-    if args.runs < 1:
-        parser.error("at least one run")
+    if args.runs < 2:
+        parser.error("an interval needs two runs or more")
     what = args.paths if len(args.paths) == 1 else [word for path in args.paths for word in ("--path", path)]
     me = shlex.quote(str(Path(__file__).resolve()))
     command = [
