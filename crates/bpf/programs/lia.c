@@ -21,13 +21,7 @@ SEC("struct_ops/avoid") void lia_avoid(__u64 *context)
 
 SEC("struct_ops/reduce") __u32 lia_reduce(__u64 *context)
 {
-	struct own *own = own_of(TP(context));
-	struct connection *connection = connection_of(own);
-	__u32 window = half(TP(context), 2);
-
-	if (connection)
-		note_reduced(own, row_of(connection, own), window);
-	return window;
+	return reduce_to_half(context);
 }
 
 SEC(".struct_ops.link")

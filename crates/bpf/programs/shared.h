@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
 //
-// What the coupled congestion controls share: finding the connection of a subflow, the rows of its subflows, growth by
+// The parts that the coupled congestion controls share: finding the connection of a subflow, the rows of its subflows, growth by
 // fractions of a segment, and LISA.
 //
 // Each law is an object of its own with a map from the token of a connection to its rows. A subflow takes a row in `init`
@@ -33,7 +33,7 @@ struct connection {
 
 // Counted since the program was loaded.
 struct counters {
-	// Subflows with a row, and those of them that came to a connection with another.
+	// Subflows with a row, and the ones among them that came to a connection with another.
 	__u64 subflows, joined;
 	// Rows that were given back, and connections that were made and removed.
 	__u64 ended, connections, removed;
@@ -371,6 +371,18 @@ ALWAYS __u32 half(struct tcp_sock *tp, __u32 least)
 	__u32 half = tp->snd_cwnd / 2;
 
 	return half > least ? half : least;
+}
+
+// Returns half of the window, and notes it as the reduction of a coupled subflow.
+ALWAYS __u32 reduce_to_half(__u64 *context)
+{
+	struct own *own = own_of(TP(context));
+	struct connection *connection = connection_of(own);
+	__u32 window = half(TP(context), 2);
+
+	if (connection)
+		note_reduced(own, row_of(connection, own), window);
+	return window;
 }
 
 // The minimum threshold of the drafts of OLIA and BALIA: 1 segment while there are several subflows.

@@ -135,13 +135,7 @@ SEC("struct_ops/avoid") void wvegas_avoid(__u64 *context)
 
 SEC("struct_ops/reduce") __u32 wvegas_reduce(__u64 *context)
 {
-	struct own *own = own_of(TP(context));
-	struct connection *connection = connection_of(own);
-	__u32 window = half(TP(context), 2);
-
-	if (connection)
-		note_reduced(own, row_of(connection, own), window);
-	return window;
+	return reduce_to_half(context);
 }
 
 // Forgets the rate and the target: as in the kernel module, every interruption restarts the measurement.

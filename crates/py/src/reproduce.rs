@@ -56,14 +56,6 @@ fn raised(py: Python<'_>, error: SessionError) -> PyErr {
     }
 }
 
-/// Returns the name of this program in a journal.
-fn build() -> String {
-    match crate::commit() {
-        Some(commit) => format!("{} {commit}", crate::VERSION),
-        None => crate::VERSION.to_owned(),
-    }
-}
-
 impl Reproducing {
     fn inner(&self) -> MutexGuard<'_, Option<session::Reproducing>> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
@@ -114,7 +106,7 @@ impl Reproducing {
             seed,
             jobs,
         };
-        let inner = py.detach(|| session::Reproducing::open(request, &build(), &|_| ()));
+        let inner = py.detach(|| session::Reproducing::open(request, crate::commit(), &|_| ()));
         let inner = inner.map_err(|error| raised(py, error))?;
         Ok(Reproducing { names, inner: Mutex::new(Some(inner)) })
     }

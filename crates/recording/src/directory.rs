@@ -98,7 +98,32 @@ struct Host {
     cpus: Option<usize>,
 }
 
-impl State<'_> {
+impl<'a> State<'a> {
+    /// Returns the state of a recording that has begun, and has no scenario.
+    fn begun(origin: &'a Origin, settings: &Settings, begun: SystemTime, runs: &'a [Run]) -> State<'a> {
+        State {
+            schema: SCHEMA,
+            results: anabranch_lab::RESULTS,
+            version: origin.version,
+            commit: origin.commit,
+            command: &origin.command,
+            complete: false,
+            reason: None,
+            scenario: "",
+            scenario_hash: "",
+            scenario_toml: "",
+            seed: 0,
+            run: None,
+            format: settings.format.name(),
+            interval_ns: settings.interval.0,
+            host: Host::this(),
+            begun_unix_s: seconds(begun),
+            ended_unix_s: None,
+            tables: TABLES.iter().map(|table| table.name).collect(),
+            runs,
+        }
+    }
+
     /// Writes `run.json` of the directory in `path`.
     fn write(&self, path: &Path) -> Result<(), DirectoryError> {
         let path = path.join(STATE);
@@ -249,11 +274,6 @@ impl RunDirectory {
         // Threads begin them in any order.
         runs.sort_by(|a, b| (a.place, &a.directory).cmp(&(b.place, &b.directory)));
         let state = State {
-            schema: SCHEMA,
-            results: anabranch_lab::RESULTS,
-            version: self.origin.version,
-            commit: self.origin.commit,
-            command: &self.origin.command,
             complete,
             reason,
             scenario: &self.scenario.name,
@@ -261,13 +281,8 @@ impl RunDirectory {
             scenario_toml: &self.scenario.text,
             seed: self.scenario.seed,
             run: self.origin.run,
-            format: self.settings.format.name(),
-            interval_ns: self.settings.interval.0,
-            host: Host::this(),
-            begun_unix_s: seconds(self.begun),
             ended_unix_s: ended.map(seconds),
-            tables: TABLES.iter().map(|table| table.name).collect(),
-            runs: &runs,
+            ..State::begun(&self.origin, &self.settings, self.begun, &runs)
         };
         state.write(&self.path)
     }
@@ -389,26 +404,12 @@ impl Single {
     }
 
     fn write(&self, ended: Option<SystemTime>) -> Result<(), DirectoryError> {
+        let runs = core::slice::from_ref(&self.run);
         let state = State {
-            schema: SCHEMA,
-            results: anabranch_lab::RESULTS,
-            version: self.origin.version,
-            commit: self.origin.commit,
-            command: &self.origin.command,
             complete: ended.is_some(),
-            reason: None,
-            scenario: "",
-            scenario_hash: "",
-            scenario_toml: "",
             seed: self.run.seed,
-            run: None,
-            format: self.settings.format.name(),
-            interval_ns: self.settings.interval.0,
-            host: Host::this(),
-            begun_unix_s: seconds(self.begun),
             ended_unix_s: ended.map(seconds),
-            tables: TABLES.iter().map(|table| table.name).collect(),
-            runs: core::slice::from_ref(&self.run),
+            ..State::begun(&self.origin, &self.settings, self.begun, runs)
         };
         state.write(&self.path)
     }

@@ -125,13 +125,13 @@ pub struct Reproducing {
 }
 
 impl Reproducing {
-    /// Reads the papers, and opens the journal of the program `build`.
+    /// Reads the papers, and opens the journal of the program that was built from `commit`, if that is known.
     ///
     /// # Errors
     /// If the request fits no claim, or a file cannot be read or written.
     pub fn open(
         request: Request,
-        build: &str,
+        commit: Option<&str>,
         remark: &dyn Fn(core::fmt::Arguments<'_>),
     ) -> Result<Reproducing, SessionError> {
         let failed = |error: &dyn core::fmt::Display| SessionError::Failed(error.to_string());
@@ -141,7 +141,7 @@ impl Reproducing {
             Some(_) => Recorded::default(),
             None => recorded::recorded().map_err(|error| failed(&error))?,
         };
-        let build = build.to_owned();
+        let build = built_from(commit);
         let chosen = request.figure.is_some() || request.table.is_some() || !request.claim.is_empty();
         let all = request.quick || request.full || request.holding || request.from.is_some();
         if request.list || !(chosen || all) {
@@ -382,6 +382,12 @@ fn changed(findings: &[Finding], recorded: &[Finding], verdict: fn(&Finding) -> 
     let changes: Vec<String> =
         findings.iter().filter(|finding| !finding.checks.is_empty()).filter_map(|now| change(&now)).collect();
     (!changes.is_empty()).then(|| format!("verdicts have changed: {}", changes.join("; ")))
+}
+
+/// Returns the name of a build in a journal.
+fn built_from(commit: Option<&str>) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    commit.map_or_else(|| version.to_owned(), |commit| format!("{version} {commit}"))
 }
 
 /// Returns the results in `directory` of claims that are not among `findings`, with the same seed.

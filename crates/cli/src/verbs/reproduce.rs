@@ -101,8 +101,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         progress: &|now| progress.update_part(now.done, now.total, now.part()),
         remark: &|words| output::remark(words),
     };
-    let judged =
-        Reproducing::open(request.into(), &build(), watch.remark).and_then(|opened| opened.finish(&watch));
+    let judged = Reproducing::open(request.into(), provenance::commit(), watch.remark)
+        .and_then(|opened| opened.finish(&watch));
     progress.finish();
     let Judged { papers, findings, changed } = judged?;
     match json {
@@ -156,12 +156,5 @@ impl From<SessionError> for Failure {
             SessionError::Failed(text) => Failure::Failed(text),
             SessionError::Interrupted => Failure::Interrupted,
         }
-    }
-}
-
-fn build() -> String {
-    match provenance::commit() {
-        Some(commit) => format!("{} {commit}", provenance::VERSION),
-        None => provenance::VERSION.to_owned(),
     }
 }
