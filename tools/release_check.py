@@ -4,7 +4,7 @@
     tools/release_check.py VERSION         says what is missing, and fails
     tools/release_check.py --unpublished   the packages that are not published
 
-The numbers are those of the last release, or have another version. All crates have the version, the changelog has a heading with it and a date, each crate that is published has a README, a
+The numbers have not changed since the last release, or they have another version. All crates have the version, the changelog has a heading with it and a date, each crate that is published has a README, a
 description and keywords, and depends only on crates that are published.
 """
 
@@ -53,7 +53,7 @@ def faults(version, all_packages, changelog):
 
 
 def changed_numbers(before, now):
-    """Returns the faults of the digests of results (tests/digests.txt), beside those of the last release."""
+    """Returns the faults of the digests of results (tests/digests.txt), compared with the last release."""
     versions = [text.splitlines()[0] for text in (before, now)]
     if before != now and versions[0] == versions[1]:
         return ["results differ from the last release, and `RESULTS` of crates/lab/src/lib.rs is the same"]

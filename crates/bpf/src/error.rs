@@ -41,7 +41,7 @@ impl fmt::Display for Error {
             ),
             Error::NoBtf => f.write_str(
                 "the kernel does not describe its types: /sys/kernel/btf/vmlinux is missing; a kernel built with \
-                 CONFIG_DEBUG_INFO_BTF has it (those of Debian 12, Ubuntu 22.04, Fedora 36 and newer)",
+                 CONFIG_DEBUG_INFO_BTF has it (Debian 12, Ubuntu 22.04, Fedora 36 and newer)",
             ),
             Error::NoMultipath => f.write_str(
                 "the kernel has no Multipath TCP: /proc/sys/net/mptcp is missing; one built with CONFIG_MPTCP has it",

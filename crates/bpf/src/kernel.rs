@@ -1,4 +1,4 @@
-//! What the kernel shows of its congestion controls.
+//! The congestion controls that the kernel lists.
 
 use serde::Serialize;
 

@@ -34,7 +34,7 @@ pub(crate) const fn object(law: Law) -> &'static [u8] {
     }
 }
 
-/// What libbpf has printed since the last call.
+/// The messages of libbpf since the last call.
 static SAID: Mutex<String> = Mutex::new(String::new());
 
 fn said(_: PrintLevel, text: String) {

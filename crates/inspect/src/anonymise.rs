@@ -145,7 +145,7 @@ impl<W: Write> Anonymiser<W> {
     fn empty_options(&mut self, mut at: usize) {
         while let Some(&kind) = self.buffer.get(at) {
             if kind == 0 {
-                // What follows the end of the list has no meaning.
+                // Bytes after the end of the list have no meaning.
                 self.buffer[at..].fill(0);
                 return;
             }

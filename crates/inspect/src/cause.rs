@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// A cause of the time of a connection. The names are those of `anabranch explain`.
+/// A cause of the time of a connection. `anabranch explain` has the same names.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {

@@ -44,7 +44,7 @@ impl RateSource {
     }
 }
 
-/// What the packets show of a path in one direction.
+/// The path in one direction, as far as the packets show it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PathEstimate {
     /// The rate of the bottleneck, of whole IP packets, in bit/s.

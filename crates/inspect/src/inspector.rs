@@ -20,9 +20,9 @@ pub(crate) struct Counted {
     pub bytes: u64,
     /// The greatest number of an interface, plus one.
     pub interfaces: u32,
-    /// Packets of which less was kept than the headers.
+    /// Packets that were cut off within their headers.
     pub cut: u64,
-    /// Packets of which payload was not kept.
+    /// Packets that lost payload in the capture.
     pub snapped: u64,
     /// A link type that is not known.
     pub link_type: Option<u32>,

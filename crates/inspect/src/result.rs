@@ -15,7 +15,7 @@ use crate::track::{Connection, Protocol, Stream, Subflow, Table, Vantage};
 /// The version of the keys.
 pub const SCHEMA: u32 = 1;
 
-/// What happened in captures.
+/// The result for one or more captures.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Inspection {
     /// The version of this program.
@@ -55,7 +55,7 @@ pub struct FileReport {
     pub captured_bytes: u64,
     /// The names of the interfaces, of pcapng.
     pub interfaces: Vec<String>,
-    /// Packets with TCP of which payload was not kept.
+    /// Packets with TCP that lost payload in the capture.
     pub snapped_packets: u64,
     /// A remark, such as that the file ends within a packet.
     pub remark: Option<String>,

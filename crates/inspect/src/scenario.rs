@@ -45,7 +45,7 @@ pub struct Draft {
     pub bytes: u64,
 }
 
-/// Writes the scenario of `report`, captured in `file`. `scheduler` and `congestion` are those of the first contender.
+/// Writes the scenario of `report`, captured in `file`. The first contender has `scheduler` and `congestion`.
 ///
 /// # Errors
 /// If too little was sent to know a path.

@@ -84,7 +84,7 @@ struct Recorder {
     measured: Measured,
     paths: Vec<String>,
     flows: BTreeMap<Token, Flow>,
-    /// Flows that have ended, whose tokens may be used again.
+    /// Flows that have ended: their tokens may be used again.
     ended: Vec<Flow>,
 }
 

@@ -11,7 +11,7 @@ use super::system::{Action, System};
 
 /// The sysctl with the default of a network namespace.
 const DEFAULT: &str = "net/ipv4/tcp_congestion_control";
-/// The record of this namespace, beside those of devices.
+/// The record of this namespace, in the directory that has the records of devices.
 const RECORD: &str = "congestion.record";
 
 /// One change, as it is recorded before it is made.

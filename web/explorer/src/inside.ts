@@ -63,7 +63,7 @@ export class Inside {
     }).observe(this.stages);
   }
 
-  /** Takes the state over whose comparison is shown. */
+  /** Takes over the state of the comparison that is shown. */
   show(state: State): void {
     this.state = state;
     this.isStale = true;

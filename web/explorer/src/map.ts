@@ -22,7 +22,7 @@ interface Key {
   /** Its key in a scenario. */
   name: string;
   unit: string;
-  /** The values if that of the experiment is 0. */
+  /** The values if the value of the experiment is 0. */
   others: number[];
   bounds: readonly [number, number];
   get(state: State): number;
@@ -74,7 +74,7 @@ export class MapOver {
     this.start = button("Compute the map", "Compare the contenders at each point", () => void this.compute());
     this.command.hidden = true;
     this.element.append(el("summary", {}, "A map over two values"),
-      el("p", { class: "dim" }, `Each cell is a comparison of ${RUNS} runs at values around those of the experiment. The first contender is the reference.`),
+      el("p", { class: "dim" }, `Each cell is a comparison of ${RUNS} runs at values around the ones of the experiment. The first contender is the reference.`),
       this.choices, this.note, this.figures.element, this.command);
     this.element.addEventListener("toggle", () => this.element.open && this.fill());
   }

@@ -39,7 +39,7 @@ async function visit(fragment, options, body) {
 
 const SMALL = "#path=wifi,rate=20,rtt=20,queue=100&path=lte,rate=10,rtt=60,queue=100&size=100&schedulers=tcp,min_rtt,blest&runs=4";
 
-/** Waits for the last round, whose number of runs is `runs`. */
+/** Waits for the last round, which has `runs` runs. */
 const done = (page, runs) => page.waitForSelector(`.result:not(.busy)[data-runs="${runs}"]`, { timeout: 60_000, state: "attached" }).catch(() => assert.fail(LOOK));
 /** The mean times of the contenders, from the label of the figure. */
 const means = (page) => page.getAttribute("#f-completion .chart", "aria-label");

@@ -1,4 +1,4 @@
-//! The committed objects are those of the committed sources.
+//! The committed objects were made from the committed sources.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

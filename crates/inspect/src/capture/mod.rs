@@ -185,7 +185,7 @@ fn unknown(name: &str, magic: [u8; 4]) -> CaptureFault {
             ("is a capture of snoop", "convert it with `editcap -F pcap FILE NEW`".to_owned())
         }
         _ => (
-            "is not a capture: it begins with neither the magic number of pcap nor that of pcapng",
+            "is not a capture: it begins with the magic number of neither pcap nor pcapng",
             "give a file of `tcpdump -w` or Wireshark, or convert it with `editcap -F pcapng FILE NEW`"
                 .to_owned(),
         ),

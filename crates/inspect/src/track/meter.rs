@@ -44,7 +44,7 @@ struct Busy {
     longest: Duration,
 }
 
-/// What is known of a bottleneck.
+/// The knowledge of a bottleneck.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Meter {
     /// Queueing delays of packets.

@@ -1,4 +1,4 @@
-//! Captures of tcpdump's tests. The counts are those of tshark 4.0 (`mptcp.stream`, `tcp.stream`,
+//! Captures of tcpdump's tests. tshark 4.0 has the same counts (`mptcp.stream`, `tcp.stream`,
 //! `tcp.options.mptcp.subtype == 2`).
 
 use anabranch_inspect::{Inspection, ProtocolName, Vantage};

@@ -70,7 +70,7 @@ pub(crate) fn verdict(what: &'static str, flags: u16, payload: &[u8]) -> Result<
     }
     let mut why = String::new();
     if flags & EXPLAINED != 0 {
-        // After an error comes the header of the request, whose payload is left out (`NETLINK_CAP_ACK`).
+        // After an error comes the header of the request, without its payload (`NETLINK_CAP_ACK`).
         let words = payload.get(4 + HEADER..).unwrap_or_default();
         let read = attributes::each(words, |kind, value| {
             if kind == WORDS {

@@ -1,4 +1,4 @@
-//! The unsafe code: a filter of system calls whose decisions another thread makes (`seccomp_unotify(2)`).
+//! The unsafe code: a filter of system calls, and another thread decides on them (`seccomp_unotify(2)`).
 
 #![allow(unsafe_code)]
 

@@ -56,8 +56,8 @@ fn locals(interfaces: &Interfaces, treatment: &Treatment, like: IpAddr) -> Vec<L
     usable.filter_map(local).collect()
 }
 
-/// Returns the address of the peer for a path from `net`: one that it has announced on the same network, else that of
-/// the initial subflow, or the first announced one if the peer does not accept that.
+/// Returns the address of the peer for a path from `net`: one that it has announced on the same network, else the
+/// address of the initial subflow, or the first announced one if the peer does not accept that.
 fn remote(tracked: &Tracked, net: &IpNet) -> Option<SocketAddr> {
     let initial = tracked.initial.remote;
     let with_port = |address: &SocketAddr| match address.port() {

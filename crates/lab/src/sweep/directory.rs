@@ -57,8 +57,8 @@ impl From<ScenarioError> for DirectoryError {
 }
 
 impl Directory {
-    /// Creates the directory, if it does not exist, and writes the plan into it. The results are those of the program and the
-    /// command line `origin`.
+    /// Creates the directory, if it does not exist, and writes the plan into it. The program and the command line
+    /// `origin` make the results.
     ///
     /// # Errors
     /// If it cannot be written, or belongs to another plan or to something else.

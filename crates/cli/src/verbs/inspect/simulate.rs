@@ -104,7 +104,7 @@ fn matches(connection: &ConnectionReport, draft: &Draft, comparison: &Comparison
     let Some(row) = comparison.rows.first() else { return Vec::new() };
     let stream = &connection.streams[draft.direction];
     let mut found = Vec::new();
-    // The losses are those of the capture, so that runs differ by their phases only; the median is one of them.
+    // The losses are the same as in the capture, so runs differ by their phases only; the median is one of them.
     if let (Some(captured), Some(simulated)) = (stream.fct_s, row.fct_s.p50) {
         found.push(Match { measure: "completion, s".to_owned(), captured, simulated, ci95: row.fct_s.ci95 });
     }

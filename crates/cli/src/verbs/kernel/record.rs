@@ -42,7 +42,7 @@ const LONG: &str = "\
 Runs a program, and records the kernel's connections meanwhile in the format of `run --record`.
 
 All connections of Multipath TCP in this network namespace that begin while the program runs are
-recorded, those of other programs too. `anabranch report` and `anabranch plot` draw the directory.
+recorded, also the connections of other programs. `anabranch report` and `anabranch plot` draw the directory.
 The exit code is the program's.";
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
