@@ -1,9 +1,11 @@
 """The packages of a release: what they include, and what `tools/release_check.py` finds missing.
 
-    python3 tests/test_release.py
+    cargo doc --workspace --no-deps && python3 tests/test_release.py
+    python3 tests/test_release.py --update      writes the list of public items
 """
 
 import copy
+import os
 import re
 import subprocess
 import sys
@@ -15,6 +17,8 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 import release_check  # noqa: E402
 
+# Every public item of the published crates, so that a review sees what a change makes public or takes away.
+ITEMS = ROOT / "tests" / "public_items.txt"
 CHANGELOG = "## [1.2.3] - 2026-11-27\n"
 
 
@@ -28,7 +32,29 @@ def package(name, dependencies=(), **changes):
     return {**made, **changes}
 
 
+def public_items():
+    """Returns a line for each public item of a published crate, from the pages that `cargo doc` wrote."""
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    lines = []
+    for one in release_check.packages():
+        libraries = [made["name"] for made in one["targets"] if {"lib", "rlib"} & set(made["kind"])]
+        if one["publish"] == [] or not libraries:
+            continue
+        page = target / "doc" / libraries[0].replace("-", "_") / "all.html"
+        if not page.is_file():
+            sys.exit(f"test_release.py: there is no {page}; first: cargo doc --workspace --no-deps")
+        found = re.findall(r'<li><a href="(?:[^"]*/)?([a-z]+)\.[^"]*">([^<]+)</a>', page.read_text(encoding="utf-8"))
+        lines += [f"{one['name']} {kind} {name}" for kind, name in found]
+    return "".join(f"{line}\n" for line in sorted(lines))
+
+
 class Release(unittest.TestCase):
+    def test_the_list_of_public_items_is_of_today(self):
+        self.assertEqual(
+            public_items().splitlines(), ITEMS.read_text(encoding="utf-8").splitlines(),
+            "public items have changed; if this is meant: python3 tests/test_release.py --update",
+        )
+
     def test_what_a_crate_includes_is_in_its_directory(self):
         """`cargo package` has the files of the crate only, also those that a symbolic link of the crate names."""
         outside = re.compile(r'include_(?:str|bytes)!\((?:concat!\()?"((?:\.\./)+)')
@@ -87,4 +113,7 @@ class Release(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    if sys.argv[1:] == ["--update"]:
+        ITEMS.write_text(public_items(), encoding="utf-8")
+    else:
+        unittest.main()
