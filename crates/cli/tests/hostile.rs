@@ -81,6 +81,11 @@ fn numbers_that_are_none_or_too_large_are_refused() {
         (&["compare", "--path", "1e400Mbit/s,20ms"], "is too large"),
         (&["compare", "--path", "10Mbit/s,20ms,loss=nan"], "`nan` is not a probability"),
         (&["compare", "--path", "10Mbit/s,20ms,queue=0BDP"], "the queue has no space"),
+        (
+            &["compare", "--path", "10Mbit/s,20ms,change=[{at=\"1s\",dwon=true}]"],
+            "unknown key `dwon` in a change",
+        ),
+        (&["compare", "--path", "10Mbit/s,20ms,change=[{at=\"1s\""], "not TOML"),
         (&["compare", "--path", "10Mbit/s,20ms,queue=0ms"], "the queue has no space"),
         (&["compare", "--size", "web", "--set", "traffic.load=5000%"], "a load of 5000% is out of range"),
         (&["compare", "--size", "web", "--set", "traffic.load=0%"], "a load of 0% is out of range"),

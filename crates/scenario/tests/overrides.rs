@@ -74,3 +74,17 @@ fn a_size_wins_over_a_condition_and_what_does_not_fit_is_removed_there_too() {
     assert!(matches!(traffic.size, FlowSize::Fixed(size) if size.0 == 57_000));
     assert_eq!(traffic.flows, 3);
 }
+
+#[test]
+fn a_path_on_the_command_line_has_the_keys_of_a_file() {
+    let traffic = "traffic = { size = '1 MB' }";
+    let written = format!(
+        "path = [{{ name = \"Bob's\", rate = '8 Mbit/s', rtt = '20 ms', queue = '9 packets',
+         change = [{{ at = '1 s', down = true }}, {{ at = '4 s', up = true }}] }}]\n{traffic}"
+    );
+    let written = Document::parse("file", written, ".").unwrap().scenario().unwrap();
+    let option = "8Mbit/s,20ms, change= [{at='1 s',down=true},{at='4 s', up=true}],name=Bob's,queue=9packets";
+    let mut given = Document::parse("option", traffic, ".").unwrap();
+    given.set_paths(&[option.to_owned()]).unwrap();
+    assert_eq!(given.scenario().unwrap().canonical(), written.canonical());
+}

@@ -11,7 +11,7 @@ use crate::model::{Direction, Path, Signal, TraceStart};
 use crate::text::keys::{Keys, Sides, rows};
 use crate::text::reader::{Reader, list};
 use crate::text::source::{Problem, Span, did_you_mean};
-use crate::text::tree::{Node, Table, Value};
+use crate::text::tree::{Node, Table, Value, parse_value_at, parts};
 
 /// The keys of a `[[path]]`.
 pub(crate) const KEYS: &[&str] =
@@ -186,14 +186,15 @@ pub(super) fn from_option(text: &str, source: usize) -> Result<Node, Problem> {
     let whole = Span { source, range: 0..text.len() };
     let example = "write for example `100Mbit/s,20ms`, `8Mbit/s,50ms,loss=1%,queue=100packets`, `trace=lte.down:lte.up,40ms` or `lte,loss=1%`";
     let mut table = Table::default();
-    let mut at = 0;
-    for (index, part) in text.split(',').enumerate() {
+    for (index, (at, part)) in parts(text).into_iter().enumerate() {
         let start = at + (part.len() - part.trim_start().len());
         let span = Span { source, range: start..start + part.trim().len() };
-        at += part.len() + 1;
         let part = part.trim();
         let (written, value, value_at) = match part.split_once('=') {
-            Some((key, value)) => (key.trim(), value, start + part.len() - value.len()),
+            Some((key, value)) => {
+                let value = value.trim_start();
+                (key.trim(), value, start + part.len() - value.len())
+            }
             None if index == 0 && presets::find(part).is_some() => ("preset", part, start),
             None if index == 0 => {
                 // `NaN` and `inf` are refused as numbers.
@@ -222,7 +223,9 @@ pub(super) fn from_option(text: &str, source: usize) -> Result<Node, Problem> {
             span: Span { source, range },
             value: Value::String(text.to_owned()),
         };
+        let is_structure = value.starts_with(['[', '{']);
         let value = match (key.as_str(), value.split_once(':')) {
+            (..) if is_structure => parse_value_at(value, source, value_at)?,
             ("trace" | "rate" | "delay", Some((down, up))) => {
                 let colon = value_at + down.len();
                 let entry = |key: &str, node: Node| crate::text::tree::Entry {

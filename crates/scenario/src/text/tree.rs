@@ -177,21 +177,51 @@ pub(crate) fn parse_assignment(text: &str, source: usize) -> Result<(Vec<(String
     }
     let offset = left.len() + 1 + (right.len() - right.trim_start().len());
     let right = right.trim();
-    let span = Span { source, range: offset..offset + right.len() };
+    let value = match parse_value_at(right, source, offset) {
+        Ok(node) => return Ok((keys, node)),
+        // No plain text begins like this.
+        Err(problem) if right.starts_with('{') => return Err(problem),
+        Err(_) => Value::String(right.to_owned()),
+    };
+    Ok((keys, Node { span: Span { source, range: offset..offset + right.len() }, value }))
+}
+
+/// Parses a value as in TOML that begins at the byte `offset` of source number `source`.
+pub(crate) fn parse_value_at(text: &str, source: usize, offset: usize) -> Result<Node, Problem> {
     let lead = "x = ";
     let place = |there: &Span| {
-        let at = |byte: usize| (byte + offset).saturating_sub(lead.len()).min(text.len());
+        let at = |byte: usize| (byte + offset).saturating_sub(lead.len()).min(offset + text.len());
         Span { source, range: at(there.range.start)..at(there.range.end) }
     };
-    let value = match Table::parse(&format!("{lead}{right}\n"), source) {
-        Ok(mut table) if table.entries.len() == 1 => placed(table.entries.remove(0).node, &place).value,
-        // No plain text begins like this.
-        Err(problem) if right.starts_with('{') => {
-            return Err(Problem { span: problem.span.as_ref().map(place), ..problem });
+    let whole = Span { source, range: offset..offset + text.len() };
+    match Table::parse(&format!("{lead}{text}\n"), source) {
+        Ok(mut table) if table.entries.len() == 1 => {
+            Ok(Node { span: whole, value: placed(table.entries.remove(0).node, &place).value })
         }
-        _ => Value::String(right.to_owned()),
-    };
-    Ok((keys, Node { span, value }))
+        Ok(_) => Err(Problem::at(&whole, "this is not one value")),
+        Err(problem) => Err(Problem { span: problem.span.as_ref().map(place), ..problem }),
+    }
+}
+
+/// Returns the parts of `text` between commas, each with its first byte. A comma within brackets or braces divides nothing.
+pub(crate) fn parts(text: &str) -> Vec<(usize, &str)> {
+    let (mut parts, mut start, mut depth, mut quote) = (Vec::new(), 0, 0_usize, None);
+    for (at, sign) in text.char_indices() {
+        match (quote, sign) {
+            (Some(open), _) if sign == open => quote = None,
+            (Some(_), _) => {}
+            (None, '"' | '\'') if depth > 0 => quote = Some(sign),
+            (None, '[' | '{') => depth += 1,
+            (None, ']' | '}') => depth = depth.saturating_sub(1),
+            (None, ',') if depth == 0 => {
+                parts.push((start, &text[start..at]));
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push((start, &text[start..]));
+    parts
 }
 
 /// Parses a value as in TOML; all its parts have the place `span`.
@@ -238,6 +268,20 @@ mod tests {
             (&text[problem.span.unwrap().range], problem.message.as_str()),
             ("beta", "this is not TOML: duplicate key")
         );
+    }
+
+    #[test]
+    fn a_comma_within_a_value_divides_nothing() {
+        let divided = |text| parts(text).into_iter().map(|(_, part)| part).collect::<Vec<_>>();
+        assert_eq!(divided("1Mbit/s,2ms, a=3"), ["1Mbit/s", "2ms", " a=3"]);
+        let text = "1Mbit/s,change=[{at=\"1s\",down=true},{at=\"2s, or \",up=true}],name=Bob's,b=2";
+        let all = divided(text);
+        assert_eq!((all.len(), all[2]), (4, "name=Bob's"));
+        assert!(parts(text).iter().all(|(start, part)| text[*start..].starts_with(part)));
+        // What does not end is one value, and its own error.
+        assert_eq!(divided("a=[1,2"), ["a=[1,2"]);
+        assert_eq!(divided("a=1],b=2"), ["a=1]", "b=2"]);
+        assert_eq!(divided(""), [""]);
     }
 
     #[test]
