@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anabranch_lab::compare::Job;
+use anabranch_lab::job::Job;
 use anabranch_lab::run::{RunError, RunResult};
 use anabranch_lab::samples::Samples;
 use anabranch_lab::scenario::Scenario;

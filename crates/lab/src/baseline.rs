@@ -12,7 +12,7 @@
 use serde::Serialize;
 
 use crate::report::measured;
-use crate::report::verdict::Measure;
+use crate::report::measured::Measure;
 use crate::run::{Class, FlowResult, RunResult};
 use crate::scenario::Experiment;
 use crate::stats;

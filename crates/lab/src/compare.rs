@@ -7,7 +7,8 @@ use anabranch_sim::Performance;
 use serde::Serialize;
 
 use crate::baseline::Race;
-use crate::capture::Captures;
+use crate::job::{Job, Purpose};
+use crate::options::Options;
 use crate::recording::Recording;
 use crate::report::fairness::{self, Fairness};
 use crate::report::verdict::{self, Verdict};
@@ -21,34 +22,6 @@ use crate::starts::{self, DecisiveStart, OtherStart};
 /// The version of the keys of `anabranch compare --json`; it increases with every change of their names or
 /// meanings.
 pub const SCHEMA: u32 = 1;
-
-/// The options of a comparison.
-pub struct Options<'a> {
-    /// The number of threads; 0 is one for each core. The result does not depend on it.
-    pub jobs: usize,
-    /// Set to stop the comparison.
-    pub cancelled: &'a AtomicBool,
-    /// Called after each run with the number of completed runs and the total.
-    pub progress: &'a (dyn Fn(usize, usize) + Sync),
-    /// The files for the packets of the runs number 0, if requested.
-    pub captures: Option<&'a Captures>,
-    /// True if a plain TCP on every single path has its own row.
-    pub every_path: bool,
-    /// True if a comparison without a number of runs adds runs until its intervals are narrow; false if it has the
-    /// default number.
-    pub in_rounds: bool,
-}
-
-impl<'a> Options<'a> {
-    /// Returns the options of runs without captures, in which plain TCP has one row, and the number of runs is fixed.
-    pub fn new(
-        jobs: usize,
-        cancelled: &'a AtomicBool,
-        progress: &'a (dyn Fn(usize, usize) + Sync),
-    ) -> Options<'a> {
-        Options { jobs, cancelled, progress, captures: None, every_path: false, in_rounds: false }
-    }
-}
 
 /// The results of a comparison. Serialised, they are the object that `compare --json` prints.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -132,44 +105,6 @@ impl Cost {
         self.packet_hops += performance.packet_hops;
         self.data_packets += performance.data_packets;
         self.events += performance.events;
-    }
-}
-
-/// The purpose of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Purpose {
-    /// A run of a contender.
-    #[default]
-    Compare,
-    /// A run for the choice of the path of `tcp`, with a seed that no compared run has.
-    Select,
-    /// A run for the choice of the path of the TCPs that compete with the contender's flows.
-    SelectBeside,
-    /// A run of a plain TCP on a path that `tcp` does not use.
-    Alone,
-    /// A run with the initial subflow on another path.
-    OtherStart,
-}
-
-/// One run of a comparison.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Job {
-    /// The position of the condition.
-    pub condition: usize,
-    /// The position of the contender.
-    pub contender: usize,
-    /// The number of the run, from 0.
-    pub run: u32,
-    /// The path of a plain TCP without a configured path, or of an initial subflow on another path.
-    pub path: Option<usize>,
-    /// The purpose of the run.
-    pub purpose: Purpose,
-}
-
-impl Job {
-    /// Returns the name of the row of the contender's flows.
-    pub fn name(&self, scenario: &Scenario) -> String {
-        Entrant::of(scenario, self).name
     }
 }
 

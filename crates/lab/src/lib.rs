@@ -25,9 +25,11 @@ pub mod compare;
 pub mod explain;
 pub mod figures;
 pub mod guard;
+pub mod job;
 #[cfg(test)]
 mod made;
 pub mod network;
+pub mod options;
 pub mod output;
 pub mod recording;
 pub mod report;

@@ -6,7 +6,8 @@ use std::sync::OnceLock;
 use anabranch_sim::Outcome;
 use anabranch_units::{Bytes, Duration};
 
-use crate::compare::{Comparison, Options, compare};
+use crate::compare::{Comparison, compare};
+use crate::options::Options;
 use crate::run::{Class, FlowResult, Prepared, RunResult};
 use crate::scenario::{Document, Scenario};
 

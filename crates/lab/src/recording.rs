@@ -3,7 +3,7 @@
 use anabranch_sim::{FlowSpec, Network, Recorder, RunReport, Trace, Wants};
 use anabranch_stack::observer::StackEvents;
 
-use crate::compare::Job;
+use crate::job::Job;
 use crate::run::RunError;
 
 /// A run about to begin.

@@ -10,7 +10,8 @@
 //! every machine.
 
 use crate::report::difference::Difference;
-use crate::report::verdict::{Finding, Measure, Outcome};
+use crate::report::measured::Measure;
+use crate::report::verdict::{Finding, Outcome};
 use crate::scenario::Scenario;
 use crate::stats::Interval;
 

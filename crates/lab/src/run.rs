@@ -1,6 +1,7 @@
 //! One run: the network and the flows of a scenario, simulated for one contender.
 
 mod classes;
+mod error;
 #[cfg(test)]
 mod flow_tests;
 mod scatter;
@@ -19,42 +20,16 @@ use anabranch_sim::{EndReport, FlowSpec, Network, Performance, Recorder, RunRepo
 use anabranch_stack::config::SimConfig;
 use anabranch_units::{Bytes, Duration, RandomStream, Time};
 
+pub use error::RunError;
+
 use crate::capture::{Capture, CaptureError, Captures, Settings, Viewpoint};
-use crate::compare::{Job, Options, Purpose};
+use crate::job::{Job, Purpose};
 use crate::network::{self, Draws};
+use crate::options::Options;
 use crate::recording::{Beginning, Dynamic, Recording};
 use crate::scenario::ScenarioError;
 use crate::scenario::lower_bound::{Limits, LowerBound};
 use crate::scenario::{Condition, Direction, Experiment, FlowSize, Phases, Scenario, Start, Transport};
-
-/// The reason that there is no result.
-#[derive(Clone, Debug, PartialEq)]
-pub enum RunError {
-    /// It was cancelled.
-    Cancelled,
-    /// The scenario cannot be simulated.
-    Scenario(ScenarioError),
-    /// Its packets could not be captured.
-    Capture(String),
-    /// Its samples could not be written.
-    Samples(String),
-    /// Its events could not be recorded.
-    Recording(String),
-}
-
-impl core::fmt::Display for RunError {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self {
-            RunError::Cancelled => f.write_str("stopped before the end"),
-            RunError::Scenario(error) => error.fmt(f),
-            RunError::Capture(error) | RunError::Samples(error) | RunError::Recording(error) => {
-                f.write_str(error)
-            }
-        }
-    }
-}
-
-impl std::error::Error for RunError {}
 
 fn impossible(error: impl core::fmt::Display) -> RunError {
     RunError::Scenario(ScenarioError::new(error.to_string()))

@@ -13,7 +13,7 @@ use anabranch_sim::{AppReport, Outcome};
 use anabranch_table::{Cell, Column, Format, Kind, Table};
 use anabranch_units::{Duration, Time};
 
-use crate::compare::Job;
+use crate::job::Job;
 use crate::report::{self, Entrant};
 use crate::run::{Class, FlowResult, RunResult};
 use crate::scenario::{Condition, Scenario};

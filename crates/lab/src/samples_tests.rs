@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::compare::Purpose;
+use crate::job::Purpose;
 use crate::made;
 
 /// Returns the rows of a run, as texts by column.

@@ -7,7 +7,7 @@
 
 use serde::Serialize;
 
-use crate::compare::{Job, Purpose};
+use crate::job::{Job, Purpose};
 use crate::report::difference::{self, Difference};
 use crate::report::is_bulk;
 use crate::report::measured::of_flows;

@@ -5,7 +5,7 @@ use core::sync::atomic::AtomicBool;
 use anabranch_lab::advise::{
     Advice, AdviceError, Answer, Application, Margin, MarginEnd, Options, Quantity, advise,
 };
-use anabranch_lab::compare::{self, compare};
+use anabranch_lab::compare::compare;
 use anabranch_lab::explain::Cause;
 use anabranch_lab::scenario::Document;
 
@@ -156,7 +156,8 @@ fn gain(document: &Document, advice: &Advice, seed: &str) -> (f64, f64) {
     let mut scenario = document.scenario().unwrap();
     scenario.other_starts = false;
     let never = AtomicBool::new(false);
-    let comparison = compare(&scenario, &compare::Options::new(0, &never, &|_, _| {})).unwrap();
+    let comparison =
+        compare(&scenario, &anabranch_lab::options::Options::new(0, &never, &|_, _| {})).unwrap();
     let difference = comparison.rows[1].vs_reference_pct.unwrap().ci95.unwrap();
     (-difference.1, -difference.0)
 }

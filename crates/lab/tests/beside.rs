@@ -2,7 +2,8 @@
 
 use std::sync::atomic::AtomicBool;
 
-use anabranch_lab::compare::{Options, compare};
+use anabranch_lab::compare::compare;
+use anabranch_lab::options::Options;
 use anabranch_lab::scenario::Document;
 
 #[test]

@@ -3,7 +3,8 @@
 
 use std::sync::atomic::AtomicBool;
 
-use anabranch_lab::compare::{Comparison, Options, compare};
+use anabranch_lab::compare::{Comparison, compare};
+use anabranch_lab::options::Options;
 use anabranch_lab::report::Record;
 use anabranch_lab::scenario::{Document, Scenario};
 

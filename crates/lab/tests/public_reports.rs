@@ -4,7 +4,8 @@
 
 use core::sync::atomic::AtomicBool;
 
-use anabranch_lab::compare::{Comparison, Options, compare};
+use anabranch_lab::compare::{Comparison, compare};
+use anabranch_lab::options::Options;
 use anabranch_lab::report::Record;
 use anabranch_lab::run::{AppReport, FlowResult, Prepared};
 use anabranch_lab::scenario::{Document, Scenario};

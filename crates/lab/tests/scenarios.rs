@@ -1,6 +1,7 @@
 //! The meaning of scenarios, their overrides from the command line, and that no text causes a panic.
 
-use anabranch_lab::compare::{Options, compare};
+use anabranch_lab::compare::compare;
+use anabranch_lab::options::Options;
 use anabranch_lab::run::RunError;
 use anabranch_lab::scenario::{Direction, Document, FlowSize, Scenario, Transport, library};
 use anabranch_link::{Loss, LossDraws, QueueLimit};

@@ -101,7 +101,7 @@ fn a_point_is_the_comparison_of_its_scenario() {
     let scenario = plan.scenario(&plan.point(4)).unwrap();
     assert_eq!((result.scenario_hash.as_str(), result.runs), (scenario.hash().as_str(), 2));
     let never = AtomicBool::new(false);
-    let options = anabranch_lab::compare::Options {
+    let options = anabranch_lab::options::Options {
         jobs: 1,
         cancelled: &never,
         progress: &|_, _| {},

@@ -2,7 +2,8 @@
 
 use core::sync::atomic::AtomicBool;
 
-use anabranch_lab::compare::{Comparison, Options, compare_each};
+use anabranch_lab::compare::{Comparison, compare_each};
+use anabranch_lab::options::Options;
 use anabranch_lab::run::{AppReport, FlowResult, Prepared};
 use anabranch_lab::scenario::{Document, Scenario};
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use anabranch_lab::compare as lab;
-use anabranch_lab::compare::{Options, compare_each};
+use anabranch_lab::compare::compare_each;
+use anabranch_lab::options::Options;
 use anabranch_lab::report::verdict::Outcome;
 use anabranch_lab::samples::Layout;
 use anabranch_lab::scenario::Scenario;
@@ -124,7 +125,7 @@ impl Samples {
     pub(crate) fn add(
         &mut self,
         scenario: &anabranch_lab::scenario::Scenario,
-        job: &lab::Job,
+        job: &anabranch_lab::job::Job,
         result: &anabranch_lab::run::RunResult,
     ) {
         let Samples { layout, rows } = self;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use anabranch_lab::compare::Options;
 use anabranch_lab::explain as lab;
 use anabranch_lab::explain::{Explicable, Question, TimePart};
+use anabranch_lab::options::Options;
 use anabranch_show::texts;
 use anabranch_table::{Cell, Column, Kind};
 use pyo3::prelude::*;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use anabranch_lab::compare::{Options, single_runs_recorded};
+use anabranch_lab::compare::single_runs_recorded;
+use anabranch_lab::options::Options;
 use anabranch_lab::output::{LinkCounters, Runs};
 use anabranch_lab::recording::Recording;
 use anabranch_show::texts;

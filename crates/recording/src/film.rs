@@ -3,7 +3,7 @@
 
 use core::sync::atomic::AtomicBool;
 
-use anabranch_lab::compare::Job;
+use anabranch_lab::job::Job;
 use anabranch_lab::run::{Class, Prepared, RunError};
 use anabranch_lab::samples::outcome;
 use anabranch_lab::scenario::{Direction, Scenario};

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use anabranch_lab::compare::{Job, Options};
+use anabranch_lab::job::Job;
+use anabranch_lab::options::Options;
 use anabranch_lab::run::{Prepared, RunResult};
 use anabranch_lab::scenario::{Document, Scenario};
 use anabranch_recording::view::{Details, View};

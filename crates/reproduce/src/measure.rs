@@ -4,7 +4,9 @@ use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Mutex;
 
-use anabranch_lab::compare::{self, Job, Options};
+use anabranch_lab::compare;
+use anabranch_lab::job::Job;
+use anabranch_lab::options::Options;
 use anabranch_lab::run::{Prepared, RunError};
 use anabranch_lab::scenario::{Condition, Direction, FlowSize, Scenario, sha256};
 use serde::{Deserialize, Serialize};

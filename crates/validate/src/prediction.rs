@@ -407,7 +407,7 @@ mod tests {
         let scenario = document.scenario().unwrap();
         ready(&scenario).unwrap();
         let never = AtomicBool::new(false);
-        let options = anabranch_lab::compare::Options::new(1, &never, &|_, _| ());
+        let options = anabranch_lab::options::Options::new(1, &never, &|_, _| ());
         let comparison = anabranch_lab::compare::compare(&scenario, &options).unwrap();
         let of = |name: &str, measure: Measure| {
             let verdict =

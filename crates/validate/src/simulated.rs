@@ -4,7 +4,7 @@ use std::io::BufWriter;
 use std::sync::atomic::AtomicBool;
 
 use anabranch_lab::capture::{CaptureError, CaptureFile, Settings};
-use anabranch_lab::compare::{Job, Purpose};
+use anabranch_lab::job::{Job, Purpose};
 use anabranch_lab::run::{AppReport, Class, FlowResult, Prepared, RunError, topology};
 use anabranch_lab::scenario::{PhaseChoice, Phases};
 use anabranch_stack::stats::SubflowStats;

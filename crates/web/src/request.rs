@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
-use anabranch_lab::compare::{Comparison, Options, compare, planned, single_runs};
+use anabranch_lab::compare::{Comparison, compare, planned, single_runs};
 use anabranch_lab::explain::{Explicable, Question, explain};
+use anabranch_lab::options::Options;
 use anabranch_lab::output::{self, Check, Runs};
 use anabranch_lab::run::{Prepared, RunError};
 use anabranch_lab::scenario::{Document, Scenario, library};

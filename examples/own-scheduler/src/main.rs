@@ -5,7 +5,8 @@ mod scheduler;
 use std::error::Error;
 use std::sync::atomic::AtomicBool;
 
-use anabranch_lab::compare::{Options, compare};
+use anabranch_lab::compare::compare;
+use anabranch_lab::options::Options;
 use anabranch_lab::scenario::{Document, Scenario};
 use anabranch_stack::scheduler::{CustomSchedulerKind, SchedulerKind};
 use anabranch_units::Duration;

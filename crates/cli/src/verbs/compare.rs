@@ -1,6 +1,7 @@
 //! `anabranch compare`
 
-pub(crate) use anabranch_lab::compare::{Comparison, Options, compare_each};
+pub(crate) use anabranch_lab::compare::{Comparison, compare_each};
+pub(crate) use anabranch_lab::options::Options;
 use anabranch_lab::scenario::Scenario;
 
 use crate::args::{Capture, Experiment, Show, finish_captures};

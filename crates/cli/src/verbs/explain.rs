@@ -1,7 +1,7 @@
 //! `anabranch explain`
 
-use anabranch_lab::compare::Options;
 use anabranch_lab::explain::{Explicable, Question, check_flow, explain};
+use anabranch_lab::options::Options;
 
 use crate::args::{Changes, Jobs, whole};
 use crate::failure::Failure;

@@ -1,6 +1,7 @@
 //! `anabranch run`
 
-use anabranch_lab::compare::{Options, single_runs_recorded};
+use anabranch_lab::compare::single_runs_recorded;
+use anabranch_lab::options::Options;
 use anabranch_lab::output::Runs;
 use anabranch_lab::recording::Recording;
 use anabranch_lab::rounds::most_runs;

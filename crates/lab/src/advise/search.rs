@@ -170,8 +170,8 @@ impl<'a> Setting<'a> {
     }
 
     /// Returns the options of all runs.
-    fn runs(&self) -> compare::Options<'a> {
-        compare::Options::new(self.options.jobs, self.options.cancelled, &|_, _| {})
+    fn runs(&self) -> crate::options::Options<'a> {
+        crate::options::Options::new(self.options.jobs, self.options.cancelled, &|_, _| {})
     }
 
     /// Returns the scenario of a comparison of TCP on the best single path with candidates, after `changes`.

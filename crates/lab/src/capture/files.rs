@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
-use crate::compare::Job;
+use crate::job::Job;
 use crate::scenario::Scenario;
 use crate::whole_file::{WholeFile, part_of_name};
 

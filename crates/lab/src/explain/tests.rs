@@ -9,8 +9,8 @@ use super::account::Account;
 use super::cause::{Cause, Parts};
 use super::record::Notes;
 use super::{Explicable, Question, explain};
-use crate::compare::Job;
-use crate::compare::Options;
+use crate::job::Job;
+use crate::options::Options;
 use crate::run::{Prepared, RunResult};
 use crate::scenario::{Document, Scenario};
 

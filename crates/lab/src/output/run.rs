@@ -7,7 +7,8 @@ use serde::Serialize;
 
 use super::VERSION;
 use super::class;
-use crate::compare::{Cost, Job};
+use crate::compare::Cost;
+use crate::job::Job;
 use crate::report::{self, beside_name};
 use crate::run::{Class, FlowResult, LinkReport, RunResult};
 use crate::samples;

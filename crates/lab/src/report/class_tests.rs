@@ -4,8 +4,11 @@ use anabranch_sim::AppReport;
 use anabranch_sim::application::{DatagramReport, Exchange, VideoReport};
 use anabranch_units::{Duration, Time};
 
+use anabranch_measure::gather::Of;
+
 use super::*;
 use crate::made;
+use crate::run::{Class, FlowResult, RunResult};
 
 const PATHS: &str = "
     path = [{ rate = '20 Mbit/s', rtt = '20 ms' }, { rate = '10 Mbit/s', rtt = '60 ms' }]

@@ -1,8 +1,12 @@
 //! Rows and findings of each class of traffic.
 
-use super::measured::{self, Measured};
-use super::verdict::{self, Finding, Measure};
-use super::{ByRun, Datagrams, Entrant, Record, Summary, Video, difference, row, unseen};
+use anabranch_measure::{ByRun, Datagrams, Record, Summary, Video};
+
+use super::entrant::Entrant;
+use super::measured::{self, Measure, Measured};
+use super::rows::{self, row};
+use super::verdict::{self, Finding};
+use super::{difference, unseen};
 use crate::run::FlowResult;
 use crate::scenario::{Condition, Kind, Scenario, TrafficClass, Via};
 use crate::stats;
@@ -39,8 +43,8 @@ pub(super) fn rows(scenario: &Scenario, condition: &Condition, entrants: &[Entra
             };
             let path = match class.via {
                 // A plain TCP has a path for each class.
-                Via::Contender => entrant.path.and_then(|_| super::only_path(&flows[at])),
-                Via::Tcp(_) | Via::Udp(_) => super::only_path(&flows[at]),
+                Via::Contender => entrant.path.and_then(|_| rows::only_path(&flows[at])),
+                Via::Tcp(_) | Via::Udp(_) => rows::only_path(&flows[at]),
             };
             row.path = path.map(|path| condition.experiment.paths()[path].name.clone());
             rows.push(row);
@@ -79,7 +83,7 @@ fn class_row(
         fct_s: times.iter().map(|run| stats::mean(run)).collect(),
         ..row.by_run
     };
-    let of = super::of(condition, bulk, seed);
+    let of = rows::of(condition, bulk, seed);
     match class.kind {
         Kind::Video(_) => row.video = Some(Video::gather(&taken(runs, FlowResult::video), of)),
         Kind::Datagrams(_) => {

@@ -1,9 +1,9 @@
 //! Differences between contenders: ratios of means over the flows that both have delivered.
 
+pub(crate) use anabranch_measure::Difference;
 pub(crate) use anabranch_measure::Sign as Reading;
-pub(crate) use anabranch_measure::{Difference, OfPair, Unseen};
 
-use super::Entrant;
+use super::entrant::Entrant;
 use super::measured::Measured;
 use super::unseen::Bounds;
 use crate::stats::{self, Interval, Part, Pooled};

@@ -6,9 +6,10 @@
 
 use serde::Serialize;
 
+use super::difference::Difference;
 use super::difference::Reading;
+use super::entrant::{Entrant, is_bulk};
 use super::fair_share::FairRates;
-use super::{Difference, Entrant, is_bulk};
 use crate::run::{Class, FlowResult};
 use crate::scenario::{Condition, Scenario};
 use crate::stats::{self, Interval, Part};

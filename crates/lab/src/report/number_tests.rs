@@ -7,6 +7,9 @@ use super::*;
 use crate::made;
 use crate::report::difference::Reading;
 use crate::report::verdict::{Measure, Outcome};
+use crate::run::{Class, RunResult};
+use crate::scenario::Scenario;
+use crate::stats::Interval;
 
 const FOUR: &str = "
     path = [{ rate = '10 Mbit/s', rtt = '10 ms' }, { rate = '5 Mbit/s', rtt = '30 ms' }]

@@ -3,7 +3,8 @@
 use anabranch_units::Duration;
 
 use super::difference::Reading;
-use super::verdict::{Finding, Measure, Outcome, Standing};
+use super::measured::Measure;
+use super::verdict::{Finding, Outcome, Standing};
 use crate::spoken;
 
 impl Measure {

@@ -3,8 +3,9 @@
 use anabranch_link::{Aqm, Capacity, LinkConfig};
 use serde::Serialize;
 
+use super::measured::Measure;
 use super::unseen;
-use super::verdict::{Finding, Measure};
+use super::verdict::Finding;
 use crate::baseline::{Race, SinglePath};
 use crate::scenario::{
     Condition, Direction, Experiment, Link, Path, Scenario, TraceStart, TrafficClass, Via,

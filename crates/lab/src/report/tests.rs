@@ -5,6 +5,8 @@ use anabranch_sim::{EndReport, FlowReport, Outcome};
 use anabranch_units::{Bytes, Duration, Time};
 
 use super::*;
+use crate::run::{Class, FlowResult};
+use crate::stats::Interval;
 
 /// Returns a flow that took `millis` milliseconds, or was not delivered.
 fn flow(millis: Option<u64>) -> FlowResult {
@@ -115,7 +117,8 @@ fn an_interval_has_no_value_that_a_time_cannot_have() {
 
 #[test]
 fn a_comparison_counts_flows_that_fail_apart_from_those_that_are_late() {
-    use crate::compare::{Options, compare};
+    use crate::compare::compare;
+    use crate::options::Options;
     let scenario = |deadline: &str| {
         let text = format!(
             "path = [{{ rate = '10 Mbit/s', rtt = '40 ms', change = [{{ at = '100 ms', down = true }}] }}]

@@ -25,12 +25,11 @@
 //! lose in the same runs move the two means together.
 
 use anabranch_link::{Capacity, Trace};
+pub(crate) use anabranch_measure::{OfPair, Unseen};
 use anabranch_units::Duration;
 
-use super::Entrant;
-pub(crate) use super::difference::{OfPair, Unseen};
-use super::measured::Measured;
-use super::verdict::Measure;
+use super::entrant::Entrant;
+use super::measured::{Measure, Measured};
 use crate::run::Class;
 use crate::scenario::{Condition, Experiment, Link, Path, Start, TraceStart};
 use crate::stats;

@@ -1,7 +1,7 @@
 //! Tests the bound for events that no run has shown.
 
 use super::*;
-use crate::compare::{Job, Purpose};
+use crate::job::{Job, Purpose};
 use crate::scenario::{Document, Scenario};
 
 fn scenario(paths: &[&str], schedulers: &[&str], more: &[&str]) -> Scenario {

@@ -8,10 +8,12 @@ use anabranch_sim::Failure;
 use anabranch_units::Duration;
 use serde::Serialize;
 
+use super::classes;
 use super::difference::{self, Difference, Reading};
+use super::entrant::{Entrant, is_bulk};
+pub use super::measured::Measure;
 use super::measured::{self, Measured};
 use super::unseen::{self, Unseen};
-use super::{Entrant, classes, is_bulk};
 use crate::run::Class;
 use crate::scenario::{Condition, Kind, Scenario, TrafficClass, Transport, Via};
 use crate::stats::{self, Part, Pooled};
@@ -20,54 +22,6 @@ use crate::stats::{self, Part, Pooled};
 const SHORT: f64 = 1e6;
 /// The number of flows from which on the 95th percentile has an interval.
 const ENOUGH_FOR_P95: usize = 100;
-
-/// The measure by which contenders are compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Measure {
-    /// The mean completion time of transfers.
-    MeanTime,
-    /// The mean goodput, for bulk.
-    Goodput,
-    /// The 95th percentile of completion times; for requests of response times.
-    P95,
-    /// The mean response time of requests.
-    ResponseTime,
-    /// The mean time that the viewer of a video waits: until playback starts, and in stalls.
-    Waiting,
-    /// The mean bitrate of videos.
-    Bitrate,
-    /// The mean one-way delay of datagrams.
-    Delay,
-    /// The mean delay of the last block of a period of sending.
-    BurstDelay,
-}
-
-impl Measure {
-    /// Returns its name in a sentence.
-    pub const fn noun(self) -> &'static str {
-        match self {
-            Measure::MeanTime => "mean completion time",
-            Measure::Goodput => "goodput",
-            Measure::P95 => "95th percentile",
-            Measure::ResponseTime => "mean response time",
-            Measure::Waiting => "mean time of waiting (startup and stalls)",
-            Measure::Bitrate => "mean bitrate",
-            Measure::Delay => "mean one-way delay",
-            Measure::BurstDelay => "mean delay of bursts",
-        }
-    }
-
-    /// True if a difference of this sign is an improvement.
-    pub(crate) fn is_better(self, difference: f64) -> bool {
-        if self.is_gain() { difference > 0.0 } else { difference < 0.0 }
-    }
-
-    /// True for a rate in bit/s, where more is better; false for a time in seconds.
-    pub const fn is_gain(self) -> bool {
-        matches!(self, Measure::Goodput | Measure::Bitrate)
-    }
-}
 
 /// The outcome of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

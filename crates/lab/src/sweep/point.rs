@@ -4,7 +4,7 @@ use anabranch_measure::{ByRun, Difference, Reading, Record, Sign};
 use serde::{Deserialize, Serialize};
 
 use crate::compare::Comparison;
-use crate::report::verdict::Measure;
+use crate::report::measured::Measure;
 
 /// The result of a point.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

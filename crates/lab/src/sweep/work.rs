@@ -160,7 +160,7 @@ pub fn simulate_point(
     let mut scenario =
         plan.scenario(&plan.point(number)).map_err(|error| SweepError::Scenario(Box::new(error)))?;
     loop {
-        let options = compare::Options::new(jobs, cancelled, &|_, _| {});
+        let options = crate::options::Options::new(jobs, cancelled, &|_, _| {});
         let comparison = compare::compare(&scenario, &options).map_err(|error| match error {
             RunError::Cancelled => SweepError::Cancelled,
             error => SweepError::Run(number, Box::new(error)),

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use anabranch_inspect::scenario::{Draft, scenario};
 use anabranch_inspect::{ConnectionReport, Inspection, ProtocolName};
-use anabranch_lab::compare::{Comparison, Options, compare};
+use anabranch_lab::compare::{Comparison, compare};
 use anabranch_lab::figures::{about, signed_percent};
+use anabranch_lab::options::Options;
 use anabranch_lab::scenario::Document;
 use anabranch_lab::stats::Interval;
 use anabranch_lab::whole_file;
