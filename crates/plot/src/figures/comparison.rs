@@ -1,6 +1,8 @@
 //! The figures of a comparison, from the object of `anabranch compare --json`.
 
 use anabranch_lab::output::report::ShownComparison;
+use anabranch_lab::report::Record;
+use anabranch_lab::stats::Interval;
 use serde::Deserialize;
 
 use super::classes::{Class, class_names, classes, title};
@@ -16,43 +18,15 @@ struct Comparison {
     runs: u64,
     reference: Option<String>,
     min_effect_pct: f64,
-    rows: Vec<Row>,
+    rows: Vec<Record>,
     fairness: Vec<Fairness>,
     conditions: Vec<Condition>,
-}
-
-#[derive(Deserialize)]
-struct Row {
-    scheduler: String,
-    condition: String,
-    path: Option<String>,
-    n: usize,
-    fct_s: Times,
-    goodput_bps: Option<f64>,
-    goodput_ci95_bps: Option<(f64, f64)>,
-    vs_reference_pct: Option<Estimate>,
-    bytes_by_path: Vec<u64>,
-    by_run: ByRun,
-    traffic: Option<String>,
-    kind: Option<String>,
-    transport: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Times {
-    mean: Option<f64>,
-    ci95: Option<(f64, f64)>,
 }
 
 #[derive(Clone, Deserialize)]
 struct Estimate {
     mean: Option<f64>,
-    ci95: Option<(f64, f64)>,
-}
-
-#[derive(Deserialize)]
-struct ByRun {
-    fct_s: Vec<Option<f64>>,
+    ci95: Option<Interval>,
 }
 
 #[derive(Deserialize)]
@@ -105,16 +79,14 @@ struct All<'a> {
 }
 
 /// Returns the name of a contender: plain TCP with its path. Traffic that does not use the contender has its path whatever that is.
-fn label(row: &Row) -> String {
-    let path = row.path.as_ref().filter(|_| row.uses_contender());
+fn label(row: &Record) -> String {
+    let path = row.path.as_ref().filter(|_| uses_contender(row));
     path.map_or(row.scheduler.clone(), |path| format!("{} ({})", row.scheduler, path_name(path)))
 }
 
-impl Row {
-    /// False for traffic of a class that is sent by a plain TCP or as datagrams.
-    fn uses_contender(&self) -> bool {
-        self.transport.as_deref().is_none_or(|via| via == "contender")
-    }
+/// False for traffic of a class that is sent by a plain TCP or as datagrams.
+fn uses_contender(row: &Record) -> bool {
+    row.transport.as_deref().is_none_or(|via| via == "contender")
 }
 
 /// An estimate in a row.
@@ -122,7 +94,7 @@ struct Forest<'a> {
     label: String,
     scheduler: &'a str,
     mean: f64,
-    ci95: Option<(f64, f64)>,
+    ci95: Option<Interval>,
     certain: bool,
 }
 
@@ -176,9 +148,9 @@ impl All<'_> {
     }
 
     /// Returns the rows of a class under a condition.
-    fn rows(&self, condition: &str, class: &Class) -> Vec<&Row> {
-        let of_both = |row: &&Row| row.condition == condition && class.has(row.traffic.as_deref());
-        let mut rows: Vec<&Row> = self.result.rows.iter().filter(of_both).collect();
+    fn rows(&self, condition: &str, class: &Class) -> Vec<&Record> {
+        let of_both = |row: &&Record| row.condition == condition && class.has(row.traffic.as_deref());
+        let mut rows: Vec<&Record> = self.result.rows.iter().filter(of_both).collect();
         rows.retain(|row| self.contenders.place(&row.scheduler).is_some());
         rows.sort_by_key(|row| self.contenders.place(&row.scheduler));
         rows
@@ -233,7 +205,7 @@ impl All<'_> {
         for (at, row) in rows.iter().enumerate() {
             let style = self.style(row.scheduler);
             let place = at as f64;
-            if let Some((low, high)) = row.ci95 {
+            if let Some(Interval(low, high)) = row.ci95 {
                 let stroke = Stroke::solid(style.colour, 1.0);
                 marks.push(Mark::Interval { from: (low, place), to: (high, place), stroke });
             }
@@ -261,11 +233,11 @@ impl All<'_> {
             let measure = if self.is_bulk(class) { "Goodput" } else { class.time() };
             let rows = self.rows(condition, class);
             let rows = rows.iter().filter(|row| row.scheduler != *reference).filter_map(|row| {
-                let estimate = row.vs_reference_pct.clone()?;
-                let (low, high) = estimate.ci95.unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
+                let estimate = row.vs_reference_pct?;
+                let Interval(low, high) = estimate.ci95.unwrap_or(Interval(f64::NEG_INFINITY, f64::INFINITY));
                 let certain = low > 0.0 || high < 0.0 || (low >= -band && high <= band);
                 let (label, scheduler) = (label(row), row.scheduler.as_str());
-                Some(Forest { label, scheduler, mean: estimate.mean?, ci95: estimate.ci95, certain })
+                Some(Forest { label, scheduler, mean: estimate.mean, ci95: estimate.ci95, certain })
             });
             let x = format!("{measure} against {reference}");
             self.forest(
@@ -318,7 +290,7 @@ impl All<'_> {
     }
 
     /// Returns the times of the flows of a row (of its requests or bursts), or the means of its runs, with the number of all.
-    fn times(&self, row: &Row) -> (Vec<f64>, usize) {
+    fn times(&self, row: &Record) -> (Vec<f64>, usize) {
         let all = match &self.shown.samples {
             Some(samples) => samples.times(&row.condition, row.traffic.as_deref(), &row.scheduler),
             None => row.by_run.fct_s.clone(),
@@ -338,14 +310,15 @@ impl All<'_> {
     fn completion(&self) -> Chart {
         let panels = self.each(|(condition, class)| {
             let rows = self.rows(condition, class).into_iter();
-            let rows: Vec<&Row> = rows.filter(|row| !self.times(row).0.is_empty()).collect();
+            let rows: Vec<&Record> = rows.filter(|row| !self.times(row).0.is_empty()).collect();
             let mut marks = Vec::new();
             for (at, row) in rows.iter().enumerate() {
                 self.one(at as f64, row, &mut marks);
             }
             let y = Axis::names(rows.iter().map(|row| label(row)).collect());
             // Half of the range without values is a waste of a column.
-            let ends = rows.iter().filter_map(|row| row.fct_s.ci95).flat_map(|(low, high)| [low, high]);
+            let ends =
+                rows.iter().filter_map(|row| row.fct_s.ci95).flat_map(|Interval(low, high)| [low, high]);
             let shown: Vec<f64> = rows.iter().flat_map(|row| self.times(row).0).chain(ends).collect();
             let whole = match limits(shown.iter().copied()) {
                 Some((low, high)) if low > 0.5 * high => Axis::around("", Unit::Seconds, shown),
@@ -358,7 +331,7 @@ impl All<'_> {
     }
 
     /// Points below, the box in the middle, and the mean with its interval above.
-    fn one(&self, at: f64, row: &Row, marks: &mut Vec<Mark>) {
+    fn one(&self, at: f64, row: &Record, marks: &mut Vec<Mark>) {
         let (times, _) = self.times(row);
         let style = self.style(&row.scheduler);
         let colour = style.colour;
@@ -407,7 +380,7 @@ impl All<'_> {
             text: String::new(),
         });
         let place = at - 0.32;
-        if let Some((low, high)) = row.fct_s.ci95 {
+        if let Some(Interval(low, high)) = row.fct_s.ci95 {
             let stroke = Stroke::solid(colour, 0.9);
             marks.push(Mark::Interval { from: (low, place), to: (high, place), stroke });
         }
@@ -446,7 +419,7 @@ impl All<'_> {
 
     /// One run has no distribution of its means.
     fn few(&self) -> Option<String> {
-        let shown = |row: &&Row| self.classes.iter().any(|class| class.has(row.traffic.as_deref()));
+        let shown = |row: &&Record| self.classes.iter().any(|class| class.has(row.traffic.as_deref()));
         let few = self.shown.samples.is_none()
             && self.result.runs > 1
             && self.result.rows.iter().filter(shown).any(|row| row.n as u64 > self.result.runs);
@@ -469,7 +442,7 @@ impl All<'_> {
             let paths = &self.result.conditions.iter().find(|known| known.name == condition)?.paths;
             let mut rows = self.rows(condition, class);
             // Other traffic is on one path: a panel of it is drawn if it was asked for.
-            rows.retain(|row| self.one || row.uses_contender());
+            rows.retain(|row| self.one || uses_contender(row));
             let mut marks = Vec::new();
             for (at, row) in rows.iter().enumerate() {
                 let all = row.bytes_by_path.iter().sum::<u64>().max(1) as f64;

@@ -1,19 +1,29 @@
 //! Figures of a comparison that is written by hand.
 
+use anabranch_lab::report::{ByRun, Difference, Summary};
 use serde_json::json;
 
 use super::*;
 
 fn shown(times: &[&[f64]]) -> ShownComparison {
-    let row = |name: &str, times: &[f64], difference: Option<[f64; 3]>| {
-        json!({
-            "scheduler": name, "condition": "", "path": null, "n": times.len(),
-            "fct_s": { "mean": times[0], "ci95": [times[0], times[0]] },
-            "goodput_bps": 1e6, "goodput_ci95_bps": null,
-            "vs_reference_pct": difference.map(|[mean, low, high]| json!({ "mean": mean, "ci95": [low, high] })),
-            "bytes_by_path": [1, 3], "by_run": { "fct_s": times },
-            "traffic": null, "kind": null, "transport": null,
-        })
+    let row = |name: &str, times: &[f64], difference: Option<[f64; 3]>| Record {
+        scheduler: name.to_owned(),
+        n: times.len(),
+        fct_s: Summary {
+            mean: Some(times[0]),
+            ci95: Some(Interval(times[0], times[0])),
+            ..Summary::default()
+        },
+        goodput_bps: Some(1e6),
+        vs_reference_pct: difference
+            .map(|[mean, low, high]| Difference { mean, ci95: Some(Interval(low, high)) }),
+        bytes_by_path: vec![1, 3],
+        by_run: ByRun {
+            completed: vec![1; times.len()],
+            fct_s: times.iter().copied().map(Some).collect(),
+            ..ByRun::default()
+        },
+        ..Record::default()
     };
     let comparison = json!({
         "runs": 3, "reference": "tcp", "min_effect_pct": 1.0, "fairness": [],
