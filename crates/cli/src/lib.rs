@@ -75,6 +75,8 @@ enum Verb {
     #[cfg(all(target_os = "linux", feature = "network"))]
     Kernel(verbs::kernel::Args),
     #[cfg(all(target_os = "linux", feature = "network"))]
+    Proxy(verbs::proxy::Args),
+    #[cfg(all(target_os = "linux", feature = "network"))]
     Emulate(verbs::emulate::Args),
     #[cfg(all(target_os = "linux", feature = "network"))]
     Validate(verbs::validate::Args),
@@ -95,6 +97,9 @@ impl Verb {
             Verb::Select(args) => Some(&args.show.to),
             Verb::Bench(args) => Some(&args.to),
             Verb::Schema(args) => Some(&args.to),
+            // Its result is the connections.
+            #[cfg(all(target_os = "linux", feature = "network"))]
+            Verb::Proxy(_) => None,
             // The result of `get` is the downloaded file.
             Verb::Serve(_) | Verb::Get(_) => None,
             // It has a directory for them.
@@ -139,6 +144,8 @@ impl Verb {
             Verb::Tun(args) => verbs::tun::run(args),
             #[cfg(all(target_os = "linux", feature = "network"))]
             Verb::Doctor(args) => verbs::doctor::run(args),
+            #[cfg(all(target_os = "linux", feature = "network"))]
+            Verb::Proxy(args) => verbs::proxy::run(args),
             #[cfg(all(target_os = "linux", feature = "network"))]
             Verb::Kernel(args) => return verbs::kernel::run(args),
             #[cfg(all(target_os = "linux", feature = "network"))]

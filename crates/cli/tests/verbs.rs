@@ -605,3 +605,39 @@ fn a_first_interface_that_does_not_exist_is_named_with_those_that_do() {
         assert!(error.contains("there is no interface nope0; there are ") && error.contains("lo"), "{error}");
     }
 }
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_mistake_in_the_options_of_the_proxy_has_its_correction() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let key = stdout(&["proxy", "--new-key", "laptop"]);
+    assert!(key.starts_with("[[client]]\nname = \"laptop\"\nkey = \""), "{key}");
+    assert_ne!(key, stdout(&["proxy", "--new-key", "laptop"]));
+    let one = file("one.key", &key);
+    let two = file("two.key", &format!("{key}{}", stdout(&["proxy", "--new-key", "desktop"])));
+    let policy = file("policy.toml", "vai = 'direct'");
+    let scheduler = file("scheduler.toml", "scheduler = 'blest'");
+    for (words, error) in [
+        (&["--new-key", "a b"][..], "letters, digits"),
+        (&["--to", "host"], "server.example:8803"),
+        (&["--to", "host:1"], "--key"),
+        (&["--to", "host:1", "--key", &two], "the keys of several clients"),
+        (&["--server"], "--policy"),
+        (&["--server", "--policy", &policy], "unknown key `vai`"),
+        (&["--policy", &policy], "did you mean `via`?"),
+        (&["--policy", &scheduler], "--transport anabranch"),
+        (&["--listen", "0.0.0.0:0"], "`[[user]]`"),
+        (&["--tun", "tun0"], "--transport anabranch"),
+        (&["--transport", "anabranch", "--to", "127.0.0.1:1", "--key", &one], "--tun NAME --address IP"),
+    ] {
+        // Warnings of the kernel and of the modes of files may come first.
+        let output = run(&[&["proxy"], words].concat());
+        let found = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && found.contains(error), "{words:?}: {found}");
+    }
+}

@@ -1,4 +1,7 @@
-//! Policies: which paths the kernel's connections use, by destination, port and interface (`anabranch kernel steer`).
+//! Policies: which paths the kernel's connections use, by destination, port and interface (`anabranch kernel steer`), and
+//! those of the [`proxy`].
+
+pub mod proxy;
 
 use core::ops::RangeInclusive;
 use std::net::IpAddr;

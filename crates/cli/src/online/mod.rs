@@ -229,6 +229,14 @@ pub(crate) async fn resolve(host: &Host, name: &str, port: Option<u16>) -> Resul
     })
 }
 
+/// Raises the limit of open files to the maximum that the system permits.
+pub(crate) fn raise_file_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    // Fewer than requested are sufficient too.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
+
 /// Runs `work` on one thread, until it is done or Ctrl-C is pressed.
 pub(crate) fn block_on<F: Future<Output = Result<(), Failure>>>(work: F) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

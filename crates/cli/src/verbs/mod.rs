@@ -20,6 +20,8 @@ pub(crate) mod kernel;
 pub(crate) mod list;
 pub(crate) mod model;
 pub(crate) mod plot;
+#[cfg(all(target_os = "linux", feature = "network"))]
+pub(crate) mod proxy;
 pub(crate) mod report;
 pub(crate) mod reproduce;
 pub(crate) mod run;

@@ -55,16 +55,8 @@ mod linux {
         let files = Files::open(&args.directory).map_err(|_| {
             Failure::Usage(format!("`{}` is not a readable directory", args.directory.display()))
         })?;
-        raise_file_limit();
+        online::raise_file_limit();
         online::block_on(serve(args, files))
-    }
-
-    /// Raises the limit of open files to the maximum that the system permits.
-    fn raise_file_limit() {
-        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-        let limit = getrlimit(Resource::Nofile);
-        // Fewer than requested are sufficient too.
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
     }
 
     async fn serve(args: &Args, files: Files) -> Result<(), Failure> {

@@ -1,0 +1,268 @@
+//! `anabranch proxy`
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch_lab::scenario::policy::proxy::{ClientPolicy, Key, ServerPolicy};
+use anabranch_proxy::client::{Client, ServerSide};
+use anabranch_proxy::convert::Destination;
+use anabranch_proxy::server::Server;
+use anabranch_proxy::status::Status;
+use anabranch_proxy::status_socket::StatusSocket;
+use anabranch_proxy::transport::{Anabranch, Kernel, Transport};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::failure::Failure;
+use crate::online::{self, HostArgs, Started};
+use crate::output;
+
+/// Carries the connections of any application over several paths: a proxy for SOCKS 5 and HTTP, and its server side
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n    \
+    anabranch proxy\n    \
+    anabranch proxy --new-key laptop > laptop.key\n    \
+    anabranch proxy --server --policy server.toml\n    \
+    anabranch proxy --to server.example:8803 --key laptop.key\n    \
+    curl --proxy socks5h://127.0.0.1:1080 https://example.org/")]
+pub(crate) struct Args {
+    /// Be the server side, which connects to the destinations of its clients
+    #[arg(long, requires = "policy", conflicts_with_all = ["to", "key"])]
+    server: bool,
+    /// The server side to use; without it connections go to their destinations from here
+    #[arg(long, value_name = "HOST:PORT", requires = "key", value_parser = parse_destination)]
+    to: Option<Destination>,
+    /// The file with the name and the key of this client
+    #[arg(long, value_name = "FILE", requires = "to")]
+    key: Option<PathBuf>,
+    /// The policy, read again on SIGHUP: the treatment of connections, or with --server the clients
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
+    /// The address for applications, 127.0.0.1:1080; with --server for clients, [::]:8803
+    #[arg(long, value_name = "IP:PORT")]
+    listen: Option<SocketAddr>,
+    /// The Multipath TCP between the two sides
+    #[arg(long, value_name = "NAME", default_value = "kernel")]
+    transport: TransportName,
+    #[command(flatten)]
+    host: HostArgs,
+    /// Serve the state as JSON, and at /metrics for Prometheus, on this socket of UNIX
+    #[arg(long, value_name = "PATH")]
+    status: Option<PathBuf>,
+    /// The time for open connections to end after Ctrl-C or SIGTERM; a second signal ends them at once
+    #[arg(long, value_name = "SPAN", default_value = "10s", value_parser = crate::args::parse_span)]
+    drain: Duration,
+    /// Make a key for a client of this name, print it, and end
+    #[arg(long, value_name = "NAME", exclusive = true)]
+    new_key: Option<String>,
+}
+
+/// A transport.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum TransportName {
+    /// The kernel's sockets; plain TCP where it has no Multipath TCP
+    Kernel,
+    /// This project's stack, with --tun and --address
+    Anabranch,
+}
+
+fn parse_destination(text: &str) -> Result<Destination, String> {
+    let parts = text.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
+    parts
+        .and_then(|(host, port)| Destination::new(host, port))
+        .ok_or_else(|| format!("`{text}` is no host with a port; write for example server.example:8803"))
+}
+
+/// The port of the server side.
+const SERVER_PORT: u16 = 8803;
+const CLIENT_PORT: u16 = 1080;
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    if let Some(name) = &args.new_key {
+        let mut key = [0; 32];
+        getrandom::fill(&mut key).map_err(|error| Failure::Failed(error.to_string()))?;
+        let text =
+            ServerPolicy::text_of_key(name, Key(key)).map_err(|error| Failure::Usage(error.to_string()))?;
+        return output::print(&text);
+    }
+    if args.transport == TransportName::Kernel
+        && !(args.host.tun.is_empty() && args.host.addresses.is_empty())
+    {
+        let text = "--tun and --address are for --transport anabranch; add it, or leave them out";
+        return Err(Failure::Usage(text.to_owned()));
+    }
+    online::raise_file_limit();
+    online::block_on(async {
+        let (kernel, remark) = Kernel::open();
+        if let Some(remark) = remark {
+            output::warn(remark);
+        }
+        if args.transport == TransportName::Kernel {
+            return sides(args, kernel.clone(), kernel).await;
+        }
+        let started = args.host.start(|builder| builder)?;
+        let transport = Anabranch::new(started.host.clone(), args.host.config());
+        let result = sides(args, transport, kernel).await;
+        Started::leave(started, result).await
+    })
+}
+
+async fn sides<T: Transport>(args: &Args, transport: T, direct: Kernel) -> Result<(), Failure> {
+    if args.server { server(args, transport, direct).await } else { client(args, transport, direct).await }
+}
+
+async fn client<T: Transport>(args: &Args, transport: T, direct: Kernel) -> Result<(), Failure> {
+    let policy = client_policy(args.policy.as_deref())?;
+    let side = match (&args.to, &args.key) {
+        (Some(at), Some(file)) => Some(server_side(at, file)?),
+        _ => None,
+    };
+    let listen = args.listen.unwrap_or(SocketAddr::from(([127, 0, 0, 1], CLIENT_PORT)));
+    let client = Client::new(transport, direct, side, policy).map_err(Failure::Usage)?;
+    if !listen.ip().is_loopback() && !client.has_users() {
+        return Err(Failure::Usage(format!(
+            "{listen} is no loopback address, so that others could use this proxy; give its users names and passwords in \
+             the policy (`[[user]]`), or listen at 127.0.0.1"
+        )));
+    }
+    let listener = TcpListener::bind(listen).await;
+    let listener =
+        listener.map_err(|error| Failure::Failed(format!("cannot listen at {listen}: {error}")))?;
+    let at = listener.local_addr().unwrap_or(listen);
+    let way = args.to.as_ref().map_or("directly".to_owned(), |to| format!("by {to}"));
+    output::remark(format_args!("proxy for SOCKS 5 and HTTP at {at}; connections go {way}"));
+    let reload = || match client_policy(args.policy.as_deref()) {
+        // Without users an address that others can reach would be open.
+        Ok(policy) if !listen.ip().is_loopback() && policy.users.is_empty() => {
+            Err("the policy has no users any more".to_owned())
+        }
+        Ok(policy) => client.set_policy(policy),
+        Err(error) => Err(words(error)),
+    };
+    until_the_end(args, client.status(), client.serve(listener), reload).await
+}
+
+async fn server<T: Transport>(args: &Args, transport: T, direct: Kernel) -> Result<(), Failure> {
+    let file = args.policy.as_deref().unwrap_or(Path::new(""));
+    let server = Server::new(direct, transport.name(), server_policy(file)?);
+    let server = server.map_err(|error| Failure::Failed(error.to_string()))?;
+    let any = SocketAddr::from(([0_u16; 8], SERVER_PORT));
+    let wanted = args.listen.unwrap_or(any);
+    let mut listener = transport.listen(wanted);
+    if args.listen.is_none() && listener.is_err() {
+        // A host without IPv6.
+        listener = transport.listen(SocketAddr::from(([0; 4], SERVER_PORT)));
+    }
+    let listener =
+        listener.map_err(|error| Failure::Failed(format!("cannot listen at {wanted}: {error}")))?;
+    output::remark(format_args!("server side of the proxy at port {}", wanted.port()));
+    let reload = || match server_policy(file) {
+        Ok(policy) => {
+            server.set_policy(policy);
+            Ok(())
+        }
+        Err(error) => Err(words(error)),
+    };
+    until_the_end(args, server.status(), server.serve(listener), reload).await
+}
+
+/// Serves until a signal, and then until the open connections have ended.
+async fn until_the_end(
+    args: &Args,
+    status: Arc<Status>,
+    serving: impl Future<Output = std::io::Error>,
+    reload: impl Fn() -> Result<(), String>,
+) -> Result<(), Failure> {
+    let mut hangup = signal(SignalKind::hangup()).map_err(|error| Failure::Failed(error.to_string()))?;
+    let socket = args.status.as_deref().map(|path| {
+        StatusSocket::bind(path)
+            .map_err(|error| Failure::Failed(format!("cannot make the socket {}: {error}", path.display())))
+    });
+    let socket = socket.transpose()?;
+    let reporting = async {
+        match &socket {
+            Some(socket) => socket.serve(Arc::clone(&status)).await,
+            None => std::future::pending().await,
+        }
+    };
+    let reloading = async {
+        while hangup.recv().await.is_some() {
+            match reload() {
+                Ok(()) => output::remark("the policy was read again"),
+                Err(error) => output::warn(format_args!("the policy stays as it was: {error}")),
+            }
+        }
+        std::future::pending::<()>().await;
+    };
+    let mut serving = Box::pin(serving);
+    tokio::pin!(reporting, reloading);
+    tokio::select! {
+        error = &mut serving => return Err(Failure::Failed(format!("cannot accept connections: {error}"))),
+        () = online::interrupted() => {}
+        () = &mut reporting => {}
+        () = &mut reloading => {}
+    }
+    // The listener is closed, so that another process can have the port.
+    drop(serving);
+    let open = status.active();
+    if open > 0 && !args.drain.is_zero() {
+        output::remark(format_args!("{open} connections may end within {} s", args.drain.as_secs_f64()));
+        let drained = async {
+            while status.active() > 0 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::select! {
+            _ = tokio::time::timeout(args.drain, drained) => {}
+            () = online::interrupted() => {}
+            () = &mut reporting => {}
+        }
+    }
+    Ok(())
+}
+
+fn client_policy(path: Option<&Path>) -> Result<ClientPolicy, Failure> {
+    let policy =
+        path.map(ClientPolicy::open).transpose().map_err(|error| Failure::Usage(error.to_string()))?;
+    if let (Some(path), Some(policy)) = (path, &policy)
+        && !policy.users.is_empty()
+    {
+        warn_of_readers(path);
+    }
+    Ok(policy.unwrap_or_default())
+}
+
+fn server_policy(path: &Path) -> Result<ServerPolicy, Failure> {
+    let policy = ServerPolicy::open(path).map_err(|error| Failure::Usage(error.to_string()))?;
+    warn_of_readers(path);
+    Ok(policy)
+}
+
+/// Reads the file of a client's key.
+fn server_side(at: &Destination, file: &Path) -> Result<ServerSide, Failure> {
+    let mut policy = server_policy(file)?;
+    match (policy.clients.pop(), policy.clients.is_empty()) {
+        (Some(client), true) => Ok(ServerSide { at: at.clone(), name: client.name, key: client.key }),
+        _ => Err(Failure::Usage(format!("{} has the keys of several clients; keep one", file.display()))),
+    }
+}
+
+/// Warns of a file with secrets that other users can read.
+fn warn_of_readers(path: &Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    if std::fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o077 != 0) {
+        output::warn(format_args!(
+            "other users can read the secrets in {0}; run `chmod 600 {0}`",
+            path.display()
+        ));
+    }
+}
+
+fn words(failure: Failure) -> String {
+    match failure {
+        Failure::Usage(text) | Failure::Failed(text) => text,
+        Failure::Interrupted | Failure::BrokenPipe => String::new(),
+    }
+}

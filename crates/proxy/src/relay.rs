@@ -1,0 +1,287 @@
+//! Copies the bytes of two streams in both directions.
+//!
+//! The directions are independent: the end of one is passed on, and the other goes on. A connection that waits holds no
+//! buffer: bytes are read into one buffer of the thread and written at once, and only the rest that the receiver does not
+//! take is kept.
+
+use std::cell::RefCell;
+use std::future::Future as _;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+/// The most bytes that are read at once.
+const MOST: usize = 64 << 10;
+/// The least, for a receiver that is slower than the sender.
+const LEAST: usize = 4 << 10;
+/// Copies of one direction in a row, before other connections have their turn.
+const TURNS: usize = 8;
+
+thread_local! {
+    static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; MOST]);
+}
+
+/// The reason that a relay has ended.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// Both directions have ended in order.
+    Finished,
+    /// No byte was sent for too long.
+    Idle,
+    /// A side has failed; both have to be reset.
+    Failed(io::Error),
+}
+
+/// One direction.
+#[derive(Debug)]
+pub(crate) struct Direction {
+    /// Bytes that were read and not written.
+    held: Vec<u8>,
+    written: usize,
+    /// The number of bytes that may still be read; none for any.
+    left: Option<u64>,
+    /// The number of bytes of the next read.
+    size: usize,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Open,
+    /// The sender has ended it; the receiver is told.
+    Ending,
+    Ended,
+}
+
+impl Direction {
+    /// Returns a direction that begins with the bytes `held`, and in which `left` more may follow.
+    pub(crate) fn new(held: Vec<u8>, left: Option<u64>) -> Direction {
+        Direction { held, written: 0, left, size: MOST, state: State::Open }
+    }
+
+    /// Copies as much as is possible now. Ready when the direction has ended.
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &mut (impl AsyncRead + Unpin),
+        to: &mut (impl AsyncWrite + Unpin),
+        count: &AtomicU64,
+        moved: &mut bool,
+    ) -> Poll<io::Result<()>> {
+        for _ in 0..TURNS {
+            while self.written < self.held.len() {
+                let n = ready!(Pin::new(&mut *to).poll_write(cx, &self.held[self.written..]))?;
+                if n == 0 {
+                    return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+                }
+                self.written += n;
+                count.fetch_add(n as u64, Ordering::Relaxed);
+                *moved = true;
+            }
+            // Its memory is given back.
+            (self.held, self.written) = (Vec::new(), 0);
+            match self.state {
+                State::Ended => return Poll::Ready(Ok(())),
+                State::Ending => {
+                    ready!(Pin::new(&mut *to).poll_shutdown(cx))?;
+                    self.state = State::Ended;
+                    *moved = true;
+                    return Poll::Ready(Ok(()));
+                }
+                // The end is not passed on: the destination closes the connection after its answer.
+                State::Open if self.left == Some(0) => {
+                    self.state = State::Ended;
+                    return Poll::Ready(Ok(()));
+                }
+                State::Open => ready!(self.poll_copy(cx, from, to, count, moved))?,
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Reads once, and writes it.
+    fn poll_copy(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &mut (impl AsyncRead + Unpin),
+        to: &mut (impl AsyncWrite + Unpin),
+        count: &AtomicU64,
+        moved: &mut bool,
+    ) -> Poll<io::Result<()>> {
+        BUFFER.with_borrow_mut(|buffer| {
+            let most =
+                self.left.map_or(self.size, |left| usize::try_from(left).unwrap_or(self.size).min(self.size));
+            let mut read = ReadBuf::new(&mut buffer[..most]);
+            ready!(Pin::new(&mut *from).poll_read(cx, &mut read))?;
+            let bytes = read.filled();
+            *moved = true;
+            if bytes.is_empty() {
+                self.state = State::Ending;
+                return Poll::Ready(Ok(()));
+            }
+            if let Some(left) = &mut self.left {
+                *left = left.saturating_sub(bytes.len() as u64);
+            }
+            let n = match Pin::new(&mut *to).poll_write(cx, bytes) {
+                Poll::Ready(n) => n?,
+                Poll::Pending => 0,
+            };
+            count.fetch_add(n as u64, Ordering::Relaxed);
+            if n < bytes.len() {
+                self.held = bytes[n..].to_vec();
+                self.size = LEAST;
+            } else {
+                self.size = (self.size * 2).min(MOST);
+            }
+            Poll::Ready(Ok(()))
+        })
+    }
+}
+
+/// Copies between two streams until both directions have ended: `up` from `near` to `far`, and back. Counts the bytes of
+/// both. At a tick of `asked`, `report` is called with `far`.
+pub(crate) async fn relay<A, B>(
+    near: &mut A,
+    far: &mut B,
+    mut up: Direction,
+    counts: [&AtomicU64; 2],
+    idle: Duration,
+    mut asked: watch::Receiver<u64>,
+    report: impl Fn(&B),
+) -> End
+where
+    A: AsyncRead + AsyncWrite + Unpin,
+    B: AsyncRead + AsyncWrite + Unpin,
+{
+    let mut down = Direction::new(Vec::new(), None);
+    let mut last = Instant::now();
+    let mut timer = pin!(sleep_until(last + idle));
+    let mut is_watched = true;
+    loop {
+        let copying = std::future::poll_fn(|cx| {
+            let mut moved = false;
+            let there = up.poll(cx, near, far, counts[0], &mut moved);
+            let back = down.poll(cx, far, near, counts[1], &mut moved);
+            if moved {
+                last = Instant::now();
+            }
+            match (there, back) {
+                (Poll::Ready(Err(error)), _) | (_, Poll::Ready(Err(error))) => {
+                    Poll::Ready(End::Failed(error))
+                }
+                (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => Poll::Ready(End::Finished),
+                _ => {
+                    while timer.as_mut().poll(cx).is_ready() {
+                        if last.elapsed() >= idle {
+                            return Poll::Ready(End::Idle);
+                        }
+                        timer.as_mut().reset(last + idle);
+                    }
+                    Poll::Pending
+                }
+            }
+        });
+        tokio::select! {
+            biased;
+            end = copying => return end,
+            changed = asked.changed(), if is_watched => match changed {
+                Ok(()) => report(far),
+                Err(_) => is_watched = false,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+
+    struct Ends {
+        near: DuplexStream,
+        far: DuplexStream,
+        relay: tokio::task::JoinHandle<(End, u64, u64)>,
+    }
+
+    fn start(size: usize, up: Direction, idle: Duration) -> Ends {
+        let (near, mut here) = duplex(size);
+        let (mut there, far) = duplex(size);
+        let relay = tokio::spawn(async move {
+            let counts = [AtomicU64::new(0), AtomicU64::new(0)];
+            let (_asks, asked) = watch::channel(0);
+            let end = relay(&mut here, &mut there, up, counts.each_ref(), idle, asked, |_| {}).await;
+            let [up, down] = counts.map(AtomicU64::into_inner);
+            (end, up, down)
+        });
+        Ends { near, far, relay }
+    }
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    #[tokio::test]
+    async fn each_direction_ends_by_itself() {
+        let mut ends = start(10, Direction::new(b"first ".to_vec(), None), HOUR);
+        ends.near.write_all(b"up").await.unwrap();
+        ends.near.shutdown().await.unwrap();
+        let mut got = String::new();
+        ends.far.read_to_string(&mut got).await.unwrap();
+        assert_eq!(got, "first up");
+        // The other direction goes on for long.
+        for _ in 0..1000 {
+            ends.far.write_all(b"down").await.unwrap();
+            let mut four = [0; 4];
+            ends.near.read_exact(&mut four).await.unwrap();
+            assert_eq!(&four, b"down");
+        }
+        ends.far.shutdown().await.unwrap();
+        assert_eq!(ends.near.read(&mut [0]).await.unwrap(), 0);
+        let (end, up, down) = ends.relay.await.unwrap();
+        assert!(matches!(end, End::Finished));
+        assert_eq!((up, down), (8, 4000));
+    }
+
+    #[tokio::test]
+    async fn a_slow_receiver_gets_every_byte_in_order() {
+        let mut ends = start(100, Direction::new(Vec::new(), None), HOUR);
+        let sent: Vec<u8> = (0..500_000_u32).map(|at| (at * 7 / 3) as u8).collect();
+        let writing = async {
+            ends.near.write_all(&sent).await.unwrap();
+            ends.near.shutdown().await.unwrap();
+        };
+        let mut got = Vec::new();
+        tokio::join!(writing, async { ends.far.read_to_end(&mut got).await.unwrap() });
+        assert!(got == sent);
+    }
+
+    #[tokio::test]
+    async fn no_byte_follows_a_bounded_direction() {
+        let mut ends = start(100, Direction::new(b"GET".to_vec(), Some(2)), HOUR);
+        ends.near.write_all(b"abXX").await.unwrap();
+        let mut five = [0; 5];
+        ends.far.read_exact(&mut five).await.unwrap();
+        assert_eq!(&five, b"GETab");
+        ends.far.write_all(b"answer").await.unwrap();
+        drop(ends.far);
+        let mut got = String::new();
+        ends.near.read_to_string(&mut got).await.unwrap();
+        assert_eq!((got.as_str(), ends.relay.await.unwrap().1), ("answer", 5));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_without_data_ends() {
+        let begun = Instant::now();
+        let mut ends = start(100, Direction::new(Vec::new(), None), Duration::from_secs(100));
+        tokio::time::sleep(Duration::from_secs(99)).await;
+        ends.near.write_all(b"x").await.unwrap();
+        let (end, ..) = ends.relay.await.unwrap();
+        assert!(matches!(end, End::Idle));
+        assert_eq!(begun.elapsed().as_secs(), 199);
+    }
+}

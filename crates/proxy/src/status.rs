@@ -1,0 +1,351 @@
+//! Counters of a proxy and its connections of this moment, as JSON and for Prometheus.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Write as _;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use serde::Serialize;
+use tokio::sync::watch;
+
+use crate::transport::LinkReport;
+
+/// The greatest number of kinds, paths or clients that are counted apart.
+const MOST: usize = 256;
+
+/// The number of failures that are shown.
+const MOST_SHOWN: usize = 16;
+
+/// Locks a mutex; the state of a task that has panicked is good enough for counters.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A connection of this moment.
+#[derive(Debug)]
+pub struct Live {
+    number: u64,
+    began: Instant,
+    /// The user at a client, the client at a server.
+    who: String,
+    to: String,
+    via: &'static str,
+    pub(crate) up: AtomicU64,
+    pub(crate) down: AtomicU64,
+    report: Mutex<LinkReport>,
+}
+
+impl Default for Live {
+    fn default() -> Live {
+        Live {
+            number: 0,
+            began: Instant::now(),
+            who: String::new(),
+            to: String::new(),
+            via: "",
+            up: AtomicU64::new(0),
+            down: AtomicU64::new(0),
+            report: Mutex::default(),
+        }
+    }
+}
+
+impl Live {
+    pub(crate) fn set_report(&self, report: LinkReport) {
+        *lock(&self.report) = report;
+    }
+}
+
+/// A connection, as it is shown.
+#[derive(Clone, Debug, Serialize)]
+pub struct ConnectionRow {
+    /// Its number among all since the start.
+    pub number: u64,
+    /// The seconds since its beginning.
+    pub age_s: f64,
+    /// The user at a client, if it has given a name; the client at a server.
+    pub who: String,
+    /// The destination.
+    pub to: String,
+    /// `server` or `direct`.
+    pub via: &'static str,
+    /// Bytes to the destination.
+    pub up_bytes: u64,
+    /// Bytes from the destination.
+    pub down_bytes: u64,
+    /// The paths between the two sides.
+    #[serde(flatten)]
+    pub report: LinkReport,
+}
+
+/// The bytes of a path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PathTotals {
+    /// Payload sent, retransmissions included.
+    pub sent_bytes: u64,
+    /// Payload received.
+    pub received_bytes: u64,
+    /// Payload retransmitted.
+    pub retransmitted_bytes: u64,
+}
+
+/// A request without a connection.
+#[derive(Clone, Debug, Serialize)]
+pub struct FailureRow {
+    /// The time, in seconds since the start.
+    pub t_s: f64,
+    /// The destination.
+    pub to: String,
+    /// The reason.
+    pub why: String,
+}
+
+/// Totals since the start.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Totals {
+    /// Connections by their way.
+    pub connections: BTreeMap<&'static str, u64>,
+    /// Connections between the two sides that were plain TCP.
+    pub plain_tcp: u64,
+    /// Requests without a connection, by the reason.
+    pub failures: BTreeMap<&'static str, u64>,
+    /// Bytes to destinations, of connections that have ended.
+    pub up_bytes: u64,
+    /// Bytes from destinations, of connections that have ended.
+    pub down_bytes: u64,
+    /// Bytes by the local address, of connections that have ended.
+    pub paths: BTreeMap<IpAddr, PathTotals>,
+}
+
+/// The counters and the connections.
+#[derive(Debug)]
+pub struct Status {
+    side: &'static str,
+    transport: &'static str,
+    began: Instant,
+    next: AtomicU64,
+    live: Mutex<BTreeMap<u64, Arc<Live>>>,
+    totals: Mutex<Totals>,
+    last_failures: Mutex<VecDeque<FailureRow>>,
+    asks: watch::Sender<u64>,
+}
+
+/// The state of a proxy.
+#[derive(Clone, Debug, Serialize)]
+pub struct Snapshot {
+    /// `client` or `server`.
+    pub side: &'static str,
+    /// `kernel` or `anabranch`.
+    pub transport: &'static str,
+    /// The seconds since the start.
+    pub uptime_s: f64,
+    /// Totals since the start.
+    pub totals: Totals,
+    /// The last requests without a connection.
+    pub last_failures: Vec<FailureRow>,
+    /// The connections of this moment.
+    pub connections: Vec<ConnectionRow>,
+}
+
+impl Status {
+    /// Returns a new one.
+    pub fn new(side: &'static str, transport: &'static str) -> Status {
+        Status {
+            side,
+            transport,
+            began: Instant::now(),
+            next: AtomicU64::new(1),
+            live: Mutex::default(),
+            totals: Mutex::default(),
+            last_failures: Mutex::default(),
+            asks: watch::Sender::new(0),
+        }
+    }
+
+    /// Begins a connection. It is shown until the returned value is dropped.
+    pub(crate) fn begin(self: &Arc<Status>, who: &str, to: String, via: &'static str) -> Tracked {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let live = Arc::new(Live { number, who: who.to_owned(), to, via, ..Live::default() });
+        lock(&self.live).insert(number, Arc::clone(&live));
+        *lock(&self.totals).connections.entry(via).or_default() += 1;
+        Tracked { status: Arc::clone(self), live }
+    }
+
+    /// Counts a request without a connection.
+    pub(crate) fn fail(&self, kind: &'static str) {
+        let mut totals = lock(&self.totals);
+        if totals.failures.len() < MOST || totals.failures.contains_key(kind) {
+            *totals.failures.entry(kind).or_default() += 1;
+        }
+    }
+
+    /// Counts a request without a connection, and shows its destination and the reason.
+    pub(crate) fn note(&self, kind: &'static str, to: &str, why: &str) {
+        self.fail(kind);
+        let mut last = lock(&self.last_failures);
+        if last.len() >= MOST_SHOWN {
+            last.pop_front();
+        }
+        let t_s = self.began.elapsed().as_secs_f64();
+        last.push_back(FailureRow { t_s, to: to.to_owned(), why: why.to_owned() });
+    }
+
+    /// Returns the number of connections of this moment.
+    pub fn active(&self) -> usize {
+        lock(&self.live).len()
+    }
+
+    pub(crate) fn asked(&self) -> watch::Receiver<u64> {
+        self.asks.subscribe()
+    }
+
+    /// Returns the state, with fresh reports of the paths.
+    pub async fn look(&self) -> Snapshot {
+        self.asks.send_modify(|count| *count += 1);
+        // The connections answer in their next turn.
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        self.snapshot()
+    }
+
+    /// Returns the state.
+    pub fn snapshot(&self) -> Snapshot {
+        let row = |live: &Arc<Live>| ConnectionRow {
+            number: live.number,
+            age_s: live.began.elapsed().as_secs_f64(),
+            who: live.who.clone(),
+            to: live.to.clone(),
+            via: live.via,
+            up_bytes: live.up.load(Ordering::Relaxed),
+            down_bytes: live.down.load(Ordering::Relaxed),
+            report: lock(&live.report).clone(),
+        };
+        Snapshot {
+            side: self.side,
+            transport: self.transport,
+            uptime_s: self.began.elapsed().as_secs_f64(),
+            totals: lock(&self.totals).clone(),
+            last_failures: lock(&self.last_failures).iter().cloned().collect(),
+            connections: lock(&self.live).values().map(row).collect(),
+        }
+    }
+}
+
+/// A connection that is shown until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Tracked {
+    status: Arc<Status>,
+    pub live: Arc<Live>,
+}
+
+impl Tracked {
+    /// Returns the destination.
+    pub(crate) fn to(&self) -> &str {
+        &self.live.to
+    }
+
+    /// Notes the paths of the connection at its end.
+    pub(crate) fn finish(&self, report: &LinkReport) {
+        let mut totals = lock(&self.status.totals);
+        totals.plain_tcp += u64::from(!report.mptcp);
+        for subflow in &report.subflows {
+            let ip = subflow.local.ip();
+            if totals.paths.len() >= MOST && !totals.paths.contains_key(&ip) {
+                continue;
+            }
+            let path = totals.paths.entry(ip).or_default();
+            path.sent_bytes += subflow.sent_bytes;
+            path.received_bytes += subflow.received_bytes;
+            path.retransmitted_bytes += subflow.retransmitted_bytes;
+        }
+    }
+}
+
+impl Drop for Tracked {
+    fn drop(&mut self) {
+        lock(&self.status.live).remove(&self.live.number);
+        let mut totals = lock(&self.status.totals);
+        totals.up_bytes += self.live.up.load(Ordering::Relaxed);
+        totals.down_bytes += self.live.down.load(Ordering::Relaxed);
+    }
+}
+
+impl Snapshot {
+    /// Returns the text that Prometheus reads: totals, with the connections of this moment, and without their names.
+    pub fn metrics(&self) -> String {
+        let mut text = String::new();
+        let mut metric = |name: &str, kind: &str, help: &str, rows: &[(String, f64)]| {
+            // Writing to a string cannot fail.
+            let _ =
+                writeln!(text, "# HELP anabranch_proxy_{name} {help}\n# TYPE anabranch_proxy_{name} {kind}");
+            for (labels, value) in rows {
+                let _ = writeln!(text, "anabranch_proxy_{name}{labels} {value}");
+            }
+        };
+        let counts = |map: &BTreeMap<&'static str, u64>, label: &str| -> Vec<(String, f64)> {
+            map.iter().map(|(key, count)| (format!("{{{label}=\"{key}\"}}"), *count as f64)).collect()
+        };
+        let one = |value: f64| vec![(String::new(), value)];
+        let (mut paths, mut up, mut down) =
+            (self.totals.paths.clone(), self.totals.up_bytes, self.totals.down_bytes);
+        for row in &self.connections {
+            (up, down) = (up + row.up_bytes, down + row.down_bytes);
+            for subflow in &row.report.subflows {
+                let path = paths.entry(subflow.local.ip()).or_default();
+                path.sent_bytes += subflow.sent_bytes;
+                path.received_bytes += subflow.received_bytes;
+                path.retransmitted_bytes += subflow.retransmitted_bytes;
+            }
+        }
+        let path = |value: fn(&PathTotals) -> u64| -> Vec<(String, f64)> {
+            paths.iter().map(|(ip, totals)| (format!("{{path=\"{ip}\"}}"), value(totals) as f64)).collect()
+        };
+        metric("uptime_seconds", "gauge", "Seconds since the start", &one(self.uptime_s));
+        metric(
+            "active_connections",
+            "gauge",
+            "Connections of this moment",
+            &one(self.connections.len() as f64),
+        );
+        metric(
+            "connections_total",
+            "counter",
+            "Connections by their way",
+            &counts(&self.totals.connections, "via"),
+        );
+        metric(
+            "plain_tcp_total",
+            "counter",
+            "Ended connections between the two sides that were plain TCP",
+            &one(self.totals.plain_tcp as f64),
+        );
+        metric(
+            "failures_total",
+            "counter",
+            "Requests without a connection by the reason",
+            &counts(&self.totals.failures, "reason"),
+        );
+        metric("up_bytes_total", "counter", "Bytes to destinations", &one(up as f64));
+        metric("down_bytes_total", "counter", "Bytes from destinations", &one(down as f64));
+        metric(
+            "path_sent_bytes_total",
+            "counter",
+            "Payload sent by the local address",
+            &path(|t| t.sent_bytes),
+        );
+        metric(
+            "path_received_bytes_total",
+            "counter",
+            "Payload received by the local address",
+            &path(|t| t.received_bytes),
+        );
+        metric(
+            "path_retransmitted_bytes_total",
+            "counter",
+            "Payload retransmitted by the local address",
+            &path(|t| t.retransmitted_bytes),
+        );
+        text
+    }
+}

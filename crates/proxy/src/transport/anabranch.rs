@@ -1,0 +1,133 @@
+//! This project's Multipath TCP: a host in user space, with every scheduler and congestion control.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+use anabranch_net::{Host, MptcpListener, MptcpStream};
+use anabranch_scenario::parameters::from_option;
+use anabranch_scenario::policy::proxy::Treatment;
+use anabranch_stack::config::ConnectionConfig;
+use anabranch_stack::congestion::CongestionKind;
+use anabranch_stack::path_manager::{
+    CustomPathManager, CustomPathManagerKind, FullMesh, HostAddress, PathCommand, PathEvent, PathManager,
+    PathManagerKind,
+};
+
+use super::{Accept, Link, LinkReport, SubflowReport, Transport};
+
+/// The number of connections that may wait to be accepted.
+const BACKLOG: usize = 4096;
+
+/// A full mesh of the addresses that a policy allows.
+#[derive(Clone)]
+struct Chosen(FullMesh);
+
+impl PathManager for Chosen {
+    fn on_event(&mut self, event: &PathEvent) {
+        self.0.on_event(event);
+    }
+
+    fn poll(&mut self) -> Option<PathCommand> {
+        self.0.poll()
+    }
+}
+
+impl CustomPathManager for Chosen {
+    fn clone_box(&self) -> Box<dyn CustomPathManager> {
+        Box::new(self.clone())
+    }
+}
+
+/// A host in user space.
+#[derive(Clone, Debug)]
+pub struct Anabranch {
+    host: Host,
+    config: ConnectionConfig,
+}
+
+impl Anabranch {
+    /// Returns the transport of a host; `config` holds for connections that have no other treatment.
+    pub fn new(host: Host, config: ConnectionConfig) -> Anabranch {
+        Anabranch { host, config }
+    }
+
+    /// Returns the configuration of a connection, and the address of its first subflow.
+    fn adapt(&self, to: SocketAddr, how: &Treatment) -> io::Result<(ConnectionConfig, IpAddr)> {
+        let mut config = self.config.clone();
+        if let Some(scheduler) = &how.scheduler {
+            config.scheduler = scheduler.clone();
+        }
+        if let Some(name) = &how.congestion {
+            config.congestion = from_option("congestion", name).map_err(io::Error::other)?;
+        }
+        let own = self.host.addresses().into_iter().filter(|ip| ip.is_ipv4() == to.is_ipv4());
+        let (mut used, backup): (Vec<IpAddr>, Vec<IpAddr>) =
+            own.filter(|ip| how.allows(&ip.to_string())).partition(|ip| !how.is_backup(&ip.to_string()));
+        used.extend(backup);
+        let first = used.first().copied().ok_or_else(|| {
+            io::Error::new(io::ErrorKind::AddrNotAvailable, "the policy allows no path to this destination")
+        })?;
+        if how.paths.is_some() || !how.backup.is_empty() {
+            let how = how.clone();
+            let kind = CustomPathManagerKind::new("full_mesh_by_policy", move |own| {
+                let own = own.iter().filter(|one| how.allows(&one.ip.to_string()));
+                let backup = |one: &HostAddress| one.backup || how.is_backup(&one.ip.to_string());
+                let own: Vec<HostAddress> =
+                    own.map(|one| HostAddress { backup: backup(one), ..*one }).collect();
+                Box::new(Chosen(FullMesh::new(&own)))
+            });
+            config.path_manager = PathManagerKind::Custom(kind);
+        }
+        Ok((config, first))
+    }
+}
+
+impl Transport for Anabranch {
+    type Link = MptcpStream;
+    type Listener = MptcpListener;
+
+    fn name(&self) -> &'static str {
+        "anabranch"
+    }
+
+    fn check(&self, how: &Treatment) -> Result<(), String> {
+        let Some(name) = &how.congestion else { return Ok(()) };
+        from_option::<CongestionKind>("congestion", name).map(drop).map_err(|error| error.to_string())
+    }
+
+    async fn dial(&self, to: SocketAddr, how: &Treatment) -> io::Result<MptcpStream> {
+        let (config, first) = self.adapt(to, how)?;
+        self.host.connect_from(first, to, config).await
+    }
+
+    fn listen(&self, at: SocketAddr) -> io::Result<MptcpListener> {
+        self.host.listen(at.port(), self.config.clone(), BACKLOG)
+    }
+}
+
+impl Accept for MptcpListener {
+    type Link = MptcpStream;
+
+    async fn accept(&mut self) -> io::Result<(MptcpStream, SocketAddr)> {
+        MptcpListener::accept(self).await
+    }
+}
+
+impl Link for MptcpStream {
+    fn reset(self) {
+        self.abort();
+    }
+
+    fn report(&self) -> LinkReport {
+        let subflows = self.subflow_stats().into_iter().filter(|subflow| subflow.established.is_some());
+        let subflows = subflows.map(|subflow| SubflowReport {
+            local: SocketAddr::new(subflow.local.ip, subflow.local.port),
+            remote: SocketAddr::new(subflow.remote.ip, subflow.remote.port),
+            srtt_us: subflow.srtt.map(|srtt| srtt.0 / 1000),
+            sent_bytes: subflow.counters.bytes_sent,
+            received_bytes: subflow.counters.bytes_delivered,
+            retransmitted_bytes: subflow.counters.segments_retransmitted * u64::from(subflow.mss),
+        });
+        LinkReport { mptcp: self.stats().mptcp, subflows: subflows.collect() }
+    }
+}

@@ -1,0 +1,91 @@
+//! The Multipath TCP between the two sides: the kernel's, or this project's in user space.
+
+mod anabranch;
+mod kernel;
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+
+use anabranch_scenario::policy::proxy::Treatment;
+use serde::Serialize;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+pub use anabranch::Anabranch;
+pub use kernel::{Kernel, KernelLink, KernelListener};
+
+/// Opens and accepts connections.
+pub trait Transport: Clone + Send + Sync + 'static {
+    /// A connection.
+    type Link: Link;
+    /// A listening port.
+    type Listener: Accept<Link = Self::Link>;
+
+    /// Returns its name, as on the command line.
+    fn name(&self) -> &'static str;
+
+    /// Checks that a connection can be treated so.
+    ///
+    /// # Errors
+    /// The reason, with a remedy.
+    fn check(&self, how: &Treatment) -> Result<(), String>;
+
+    /// Opens a connection.
+    ///
+    /// # Errors
+    /// If there is none.
+    fn dial(&self, to: SocketAddr, how: &Treatment) -> impl Future<Output = io::Result<Self::Link>> + Send;
+
+    /// Listens at an address. The transport `anabranch` listens at all its addresses, and needs only the port.
+    ///
+    /// # Errors
+    /// If the port is in use.
+    fn listen(&self, at: SocketAddr) -> io::Result<Self::Listener>;
+}
+
+/// A listening port.
+pub trait Accept: Send + 'static {
+    /// A connection.
+    type Link: Link;
+
+    /// Returns the next connection and its peer.
+    ///
+    /// # Errors
+    /// If the system refuses; it may be only for now.
+    fn accept(&mut self) -> impl Future<Output = io::Result<(Self::Link, SocketAddr)>> + Send;
+}
+
+/// A connection. Its halves end apart; dropped without their ends, it is closed in order where it can be.
+pub trait Link: AsyncRead + AsyncWrite + Unpin + Send + 'static {
+    /// Ends it at once, so that the peer gets an error.
+    fn reset(self);
+
+    /// Returns its paths.
+    fn report(&self) -> LinkReport;
+}
+
+/// The paths of a connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LinkReport {
+    /// True if it is Multipath TCP; false for plain TCP, from its beginning or after a fallback.
+    pub mptcp: bool,
+    /// Its subflows; for plain TCP its only path.
+    pub subflows: Vec<SubflowReport>,
+}
+
+/// A subflow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct SubflowReport {
+    /// The local address.
+    pub local: SocketAddr,
+    /// The remote address.
+    pub remote: SocketAddr,
+    /// The smoothed RTT; none without a sample.
+    pub srtt_us: Option<u64>,
+    /// Payload sent, retransmissions included.
+    pub sent_bytes: u64,
+    /// Payload received.
+    pub received_bytes: u64,
+    /// Payload retransmitted.
+    pub retransmitted_bytes: u64,
+}

@@ -1,0 +1,208 @@
+//! Real programs through both sides, over emulated paths between network namespaces. Needs root and `curl`, and reports
+//! the tests as skipped otherwise.
+#![cfg(target_os = "linux")]
+
+#[path = "../../../tests/skipped.rs"]
+mod skipped;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::{Command, Output};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use anabranch_emulate::{Emulation, Options, Role};
+use anabranch_proxy::client::{Client, ServerSide};
+use anabranch_proxy::convert::Destination;
+use anabranch_proxy::server::Server;
+use anabranch_proxy::status::{Snapshot, Status};
+use anabranch_proxy::transport::{Kernel, Transport as _};
+use anabranch_scenario::Document;
+use anabranch_scenario::policy::proxy::{ClientPolicy, Key, ServerPolicy};
+
+const SERVER_PORT: u16 = 8803;
+const WEB_PORT: u16 = 8000;
+const PROXY: &str = "127.0.0.1:1080";
+/// The size of the file that the web server has.
+const SIZE: usize = 3_000_000;
+
+struct Hosts {
+    emulation: Emulation,
+    directory: tempfile::TempDir,
+    _one: MutexGuard<'static, ()>,
+}
+
+fn byte(at: usize) -> u8 {
+    (at * 31 / 7) as u8
+}
+
+impl Hosts {
+    fn new(paths: &str) -> Option<Hosts> {
+        static ONE: Mutex<()> = Mutex::new(());
+        if let Some(why) = anabranch_emulate::obstacle() {
+            skipped::skipped(why);
+            return None;
+        }
+        if Command::new("curl").arg("--version").output().is_err() {
+            skipped::skipped("there is no `curl`");
+            return None;
+        }
+        let one = ONE.lock().unwrap_or_else(|poison| poison.into_inner());
+        let scenario = Document::parse("test.toml", paths, ".").unwrap().scenario().unwrap();
+        let emulation = Emulation::build(&scenario, &Options::default()).unwrap();
+        let hosts = Hosts { emulation, directory: tempfile::tempdir().unwrap(), _one: one };
+        hosts.start_web();
+        hosts.start_server();
+        Some(hosts)
+    }
+
+    fn server_address(&self) -> Ipv4Addr {
+        self.emulation.addresses().kernel(Role::Server, 0)
+    }
+
+    /// Starts a web server that has one file.
+    fn start_web(&self) {
+        let bind = || std::net::TcpListener::bind((Ipv4Addr::UNSPECIFIED, WEB_PORT)).unwrap();
+        let listener = self.emulation.namespace(Role::Server).run(bind).unwrap();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                std::thread::spawn(move || answer(stream));
+            }
+        });
+    }
+
+    /// Starts the server side, on a thread in the namespace of the server.
+    fn start_server(&self) {
+        let text =
+            format!("allow = '10.0.0.0/8'\n{}", ServerPolicy::text_of_key("test", Key([7; 32])).unwrap());
+        self.in_thread(Role::Server, move |ready| async move {
+            let policy = ServerPolicy::parse("server.toml", &text).unwrap();
+            let server = Server::new(Kernel::open().0, "kernel", policy).unwrap();
+            let listener = Kernel::open().0.listen(SocketAddr::from(([0; 4], SERVER_PORT))).unwrap();
+            ready.send(server.status()).unwrap();
+            server.serve(listener).await;
+        });
+    }
+
+    /// Starts the client side with this policy.
+    fn start_client(&self, policy: &str) -> Arc<Status> {
+        let policy = ClientPolicy::parse("client.toml", policy).unwrap();
+        let at = Destination::new(&self.server_address().to_string(), SERVER_PORT).unwrap();
+        let side = ServerSide { at, name: "test".to_owned(), key: Key([7; 32]) };
+        self.in_thread(Role::Client, move |ready| async move {
+            let client = Client::new(Kernel::open().0, Kernel::open().0, Some(side), policy).unwrap();
+            let listener = tokio::net::TcpListener::bind(PROXY).await.unwrap();
+            ready.send(client.status()).unwrap();
+            client.serve(listener).await;
+        })
+    }
+
+    /// Runs a task on a thread of a namespace, until the end of the process. Returns what it sends.
+    fn in_thread<F, T>(
+        &self,
+        role: Role,
+        work: impl FnOnce(std::sync::mpsc::Sender<T>) -> F + Send + 'static,
+    ) -> T
+    where
+        F: Future<Output = ()>,
+        T: Send + 'static,
+    {
+        let namespace = self.emulation.namespace(role).try_clone().unwrap();
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            namespace.enter().unwrap();
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(work(ready));
+        });
+        is_ready.recv().unwrap()
+    }
+
+    fn curl(&self, options: &[&str], path: &str) -> Output {
+        let url = format!("http://{}:{WEB_PORT}{path}", self.server_address());
+        let mut command = Command::new("curl");
+        command.args(["--silent", "--show-error", "--max-time", "20", "--output", "got"]);
+        command.args(["--write-out", "%{http_code} %{size_download}"]);
+        command.args(options).arg(url).current_dir(self.directory.path());
+        self.emulation.namespace(Role::Client).run(|| command.output().unwrap()).unwrap()
+    }
+
+    fn fetch(&self, options: &[&str]) {
+        let output = self.curl(options, "/file");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(text, format!("200 {SIZE}"), "{options:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let got = std::fs::read(self.directory.path().join("got")).unwrap();
+        assert!(got.iter().enumerate().all(|(at, found)| *found == byte(at)), "{options:?}");
+    }
+}
+
+/// Answers one request with the file, in pieces of what the stream takes.
+fn answer(mut stream: std::net::TcpStream) {
+    let mut request = Vec::new();
+    let mut buffer = [0; 1024];
+    while !request.windows(4).any(|four| four == b"\r\n\r\n") {
+        match stream.read(&mut buffer) {
+            Ok(n @ 1..) => request.extend_from_slice(&buffer[..n]),
+            _ => return,
+        }
+    }
+    let body: Vec<u8> = (0..SIZE).map(byte).collect();
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {SIZE}\r\nConnection: close\r\n\r\n");
+    let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body));
+}
+
+/// Waits for a state in which `is_so`.
+fn wait(status: &Status, is_so: impl Fn(&Snapshot) -> bool) -> Snapshot {
+    for _ in 0..500 {
+        let look = status.snapshot();
+        if is_so(&look) {
+            return look;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("not in time: {:?}", status.snapshot());
+}
+
+#[test]
+fn curl_fetches_over_both_paths_by_socks_and_http() {
+    let paths = "path = [{ rate = '30 Mbit/s', rtt = '10 ms' }, { rate = '20 Mbit/s', rtt = '40 ms' }]";
+    let Some(hosts) = Hosts::new(paths) else { return };
+    let status = hosts.start_client("");
+    let live = hosts.emulation.go().unwrap();
+    hosts.fetch(&["--proxy", &format!("socks5h://{PROXY}")]);
+    hosts.fetch(&["--proxytunnel", "--proxy", &format!("http://{PROXY}")]);
+    hosts.fetch(&["--proxy", &format!("http://{PROXY}")]);
+    let look = wait(&status, |look| look.connections.is_empty());
+    assert_eq!(look.totals.connections.get("server"), Some(&3));
+    assert_eq!((look.totals.plain_tcp, look.totals.failures.len()), (0, 0), "{look:?}");
+    let by_path: Vec<u64> = look.totals.paths.values().map(|path| path.received_bytes).collect();
+    assert!(by_path.len() == 2 && by_path.iter().all(|bytes| *bytes > 500_000), "{by_path:?}");
+    assert!(look.totals.up_bytes > 100 && look.totals.down_bytes >= 3 * SIZE as u64);
+    // A destination that the server side refuses ends with an error.
+    let output =
+        hosts.curl(&["--proxy", &format!("socks5h://{PROXY}"), "--connect-to", "::192.0.2.1:80"], "/");
+    assert!(!output.status.success());
+    let look = wait(&status, |look| !look.last_failures.is_empty());
+    assert!(look.last_failures[0].why.contains("not authorized"), "{look:?}");
+    drop(live);
+}
+
+#[test]
+fn a_path_that_is_cut_loses_no_connection() {
+    let paths = "
+        [[path]]
+        rate = '10 Mbit/s'
+        rtt = '20 ms'
+        change = [{ at = '1 s', loss = '100%' }]
+        [[path]]
+        rate = '10 Mbit/s'
+        rtt = '40 ms'
+    ";
+    let Some(hosts) = Hosts::new(paths) else { return };
+    let status = hosts.start_client("[[rule]]\nport = 8000\nanswer = 'late'");
+    let live = hosts.emulation.go().unwrap();
+    // The first path alone would need 2.4 s, and is cut after 1 s.
+    hosts.fetch(&["--proxy", &format!("socks5h://{PROXY}")]);
+    let look = wait(&status, |look| look.connections.is_empty());
+    let by_path: Vec<u64> = look.totals.paths.values().map(|path| path.received_bytes).collect();
+    assert!(by_path.last().is_some_and(|bytes| *bytes > 1_000_000), "{look:?}");
+    drop(live);
+}

@@ -1,0 +1,373 @@
+#!/usr/bin/env python3
+"""Measures `anabranch proxy`: the tables of docs/proxy.md.
+
+    sudo tools/proxy.py downloads wifi-lte --runs 20 --scheduler dmptcp
+    sudo tools/proxy.py handover --runs 20
+    tools/proxy.py throughput
+    tools/proxy.py idle --connections 10000
+
+`downloads`: each run has, for each size, a download by curl of plain TCP on each path, through the proxy with the kernel's transport and
+with the transport `anabranch` (the scheduler is the one of the server side, which sends), one after the other in rotating order. The table has
+the mean differences to TCP on the path that is best for the size, with 95 % intervals (bootstrap over runs); below 0 is faster. Both kernels use CUBIC.
+
+`handover`: downloads during which one path and then the other is cut for a second, again and again; the longest pause of each.
+
+`throughput`: bytes a second through both sides on the loopback device, beside two plain relays of the same shape (`cargo build --example
+plain_relay -p anabranch-proxy --profile quick`) and a direct connection, in rotating order.
+
+`idle`: the memory of both sides with many idle connections.
+"""
+
+import argparse
+import json
+import os
+import random
+import re
+import shlex
+import signal
+import socket
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+SIZES = {"100 KB": 100_000, "1 MB": 1_000_000, "10 MB": 10_000_000}
+WEB, KERNEL_PORT, STACK_PORT = 8000, 8803, 8804
+ME = str(Path(__file__).resolve())
+
+
+# --- The parts that run in the namespaces.
+
+
+def serve_web(address="", port=WEB):
+    """Answers `GET /N` with N bytes, and `GET /endless` until the connection ends."""
+    piece = bytes(1 << 20)
+
+    def answer(connection):
+        with connection:
+            try:
+                request = b""
+                while b"\r\n\r\n" not in request:
+                    part = connection.recv(4096)
+                    if not part:
+                        return
+                    request += part
+                what = request.split(b" ")[1][1:]
+                size = 1 << 60 if what == b"endless" else int(what)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % size)
+                while size > 0:
+                    connection.sendall(piece[: min(size, len(piece))])
+                    size -= len(piece)
+            except (OSError, ValueError):
+                pass
+
+    listener = socket.create_server((address, port), backlog=1024)
+    while True:
+        threading.Thread(target=answer, args=(listener.accept()[0],), daemon=True).start()
+
+
+def addresses():
+    return [word for one in os.environ["ANABRANCH_ADDRESSES"].split(",") for word in ("--address", one)]
+
+
+def stack():
+    return ["--transport", "anabranch", "--tun", os.environ["ANABRANCH_TUN"], *addresses()]
+
+
+def server(anabranch, place, scheduler):
+    common = [anabranch, "proxy", "--quiet", "--server", "--policy", f"{place}/server.toml"]
+    subprocess.Popen(common)
+    subprocess.Popen([*common, "--listen", f"[::]:{STACK_PORT}", *stack(), "--scheduler", scheduler])
+    serve_web()
+
+
+def clients(anabranch, place):
+    """Starts a client side of each transport. Returns the options of curl for each."""
+    common = [anabranch, "proxy", "--quiet", "--key", f"{place}/client.key"]
+    kernel, own = os.environ["ANABRANCH_SERVER"], os.environ["ANABRANCH_SERVER_STACK"]
+    subprocess.Popen([*common, "--to", f"{kernel}:{KERNEL_PORT}", "--listen", "127.0.0.1:1080", "--status", f"{place}/kernel"])
+    subprocess.Popen(
+        [*common, "--to", f"{own}:{STACK_PORT}", "--listen", "127.0.0.1:1081", "--status", f"{place}/stack", *stack()]
+    )
+    time.sleep(1.5)
+    return {"kernel": ["--proxy", "socks5h://127.0.0.1:1080"], "anabranch": ["--proxy", "socks5h://127.0.0.1:1081"]}
+
+
+def fetch(options, address, size):
+    """Returns the time of a download, in seconds."""
+    command = ["curl", "--silent", "--show-error", "--max-time", "60", "--output", "/dev/null"]
+    command += ["--write-out", "%{size_download} %{time_total}", *options, f"http://{address}:{WEB}/{size}"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
+    got, seconds = done.stdout.split()
+    if int(got) != size:
+        raise OSError(f"{got} of {size} bytes")
+    return float(seconds)
+
+
+def client_downloads(anabranch, place, runs):
+    """Prints an object for each run: the times of each size and kind."""
+    paths = [os.environ[f"ANABRANCH_SERVER_{at + 1}"] for at in range(int(os.environ["ANABRANCH_PATHS"]))]
+    kinds = {f"tcp {at + 1}": ([], address) for at, address in enumerate(paths)}
+    kinds |= {kind: (options, paths[0]) for kind, options in clients(anabranch, place).items()}
+    names = list(kinds)
+    for run in range(runs):
+        times = {}
+        for name, size in SIZES.items():
+            turn = run % len(names)
+            for kind in names[turn:] + names[:turn]:
+                times[f"{name} {kind}"] = fetch(*kinds[kind], size)
+                time.sleep(0.1)
+        print(json.dumps(times), flush=True)
+
+
+def client_handover(anabranch, place, runs):
+    """Prints an object for each run: the longest pause of a download that crosses a failure of the path in use."""
+    kinds = clients(anabranch, place)
+    for _ in range(runs):
+        pauses = {}
+        for kind in kinds:
+            port = {"kernel": 1080, "anabranch": 1081}[kind]
+            pauses[kind] = longest_pause(("127.0.0.1", port), os.environ["ANABRANCH_SERVER"], 4.0)
+        print(json.dumps(pauses), flush=True)
+
+
+def longest_pause(proxy, address, seconds):
+    """Returns the longest time between two pieces of an endless download, and the bytes; -1 if the connection was lost."""
+    with socks(proxy, address, WEB) as connection:
+        connection.sendall(b"GET /endless HTTP/1.1\r\n\r\n")
+        connection.settimeout(10)
+        begun = last = time.perf_counter()
+        longest = count = 0
+        while last - begun < seconds:
+            try:
+                part = connection.recv(1 << 18)
+            except OSError:
+                part = b""
+            now = time.perf_counter()
+            if not part:
+                return [-1, count]
+            longest, last, count = max(longest, now - last), now, count + len(part)
+        return [longest, count]
+
+
+def socks(proxy, address, port):
+    """Returns a connection through a proxy, by SOCKS 5."""
+    connection = socket.create_connection(proxy)
+    request = b"\x05\x01\x00" + b"\x05\x01\x00\x01" + socket.inet_aton(address) + struct.pack(">H", port)
+    connection.sendall(request)
+    answer = b""
+    while len(answer) < 12:
+        part = connection.recv(12 - len(answer))
+        if not part:
+            raise OSError("the proxy has refused")
+        answer += part
+    if answer[3] != 0:
+        raise OSError(f"the proxy has answered {answer[3]}")
+    return connection
+
+
+# --- Emulated.
+
+
+def emulate(binary, what, place, kind, runs, scheduler):
+    me = f"{shlex.quote(sys.executable)} {shlex.quote(ME)}"
+    command = [
+        binary, "emulate", *what, "--kernel-cc", "cubic",
+        "--server-command", f"{me} --serve {shlex.quote(binary)} {place} {scheduler}", "--",
+        sys.executable, ME, f"--client-{kind}", binary, place, str(runs),
+    ]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=False, text=True)
+    found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    if done.returncode != 0 or len(found) < 2:
+        sys.exit(f"the emulator ended with {done.returncode}")
+    return found
+
+
+def difference(runs, one, other, draws=2000):
+    """The mean difference in percent, with its interval."""
+    stream = random.Random(1)
+    pairs = [(run[one], run[other]) for run in runs]
+
+    def ratio(some):
+        return 100 * (sum(a for a, _ in some) / sum(b for _, b in some) - 1)
+
+    drawn = sorted(ratio(stream.choices(pairs, k=len(pairs))) for _ in range(draws))
+    low, high = drawn[int(0.025 * draws)], drawn[int(0.975 * draws)]
+    return f"{ratio(pairs):+.1f} % ({low:+.1f} to {high:+.1f})"
+
+
+def downloads(runs):
+    kinds = {key.split(" ", 2)[2] for key in runs[0]}
+    tcps = sorted(kind for kind in kinds if kind.startswith("tcp"))
+    lines = ["| size | TCP on the best path | `kernel`, vs TCP | `anabranch`, vs TCP |", "|---|---|---|---|"]
+    for size in SIZES:
+        mean = {kind: statistics.fmean(run[f"{size} {kind}"] for run in runs) for kind in tcps}
+        best = min(tcps, key=mean.get)
+        cells = [difference(runs, f"{size} {kind}", f"{size} {best}") for kind in ("kernel", "anabranch")]
+        lines.append(f"| {size} | {1000 * mean[best]:.0f} ms, path {best[4:]} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def handover(runs):
+    lines = ["| transport | median of the longest pauses | greatest | connections lost |", "|---|---|---|---|"]
+    for kind in ("kernel", "anabranch"):
+        pauses = [run[kind][0] for run in runs]
+        kept = [pause for pause in pauses if pause >= 0]
+        lost = len(pauses) - len(kept)
+        lines.append(f"| `{kind}` | {1000 * statistics.median(kept):.0f} ms | {1000 * max(kept):.0f} ms | {lost} of {len(pauses)} |")
+    return "\n".join(lines)
+
+
+# --- On the loopback device.
+
+
+def start(command, children):
+    children.append(subprocess.Popen(command))
+    return children[-1]
+
+
+def rate_of(connection, seconds=2.0):
+    """Returns the bytes a second of an endless download."""
+    connection.sendall(b"GET /endless HTTP/1.1\r\n\r\n")
+    buffer = bytearray(1 << 20)
+    begun = time.perf_counter()
+    count = 0
+    while (now := time.perf_counter()) - begun < seconds:
+        count += connection.recv_into(buffer)
+    connection.close()
+    return count / (now - begun)
+
+
+def local_sides(binary, place, children):
+    common = [binary, "proxy", "--quiet"]
+    start([*common, "--server", "--policy", f"{place}/server.toml", "--listen", f"127.0.0.1:{KERNEL_PORT}"], children)
+    client = [*common, "--to", f"127.0.0.1:{KERNEL_PORT}", "--key", f"{place}/client.key", "--listen", "127.0.0.1:1080"]
+    start(client, children)
+    start([sys.executable, ME, "--web"], children)
+    time.sleep(1.5)
+
+
+def throughput(binary, place, rounds):
+    children = []
+    try:
+        local_sides(binary, place, children)
+        relay = str(Path(binary).parent / "examples" / "plain_relay")
+        start([relay, "127.0.0.1:1082", f"127.0.0.1:{WEB}"], children)
+        start([relay, "127.0.0.1:1083", "127.0.0.1:1082"], children)
+        time.sleep(0.5)
+        kinds = {
+            "direct": lambda: socket.create_connection(("127.0.0.1", WEB)),
+            "two plain relays": lambda: socket.create_connection(("127.0.0.1", 1083)),
+            "proxy": lambda: socks(("127.0.0.1", 1080), "127.0.0.1", WEB),
+        }
+        names = list(kinds)
+        runs = []
+        for turn in range(rounds):
+            turn %= len(names)
+            runs.append({name: rate_of(kinds[name]()) for name in names[turn:] + names[:turn]})
+        for name in names:
+            mean = statistics.fmean(run[name] for run in runs)
+            print(f"| {name} | {8e-9 * mean:.2f} Gbit/s | {difference(runs, name, 'two plain relays')} |")
+    finally:
+        end(children)
+
+
+def memory(process):
+    """The resident memory of a process, in bytes."""
+    text = Path(f"/proc/{process.pid}/status").read_text(encoding="ascii")
+    return 1024 * int(re.search(r"VmRSS:\s+(\d+)", text)[1])
+
+
+def idle(binary, place, connections):
+    import resource
+
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    children = []
+    try:
+        local_sides(binary, place, children)
+        sides = {"server side": children[0], "client side": children[1]}
+        # The first ones load what every later one shares.
+        held = [socks(("127.0.0.1", 1080), "127.0.0.1", WEB) for _ in range(20)]
+        before = {name: memory(process) for name, process in sides.items()}
+        begun = time.perf_counter()
+        held += [socks(("127.0.0.1", 1080), "127.0.0.1", WEB) for _ in range(connections)]
+        seconds = time.perf_counter() - begun
+        time.sleep(2)
+        for name, process in sides.items():
+            grown = memory(process) - before[name]
+            print(f"| {name} | {grown / connections / 1000:.1f} KB for each of {connections} connections |")
+        print(f"{connections / seconds:.0f} new connections a second, one after the other")
+        rate = rate_of(socks(("127.0.0.1", 1080), "127.0.0.1", WEB))
+        print(f"another connection meanwhile: {8e-9 * rate:.2f} Gbit/s")
+    finally:
+        end(children)
+
+
+def end(children):
+    for child in children:
+        child.send_signal(signal.SIGKILL)
+    for child in children:
+        child.wait()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["downloads", "handover", "throughput", "idle"])
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="a scenario, or two or more paths")
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--scheduler", default="dmptcp")
+    parser.add_argument("--connections", type=int, default=10_000)
+    parser.add_argument("--binary", default=str(TARGET / "release" / "anabranch"))
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as place:
+        key = subprocess.run([args.binary, "proxy", "--new-key", "test"], stdout=subprocess.PIPE, check=True, text=True).stdout
+        limits = "allow = ['10.0.0.0/8', '127.0.0.0/8']\nrate = 10000\nconnections = 100000\n"
+        for name, text in (("client.key", key), ("server.toml", limits + key)):
+            file = Path(place) / name
+            file.touch(0o600)
+            file.write_text(text, encoding="ascii")
+        if args.what == "throughput":
+            throughput(args.binary, place, args.runs)
+        elif args.what == "idle":
+            idle(args.binary, place, args.connections)
+        elif args.what == "downloads":
+            paths = args.paths or ["wifi-lte"]
+            what = paths if len(paths) == 1 else [word for path in paths for word in ("--path", path)]
+            print(downloads(emulate(args.binary, what, place, "downloads", args.runs, args.scheduler)))
+        else:
+            scenario = Path(place) / "handover.toml"
+            scenario.write_text(outages(args.runs), encoding="ascii")
+            print(handover(emulate(args.binary, [str(scenario)], place, "handover", args.runs, args.scheduler)))
+
+
+def outages(runs):
+    """Two paths that fail in turn for a second, every second second, for as long as the runs take."""
+    seconds = 12 * runs + 20
+    text = "profile = 'linux'\n"
+    for at, rtt in ((0, 16), (1, 50)):
+        changes = []
+        for second in range(3 + 2 * at, seconds, 4):
+            changes += [f"{{ at = '{second} s', loss = '100%' }}", f"{{ at = '{second + 1} s', loss = '0%' }}"]
+        text += f"[[path]]\nrate = '20 Mbit/s'\nrtt = '{rtt} ms'\nchange = [{', '.join(changes)}]\n"
+    return text
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["--web"]:
+            serve_web("127.0.0.1")
+        case ["--serve", anabranch, place, scheduler]:
+            server(anabranch, place, scheduler)
+        case ["--client-downloads", anabranch, place, runs]:
+            client_downloads(anabranch, place, int(runs))
+        case ["--client-handover", anabranch, place, runs]:
+            client_handover(anabranch, place, int(runs))
+        case _:
+            main()
