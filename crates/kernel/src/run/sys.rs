@@ -5,7 +5,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use libc::{c_ulong, seccomp_notif, seccomp_notif_addfd, seccomp_notif_resp, sock_filter, sock_fprog};
+use libc::{seccomp_notif, seccomp_notif_addfd, seccomp_notif_resp, sock_filter, sock_fprog};
 
 /// The architecture of this program's system calls (`AUDIT_ARCH_*`); calls of another one are not filtered.
 #[cfg(target_arch = "x86_64")]
@@ -22,9 +22,10 @@ const ALLOW: u32 = 0x7fff_0000;
 const NOTIFY: u32 = 0x7fc0_0000;
 const CONTINUE: u32 = 1;
 const SEND: u32 = 1 << 1;
-const RECEIVE: c_ulong = 0xc050_2100;
-const ANSWER: c_ulong = 0xc018_2101;
-const ADD_DESCRIPTOR: c_ulong = 0x4018_2103;
+// The C libraries disagree on the type, and not on its low 32 bits.
+const RECEIVE: u32 = 0xc050_2100;
+const ANSWER: u32 = 0xc018_2101;
+const ADD_DESCRIPTOR: u32 = 0x4018_2103;
 
 /// A system call that waits for an answer.
 #[derive(Clone, Copy, Debug)]
@@ -91,9 +92,10 @@ pub(super) fn install() -> io::Result<OwnedFd> {
 }
 
 /// Performs an operation that reads and writes one structure.
-fn ioctl<T>(listener: BorrowedFd<'_>, request: c_ulong, argument: &mut T) -> io::Result<()> {
+fn ioctl<T>(listener: BorrowedFd<'_>, request: u32, argument: &mut T) -> io::Result<()> {
     // SAFETY: the callers pass the structure that belongs to the request, and its size is part of the request.
-    let result = unsafe { libc::ioctl(listener.as_raw_fd(), request, core::ptr::from_mut(argument)) };
+    let result =
+        unsafe { libc::ioctl(listener.as_raw_fd(), request as libc::Ioctl, core::ptr::from_mut(argument)) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
