@@ -13,7 +13,6 @@
     tools/coverage.py --only 17,44 --seeds 200 --first-seed 5001
                                       some of the random scenarios, with other seeds
 
-
 Prints a table: for each scenario the share of seeds whose interval has the true mean, and the share whose
 intervals of all differences have the true differences together. Both should be 93 to 97 % (with 100 seeds chance
 alone moves them by 2 %).
@@ -24,6 +23,7 @@ import json
 import math
 import os
 import random
+import statistics
 import subprocess
 from pathlib import Path
 
@@ -107,6 +107,11 @@ MEASURES = {
     "mean": "means", "differences": "differences together", "near": "the same to within 1 %", "p95": "p95 of the best",
 }
 
+# Half widths of intervals, in percent of the mean (of a difference in percentage points).
+WIDTHS = {
+    "shown": "mean, events that runs have shown", "width": "mean, with the bound", "difference_width": "difference",
+}
+
 
 def random_scenario(number):
     """Two random paths and short flows. Every third scenario loses 0.1 to 1 % of its packets, so that thirty runs often
@@ -143,7 +148,7 @@ def hits_of(args, number):
     truth = measure(args.truth, 1_000_000 + number)
     tails = {row["scheduler"]: row["fct_s"]["p95"] for row in truth["rows"]}
     found = {"number": number, "kind": kind, "direction": direction, "options": " ".join(options), "runs": []}
-    found.update((name, []) for name in MEASURES)
+    found.update((name, []) for name in [*MEASURES, *WIDTHS])
     for seed in range(args.first_seed, args.first_seed + args.seeds):
         few = measure(None if args.rounds else args.runs, seed + 10_000 * number)
         found["runs"].append(few["runs"])
@@ -151,6 +156,13 @@ def hits_of(args, number):
         for row, true in pairs:
             low, high = row["fct_s"]["ci95"]
             found["mean"].append(low - 1e-9 <= true["fct_s"]["mean"] <= high + 1e-9)
+            # The bound for unseen events raises the upper end of the interval of a mean time only.
+            mean = row["fct_s"]["mean"]
+            found["width"].append(50 * (high - low) / mean)
+            found["shown"].append(100 * (mean - low) / mean)
+            low, high = row["vs_reference_pct"]["ci95"]
+            if low < high:
+                found["difference_width"].append((high - low) / 2)
         differences = [(row["vs_reference_pct"], true["vs_reference_pct"]) for row, true in pairs]
         found["differences"].append(all(inside(row, true) for row, true in differences))
         found["near"].append(all(inside(row, true, least=1.0) for row, true in differences))
@@ -188,6 +200,11 @@ def random_coverage(args):
     for direction in ("download", "upload"):
         row(f"{direction}s", [found for found in every if found["direction"] == direction])
     row("all", every)
+    print("\n| half width, median (95th percentile) | " + " | ".join(WIDTHS.values()) + " |\n|---|---|---|---|")
+    for kind, name in KINDS.items():
+        widths = [[w for found in every if found["kind"] == kind for w in found.get(of, [])] for of in WIDTHS]
+        spread = lambda own: f"{statistics.median(own):.1f} % ({statistics.quantiles(own, n=20)[-1]:.1f} %)"  # noqa: E731
+        print(f"| {name} | " + " | ".join(spread(own) if len(own) > 1 else "-" for own in widths) + " |")
     for of, name in MEASURES.items():
         shares = sorted((share(found[of]), found["number"]) for found in every if found.get(of))
         low = [f"{number} ({value:.0f} %)" for value, number in shares if value < 85]
