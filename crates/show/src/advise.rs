@@ -35,14 +35,14 @@ pub fn text(advice: &Advice) -> String {
 fn sentence(advice: &Advice) -> String {
     let single = single(advice);
     let best = &advice.best.name;
-    let measure = if advice.bulk { "goodput" } else { "mean completion time" };
+    let measure = measure(advice);
     let figure = advice.difference_pct.map_or(String::new(), |difference| {
         let interval = difference.ci95.map_or(String::new(), |interval| {
             format!(" (95 % interval {} to {} %)", signed_percent(interval.0), signed_percent(interval.1))
         });
         let side = if difference.mean < 0.0 { "below" } else { "above" };
         let amount = signed_percent(difference.mean);
-        format!("{} % {side} that of TCP {single}{interval}", amount.trim_start_matches(['+', '-']))
+        format!("{} % {side} TCP's {single}{interval}", amount.trim_start_matches(['+', '-']))
     });
     let start = &advice.start;
     match advice.answer {
@@ -75,10 +75,15 @@ fn beyond(advice: &Advice) -> Option<String> {
     let side = if difference.mean < 0.0 { "below" } else { "above" };
     let amount = signed_percent(difference.mean);
     Some(format!(
-        "An application on a stock kernel cannot have {}, which is {} % {side} it; one that is built on this stack can (--application anabranch).",
+        "The {} of {} is {} % {side} TCP's, but an application on a stock kernel cannot have it; one that is built on this stack can (--application anabranch).",
+        measure(advice),
         beyond.name,
         amount.trim_start_matches(['+', '-'])
     ))
+}
+
+fn measure(advice: &Advice) -> &'static str {
+    if advice.bulk { "goodput" } else { "mean completion time" }
 }
 
 /// The single path of TCP, and its congestion control if that is not the scenario's.
@@ -205,5 +210,146 @@ fn quantity(quantity: Quantity, value: f64) -> String {
         Quantity::Rtt => format!("{} ms", digits(value * 1e3)),
         Quantity::Loss => format!("{} %", digits(value * 100.0)),
         Quantity::Size => figures::size(value as u64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_lab::advise::{Application, Candidate};
+    use anabranch_lab::report::Difference;
+    use anabranch_lab::stats::Interval;
+
+    use super::*;
+    use crate::made::{TWO, compared};
+
+    /// Returns the line of a margin of the rate of wifi, now 10 Mbit/s, in Mbit/s; `holds` are the ends up to which the answer
+    /// clearly holds, and `other` those from which it is clearly another one.
+    fn line(holds: [Option<f64>; 2], other: [Option<f64>; 2], open: bool) -> Option<String> {
+        let bps = |value: Option<f64>| value.map(|mega| mega * 1e6);
+        let margin = Margin {
+            quantity: Quantity::Rate,
+            path: Some("wifi".to_owned()),
+            value: 10e6,
+            below: bps(other[0]),
+            above: bps(other[1]),
+            holds_down_to: bps(holds[0]),
+            holds_up_to: bps(holds[1]),
+        };
+        margin_line(&margin, &|end| matches!(end, MarginEnd::Open(_)) == open)
+    }
+
+    #[test]
+    fn a_margin_names_its_ends_from_the_lower_to_the_higher_value() {
+        let rate = |ends: &str| Some(format!("the rate of wifi {ends} (now 10.0 Mbit/s)"));
+        let clear = line([Some(5.2), Some(19.5)], [Some(5.0), Some(20.0)], false);
+        assert_eq!(clear, rate("is below 5.00 Mbit/s or is above 20.0 Mbit/s"));
+        // Between two values the runs cannot tell.
+        let between = line([Some(8.0), Some(15.0)], [Some(5.0), Some(30.0)], false);
+        assert_eq!(between, rate("is below 5.00 to 8.00 Mbit/s or is above 15.0 to 30.0 Mbit/s"));
+        // An open end has its own list.
+        let [holds, other] = [[Some(8.0), Some(15.0)], [None, Some(15.5)]];
+        assert_eq!(line(holds, other, false), rate("is above 15.5 Mbit/s"));
+        assert_eq!(line(holds, other, true), rate("is below 8.00 Mbit/s"));
+        assert_eq!(line([None, None], [None, None], false), None);
+    }
+
+    #[test]
+    fn a_path_without_loss_has_none_now() {
+        let margin = Margin {
+            quantity: Quantity::Loss,
+            path: Some("2".to_owned()),
+            value: 0.0,
+            below: None,
+            above: Some(0.023),
+            holds_down_to: None,
+            holds_up_to: Some(0.0225),
+        };
+        let line = margin_line(&margin, &|_| true).unwrap();
+        assert_eq!(line, "the loss of 2 is above 2.30 % (now none)");
+    }
+
+    fn advice(answer: Answer) -> Advice {
+        let candidate =
+            |name: &str| Candidate { name: name.to_owned(), scheduler: name.to_owned(), congestion: None };
+        let (_, mut judgement) = compared(TWO);
+        let of = |mean, low, high| Some(Difference { mean, ci95: Some(Interval(low, high)) });
+        let blest = judgement.rows.iter_mut().find(|row| row.scheduler == "blest").unwrap();
+        blest.vs_reference_pct = of(-11.3, -12.4, -5.3);
+        Advice {
+            condition: String::new(),
+            answer,
+            min_gain_pct: 5.0,
+            application: Application::Kernel,
+            best: candidate("min_rtt"),
+            beyond: Some(candidate("blest")),
+            start: "wifi".to_owned(),
+            single_path: Some("lte".to_owned()),
+            single_congestion: None,
+            difference_pct: of(-7.26, -9.0, -6.0),
+            bulk: false,
+            screened: 8,
+            candidates: vec![candidate("min_rtt"), candidate("blest")],
+            judgement,
+            reasons: Vec::new(),
+            margins: Vec::new(),
+            actions: Vec::new(),
+        }
+    }
+
+    fn plain(text: &str) -> String {
+        anstream::adapter::strip_str(text).to_string()
+    }
+
+    #[test]
+    fn the_answer_has_the_measure_the_difference_and_the_tcp_with_which_it_is_compared() {
+        let figure = "is 7.3 % below TCP's on lte (95 % interval -9.0 to -6.0 %).";
+        let candidate = "of the best candidate, min_rtt starting on wifi,";
+        for (answer, expected) in [
+            (
+                Answer::Pays,
+                format!(
+                    "Multipath TCP pays: the mean completion time of min_rtt, starting on wifi, {figure}"
+                ),
+            ),
+            (
+                Answer::Small,
+                format!(
+                    "Multipath TCP makes no difference that counts as a gain (5.00 %): the mean completion time {candidate} {figure}"
+                ),
+            ),
+            (
+                Answer::Equal,
+                format!(
+                    "Multipath TCP and TCP are practically equal: the mean completion time {candidate} {figure}"
+                ),
+            ),
+            (
+                Answer::Costs,
+                format!("Multipath TCP does not pay: the mean completion time {candidate} {figure}"),
+            ),
+            (
+                Answer::Undecided,
+                format!(
+                    "These runs cannot tell whether Multipath TCP pays: the mean completion time {candidate} {figure}"
+                ),
+            ),
+        ] {
+            assert_eq!(plain(&sentence(&advice(answer))), expected);
+        }
+        let mut bulk = advice(Answer::Pays);
+        (bulk.bulk, bulk.single_congestion) = (true, Some("bbr".to_owned()));
+        bulk.difference_pct = Some(Difference { mean: 95.3, ci95: None });
+        let expected = "Multipath TCP pays: the goodput of min_rtt, starting on wifi, is 95.3 % above TCP's with bbr on lte.";
+        assert_eq!(plain(&sentence(&bulk)), expected);
+    }
+
+    #[test]
+    fn a_better_way_to_send_that_a_stock_kernel_lacks_is_compared_with_tcp_too() {
+        let mut advice = advice(Answer::Small);
+        let expected = "The mean completion time of blest is 11.3 % below TCP's, but an application on a stock kernel cannot \
+                        have it; one that is built on this stack can (--application anabranch).";
+        assert_eq!(beyond(&advice).as_deref(), Some(expected));
+        advice.beyond = None;
+        assert_eq!(beyond(&advice), None);
     }
 }

@@ -407,3 +407,7 @@ fn number(format: Format, value: f64) -> String {
         Format::About => figures::about(value),
     }
 }
+
+#[cfg(test)]
+#[path = "compare_tests.rs"]
+mod tests;

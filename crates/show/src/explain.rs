@@ -190,4 +190,53 @@ mod tests {
         colours.dedup();
         assert_eq!(colours.len(), Cause::ALL.len());
     }
+
+    #[test]
+    fn other_changes_have_their_effects_and_doubts() {
+        use anabranch_lab::report::Difference;
+        use anabranch_lab::stats::Interval;
+        let change = |what: &str, mean: f64, helps| Change {
+            what: what.to_owned(),
+            mean_s: Some(0.1),
+            effect_pct: Difference { mean, ci95: Some(Interval(mean - 2.0, mean + 2.0)) },
+            helps,
+            setting: true,
+        };
+        let mut row = row();
+        row.changes = vec![
+            change("a larger window", -20.0, Some(true)),
+            change("BBR", -1.0, None),
+            change("no backup", 12.0, Some(false)),
+        ];
+        let tried = "It waits. Also tried: BBR (-1.0 %, undecided); no backup (+12.0 %).";
+        assert_eq!(sentence(&row), tried);
+        // Nothing is advised: the sentence has them already.
+        row.changes.remove(0);
+        assert_eq!(sentence(&row), "It waits.");
+        (row.n, row.completed) = (30, 28);
+        assert_eq!(sentence(&row), "It waits. 2 of 30 flows were not delivered completely.");
+    }
+
+    fn row() -> Row {
+        Row {
+            scheduler: "linux".to_owned(),
+            congestion: "cubic".to_owned(),
+            condition: String::new(),
+            path: None,
+            n: 30,
+            completed: 30,
+            explained: 30,
+            mean_s: Some(0.5),
+            total_ns: 0,
+            parts: Vec::new(),
+            byte_mean_s: None,
+            bytes: Vec::new(),
+            outages: Vec::new(),
+            longest_gap_s: None,
+            largest: None,
+            excess: None,
+            changes: Vec::new(),
+            sentence: "It waits.".to_owned(),
+        }
+    }
 }

@@ -9,6 +9,8 @@ pub mod advise;
 pub mod compare;
 pub mod explain;
 pub mod fairness;
+#[cfg(test)]
+mod made;
 pub mod run;
 pub mod sweep;
 pub mod table;

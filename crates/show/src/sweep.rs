@@ -186,3 +186,41 @@ fn counts(standing: &Standing) -> [String; 5] {
         false => counts.map(ToString::to_string),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use anabranch_lab::report::Difference;
+
+    use super::*;
+    use crate::made::{TWO, compared};
+
+    #[test]
+    fn a_cell_has_the_difference_its_doubt_or_the_unfinished_flows() {
+        let (_, comparison) = compared(TWO);
+        let mut row = comparison.row_of("min_rtt").unwrap().clone();
+        let mut of = |reading, completed, mean| {
+            row.vs_reference_pct = Some(Difference { mean, ci95: None });
+            (row.reading, row.completed) = (reading, completed);
+            anstream::adapter::strip_str(&cell(&row)).to_string()
+        };
+        assert_eq!(of(Some(Reading::Better), 2, -7.26), "-7.3 %");
+        assert_eq!(of(Some(Reading::Worse), 2, 230.4), "+230 %");
+        assert_eq!(of(Some(Reading::Equal), 2, 0.3), "+0.3 %");
+        assert_eq!(of(Some(Reading::Undecided), 2, -7.26), "-7.3 % ?");
+        assert_eq!(of(Some(Reading::Incomplete), 1, -7.26), "1 of 2 unfinished");
+        // Only the reference has unfinished flows.
+        assert_eq!(of(Some(Reading::Incomplete), 2, -7.26), "-");
+        (row.vs_reference_pct, row.reading, row.fct_s.mean) = (None, None, Some(0.226));
+        assert_eq!(cell(&row), "226 ms");
+        (row.fct_s.mean, row.goodput_bps) = (None, Some(8.5e6));
+        assert_eq!(cell(&row), "8.50 Mbit/s");
+    }
+
+    #[test]
+    fn a_contender_that_is_compared_nowhere_has_no_counts() {
+        assert_eq!(counts(&Standing::default()), ["-"; 5]);
+        let mut standing = Standing::default();
+        (standing.better, standing.undecided) = (3, 1);
+        assert_eq!(counts(&standing), ["3", "0", "0", "1", "0"]);
+    }
+}

@@ -1,0 +1,121 @@
+//! The notes below a table, from a small comparison with the values of the test.
+
+use anabranch_lab::report::Difference;
+
+use super::*;
+use crate::made::{TWO, compared};
+
+/// Returns the text without line breaks and colours.
+fn words((scenario, comparison): &(Scenario, Comparison)) -> String {
+    let text = anstream::adapter::strip_str(&super::text(scenario, comparison, false)).to_string();
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn single(path: &str, chosen: bool, completed: usize, mean_s: f64) -> SinglePath {
+    let (path, goodput_bps) = (path.to_owned(), Some(4e6));
+    SinglePath { path, chosen, runs: 2, n: 4, completed, mean_s: Some(mean_s), goodput_bps }
+}
+
+#[test]
+fn a_single_path_on_which_flows_did_not_finish_has_no_time() {
+    let mut found = compared(TWO);
+    found.1.conditions[0].single_paths = vec![single("wifi", true, 4, 0.0123), single("3", false, 1, 60.0)];
+    let text = words(&found);
+    let line = "tcp: wifi is the best of 2 single paths: 12.3 ms in selection runs; path 3 finished 1 of 4 flows profile";
+    assert!(text.contains(line), "{text}");
+}
+
+#[test]
+fn at_most_three_other_single_paths_are_listed_and_the_rest_is_counted() {
+    let mut found = compared(TWO);
+    let others = (1..=5).map(|at| single(&format!("x{at}"), false, 4, 0.1));
+    found.1.conditions[0].single_paths =
+        core::iter::once(single("wifi", true, 4, 0.05)).chain(others).collect();
+    let text = words(&found);
+    let line = "the best of 6 single paths: 50.0 ms in selection runs; x1 100 ms, x2 100 ms, x3 100 ms and 2 more profile";
+    assert!(text.contains(line), "{text}");
+}
+
+#[test]
+fn different_queues_are_listed_and_equal_ones_are_one() {
+    let mut found = compared(TWO);
+    for (queues, expected) in
+        [(["1 BDP", "1 BDP"], "queue 1 BDP;"), (["1 BDP", "40 ms"], "queue 1 BDP, 40 ms;")]
+    {
+        found.1.conditions[0].queues = queues.map(str::to_owned).to_vec();
+        let text = words(&found);
+        assert!(text.contains(expected), "{text}");
+    }
+    found.1.conditions[0].shared_queues = vec!["40 ms".to_owned()];
+    assert!(words(&found).contains("queue 1 BDP, 40 ms, on the shared link 40 ms;"));
+}
+
+/// Returns the line on the start on lte, where `min_rtt` and `blest` have these differences and numbers of finished flows.
+fn start(done: usize, changes: [(Option<[f64; 3]>, usize); 2]) -> String {
+    let mut found = compared(TWO);
+    found.1.rows.iter_mut().for_each(|row| row.completed = done);
+    let change = |(scheduler, (difference, completed)): (&str, (Option<[f64; 3]>, usize))| StartChange {
+        scheduler: scheduler.to_owned(),
+        difference_pct: difference
+            .map(|[mean, low, high]| Difference { mean, ci95: Some(Interval(low, high)) }),
+        n: 2,
+        completed,
+    };
+    let changes = ["min_rtt", "blest"].into_iter().zip(changes).map(change).collect();
+    found.1.conditions[0].other_starts = vec![OtherStart { path: "lte".to_owned(), runs: 2, changes }];
+    let text = words(&found);
+    let line = text.split("starting on lte instead: ").nth(1).unwrap();
+    line.split(" (2 runs)").next().unwrap().to_owned()
+}
+
+#[test]
+fn a_start_says_whether_it_helps_is_unclear_or_ends_flows() {
+    let clear = (Some([59.6, 50.0, 70.0]), 2);
+    let unclear = (Some([0.4, -1.0, 2.0]), 2);
+    assert_eq!(start(2, [clear, unclear]), "min_rtt +59.6 %, blest +0.4 % (unclear)");
+    assert_eq!(start(2, [unclear, unclear]), "no clear difference");
+    // Nothing is random: it is 0 in every run.
+    assert_eq!(start(2, [(Some([0.0, 0.0, 0.0]), 2), clear]), "min_rtt +0.0 %, blest +59.6 %");
+    assert_eq!(start(2, [(None, 1), clear]), "min_rtt finishes 1 of 2 flows, blest +59.6 %");
+    assert_eq!(start(2, [(None, 0), (None, 0)]), "no flow finishes");
+    // With the start of the comparison they do not finish.
+    assert_eq!(start(1, [(None, 2), (None, 1)]), "min_rtt finishes every flow, blest finishes 1 of 2 flows");
+    assert_eq!(start(1, [(None, 2), clear]), "every flow finishes");
+}
+
+#[test]
+fn the_winner_and_those_that_cannot_be_told_apart_from_it_have_its_colour() {
+    let (scenario, mut comparison) = compared(TWO);
+    let verdict = &mut comparison.verdicts[0];
+    verdict.best = ["min_rtt", "blest", "tcp"].map(str::to_owned).to_vec();
+    verdict.tied = vec!["blest".to_owned()];
+    let text = super::text(&scenario, &comparison, false);
+    assert!(text.contains(&paint(GOOD, "min_rtt")) && text.contains(&paint(GOOD, "blest")), "{text}");
+    // It is practically equal.
+    assert!(!text.contains(&paint(GOOD, "tcp on wifi")), "{text}");
+}
+
+#[test]
+fn the_goodputs_of_all_flows_of_a_path_add_up() {
+    let mut found = compared(&TWO.replace("size = '1 KB'", "size = 'bulk', duration = '50 ms', flows = 2"));
+    // Two runs of two flows of 4 Mbit/s on each path.
+    found.1.conditions[0].single_paths = vec![single("wifi", true, 4, 0.1), single("lte", false, 4, 0.1)];
+    let text = words(&found);
+    assert!(text.contains("; single paths alone add up to 16.0"), "{text}");
+}
+
+#[test]
+fn the_line_on_unseen_events_is_there_only_if_they_are_most_of_an_interval() {
+    use anabranch_lab::report::UnseenEvents;
+    let mut found = compared(TWO);
+    let mut with = |one_in, dominates| {
+        let scheduler = "blest".to_owned();
+        found.1.conditions[0].unseen = Some(UnseenEvents { one_in, most_pct: 8.54, scheduler, dominates });
+        words(&found)
+    };
+    assert!(!with(10, false).contains("these runs may lack"));
+    assert!(with(10, true).contains(
+        "a rare event of less than 1 in 10, such as a timeout, which may change the mean of blest by 8.54 %"
+    ));
+    assert!(with(1, true).contains("a rare event, such as a timeout"));
+}
