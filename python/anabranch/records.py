@@ -229,6 +229,12 @@ def row_of(rows: list[AnyRow], scheduler: str, condition: str | None, traffic: s
         of = getattr(row, "traffic", None)
         if row.scheduler == scheduler and condition in {None, row.condition} and traffic in {None, of}:
             return row
+    conditions = list(dict.fromkeys(row.condition for row in rows))
+    if condition is not None and condition not in conditions:
+        names = ", ".join(map(repr, filter(None, conditions)))
+        message = f"there is no condition {condition!r}; "
+        message += f"there are {names}" if names else "this result has only one, without a name"
+        raise NotFoundError(message)
     known = ", ".join(dict.fromkeys(row.scheduler for row in rows))
     message = f"there is no row for {scheduler!r}; there are {known}"
     raise NotFoundError(message)

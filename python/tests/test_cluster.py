@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import anabranch
-from anabranch import Path, Plan, Range, Scenario
+from anabranch import Path, Plan, Range, Scenario, storage
 from anabranch.cluster import UNIT_S, Runs, Units
 from tests import ssh
 from tests.skipping import skipped
@@ -419,6 +419,22 @@ def test_any_url_of_fsspec_is_a_directory(plan: Plan, expected: bytes, tmp_path:
     assert memory.cat_file("/results/results.parquet") == expected
     with pytest.raises(anabranch.SweepError, match="cannot use nothing://"):
         anabranch.sweep(plan, output="nothing://there")
+
+
+def test_the_state_of_a_stored_sweep_is_written_last(plan: Plan, tmp_path: File, monkeypatch: Any) -> None:
+    written: list[str] = []
+    put = storage.Remote._put
+
+    def noted(self: storage.Remote, name: str, data: bytes) -> None:
+        written.append(name)
+        put(self, name, data)
+
+    monkeypatch.setattr(storage.Remote, "_put", noted)
+    anabranch.sweep(plan, output=f"file://{tmp_path}/results")
+    # A reader that finds it finds the results, too.
+    assert written[0] == "units/header.json"
+    assert written[-1] == "run.json"
+    assert "results.parquet" in written
 
 
 def test_a_damaged_object_is_named_and_simulated_again(plan: Plan, expected: bytes, tmp_path: File) -> None:

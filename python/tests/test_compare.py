@@ -39,6 +39,18 @@ def result() -> anabranch.Comparison:
     return anabranch.compare(SMALL)
 
 
+def test_a_row_is_the_one_of_its_condition(result: anabranch.Comparison) -> None:
+    conditions = list(dict.fromkeys(row.condition for row in result.rows))
+    assert len(conditions) > 1
+    for condition in conditions:
+        assert result.row("min_rtt", condition).condition == condition
+    assert result.row("min_rtt").condition == conditions[0]
+    with pytest.raises(KeyError, match=f"no condition 'nowhere'; there are '{conditions[0]}'"):
+        result.row("min_rtt", "nowhere")
+    with pytest.raises(KeyError, match="no row for 'nobody'; there are tcp"):
+        result.row("nobody", conditions[0])
+
+
 def test_the_result_is_that_of_the_command(result: anabranch.Comparison, tmp_path: File) -> None:
     samples = tmp_path / "samples.csv"
     printed = json.loads(command("compare", "wifi-lte", "--runs", "3", "--json", "--samples", str(samples)))

@@ -42,6 +42,16 @@ def test_the_explanation_is_that_of_the_command(explained: anabranch.Explanation
     assert command(*words).splitlines() == repr(other).splitlines()
 
 
+def test_an_explanation_of_bytes_has_their_times() -> None:
+    of_bytes, of_flows = (
+        anabranch.explain("wifi-lte", runs=2, schedulers=["tcp"], bytes=own, changes=False) for own in (True, False)
+    )
+    for one, time in ((of_bytes, "byte_mean_s"), (of_flows, "mean_s")):
+        row = one.row("tcp")
+        assert sum(part.mean_s for part in one.parts(row)) == pytest.approx(getattr(row, time))
+        assert f"{1e3 * getattr(row, time):.4g} ms" in one._repr_html_()
+
+
 def names(kind: type) -> set[str]:
     return {field.name for field in dataclasses.fields(kind)}
 

@@ -48,6 +48,21 @@ def test_the_tables_are_those_of_the_files(result: anabranch.Run) -> None:
         recording.run("nobody")
 
 
+def test_a_run_has_its_condition_and_the_outages_of_its_paths(tmp_path: File) -> None:
+    changes = [{"at": "100 ms", "down": True}, {"at": "250 ms", "up": True}]
+    paths = [Path("10 Mbit/s", "20 ms", name="wifi", change=changes), Path("5 Mbit/s", "40 ms", name="lte")]
+    conditions = [{"name": "short", "traffic": {"size": "20 KB"}}, {"name": "long", "traffic": {"size": "400 KB"}}]
+    scenario = anabranch.Scenario(paths, schedulers=["min_rtt"], condition=conditions)
+    recording = anabranch.run(scenario, record=tmp_path / "run").recording
+    for condition in ("short", "long"):
+        run = recording.run("min_rtt", condition)
+        assert run.condition == condition
+        assert run.outages == [("wifi", 0.1, 0.25)]
+    assert recording.run("min_rtt").condition == "short"
+    with pytest.raises(KeyError, match="no run of 'min_rtt'; there are short, min_rtt; long, min_rtt"):
+        recording.run("min_rtt", "longer")
+
+
 def test_a_recording_changes_no_result(result: anabranch.Run) -> None:
     plain = anabranch.run(PATHS, size="500 KB", schedulers=["min_rtt", "blest"])
     assert pl.DataFrame(plain).equals(pl.DataFrame(result))

@@ -11,6 +11,7 @@ import pytest
 
 import anabranch
 from anabranch import Assign, Event, Path, Recall, Scheduler, Subflow, View, Wait
+from anabranch.comparison import threads
 from anabranch.scheduler import Decision
 
 PATHS = [Path("20 Mbit/s", "20 ms"), Path("10 Mbit/s", "45 ms")]
@@ -48,6 +49,14 @@ def test_threads_do_not_change_a_result() -> None:
         anabranch.compare(PATHS, schedulers=[MinRtt, "tcp"], size="100 KB", runs=3, jobs=jobs) for jobs in (1, 2)
     )
     assert pl.DataFrame(one).equals(pl.DataFrame(two))
+
+
+def test_a_scheduler_in_python_has_one_thread_unless_more_are_given() -> None:
+    own, built_in = (anabranch.Scenario(PATHS, schedulers=[kind]) for kind in (MinRtt, "min_rtt"))
+    assert [threads(jobs, own) for jobs in (None, 0, 3)] == [1, 0, 3]
+    assert [threads(jobs, built_in) for jobs in (None, 3)] == [0, 3]
+    with pytest.raises(ValueError, match="-1 is no number of threads"):
+        threads(-1, own)
 
 
 def test_the_name_is_part_of_the_experiment() -> None:

@@ -79,6 +79,15 @@ def test_mistakes_are_errors(tmp_path: File) -> None:
         anabranch.sweep(BASE, vary=VARY, runs=1, output=tmp_path)
 
 
+def test_the_keys_of_a_plan_are_keywords() -> None:
+    stop = {"half-width": "5%", "most-runs": 40}
+    plan = Plan(BASE, vary=VARY, runs=2, other_starts=True, stop=stop)
+    assert "other-starts = true" in plan.text
+    assert "most-runs = 40" in plan.text
+    with pytest.raises(anabranch.ScenarioError, match="othr-starts"):
+        Plan(BASE, vary=VARY, othr_starts=True)
+
+
 def test_a_plan_can_be_pickled() -> None:
     plan = Plan(BASE, vary=VARY, runs=2)
     again: Plan = pickle.loads(pickle.dumps(plan))
