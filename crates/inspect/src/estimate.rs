@@ -205,3 +205,52 @@ fn split_losses(meter: &Meter, packets: u64, largest: Duration, rate: Option<f64
     let random = share(all as f64, packets as f64);
     Split { full: Duration::ZERO, at_queue: 0, others: all, random, drops: drops(Duration::MAX) }
 }
+
+#[cfg(test)]
+mod tests {
+    use anabranch_units::Time;
+
+    use super::*;
+
+    #[test]
+    fn the_share_of_nothing_is_unknown_and_none_of_many_is_bounded() {
+        let of = |count, all| share(count, all);
+        assert_eq!(of(0.0, 0.0), Estimate { value: 0.0, low: 0.0, high: 1.0 });
+        // Wilson: 1.96^2 / (100 + 1.96^2).
+        let none = of(0.0, 100.0);
+        assert!(
+            none.value == 0.0 && none.low.abs() < 1e-12 && (none.high - 0.036_995).abs() < 1e-6,
+            "{none:?}"
+        );
+        let half = of(50.0, 100.0);
+        assert!((half.low - 0.403_83).abs() < 1e-5 && (half.high - 0.596_17).abs() < 1e-5, "{half:?}");
+    }
+
+    /// Returns the losses of 1000 packets, of which a hundred met a queue of 50 ms and the others one of 1 ms; `at` are the
+    /// queues of the lost ones in milliseconds.
+    fn split(at: &[u64]) -> Split {
+        let mut meter = Meter::default();
+        for number in 0..1000 {
+            let queue = Duration::from_millis(if number < 100 { 50 } else { 1 });
+            meter.sample(Time::from_millis(number), queue, Duration::from_millis(20), 1500, 1);
+        }
+        for (number, queue) in (1..).zip(at) {
+            meter.loss(1500 * number, Duration::from_millis(*queue), number);
+        }
+        split_losses(&meter, 1000, Duration::from_millis(50), Some(12e6))
+    }
+
+    #[test]
+    fn losses_at_the_largest_queue_are_those_of_a_full_one() {
+        // From 35 ms on, 70 % of the largest queue.
+        let found = split(&[50, 50, 48, 36, 34]);
+        assert_eq!((found.at_queue, found.others, &found.drops[..]), (4, 1, &[5][..]));
+        assert!(found.full >= Duration::from_millis(50), "{:?}", found.full);
+        assert!((found.random.value - 1.0 / 900.0).abs() < 1e-4, "{:?}", found.random);
+        // One loss shows no full queue, and losses everywhere do not either.
+        let one = split(&[50]);
+        assert_eq!((one.at_queue, one.others, one.full), (0, 1, Duration::ZERO));
+        let everywhere = split(&[50, 50, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]);
+        assert_eq!((everywhere.at_queue, everywhere.others), (0, 14));
+    }
+}

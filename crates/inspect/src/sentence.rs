@@ -125,3 +125,7 @@ fn waits(report: &ConnectionReport) -> Vec<String> {
     }
     sentences
 }
+
+#[cfg(test)]
+#[path = "sentence_tests.rs"]
+mod tests;

@@ -209,4 +209,27 @@ mod tests {
         delivery.on_arrival(at(70), range(150, 450), 1);
         assert_eq!((delivery.duplicate_bytes, delivery.delivered), (250, 450));
     }
+
+    #[test]
+    fn data_that_the_capture_has_missed_is_delivered_a_second_after_its_acknowledgement() {
+        let mut delivery = Delivery::default();
+        let at = Time::from_millis;
+        let range = |start, end| Arrived { start, end };
+        delivery.begin(0);
+        delivery.on_arrival(at(0), range(0, 100), 0);
+        delivery.on_arrival(at(10), range(200, 300), 0);
+        // 100 to 200 may still come, on another interface.
+        delivery.settle(at(20), 300);
+        delivery.settle(at(1020), 300);
+        assert_eq!((delivery.prefix, delivery.is_blocked()), (Some(100), true));
+        delivery.settle(at(1021), 300);
+        assert_eq!((delivery.prefix, delivery.delivered, delivery.is_blocked()), (Some(300), 300, false));
+        // No subflow has ended the wait.
+        assert_eq!((delivery.blocked, &delivery.blocked_by[..]), (Duration::from_millis(1011), &[][..]));
+        // An acknowledgement before the hole says nothing about it.
+        delivery.on_arrival(at(1030), range(400, 500), 0);
+        delivery.settle(at(1040), 300);
+        delivery.settle(at(3000), 300);
+        assert_eq!(delivery.prefix, Some(300));
+    }
 }

@@ -193,3 +193,33 @@ impl Meter {
         (per_megabyte > 0.0).then(|| 8e6 / per_megabyte)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_that_arrived_twice_was_not_lost() {
+        let mut meter = Meter::default();
+        for number in 1..=3 {
+            meter.loss(1000 * number, Duration::from_millis(5), number);
+        }
+        meter.undo_loss(2000, 3000);
+        assert_eq!(meter.losses.iter().map(|loss| loss.number).collect::<Vec<_>>(), [1, 3]);
+        meter.undo_loss(4000, 5000);
+        assert_eq!(meter.losses.len(), 2);
+    }
+
+    #[test]
+    fn the_rate_is_the_median_over_the_busy_time() {
+        let mut meter = Meter::default();
+        assert_eq!(meter.rate(), None);
+        let mut chunk = |bps, seconds| meter.chunks.push(Chunk { bps, seconds });
+        // The fast chunks are many and short.
+        (0..8).for_each(|_| chunk(100e6, 0.01));
+        chunk(10e6, 1.0);
+        assert_eq!(meter.rate(), Some((10e6, 10e6, 10e6)));
+        meter.chunks.push(Chunk { bps: 5e6, seconds: 1.2 });
+        assert_eq!(meter.rate(), Some((5e6, 5e6, 10e6)));
+    }
+}

@@ -32,4 +32,6 @@ const MARGIN: f64 = 1.25;
 const LOOKS: u32 = 2;
 
 #[cfg(test)]
+mod rule_tests;
+#[cfg(test)]
 mod tests;

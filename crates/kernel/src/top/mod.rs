@@ -260,3 +260,19 @@ impl SubflowRow {
         (self.sent_bytes > 0).then(|| self.retransmitted_bytes as f64 / self.sent_bytes as f64)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_of_a_counter_that_has_grown() {
+        let second = Duration::from_secs(1);
+        assert_eq!(bps(3_000, 1_000, second), Some(16_000));
+        assert_eq!(bps(3_000, 1_000, Duration::from_millis(500)), Some(32_000));
+        assert_eq!(bps(1_000, 1_000, second), Some(0));
+        // Another connection has got the token; and there is no rate of no time.
+        assert_eq!(bps(1_000, 3_000, second), None);
+        assert_eq!(bps(3_000, 1_000, Duration::ZERO), None);
+    }
+}
