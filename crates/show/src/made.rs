@@ -2,7 +2,8 @@
 
 use core::sync::atomic::AtomicBool;
 
-use anabranch_lab::compare::{Comparison, Options, compare};
+use anabranch_lab::compare::{Comparison, compare};
+use anabranch_lab::options::Options;
 use anabranch_lab::scenario::{Document, Scenario};
 
 pub(crate) const TWO: &str = "
