@@ -49,9 +49,12 @@ def test_the_tables_are_those_of_the_files(result: anabranch.Run) -> None:
 
 
 def test_a_run_has_its_condition_and_the_outages_of_its_paths(tmp_path: File) -> None:
-    changes = [{"at": "100 ms", "down": True}, {"at": "250 ms", "up": True}]
+    changes: list[Any] = [{"at": "100 ms", "down": True}, {"at": "250 ms", "up": True}]
     paths = [Path("10 Mbit/s", "20 ms", name="wifi", change=changes), Path("5 Mbit/s", "40 ms", name="lte")]
-    conditions = [{"name": "short", "traffic": {"size": "20 KB"}}, {"name": "long", "traffic": {"size": "400 KB"}}]
+    conditions: list[Any] = [
+        {"name": "short", "traffic": {"size": "20 KB"}},
+        {"name": "long", "traffic": {"size": "400 KB"}},
+    ]
     scenario = anabranch.Scenario(paths, schedulers=["min_rtt"], condition=conditions)
     recording = anabranch.run(scenario, record=tmp_path / "run").recording
     for condition in ("short", "long"):

@@ -80,7 +80,7 @@ def test_mistakes_are_errors(tmp_path: File) -> None:
 
 
 def test_the_keys_of_a_plan_are_keywords() -> None:
-    stop = {"half-width": "5%", "most-runs": 40}
+    stop: Any = {"half-width": "5%", "most-runs": 40}
     plan = Plan(BASE, vary=VARY, runs=2, other_starts=True, stop=stop)
     assert "other-starts = true" in plan.text
     assert "most-runs = 40" in plan.text

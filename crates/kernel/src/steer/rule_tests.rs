@@ -4,15 +4,11 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use anabranch_scenario::policy::{Policy, Treatment};
-use anabranch_stack::selection::{PathEstimate, explain_selection};
-use anabranch_stack::transfer_model::TransferModel;
-use anabranch_units::{Bytes, Duration, Time};
+use anabranch_units::{Bytes, Time};
 
-use super::choose::{choose, remaining};
-use super::decision::describe;
+use super::choose::remaining;
 use super::opening::{Identifiers, open};
 use super::state::{Around, Tracked, TrackedSubflow, Traffic};
-use super::{Decision, LOOKS};
 use crate::diag::{Connection, Counters, MptcpInfo, SendBuffer, SubflowFlags, SubflowState, TcpInfo};
 use crate::interfaces::{Interface, Interfaces};
 use crate::pm::{Command, Subflow, Token};
@@ -79,82 +75,6 @@ fn the_rest_of_a_download_is_its_size_less_what_has_arrived() {
     // A connection that sends has its own data left.
     traffic.sent.burst = 70_000;
     assert_eq!(of(Some(Bytes(200_000)), &traffic), 300);
-}
-
-/// Returns the changes of the slow subflow in some observations with `queued` bytes left.
-fn changes(queued: u64) -> Vec<Decision> {
-    let (treatment, interfaces) = (Treatment::default(), interfaces(2));
-    let connection = connection(&[20, 200], queued as u32);
-    let mut tracked = Tracked::new(addresses(1));
-    tracked.subflows = [1, 2].map(|path| (addresses(path), TrackedSubflow::default())).into();
-    let mut decisions = Vec::new();
-    for look in 0..u64::from(LOOKS) + 2 {
-        let now = Time::from_secs(1 + look);
-        let around = Around { now, token: Token(7), interfaces: &interfaces, treatment: &treatment };
-        choose(around, &mut tracked, &connection, &mut decisions);
-    }
-    decisions
-}
-
-fn estimate(rtt_ms: u64) -> PathEstimate {
-    PathEstimate {
-        srtt: Duration::from_millis(rtt_ms),
-        cwnd: 10,
-        ssthresh: Some(10),
-        loss: 0.0,
-        mss: 1400,
-        full: false,
-        usable: true,
-        backup: false,
-    }
-}
-
-#[test]
-fn a_used_subflow_becomes_a_backup_only_if_a_quarter_more_data_would_not_need_it() {
-    let model = TransferModel::default();
-    let both = [estimate(20), estimate(200)];
-    let explained = explain_selection(&both, Bytes(1), &model);
-    let slow = explained.candidates.iter().find(|candidate| candidate.path == 1).unwrap();
-    // The fast one delivers that within the round trip of the slow one.
-    let enough = slow.predicted.0;
-    assert!(enough > 50_000, "{enough}");
-    // A tenth less than that is not needed either, and with a quarter more it would be.
-    assert_eq!(changes(enough * 9 / 10), []);
-    let made = changes(enough * 7 / 10);
-    let is_slow = |decision: &Decision| matches!(decision.command, Command::SetBackup { subflow, backup: true, .. } if subflow == addresses(2));
-    assert!(!made.is_empty() && made.iter().all(is_slow), "{made:?}");
-}
-
-#[test]
-fn the_choice_of_a_path_is_described_by_the_faster_ones() {
-    let names = ["wifi", "lte", "dsl"].map(str::to_owned);
-    let words = |paths: &[PathEstimate], remaining: u64, position| {
-        let explained = explain_selection(paths, Bytes(remaining), &TransferModel::default());
-        describe(&explained, position, Bytes(remaining), &names)
-    };
-    let three = [estimate(20), estimate(200), estimate(400)];
-    assert_eq!(words(&three, 10_000, 0), "the fastest path");
-    let enough = words(&three, 10_000, 1);
-    assert!(
-        enough.starts_with("within its RTT wifi delivers ")
-            && enough.ends_with(", enough for the remaining 10.0 KB"),
-        "{enough}"
-    );
-    let both = words(&three, 50_000_000, 2);
-    assert!(
-        both.starts_with("within its RTT wifi and lte deliver ")
-            && both.ends_with(", less than the remaining 50.0 MB"),
-        "{both}"
-    );
-    let mut explained = explain_selection(&three, Bytes(10_000), &TransferModel::default());
-    (explained.candidates[2].chosen, explained.candidates[2].enough) = (false, false);
-    let slower = describe(&explained, 2, Bytes(10_000), &names);
-    assert_eq!(slower, "slower than a path that is not needed");
-    assert_eq!(words(&three, u64::MAX, 2), "the size is unknown, so every path is used");
-    let mut backup = three;
-    (backup[1].backup, backup[2].usable) = (true, false);
-    assert_eq!(words(&backup, 10_000, 1), "a backup, and another path is usable");
-    assert_eq!(words(&backup, 10_000, 2), "not usable");
 }
 
 /// Returns the commands that open subflows of a client's connection whose first subflow is on path 1.
