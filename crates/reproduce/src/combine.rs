@@ -138,4 +138,22 @@ mod tests {
         assert_eq!(sets(3, 2), [[0, 1], [0, 2], [1, 2]]);
         assert_eq!((sets(4, 3).len(), sets(1, 2).len()), (4, 0));
     }
+
+    #[test]
+    fn two_variants_that_replace_the_contender_are_no_combination() {
+        let variant = |set: &[&str], of: Option<&str>| Variant {
+            name: String::new(),
+            what: String::new(),
+            set: set.iter().map(|set| (*set).to_owned()).collect(),
+            of: of.map(str::to_owned),
+            with: Vec::new(),
+            standard_for: Vec::new(),
+            except: Vec::new(),
+        };
+        let (blest, linux) = (variant(&["a=1"], Some("blest")), variant(&["b=1"], Some("linux")));
+        let plain = variant(&["c = 1"], None);
+        assert!(contradict(&[&blest, &linux]) && !contradict(&[&blest, &plain]));
+        // Spaces around a key are no part of it.
+        assert!(contradict(&[&plain, &variant(&["c=2"], None)]));
+    }
 }

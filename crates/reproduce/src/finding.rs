@@ -188,3 +188,46 @@ pub fn score<'a>(findings: impl Iterator<Item = &'a Finding>) -> [usize; 6] {
     }
     counts
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(lines: &[(&str, Status)]) -> Vec<Checked> {
+        let line = |(words, status): &(&str, Status)| Line {
+            words: (*words).to_owned(),
+            status: *status,
+            ..Line::default()
+        };
+        vec![Checked { lines: lines.iter().map(line).collect(), ..Checked::default() }]
+    }
+
+    #[test]
+    fn evidence_has_first_the_judgements_that_do_not_hold() {
+        let text =
+            "id = 'x'\ntitle = 'X'\n[[claim]]\nid = 'X1'\nfigure = ''\nclaim = ''\nkind = 'scenario'\n";
+        let paper = Paper::parse("x", text).unwrap();
+        let mut finding = Finding::of(&paper, &paper.claims[0]);
+        finding.checks = checked(&[
+            ("a", Status::Holds),
+            ("b", Status::Fails),
+            ("c", Status::Holds),
+            ("d", Status::Undecided),
+        ]);
+        assert_eq!(evidence(&finding), "b (fails); d (undecided); a; c");
+        // Six are shown, and the others counted.
+        let many: Vec<(&str, Status)> =
+            ["1", "2", "3", "4", "5", "6", "7", "8"].map(|name| (name, Status::Holds)).into();
+        finding.checks = checked(&many);
+        assert_eq!(evidence(&finding), "1; 2; 3; 4; 5; 6; and 2 more");
+        finding.checks = checked(&[("b", Status::Fails)]);
+        let tried = |name: &str, status| Tried {
+            name: name.to_owned(),
+            what: String::new(),
+            status,
+            checks: checked(&[("e", status)]),
+        };
+        finding.variants = vec![tried("first", Status::Fails), tried("second", Status::Holds)];
+        assert_eq!(evidence(&finding), "b (fails). With first: fails too. With second: e");
+    }
+}

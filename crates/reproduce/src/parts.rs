@@ -62,3 +62,50 @@ pub fn holds_in_part(finding: &Finding) -> bool {
     let is_held = |part: &Part| matches!(part.status, Status::Holds | Status::Variant);
     matches!(finding.status, Status::Fails | Status::Undecided) && finding.parts.iter().any(is_held)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claims::Paper;
+
+    fn part(status: Status) -> Part {
+        Part { name: status.name().to_owned(), status, variant: None }
+    }
+
+    #[test]
+    fn a_claim_is_as_good_as_its_worst_part() {
+        use Status::{Fails, Holds, NotRun, Undecided, Variant};
+        let order = [NotRun, Fails, Undecided, Variant, Holds];
+        for (at, worse) in order.iter().enumerate() {
+            for better in &order[at..] {
+                assert_eq!(whole(&[part(*better), part(*worse)]), *worse);
+            }
+        }
+        assert_eq!(whole(&[]), Holds);
+    }
+
+    #[test]
+    fn a_claim_that_does_not_hold_may_hold_in_part() {
+        let text =
+            "id = 'x'\ntitle = 'X'\n[[claim]]\nid = 'X1'\nfigure = ''\nclaim = ''\nkind = 'scenario'\n";
+        let paper = Paper::parse("x", text).unwrap();
+        let mut finding = Finding::of(&paper, &paper.claims[0]);
+        let mut of = |status, parts: &[Status]| {
+            (finding.status, finding.parts) = (status, parts.iter().map(|own| part(*own)).collect());
+            holds_in_part(&finding)
+        };
+        assert!(of(Status::Fails, &[Status::Fails, Status::Holds]));
+        assert!(of(Status::Undecided, &[Status::Variant, Status::Undecided]));
+        assert!(!of(Status::Fails, &[Status::Fails, Status::Undecided]));
+        assert!(
+            !of(Status::Holds, &[Status::Holds]) && !of(Status::Variant, &[Status::Variant, Status::Holds])
+        );
+    }
+
+    #[test]
+    fn a_part_in_words_has_its_variant() {
+        let mut parts = [part(Status::Holds), part(Status::Variant)];
+        parts[1].variant = Some("no SACK".to_owned());
+        assert_eq!(words(&parts), "holds: holds; variant: variant (no SACK)");
+    }
+}

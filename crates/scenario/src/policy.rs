@@ -305,4 +305,22 @@ mod tests {
         let all = Prefix { address: "0.0.0.0".parse().unwrap(), length: 0 };
         assert!(all.contains("255.1.2.3".parse().unwrap()) && !all.contains("::1".parse().unwrap()));
     }
+
+    #[test]
+    fn the_name_of_an_interface_has_at_most_fifteen_bytes() {
+        let of = |name: &str| Policy::parse("p.toml", &format!("backup = '{name}'"));
+        assert!(of("a23456789012345").is_ok());
+        // IFNAMSIZ is 16 with its end.
+        assert!(of("a234567890123456").is_err() && of("").is_err());
+    }
+
+    #[test]
+    fn a_rule_has_the_values_outside_of_rules_that_it_does_not_set() {
+        let text = "use = 'all'\nsubflows = 3\nreceives = '9 KB'\nannounce = true\ninterfaces = 'wl*'\n[[rule]]\nport = 80\nsubflows = 2";
+        let policy = Policy::parse("p.toml", text).unwrap();
+        let peer = "192.0.2.1".parse().unwrap();
+        let (own, otherwise) = (policy.treatment(peer, 80), policy.treatment(peer, 81));
+        assert_eq!(own, &Treatment { most_subflows: 2, ..otherwise.clone() });
+        assert_eq!((own.subflow_use, own.receives, own.announce), (Use::All, Some(Bytes(9000)), true));
+    }
 }

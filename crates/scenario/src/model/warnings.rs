@@ -58,3 +58,31 @@ impl Scenario {
 fn written(key: &str, value: f64) -> String {
     format!("if {value} % is meant, write `{key}={value}%`")
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::read::Document;
+
+    fn warnings(text: &str) -> Vec<String> {
+        Document::parse("test.toml", text, ".").unwrap().scenario().unwrap().warnings()
+    }
+
+    #[test]
+    fn a_loss_that_is_probably_a_percentage_is_named_once_with_its_direction() {
+        let path = |more: &str| format!("{{ rate = '8 Mbit/s', rtt = '20 ms', {more} }}");
+        let traffic = "traffic = { size = '1 KB' }\n";
+        let up = format!("path = [{}, {}]\n{traffic}", path("loss-up = 0.5"), path("loss = 0.49"));
+        let hint = "path 1 loses 50% of the packets (loss-up); if 0.5 % is meant, write `loss-up=0.5%`";
+        assert_eq!(warnings(&up), [hint]);
+        // Two conditions have the same path.
+        let twice = format!(
+            "path = [{}]\n{traffic}[[condition]]\nname = 'a'\n[[condition]]\nname = 'b'",
+            path("loss = 1")
+        );
+        assert_eq!(warnings(&twice), ["path 1 loses every packet (loss); if 1 % is meant, write `loss=1%`"]);
+        let effect = format!("min-effect = 0.5\npath = [{}]\n{traffic}", path("loss = 0"));
+        let sentence = "every difference below 50% counts as practically equal (min-effect); if 0.5 % is meant, write \
+                        `min-effect=0.5%`";
+        assert_eq!(warnings(&effect), [sentence]);
+    }
+}
