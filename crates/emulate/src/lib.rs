@@ -29,15 +29,17 @@ mod wiring;
 
 pub use command::Process;
 pub use emulation::{Emulation, Options, Outcome};
-pub use engine::{Engine, EngineOptions, EngineReport, LaneTotals, LinkTotals};
+pub use engine::{Engine, EngineOptions, EngineReport, LaneTotals, LinkTotals, MiddleboxTotals};
 pub use error::EmulateError;
 pub use lateness::Lateness;
 pub use leftovers::clear as clear_leftovers;
 pub use namespace::Namespace;
 pub use network::{Addresses, Role};
 pub use obstacle::obstacle;
-pub use report::{Bounds, DirectionReport, Drops, LatenessReport, LinkReport, PathReport, Report};
+pub use report::{
+    Bounds, DirectionReport, Drops, LatenessReport, LinkReport, MiddleboxReport, PathReport, Report,
+};
 pub use socket::{PacketSocket, socket_pair};
 pub use sys::set_realtime;
 pub use tap::Tap;
-pub use wiring::{Lane, Port, Wiring};
+pub use wiring::{Lane, Placed, Port, Wiring};

@@ -6,7 +6,7 @@ use anabranch_link::Tally;
 use anabranch_units::Duration;
 use serde::Serialize;
 
-use crate::engine::{EngineReport, LaneTotals, LinkTotals};
+use crate::engine::{EngineReport, LaneTotals, LinkTotals, MiddleboxTotals};
 use crate::lateness::Lateness;
 use crate::wiring::Lane;
 
@@ -46,6 +46,37 @@ pub struct Report {
     pub paths: Vec<PathReport>,
     /// Links that several paths share.
     pub shared: Vec<LinkReport>,
+    /// The middleboxes of paths.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub middleboxes: Vec<MiddleboxReport>,
+}
+
+/// The report of the middlebox of a path.
+#[derive(Clone, Debug, Serialize)]
+pub struct MiddleboxReport {
+    /// The name of the path.
+    pub path: String,
+    /// Segments that lost their options of Multipath TCP.
+    pub stripped: u64,
+    /// SYNs with a lowered MSS.
+    pub clamped: u64,
+    /// Segments dropped because the NAT had no entry for their connection.
+    pub dropped: u64,
+    /// Those of them that were answered by a reset.
+    pub resets: u64,
+}
+
+impl From<&MiddleboxTotals> for MiddleboxReport {
+    fn from(totals: &MiddleboxTotals) -> MiddleboxReport {
+        let counters = &totals.counters;
+        MiddleboxReport {
+            path: totals.path.clone(),
+            stripped: counters.stripped,
+            clamped: counters.clamped,
+            dropped: counters.dropped,
+            resets: counters.resets,
+        }
+    }
 }
 
 /// The report of one path.
@@ -244,6 +275,7 @@ impl Report {
             lateness_down: merged(1),
             shared: shared.map(|link| LinkReport::from(&engine.links[link])).collect(),
             paths,
+            middleboxes: engine.middleboxes.iter().map(MiddleboxReport::from).collect(),
         };
         report.judge(bounds);
         report

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use anabranch_link::{LinkConfig, LinkConfigError};
+use anabranch_link::{LinkConfig, LinkConfigError, MiddleboxConfig};
 use anabranch_sim::LinkId;
 use anabranch_sim::topology::Topology;
 
@@ -50,6 +50,19 @@ impl Lane {
     }
 }
 
+/// A middlebox at the client's end of a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// Its name, which is the name of its path.
+    pub name: String,
+    /// Its settings.
+    pub config: MiddleboxConfig,
+    /// The link that packets from the client enter after it.
+    pub up: usize,
+    /// The link that packets to the client have crossed before it.
+    pub down: usize,
+}
+
 /// Ports, links, and the lanes over them.
 #[derive(Debug)]
 pub struct Wiring {
@@ -57,6 +70,8 @@ pub struct Wiring {
     pub links: Vec<(String, LinkConfig)>,
     /// The lanes.
     pub lanes: Vec<Lane>,
+    /// The middleboxes at the ends of links.
+    pub middleboxes: Vec<Placed>,
     /// The ports.
     pub ports: Vec<Port>,
 }
@@ -69,7 +84,13 @@ impl Wiring {
         let links = topology.network.links().iter();
         let links = links.map(|link| (link.name.clone(), link.config.clone())).collect();
         let ports = client.into_iter().chain(server).collect();
-        Wiring { links, lanes: Lane::of(topology), ports }
+        let middleboxes = topology.network.middleboxes().iter().map(|spec| Placed {
+            name: spec.name.clone(),
+            config: spec.config,
+            up: spec.up.index(),
+            down: spec.down.index(),
+        });
+        Wiring { links, lanes: Lane::of(topology), middleboxes: middleboxes.collect(), ports }
     }
 
     /// Checks the wiring.
@@ -83,6 +104,9 @@ impl Wiring {
             if core::mem::replace(&mut used[lane.from], true) {
                 return Err(WiringError::Twice(lane.from));
             }
+        }
+        if self.middleboxes.iter().any(|placed| placed.up.max(placed.down) >= self.links.len()) {
+            return Err(WiringError::Missing);
         }
         match self.ports.len() {
             0..=MOST_PORTS => Ok(()),

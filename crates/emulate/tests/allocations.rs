@@ -36,7 +36,8 @@ fn a_packet_costs_no_memory_once_there_are_buffers() {
         ..LinkConfig::default()
     };
     let lanes = vec![Lane { from: 0, to: 1, links: vec![0] }];
-    let wiring = Wiring { links: vec![("a".to_owned(), link)], lanes, ports: vec![from, to] };
+    let wiring =
+        Wiring { links: vec![("a".to_owned(), link)], lanes, middleboxes: Vec::new(), ports: vec![from, to] };
     let engine = Engine::start(wiring, &EngineOptions::default()).unwrap();
     send(&sender, &receiver, 20_000);
     let before = GLOBAL.stats();

@@ -14,7 +14,7 @@ fn chain(links: Vec<LinkConfig>, seed: u64) -> (OwnedFd, OwnedFd, Engine) {
     let (to, receiver) = socket_pair().unwrap();
     let lanes = vec![Lane { from: 0, to: 1, links: (0..links.len()).collect() }];
     let links = links.into_iter().enumerate().map(|(n, config)| (format!("link{n}"), config)).collect();
-    let wiring = Wiring { links, lanes, ports: vec![from, to] };
+    let wiring = Wiring { links, lanes, middleboxes: Vec::new(), ports: vec![from, to] };
     let options = EngineOptions { seed, ..EngineOptions::default() };
     (sender, receiver, Engine::start(wiring, &options).unwrap())
 }
@@ -132,12 +132,16 @@ fn a_full_queue_and_copies_are_counted() {
 #[test]
 fn a_wiring_that_makes_no_sense_is_refused() {
     let (port, _there) = socket_pair().unwrap();
-    let wiring = |lanes, links| Wiring { links, lanes, ports: Vec::new() };
+    let wiring = |lanes, links| Wiring { links, lanes, middleboxes: Vec::new(), ports: Vec::new() };
     let start = |wiring| Engine::start(wiring, &EngineOptions::default()).unwrap_err().to_string();
     let lane = Lane { from: 0, to: 0, links: vec![0] };
     assert!(start(wiring(vec![lane.clone()], Vec::new())).contains("a lane needs"));
-    let twice =
-        Wiring { links: vec![("a".to_owned(), fast())], lanes: vec![lane.clone(), lane], ports: vec![port] };
+    let twice = Wiring {
+        links: vec![("a".to_owned(), fast())],
+        lanes: vec![lane.clone(), lane],
+        middleboxes: Vec::new(),
+        ports: vec![port],
+    };
     assert!(start(twice).contains("two lanes begin at port 0"));
     let wrong = LinkConfig { duplicate: 2.0, ..fast() };
     assert!(start(wiring(Vec::new(), vec![("a".to_owned(), wrong)])).contains("link `a`"));

@@ -75,6 +75,11 @@ impl Comparison {
         self.rows.iter().find(|row| row.scheduler == contender)
     }
 
+    /// Returns the first row of a contender for a class of traffic; none for a class is the row without classes.
+    pub fn row_of_class(&self, contender: &str, class: Option<&str>) -> Option<&Record> {
+        self.rows.iter().find(|row| row.scheduler == contender && row.traffic.as_deref() == class)
+    }
+
     /// True if all flows were delivered, so that there can be a winner.
     pub fn is_complete(&self) -> bool {
         self.verdicts.iter().all(|verdict| verdict.outcome != verdict::Outcome::Incomplete)
@@ -653,18 +658,17 @@ pub fn single_runs_recorded(
     }
     let begun = now();
     let mut cost = Cost::default();
-    // A comparison forgets the links of its runs.
-    let mut links = Vec::with_capacity(jobs.len());
+    // A comparison forgets the links, and other details, of its runs.
+    let mut results = Vec::with_capacity(jobs.len());
     let mut keep = |_: &Job, result: &RunResult| {
-        links.push(result.links.clone());
+        results.push(result.clone());
         Ok(())
     };
     let one = |job: &Job| match recording {
         Some(recording) => prepared[job.condition].run_recorded(job, options, recording),
         None => prepared[job.condition].run_job(job, options),
     };
-    let mut results = simulate_by(&one, &jobs, options, &mut cost, &mut keep)?;
-    results.iter_mut().zip(links).for_each(|(result, links)| result.links = links);
+    simulate_by(&one, &jobs, options, &mut cost, &mut keep)?;
     cost.wall_s = begun.map_or(0.0, |begun| begun.elapsed().as_secs_f64());
     Ok((jobs.into_iter().zip(results).collect(), cost))
 }

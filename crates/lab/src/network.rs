@@ -137,7 +137,15 @@ pub(crate) fn build(
                 add(&mut network, server, PathId(place as u16), *client_ip, &down)?;
             }
             let first = |routes: Vec<Vec<LinkId>>| routes.into_iter().next().unwrap_or_default();
-            paths.push(PathLinks { up: first(up), down: first(down) });
+            let path_links = PathLinks { up: first(up), down: first(down) };
+            // Two classes of traffic may share a path.
+            if !path.middlebox.is_none()
+                && let (Some(&up), Some(&down)) = (path_links.up.first(), path_links.down.last())
+                && !network.middleboxes().iter().any(|other| other.up == up)
+            {
+                network.add_middlebox(path.name.clone(), path.middlebox, up, down)?;
+            }
+            paths.push(path_links);
         }
         pairs.push(SimPair { client, server, client_addresses, server_addresses, paths });
     }

@@ -16,7 +16,7 @@ pub use anabranch_measure::{Class, FlowResult};
 use anabranch_sim::topology::{Pair, Topology};
 use anabranch_sim::traffic::{Drawn, Starts, Traffic as Source};
 pub use anabranch_sim::{AppReport, LinkReport, application};
-use anabranch_sim::{EndReport, FlowSpec, Network, Performance, Recorder, RunReport, Sim};
+use anabranch_sim::{EndReport, FlowSpec, MiddleboxReport, Network, Performance, Recorder, RunReport, Sim};
 use anabranch_stack::config::SimConfig;
 use anabranch_units::{Bytes, Duration, RandomStream, Time};
 
@@ -53,6 +53,8 @@ pub struct RunResult {
     pub flows: Vec<FlowResult>,
     /// The links, in the order of the experiment's; empty in a comparison.
     pub links: Vec<LinkReport>,
+    /// The middleboxes, in the order of the experiment's paths; empty in a comparison.
+    pub middleboxes: Vec<MiddleboxReport>,
     /// The amount of simulation.
     pub performance: Performance,
 }
@@ -61,10 +63,31 @@ impl RunResult {
     /// Discards details that no statistic of a comparison needs, to save memory.
     pub(crate) fn forget_details(&mut self) {
         self.links = Vec::new();
+        self.middleboxes = Vec::new();
         for flow in &mut self.flows {
             flow.report.sender = EndReport::default();
             flow.report.receiver = EndReport::default();
         }
+    }
+}
+
+/// The time at which a connection gave up Multipath TCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fallback {
+    /// In its handshake: the peer did not seem to support it.
+    Handshake,
+    /// Later (RFC 8684 section 3.7).
+    Data,
+}
+
+/// Returns when a flow that is to use Multipath TCP has given it up; none if it uses it, or has no details.
+pub(crate) fn fallback(flow: &FlowResult) -> Option<Fallback> {
+    let ends = [&flow.report.sender, &flow.report.receiver].map(|end| end.connection.as_ref());
+    let [sender, receiver] = ends;
+    match (sender?, receiver) {
+        (one, _) | (_, Some(one)) if one.fallbacks > 0 => Some(Fallback::Data),
+        (one, _) if !one.mptcp => Some(Fallback::Handshake),
+        _ => None,
     }
 }
 
@@ -486,7 +509,12 @@ impl<'a> Prepared<'a> {
             });
         }
         debug_assert!(!flows.is_empty());
-        Ok(RunResult { flows, links: report.links, performance: report.performance })
+        Ok(RunResult {
+            flows,
+            links: report.links,
+            middleboxes: report.middleboxes,
+            performance: report.performance,
+        })
     }
 
     /// Returns the latest end of a run.

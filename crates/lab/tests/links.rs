@@ -1,5 +1,8 @@
 //! Queue management, token buckets, dynamics and presets in whole scenarios.
 
+#[path = "links/middleboxes.rs"]
+mod middleboxes;
+
 use std::sync::atomic::AtomicBool;
 
 use anabranch_lab::run::{FlowResult, Prepared};

@@ -539,8 +539,8 @@ impl<P> Link<P> {
         match reason {
             DropReason::Queue => counters.dropped_queue.add(wire_bytes),
             DropReason::Down => counters.dropped_down.add(wire_bytes),
-            // The receiver does so, after the packet was delivered.
-            DropReason::Effect(_) => {}
+            // The receiver does so, after the packet was delivered, or a middlebox, before or after the link.
+            DropReason::Effect(_) | DropReason::Middlebox => {}
             DropReason::Aqm => counters.dropped_aqm.add(wire_bytes),
             DropReason::Policer => counters.dropped_policer.add(wire_bytes),
             DropReason::TooLarge => counters.dropped_too_large.add(wire_bytes),

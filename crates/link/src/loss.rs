@@ -23,6 +23,8 @@ pub enum DropReason {
     Policer,
     /// The receiver rejected it because of an effect of a link. The links delivered it.
     Effect(Effect),
+    /// A [middlebox](crate::Middlebox) at an end of the link has no entry for its connection.
+    Middlebox,
 }
 
 /// The cause of a loss.

@@ -6,6 +6,8 @@
 //! Unused opportunities are lost. After the last line the trace starts over, with the last timestamp as the
 //! new zero.
 
+mod rates;
+
 use core::fmt;
 
 use anabranch_units::{Duration, Rate};
@@ -50,6 +52,27 @@ pub enum TraceError {
     },
     /// The last timestamp, which is the length of the trace, is zero.
     ZeroLength,
+    /// The header of a recording of rates names no time and rate with their units.
+    Header {
+        /// The header, truncated.
+        text: String,
+    },
+    /// A line of a recording of rates has no time or no rate.
+    Row {
+        /// Line number, counted from 1.
+        line: usize,
+        /// The line, truncated.
+        text: String,
+    },
+    /// A time of a recording of rates is not later than the one before it.
+    NotIncreasing {
+        /// Line number, counted from 1.
+        line: usize,
+    },
+    /// A recording has no two rates, or none above zero.
+    FewRates,
+    /// A recording of rates has more opportunities than a trace can have.
+    TooLong,
 }
 
 impl fmt::Display for TraceError {
@@ -68,6 +91,25 @@ impl fmt::Display for TraceError {
             ),
             TraceError::Decreasing { line, ms, previous_ms } => {
                 write!(f, "line {line}: {ms} ms comes after {previous_ms} ms; the times must never decrease")
+            }
+            TraceError::Header { text } => write!(
+                f,
+                "line 1: `{text}` names no time and rate with their units; write a header such as `time_s,rate_mbps`"
+            ),
+            TraceError::Row { line, text } => {
+                write!(
+                    f,
+                    "line {line}: `{text}` has no time of at most a day and no rate of at most 1 Tbit/s"
+                )
+            }
+            TraceError::NotIncreasing { line } => {
+                write!(f, "line {line} is not later than the one before it; the times must increase")
+            }
+            TraceError::FewRates => {
+                f.write_str("the recording needs two lines after its header, and a rate above 0")
+            }
+            TraceError::TooLong => {
+                f.write_str("the recording is too long: it has more than 50 million packets")
             }
             TraceError::ZeroLength => {
                 f.write_str("the trace lasts 0 ms; its last line, which is its length, must be at least 1")

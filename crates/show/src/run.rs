@@ -22,6 +22,7 @@ pub fn text(scenario: &Scenario, output: &Runs, gaps: bool) -> String {
         if !condition.experiment.classes.is_empty() {
             text.push_str(&classes::table(condition, flows(), gaps));
             text.push_str(&failures(flows()));
+            text.push_str(&middleboxes(output, &condition.name));
             text.push('\n');
             continue;
         }
@@ -61,6 +62,7 @@ pub fn text(scenario: &Scenario, output: &Runs, gaps: bool) -> String {
         }
         text.push_str(&table.render(terminal::width()));
         text.push_str(&failures(flows()));
+        text.push_str(&middleboxes(output, &condition.name));
         text.push('\n');
     }
     let cost = &output.performance;
@@ -86,6 +88,41 @@ fn state(flow: &FlowRecord) -> &str {
 
 fn gap(flow: &FlowRecord) -> String {
     flow.longest_gap_s.map_or("-".to_owned(), |seconds| figures::digits(seconds * 1e3))
+}
+
+/// Returns the acts of middleboxes, and the flows that gave up Multipath TCP, as notes below a table.
+fn middleboxes(output: &Runs, condition: &str) -> String {
+    let mut text = String::new();
+    for one in output.middleboxes.iter().filter(|one| one.condition == condition) {
+        let acts = acts([one.stripped, one.clamped, one.dropped, one.resets]);
+        if !acts.is_empty() {
+            let note = format!("{}, middlebox of {}: {acts}", one.scheduler, one.path);
+            text.push_str(&wrap_behind("  ", &note, terminal::text_width()));
+        }
+    }
+    for one in output.fallbacks.iter().filter(|one| one.condition == condition) {
+        let at = if one.at == "handshake" { "in its handshake" } else { "after its handshake" };
+        let note = format!("{}, flow {}: gave up Multipath TCP {at}", one.scheduler, one.flow);
+        text.push_str(&wrap_behind("  ", &note, terminal::text_width()));
+    }
+    text
+}
+
+/// Returns the acts of a middlebox in words: segments that it stripped, clamped, dropped, and answered by a reset; empty
+/// if there were none.
+pub fn acts([stripped, clamped, dropped, resets]: [u64; 4]) -> String {
+    let acts = [
+        (stripped, format!("removed the options of {}", segments(stripped))),
+        (clamped, format!("lowered the MSS of {}", segments(clamped))),
+        (dropped, format!("dropped {} of connections that it did not know", segments(dropped))),
+        (resets, format!("answered {resets} of them by a reset")),
+    ];
+    let acts: Vec<String> = acts.into_iter().filter(|(count, _)| *count > 0).map(|(_, act)| act).collect();
+    acts.join(", ")
+}
+
+fn segments(count: u64) -> String {
+    if count == 1 { "1 segment".to_owned() } else { format!("{count} segments") }
 }
 
 /// Returns the reasons of failed flows, as notes below a table.

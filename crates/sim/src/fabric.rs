@@ -9,6 +9,7 @@ use anabranch_stack::seq::Seq;
 use anabranch_units::{Duration, RandomStream, Time};
 
 use crate::calendar::Calendar;
+use crate::middleboxes::{Middleboxes, Way};
 use crate::network::{HostId, LinkId, Network};
 use crate::pool::{Pool, Ticket};
 use crate::recorder::{HostEvent, LinkEvent, Queue, Recorder, What, report};
@@ -92,6 +93,22 @@ pub(crate) struct MtuReport {
     pub(crate) mtu: u32,
 }
 
+/// A packet that the network sends to a host by itself.
+#[derive(Clone, Debug)]
+pub(crate) enum Answer {
+    /// A router reports that a packet exceeds an MTU.
+    TooBig(MtuReport),
+    /// A middlebox resets a connection.
+    Reset {
+        /// The host that receives the reset.
+        host: u32,
+        /// Its interface.
+        path: PathId,
+        /// The segment.
+        segment: Box<Segment>,
+    },
+}
+
 /// The packet that leaves a link first, for prefetching.
 #[derive(Clone, Copy, Debug)]
 struct Ahead {
@@ -117,8 +134,9 @@ pub(crate) struct Fabric<R> {
     fetching: [Option<u32>; 2],
     /// The index in `destinations` of each address.
     located: BTreeMap<IpAddr, u32>,
-    /// Reports of routers, each with its delay, for the simulation to collect.
-    pub(crate) reports: Vec<(Duration, MtuReport)>,
+    /// Answers of routers and middleboxes, each with its delay, for the simulation to collect.
+    pub(crate) answers: Vec<(Duration, Answer)>,
+    middleboxes: Middleboxes,
     /// All routes in sequence: the numbers of their links, followed by the number of the destination, marked
     /// [`LAST`].
     hops: Vec<u32>,
@@ -185,7 +203,8 @@ impl<R: Recorder> Fabric<R> {
         Ok(Fabric {
             calendar: Calendar::new(links.len() + routes.len() + 1),
             located,
-            reports: Vec::new(),
+            answers: Vec::new(),
+            middleboxes: Middleboxes::new(network),
             ahead: vec![Ahead::UNKNOWN; if links.len() < MANY { 0 } else { links.len() }],
             fetching: [None; 2],
             links,
@@ -389,7 +408,7 @@ impl<R: Recorder> Fabric<R> {
     fn enter(&mut self, now: Time, ticket: Ticket, wire_bytes: u32) {
         let index = self.hops[(ticket.hop & !MARKS) as usize];
         let link = &mut self.links[index as usize];
-        if R::WANTS.of_links() || !link.is_easy() {
+        if R::WANTS.of_links() || !link.is_easy() || self.middleboxes.exist() {
             self.enter_any(now, ticket, wire_bytes);
             return;
         }
@@ -408,7 +427,7 @@ impl<R: Recorder> Fabric<R> {
 
     /// Does the same as [`Fabric::enter`], for every link and recorder.
     #[inline(never)]
-    fn enter_any(&mut self, now: Time, ticket: Ticket, wire_bytes: u32) {
+    fn enter_any(&mut self, now: Time, ticket: Ticket, mut wire_bytes: u32) {
         let index = self.hops[(ticket.hop & !MARKS) as usize];
         self.trace_packet(now, index, ticket.packet, |segment, queue| LinkEvent::Enter {
             segment,
@@ -416,6 +435,12 @@ impl<R: Recorder> Fabric<R> {
             wire_bytes,
             queue,
         });
+        if self.middleboxes.exist() {
+            match self.pass_middlebox(now, index, Way::Entrance, ticket, wire_bytes) {
+                Some(len) => wire_bytes = len,
+                None => return,
+            }
+        }
         let link = &mut self.links[index as usize];
         let copies = link.counters().duplicated.packets;
         let label = match link.reads_more_than_data() {
@@ -456,7 +481,51 @@ impl<R: Recorder> Fabric<R> {
         let delay = way.fold(Duration::ZERO, |sum, &link| sum + self.links[link as usize].delay() * 2);
         let host = self.destinations[at as usize].0;
         let (local, remote, seq) = (segment.source, segment.destination, segment.seq);
-        self.reports.push((delay, MtuReport { host, local, remote, seq, mtu }));
+        let mtu = mtu.saturating_sub(self.middleboxes.overhead(index));
+        self.answers.push((delay, Answer::TooBig(MtuReport { host, local, remote, seq, mtu })));
+    }
+
+    /// Lets a packet pass the middlebox at an end of the link `index`, if there is one. Returns its length on the link, or
+    /// beyond it; none if the middlebox has dropped it.
+    #[cold]
+    fn pass_middlebox(
+        &mut self,
+        now: Time,
+        index: u32,
+        way: Way,
+        ticket: Ticket,
+        wire_bytes: u32,
+    ) -> Option<u32> {
+        let mut segment = self.pool.get(ticket.packet);
+        let before = segment;
+        let passed = self.middleboxes.pass(now, index, way, &mut segment);
+        if segment != before {
+            self.pool.replace(ticket.packet, &segment);
+        }
+        let overhead = self.middleboxes.overhead(index);
+        match passed {
+            Ok(()) if way == Way::Entrance => return Some(wire_bytes + overhead),
+            Ok(()) => return Some(wire_bytes.saturating_sub(overhead)),
+            Err(reset) => {
+                if let (Some(segment), Some(&at)) = (reset, self.located.get(&before.source.ip)) {
+                    // It comes from the other end, or seems to: the way there and back, without queues.
+                    let hops = self.hops[(ticket.hop & !MARKS) as usize..].iter();
+                    let way = hops.take_while(|&&hop| hop & LAST == 0);
+                    let delay =
+                        way.fold(Duration::ZERO, |sum, &link| sum + self.links[link as usize].delay() * 2);
+                    let (host, path) = self.destinations[at as usize];
+                    self.answers.push((delay, Answer::Reset { host, path, segment }));
+                }
+            }
+        }
+        self.trace_drop(now, index, ticket.packet, wire_bytes, DropReason::Middlebox);
+        self.pool.release(ticket.packet);
+        None
+    }
+
+    /// Returns the middleboxes.
+    pub(crate) fn middleboxes(&self) -> &Middleboxes {
+        &self.middleboxes
     }
 
     /// Processes the packets that leave a link by `now`: forwards them to their next links, and returns the
@@ -481,7 +550,14 @@ impl<R: Recorder> Fabric<R> {
                             hop |= DAMAGED;
                         }
                     }
-                    let (wire_bytes, departed) = (arrival.wire_bytes, arrival.departed);
+                    let (mut wire_bytes, departed) = (arrival.wire_bytes, arrival.departed);
+                    if self.middleboxes.exist() {
+                        let ticket = Ticket { packet, hop };
+                        match self.pass_middlebox(now, index, Way::Exit, ticket, wire_bytes) {
+                            Some(len) => wire_bytes = len,
+                            None => continue,
+                        }
+                    }
                     self.trace_packet(now, index, packet, |segment, queue| LinkEvent::Leave {
                         segment,
                         packet,
@@ -493,9 +569,9 @@ impl<R: Recorder> Fabric<R> {
                     let hop = hop + 1;
                     let next = self.hops[(hop & !MARKS) as usize];
                     if next & LAST == 0 {
-                        self.enter(now, Ticket { packet, hop }, arrival.wire_bytes);
+                        self.enter(now, Ticket { packet, hop }, wire_bytes);
                     } else if hop & DAMAGED != 0 {
-                        self.reject(now, index, packet, arrival.wire_bytes);
+                        self.reject(now, index, packet, wire_bytes);
                     } else {
                         if let Some(soon) = self.links[index as usize].peek_deep(AHEAD) {
                             self.pool.fetch(soon.packet);

@@ -43,6 +43,7 @@ mod error;
 mod fabric;
 mod flow;
 mod gap;
+mod middleboxes;
 mod network;
 mod pool;
 mod program;
@@ -58,13 +59,15 @@ pub use application::{AppReport, Application};
 pub use error::{FlowError, SimError};
 pub use flow::{Direction, End, FlowId, FlowSpec, Reading};
 pub use network::{
-    AddressChange, HostId, HostSpec, Interface, LinkId, LinkSpec, Network, NetworkError, Route,
+    AddressChange, HostId, HostSpec, Interface, LinkId, LinkSpec, MiddleboxSpec, Network, NetworkError, Route,
 };
 pub use program::{Program, Step};
 pub use recorder::{
     FlowEvent, HostEvent, HostObserver, LinkEvent, Queue, Recorder, Scope, Trace, Wants, What,
 };
-pub use report::{EndReport, Failure, FlowReport, LinkReport, Outcome, Performance, RunReport};
+pub use report::{
+    EndReport, Failure, FlowReport, LinkReport, MiddleboxReport, Outcome, Performance, RunReport,
+};
 pub use sim::{HostStack, Sim};
 
 /// Compiles and runs the examples of the guide.

@@ -4,7 +4,7 @@ use core::fmt;
 use core::net::IpAddr;
 use std::collections::BTreeSet;
 
-use anabranch_link::{LinkConfig, LinkConfigError};
+use anabranch_link::{LinkConfig, LinkConfigError, MiddleboxConfig};
 use anabranch_stack::segment::PathId;
 use anabranch_units::Time;
 
@@ -72,6 +72,19 @@ pub struct Route {
     pub links: Vec<LinkId>,
 }
 
+/// A middlebox at the client's end of a path; its tunnel leads to the other end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MiddleboxSpec {
+    /// Its name, which is the name of its path.
+    pub name: String,
+    /// Its settings.
+    pub config: MiddleboxConfig,
+    /// The link at its far side: packets from the client pass it before they enter this link.
+    pub up: LinkId,
+    /// The link that leads to it: packets to the client pass it after they have crossed this link.
+    pub down: LinkId,
+}
+
 /// An address that becomes unavailable or available during a run; the host is notified, as by a kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AddressChange {
@@ -109,6 +122,7 @@ pub struct Network {
     links: Vec<LinkSpec>,
     routes: Vec<Route>,
     changes: Vec<AddressChange>,
+    middleboxes: Vec<MiddleboxSpec>,
     names: BTreeSet<(Kind, String)>,
     addresses: BTreeSet<IpAddr>,
     routed: BTreeSet<(HostId, PathId, IpAddr)>,
@@ -238,6 +252,27 @@ impl Network {
         Ok(())
     }
 
+    /// Adds a middlebox at the client's end of the links `up` and `down`, which have no other.
+    ///
+    /// # Errors
+    /// If a link is unknown, or has a middlebox already.
+    pub fn add_middlebox(
+        &mut self,
+        name: impl Into<String>,
+        config: MiddleboxConfig,
+        up: LinkId,
+        down: LinkId,
+    ) -> Result<(), NetworkError> {
+        for link in [up, down] {
+            let spec = self.links.get(link.index()).ok_or(NetworkError::UnknownLink(link))?;
+            if self.middleboxes.iter().any(|other| [other.up, other.down].contains(&link)) || up == down {
+                return Err(NetworkError::MiddleboxTaken(spec.name.clone()));
+            }
+        }
+        self.middleboxes.push(MiddleboxSpec { name: name.into(), config, up, down });
+        Ok(())
+    }
+
     /// Lets the clock of `host` be `micros` after a millisecond when the run starts, of at most 999; by default it is at
     /// one. A host's timestamps tick every millisecond.
     ///
@@ -267,6 +302,11 @@ impl Network {
     /// Returns the changes of addresses, in the order in which they were added.
     pub fn address_changes(&self) -> &[AddressChange] {
         &self.changes
+    }
+
+    /// Returns the middleboxes, in the order in which they were added.
+    pub fn middleboxes(&self) -> &[MiddleboxSpec] {
+        &self.middleboxes
     }
 
     /// Returns the host with that name.
@@ -363,6 +403,8 @@ pub enum NetworkError {
         /// The destination.
         to: IpAddr,
     },
+    /// A link has a middlebox already.
+    MiddleboxTaken(String),
     /// A topology has no paths.
     NoPath,
 }
@@ -403,6 +445,9 @@ impl fmt::Display for NetworkError {
                 "host {} has a route to {to} by its interface {} already; give one route for each destination",
                 from.0, path.0
             ),
+            NetworkError::MiddleboxTaken(link) => {
+                write!(f, "link '{link}' has a middlebox already, and may have one only")
+            }
             NetworkError::NoPath => f.write_str("the topology has no path; give at least one"),
         }
     }
@@ -438,6 +483,8 @@ mod tests {
         wrong(&|n| n.add_route(a, PathId(3), A, &[link]), "no interface 3");
         wrong(&|n| n.add_route(a, path, B, &[link]), "no host has the address 10.0.0.2");
         wrong(&|n| n.add_address_change(Time::ZERO, a, PathId(3), true), "no interface 3");
+        wrong(&|n| n.add_middlebox("p", MiddleboxConfig::default(), link, LinkId(9)), "no link 9");
+        wrong(&|n| n.add_middlebox("p", MiddleboxConfig::default(), link, link), "link 'l' has a middlebox");
         let bad = || LinkConfig { duplicate: 2.0, ..LinkConfig::default() };
         wrong(&|n| n.add_link("bad", bad()).map(drop), "link 'bad': the probability of duplication");
         assert_eq!(network, before);

@@ -284,6 +284,15 @@ impl Pool {
         segment
     }
 
+    /// Replaces the segment at `place`. Its copies change too.
+    #[cold]
+    pub(crate) fn replace(&mut self, place: u32, segment: &Segment) {
+        match self.usual[place as usize].rare {
+            0 => self.usual[place as usize].rare = self.insert_rare(segment),
+            at => self.rare[at as usize - 1].segment = *segment,
+        }
+    }
+
     /// Returns the label of the segment at `place` for the links that it crosses.
     #[inline(never)]
     pub(crate) fn label(&self, place: u32) -> Label {

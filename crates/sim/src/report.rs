@@ -1,6 +1,6 @@
 //! The results of a run, in the terms of `docs/definitions.md`.
 
-use anabranch_link::Counters;
+use anabranch_link::{Counters, MiddleboxCounters};
 use anabranch_stack::event::CloseReason;
 use anabranch_stack::stats::{ConnectionStats, SubflowStats};
 use anabranch_units::{Bytes, Duration, Rate, Time};
@@ -20,6 +20,8 @@ pub struct RunReport {
     pub flows: Vec<FlowReport>,
     /// The links, by [`LinkId`](crate::LinkId).
     pub links: Vec<LinkReport>,
+    /// The middleboxes, in the order of the network.
+    pub middleboxes: Vec<MiddleboxReport>,
     /// The time at which it ended: the end of the last flow, or the deadline.
     pub end: Time,
     /// The amount of simulation.
@@ -161,6 +163,15 @@ pub struct LinkReport {
     pub inside: u64,
 }
 
+/// The results of a middlebox.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MiddleboxReport {
+    /// Its name, which is the name of its path.
+    pub name: String,
+    /// Its counts.
+    pub counters: MiddleboxCounters,
+}
+
 /// The amount of simulation. It is the same for the same seed; wall time is for the caller to measure.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Performance {
@@ -188,8 +199,11 @@ impl<R: Recorder> Sim<R> {
                 inside: link.inside() as u64,
             }
         });
+        let links = links.collect();
+        let middlebox = |(name, counters): (&str, _)| MiddleboxReport { name: name.to_owned(), counters };
         RunReport {
-            links: links.collect(),
+            links,
+            middleboxes: self.fabric.middleboxes().counts().map(middlebox).collect(),
             flows: (0..self.specs.len()).map(|flow| self.flow_report(FlowId(flow as u32))).collect(),
             end: now,
             performance: self.performance(),

@@ -14,7 +14,7 @@ use anabranch_units::{RandomStream, Time};
 
 use crate::app::FlowState;
 use crate::error::SimError;
-use crate::fabric::{Delivery, Fabric, MtuReport, Turn};
+use crate::fabric::{Answer, Delivery, Fabric, MtuReport, Turn};
 use crate::flow::{End, FlowId, FlowSpec};
 use crate::network::{HostId, LinkId, Network};
 use crate::recorder::{HostEvent, HostObserver, LinkEvent, Recorder, What, report};
@@ -39,8 +39,8 @@ pub struct Sim<R: Recorder = ()> {
     pub(crate) unfinished: usize,
     pub(crate) sized: bool,
     events: u64,
-    /// The reports of routers about packets that exceed an MTU.
-    reports: Vec<MtuReport>,
+    /// The answers of routers and middleboxes.
+    answers: Vec<Answer>,
     /// The placements of a payload; reused for every packet.
     placed: Vec<Placement>,
     /// The segment between the pool and a stack; reused for every packet.
@@ -100,8 +100,8 @@ pub(crate) enum Wake {
     Address(u32),
     /// A link goes down or comes up.
     LinkState(LinkId, bool),
-    /// A host receives a report that a packet exceeds an MTU; the index in the list of reports.
-    TooBig(u32),
+    /// A host receives an answer of a router or a middlebox; the index in their list.
+    Answered(u32),
 }
 
 #[derive(Clone, Debug, Default)]
@@ -202,7 +202,7 @@ impl<R: Recorder> Sim<R> {
             unfinished,
             sized: unfinished > 0,
             events: 0,
-            reports: Vec::new(),
+            answers: Vec::new(),
             placed: Vec::new(),
             segment: crate::pool::blank(),
         };
@@ -283,7 +283,7 @@ impl<R: Recorder> Sim<R> {
                 if self.fabric.looks_ahead() {
                     self.look_ahead(link);
                 }
-                self.route_reports();
+                self.route_answers();
             }
             Turn::Host(host) => self.on_timer(host),
             Turn::Agenda => self.on_agenda(),
@@ -351,7 +351,7 @@ impl<R: Recorder> Sim<R> {
                     let change = self.network.address_changes()[index as usize];
                     self.set_address_up(change.host, change.path, change.up);
                 }
-                Wake::TooBig(index) => self.on_too_big(index),
+                Wake::Answered(index) => self.on_answered(index),
                 Wake::LinkState(link, up) => {
                     self.trace(What::Link { link, event: LinkEvent::State { up } });
                 }
@@ -398,28 +398,47 @@ impl<R: Recorder> Sim<R> {
                 break;
             }
         }
-        self.route_reports();
+        self.route_answers();
     }
 
-    /// Schedules the reports of routers that have dropped packets for their MTU.
+    /// Schedules the answers of routers and middleboxes that have dropped packets.
     #[inline]
-    fn route_reports(&mut self) {
-        if !self.fabric.reports.is_empty() {
-            self.route_some_reports();
+    fn route_answers(&mut self) {
+        if !self.fabric.answers.is_empty() {
+            self.route_some_answers();
         }
     }
 
     #[cold]
-    fn route_some_reports(&mut self) {
-        while let Some((delay, report)) = self.fabric.reports.pop() {
-            let index = self.reports.len() as u32;
-            self.reports.push(report);
-            self.wake_at(self.now + delay, Wake::TooBig(index));
+    fn route_some_answers(&mut self) {
+        while let Some((delay, answer)) = self.fabric.answers.pop() {
+            let index = self.answers.len() as u32;
+            self.answers.push(answer);
+            self.wake_at(self.now + delay, Wake::Answered(index));
         }
     }
 
-    fn on_too_big(&mut self, index: u32) {
-        let MtuReport { host, local, remote, seq, mtu } = self.reports[index as usize];
+    fn on_answered(&mut self, index: u32) {
+        match self.answers[index as usize].clone() {
+            Answer::TooBig(report) => self.on_too_big(report),
+            Answer::Reset { host, path, segment } => self.receive(host, path, *segment),
+        }
+    }
+
+    /// Lets a host receive a segment that has crossed no link.
+    #[cold]
+    fn receive(&mut self, host: u32, path: PathId, segment: Segment) {
+        self.segment = segment;
+        let (now, placed, segment) = (self.now, &mut self.placed, &mut self.segment);
+        lend(&mut self.fabric.recorder, &mut self.hosts[host as usize].stack, |stack| {
+            stack.handle_segment(now, path, segment, placed);
+        });
+        self.placed.clear();
+        self.drain(host);
+    }
+
+    fn on_too_big(&mut self, report: MtuReport) {
+        let MtuReport { host, local, remote, seq, mtu } = report;
         let now = self.now;
         lend(&mut self.fabric.recorder, &mut self.hosts[host as usize].stack, |stack| {
             stack.handle_too_big(now, local, remote, seq, mtu);

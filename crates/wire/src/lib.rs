@@ -36,6 +36,7 @@ mod error;
 mod fields;
 mod icmp;
 mod ip;
+mod middlebox;
 mod options;
 mod parse;
 pub mod pcapng;
@@ -49,6 +50,7 @@ pub use emit::{Checksum, Header, IpFields, complete_checksum, emit, emit_header}
 pub use error::{EmitError, ParseError};
 pub use icmp::{IcmpError, IcmpKind, parse_icmp};
 pub use ip::{carries_data, label, mark_congestion};
+pub use middlebox::{Crossed, cross};
 pub use parse::{Checksums, Parsed, parse};
 pub use too_big::too_big;
 pub use view::{View, each_mptcp_option, view};

@@ -52,7 +52,12 @@ fn summary(name: &str, scenario: &Scenario) -> String {
         let line = format!("link {}: {}", link.name, remarks.join(", "));
         (!remarks.is_empty()).then(|| wrap(&line, terminal::text_width()))
     });
-    let remarks: String = remarks.collect();
+    let boxes = first.paths().iter().filter_map(|path| {
+        let remarks = path.remarks();
+        let line = format!("middlebox of {}: {}", path.name, remarks.join(", "));
+        (!remarks.is_empty()).then(|| wrap(&line, terminal::text_width()))
+    });
+    let remarks: String = remarks.chain(boxes).collect();
     let sentence = format!("{name}: {}: {}", paint(GOOD, "OK"), parts.join(", "));
     let mut text = wrap(&sentence, terminal::text_width()) + &remarks;
     let mut last: Vec<String> = Vec::new();

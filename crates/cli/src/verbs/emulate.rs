@@ -366,6 +366,11 @@ fn table(report: &Report, width: usize) -> String {
         ]);
     }
     let mut text = table.render(width);
+    for one in &report.middleboxes {
+        let acts = anabranch_show::run::acts([one.stripped, one.clamped, one.dropped, one.resets]);
+        let acts = if acts.is_empty() { "changed nothing".to_owned() } else { acts };
+        text.push_str(&format!("middlebox of {}: {acts}\n", one.path));
+    }
     for (name, lateness) in [("up", &report.lateness_up), ("down", &report.lateness_down)] {
         text.push_str(&format!(
             "lateness {name}: p50 {} us, p99 {} us, p99.9 {} us, max {} us\n",

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use anabranch_link::{Counters, Tally};
+use anabranch_link::{Counters, MiddleboxCounters, Tally};
 use anabranch_units::{Duration, Time};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::time::{ClockId, clock_gettime};
@@ -98,6 +98,15 @@ impl LinkTotals {
     }
 }
 
+/// The totals of one middlebox.
+#[derive(Clone, Debug)]
+pub struct MiddleboxTotals {
+    /// The name of its path.
+    pub path: String,
+    /// Its counts.
+    pub counters: MiddleboxCounters,
+}
+
 /// The totals of one lane.
 #[derive(Clone, Debug, Default)]
 pub struct LaneTotals {
@@ -124,6 +133,8 @@ pub struct EngineReport {
     pub links: Vec<LinkTotals>,
     /// The lanes.
     pub lanes: Vec<LaneTotals>,
+    /// The middleboxes.
+    pub middleboxes: Vec<MiddleboxTotals>,
 }
 
 /// An engine: a thread that moves packets.

@@ -6,9 +6,9 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
-use anabranch_link::{DropReason, Label, Link, Polled, Pushed, Tally};
+use anabranch_link::{DropReason, Label, Link, Middlebox, Polled, Pushed, Tally};
 use anabranch_units::{Duration, Time};
-use anabranch_wire::{apply, label, too_big};
+use anabranch_wire::{Crossed, apply, cross, label, too_big};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::time::{
@@ -16,9 +16,9 @@ use rustix::time::{
 };
 
 use super::pool::Pool;
-use super::{Clock, EngineOptions, EngineReport, LaneTotals, LinkTotals, Stop};
+use super::{Clock, EngineOptions, EngineReport, LaneTotals, LinkTotals, MiddleboxTotals, Stop};
 use crate::tap::Tap;
-use crate::wiring::{Lane, Port, Wiring, WiringError};
+use crate::wiring::{Lane, Placed, Port, Wiring, WiringError};
 
 /// The number of packets read from one port before the next one's turn.
 const BATCH: usize = 32;
@@ -50,12 +50,20 @@ pub(super) struct State {
     /// The lane that begins at each port.
     begins: Vec<Option<u16>>,
     pool: Pool,
+    middleboxes: Vec<(Placed, Middlebox)>,
     /// The links' time, which never runs backwards.
     now: Time,
     /// Answers of routers to senders: the time, a sequence number, the port, and the packet.
     answers: BTreeMap<(Time, u64), (usize, Vec<u8>)>,
     answered: u64,
     tap: Option<Tap>,
+}
+
+/// An end of a link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum End {
+    Entrance,
+    Exit,
 }
 
 /// The result of reading a port.
@@ -91,6 +99,11 @@ impl State {
             totals: wiring.lanes.iter().map(|_| LaneTotals::default()).collect(),
             begins,
             pool: Pool::new(options.max_packet, READY),
+            middleboxes: wiring
+                .middleboxes
+                .iter()
+                .map(|placed| (placed.clone(), Middlebox::new(placed.config)))
+                .collect(),
             now: Time::ZERO,
             answers: BTreeMap::new(),
             answered: 0,
@@ -240,9 +253,17 @@ impl State {
                     let len = self.pool.packet(packet).len();
                     apply(arrival.effects, &mut self.pool.buffer(packet)[..len]);
                 }
+                let mut wire_bytes = arrival.wire_bytes;
+                if !self.middleboxes.is_empty() {
+                    packet = self.pool.own(packet);
+                    match self.pass(self.now, index, End::Exit, Ticket { packet, lane, hop }, wire_bytes) {
+                        Some(len) => wire_bytes = len,
+                        None => return Ok(()),
+                    }
+                }
                 let hop = hop + 1;
                 if usize::from(hop) < self.lanes[usize::from(lane)].links.len() {
-                    self.enter(self.now, Ticket { packet, lane, hop }, arrival.wire_bytes);
+                    self.enter(self.now, Ticket { packet, lane, hop }, wire_bytes);
                     return Ok(());
                 }
                 let totals = &mut self.totals[usize::from(lane)];
@@ -254,7 +275,7 @@ impl State {
                 }
                 self.pool.release(packet);
                 if taken? {
-                    totals.delivered.add(arrival.wire_bytes);
+                    totals.delivered.add(wire_bytes);
                 } else {
                     totals.refused += 1;
                 }
@@ -264,8 +285,14 @@ impl State {
     }
 
     /// Offers a packet to its next link.
-    fn enter(&mut self, now: Time, ticket: Ticket, wire_bytes: u32) {
+    fn enter(&mut self, now: Time, ticket: Ticket, mut wire_bytes: u32) {
         let index = self.lanes[usize::from(ticket.lane)].links[usize::from(ticket.hop)];
+        if !self.middleboxes.is_empty() {
+            match self.pass(now, index, End::Entrance, ticket, wire_bytes) {
+                Some(len) => wire_bytes = len,
+                None => return,
+            }
+        }
         let link = &mut self.links[index];
         self.found[index].packets += link.queue_packets(now) as u64;
         self.found[index].bytes += link.queue_bytes(now);
@@ -292,6 +319,7 @@ impl State {
     #[cold]
     fn answer(&mut self, now: Time, index: usize, ticket: Ticket) {
         let Some(mtu) = self.links[index].reported_mtu() else { return };
+        let mtu = mtu.saturating_sub(self.overhead(index));
         let Some(answer) = too_big(self.pool.packet(ticket.packet), mtu) else { return };
         if self.answers.len() >= MOST_ANSWERS {
             return;
@@ -301,6 +329,44 @@ impl State {
         let delay = way.iter().fold(Duration::ZERO, |sum, &link| sum + self.links[link].delay() * 2);
         self.answered += 1;
         self.answers.insert((now + delay, self.answered), (lane.from, answer));
+    }
+
+    /// Returns the bytes that a tunnel adds to each packet on the link `index`.
+    fn overhead(&self, index: usize) -> u32 {
+        let of = |(placed, _): &&(Placed, Middlebox)| placed.up == index || placed.down == index;
+        self.middleboxes.iter().find(of).map_or(0, |(placed, _)| placed.config.overhead)
+    }
+
+    /// Lets a packet, the only holder of its buffer, pass the middlebox at an end of the link `index`, if there is one.
+    /// Returns its length on the link, or beyond it; none if the middlebox has dropped it.
+    fn pass(&mut self, now: Time, index: usize, end: End, ticket: Ticket, wire_bytes: u32) -> Option<u32> {
+        let overhead = self.overhead(index);
+        let of = |(placed, _): &&mut (Placed, Middlebox)| placed.up == index || placed.down == index;
+        if let Some((placed, middlebox)) = self.middleboxes.iter_mut().find(of)
+            // It is at the client's end.
+            && (placed.up == index) == (end == End::Entrance)
+        {
+            let outgoing = placed.up == index;
+            let len = self.pool.packet(ticket.packet).len();
+            let bytes = &mut self.pool.buffer(ticket.packet)[..len];
+            if let Crossed::Dropped(answer) = cross(middlebox, now, outgoing, bytes) {
+                let lane = &self.lanes[usize::from(ticket.lane)];
+                if let Some(answer) = answer.filter(|_| self.answers.len() < MOST_ANSWERS) {
+                    // It comes from the other end, or seems to: the way there and back, without queues.
+                    let way = &lane.links[usize::from(ticket.hop)..];
+                    let delay =
+                        way.iter().fold(Duration::ZERO, |sum, &link| sum + self.links[link].delay() * 2);
+                    self.answered += 1;
+                    self.answers.insert((now + delay, self.answered), (lane.from, answer));
+                }
+                self.pool.release(ticket.packet);
+                return None;
+            }
+        }
+        Some(match end {
+            End::Entrance => wire_bytes + overhead,
+            End::Exit => wire_bytes.saturating_sub(overhead),
+        })
     }
 
     /// Returns the capture, if there is one, and stops capturing.
@@ -315,7 +381,18 @@ impl State {
             link.advance(now);
             LinkTotals { name, counters: link.counters(), found }
         });
-        EngineReport { elapsed, realtime, awake, links: links.collect(), lanes: self.totals }
+        let middleboxes = self
+            .middleboxes
+            .into_iter()
+            .map(|(placed, middlebox)| MiddleboxTotals { path: placed.name, counters: middlebox.counters() });
+        EngineReport {
+            elapsed,
+            realtime,
+            awake,
+            links: links.collect(),
+            lanes: self.totals,
+            middleboxes: middleboxes.collect(),
+        }
     }
 }
 

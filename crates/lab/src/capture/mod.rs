@@ -235,6 +235,7 @@ fn dropped(reason: DropReason) -> &'static str {
     match reason {
         DropReason::Queue => "dropped by the link: its queue is full",
         DropReason::Effect(_) => "rejected by the receiver: damaged on the way",
+        DropReason::Middlebox => "dropped by the middlebox: it knows no such connection",
         DropReason::Down => "dropped by the link: it is down",
         DropReason::Aqm => "dropped by the link: by its queue management",
         DropReason::Policer => "dropped by the link: more than its policer permits",

@@ -20,7 +20,7 @@ pub use list::{
     schedulers,
 };
 pub use model::{Model, Round, State, TooManyStates};
-pub use run::{LinkCounters, RUN_SCHEMA, Runs, Setting};
+pub use run::{Fallback, LinkCounters, MiddleboxCounts, RUN_SCHEMA, Runs, Setting};
 pub use select::{Candidate, SelectedPath, Selection, TooManyPaths};
 pub use sweep::{Sweep, SweepState};
 

@@ -10,9 +10,9 @@ use super::class;
 use crate::compare::Cost;
 use crate::job::Job;
 use crate::report::{self, beside_name};
-use crate::run::{Class, FlowResult, LinkReport, RunResult};
+use crate::run::{self, Class, FlowResult, LinkReport, RunResult};
 use crate::samples;
-use crate::scenario::{Condition, Direction, Scenario};
+use crate::scenario::{Condition, Direction, Scenario, Transport};
 
 /// The version of the keys.
 pub const RUN_SCHEMA: u32 = 1;
@@ -42,6 +42,12 @@ pub struct Runs {
     pub flows: Vec<FlowRecord>,
     /// The links of each run.
     pub links: Vec<LinkCounters>,
+    /// The middleboxes of each run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub middleboxes: Vec<MiddleboxCounts>,
+    /// The flows that were to use Multipath TCP, and have given it up.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fallbacks: Vec<Fallback>,
     /// The cost of the simulation.
     pub performance: Cost,
 }
@@ -111,6 +117,55 @@ pub struct LinkCounters {
     pub busy_s: f64,
 }
 
+/// The counts of the middlebox of a path in a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MiddleboxCounts {
+    /// The condition's name; empty if it is the only one.
+    pub condition: String,
+    /// The contender's name.
+    pub scheduler: String,
+    /// The name of the path.
+    pub path: String,
+    /// Segments that lost their options of Multipath TCP.
+    pub stripped: u64,
+    /// SYNs with a lowered MSS.
+    pub clamped: u64,
+    /// Segments dropped because the NAT had no entry for their connection.
+    pub dropped: u64,
+    /// Those of them that were answered by a reset.
+    pub resets: u64,
+}
+
+/// A flow that was to use Multipath TCP, and has given it up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Fallback {
+    /// The condition's name; empty if it is the only one.
+    pub condition: String,
+    /// The contender's name.
+    pub scheduler: String,
+    /// The name of the flow.
+    pub flow: String,
+    /// `handshake`, or `data` if it was after the handshake.
+    pub at: &'static str,
+}
+
+impl Fallback {
+    fn of(scenario: &Scenario, job: &Job, flow: &FlowResult) -> Option<Fallback> {
+        let condition = &scenario.conditions[job.condition];
+        let is_multipath = matches!(scenario.contenders[job.contender].transport, Transport::Multipath(_));
+        let at = match run::fallback(flow).filter(|_| is_multipath && flow.class == Class::Contender)? {
+            run::Fallback::Handshake => "handshake",
+            run::Fallback::Data => "data",
+        };
+        Some(Fallback {
+            condition: condition.name.clone(),
+            scheduler: job.name(scenario),
+            flow: flow.report.name.clone(),
+            at,
+        })
+    }
+}
+
 impl Runs {
     /// Returns the object of `results`, which cost `performance`; `run` is the number of the replayed run.
     pub fn new(
@@ -126,6 +181,21 @@ impl Runs {
             let (condition, name) = (&scenario.conditions[job.condition].name, job.name(scenario));
             result.links.iter().map(move |link| LinkCounters::new(condition, &name, link))
         });
+        let middleboxes = results.iter().flat_map(|(job, result)| {
+            let (condition, name) = (&scenario.conditions[job.condition].name, job.name(scenario));
+            result.middleboxes.iter().map(move |middlebox| MiddleboxCounts {
+                condition: condition.clone(),
+                scheduler: name.clone(),
+                path: middlebox.name.clone(),
+                stripped: middlebox.counters.stripped,
+                clamped: middlebox.counters.clamped,
+                dropped: middlebox.counters.dropped,
+                resets: middlebox.counters.resets,
+            })
+        });
+        let fallbacks = results.iter().flat_map(|(job, result)| {
+            result.flows.iter().filter_map(|flow| Fallback::of(scenario, job, flow))
+        });
         Runs {
             version: VERSION,
             commit: None,
@@ -138,6 +208,8 @@ impl Runs {
             conditions: scenario.conditions.iter().map(Setting::new).collect(),
             flows: flows.collect(),
             links: links.collect(),
+            middleboxes: middleboxes.collect(),
+            fallbacks: fallbacks.collect(),
             performance,
         }
     }

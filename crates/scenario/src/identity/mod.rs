@@ -17,7 +17,9 @@ use anabranch_stack::config::SimConfig;
 use anabranch_stack::congestion::CongestionKind;
 use anabranch_stack::parameter::Parameterised;
 
-use anabranch_link::{Change, Jitter, JitterShape, LinkConfig, Loss, LossDraws, Step, WhenDown};
+use anabranch_link::{
+    Change, Jitter, JitterShape, LinkConfig, Loss, LossDraws, MiddleboxConfig, Step, WhenDown,
+};
 
 use crate::model::{
     Background, Beside, Condition, Contender, Direction, Experiment, FlowSize, Form, Graph, InitialChoice,
@@ -25,7 +27,7 @@ use crate::model::{
 };
 use crate::read::files::sha256;
 use crate::read::link::IMPAIRMENTS;
-use crate::read::{knobs, queueing};
+use crate::read::{knobs, middlebox, queueing};
 use crate::text::base::{
     self, bytes, capacity, distribution, instant, list, loss, number, optional, queue, time,
 };
@@ -145,7 +147,7 @@ fn write_experiment(form: &mut Canonical<'_>, experiment: &Experiment) {
 }
 
 fn write_path(form: &mut Canonical<'_>, experiment: &Experiment, path: &Path) {
-    let Path { name, backup, data: _, acks: _ } = path;
+    let Path { name, backup, middlebox, data: _, acks: _ } = path;
     let (data, acks) = (experiment.own_link(path), experiment.own_ack_link(path));
     form.always("path", name);
     form.always("path.down", capacity(&data.config.capacity));
@@ -158,6 +160,7 @@ fn write_path(form: &mut Canonical<'_>, experiment: &Experiment, path: &Path) {
     write_link(form, "path", &data.config, Some(&acks.config.loss));
     write_other_side(form, data, acks);
     form.line("path.backup", backup);
+    write_middlebox(form, middlebox);
     // Both directions have the same changes, except of the loss, unless the scenario separates them.
     let common = |steps: &[Step]| -> Vec<Step> {
         steps.iter().filter(|step| !matches!(step.change, Change::Loss(_))).cloned().collect()
@@ -201,6 +204,12 @@ fn write_other_side(form: &mut Canonical<'_>, data: &Link, acks: &Link) {
     }
     if data.config.delay != acks.config.delay {
         form.always("path.acks.delay", time(acks.config.delay));
+    }
+}
+
+fn write_middlebox(form: &mut Canonical<'_>, config: &MiddleboxConfig) {
+    for (key, value) in middlebox::canonical(config) {
+        form.always(&format!("path.{key}"), value);
     }
 }
 
@@ -292,9 +301,10 @@ fn write_graph(form: &mut Canonical<'_>, graph: &Graph, pairs: &[Pair]) {
     }
     for Pair { client, server, paths } in pairs {
         form.always("pair", format!("{client} {server}"));
-        for Path { name, backup, data, acks } in paths {
+        for Path { name, backup, middlebox, data, acks } in paths {
             form.always("path", name);
             form.line("path.backup", backup);
+            write_middlebox(form, middlebox);
             data.iter().for_each(|route| form.always("path.data", list(route)));
             acks.iter().for_each(|route| form.always("path.acks", list(route)));
         }

@@ -135,6 +135,14 @@ fn example_of(key: &str) -> Example {
             ..example("path.wifi.mtu-reports=true", "path.wifi.mtu-reports=false")
         },
         "path.backup" => example("path.wifi.backup=false", "path.wifi.backup=true"),
+        "path.strip" => without_default("path.wifi.strip=mptcp"),
+        "path.mss-clamp" => without_default("path.wifi.mss-clamp=1360"),
+        "path.nat-timeout" => without_default("path.wifi.nat-timeout=30 s"),
+        "path.nat-resets" => Example {
+            needs: &["path.wifi.nat-timeout=30 s"],
+            ..example("path.wifi.nat-resets=false", "path.wifi.nat-resets=true")
+        },
+        "path.overhead" => example("path.wifi.overhead=0 B", "path.wifi.overhead=60 B"),
         "path.corrupt" => example("path.wifi.corrupt=0", "path.wifi.corrupt=1%"),
         "path.preset" => without_default(""),
         "path.delay" => without_default(
@@ -265,6 +273,14 @@ fn every_part_of_a_value_changes_the_hash() {
             "path.wifi.aqm={ kind = 'red', ecn = false }",
             "path.wifi.aqm={ down = 'codel' }",
             "path.wifi.aqm={ up = 'codel' }",
+        ],
+        &[
+            "path.wifi.strip=mptcp",
+            "path.wifi.strip=mptcp-syn",
+            "path.wifi.strip=mptcp-syn-ack",
+            "path.wifi.strip=mptcp-data",
+            "path.wifi.nat-timeout=30 s",
+            "path.wifi.nat-timeout=31 s",
         ],
         &[
             "path.wifi.policer={ rate = '9 Mbit/s', burst = '30 KB' }",

@@ -1,6 +1,6 @@
 //! The network of an experiment: hosts and routers, links between them, and the paths of each client and server.
 
-use anabranch_link::{Capacity, Change, LinkConfig, LossDraws, Redrawn};
+use anabranch_link::{Capacity, Change, LinkConfig, LossDraws, MiddleboxConfig, Redrawn};
 use anabranch_units::{Duration, Rate, Time};
 
 /// Hosts, routers and links.
@@ -100,6 +100,8 @@ pub struct Path {
     pub name: String,
     /// True if subflows over it ask to be backups.
     pub backup: bool,
+    /// The middlebox at the client's end.
+    pub middlebox: MiddleboxConfig,
     /// The routes of the data, each a list of positions of links in order; several if they have equal cost.
     pub data: Vec<Vec<usize>>,
     /// The routes of the acknowledgements.

@@ -1,9 +1,11 @@
 //! The settings of a link that its rate and its delay do not show, in words.
 
-use anabranch_link::{Aqm, CrossTraffic, LinkConfig, Redraw, Redrawn, TokenBucket};
+use anabranch_link::{
+    Aqm, CrossTraffic, LinkConfig, MiddleboxConfig, Nat, Redraw, Redrawn, Strip, TokenBucket,
+};
 use anabranch_units::{Bytes, Duration, Time};
 
-use super::graph::Link;
+use super::graph::{Link, Path};
 
 impl Link {
     /// Describes the features of the link other than a rate or a trace, a delay, losses and a drop-tail queue.
@@ -31,6 +33,29 @@ impl Link {
             let what = if matches!(value, Redrawn::Rate(_)) { "rate" } else { "delay" };
             remarks.push(format!("{what} redrawn every {every}{}", interval(*from, *until)));
         }
+        remarks
+    }
+}
+
+impl Path {
+    /// Describes the middlebox of the path; nothing if it has none.
+    pub fn remarks(&self) -> Vec<String> {
+        let MiddleboxConfig { strip, mss_clamp, nat, overhead } = self.middlebox;
+        let mut remarks = Vec::new();
+        let stripped = match strip {
+            Strip::Nothing => None,
+            Strip::All => Some("all segments"),
+            Strip::Syn => Some("the SYN"),
+            Strip::SynAck => Some("the SYN/ACK"),
+            Strip::Data => Some("everything after the handshake"),
+        };
+        remarks.extend(stripped.map(|from| format!("no Multipath TCP options on {from}")));
+        if let Some(Nat { timeout, resets }) = nat {
+            let answer = if resets { ", and resets them" } else { "" };
+            remarks.push(format!("forgets connections after {timeout}{answer}"));
+        }
+        remarks.extend(mss_clamp.map(|mss| format!("MSS of at most {mss} B")));
+        remarks.extend((overhead > 0).then(|| format!("a tunnel that adds {overhead} B to each packet")));
         remarks
     }
 }

@@ -141,7 +141,13 @@ impl<'a> Files<'a> {
             }
         }
         .map_err(&wrong)?;
-        let trace = Trace::parse(&text).map_err(|error| wrong(error.to_string()))?;
+        let trace = match Trace::is_rates(&text) {
+            true => Trace::parse_rates(&text).map_err(|error| {
+                Problem::at(&node.span, format!("cannot use the trace `{name}`: {error}"))
+                    .help("a recording of rates has a header with units, such as `time_s,rate_mbps`, and a time and a rate a line")
+            })?,
+            false => Trace::parse(&text).map_err(|error| wrong(error.to_string()))?,
+        };
         let trace = Arc::new(trace.labelled(&sha256(text.as_bytes())));
         self.cache.borrow_mut().push((key, trace.clone()));
         Ok(trace)

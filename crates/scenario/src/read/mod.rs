@@ -9,6 +9,7 @@ mod document;
 pub(crate) mod files;
 pub mod knobs;
 pub(crate) mod link;
+pub(crate) mod middlebox;
 pub(crate) mod network;
 pub mod parameters;
 pub(crate) mod path;

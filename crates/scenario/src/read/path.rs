@@ -1,12 +1,12 @@
 //! Reads the paths of a scenario: the short form of a network, in which one client and one server have a link in each
 //! direction for each path.
 
-use anabranch_link::{Capacity, LinkConfig};
+use anabranch_link::{Capacity, LinkConfig, MiddleboxConfig, Strip};
 use anabranch_stack::config::Profile;
 use anabranch_units::Duration;
 
 use super::files::Files;
-use super::{link, presets, sides};
+use super::{link, middlebox, presets, sides};
 use crate::model::{Direction, Path, Signal, TraceStart};
 use crate::text::keys::{Keys, Sides, rows};
 use crate::text::reader::{Reader, list};
@@ -15,7 +15,11 @@ use crate::text::tree::{Node, Table, Value, parse_value_at, parts};
 
 /// The keys of a `[[path]]`.
 pub(crate) const KEYS: &[&str] =
-    &link::join::<{ OWN_KEYS.len() + link::KEYS.len() }>(&[OWN_KEYS, link::KEYS]);
+    &link::join::<{ OWN_KEYS.len() + middlebox::KEYS.len() + link::KEYS.len() }>(&[
+        OWN_KEYS,
+        middlebox::KEYS,
+        link::KEYS,
+    ]);
 
 rows! {
     /// The keys that a link does not have.
@@ -38,7 +42,7 @@ rows! {
 pub(crate) const TABLE: Keys = Keys {
     one_of: &[&["preset", "rate", "trace"], &["preset", "rtt", "delay"]],
     sides: Some(SIDES),
-    ..Keys::new("path", &[OWN_ROWS, link::ROWS])
+    ..Keys::new("path", &[OWN_ROWS, middlebox::ROWS, link::ROWS])
 };
 
 const SIDES: Sides = Sides {
@@ -66,6 +70,8 @@ pub(super) struct Described {
     pub acks: LinkConfig,
     /// True if subflows over it ask to be backups.
     pub backup: bool,
+    /// The middlebox at the client's end.
+    pub middlebox: MiddleboxConfig,
     /// The times at which the client notices that its interface is down or up.
     pub signals: Vec<Signal>,
 }
@@ -162,8 +168,9 @@ fn read(
     };
     let signals = link::change(&path, &link::PATH_CHANGE, files, split, &mut data, Some(&mut acks))?;
     let backup = path.optional("backup", Node::boolean)?.unwrap_or(false);
+    let middlebox = middlebox::read(&path)?;
     let rtt = rtt.unwrap_or(data.delay + acks.delay);
-    Ok(Described { name, rtt, trace_start, data, acks, backup, signals })
+    Ok(Described { name, rtt, trace_start, data, acks, backup, middlebox, signals })
 }
 
 /// Reads the capacity of a direction of the path `name`.
@@ -180,7 +187,7 @@ fn capacity(table: &Reader<'_>, name: &str, files: &Files<'_>) -> Result<Capacit
     }
 }
 
-/// Reads `RATE,RTT[,loss=P][,loss-up=P][,queue=Q][,name=N]`, `trace=DOWN[:UP],RTT...` or `PRESET[,...]`, which is
+/// Reads `RATE,RTT[,loss=P][,loss-up=P][,queue=Q][,strip][,name=N]`, `trace=DOWN[:UP],RTT...` or `PRESET[,...]`, which is
 /// source number `source`, as a `[[path]]`.
 pub(super) fn from_option(text: &str, source: usize) -> Result<Node, Problem> {
     let whole = Span { source, range: 0..text.len() };
@@ -210,6 +217,7 @@ pub(super) fn from_option(text: &str, source: usize) -> Result<Node, Problem> {
                 }
                 ("rate", part, start)
             }
+            None if part == "strip" => ("strip", Strip::NAMES[0], start),
             None if table.get("rtt").is_none() && table.get("preset").is_none() => ("rtt", part, start),
             None => return Err(Problem::at(&span, format!("`{part}` is unknown here")).help(example)),
         };

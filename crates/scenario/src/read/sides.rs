@@ -22,8 +22,21 @@ const DATA_ONLY: &[&str] =
 const NEEDED: &[&str] = &["rate", "trace", "delay"];
 
 /// Keys of the path as a whole.
-pub(crate) const WHOLE: &[&str] =
-    &["name", "preset", "backup", "rtt", "trace-start", "at", "change", "notify-after"];
+pub(crate) const WHOLE: &[&str] = &[
+    "name",
+    "preset",
+    "backup",
+    "rtt",
+    "trace-start",
+    "strip",
+    "mss-clamp",
+    "nat-timeout",
+    "nat-resets",
+    "overhead",
+    "at",
+    "change",
+    "notify-after",
+];
 
 /// Keys of a link between two nodes, as a whole.
 pub(crate) const LINK_WHOLE: &[&str] =

@@ -8,14 +8,14 @@ use anabranch_stack::seq::Seq;
 use crate::fields::{Reader, Writer};
 
 const END: u8 = 0;
-const NOP: u8 = 1;
-const MSS: u8 = 2;
+pub(crate) const NOP: u8 = 1;
+pub(crate) const MSS: u8 = 2;
 const WINDOW_SCALE: u8 = 3;
 const SACK_PERMITTED: u8 = 4;
 const SACK: u8 = 5;
 const TIMESTAMPS: u8 = 8;
 /// Multipath TCP (RFC 8684).
-const MPTCP: u8 = 30;
+pub(crate) const MPTCP: u8 = 30;
 
 /// RFC 7323 section 2.3: a greater shift counts as this one.
 const MAX_WINDOW_SCALE: u8 = 14;

@@ -8,7 +8,7 @@ mod elements;
 
 use std::collections::BTreeMap;
 
-use anabranch_link::{Capacity, LinkConfig, Loss, LossDraws};
+use anabranch_link::{Capacity, LinkConfig, Loss, LossDraws, MiddleboxConfig};
 use anabranch_sim::routing::{self, Layout};
 use anabranch_stack::config::Profile;
 use anabranch_units::{Duration, RandomStream};
@@ -255,6 +255,7 @@ impl Network {
             Path {
                 name: described.name.clone(),
                 backup: described.backup,
+                middlebox: described.middlebox,
                 data: vec![data],
                 acks: vec![acks],
             }
@@ -525,6 +526,7 @@ impl Network {
             paths.push(Path {
                 name: self.names[*interface].clone(),
                 backup: self.backup[*interface],
+                middlebox: MiddleboxConfig::default(),
                 data,
                 acks,
             });
