@@ -71,7 +71,8 @@ fn sentence(advice: &Advice) -> String {
 /// The gain that an application on this stack would have beyond the advised way to send.
 fn beyond(advice: &Advice) -> Option<String> {
     let beyond = advice.beyond.as_ref()?;
-    let difference = advice.judgement.row_of(&beyond.name)?.vs_reference_pct?;
+    let difference =
+        advice.judgement.row_of_class(&beyond.name, advice.traffic.as_deref())?.vs_reference_pct?;
     let side = if difference.mean < 0.0 { "below" } else { "above" };
     let amount = signed_percent(difference.mean);
     Some(format!(
@@ -82,8 +83,12 @@ fn beyond(advice: &Advice) -> Option<String> {
     ))
 }
 
-fn measure(advice: &Advice) -> &'static str {
-    if advice.bulk { "goodput" } else { "mean completion time" }
+fn measure(advice: &Advice) -> String {
+    match &advice.traffic {
+        Some(class) => format!("{} of {class}", advice.measure),
+        None if advice.bulk => "goodput".to_owned(),
+        None => "mean completion time".to_owned(),
+    }
 }
 
 /// The single path of TCP, and its congestion control if that is not the scenario's.
@@ -101,7 +106,7 @@ fn candidates(advice: &Advice) -> String {
         .column("vs tcp, %", Align::Right)
         .optional(if advice.bulk { "% of sum" } else { "x bound" }, Align::Decimal, 2)
         .optional("bytes by path, %", Align::Left, 1);
-    let row = |name: &str| advice.judgement.row_of(name);
+    let row = |name: &str| advice.judgement.row_of_class(name, advice.traffic.as_deref());
     let sum = advice.judgement.conditions.first().map(|setting| setting.ideal_sum_bps);
     let mut rows: Vec<(String, &Record)> = Vec::new();
     if let Some(tcp) = row("tcp") {
@@ -286,6 +291,8 @@ mod tests {
             single_path: Some("lte".to_owned()),
             single_congestion: None,
             difference_pct: of(-7.26, -9.0, -6.0),
+            traffic: None,
+            measure: "mean completion time",
             bulk: false,
             screened: 8,
             candidates: vec![candidate("min_rtt"), candidate("blest")],

@@ -43,12 +43,26 @@ pub fn text(scenario: &Scenario, explanation: &Explanation, bytes: bool) -> Stri
         if !condition.name.is_empty() {
             text.push_str(&format!("{}\n", crate::visible::line(&condition.name)));
         }
-        text.push_str(&bars(&rows, bytes, terminal::text_width()));
-        text.push('\n');
-        text.push_str(&table(&rows, bytes, terminal::text_width()));
-        text.push('\n');
-        for row in rows {
-            text.push_str(&wrap_behind("* ", &sentence(row), terminal::text_width()));
+        let mut classes: Vec<Option<&String>> = rows.iter().map(|row| row.traffic.as_ref()).collect();
+        classes.dedup();
+        classes.sort();
+        classes.dedup();
+        for (place, class) in classes.into_iter().enumerate() {
+            let rows: Vec<&Row> = rows.iter().filter(|row| row.traffic.as_ref() == class).copied().collect();
+            if let Some(class) = class {
+                let gap = if place > 0 { "\n" } else { "" };
+                text.push_str(&format!(
+                    "{gap}{}, without the time in which its application has nothing to send\n",
+                    crate::visible::line(class)
+                ));
+            }
+            text.push_str(&bars(&rows, bytes, terminal::text_width()));
+            text.push('\n');
+            text.push_str(&table(&rows, bytes, terminal::text_width()));
+            text.push('\n');
+            for row in rows {
+                text.push_str(&wrap_behind("* ", &sentence(row), terminal::text_width()));
+            }
         }
     }
     text
@@ -99,9 +113,7 @@ fn table(rows: &[&Row], bytes: bool, width: usize) -> String {
     };
     let causes: Vec<Cause> = Cause::ALL.into_iter().filter(|cause| shown(*cause)).collect();
     let make = |rows: &[&Row]| {
-        let mut table = Table::new()
-            .column("", Align::Left)
-            .column(if bytes { "a byte, ms" } else { "a flow, ms" }, Align::Left);
+        let mut table = Table::new().column("", Align::Left).column(unit(rows, bytes), Align::Left);
         for row in rows {
             table = table.column(&row.scheduler, Align::Decimal).column("%", Align::Right);
         }
@@ -138,6 +150,16 @@ fn table(rows: &[&Row], bytes: bool, width: usize) -> String {
         rest = &rest[count..];
     }
     text
+}
+
+/// The unit of the times.
+fn unit(rows: &[&Row], bytes: bool) -> &'static str {
+    let of_class = rows.iter().any(|row| row.traffic.is_some());
+    match (bytes, of_class) {
+        (true, _) => "a byte, ms",
+        (false, true) => "each, ms",
+        (false, false) => "a flow, ms",
+    }
 }
 
 /// The explanation of a contender in words, with the other changes.
@@ -222,6 +244,8 @@ mod tests {
             scheduler: "linux".to_owned(),
             congestion: "cubic".to_owned(),
             condition: String::new(),
+            traffic: None,
+            measure: "mean completion time",
             path: None,
             n: 30,
             completed: 30,
@@ -233,6 +257,7 @@ mod tests {
             bytes: Vec::new(),
             outages: Vec::new(),
             longest_gap_s: None,
+            fallbacks: 0,
             largest: None,
             excess: None,
             changes: Vec::new(),

@@ -85,7 +85,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         };
         all.push(advised(&document, &options)?);
     }
-    match (args.show.json, all.as_slice()) {
+    print(&all, args.show.json)
+}
+
+/// Prints the advice for each condition.
+fn print(all: &[Advice], json: bool) -> Result<(), Failure> {
+    match (json, all) {
         (true, [advice]) => output::print_json(advice),
         (true, several) => output::print_json(&several),
         (false, all) => {
@@ -96,6 +101,20 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         true => Err(Failure::Failed("flows did not finish, so there is no advice".to_owned())),
         false => Ok(()),
     }
+}
+
+/// Prints advice for the only condition of `document`, with the defaults of `anabranch advise`.
+pub(super) fn on(document: &Document, jobs: usize, json: bool) -> Result<(), Failure> {
+    let options = Options {
+        jobs,
+        cancelled: interrupt::watch(),
+        progress: &|step| output::remark(step),
+        condition: None,
+        margins: true,
+        min_gain: anabranch_lab::advise::MIN_GAIN,
+        application: Application::Kernel,
+    };
+    print(&[advised(document, &options)?], json)
 }
 
 fn advised(document: &Document, options: &Options<'_>) -> Result<Advice, Failure> {

@@ -39,9 +39,13 @@ pub(crate) struct Args {
     /// Simulates that scenario, shows how well it matches the capture, and what other schedulers would have done
     #[arg(long)]
     simulate: bool,
+    /// Advises on that scenario, as `anabranch advise` does: whether Multipath TCP pays on these paths, with what, and on
+    /// which path to start
+    #[arg(long, conflicts_with = "simulate")]
+    advise: bool,
     /// Writes the packets with TCP without their payload and with renumbered addresses, as one pcapng that can be shown to
     /// others, in place of the pages
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["connection", "scenario", "simulate", "json", "output"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["connection", "scenario", "simulate", "advise", "json", "output"])]
     anonymise: Option<PathBuf>,
     /// The scheduler of the simulation [default: linux; of TCP: tcp]
     #[arg(long, value_name = "NAME")]
@@ -87,7 +91,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             return Err(Failure::Usage(format!("there is no connection {number}: the capture has {range}")));
         }
     }
-    if args.scenario.is_some() || args.simulate {
+    if args.scenario.is_some() || args.simulate || args.advise {
         return draft(args, &inspection);
     }
     match args.json {
@@ -103,6 +107,9 @@ fn draft(args: &Args, inspection: &Inspection) -> Result<(), Failure> {
     let draft = simulate::draft(inspection, connection, scheduler, congestion)?;
     if let Some(path) = &args.scenario {
         simulate::write(path, &draft)?;
+    }
+    if args.advise {
+        return simulate::advise(draft, args.jobs.jobs, args.json);
     }
     if !args.simulate {
         return Ok(());

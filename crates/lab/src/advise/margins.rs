@@ -195,14 +195,19 @@ fn pays(
         };
         let is_futile = |before: &Comparison| {
             runs < 2 * before.runs
-                || stage.is_futile(before, best, setting.bulk, setting.least_gain_pct(before))
+                || stage.is_futile(
+                    before.runs,
+                    setting.row(before, &best.name),
+                    setting.bulk,
+                    setting.least_gain_pct(before),
+                )
         };
         if done.as_ref().is_some_and(is_futile) {
             continue;
         }
         let plan = found.plan(core::slice::from_ref(best), runs, stage.seed);
         let comparison = setting.compare(&plan, changes)?;
-        let row = comparison.row_of(&best.name).filter(|row| row.completed == row.n);
+        let row = setting.row(&comparison, &best.name).filter(|row| row.completed == row.n);
         let Some(row) = row else { return Ok(Some(false)) };
         let pays = stage.pays(row, setting.bulk, setting.least_gain_pct(&comparison));
         if pays.is_some() {
@@ -222,12 +227,12 @@ fn affordable_runs(comparison: &Comparison) -> u32 {
 
 impl Stage {
     /// True if this stage, which is not the last one, would not be clear with the mean and the spread of the runs before.
-    fn is_futile(&self, before: &Comparison, candidate: &Candidate, bulk: bool, least_pct: f64) -> bool {
-        let difference = before.row_of(&candidate.name).and_then(|row| row.vs_reference_pct);
+    fn is_futile(&self, runs: u32, before: Option<&Record>, bulk: bool, least_pct: f64) -> bool {
+        let difference = before.and_then(|row| row.vs_reference_pct);
         let Some((difference, interval)) = difference.and_then(|one| Some((one, one.ci95?))) else {
             return false;
         };
-        let narrower = (f64::from(before.runs) / f64::from(self.runs)).sqrt();
+        let narrower = (f64::from(runs) / f64::from(self.runs)).sqrt();
         let gain = if bulk { difference.mean } else { -difference.mean };
         let distance = (gain - least_pct).abs();
         self.widening > 1.0 && distance < self.widening * narrower * interval.half_width()
@@ -407,7 +412,7 @@ fn ranges(setting: &Setting<'_>) -> Vec<Range> {
             Loss::Bernoulli(_) | Loss::GilbertElliott(_) => {}
         }
     }
-    if let FlowSize::Fixed(size) = experiment.traffic.size {
+    if let (FlowSize::Fixed(size), None) = (&experiment.traffic.size, &setting.class) {
         all.push(Range { quantity: Quantity::Size, path: None, value: size.0 as f64, back: 1.0 });
     }
     all

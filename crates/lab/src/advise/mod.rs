@@ -153,6 +153,11 @@ pub struct Advice {
     pub single_congestion: Option<String>,
     /// The difference of the best candidate from TCP on that path, in percent: completion time, for bulk goodput.
     pub difference_pct: Option<Difference>,
+    /// The class of traffic that is judged; absent without classes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<String>,
+    /// The measure that is judged, in words, such as `mean response time`.
+    pub measure: &'static str,
     /// Whether the traffic is measured by its goodput.
     pub bulk: bool,
     /// The number of combinations of scheduler, congestion control and first path that were screened.
@@ -179,17 +184,18 @@ pub fn advise(document: &Document, options: &Options<'_>) -> Result<Advice, Advi
     let found = setting.screen()?;
     let (judgement, candidates) = setting.judge(&found)?;
     let best = candidates.first().cloned().unwrap_or_else(|| found.candidates[0].clone());
-    let row = judgement.row_of(&best.name);
+    let row = setting.row(&judgement, &best.name);
     let difference_pct = row.and_then(|row| row.vs_reference_pct);
     let answer = setting.answer(&judgement, &best);
-    let single_path = judgement.row_of("tcp").and_then(|row| row.path.as_ref());
+    let single_path = setting.row(&judgement, "tcp").and_then(|row| row.path.as_ref());
     let single_path = single_path.map(|name| crate::spoken::spoken(name));
     // The candidates are in their order, the best first.
     let kernel = candidates
         .iter()
         .find(|candidate| candidate.for_kernel() && setting.answer(&judgement, candidate) == Answer::Pays);
     let reasons = setting.reasons(&found, &judgement, &candidates)?;
-    let late = judgement.rows.iter().any(|row| row.completed + row.failed < row.n);
+    let judged = judgement.rows.iter().filter(|row| row.traffic == setting.class);
+    let late = judged.into_iter().any(|row| row.completed + row.failed < row.n);
     let margins = match options.margins {
         true => margins::margins(&setting, &found, &best, answer)?,
         false => Vec::new(),
@@ -208,6 +214,8 @@ pub fn advise(document: &Document, options: &Options<'_>) -> Result<Advice, Advi
         single_path,
         single_congestion: found.single_congestion.clone(),
         difference_pct,
+        traffic: setting.class.clone(),
+        measure: setting.measure.noun(),
         bulk: setting.bulk,
         screened: found.screened,
         best,

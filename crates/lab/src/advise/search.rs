@@ -4,8 +4,10 @@ use super::{AdviceError, Answer, Application, Candidate, Options, Reason};
 use crate::compare::{self, Comparison};
 use crate::explain::{self, Explicable, Question, explain};
 use crate::report::difference::Reading;
+use crate::report::measured::measures;
+use crate::report::verdict::{Measure, Outcome};
 use crate::report::{self, Record};
-use crate::scenario::{Condition, Document, InitialChoice, Scenario, Transport};
+use crate::scenario::{Condition, Document, InitialChoice, Kind, Scenario, Transport};
 use crate::scenario::{ScenarioError, did_you_mean};
 use crate::spoken::spoken;
 use crate::stats::Interval;
@@ -45,6 +47,10 @@ pub(super) struct Setting<'a> {
     pub scenario: Scenario,
     /// The position of the condition.
     position: usize,
+    /// The class of traffic that is judged: the first that uses the contender. None without classes.
+    pub class: Option<String>,
+    /// Its first measure.
+    pub measure: Measure,
     pub bulk: bool,
 }
 
@@ -135,13 +141,17 @@ impl<'a> Setting<'a> {
             error.help = Some("give a second `--path`".to_owned());
             return Err(error.into());
         }
-        if let Err(text) = condition.experiment.has_one_class() {
-            let mut error = ScenarioError::new(format!("there is no advice for this scenario: {text}"));
-            error.help = Some("`anabranch compare` judges each class".to_owned());
-            return Err(error.into());
-        }
-        let bulk = report::is_bulk(condition);
-        Ok(Setting { document: document.clone(), options, position, bulk, scenario })
+        let experiment = &condition.experiment;
+        let class = experiment.main_class().map(str::to_owned);
+        let kind =
+            experiment.classes.iter().find(|one| Some(&one.name) == class.as_ref()).map(|one| &one.kind);
+        let bulk = kind.map_or_else(|| report::is_bulk(condition), Kind::is_bulk);
+        let measure = match kind {
+            Some(kind) => measures(kind)[0],
+            None if bulk => Measure::Goodput,
+            None => Measure::MeanTime,
+        };
+        Ok(Setting { document: document.clone(), options, position, class, measure, bulk, scenario })
     }
 
     /// The condition without changes.
@@ -267,7 +277,7 @@ impl<'a> Setting<'a> {
 
     fn tried(&self, comparison: &Comparison, start: usize, candidate: Candidate) -> Tried {
         let mean = self.value(comparison, &candidate.name);
-        let ends = comparison.row_of(&candidate.name).and_then(|row| match self.bulk {
+        let ends = self.row(comparison, &candidate.name).and_then(|row| match self.bulk {
             true => row.goodput_ci95_bps.map(|Interval(least, most)| (-most, -least)),
             false => row.fct_s.ci95.map(|Interval(least, most)| (least, most)),
         });
@@ -357,10 +367,21 @@ impl<'a> Setting<'a> {
         starts
     }
 
+    /// Returns the row of a contender for the traffic that is judged.
+    pub(super) fn row<'c>(&self, comparison: &'c Comparison, contender: &str) -> Option<&'c Record> {
+        comparison.row_of_class(contender, self.class.as_deref())
+    }
+
+    /// True if all flows that are judged were delivered.
+    fn is_complete(&self, judgement: &Comparison) -> bool {
+        let own = judgement.verdicts.iter().filter(|verdict| verdict.traffic == self.class);
+        own.into_iter().all(|verdict| verdict.outcome != Outcome::Incomplete)
+    }
+
     /// The value of a contender, the smaller the better: its time, or for bulk its negative goodput. Unfinished flows are
     /// worse than any value.
     fn value(&self, comparison: &Comparison, contender: &str) -> f64 {
-        comparison.row_of(contender).map_or(f64::INFINITY, |row| value(row, self.bulk))
+        self.row(comparison, contender).map_or(f64::INFINITY, |row| value(row, self.bulk))
     }
 
     /// Judges the candidates; returns them with the best first. Runs that cannot tell are followed by more.
@@ -402,7 +423,7 @@ impl<'a> Setting<'a> {
         let mut scenario =
             self.planned(&found.plan(candidates, runs, judgement.seed ^ self.scenario.seed), &[])?;
         // The path that the judgement has chosen.
-        let tcp = judgement.row_of("tcp").and_then(|row| row.path.as_ref());
+        let tcp = self.row(judgement, "tcp").and_then(|row| row.path.as_ref());
         let paths = self.condition().experiment.paths();
         if let Some(path) = paths.iter().position(|path| Some(&path.name) == tcp) {
             scenario.contenders[0].transport = Transport::Tcp { path: Some(path) };
@@ -414,15 +435,16 @@ impl<'a> Setting<'a> {
             excess: row.excess,
             sentence: row.sentence,
         };
-        Ok(explanation.rows.into_iter().map(reason).collect())
+        let judged = explanation.rows.into_iter().filter(|row| row.traffic == self.class);
+        Ok(judged.map(reason).collect())
     }
 
     /// Whether `best` is better than TCP on the best single path.
     pub(super) fn answer(&self, judgement: &Comparison, best: &Candidate) -> Answer {
-        if !judgement.is_complete() {
+        if !self.is_complete(judgement) {
             return Answer::Incomplete;
         }
-        let row = judgement.row_of(&best.name);
+        let row = self.row(judgement, &best.name);
         let Some(difference) = row.and_then(|row| row.vs_reference_pct) else { return Answer::Undecided };
         let least = 100.0 * self.options.min_gain;
         match (difference.read(judgement.min_effect_pct), self.bulk) {
@@ -443,7 +465,7 @@ impl<'a> Setting<'a> {
     /// True if more runs would probably give the same answer.
     fn is_clear(&self, judgement: &Comparison, best: &Candidate) -> bool {
         let answer = self.answer(judgement, best);
-        let row = judgement.row_of(&best.name);
+        let row = self.row(judgement, &best.name);
         let interval = row.and_then(|row| row.vs_reference_pct?.ci95);
         let least = if self.bulk { self.options.min_gain } else { -self.options.min_gain };
         let holds_least = interval.is_some_and(|interval| interval.contains(100.0 * least));

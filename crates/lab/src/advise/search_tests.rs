@@ -188,3 +188,40 @@ fn an_application_on_a_stock_kernel_is_advised_what_it_can_have() {
     assert_eq!(of(&[-3.0, -2.9, -2.8, -2.5]), 2);
     assert_eq!(nearest(&all[3..], &[f64::INFINITY], 0.01, Application::Kernel), 0);
 }
+
+/// The answer is by the class that uses the contender, and by its own measure.
+#[test]
+fn a_class_of_traffic_is_judged_by_its_own_measure() {
+    let advice = |traffic: &str| {
+        let text = format!(
+            "path = [{{ rate = '10 Mbit/s', rtt = '20 ms' }}, {{ rate = '10 Mbit/s', rtt = '20 ms' }}]
+             runs = 2
+             traffic = {traffic}"
+        );
+        let document = Document::parse("test.toml", text, ".").unwrap();
+        let cancelled = AtomicBool::new(false);
+        let options = Options {
+            jobs: 1,
+            cancelled: &cancelled,
+            progress: &|_| {},
+            condition: None,
+            margins: false,
+            min_gain: 0.05,
+            application: Application::Kernel,
+        };
+        super::super::advise(&document, &options)
+    };
+    // Two equal paths halve the time of large responses.
+    let call = "{ name = 'call', kind = 'udp', rate = '64 kbit/s', duration = '5 s' }";
+    let web = "{ name = 'web', kind = 'requests', size = '1 MB', think = '1 s', requests = 2 }";
+    let found = advice(&format!("[{call}, {web}]")).unwrap();
+    assert_eq!((found.traffic.as_deref(), found.measure), (Some("web"), "mean response time"));
+    assert_eq!(found.answer, Answer::Pays);
+    let difference = found.difference_pct.unwrap().mean;
+    assert!((-55.0..-30.0).contains(&difference), "{difference}");
+    assert!(found.reasons.iter().any(|reason| reason.scheduler == found.best.name));
+    let film = "{ name = 'film', kind = 'video', bitrate = '12 Mbit/s', duration = '12 s' }";
+    let found = advice(&format!("[{film}]")).unwrap();
+    // One path stalls, and two do not.
+    assert_eq!((found.answer, found.measure), (Answer::Pays, "mean time of waiting (startup and stalls)"));
+}

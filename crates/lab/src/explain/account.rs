@@ -54,7 +54,8 @@ impl Account {
             arrival.push(data.start, u64::MAX);
             request.reject_unaccepted(&arrival);
             let waits = Waits::new(request, &request.deliveries());
-            let last = waits.delivered_bytes().checked_sub(1)?;
+            // Later requests of the same connection came after the answer began.
+            let last = waits.delivered_until(data.start).checked_sub(1)?;
             let (before, answered) = chain(request, last, &waits)?;
             let before = outages.attribute(before, answered, request, &waits, paths, &ways(request));
             let span = data.start.since(answered);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use anabranch_link::{Aqm, Capacity, Change, LinkConfig, Loss, QueueLimit, Step};
+use anabranch_link::{Aqm, Capacity, Change, LinkConfig, Loss, MiddleboxConfig, QueueLimit, Step};
 use anabranch_stack::config::{ReceiveBuffer, SendBuffers};
 use anabranch_stack::congestion::CongestionKind;
 use anabranch_stack::scheduler::SchedulerKind;
@@ -59,6 +59,9 @@ pub(crate) fn candidates(
     if let Some((other, path, _)) = excess.filter(|excess| excess.0 != cause) {
         base.against(other, path, tally.overflows());
     }
+    // Whatever the largest cause is: without Multipath TCP, or with the waits for a connection that a NAT has forgotten, the
+    // flow is another.
+    base.no_middleboxes();
     base.found
 }
 
@@ -151,7 +154,9 @@ impl Base<'_> {
         let mut contender = self.scenario.contenders[self.contender].clone();
         change(&mut condition, &mut contender.transport);
         let (before, after) = (self.experiment(), &condition.experiment);
-        let is_setting = before.graph == after.graph && before.traffic == after.traffic;
+        let is_setting = before.graph == after.graph
+            && before.traffic == after.traffic
+            && (before.pairs == after.pairs || before.paths().len() != after.paths().len());
         let scenario = Scenario {
             reference: None,
             other_starts: false,
@@ -307,6 +312,31 @@ impl Base<'_> {
             _ => "all paths always up".to_owned(),
         };
         self.on_links(&interrupted, what, remove);
+    }
+
+    /// Removes the middlebox of each path that has one, and all of them if there are several. A plain TCP meets only those of
+    /// its path.
+    fn no_middleboxes(&mut self) {
+        let experiment = self.experiment();
+        let has = |path: &usize| !experiment.paths()[*path].middlebox.is_none();
+        let is_own = |path: &usize| self.tcp_path.is_none_or(|own| own == *path);
+        let with: Vec<usize> = (0..experiment.paths().len()).filter(has).filter(is_own).collect();
+        if with.len() > 1 {
+            self.without_middleboxes("no middleboxes".to_owned(), &with);
+        }
+        for path in with {
+            self.without_middleboxes(format!("no middlebox on {}", self.name(path)), &[path]);
+        }
+    }
+
+    fn without_middleboxes(&mut self, what: String, paths: &[usize]) {
+        self.add(what, |condition, _| {
+            for pair in &mut condition.experiment.pairs {
+                for (_, path) in pair.paths.iter_mut().enumerate().filter(|(at, _)| paths.contains(at)) {
+                    path.middlebox = MiddleboxConfig::default();
+                }
+            }
+        });
     }
 
     fn no_cross_traffic(&mut self) {

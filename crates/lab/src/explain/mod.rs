@@ -24,16 +24,18 @@ use serde::Serialize;
 
 use self::account::Account;
 use self::changes::Candidate;
-use self::row::Tally;
+use self::row::{FlowParts, Tally};
 use crate::baseline::Race;
 use crate::compare::{self, Cost};
 use crate::job::{Job, Purpose};
 use crate::options::Options;
-use crate::report::measured::of_flows;
+use crate::report::measured::{measures, of_class, of_flows};
+use crate::report::verdict::Measure;
 use crate::report::{difference, is_bulk};
-use crate::run::{Class, FlowResult, Prepared, RunError, RunResult};
+use crate::run::{AppReport, Class, FlowResult, Prepared, RunError, RunResult};
 use crate::scenario::ScenarioError;
-use crate::scenario::{Condition, Scenario, Transport};
+use crate::scenario::{Condition, Scenario, TrafficClass, Transport, Via};
+use anabranch_sim::Outcome;
 
 pub use cause::{Cause, Parts};
 pub use row::{Change, Excess, Largest, OutagePart, PathPart, Row, TimePart};
@@ -59,7 +61,11 @@ pub struct Question {
 pub fn check_flow(flow: Option<usize>, scenario: &Scenario) -> Result<(), String> {
     let flows = |condition: &Condition| condition.experiment.traffic.flows;
     let most = scenario.conditions.iter().map(flows).max().unwrap_or(0);
+    let has_classes = scenario.conditions.iter().any(|condition| !condition.experiment.classes.is_empty());
     match flow {
+        Some(_) if has_classes => {
+            Err("the flows of classes are explained together, without --flow".to_owned())
+        }
         Some(flow) if flow > most as usize => {
             let range = if most == 1 { "only flow 1".to_owned() } else { format!("flows 1 to {most}") };
             Err(format!("there is no flow {flow}: each run has {range}"))
@@ -68,7 +74,7 @@ pub fn check_flow(flow: Option<usize>, scenario: &Scenario) -> Result<(), String
     }
 }
 
-/// A scenario that can be explained: its traffic has one class.
+/// A scenario that can be explained: some of its traffic uses the contender.
 #[derive(Clone, Copy, Debug)]
 pub struct Explicable<'a>(&'a Scenario);
 
@@ -76,17 +82,54 @@ impl<'a> Explicable<'a> {
     /// Returns the scenario, if it can be explained.
     ///
     /// # Errors
-    /// If its traffic consists of classes.
+    /// If its traffic has classes, and none of them uses the contender. (The reader refuses such a scenario too.)
     pub fn new(scenario: &'a Scenario) -> Result<Explicable<'a>, ScenarioError> {
-        for condition in &scenario.conditions {
-            if let Err(text) = condition.experiment.has_one_class() {
-                let mut error = ScenarioError::new(format!("this scenario cannot be explained: {text}"));
-                error.help = Some("`anabranch compare` has a table for each class".to_owned());
-                return Err(error);
-            }
+        if scenario.conditions.iter().any(|condition| groups(condition).is_empty()) {
+            let mut error =
+                ScenarioError::new("this scenario cannot be explained: no traffic uses the contender");
+            error.help =
+                Some("give a class of transfers, requests, on-off or video `via = \"contender\"`".to_owned());
+            return Err(error);
         }
         Ok(Explicable(scenario))
     }
+}
+
+/// Returns the positions of the classes that use the contender; 0 without classes.
+fn groups(condition: &Condition) -> Vec<usize> {
+    let classes = &condition.experiment.classes;
+    match classes.is_empty() {
+        true => vec![0],
+        false => (0..classes.len()).filter(|at| classes[*at].via == Via::Contender).collect(),
+    }
+}
+
+/// Returns the class at a position; none without classes.
+fn class(condition: &Condition, group: usize) -> Option<&TrafficClass> {
+    condition.experiment.classes.get(group)
+}
+
+/// Returns the measure of a class, or of the transfers without classes.
+fn measure(condition: &Condition, class: Option<&TrafficClass>) -> Measure {
+    match class {
+        Some(class) => measures(&class.kind)[0],
+        None if is_bulk(condition) => Measure::Goodput,
+        None => Measure::MeanTime,
+    }
+}
+
+/// Returns the parts of a flow that are measured.
+fn parts(flow: &FlowResult, bulk: bool) -> FlowParts {
+    let (n, completed, pauses) = match &flow.report.app {
+        AppReport::Transfer | AppReport::Datagrams(_) => (1, usize::from(flow.is_complete(bulk)), false),
+        AppReport::Requests(all) => (all.len(), all.iter().filter(|one| one.time.is_some()).count(), true),
+        AppReport::OnOff(all) => (all.len(), all.iter().filter(|one| one.delay.is_some()).count(), true),
+        AppReport::Video(video) => {
+            let (done, ended) = (video.segments as usize, flow.report.outcome == Outcome::Completed);
+            (done + usize::from(!ended), done, true)
+        }
+    };
+    FlowParts { n, completed, pauses }
 }
 
 /// The explanation of a scenario. Serialised, it is the object that `explain --json` prints.
@@ -121,7 +164,8 @@ struct Runs {
     /// The path of a plain TCP.
     path: Option<usize>,
     results: Vec<RunResult>,
-    tally: Tally,
+    /// By [group](groups) of flows.
+    tallies: Vec<(usize, Tally)>,
 }
 
 /// Explains the flows of every contender in every condition. Captures and rows of other paths do not apply.
@@ -137,31 +181,43 @@ pub fn explain(
     let quiet = Options::new(options.jobs, options.cancelled, &|_, _| {});
     let (prepared, races) = compare::choose_paths(scenario, &quiet)?;
     let all = noted_runs(scenario, &prepared, &races, question, options)?;
-    let plan = |runs: &Runs| {
-        let Runs { condition, contender, path, tally, .. } = runs;
-        let fastest = fastest(scenario, &all, *condition).map(|fastest| fastest.1);
+    let plan = |(runs, group, tally): &(&Runs, usize, &Tally)| {
+        let Runs { condition, contender, path, .. } = runs;
+        let fastest = fastest(scenario, &all, *condition, *group).map(|fastest| fastest.1);
         match question.changes {
             true => changes::candidates(scenario, *condition, *contender, *path, tally, fastest),
             false => Vec::new(),
         }
     };
-    let planned: Vec<Vec<Candidate>> = all.iter().map(plan).collect();
+    let explained: Vec<(&Runs, usize, &Tally)> = all
+        .iter()
+        .flat_map(|runs| runs.tallies.iter().map(move |(group, tally)| (runs, *group, tally)))
+        .collect();
+    let planned: Vec<Vec<Candidate>> = explained.iter().map(plan).collect();
     let per_candidate = scenario.runs as usize;
     let candidates: usize = planned.iter().map(Vec::len).sum();
     let (mut done, total) = (all.len() * per_candidate, (all.len() + candidates) * per_candidate);
-    let mut rows = Vec::with_capacity(all.len());
-    for (runs, planned) in all.iter().zip(planned) {
+    let mut rows = Vec::with_capacity(explained.len());
+    for ((runs, group, tally), planned) in explained.into_iter().zip(planned) {
         let beside = prepared[runs.condition].beside();
         let class_paths = prepared[runs.condition].class_paths().get(runs.contender);
         let class_paths = class_paths.map_or(&[][..], Vec::as_slice);
         let begun = done;
         done += planned.len() * per_candidate;
         let progress = |now: usize| (options.progress)(begun + now, total);
-        let changes =
-            effects(scenario, runs, planned, (beside, class_paths), question.flow, &progress, options)?;
-        let Runs { condition, contender, path, tally, .. } = runs;
-        let fastest = fastest(scenario, &all, *condition);
-        rows.push(Row::new(scenario, *condition, *contender, *path, tally, fastest, changes));
+        let changes = effects(
+            scenario,
+            (runs, group),
+            planned,
+            (beside, class_paths),
+            question.flow,
+            &progress,
+            options,
+        )?;
+        let Runs { condition, contender, path, .. } = runs;
+        let fastest = fastest(scenario, &all, *condition, group);
+        let class = class(&scenario.conditions[*condition], group);
+        rows.push(Row::new(scenario, *condition, (*contender, *path), class, tally, fastest, changes));
     }
     Ok(Explanation {
         version: env!("CARGO_PKG_VERSION"),
@@ -177,28 +233,39 @@ pub fn explain(
     })
 }
 
-/// Returns the contender with the fastest flows in a condition, and its sums; none for bulk.
-fn fastest<'a>(scenario: &Scenario, all: &'a [Runs], condition: usize) -> Option<(usize, &'a Tally)> {
-    if is_bulk(&scenario.conditions[condition]) {
+/// Returns the contender with the fastest flows of a group in a condition, and its sums; none for bulk.
+fn fastest<'a>(
+    scenario: &Scenario,
+    all: &'a [Runs],
+    condition: usize,
+    group: usize,
+) -> Option<(usize, &'a Tally)> {
+    let own = &scenario.conditions[condition];
+    if measure(own, class(own, group)) == Measure::Goodput {
         return None;
     }
-    let own = all.iter().filter(|runs| runs.condition == condition && runs.tally.is_complete());
-    let fastest = own.min_by(|a, b| a.tally.mean_s().total_cmp(&b.tally.mean_s()))?;
-    Some((fastest.contender, &fastest.tally))
+    let tally = |runs: &'a Runs| {
+        let own = runs.tallies.iter().find(|(of, _)| *of == group && runs.condition == condition);
+        own.map(|(_, tally)| (runs.contender, tally)).filter(|(_, tally)| tally.is_complete())
+    };
+    all.iter().filter_map(tally).min_by(|(_, a), (_, b)| a.mean_s().total_cmp(&b.mean_s()))
 }
 
 /// Runs the changes against the cause of a contender's time, and measures their effects.
 fn effects(
     scenario: &Scenario,
-    runs: &Runs,
+    (runs, group): (&Runs, usize),
     planned: Vec<Candidate>,
     (beside, class_paths): (Option<usize>, &[usize]),
     flow: Option<usize>,
     progress: &(dyn Fn(usize) + Sync),
     options: &Options<'_>,
 ) -> Result<Vec<Change>, RunError> {
-    let bulk = is_bulk(&scenario.conditions[runs.condition]);
-    let before = chosen(&runs.results, flow);
+    let condition = &scenario.conditions[runs.condition];
+    let class = class(condition, group);
+    let measure = measure(condition, class);
+    let bulk = measure == Measure::Goodput;
+    let before = chosen(&runs.results, flow, class.map(|_| group));
     let (mut series, mut found) = (Vec::new(), Vec::new());
     for (place, candidate) in planned.into_iter().enumerate() {
         let mut prepared = compare::prepare(&candidate.scenario, Prepared::for_comparison)?;
@@ -210,11 +277,18 @@ fn effects(
         let update = |now, _| progress(place * jobs.len() + now);
         let plain = Options::new(options.jobs, options.cancelled, &update);
         let results = compare::simulate(&prepared, &jobs, &plain, &mut Cost::default(), &mut |_, _| Ok(()))?;
-        let after = chosen(&results, flow);
-        series.push(difference::pairs(&of_flows(&after, bulk), &of_flows(&before, bulk)));
-        let flows = after.iter().flatten();
-        let times: Vec<f64> = flows.clone().map(|flow| flow.time.as_secs_f64()).collect();
-        let complete = flows.clone().all(|flow| flow.is_complete(bulk));
+        let after = chosen(&results, flow, class.map(|_| group));
+        let (times, complete) = if class.is_some() {
+            let values = of_class(&[after, before.clone()], measure);
+            series.push(difference::pairs(&values[0], &values[1]));
+            let own = values[0].iter().flatten().filter(|value| value.exists);
+            (own.clone().filter_map(|value| value.value).collect(), own.clone().all(|value| value.complete))
+        } else {
+            series.push(difference::pairs(&of_flows(&after, bulk), &of_flows(&before, bulk)));
+            let flows = after.iter().flatten();
+            let times: Vec<f64> = flows.clone().map(|flow| flow.time.as_secs_f64()).collect();
+            (times, flows.clone().all(|flow| flow.is_complete(bulk)))
+        };
         found.push((candidate.what, candidate.is_setting, times, complete));
     }
     let changes = found.into_iter().zip(difference::family(&series, scenario.seed));
@@ -226,10 +300,12 @@ fn effects(
     Ok(changes.filter_map(change).collect())
 }
 
-/// Returns the explained flows of each run.
-fn chosen(results: &[RunResult], flow: Option<usize>) -> Vec<Vec<&FlowResult>> {
+/// Returns the explained flows of each run, of the class `group` if there are classes.
+fn chosen(results: &[RunResult], flow: Option<usize>, group: Option<usize>) -> Vec<Vec<&FlowResult>> {
+    let is_own =
+        |flow: &FlowResult| flow.class == Class::Contender && group.is_none_or(|group| flow.group == group);
     let of_run = |result: &RunResult| -> Vec<usize> {
-        let own = result.flows.iter().enumerate().filter(|(_, flow)| flow.class == Class::Contender);
+        let own = result.flows.iter().enumerate().filter(|(_, flow)| is_own(flow));
         own.map(|(at, _)| at).filter(|at| flow.is_none_or(|flow| *at + 1 == flow)).collect()
     };
     results.iter().map(|result| of_run(result).into_iter().map(|at| &result.flows[at]).collect()).collect()
@@ -251,8 +327,10 @@ fn noted_runs(
                 Transport::Tcp { path: Some(path) } => Some(path),
                 _ => race.as_ref().map(Race::chosen),
             };
-            let tally = Tally::new(scenario.conditions[condition].experiment.paths().len());
-            all.push(Runs { condition, contender, path, results: Vec::new(), tally });
+            let paths = scenario.conditions[condition].experiment.paths().len();
+            let own = groups(&scenario.conditions[condition]);
+            let tallies = own.into_iter().map(|group| (group, Tally::new(paths))).collect();
+            all.push(Runs { condition, contender, path, results: Vec::new(), tallies });
             let job = |run| Job {
                 condition,
                 contender,
@@ -263,28 +341,36 @@ fn noted_runs(
             jobs.extend((0..scenario.runs).map(job));
         }
     }
-    let one = |job: &Job| -> Result<(RunResult, Tally), RunError> {
+    let one = |job: &Job| -> Result<(RunResult, Vec<Tally>), RunError> {
         let condition = &scenario.conditions[job.condition];
         let experiment = &condition.experiment;
         let (mut result, notes) =
             prepared[job.condition].run_with(job, options.cancelled, Notes::default())?;
         let mut stories = notes.into_stories();
-        let mut tally = Tally::new(experiment.paths().len());
+        let groups = groups(condition);
+        let mut tallies = vec![Tally::new(experiment.paths().len()); groups.len()];
         for (at, flow) in result.flows.iter().enumerate() {
-            if flow.class == Class::Contender && question.flow.is_none_or(|flow| at + 1 == flow) {
+            let class = class(condition, flow.group);
+            let place = groups.iter().position(|group| class.is_none() || *group == flow.group);
+            if let Some(place) = place
+                && flow.class == Class::Contender
+                && question.flow.is_none_or(|flow| at + 1 == flow)
+            {
                 let paths = &experiment.pairs[flow.pair].paths;
-                let account = Account::new(&mut stories, at, experiment.traffic.direction, paths);
-                tally.add(experiment, flow, flow.is_complete(is_bulk(condition)), account);
+                let direction = class.map_or(experiment.traffic.direction, |class| class.direction);
+                let account = Account::new(&mut stories, at, direction, paths);
+                let bulk = measure(condition, class) == Measure::Goodput;
+                tallies[place].add(experiment, flow, parts(flow, bulk), account);
             }
         }
         result.forget_details();
-        Ok((result, tally))
+        Ok((result, tallies))
     };
     let results = compare::in_parallel(&one, &jobs, options, &mut |_, _| Ok(()))?;
-    for (place, (result, tally)) in results.into_iter().enumerate() {
+    for (place, (result, tallies)) in results.into_iter().enumerate() {
         let runs = &mut all[place / scenario.runs as usize];
         runs.results.push(result);
-        runs.tally += tally;
+        runs.tallies.iter_mut().zip(tallies).for_each(|((_, sum), tally)| *sum += tally);
     }
     Ok(all)
 }

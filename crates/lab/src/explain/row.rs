@@ -7,13 +7,25 @@ use serde::Serialize;
 
 use super::account::Account;
 use super::cause::{Cause, Parts};
+use super::chain::Charge;
 use super::outage::{Outage, waited};
 use crate::report::Difference;
 use crate::report::difference::Reading;
-use crate::run::FlowResult;
-use crate::scenario::{Experiment, Scenario, Transport};
+use crate::report::verdict::Measure;
+use crate::run::{FlowResult, fallback};
+use crate::scenario::{Experiment, Scenario, TrafficClass, Transport};
 use crate::spoken::spoken;
 use crate::stats::Interval;
+
+/// The parts of a flow that are measured: itself, its requests, bursts or segments.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FlowParts {
+    pub n: usize,
+    /// Those that ended.
+    pub completed: usize,
+    /// True if the application has nothing to send between them.
+    pub pauses: bool,
+}
 
 /// Sums over the flows of a contender in a condition.
 #[derive(Clone, Debug)]
@@ -37,6 +49,8 @@ pub(crate) struct Tally {
     outages: BTreeMap<Outage, u128>,
     /// The longest gap of each flow that received something: their number, and their sum in nanoseconds.
     gaps: (u64, u128),
+    /// The number of flows that gave up Multipath TCP.
+    fallbacks: u64,
 }
 
 impl Tally {
@@ -53,29 +67,34 @@ impl Tally {
             overflow_ns: 0,
             outages: BTreeMap::new(),
             gaps: (0, 0),
+            fallbacks: 0,
         }
     }
 
-    /// Adds a flow.
+    /// Adds a flow with these parts, such as requests. The time of an application that pauses is left out: only waits for
+    /// data that it has written count.
     pub(super) fn add(
         &mut self,
         experiment: &Experiment,
         flow: &FlowResult,
-        complete: bool,
+        parts: FlowParts,
         account: Option<Account>,
     ) {
-        self.n += 1;
-        self.completed += usize::from(complete);
+        self.n += parts.n;
+        self.completed += parts.completed;
         if let Some(gap) = flow.report.longest_gap {
             self.gaps = (self.gaps.0 + 1, self.gaps.1 + u128::from(gap.0));
         }
+        self.fallbacks += u64::from(fallback(flow).is_some());
         let Some(account) = account else { return };
         for (outage, span) in waited(&account.charges) {
             *self.outages.entry(outage).or_default() += u128::from(span.0);
         }
         debug_assert_eq!(account.parts().total(), u128::from(account.total.0), "the parts add up");
-        self.explained += 1;
-        self.total_ns += u128::from(account.total.0);
+        let is_counted = |charge: &&Charge| !parts.pauses || charge.cause != Cause::Application;
+        self.explained += if parts.pauses { parts.completed as u64 } else { 1 };
+        self.total_ns +=
+            account.charges.iter().filter(is_counted).map(|charge| u128::from(charge.span.0)).sum::<u128>();
         self.bytes += account.bytes;
         self.count += account.count;
         let paths = &experiment.pairs[flow.pair].paths;
@@ -83,7 +102,7 @@ impl Tally {
             let way = account.ways.get(subflow)?.as_ref()?;
             paths.iter().position(|path| path.data.iter().any(|route| route == way))
         };
-        for charge in &account.charges {
+        for charge in account.charges.iter().filter(is_counted) {
             self.parts.add(charge.cause, charge.span, 1);
             let first = (charge.subflow == Some(0)).then_some(flow.path);
             let path = charge.outage.map(|outage| outage.path);
@@ -159,6 +178,7 @@ impl AddAssign for Tally {
             *self.outages.entry(outage).or_default() += span;
         }
         self.gaps = (self.gaps.0 + other.gaps.0, self.gaps.1 + other.gaps.1);
+        self.fallbacks += other.fallbacks;
     }
 }
 
@@ -275,6 +295,12 @@ pub struct Row {
     pub congestion: String,
     /// The condition; empty if there is only one.
     pub condition: String,
+    /// The class of traffic; absent without classes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<String>,
+    /// The measure of the changes, in words.
+    #[serde(skip)]
+    pub measure: &'static str,
     /// The path of a plain TCP; none for Multipath TCP.
     pub path: Option<String>,
     /// The number of flows.
@@ -297,6 +323,9 @@ pub struct Row {
     pub outages: Vec<OutagePart>,
     /// The longest gap in the delivery of a flow in seconds, mean over flows.
     pub longest_gap_s: Option<f64>,
+    /// The number of flows that were to use Multipath TCP and gave it up.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub fallbacks: u64,
     /// The largest cause of the parts.
     pub largest: Option<Largest>,
     /// The comparison with the fastest contender of the condition; none for that one, and if the difference is practically
@@ -312,15 +341,16 @@ impl Row {
     pub(super) fn new(
         scenario: &Scenario,
         condition: usize,
-        contender: usize,
-        path: Option<usize>,
+        (contender, path): (usize, Option<usize>),
+        class: Option<&TrafficClass>,
         tally: &Tally,
         fastest: Option<(usize, &Tally)>,
         mut changes: Vec<Change>,
     ) -> Row {
         let condition = &scenario.conditions[condition];
         let names: Vec<&str> = condition.experiment.paths().iter().map(|path| path.name.as_str()).collect();
-        let bulk = crate::report::is_bulk(condition);
+        let measure = super::measure(condition, class);
+        let bulk = measure == Measure::Goodput;
         let sign = if bulk { -1.0 } else { 1.0 };
         changes.sort_by(|a, b| (sign * a.effect_pct.mean).total_cmp(&(sign * b.effect_pct.mean)));
         let share = |sum: u128, total: u128| 100.0 * sum as f64 / total.max(1) as f64;
@@ -367,7 +397,9 @@ impl Row {
             scheduler: name,
             congestion: condition.configs[contender].congestion.name().to_owned(),
             condition: condition.name.clone(),
-            path: path.filter(|_| is_tcp).map(|path| names[path].to_owned()),
+            traffic: class.map(|class| class.name.clone()),
+            measure: if bulk { "goodput" } else { measure.noun() },
+            path: path.filter(|_| is_tcp && class.is_none()).map(|path| names[path].to_owned()),
             n: tally.n,
             completed: tally.completed,
             explained: tally.explained,
@@ -387,12 +419,13 @@ impl Row {
                 })
                 .collect(),
             longest_gap_s: (tally.gaps.0 > 0).then(|| seconds(tally.gaps.1, tally.gaps.0)),
+            fallbacks: if is_tcp { 0 } else { tally.fallbacks },
             largest,
             excess,
             changes,
             sentence: String::new(),
         };
-        row.sentence = row.words(bulk);
+        row.sentence = row.words();
         row
     }
 
@@ -403,7 +436,7 @@ impl Row {
     }
 
     /// The largest cause and the advised change, in words.
-    fn words(&self, bulk: bool) -> String {
+    fn words(&self) -> String {
         let (Some(largest), Some(mean)) = (&self.largest, self.mean_s) else {
             return format!("{}: nothing was delivered, so there is nothing to explain.", self.scheduler);
         };
@@ -415,6 +448,14 @@ impl Row {
             largest.share_pct,
             phrase(largest.cause, largest.path.as_deref())
         );
+        if self.fallbacks > 0 {
+            let flows = if self.n == 1 {
+                "The flow".to_owned()
+            } else {
+                format!("{} of {} flows", self.fallbacks, self.n)
+            };
+            head += &format!(" {flows} gave up Multipath TCP, and continued as TCP on one path.");
+        }
         for outage in &self.outages {
             let until = outage.until_s.map_or("on".to_owned(), |until| format!("to {until} s"));
             head += &format!(
@@ -439,8 +480,8 @@ impl Row {
                 let interval = ci95.map_or(String::new(), |Interval(low, high)| {
                     format!(" (95 % interval {low:+.1} to {high:+.1} %)")
                 });
-                let measure = if bulk { "the goodput" } else { "the mean completion time" };
-                format!(" With {}, {measure} changes by {mean:+.1} %{interval}.", best.what)
+                let measure = self.measure;
+                format!(" With {}, the {measure} changes by {mean:+.1} %{interval}.", best.what)
             }
             None if self.changes.is_empty() => String::new(),
             None if self.changes.iter().any(|change| change.helps.is_none()) => {
@@ -454,6 +495,11 @@ impl Row {
         };
         head + &tail
     }
+}
+
+/// True for 0.
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// A cause in words, and the path that has most of it.

@@ -409,6 +409,11 @@ impl Waits {
         self.progress.last()
     }
 
+    /// Returns the number of bytes delivered in order by `time`.
+    pub(super) fn delivered_until(&self, time: Time) -> u64 {
+        self.progress.at(time).0
+    }
+
     /// Returns the time at which `byte` was delivered in order.
     pub(super) fn delivered(&self, byte: u64) -> Time {
         self.progress.reached(byte).unwrap_or(Time::NEVER)

@@ -574,3 +574,45 @@ fn an_explanation_names_the_outage_and_removes_it() {
     assert!(row.sentence.contains(words), "{}", row.sentence);
     assert!(row.changes.iter().any(|change| change.what == "wifi always up" && change.helps == Some(true)));
 }
+
+/// Two users and a video: each class that uses the contender has rows of its own, in which the time between requests has no
+/// part.
+#[test]
+fn classes_are_explained_by_the_waits_for_data_that_was_written() {
+    let text = "path = [{ rate = '20 Mbit/s', rtt = '20 ms' }, { rate = '10 Mbit/s', rtt = '60 ms', strip = 'mptcp' }]
+        schedulers = ['tcp@1', 'min_rtt']
+        runs = 2
+        traffic = [
+            { name = 'web', kind = 'requests', flows = 2, size = '200 KB', think = '1 s', requests = 3 },
+            { name = 'film', kind = 'video', bitrate = '3 Mbit/s', duration = '20 s' },
+            { name = 'load', kind = 'on-off', via = 'tcp', on = '1 s', off = '1 s', rate = '1 Mbit/s' },
+        ]";
+    let scenario = scenario(text);
+    let cancelled = AtomicBool::new(false);
+    let options = Options::new(1, &cancelled, &|_, _| {});
+    let question = Question { flow: None, changes: true };
+    let explanation = explain(Explicable::new(&scenario).unwrap(), question, &options).unwrap();
+    let of: Vec<(&str, &str)> = explanation
+        .rows
+        .iter()
+        .map(|row| (row.scheduler.as_str(), row.traffic.as_deref().unwrap()))
+        .collect();
+    assert_eq!(of, [("tcp@1", "web"), ("tcp@1", "film"), ("min_rtt", "web"), ("min_rtt", "film")]);
+    let comparison = crate::compare::compare(&scenario, &options).unwrap();
+    for row in &explanation.rows {
+        let class = row.traffic.as_deref();
+        let sum: u64 = row.parts.iter().filter_map(|part| part.sum_ns).sum();
+        assert_eq!(sum, row.total_ns);
+        assert!(row.parts.iter().all(|part| part.cause != Cause::Application || part.sum_ns == Some(0)));
+        assert_eq!(row.completed, row.n);
+        if class == Some("web") {
+            // The request is under way for 10 ms before the server answers.
+            assert_eq!((row.n, row.measure), (12, "mean response time"));
+            let measured = comparison.row_of_class(&row.scheduler, class).unwrap().fct_s.mean.unwrap();
+            let mean = row.mean_s.unwrap();
+            assert!(mean < measured && mean > measured - 0.02, "{mean} of {measured}");
+        }
+        let is_tried = row.changes.iter().any(|change| change.what == "no middlebox on path 2");
+        assert_eq!(is_tried, row.scheduler == "min_rtt", "{:?}", row.changes);
+    }
+}

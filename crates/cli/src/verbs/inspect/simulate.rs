@@ -77,6 +77,17 @@ pub(super) fn write(path: &Path, draft: &Draft) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Advises on the scenario of a connection.
+pub(super) fn advise(draft: Draft, jobs: usize, json: bool) -> Result<(), Failure> {
+    let document = Document::built_in("the scenario of the capture", draft.toml)?;
+    if document.scenario()?.conditions[0].experiment.paths().len() < 2 {
+        let text = "the connection has one path with data, and advice is about a second one; \
+                    `--scenario FILE` writes it, and a `[[path]]` can be added there";
+        return Err(Failure::Usage(text.to_owned()));
+    }
+    super::super::advise::on(&document, jobs, json)
+}
+
 /// Simulates the scenario of a connection.
 pub(super) fn simulate(
     connection: &ConnectionReport,
