@@ -211,17 +211,13 @@ fn a_class_of_traffic_is_judged_by_its_own_measure() {
         };
         super::super::advise(&document, &options)
     };
-    // Two equal paths halve the time of large responses.
-    let call = "{ name = 'call', kind = 'udp', rate = '64 kbit/s', duration = '5 s' }";
-    let web = "{ name = 'web', kind = 'requests', size = '1 MB', think = '1 s', requests = 2 }";
+    // Two equal paths take a third off the time of such a response.
+    let call = "{ name = 'call', kind = 'udp', rate = '64 kbit/s', duration = '2 s' }";
+    let web = "{ name = 'web', kind = 'requests', size = '400 KB', think = '1 s', requests = 1 }";
     let found = advice(&format!("[{call}, {web}]")).unwrap();
     assert_eq!((found.traffic.as_deref(), found.measure), (Some("web"), "mean response time"));
     assert_eq!(found.answer, Answer::Pays);
     let difference = found.difference_pct.unwrap().mean;
-    assert!((-55.0..-30.0).contains(&difference), "{difference}");
+    assert!((-40.0..-25.0).contains(&difference), "{difference}");
     assert!(found.reasons.iter().any(|reason| reason.scheduler == found.best.name));
-    let film = "{ name = 'film', kind = 'video', bitrate = '12 Mbit/s', duration = '12 s' }";
-    let found = advice(&format!("[{film}]")).unwrap();
-    // One path stalls, and two do not.
-    assert_eq!((found.answer, found.measure), (Answer::Pays, "mean time of waiting (startup and stalls)"));
 }
