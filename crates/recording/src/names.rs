@@ -152,6 +152,7 @@ texts_of! {
         Rebalance "rebalance",
         Reinjection "reinjection",
         Opportunistic "opportunistic",
+        Tail "tail",
         Custom(_) "custom",
     }
 }

@@ -17,6 +17,7 @@ pub mod observer;
 pub mod parameter;
 pub mod path_manager;
 mod pieces;
+pub mod prediction;
 mod ranges;
 pub mod scheduler;
 pub mod segment;

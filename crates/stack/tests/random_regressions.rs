@@ -554,3 +554,38 @@ fn data_of_the_only_subflow_is_not_sent_twice_because_its_data_acknowledgement_i
         ..Case::plain()
     });
 }
+
+#[test]
+fn anabranch_waits_for_no_subflow_that_cannot_send() {
+    run(&Case {
+        ns3: true,
+        path_manager: 1,
+        time_wait_ms: 500,
+        knobs: [
+            Knobs {
+                scheduler: 0,
+                ack: (1, 40, 0),
+                receive_buffer: (1000, 0),
+                send_buffer: 20_000,
+                ..Knobs::PLAIN
+            },
+            Knobs {
+                scheduler: 21,
+                ack: (1, 40, 0),
+                receive_buffer: (20_000, 0),
+                send_buffer: 20_000,
+                ..Knobs::PLAIN
+            },
+        ],
+        servers: 2,
+        paths: vec![PATH],
+        ops: vec![
+            Op::Write(Side::Client, 1),
+            Op::Advance(6000),
+            Op::PathDown(0),
+            Op::Write(Side::Server, 2001),
+            Op::Advance(200_000),
+        ],
+        ..Case::plain()
+    });
+}

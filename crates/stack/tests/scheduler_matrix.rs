@@ -64,6 +64,7 @@ fn matrix() -> Vec<Column> {
         column("cp_conservative", Sometimes),
         Column { reorders: Sometimes, ..column("stms_c", Sometimes) },
         Column { reorders: Sometimes, ..column("stms_a", Sometimes) },
+        Column { reorders: Sometimes, loss: Sometimes, size: Sometimes, ..column("anabranch", Sometimes) },
         column("redundant", Always),
     ]
 }

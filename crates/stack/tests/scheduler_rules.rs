@@ -4,12 +4,14 @@
 mod scheduler_common;
 
 use anabranch_stack::event::SubflowId;
+use anabranch_stack::prediction;
 use anabranch_stack::scheduler::{
-    AssignKind, Decision, Ecf, EcfOptions, EcfProfile, Linux, LinuxOptions, MinRtt, Pending, Rule, Scheduler,
-    StmsC, StmsCOptions, SubflowView, View,
+    Anabranch, AnabranchOptions, AssignKind, Decision, Ecf, EcfOptions, EcfProfile, Linux, LinuxOptions,
+    MinRtt, Pending, Rule, Scheduler, StmsC, StmsCOptions, SubflowView, View,
 };
 use anabranch_stack::seq::DataRange;
-use anabranch_units::Duration;
+use anabranch_stack::transfer_model::{self, ModelOptions, TransferModel};
+use anabranch_units::{Duration, Rate, Time};
 use scheduler_common::{Connection, Licence, MSS, set, subflow};
 
 fn full(mut subflow: SubflowView) -> SubflowView {
@@ -96,4 +98,157 @@ fn linux_leaves_no_subflow_alone_where_all_are_silent() {
         let decision = linux.decide(&view);
         assert!(matches!(decision, Decision::Assign { .. }), "{data_timeouts}: {decision:?}");
     }
+}
+
+/// Returns `anabranch` with these options on, and no other part.
+fn only(set: impl FnOnce(&mut AnabranchOptions)) -> Anabranch {
+    let mut options = AnabranchOptions {
+        abstain: false,
+        margin: 0.0,
+        least: 0,
+        gap: false,
+        block: false,
+        tail: 0.0,
+        rate: false,
+        unknown: 0.0,
+        pipe: 0.0,
+    };
+    set(&mut options);
+    Anabranch::new(options)
+}
+
+/// Returns the subflow with its window beyond slow start, and an acknowledgement just now.
+fn steady(subflow: SubflowView) -> SubflowView {
+    SubflowView { ssthresh: Some(MSS), last_received: Time::from_secs(1), ..subflow }
+}
+
+// With constant windows and no rates the gap is the gap of STMS-C: equation 2.
+#[test]
+fn the_gap_of_stms_is_a_special_case_of_anabranch() {
+    for (fast_ms, slow_ms, cwnd) in [(20, 100, 100), (20, 60, 7), (10, 300, 25), (50, 51, 400), (30, 90, 1)] {
+        let subflows = vec![full(steady(subflow(0, fast_ms, cwnd))), steady(subflow(1, slow_ms, 10))];
+        let connection = Connection::new(subflows, 100_000 * MSS);
+        let view = connection.view();
+        let gap = StmsC::new(StmsCOptions::DEFAULT).gap(&view, &view.subflows[1]);
+        let Decision::Assign { subflow, range, .. } = only(|options| options.gap = true).decide(&view) else {
+            panic!("it has room")
+        };
+        assert_eq!(subflow, SubflowId(1));
+        assert!((range.start / MSS).abs_diff(gap) <= 1, "{fast_ms} {slow_ms} {cwnd}: {range:?} and {gap}");
+    }
+}
+
+// DMPTCP's model: rounds of doubling windows, all of it delivered by the end of a whole number of them.
+#[test]
+fn the_rounds_of_dmptcp_are_a_special_case_of_the_prediction() {
+    for cwnd in [1, 3, 8, 10, 40] {
+        for ssthresh in [None, Some(16), Some(100)] {
+            let options = ModelOptions { clip_at_ssthresh: true, increase: 0.0, ..ModelOptions::default() };
+            let start = transfer_model::PathState { cwnd, ssthresh, loss: 0.0 };
+            let state = prediction::PathState {
+                base_rtt: 0.05,
+                rtt: 0.05,
+                free: f64::from(cwnd) * 1400.0,
+                flight: 0.0,
+                rate: f64::INFINITY,
+                ssthresh: ssthresh.map_or(f64::INFINITY, |segments| f64::from(segments) * 1400.0),
+                growth: 1.0,
+                limit: f64::INFINITY,
+                loss: 0.0,
+                mss: 1400.0,
+            };
+            for rounds in 1..8_u32 {
+                let model = TransferModel::new(options).delivered(start, f64::from(rounds), f64::NAN);
+                // The last round is delivered half a round trip after it was sent.
+                let at = 0.05 * (f64::from(rounds) - 0.5) + 1e-6;
+                let segments = state.delivered(at) / 1400.0;
+                assert!(
+                    (segments - model).abs() < 0.01 * model,
+                    "{cwnd} {ssthresh:?} {rounds}: {segments} {model}"
+                );
+            }
+        }
+    }
+}
+
+// DMPTCP's and ECF's question: does the rest arrive sooner without the slow subflow? BLEST's: does the window suffice for it?
+#[test]
+fn anabranch_leaves_a_path_idle_that_brings_the_end_no_nearer_or_would_block_the_window() {
+    // Within 50 ms the fast subflow delivers two windows of 10 segments.
+    let subflows = || vec![full(steady(subflow(0, 20, 10))), steady(subflow(1, 100, 10))];
+    let abstains = |segments: u64| {
+        let connection = Connection::new(subflows(), segments * MSS);
+        chosen(&mut only(|options| options.abstain = true), &connection).is_none()
+    };
+    assert!(abstains(20) && !abstains(22));
+    assert!(
+        chosen(&mut only(|_| ()), &Connection::new(subflows(), 20 * MSS)).is_some(),
+        "unless told otherwise"
+    );
+    // Until the segment is acknowledged after 100 ms it sends five windows.
+    let blocked = |segments: u64| {
+        let connection = Connection { window_end: segments * MSS, ..Connection::new(subflows(), 1000 * MSS) };
+        chosen(&mut only(|options| options.block = true), &connection).is_none()
+    };
+    assert!(blocked(50) && !blocked(52));
+}
+
+#[test]
+fn the_last_bytes_of_a_flow_take_the_subflow_that_delivers_them_soonest() {
+    // 20 segments: ten now and ten after a round trip of 40 ms, or all at once in 25 ms.
+    let subflows = vec![steady(subflow(0, 40, 10)), steady(subflow(1, 50, 30))];
+    let connection = Connection::new(subflows, 20 * MSS);
+    let least = |least| only(|options| (options.abstain, options.least) = (true, least));
+    assert_eq!(chosen(&mut least(0), &connection), Some(SubflowId(0)));
+    assert_eq!(chosen(&mut least(30_000), &connection), Some(SubflowId(1)));
+}
+
+#[test]
+fn data_that_a_slow_subflow_has_at_the_end_is_copied_and_no_more_than_allowed() {
+    let mut connection = Connection::new(vec![subflow(0, 20, 10), full(subflow(1, 400, 10))], 0);
+    connection.outstanding = vec![Pending { range: DataRange::new(0, 10 * MSS), tried: set(&[1]) }];
+    connection.data_nxt = 10 * MSS;
+    let view = connection.view();
+    let mut copies = only(|options| options.tail = 0.01);
+    assert!(copies.copies_outstanding());
+    let Decision::Assign { subflow: on, range, kind, why } = copies.decide(&view) else { panic!("{view:?}") };
+    assert_eq!((on, kind, why.rule), (SubflowId(0), AssignKind::Copy, Rule::Tail));
+    assert_eq!(
+        range,
+        DataRange::new(0, 10 * MSS),
+        "a window, since that is more than a hundredth of the flow"
+    );
+    assert!(matches!(copies.decide(&view), Decision::Wait { .. }), "it has copied a window");
+    assert!(matches!(only(|_| ()).decide(&view), Decision::Wait { .. }), "unless told otherwise");
+    // What arrives sooner where it is, is not copied.
+    let heard = SubflowView { last_received: connection.now, ..full(subflow(1, 21, 10)) };
+    let soon = Connection { subflows: vec![subflow(0, 20, 10), heard], ..connection.clone() };
+    assert!(matches!(only(|options| options.tail = 0.01).decide(&soon.view()), Decision::Wait { .. }));
+}
+
+// A path of 1.4 MB/s, and one of which nothing is known.
+#[test]
+fn a_path_of_unknown_rate_is_not_trusted_with_the_end_of_a_flow() {
+    let known = SubflowView {
+        delivery_rate: Rate(11_200_000),
+        bytes_sent: 20 * MSS,
+        ..full(steady(subflow(0, 20, 20)))
+    };
+    let mut connection = Connection::new(vec![known, steady(subflow(1, 20, 10))], 10 * MSS);
+    let mut trusting = only(|options| (options.abstain, options.rate) = (true, true));
+    let mut wary = only(|options| (options.abstain, options.rate, options.unknown) = (true, true, 16.0));
+    // Ten acknowledgements in 10 ms measure the rate of the first.
+    for _ in 0..10 {
+        connection.now += Duration::from_millis(1);
+        let first = &mut connection.subflows[0];
+        first.bytes_sent += MSS;
+        first.last_received = connection.now;
+        for scheduler in [&mut trusting, &mut wary] {
+            scheduler.decide(&connection.view());
+        }
+    }
+    assert_eq!(chosen(&mut trusting, &connection), Some(SubflowId(1)));
+    assert_eq!(chosen(&mut wary, &connection), None);
+    connection.unassigned = vec![DataRange::new(0, 4000 * MSS)];
+    assert_eq!(chosen(&mut wary, &connection), Some(SubflowId(1)), "a long flow tries it");
 }

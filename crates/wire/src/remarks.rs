@@ -125,6 +125,7 @@ fn describe(kind: AssignKind, why: Why, out: &mut String) {
         Rule::PathProbe => write!(out, "probe of a paused path"),
         Rule::Gap => write!(out, "{} segments ahead, for arrival in order", why.score),
         Rule::Priority => write!(out, "first by priority"),
+        Rule::Tail => write!(out, "the end of the flow, {:.3} ms sooner", (why.other - why.score) * 1e3),
         Rule::Custom(number) => write!(out, "rule {number}, score {}", why.score),
         // The other rules explain why nothing is sent.
         rule => write!(out, "{rule:?}"),

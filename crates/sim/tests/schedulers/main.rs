@@ -4,6 +4,7 @@
 
 mod cp;
 mod matrix;
+mod prediction;
 mod single;
 mod stms;
 mod watch;

@@ -28,7 +28,7 @@ impl Connection {
         let mut limit = Limit::Application;
         let may_push = self.send.may_push();
         let has_data = self.send.has_data_to_assign();
-        if has_data || self.may_revise() {
+        if has_data || self.may_revise() || self.may_copy() {
             let mut live = self.subflows.iter().filter(|subflow| !subflow.state().is_closed());
             limit = match (live.next(), live.next()) {
                 (None, _) => Limit::NoSubflow,
@@ -141,6 +141,11 @@ impl Connection {
     /// True if some queue has data that the scheduler may recall.
     fn may_revise(&self) -> bool {
         self.scheduling.revises() && self.subflows.iter().any(Subflow::has_queue)
+    }
+
+    /// True if data is outstanding that the scheduler may copy to another subflow.
+    fn may_copy(&self) -> bool {
+        self.scheduling.copies() && !self.send.outstanding.as_slice().is_empty()
     }
 
     /// Assigns new data to a tail loss probe that is sent next, if there is some, regardless of the congestion

@@ -29,6 +29,8 @@ pub(super) struct Scheduling {
     kinds: EventKinds,
     /// True if it may recall queued data.
     revises: bool,
+    /// True if it may copy outstanding data when there is no new data.
+    copies: bool,
     /// True if it is also asked for a single subflow.
     alone: bool,
     /// True if the congestion windows of the subflows are coupled.
@@ -52,6 +54,7 @@ impl Scheduling {
         Scheduling {
             kinds: scheduler.wants_events(),
             revises: scheduler.revises_queues(),
+            copies: scheduler.copies_outstanding(),
             alone: scheduler.decides_alone(),
             coupled,
             limit: Limit::Application,
@@ -72,6 +75,12 @@ impl Scheduling {
     #[inline]
     pub(super) fn revises(&self) -> bool {
         self.revises
+    }
+
+    /// True if the scheduler may copy outstanding data when there is no new data.
+    #[inline]
+    pub(super) fn copies(&self) -> bool {
+        self.copies
     }
 
     /// True if the scheduler is asked even if there is only one subflow.

@@ -3,12 +3,13 @@
 use core::fmt;
 
 use super::{
-    Backup, Blest, BlestOptions, CpConservative, CpOptions, CpRadical, CustomScheduler, CustomSchedulerKind,
-    Daps, DapsOptions, Decision, DelayThreshold, DelayThresholdOptions, Dmptcp, DmptcpOptions, Ecf,
-    EcfOptions, EventKinds, Freeze, FreezeOptions, Hsr, HsrOptions, Linux, LinuxOptions, LlBm, LlBmOptions,
-    LlRp, LlRpOptions, Lts, Lws, MinRtt, Otias, OtiasOptions, PriorityOptions, Redundant, RoundRobin,
-    RoundRobinOptions, Scheduler, SchedulerEvent, StmsA, StmsAOptions, StmsC, StmsCOptions, StrictPriority,
-    Sttf, SttfOptions, View, WeightedRoundRobin, WeightedRoundRobinOptions,
+    Anabranch, AnabranchOptions, Backup, Blest, BlestOptions, CpConservative, CpOptions, CpRadical,
+    CustomScheduler, CustomSchedulerKind, Daps, DapsOptions, Decision, DelayThreshold, DelayThresholdOptions,
+    Dmptcp, DmptcpOptions, Ecf, EcfOptions, EventKinds, Freeze, FreezeOptions, Hsr, HsrOptions, Linux,
+    LinuxOptions, LlBm, LlBmOptions, LlRp, LlRpOptions, Lts, Lws, MinRtt, Otias, OtiasOptions,
+    PriorityOptions, Redundant, RoundRobin, RoundRobinOptions, Scheduler, SchedulerEvent, StmsA,
+    StmsAOptions, StmsC, StmsCOptions, StrictPriority, Sttf, SttfOptions, View, WeightedRoundRobin,
+    WeightedRoundRobinOptions,
 };
 use crate::parameter::{Options, Parameterised, Spec, Value};
 use crate::scheduler::OpportunisticRetransmission;
@@ -145,6 +146,13 @@ macro_rules! schedulers {
                 }
             }
 
+            fn copies_outstanding(&self) -> bool {
+                match self {
+                    $(AnyScheduler::$variant(inner) => inner.copies_outstanding(),)*
+                    AnyScheduler::Custom(inner) => inner.copies_outstanding(),
+                }
+            }
+
             fn revises_queues(&self) -> bool {
                 match self {
                     $(AnyScheduler::$variant(inner) => inner.revises_queues(),)*
@@ -229,6 +237,9 @@ schedulers! {
     /// Freezes slow subflows.
     Freeze(FreezeOptions = FreezeOptions::DEFAULT) => "freeze",
         "min_rtt without subflows whose round-trip time is far above the fastest's";
+    /// The next data goes where it is predicted to arrive in order, and a path that does not help stays idle.
+    Anabranch(AnabranchOptions = AnabranchOptions::DEFAULT) => "anabranch",
+        "each subflow gets the data that is predicted to arrive there in order, and none if that does not help";
     /// A primary subflow with the others in reserve.
     Backup(PriorityOptions = PriorityOptions::DEFAULT) => "backup",
         "the first subflow by priority that works, and no other";

@@ -4,6 +4,7 @@
 //! [`Decision::Wait`]. Assigned data stays in the subflow's own queue until its congestion window, pacing and
 //! the receive windows allow it to be sent. All ranges are stream offsets, counted from 0.
 
+mod anabranch;
 mod any;
 mod blest;
 mod cp;
@@ -29,6 +30,7 @@ mod weighted_round_robin;
 
 use anabranch_units::{Duration, Rate, Time};
 
+pub use anabranch::{Anabranch, AnabranchOptions};
 pub use any::{AnyScheduler, SchedulerKind};
 pub use blest::{Blest, BlestOptions, BlestProfile};
 pub use cp::{Available, CpConservative, CpOptions, CpRadical, DeliveryModel, Probing};
@@ -383,6 +385,9 @@ pub enum Rule {
     Reinjection,
     /// Data that blocks the receive window.
     Opportunistic,
+    /// A copy of the last data of a flow. Scores: the seconds until the copy is predicted to arrive, and until the data
+    /// arrives on the subflow that has it.
+    Tail,
     /// A rule of a user-defined scheduler.
     Custom(u16),
 }
@@ -535,6 +540,12 @@ pub trait Scheduler {
     /// True if the scheduler is to be asked even when there is no new data, as long as some subflow has
     /// queued data that it could recall. Asked once.
     fn revises_queues(&self) -> bool {
+        false
+    }
+
+    /// True if the scheduler is to be asked even when there is no new data, as long as some data is outstanding,
+    /// of which it could send a copy. Asked once.
+    fn copies_outstanding(&self) -> bool {
         false
     }
 

@@ -39,7 +39,7 @@ impl Licence {
     pub fn of(name: &str) -> Licence {
         Licence {
             queues: matches!(name, "linux" | "daps" | "otias" | "sttf"),
-            reorders: matches!(name, "stms_c" | "stms_a" | "redundant"),
+            reorders: matches!(name, "stms_c" | "stms_a" | "anabranch" | "redundant"),
             failed: matches!(name, "linux" | "ll_bm"),
         }
     }

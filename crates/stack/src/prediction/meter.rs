@@ -1,0 +1,119 @@
+//! The rate of a path, from the spacing of acknowledgements.
+//!
+//! Data that is sent together arrives at the rate of the bottleneck, and so do its acknowledgements. A *train* is a run of
+//! acknowledgements without a long gap. The delivery rate of a round trip ([`SubflowView::delivery_rate`]) is the window over the round trip
+//! as long as windows are small, and shows the bottleneck only when it is full; a train shows it in the first round trip.
+
+use anabranch_units::Time;
+
+use super::seconds;
+use crate::scheduler::SubflowView;
+
+/// The segments of the shortest train that counts, and those after which a long one counts.
+const SHORTEST: f64 = 3.0;
+const LONGEST: f64 = 16.0;
+/// The weight of what was known before a further train.
+const MEMORY: f64 = 0.75;
+/// A gap of this number of mean spacings ends a train.
+const GAP: f64 = 4.0;
+
+/// The measurement of one subflow. It is shown the subflow's view after each acknowledgement, or less often.
+#[derive(Clone, Copy, Default, PartialEq, Debug)]
+pub struct Meter {
+    /// The time at which the subflow was established, which distinguishes it from a later one with its ID.
+    since: Time,
+    /// Bytes acknowledged, and the time of the last acknowledgement.
+    acked: u64,
+    at: Time,
+    /// Bytes and seconds of the current train.
+    train: (f64, f64),
+    /// Bytes and seconds of earlier trains, the last one with the greatest weight.
+    known: (f64, f64),
+}
+
+impl Meter {
+    /// Continues the measurement with the acknowledgements since the last call.
+    pub fn observe(&mut self, subflow: &SubflowView) {
+        let acked = subflow.bytes_sent.saturating_sub(subflow.unacked);
+        if self.since != subflow.established {
+            *self =
+                Meter { since: subflow.established, acked, at: subflow.last_received, ..Meter::default() };
+        }
+        if acked <= self.acked || subflow.last_received <= self.at {
+            return;
+        }
+        let bytes = (acked - self.acked) as f64;
+        let time = seconds(subflow.last_received.since(self.at));
+        (self.acked, self.at) = (acked, subflow.last_received);
+        let mss = subflow.mss.max(1) as f64;
+        let (before, span) = if self.train.0 > 0.0 { self.train } else { self.known };
+        let longest = if before > 0.0 { GAP * span / before * bytes } else { seconds(subflow.min_rtt) / 2.0 };
+        if time <= longest.max(0.0005) {
+            self.train = (self.train.0 + bytes, self.train.1 + time);
+            if self.train.0 < LONGEST * mss {
+                return;
+            }
+        }
+        let (bytes, span) = core::mem::take(&mut self.train);
+        if bytes >= SHORTEST * mss {
+            self.known = (self.known.0 * MEMORY + bytes, self.known.1 * MEMORY + span);
+        }
+    }
+
+    /// Returns the rate in bytes per second; `None` if too little was acknowledged.
+    pub fn rate(&self, mss: u64) -> Option<f64> {
+        let (bytes, span) = (self.known.0 + self.train.0, self.known.1 + self.train.1);
+        (bytes >= SHORTEST * mss as f64 && span > 0.0).then(|| bytes / span)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::SubflowId;
+    use anabranch_units::Duration;
+
+    /// Returns a subflow after `acked` of 40 segments are acknowledged, the last one at this time.
+    fn view(acked: u64, micros: u64) -> SubflowView {
+        SubflowView {
+            bytes_sent: 40 * 1000,
+            unacked: (40 - acked) * 1000,
+            last_received: Time(micros * 1000),
+            ..SubflowView::idle(SubflowId(0), Duration::from_millis(50), 10, 1000)
+        }
+    }
+
+    #[test]
+    fn the_first_window_shows_the_rate_of_the_bottleneck() {
+        // 1000 bytes in 2 ms; the delivery rate would be 10 segments in 50 ms.
+        let mut meter = Meter::default();
+        for segment in 0..=10 {
+            meter.observe(&view(segment, 50_000 + 2000 * segment));
+        }
+        assert!((meter.rate(1000).unwrap() - 500_000.0).abs() < 1.0, "{meter:?}");
+    }
+
+    #[test]
+    fn a_pause_between_two_windows_counts_nowhere() {
+        let mut meter = Meter::default();
+        for (segment, micros) in (0..=30).map(|n| (n, 50_000 + 2000 * n + if n > 10 { 30_000 } else { 0 })) {
+            meter.observe(&view(segment, micros));
+        }
+        assert!((meter.rate(1000).unwrap() - 500_000.0).abs() < 1.0, "{meter:?}");
+    }
+
+    #[test]
+    fn two_segments_measure_nothing_and_another_subflow_begins_anew() {
+        let mut meter = Meter::default();
+        for segment in 0..=2 {
+            meter.observe(&view(segment, 50_000 + 2000 * segment));
+        }
+        assert_eq!(meter.rate(1000), None);
+        for segment in 3..=9 {
+            meter.observe(&view(segment, 50_000 + 2000 * segment));
+        }
+        assert!(meter.rate(1000).is_some());
+        meter.observe(&SubflowView { established: Time::from_millis(80), ..view(12, 90_000) });
+        assert_eq!(meter.rate(1000), None);
+    }
+}

@@ -1,0 +1,432 @@
+//! Anabranch: the next data goes where it arrives in order, and a path that brings the end no nearer stays idle.
+//!
+//! **Decides**, for the subflow with free window on which a segment would arrive soonest, *which* data it carries and *whether* it carries any.
+//! While that segment is under way, the subflows without free window deliver a number of bytes, the *gap*, as predicted from their windows,
+//! round trips and rates ([`crate::prediction`]). The segment gets the data after the gap, so that it arrives in order. If the gap and a
+//! margin are more than the rest of the flow, the others have delivered everything before it, and it stays idle. So it does if the others
+//! would fill the receive window before it is acknowledged.
+//!
+//! **Copies**: a subflow with free window and nothing else to send gets copies of outstanding data of another one, if they are predicted to
+//! arrive sooner: at the end of a flow, and where full buffers admit no further data until the first outstanding data has arrived.
+//!
+//! **Source**: ours. The gap is the gap of STMS with growth and rates; the comparison with the rest of the flow is similar to DMPTCP and ECF, and the
+//! comparison with the window to BLEST.
+//!
+//! **Constants**: see [`AnabranchOptions`]. A path whose rate is not known counts with a small share of the best rate, since a first window on a
+//! slow path takes long; the place of its data counts with half of the best rate, so that the path is tried in long flows.
+
+use super::pick::{self, Chunk};
+use super::{AssignKind, Decision, Pending, RecoveryState, Rule, Scheduler, SubflowView, View, Why};
+use crate::congestion::{CongestionControl, Growth};
+use crate::event::SubflowId;
+use crate::parameter;
+use crate::parameter::{Options, Parameter};
+use crate::prediction::{Meter, PathState, seconds};
+
+/// The maximum number of subflows that are used.
+const MOST: usize = 8;
+/// The maximum number of pieces of outstanding data that are considered for copies.
+const INSPECTED: usize = 512;
+/// The divisor of the best rate for the place of the data of a path whose rate is not known.
+const HOPE: f64 = 2.0;
+/// The segments that a path may always have in flight.
+const LEAST_FLIGHT: f64 = 10.0;
+
+/// The options. Each part can be switched off.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct AnabranchOptions {
+    /// True if a subflow stays idle where it brings the end no nearer.
+    pub abstain: bool,
+    /// The share of the gap that must remain after it for a subflow to be used.
+    pub margin: f64,
+    /// The bytes below which the rest of a flow uses one subflow.
+    pub least: u32,
+    /// True if a subflow gets the data that arrives in order, and not the next.
+    pub gap: bool,
+    /// True if a subflow stays idle where the others would fill the receive window first.
+    pub block: bool,
+    /// The share of a flow that may be copied.
+    pub tail: f64,
+    /// True if measured rates limit the prediction.
+    pub rate: bool,
+    /// The divisor of the best rate for a path whose rate is not known; 0: its rate has no limit.
+    pub unknown: f64,
+    /// The bandwidth-delay products that a path other than the best may have in flight; 0: no limit.
+    pub pipe: f64,
+}
+
+impl AnabranchOptions {
+    /// All parts.
+    pub const DEFAULT: AnabranchOptions = AnabranchOptions {
+        abstain: true,
+        margin: 0.25,
+        least: 30_000,
+        gap: true,
+        block: true,
+        tail: 0.05,
+        rate: true,
+        unknown: 16.0,
+        pipe: 2.0,
+    };
+}
+
+impl Options for AnabranchOptions {
+    const PARAMETERS: &'static [Parameter<AnabranchOptions>] = &[
+        parameter!(
+            AnabranchOptions,
+            "abstain",
+            "a subflow that brings the predicted end no nearer stays idle",
+            bool,
+            abstain
+        ),
+        parameter!(
+            AnabranchOptions,
+            "margin",
+            "share of the gap that must remain after it for a subflow to be used",
+            number 0.0, 100.0,
+            margin
+        ),
+        parameter!(
+            AnabranchOptions,
+            "least",
+            "bytes below which the rest of a flow uses one subflow",
+            integer 0, 1 << 30,
+            least
+        ),
+        parameter!(
+            AnabranchOptions,
+            "gap",
+            "a subflow gets the data that is predicted to arrive in order, and not the next",
+            bool,
+            gap
+        ),
+        parameter!(
+            AnabranchOptions,
+            "block",
+            "a subflow stays idle if the others would fill the receive window first",
+            bool,
+            block
+        ),
+        parameter!(AnabranchOptions, "tail", "share of a flow that may be copied", number 0.0, 1.0, tail),
+        parameter!(AnabranchOptions, "rate", "measured rates limit the prediction", bool, rate),
+        parameter!(
+            AnabranchOptions,
+            "unknown",
+            "divisor of the best rate for a path whose rate is not known; 0: no limit",
+            number 0.0, 1000.0,
+            unknown
+        ),
+        parameter!(
+            AnabranchOptions,
+            "pipe",
+            "bandwidth-delay products that a path other than the best may have in flight; 0: no limit",
+            number 0.0, 1000.0,
+            pipe
+        ),
+    ];
+}
+
+/// The scheduler.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Anabranch {
+    options: AnabranchOptions,
+    /// Bytes copied so far.
+    copied: u64,
+    /// By subflow ID.
+    meters: [Meter; MOST],
+}
+
+/// A subflow that may carry data, with the input of its prediction.
+#[derive(Clone, Copy)]
+struct Candidate<'a> {
+    subflow: &'a SubflowView,
+    state: PathState,
+    /// True if the rate is measured.
+    measured: bool,
+    /// True if it has free window for the next data.
+    ready: bool,
+}
+
+impl Candidate<'_> {
+    /// Returns the seconds until a segment sent now has arrived, with the expected repair.
+    fn arrival(&self) -> f64 {
+        self.state.arrival(self.state.mss) + self.state.repair(self.state.mss)
+    }
+
+    /// Returns the seconds until the first `bytes` of its outstanding data have arrived.
+    fn outstanding(&self, view: &View<'_>, bytes: u64) -> f64 {
+        let PathState { rtt, base_rtt, rate, .. } = self.state;
+        let repair = match self.subflow.recovery {
+            RecoveryState::Loss => return 2.0 * rtt + 0.2,
+            RecoveryState::Recovery => rtt,
+            RecoveryState::Open => self.state.repair(bytes as f64),
+        };
+        let by_rate = if rate.is_finite() { bytes as f64 / rate } else { 0.0 };
+        let since = seconds(view.now.since(self.subflow.last_received.min(view.now)));
+        // An acknowledgement is due a round trip after the last one. One that is overdue is expected the later, the longer that is.
+        let due = base_rtt.max(by_rate) - since;
+        let due = if due < 0.0 { since / 2.0 } else { due };
+        (due - base_rtt / 2.0).max(0.0) + repair
+    }
+}
+
+/// The subflows that may carry data.
+struct Candidates<'a> {
+    list: [Option<Candidate<'a>>; MOST],
+    /// The highest rate, in bytes per second, and the subflow that has it.
+    best: (SubflowId, f64),
+}
+
+impl<'a> Candidates<'a> {
+    fn iter(&self) -> impl Iterator<Item = &Candidate<'a>> {
+        self.list.iter().flatten()
+    }
+}
+
+impl Anabranch {
+    /// Returns a scheduler with the given options.
+    pub fn new(options: AnabranchOptions) -> Anabranch {
+        Anabranch { options, copied: 0, meters: [Meter::default(); MOST] }
+    }
+
+    /// Returns the subflows that may carry data, and whether each has free window for the next data.
+    fn candidates<'a>(&mut self, view: &View<'a>, fits: impl Fn(&SubflowView) -> bool) -> Candidates<'a> {
+        let mut found = Candidates { list: [None; MOST], best: (SubflowId(0), 0.0) };
+        for (place, subflow) in found.list.iter_mut().zip(pick::candidates(view)) {
+            let meter = &mut self.meters[subflow.id.index() % MOST];
+            meter.observe(subflow);
+            let rate = self.options.rate.then(|| meter.rate(subflow.mss)).flatten();
+            let state = state(view, subflow, rate);
+            let measured = state.rate.is_finite();
+            let carries = state.rate.min(subflow.cwnd as f64 / state.rtt.max(1e-6));
+            if measured && carries > found.best.1 {
+                found.best = (subflow.id, carries);
+            }
+            *place = Some(Candidate { subflow, state, measured, ready: fits(subflow) });
+        }
+        let best = found.best;
+        for candidate in found.list.iter_mut().flatten().filter(|candidate| candidate.subflow.id != best.0) {
+            let state = &mut candidate.state;
+            if !candidate.measured && self.options.unknown > 0.0 && best.1 > 0.0 {
+                state.rate = best.1 / self.options.unknown;
+            }
+            // More in flight would wait in the queue of the bottleneck, and overflow it.
+            let most = (self.options.pipe * state.rate * state.base_rtt).max(LEAST_FLIGHT * state.mss);
+            candidate.ready &= self.options.pipe <= 0.0 || best.1 <= 0.0 || state.flight + state.mss <= most;
+        }
+        found
+    }
+
+    /// Returns the decision about new data.
+    fn assign(&mut self, view: &View<'_>, chunk: Chunk) -> Decision {
+        let found = self.candidates(view, |subflow| chunk.fits(subflow));
+        let ready = found.iter().filter(|candidate| candidate.ready);
+        let first = least(ready.map(|candidate| (candidate, candidate.arrival())));
+        let Some((chosen, arrives, second)) = first else {
+            let rule = pick::why_none(view);
+            let copy = if rule == Rule::WindowFull { self.copy(view) } else { None };
+            return copy.unwrap_or(pick::wait(rule));
+        };
+        let subflow = chosen.subflow;
+        // The others without free window continue by themselves. A segment on one with free window arrives later.
+        let others = || {
+            let busy = |other: &&Candidate<'_>| !other.ready && other.state.flight > 0.0;
+            found.iter().filter(busy).filter(|other| other.subflow.id != subflow.id)
+        };
+        let by = |seconds: f64| -> f64 { others().map(|other| other.state.delivered(seconds)).sum() };
+        let gap = by(arrives);
+        let rest = match view.size_known || !view.send_buffer_full {
+            true => view.remaining as f64,
+            false => f64::INFINITY,
+        };
+        let wait = |rule, score, other| Decision::Wait { until: None, why: Why::scored(rule, score, other) };
+        if self.options.abstain && rest < f64::from(self.options.least) {
+            // So little is left that the subflow carries it which delivers it soonest.
+            let end =
+                |candidate: &Candidate<'_>| candidate.state.arrival(rest) + candidate.state.repair(rest);
+            let able = found.iter().filter(|other| other.ready || other.state.flight > 0.0);
+            if let Some((home, soonest, other)) = least(able.map(|candidate| (candidate, end(candidate))))
+                && home.subflow.id != subflow.id
+            {
+                return match chunk.fit(home.subflow, u64::MAX).filter(|_| home.ready) {
+                    Some(range) => pick::assign_new(
+                        home.subflow,
+                        range,
+                        Why::scored(Rule::EarliestArrival, soonest, other),
+                    ),
+                    None => wait(Rule::NotSelected, gap, rest),
+                };
+            }
+        }
+        if gap < chosen.state.mss {
+            return match chunk.fit(subflow, u64::MAX) {
+                Some(range) => {
+                    pick::assign_new(subflow, range, Why::scored(Rule::EarliestArrival, arrives, second))
+                }
+                None => pick::wait(pick::why_none(view)),
+            };
+        }
+        if self.options.abstain && rest < gap * (1.0 + self.options.margin) + chosen.state.mss {
+            return wait(Rule::NotSelected, gap, rest);
+        }
+        let (gap, arrives) = if chosen.measured || found.best.1 <= 0.0 {
+            (gap, arrives)
+        } else {
+            let arrives = PathState { rate: found.best.1 / HOPE, ..chosen.state }.arrival(chosen.state.mss);
+            (by(arrives), arrives)
+        };
+        if self.options.block {
+            // The window moves on when the segment is acknowledged. Until then the others send what they deliver half a round trip later.
+            let back = arrives + chosen.state.base_rtt / 2.0;
+            let sent: f64 =
+                others().map(|other| other.state.delivered(back + other.state.base_rtt / 2.0)).sum();
+            let window = view.window_end.saturating_sub(chunk.range.start) as f64;
+            if sent + chosen.state.mss > window {
+                return wait(Rule::WouldBlock, sent, window);
+            }
+        }
+        let segments = if self.options.gap { (gap / chosen.state.mss) as u64 } else { 0 };
+        let ahead = Chunk::ahead(view, segments * subflow.mss, subflow.mss);
+        match ahead.and_then(|ahead| ahead.fit(subflow, subflow.mss)) {
+            Some(range) => {
+                pick::assign_new(subflow, range, Why::scored(Rule::Gap, segments as f64, f64::NAN))
+            }
+            // The receive window or the send buffer ends before it.
+            None => wait(Rule::WouldBlock, gap, f64::NAN),
+        }
+    }
+
+    /// Returns a copy of the first outstanding data that arrives sooner on another subflow. If new data waits for space, only
+    /// the first outstanding data matters.
+    fn copy(&mut self, view: &View<'_>) -> Option<Decision> {
+        let window = view.subflows.iter().map(|subflow| subflow.cwnd).max().unwrap_or(0);
+        let allowed = ((view.written as f64 * self.options.tail) as u64).max(window);
+        if self.options.tail <= 0.0 || view.outstanding.is_empty() || self.copied >= allowed {
+            return None;
+        }
+        let found = self.candidates(view, |subflow| subflow.room() >= subflow.mss);
+        let free = found.iter().filter(|candidate| candidate.ready);
+        let fast = free.min_by(|a, b| a.arrival().total_cmp(&b.arrival()))?;
+        let soonest = fast.arrival();
+        let carrier = |pending: &Pending| view.subflows.iter().find(|subflow| pending.tried.has(subflow.id));
+        let inspected = || view.outstanding.iter().take(INSPECTED);
+        // The first data of a subflow that is outstanding may have been delivered there, and waits for other data.
+        let mut delivered = [0_u64; MOST];
+        for pending in inspected() {
+            if let Some(on) = carrier(pending) {
+                delivered[on.id.index() % MOST] += pending.range.len();
+            }
+        }
+        for subflow in view.subflows {
+            let bytes = &mut delivered[subflow.id.index() % MOST];
+            *bytes = bytes.saturating_sub(subflow.unacked + subflow.queued);
+        }
+        let mut before = [0_u64; MOST];
+        for pending in inspected() {
+            let Some(on) = carrier(pending) else { continue };
+            let at = on.id.index() % MOST;
+            let len = pending.range.len();
+            let there = delivered[at].min(len);
+            delivered[at] -= there;
+            before[at] += len - there;
+            if there == len || pending.tried.has(fast.subflow.id) {
+                continue;
+            }
+            let late = match found.iter().find(|candidate| candidate.subflow.id == on.id) {
+                Some(candidate) => candidate.outstanding(view, before[at]),
+                None => f64::INFINITY,
+            };
+            if late > soonest * 1.1 + 0.001 {
+                let chunk = Chunk::new(view, pending.range)?;
+                let limit = (allowed - self.copied).max(fast.subflow.mss);
+                let range = chunk.fit(fast.subflow, limit)?;
+                self.copied += range.len();
+                let why = Why::scored(Rule::Tail, soonest, late);
+                return Some(Decision::Assign {
+                    subflow: fast.subflow.id,
+                    range,
+                    kind: AssignKind::Copy,
+                    why,
+                });
+            }
+            if view.remaining > 0 {
+                return None;
+            }
+        }
+        None
+    }
+}
+
+/// Returns the candidate with the least time, that time, and the least of the others or NaN.
+#[inline]
+fn least<'c, 'a>(
+    timed: impl Iterator<Item = (&'c Candidate<'a>, f64)>,
+) -> Option<(&'c Candidate<'a>, f64, f64)>
+where
+    'a: 'c,
+{
+    let mut best: Option<(&Candidate<'_>, f64, f64)> = None;
+    for (candidate, time) in timed {
+        best = Some(match best {
+            Some((known, soonest, other)) if time >= soonest => (known, soonest, other.min(time)),
+            Some((_, soonest, _)) => (candidate, time, soonest),
+            None => (candidate, time, f64::NAN),
+        });
+    }
+    best
+}
+
+/// Returns the input of the prediction for a subflow with this rate.
+#[inline]
+fn state(view: &View<'_>, subflow: &SubflowView, rate: Option<f64>) -> PathState {
+    let base = seconds(subflow.min_rtt);
+    let flight = pick::under_way(subflow);
+    // A subflow on which nothing arrives any more is as slow as that.
+    let silent = match subflow.inflight {
+        0 => 0.0,
+        _ => seconds(view.now.since(subflow.last_received.min(view.now))),
+    };
+    let growth = view.growth(subflow);
+    let rate = match subflow.pacing_rate {
+        Some(rate) if growth == Growth::Rate => rate.0 as f64 / 8.0,
+        _ => rate.map_or(f64::INFINITY, |rate| rate.max(subflow.delivery_rate.0 as f64 / 8.0)),
+    };
+    let cwnd = subflow.cwnd.max(1) as f64;
+    let grows = match (growth, view.congestion, subflow.srtt) {
+        (Growth::Time, Some(congestion), Some(srtt)) => {
+            (congestion.window_at(subflow.id, view.now, srtt) as f64 / cwnd).clamp(1.0, 1.5)
+        }
+        _ => 1.0,
+    };
+    PathState {
+        base_rtt: base,
+        rtt: subflow.srtt.map_or(f64::INFINITY, seconds).max(base).max(silent),
+        free: subflow.cwnd.saturating_sub(flight) as f64,
+        flight: flight as f64,
+        rate,
+        ssthresh: match growth {
+            Growth::SlowStart => subflow.ssthresh.map_or(f64::INFINITY, |bytes| bytes as f64),
+            _ => 0.0,
+        },
+        growth: grows,
+        limit: view.peer_window as f64,
+        loss: subflow.loss_rate,
+        mss: subflow.mss.max(1) as f64,
+    }
+}
+
+impl Scheduler for Anabranch {
+    fn decide(&mut self, view: &View<'_>) -> Decision {
+        match pick::next_new(view) {
+            Ok(chunk) => self.assign(view, chunk),
+            Err(Decision::Wait { why, .. }) if matches!(why.rule, Rule::NothingToSend | Rule::WindowFull) => {
+                self.copy(view).unwrap_or(pick::wait(why.rule))
+            }
+            Err(decision) => decision,
+        }
+    }
+
+    fn copies_outstanding(&self) -> bool {
+        self.options.tail > 0.0
+    }
+}
