@@ -6,9 +6,9 @@
     tools/proxy.py throughput
     tools/proxy.py idle --connections 10000
 
-`downloads`: each run has, for each size, a download by curl of plain TCP on each path, through the proxy with the kernel's transport and
+`downloads`: each run has, for each size, a download by curl of plain TCP on the first path, through the proxy with the kernel's transport and
 with the transport `anabranch` (the scheduler is the one of the server side, which sends), one after the other in rotating order. The table has
-the mean differences to TCP on the path that is best for the size, with 95 % intervals (bootstrap over runs); below 0 is faster. Both kernels use CUBIC.
+the mean differences to TCP, with 95 % intervals (bootstrap over runs); below 0 is faster. Both kernels use CUBIC.
 
 `handover`: downloads during which one path and then the other is cut for a second, again and again; the longest pause of each.
 
@@ -112,9 +112,8 @@ def fetch(options, address, size):
 
 def client_downloads(anabranch, place, runs):
     """Prints an object for each run: the times of each size and kind."""
-    paths = [os.environ[f"ANABRANCH_SERVER_{at + 1}"] for at in range(int(os.environ["ANABRANCH_PATHS"]))]
-    kinds = {f"tcp {at + 1}": ([], address) for at, address in enumerate(paths)}
-    kinds |= {kind: (options, paths[0]) for kind, options in clients(anabranch, place).items()}
+    address = os.environ["ANABRANCH_SERVER"]
+    kinds = {"tcp": ([], address)} | {kind: (options, address) for kind, options in clients(anabranch, place).items()}
     names = list(kinds)
     for run in range(runs):
         times = {}
@@ -203,14 +202,11 @@ def difference(runs, one, other, draws=2000):
 
 
 def downloads(runs):
-    kinds = {key.split(" ", 2)[2] for key in runs[0]}
-    tcps = sorted(kind for kind in kinds if kind.startswith("tcp"))
-    lines = ["| size | TCP on the best path | `kernel`, vs TCP | `anabranch`, vs TCP |", "|---|---|---|---|"]
+    lines = ["| size | TCP | `kernel`, vs TCP | `anabranch`, vs TCP |", "|---|---|---|---|"]
     for size in SIZES:
-        mean = {kind: statistics.fmean(run[f"{size} {kind}"] for run in runs) for kind in tcps}
-        best = min(tcps, key=mean.get)
-        cells = [difference(runs, f"{size} {kind}", f"{size} {best}") for kind in ("kernel", "anabranch")]
-        lines.append(f"| {size} | {1000 * mean[best]:.0f} ms, path {best[4:]} | {' | '.join(cells)} |")
+        mean = statistics.fmean(run[f"{size} tcp"] for run in runs)
+        cells = [difference(runs, f"{size} {kind}", f"{size} tcp") for kind in ("kernel", "anabranch")]
+        lines.append(f"| {size} | {1000 * mean:.0f} ms | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

@@ -68,6 +68,7 @@ pub const FILES: &[(&str, &str, Role)] = &[
     ("proxy", "pcap", Role::Written),
     ("proxy", "policy", Role::Read),
     ("proxy", "status", Role::Written),
+    ("proxy", "top", Role::Read),
     ("report", "inputs", Role::Read),
     ("report", "output", Role::Written),
     ("reproduce", "from", Role::Directory),

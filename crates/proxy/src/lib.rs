@@ -9,6 +9,8 @@
 #[doc(hidden)]
 pub mod chew;
 pub mod client;
+#[cfg(test)]
+mod client_tests;
 pub mod convert;
 mod destinations;
 mod failure;

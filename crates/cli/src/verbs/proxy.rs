@@ -1,5 +1,7 @@
 //! `anabranch proxy`
 
+mod top;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -54,6 +56,9 @@ pub(crate) struct Args {
     /// The time for open connections to end after Ctrl-C or SIGTERM; a second signal ends them at once
     #[arg(long, value_name = "SPAN", default_value = "10s", value_parser = crate::args::parse_span)]
     drain: Duration,
+    /// Show the connections of the proxy that has this socket of --status, every second
+    #[arg(long, value_name = "PATH", exclusive = true)]
+    top: Option<PathBuf>,
     /// Make a key for a client of this name, print it, and end
     #[arg(long, value_name = "NAME", exclusive = true)]
     new_key: Option<String>,
@@ -86,6 +91,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         let text =
             ServerPolicy::text_of_key(name, Key(key)).map_err(|error| Failure::Usage(error.to_string()))?;
         return output::print(&text);
+    }
+    if let Some(path) = &args.top {
+        return top::show(path);
     }
     if args.transport == TransportName::Kernel
         && !(args.host.tun.is_empty() && args.host.addresses.is_empty())
