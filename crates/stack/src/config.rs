@@ -299,6 +299,9 @@ pub struct ConnectionConfig {
     /// True if the scheduler `linux` assigns new data up to the edge of the peer's window, inside a segment, as
     /// in Linux; needs `send_buffers`. Without `nagle`, the short segments are sent at once.
     pub fill_window: bool,
+    /// True if a packet of several segments waits for acknowledgements that let it grow, as in Linux: in a plain TCP, and
+    /// with the scheduler `linux` and `send_buffers`.
+    pub tso_defer: bool,
     /// True if the first window advertised is a whole number of segments, as in Linux; with `ack.growth`.
     pub whole_first_window: bool,
     /// True if the window is the free memory of the receive buffer, as in Linux; with `ack.growth`. Half of
@@ -373,8 +376,8 @@ const SMALLEST_FIXED: u64 = 2304;
 
 impl ConnectionConfig {
     /// Returns the defaults of this library: a sender and receiver as in Linux, but with the CUBIC of RFC
-    /// 9438, 1400 bytes per segment, and without `nagle`, `fill_window`, `whole_first_window`,
-    /// `window_memory` and `ack.drain`. [`Profile::Linux`] has the kernel's own CUBIC, segments that fill the MTU, and those.
+    /// 9438, 1400 bytes per segment, and without `nagle`, `fill_window`, `tso_defer`,
+    /// `whole_first_window`, `window_memory` and `ack.drain`. [`Profile::Linux`] has the kernel's own CUBIC, segments that fill the MTU, and those.
     pub fn linux() -> ConnectionConfig {
         ConnectionConfig {
             mptcp: true,
@@ -395,6 +398,7 @@ impl ConnectionConfig {
             pacing: false,
             nagle: false,
             fill_window: false,
+            tso_defer: false,
             whole_first_window: false,
             window_memory: false,
             fin_with_data: false,
@@ -453,6 +457,7 @@ impl ConnectionConfig {
             congestion: CongestionKind::CubicLinux,
             nagle: true,
             fill_window: true,
+            tso_defer: true,
             whole_first_window: true,
             window_memory: true,
             fin_with_data: true,

@@ -14,6 +14,9 @@ const FIRST: u64 = 14457265009449243493;
 /// The seed of the later kinds.
 const LATER_SEED: u64 = 20_261_126;
 
+/// The seed of the short flows and of the receive buffers that slow paths fill.
+const SHORT_SEED: u64 = 20_261_127;
+
 /// The kinds of points: the number of each, the sender, the number of paths, and the options.
 const KINDS: &[(u32, &str, usize, &str)] = &[
     (6, "tcp", 1, "file"),
@@ -37,6 +40,11 @@ const KINDS: &[(u32, &str, usize, &str)] = &[
     (3, "mptcp", 2, "file window"),
     (2, "mptcp", 2, "file ipv6 down"),
 ];
+
+/// Flows that end with the first send buffers and windows, and receive buffers smaller than two paths need: the number
+/// of each, and the options.
+const SHORT: &[(u32, &str)] =
+    &[(4, "file short"), (4, "file short down"), (2, "file buffer"), (2, "file buffer down")];
 
 /// The later kinds of points: the number of each, the kind, the sender, the number of paths, and what is drawn.
 const LATER: &[(u32, &str, &str, usize, &str)] = &[
@@ -133,6 +141,10 @@ fn draw(dice: &mut Dice, sender: &str, count: usize, special: &str) -> String {
         "web".to_owned()
     } else if has("bulk") {
         "bulk".to_owned()
+    } else if has("short") {
+        format!("{}KB", dice.log(50.0, 150.0).round())
+    } else if has("buffer") {
+        format!("{}KB", dice.log(1000.0, 4000.0).round())
     } else {
         // From 30 KB to the capacity of the paths in 2 s, at most 8 MB, or 400 KB with a small window.
         let most = (sum * 250.0).clamp(100.0, if has("window") { 400.0 } else { 8000.0 });
@@ -146,6 +158,9 @@ fn draw(dice: &mut Dice, sender: &str, count: usize, special: &str) -> String {
     }
     if has("window") {
         more.push(format!("window={}KB", dice.one(&["16", "32", "64", "128"])));
+    }
+    if has("buffer") {
+        more.push(format!("window={}KB", dice.log(150.0, 450.0).round()));
     }
     if has("ipv6") {
         more.push("ipv6".to_owned());
@@ -281,6 +296,13 @@ fn all() -> String {
         let mut dice = Dice(RandomStream::new(LATER_SEED, &format!("later.{number}")));
         for _ in 0..*count {
             text.push_str(&format!("{kind}: {}\n", draw_later(&mut dice, sender, *paths, special)));
+        }
+    }
+    for (number, (count, special)) in SHORT.iter().enumerate() {
+        let mut dice = Dice(RandomStream::new(SHORT_SEED, &format!("short.{number}")));
+        for _ in 0..*count {
+            text.push_str(&draw(&mut dice, "mptcp", 2, special));
+            text.push('\n');
         }
     }
     text

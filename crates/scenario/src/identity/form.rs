@@ -189,6 +189,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     ("subflow-send-buffer", "{ initial = 16384 B, max = 4194304 B }", "none"),
     ("time-wait", "60000000000 ns", "60000000000 ns"),
     ("timestamps", "true", "true"),
+    ("tso-defer", "false", "false"),
     ("undo", "true", "false"),
     ("user-timeout", "924000000000 ns", "924000000000 ns"),
     ("whole-first-window", "true", "false"),

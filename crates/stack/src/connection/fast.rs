@@ -300,9 +300,11 @@ impl Connection {
             return None;
         }
         let (una, push) = (self.send.una, self.rules.ack_push);
+        let deferral = self.deferral();
         let subflow = self.subflows.get_mut(at)?;
         let id = subflow.id();
-        let (record, train) = subflow.fast_send_new(now, una, poll.burst, push, &mut self.congestion)?;
+        let (record, train) =
+            subflow.fast_send_new(now, una, poll.burst, push, deferral, &mut self.congestion)?;
         self.make_new_data(now, at, &record, train, poll.out);
         self.fill_segments(at);
         if self.mode == Mode::Mptcp && !self.timers.is_armed(Timer::Data) {

@@ -81,6 +81,7 @@ use crate::observer::{Observer, StackEvent, StackEvents, Windows};
 use crate::segment::Key;
 use crate::seq::Dsn;
 use crate::stats::{ConnectionStats, SubflowStats};
+use crate::subflow::defer::Deferral;
 use crate::subflow::{FastPaths, Subflow};
 use crate::timestamp::TimestampTick;
 
@@ -287,6 +288,19 @@ impl Connection {
     #[inline]
     fn models_buffers(&self) -> bool {
         self.rules.linux_buffers && self.mode == Mode::Mptcp
+    }
+
+    /// Returns what waits for acknowledgements that let a packet grow: data that is queued in a subflow as Linux does.
+    #[inline]
+    fn deferral(&self) -> Deferral {
+        match self.mode {
+            _ if !self.rules.tso_defer => Deferral::Nothing,
+            Mode::Mptcp if self.rules.linux_buffers => Deferral::Packets,
+            Mode::Mptcp => Deferral::Nothing,
+            Mode::Plain => {
+                Deferral::Stream { unassigned: self.send.written - self.send.nxt, ends: self.send.closed }
+            }
+        }
     }
 
     /// Copies the window of a subflow from the congestion control, after any call to it.

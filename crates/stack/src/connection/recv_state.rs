@@ -260,7 +260,7 @@ impl RecvState {
     #[inline(never)]
     fn offer_of_memory(&mut self, scale: u8, most: u64, mss: u64) -> u16 {
         let limit = self.limit().min(self.nxt.saturating_add(most));
-        if limit <= self.edge {
+        if limit <= self.edge && self.nxt > 0 {
             // `mptcp_set_rwin`: an edge that does not move is rounded to the left, and the peer keeps the old one.
             return ((self.edge - self.nxt) >> scale).min(u64::from(u16::MAX)) as u16;
         }

@@ -18,6 +18,7 @@ pub(super) struct Rules {
     pub ack_push: bool,
     pub ack_drain: bool,
     pub rto_backoff: bool,
+    pub tso_defer: bool,
     pub pacing: bool,
     /// True if there is a `keepalive`.
     pub keeps_alive: bool,
@@ -43,6 +44,7 @@ impl Rules {
             ack_push: config.ack.push,
             ack_drain: config.ack.drain,
             rto_backoff: config.rto.backoff,
+            tso_defer: config.tso_defer,
             pacing: config.pacing,
             keeps_alive: config.keepalive.is_some(),
             consume_at_once: config.only.consume_at_once,

@@ -12,6 +12,7 @@ use crate::observer::{Limit, Observer, StackEvent, report};
 use crate::scheduler::{AssignKind, Decision, Rule, SubflowView, Why};
 use crate::seq::DataRange;
 use crate::subflow::Subflow;
+use crate::subflow::defer::Deferral;
 
 /// More decisions than this at one time mean that a scheduler loops endlessly.
 const MAX_DECISIONS: u32 = 100_000;
@@ -43,7 +44,7 @@ impl Connection {
         if self.models_buffers() && may_push {
             self.update_data_wait(now);
         }
-        if self.send.blocked && self.has_kernel_buffers() {
+        if self.send.blocked && self.has_kernel_buffers() && self.deferral() == Deferral::Nothing {
             self.expand_buffers();
         }
         if self.opportunistic.is_on() && (limit == Limit::ReceiveWindow || self.send.blocked) {

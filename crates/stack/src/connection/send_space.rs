@@ -10,6 +10,7 @@ use crate::event::Event;
 use crate::pieces;
 use crate::scheduler::SubflowView;
 use crate::seq::DataRange;
+use crate::subflow::defer::Deferral;
 use crate::subflow::{Subflow, TcpState, send_buffer};
 
 impl Connection {
@@ -48,9 +49,11 @@ impl Connection {
         let Some(buffers) = self.config.send_buffers else { return };
         // `bbr_sndbuf_expand`.
         let windows = if matches!(self.config.congestion, CongestionKind::Bbr(_)) { 3 } else { 2 };
+        let sent = self.deferral() != Deferral::Nothing;
         let Connection { subflows, congestion, send, .. } = self;
-        let expand =
-            |subflow: &mut Subflow| subflow.expand_send_buffer(buffers, windows, send.blocked, congestion);
+        let expand = |subflow: &mut Subflow| {
+            subflow.expand_send_buffer(buffers, windows, send.blocked, sent, congestion)
+        };
         if subflows.check_each(expand) {
             self.tell_writable();
         }

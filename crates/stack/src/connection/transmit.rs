@@ -97,6 +97,10 @@ impl Connection {
             self.progress_close(now);
             next = self.poll_subflows(&mut poll);
         }
+        if next.is_none() && self.send.blocked && self.has_kernel_buffers() {
+            // `tcp_data_snd_check` sends first, and then asks whether the buffer shall grow.
+            self.expand_buffers();
+        }
         if next.is_none() && O::EVENTS.has(StackEvents::HELD) {
             self.report_holds(now, poll.observer);
         }
@@ -146,6 +150,7 @@ impl Connection {
             now,
             paces: self.paces(),
             nagle: self.config.nagle,
+            deferral: self.deferral(),
             push: self.config.ack.push,
             fin_with_data: self.config.fin_with_data,
             idle_restart: self.config.idle_restart,

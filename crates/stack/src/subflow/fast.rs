@@ -5,6 +5,7 @@ use anabranch_units::Time;
 
 use super::Subflow;
 use super::acknowledge::{Acked, one_way_delay_us};
+use super::defer::Deferral;
 use super::queue::Queued;
 use super::scoreboard::{Sent, SentMapping};
 use super::send::{Train, new_record};
@@ -85,7 +86,8 @@ impl Subflow {
 
     /// Sends a full segment of new data from the queue, if nothing is to be repaired, probed or reset, data is
     /// in flight, and the windows admit it: the work of [`Subflow::next`] and [`Subflow::send_new`] in that
-    /// case, if segments are not paced. The data is acknowledged up to `una`; a train ends with PSH if `push`.
+    /// case, if segments are not paced. The data is acknowledged up to `una`; a train ends with PSH if `push`. `deferral`
+    /// says what may be deferred.
     #[inline]
     pub(crate) fn fast_send_new<C: CongestionControl>(
         &mut self,
@@ -93,6 +95,7 @@ impl Subflow {
         una: u64,
         burst: u32,
         push: bool,
+        deferral: Deferral,
         congestion: &mut C,
     ) -> Option<(Sent, Train)> {
         let Queued { range, kind } = self.queue.front()?;
@@ -108,6 +111,9 @@ impl Subflow {
         let whole = kind == AssignKind::New && range.start >= una && range.len() >= len;
         let space = in_flight > 0 && in_flight + len <= self.cwnd && self.window() >= len;
         if !usual || !whole || !space {
+            return None;
+        }
+        if self.should_defer(now, deferral, congestion) {
             return None;
         }
         self.count_new_data(now, len, 1);

@@ -10,6 +10,7 @@
 //! mappings. The connection reaches a part through the method with its name.
 
 pub(crate) mod acknowledge;
+pub(crate) mod defer;
 pub(crate) mod ecn;
 mod fast;
 pub(crate) mod growth;

@@ -39,6 +39,17 @@ pub(crate) struct SendQueue {
     parts: VecDeque<Queued>,
     /// The sum of their lengths.
     bytes: u64,
+    /// The offset in the stream from which the packets of the first part are counted.
+    packets_from: u64,
+}
+
+/// The unsent rest of the first packet of a queue: one buffer (`sk_buff`) of Linux, which is sent in several parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Packet {
+    /// Its length.
+    pub len: u64,
+    /// True if it is the last one, to which data may be appended.
+    pub last: bool,
 }
 
 impl SendQueue {
@@ -59,9 +70,20 @@ impl SendQueue {
         self.parts.is_empty()
     }
 
-    /// Appends `range`.
-    pub(super) fn push(&mut self, range: DataRange, kind: AssignKind) {
+    /// Appends `range`, with packets of at most `packet` bytes. The last packet grows to this size even if a part of it
+    /// was sent.
+    pub(super) fn push(&mut self, range: DataRange, kind: AssignKind, packet: u64) {
         self.bytes += range.len();
+        match self.parts.front() {
+            None => self.packets_from = range.start,
+            Some(front) if self.parts.len() == 1 => {
+                let start = front.range.start;
+                if self.end_of_packet(start, packet) >= front.range.end {
+                    self.packets_from = start;
+                }
+            }
+            Some(_) => {}
+        }
         match self.parts.back_mut() {
             Some(last) if last.range.end == range.start && last.kind == kind => last.range.end = range.end,
             _ => self.parts.push_back(Queued { range, kind }),
@@ -74,6 +96,20 @@ impl SendQueue {
         self.parts.front().copied()
     }
 
+    /// Returns the end of the packet of the first part that contains the offset `start`.
+    fn end_of_packet(&self, start: u64, packet: u64) -> u64 {
+        let from = self.packets_from.min(start);
+        let number = (start - from) / packet.max(1) + 1;
+        from.saturating_add(number.saturating_mul(packet))
+    }
+
+    /// Returns the first packet, if packets have at most `packet` bytes.
+    pub(super) fn first_packet(&self, packet: u64) -> Option<Packet> {
+        let front = self.parts.front()?.range;
+        let end = self.end_of_packet(front.start, packet).min(front.end);
+        Some(Packet { len: end - front.start, last: end == front.end && self.parts.len() == 1 })
+    }
+
     /// Removes `len` bytes from the front of the first part, which has at least that many.
     #[inline]
     pub(super) fn take(&mut self, len: u64) {
@@ -81,6 +117,7 @@ impl SendQueue {
             front.range.start += len;
             if front.range.is_empty() {
                 self.parts.pop_front();
+                self.packets_from = self.parts.front().map_or(0, |next| next.range.start);
             }
         }
         self.bytes -= len;
@@ -150,7 +187,8 @@ impl Subflow {
     /// Appends `range` to the queue.
     #[inline]
     pub(crate) fn assign(&mut self, range: DataRange, kind: AssignKind) {
-        self.queue.push(range, kind);
+        let packet = self.largest_packet();
+        self.queue.push(range, kind, packet);
     }
 
     /// Recalls `range` from the queue; `taken` receives each part of it that was there, with its kind.
@@ -247,5 +285,46 @@ impl Subflow {
         assert!(self.board.is_consistent(), "scoreboard of {:?}", self.id);
         let queued: u64 = self.queue.iter().map(|queued| queued.range.len()).sum();
         assert_eq!(queued, self.queue.bytes(), "queue of {:?}", self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn push(queue: &mut SendQueue, start: u64, end: u64) {
+        queue.push(DataRange::new(start, end), AssignKind::New, 1000);
+    }
+
+    fn first(queue: &SendQueue) -> (u64, bool) {
+        queue.first_packet(1000).map_or((0, true), |packet| (packet.len, packet.last))
+    }
+
+    #[test]
+    fn the_last_packet_grows_to_its_size_after_a_part_of_it_was_sent() {
+        let mut queue = SendQueue::default();
+        push(&mut queue, 0, 2500);
+        assert_eq!(first(&queue), (1000, false));
+        queue.take(700);
+        assert_eq!(first(&queue), (300, false));
+        queue.take(1500);
+        assert_eq!(first(&queue), (300, true));
+        push(&mut queue, 2500, 3300);
+        assert_eq!(first(&queue), (1000, false), "from 2200 on");
+        queue.take(1000);
+        assert_eq!(first(&queue), (100, true));
+    }
+
+    #[test]
+    fn another_place_of_the_stream_is_another_packet() {
+        let mut queue = SendQueue::default();
+        push(&mut queue, 0, 1400);
+        push(&mut queue, 5000, 5200);
+        queue.take(1000);
+        assert_eq!(first(&queue), (400, false));
+        queue.take(400);
+        assert_eq!(first(&queue), (200, true));
+        queue.take(200);
+        assert_eq!(queue.first_packet(1000), None);
     }
 }

@@ -33,8 +33,8 @@ use crate::scheduler::SchedulerKind;
 const SEGMENT: u64 = 2304;
 /// The minimum number of segments for which a buffer has space.
 const LEAST_SEGMENTS: u64 = 10;
-/// The largest packet that a segmenting sender hands to a device (`sk_gso_max_size`).
-const LARGEST_PACKET: u64 = 1 << 16;
+/// The largest packet that a segmenting sender hands to a device: 64 KiB with all headers (`sk_gso_max_size`).
+const LARGEST_PACKET: u64 = (1 << 16) - 321;
 /// The memory of a connection in addition to its subflows' buffers, in bytes: the minimum of `tcp_wmem`.
 pub(crate) const CONNECTION: u64 = 4096;
 
@@ -66,7 +66,7 @@ pub(crate) fn expanded(buffers: SendBuffers, now: u32, windows: u64, cwnd: u64, 
 
 /// Returns the payload of a packet that a sender at `rate` hands to the device, for a minimum round trip of `min_rtt`
 /// (`tcp_tso_autosize`).
-fn packet(rate: Rate, min_rtt: Duration, mss: u64) -> u64 {
+pub(super) fn packet(rate: Rate, min_rtt: Duration, mss: u64) -> u64 {
     let paced = rate.0 / 8 / 1024;
     let near =
         u32::try_from(min_rtt.as_micros() >> 9).ok().and_then(|shift| LARGEST_PACKET.checked_shr(shift));
@@ -145,19 +145,22 @@ impl Subflow {
     }
 
     /// Expands the send buffer to this number of `windows` if an acknowledgement was received, the subflow cannot fill
-    /// its window and the application is `blocked` (`tcp_check_space`). Returns true if it has changed.
+    /// its window and the application is `blocked` (`tcp_check_space`). If everything that may be is already `sent`, its
+    /// queue does not count (`tcp_should_expand_sndbuf`). Returns true if it has changed.
     pub(crate) fn expand_send_buffer<C: CongestionControl>(
         &mut self,
         buffers: SendBuffers,
         windows: u64,
         blocked: bool,
+        sent: bool,
         congestion: &C,
     ) -> bool {
         if core::mem::replace(&mut self.buffer_checked, true) || !blocked {
             return false;
         }
         let mss = u64::from(self.mss);
-        if self.in_flight() + self.queue.bytes() + mss > self.cwnd {
+        let queued = if sent { 0 } else { self.queue.bytes() };
+        if self.in_flight() + queued + mss > self.cwnd {
             return false;
         }
         let size = expanded(buffers, self.send_buffer, windows, self.cwnd, mss);

@@ -4,6 +4,7 @@
 
 use anabranch_units::{Duration, Time};
 
+use super::defer::Deferral;
 use super::queue::{Dropped, Front, Queued};
 use super::scoreboard::{Sent, SentMapping};
 use super::send::{Repair, Train, new_record};
@@ -28,6 +29,8 @@ pub(crate) struct SendContext {
     pub paces: bool,
     /// True if a short segment waits while another one is unacknowledged.
     pub nagle: bool,
+    /// What waits for acknowledgements that let a packet grow.
+    pub deferral: Deferral,
     /// True if the last segment of a train has PSH.
     pub push: bool,
     /// True if the FIN is sent with the last data.
@@ -277,6 +280,9 @@ impl Subflow {
             len = window;
         }
         if in_flight + len > cwnd && !probing {
+            return None;
+        }
+        if !probing && self.should_defer(now, context.deferral, congestion) {
             return None;
         }
         if len == mss && burst > self.mss && mtu_probe.is_none() && !probing {
