@@ -281,6 +281,27 @@ fn the_end_of_the_first_data_waits_for_more_and_delays_no_later_end() {
     }
 }
 
+// As captured at `mptcp 7.7M/65ms/1 + 3.4M/130ms/4/0.055% 140KB first=1`: the SYN/ACK of the join arrives after the end of the
+// stream. The kernel resets the subflow (`mptcp_finish_join`), and closing it assigns all data again (`mptcp_close_ssk`).
+#[test]
+fn a_join_after_the_end_of_the_stream_is_reset_and_all_data_is_sent_again() {
+    const FILE: u64 = 140_000;
+    let path = |kbps: u64, delay| Path { rate: Some(Rate(kbps * 1000)), queue: 60_000, ..Path::clean(delay) };
+    let mut pair = Pair::new(vec![path(7700, 32), path(3400, 65)], growing(), 1);
+    pair.connect(growing());
+    pair.write_all(Side::Client, FILE);
+    pair.close_after_backlog(Side::Client);
+    assert!(pair.run_until(Time::from_secs(2), |pair| pair.server.read == FILE), "{:?}", pair.now);
+    pair.run_for(Duration::from_secs(1));
+    let of_second = pair.log.iter().filter(|(_, side, path, ..)| *side == Side::Client && *path == 1);
+    let flags: Vec<Flags> = of_second.map(|(.., segment, _)| segment.flags).collect();
+    assert!(flags.len() == 2 && flags[0].has(Flags::SYN) && flags[1].has(Flags::RST), "{flags:?}");
+    let sent = pair.data_segments(Side::Client).map(|(.., segment, _)| u64::from(segment.payload_len));
+    let sent: u64 = sent.sum();
+    // The kernel has sent 219,872 bytes, 98 ms longer.
+    assert!((200_000..240_000).contains(&sent), "{sent}");
+}
+
 /// Returns the lengths of the bursts of a plain TCP with 100 Mbit/s and 20 ms, once it has left slow start.
 fn bursts(tso_defer: bool) -> Vec<usize> {
     let plain = ConnectionConfig { mptcp: false, tso_defer, ..growing() };

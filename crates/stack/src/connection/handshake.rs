@@ -142,6 +142,14 @@ impl Connection {
             subflow.state_mut().reject_syn_ack();
             return;
         }
+        let works = |subflow: &Subflow| subflow.state().is_usable() && !subflow.has_potentially_failed();
+        if self.models_buffers() && self.send.closed && self.subflows.iter().any(works) {
+            // `mptcp_finish_join` of Linux 6.18: a connection whose stream has ended resets the subflow. Not so here, where it
+            // is the only one that works.
+            self.subflows[at].state_mut().reject_syn_ack();
+            return;
+        }
+        let subflow = &mut self.subflows[at];
         self.paths.learn_remote(address_id, subflow.route().remote());
         let agreed = self.config.only.simultaneous;
         subflow.on_join_answered(address_id, backup, nonce, agreed);

@@ -145,6 +145,8 @@ pub(crate) struct Subflow {
     /// Its send buffer, in bytes of memory, and the payload that fits into it.
     send_buffer: u32,
     send_space: u32,
+    /// The low bits of the offset in the stream from which the packets of the first part of its queue are counted.
+    packets_from: u32,
     /// The window advertised on it, as the peer may store it.
     window_held: WindowHeld,
     route: Route,
@@ -281,6 +283,7 @@ impl Subflow {
             send_space: u32::MAX,
             space_bounds: false,
             buffer_checked: true,
+            packets_from: 0,
             probe_wanted: false,
             signals: Signals::default(),
             tail_probe_wanted: false,

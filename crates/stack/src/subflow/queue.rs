@@ -39,8 +39,6 @@ pub(crate) struct SendQueue {
     parts: VecDeque<Queued>,
     /// The sum of their lengths.
     bytes: u64,
-    /// The offset in the stream from which the packets of the first part are counted.
-    packets_from: u64,
 }
 
 /// The unsent rest of the first packet of a queue: one buffer (`sk_buff`) of Linux, which is sent in several parts.
@@ -70,20 +68,9 @@ impl SendQueue {
         self.parts.is_empty()
     }
 
-    /// Appends `range`, with packets of at most `packet` bytes. The last packet grows to this size even if a part of it
-    /// was sent.
-    pub(super) fn push(&mut self, range: DataRange, kind: AssignKind, packet: u64) {
+    /// Appends `range`.
+    pub(super) fn push(&mut self, range: DataRange, kind: AssignKind) {
         self.bytes += range.len();
-        match self.parts.front() {
-            None => self.packets_from = range.start,
-            Some(front) if self.parts.len() == 1 => {
-                let start = front.range.start;
-                if self.end_of_packet(start, packet) >= front.range.end {
-                    self.packets_from = start;
-                }
-            }
-            Some(_) => {}
-        }
         match self.parts.back_mut() {
             Some(last) if last.range.end == range.start && last.kind == kind => last.range.end = range.end,
             _ => self.parts.push_back(Queued { range, kind }),
@@ -96,31 +83,39 @@ impl SendQueue {
         self.parts.front().copied()
     }
 
-    /// Returns the end of the packet of the first part that contains the offset `start`.
-    fn end_of_packet(&self, start: u64, packet: u64) -> u64 {
-        let from = self.packets_from.min(start);
-        let number = (start - from) / packet.max(1) + 1;
-        from.saturating_add(number.saturating_mul(packet))
+    /// Returns the first packet, if packets have `packet` bytes and those of the first part are counted from the offset of
+    /// the stream with the low bits `from`.
+    pub(super) fn first_packet(&self, from: u32, packet: u64) -> Option<Packet> {
+        let front = self.parts.front()?.range;
+        let sent = u64::from((front.start as u32).wrapping_sub(from)) % packet.max(1);
+        let len = (packet - sent).min(front.len());
+        Some(Packet { len, last: len == front.len() && self.parts.len() == 1 })
     }
 
-    /// Returns the first packet, if packets have at most `packet` bytes.
-    pub(super) fn first_packet(&self, packet: u64) -> Option<Packet> {
-        let front = self.parts.front()?.range;
-        let end = self.end_of_packet(front.start, packet).min(front.end);
-        Some(Packet { len: end - front.start, last: end == front.end && self.parts.len() == 1 })
+    /// Returns the low bits of the offset from which the packets of the first part are counted, once `start` is appended.
+    /// The last packet grows to its size even if a part of it was sent.
+    fn packets_from(&self, from: u32, packet: u64, start: u64) -> u32 {
+        match self.first_packet(from, packet) {
+            None => start as u32,
+            Some(Packet { last: true, .. }) => {
+                self.parts.front().map_or(from, |front| front.range.start as u32)
+            }
+            Some(_) => from,
+        }
     }
 
     /// Removes `len` bytes from the front of the first part, which has at least that many.
+    /// Returns the start of the next part if there is one, and the first one is removed.
     #[inline]
-    pub(super) fn take(&mut self, len: u64) {
-        if let Some(front) = self.parts.front_mut() {
-            front.range.start += len;
-            if front.range.is_empty() {
-                self.parts.pop_front();
-                self.packets_from = self.parts.front().map_or(0, |next| next.range.start);
-            }
-        }
+    pub(super) fn take(&mut self, len: u64) -> Option<u64> {
         self.bytes -= len;
+        let front = self.parts.front_mut()?;
+        front.range.start += len;
+        if !front.range.is_empty() {
+            return None;
+        }
+        self.parts.pop_front();
+        self.parts.front().map(|next| next.range.start)
     }
 
     /// Removes `range`; `taken` receives each part of it that was there, with its kind.
@@ -187,8 +182,8 @@ impl Subflow {
     /// Appends `range` to the queue.
     #[inline]
     pub(crate) fn assign(&mut self, range: DataRange, kind: AssignKind) {
-        let packet = self.largest_packet();
-        self.queue.push(range, kind, packet);
+        self.packets_from = self.queue.packets_from(self.packets_from, self.largest_packet(), range.start);
+        self.queue.push(range, kind);
     }
 
     /// Recalls `range` from the queue; `taken` receives each part of it that was there, with its kind.
@@ -292,39 +287,56 @@ impl Subflow {
 mod tests {
     use super::*;
 
-    fn push(queue: &mut SendQueue, start: u64, end: u64) {
-        queue.push(DataRange::new(start, end), AssignKind::New, 1000);
+    /// A queue with packets of 1000 bytes.
+    #[derive(Default)]
+    struct Packets {
+        queue: SendQueue,
+        from: u32,
     }
 
-    fn first(queue: &SendQueue) -> (u64, bool) {
-        queue.first_packet(1000).map_or((0, true), |packet| (packet.len, packet.last))
+    impl Packets {
+        fn push(&mut self, start: u64, end: u64) {
+            self.from = self.queue.packets_from(self.from, 1000, start);
+            self.queue.push(DataRange::new(start, end), AssignKind::New);
+        }
+
+        fn take(&mut self, len: u64) {
+            if let Some(next) = self.queue.take(len) {
+                self.from = next as u32;
+            }
+        }
+
+        fn first(&self) -> Option<(u64, bool)> {
+            self.queue.first_packet(self.from, 1000).map(|packet| (packet.len, packet.last))
+        }
     }
 
     #[test]
     fn the_last_packet_grows_to_its_size_after_a_part_of_it_was_sent() {
-        let mut queue = SendQueue::default();
-        push(&mut queue, 0, 2500);
-        assert_eq!(first(&queue), (1000, false));
-        queue.take(700);
-        assert_eq!(first(&queue), (300, false));
-        queue.take(1500);
-        assert_eq!(first(&queue), (300, true));
-        push(&mut queue, 2500, 3300);
-        assert_eq!(first(&queue), (1000, false), "from 2200 on");
-        queue.take(1000);
-        assert_eq!(first(&queue), (100, true));
+        let begin = (1 << 32) - 500;
+        let mut packets = Packets::default();
+        packets.push(begin, begin + 2500);
+        assert_eq!(packets.first(), Some((1000, false)));
+        packets.take(700);
+        assert_eq!(packets.first(), Some((300, false)));
+        packets.take(1500);
+        assert_eq!(packets.first(), Some((300, true)));
+        packets.push(begin + 2500, begin + 3300);
+        assert_eq!(packets.first(), Some((1000, false)), "from 2200 on");
+        packets.take(1000);
+        assert_eq!(packets.first(), Some((100, true)));
     }
 
     #[test]
     fn another_place_of_the_stream_is_another_packet() {
-        let mut queue = SendQueue::default();
-        push(&mut queue, 0, 1400);
-        push(&mut queue, 5000, 5200);
-        queue.take(1000);
-        assert_eq!(first(&queue), (400, false));
-        queue.take(400);
-        assert_eq!(first(&queue), (200, true));
-        queue.take(200);
-        assert_eq!(queue.first_packet(1000), None);
+        let mut packets = Packets::default();
+        packets.push(0, 1400);
+        packets.push(5000, 5200);
+        packets.take(1000);
+        assert_eq!(packets.first(), Some((400, false)));
+        packets.take(400);
+        assert_eq!(packets.first(), Some((200, true)));
+        packets.take(200);
+        assert_eq!(packets.first(), None);
     }
 }
