@@ -74,7 +74,8 @@ pub fn start(cell: &Cell) -> Result<Ours, String> {
     let (mut switches, mut resets) = (Vec::new(), Vec::new());
     let altered = Arc::new(AtomicU64::new(0));
     let offload = cell.situation == Situation::Offload;
-    let mut wiring = Wiring { links: Vec::new(), lanes: Vec::new(), ports: Vec::new() };
+    let mut wiring =
+        Wiring { links: Vec::new(), lanes: Vec::new(), middleboxes: Vec::new(), ports: Vec::new() };
     for at in 0..cell.paths.count() {
         let name = shape::device(at);
         let ip = shape::anabranch_ip(cell.family, at);
