@@ -69,13 +69,15 @@ FIGURES = [
 
 # The numbers that differ from one machine or build to the next.
 CLOCK = re.compile(rb"(of network time in )[\d.]+( s.*?)[\d.]+( million)")
+# The time that a sweep took.
+TOOK = re.compile(rb"(simulated in )[^\n]*")
 MACHINE = re.compile(rb'"(wall_s|peak_rss_bytes|commit|version|begun_unix_s|ended_unix_s)":\s*("[^"]*"|[\d.e+-]+|null)')
 VERDICT = re.compile(rb'^ *"(?:fairness_)?verdict": .*\n', re.M)
 
 
 def settled(data):
     """The bytes without the numbers of a machine or a build."""
-    return MACHINE.sub(rb'"\1":0', CLOCK.sub(rb"\1\2\3", data))
+    return MACHINE.sub(rb'"\1":0', TOOK.sub(rb"\1", CLOCK.sub(rb"\1\2\3", data)))
 
 
 def parts(case, data):
