@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anabranch_scenario::plan::{Plan, Space};
+use anabranch_scenario::policy::Policy;
+use anabranch_scenario::policy::proxy::{ClientPolicy, ServerPolicy};
 use anabranch_scenario::{Document, library};
 use anabranch_scenario::{schema, units};
 use jsonschema::Validator;
@@ -77,12 +79,12 @@ fn every_built_in_scenario_and_plan_is_valid() {
     assert!(plans > 0);
 }
 
-/// A block is a scenario, a plan, or a part of a scenario with paths.
+/// A block is a scenario, a plan, a part of a scenario with paths, or a policy.
 #[test]
 fn every_documented_scenario_and_plan_is_valid() {
     let (scenario, plan) = (validator(&schema::scenario()), validator(&schema::plan()));
     let paths = "path = [{ name = 'wifi', rate = '9 Mbit/s', rtt = '9 ms' }, { name = 'lte', rate = '9 Mbit/s', rtt = '9 ms' }]\n";
-    let (mut scenarios, mut plans) = (0, 0);
+    let (mut scenarios, mut plans, mut policies) = (0, 0, 0);
     let mut others: BTreeMap<String, u32> = BTreeMap::new();
     let mut pages = files(&root().join("docs"), "md");
     pages.push(root().join("README.md"));
@@ -101,17 +103,22 @@ fn every_documented_scenario_and_plan_is_valid() {
             } else if Space::parse("x", block).is_ok() {
                 plans += 1;
                 assert_eq!(errors(&plan, block), [""; 0], "{at}");
+            } else if Policy::parse("x", block).is_ok()
+                || ClientPolicy::parse("x", block).is_ok()
+                || ServerPolicy::parse("x", block).is_ok()
+            {
+                policies += 1;
             } else {
                 let page = page.strip_prefix(root()).unwrap().display().to_string();
                 *others.entry(page).or_default() += 1;
             }
         }
     }
-    // An error on purpose, claims of papers, a policy of `kernel steer`, and a list of sizes to choose from; no other block
-    // may be neither.
-    let wanted = [("README.md", 1), ("docs/claims.md", 5), ("docs/kernel.md", 1), ("docs/traffic.md", 1)];
+    // An error on purpose, claims of papers, and a list of sizes to choose from; no other block may be neither.
+    let wanted = [("README.md", 1), ("docs/claims.md", 5), ("docs/traffic.md", 1)];
     assert_eq!(others, wanted.map(|(page, count)| (page.to_owned(), count)).into());
     assert!(scenarios >= 8 && plans >= 1, "{scenarios} scenarios and {plans} plans");
+    assert_eq!(policies, 3, "of `kernel steer`, and of both sides of the proxy");
 }
 
 /// The kinds of errors that a schema can find.
