@@ -13,6 +13,7 @@ mod netlink;
 pub mod pm;
 pub mod record;
 pub mod run;
+pub mod socket;
 pub mod steer;
 pub mod top;
 

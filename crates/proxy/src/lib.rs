@@ -24,7 +24,6 @@ pub mod server;
 mod server_tests;
 pub mod status;
 pub mod status_socket;
-mod sys;
 pub mod transport;
 
 pub use failure::Failure;

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use anabranch_emulate::{EmulateError, Emulation, Options, Report, Role, Tap};
+use anabranch_kernel::diag::TcpInfo;
 use anabranch_units::Time;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
@@ -19,7 +20,7 @@ use crate::measure::{Measured, Part, Quality, Received};
 use crate::points::{FlowPlan, Point, Sender};
 use crate::results::Trouble;
 use crate::sys::set_socket_option;
-use crate::tcp_info::{self, TcpInfo};
+use crate::tcp_info;
 
 /// The port on which the server listens.
 pub(crate) const PORT: u16 = 8684;
@@ -590,7 +591,7 @@ pub(crate) fn infos(
                 let only = tcp_info::of_tcp(socket).map_err(failed)?;
                 return Ok(Infos { subflows: vec![(point.initial(), only)], fallback: true });
             };
-            let path = |here: IpAddr, there: IpAddr| match if is_client { here } else { there } {
+            let path = |here: SocketAddr, there: SocketAddr| match if is_client { here } else { there }.ip() {
                 IpAddr::V4(v4) => usize::from(v4.octets()[2]).saturating_sub(1),
                 IpAddr::V6(v6) => usize::from(v6.octets()[7]).saturating_sub(1),
             };
@@ -654,7 +655,7 @@ pub(crate) fn counters(
     let mut measured = Measured {
         segments: sum(|info| u64::from(info.data_segs_out)),
         retransmitted: sum(|info| u64::from(info.total_retrans)),
-        timeouts: sum(|info| u64::from(info.total_rto)),
+        timeouts: sum(|info| info.total_rto.unwrap_or_default().into()),
         srtt_s: vec![None; paths],
         mss: vec![0; paths],
         fallbacks: u64::from(fallback),

@@ -22,19 +22,3 @@ pub(crate) fn set_socket_option(socket: impl AsFd, level: i32, name: i32, value:
     let result = unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), length) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
-
-/// Fills `buffer` with a socket option; some options read the buffer first. Returns the number of bytes that
-/// the kernel has written.
-pub(crate) fn socket_option(
-    socket: impl AsFd,
-    level: i32,
-    name: i32,
-    buffer: &mut [u8],
-) -> io::Result<usize> {
-    let mut length = buffer.len() as libc::socklen_t;
-    let fd = socket.as_fd().as_raw_fd();
-    // SAFETY: the kernel writes at most `length` bytes to the buffer, which has that length and lives through
-    // the call.
-    let result = unsafe { libc::getsockopt(fd, level, name, buffer.as_mut_ptr().cast(), &raw mut length) };
-    if result == 0 { Ok(length as usize) } else { Err(io::Error::last_os_error()) }
-}

@@ -10,7 +10,7 @@ mod sys;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 use std::process::{Child, Command, ExitStatus};
@@ -23,6 +23,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::error::KernelError;
 use crate::interfaces::{Interface, Interfaces, Links};
 use crate::memory::Memory;
+use crate::socket;
 use sys::Call;
 
 /// The choice of the first path.
@@ -179,19 +180,7 @@ fn destination(thread: u32, address: u64, length: u64) -> Option<SocketAddr> {
     let mut bytes = [0; 28];
     let length = (length as usize).min(bytes.len());
     let read = memory.read_at(bytes.get_mut(..length)?, address).ok()?;
-    socket_address(bytes.get(..read)?)
-}
-
-/// Returns the address in a `sockaddr_in` or `sockaddr_in6`.
-fn socket_address(bytes: &[u8]) -> Option<SocketAddr> {
-    let family = u16::from_ne_bytes(*bytes.first_chunk()?);
-    let port = u16::from_be_bytes(bytes.get(2..4)?.try_into().ok()?);
-    let ip = match i32::from(family) {
-        libc::AF_INET => IpAddr::V4(Ipv4Addr::from(<[u8; 4]>::try_from(bytes.get(4..8)?).ok()?)),
-        libc::AF_INET6 => IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(bytes.get(8..24)?).ok()?)),
-        _ => return None,
-    };
-    Some(SocketAddr::new(ip.to_canonical(), port))
+    socket::address(bytes.get(..read)?)
 }
 
 /// Returns a copy of a descriptor of another process.
@@ -202,25 +191,4 @@ fn descriptor_of(thread: u32, descriptor: i32) -> io::Result<Socket> {
     let pid = pid.ok_or(io::ErrorKind::NotFound)?;
     let process = pidfd_open(pid, PidfdFlags::empty())?;
     Ok(Socket::from(pidfd_getfd(process, descriptor, PidfdGetfdFlags::empty())?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_is_read_and_others_are_none() {
-        let mut v4 = vec![0; 16];
-        v4[..2].copy_from_slice(&(libc::AF_INET as u16).to_ne_bytes());
-        v4[2..8].copy_from_slice(&[1, 187, 192, 0, 2, 1]);
-        assert_eq!(socket_address(&v4), Some("192.0.2.1:443".parse().unwrap()));
-        let mut v6 = vec![0; 28];
-        v6[..2].copy_from_slice(&(libc::AF_INET6 as u16).to_ne_bytes());
-        v6[23] = 1;
-        assert_eq!(socket_address(&v6), Some("[::1]:0".parse().unwrap()));
-        for end in 0..8 {
-            assert_eq!(socket_address(&v4[..end]), None);
-        }
-        assert_eq!(socket_address(&[1, 0, b'/', b't', b'm', b'p', 0, 0]), None);
-    }
 }

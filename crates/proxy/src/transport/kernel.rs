@@ -1,31 +1,19 @@
 //! The kernel's Multipath TCP: sockets of `IPPROTO_MPTCP`. Needs no privilege.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use anabranch_kernel::diag::TcpInfo;
+use anabranch_kernel::socket;
 use anabranch_scenario::policy::proxy::Treatment;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use super::{Accept, Link, LinkReport, SubflowReport, Transport};
-use crate::sys::socket_option;
 
-/// Socket options of Multipath TCP (`include/uapi/linux/mptcp.h`).
-const SOL_MPTCP: i32 = 284;
-const MPTCP_TCPINFO: i32 = 2;
-const MPTCP_SUBFLOW_ADDRS: i32 = 3;
-/// `struct mptcp_subflow_data`.
-const SUBFLOW_DATA: usize = 16;
-/// `struct mptcp_subflow_addrs`: two `sockaddr_storage`.
-const SUBFLOW_ADDRS: usize = 256;
-/// As much of `struct tcp_info` as is read.
-const TCP_INFO: usize = 256;
-/// The largest number of subflows (`MPTCP_SUBFLOWS_MAX`).
-const MOST_SUBFLOWS: usize = 8;
 /// The number of connections that may wait to be accepted.
 const BACKLOG: i32 = 4096;
 
@@ -172,7 +160,7 @@ impl KernelLink {
 
     /// True if it is Multipath TCP now.
     pub(crate) fn is_mptcp(&self) -> bool {
-        self.mptcp && subflow_array(&self.stream, MPTCP_TCPINFO, TCP_INFO, 0).is_ok()
+        self.mptcp && socket::is_multipath(&self.stream)
     }
 }
 
@@ -183,22 +171,14 @@ impl Link for KernelLink {
     }
 
     fn report(&self) -> LinkReport {
-        let infos = subflow_array(&self.stream, MPTCP_TCPINFO, TCP_INFO, MOST_SUBFLOWS);
-        let addresses = subflow_array(&self.stream, MPTCP_SUBFLOW_ADDRS, SUBFLOW_ADDRS, MOST_SUBFLOWS);
-        if let (true, Ok(infos), Ok(addresses)) = (self.mptcp, infos, addresses) {
-            let subflows = infos.chunks_exact(TCP_INFO).zip(addresses.chunks_exact(SUBFLOW_ADDRS));
-            let subflows = subflows.filter_map(|(info, addresses)| {
-                let (local, remote) = addresses.split_at(SUBFLOW_ADDRS / 2);
-                Some(subflow(address(local)?, address(remote)?, &TcpInfo::parse(info)))
-            });
+        if self.mptcp
+            && let Ok(Some(all)) = socket::subflows(&self.stream)
+        {
+            let subflows = all.iter().map(|(local, remote, info)| subflow(*local, *remote, info));
             return LinkReport { mptcp: true, subflows: subflows.collect() };
         }
-        let mut info = [0; TCP_INFO];
-        let read = socket_option(&self.stream, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info);
-        let subflows = match (read, self.ends()) {
-            (Ok(length), Ok((local, remote))) => {
-                vec![subflow(local, remote, &TcpInfo::parse(&info[..length]))]
-            }
+        let subflows = match (socket::tcp_info(&self.stream), self.ends()) {
+            (Ok(info), Ok((local, remote))) => vec![subflow(local, remote, &info)],
             _ => Vec::new(),
         };
         LinkReport { mptcp: false, subflows }
@@ -214,33 +194,6 @@ fn subflow(local: SocketAddr, remote: SocketAddr, info: &TcpInfo) -> SubflowRepo
         received_bytes: info.bytes_received,
         retransmitted_bytes: info.bytes_retrans,
     }
-}
-
-/// Returns the elements of an option that has one for each subflow, of `size` bytes each.
-///
-/// # Errors
-/// If the socket is none of Multipath TCP, or has fallen back.
-fn subflow_array(stream: &TcpStream, name: i32, size: usize, most: usize) -> io::Result<Vec<u8>> {
-    let mut buffer = vec![0; SUBFLOW_DATA + most * size];
-    buffer[0..4].copy_from_slice(&(SUBFLOW_DATA as u32).to_ne_bytes());
-    buffer[12..16].copy_from_slice(&(size as u32).to_ne_bytes());
-    socket_option(stream, SOL_MPTCP, name, &mut buffer)?;
-    let count = u32::from_ne_bytes(buffer[4..8].try_into().unwrap_or_default()) as usize;
-    buffer.truncate(SUBFLOW_DATA + count.min(most) * size);
-    buffer.drain(..SUBFLOW_DATA);
-    Ok(buffer)
-}
-
-/// Reads a `sockaddr`.
-fn address(bytes: &[u8]) -> Option<SocketAddr> {
-    let family = u16::from_ne_bytes(*bytes.first_chunk()?);
-    let port = u16::from_be_bytes(bytes.get(2..4)?.try_into().ok()?);
-    let ip = match i32::from(family) {
-        libc::AF_INET => IpAddr::V4(Ipv4Addr::from(<[u8; 4]>::try_from(bytes.get(4..8)?).ok()?)),
-        libc::AF_INET6 => IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(bytes.get(8..24)?).ok()?)),
-        _ => return None,
-    };
-    Some(SocketAddr::new(ip.to_canonical(), port))
 }
 
 impl AsyncRead for KernelLink {

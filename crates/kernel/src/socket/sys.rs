@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 /// Fills `buffer` with a socket option; some options read the buffer first. Returns the number of bytes that the kernel
 /// has written.
-pub(crate) fn socket_option(
+pub(super) fn socket_option(
     socket: impl AsFd,
     level: i32,
     name: i32,
