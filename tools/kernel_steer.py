@@ -13,7 +13,6 @@ runs); below 0 is faster. `steer` runs at the client with an empty memory of pat
 import argparse
 import json
 import os
-import random
 import shlex
 import socket
 import subprocess
@@ -22,6 +21,8 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+
+from paired import difference
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
@@ -111,23 +112,15 @@ def client(runs, download, anabranch):
             daemon.wait()
 
 
-def difference(runs, one, other, draws=2000):
-    """The mean difference in percent, with its interval."""
-    stream = random.Random(1)
-    pairs = [(run[one], run[other]) for run in runs]
-
-    def ratio(some):
-        return 100 * (sum(a for a, _ in some) / sum(b for _, b in some) - 1)
-
-    drawn = sorted(ratio(stream.choices(pairs, k=len(pairs))) for _ in range(draws))
-    low, high = drawn[int(0.025 * draws)], drawn[int(0.975 * draws)]
-    return f"{ratio(pairs):.1f} % ({low:.1f} to {high:.1f})"
+def shown(runs, one, other):
+    mean, low, high = difference(runs, one, other)
+    return f"{mean:.1f} % ({low:.1f} to {high:.1f})"
 
 
 def table(runs):
     lines = ["| size | kernel's path manager, vs TCP | `steer` vs TCP | `steer` vs kernel's |", "|---|---|---|---|"]
     for size in SIZES:
-        cells = [difference(runs, f"{size} {a}", f"{size} {b}") for a, b in (("kernel", "tcp"), ("steer", "tcp"), ("steer", "kernel"))]
+        cells = [shown(runs, f"{size} {a}", f"{size} {b}") for a, b in (("kernel", "tcp"), ("steer", "tcp"), ("steer", "kernel"))]
         lines.append(f"| {size} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -21,7 +21,6 @@ plain_relay -p anabranch-proxy --profile quick`) and a direct connection, in rot
 import argparse
 import json
 import os
-import random
 import re
 import shlex
 import signal
@@ -34,6 +33,8 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+
+from paired import difference
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
@@ -188,24 +189,16 @@ def emulate(binary, what, place, kind, runs, scheduler):
     return found
 
 
-def difference(runs, one, other, draws=2000):
-    """The mean difference in percent, with its interval."""
-    stream = random.Random(1)
-    pairs = [(run[one], run[other]) for run in runs]
-
-    def ratio(some):
-        return 100 * (sum(a for a, _ in some) / sum(b for _, b in some) - 1)
-
-    drawn = sorted(ratio(stream.choices(pairs, k=len(pairs))) for _ in range(draws))
-    low, high = drawn[int(0.025 * draws)], drawn[int(0.975 * draws)]
-    return f"{ratio(pairs):+.1f} % ({low:+.1f} to {high:+.1f})"
+def shown(runs, one, other):
+    mean, low, high = difference(runs, one, other)
+    return f"{mean:+.1f} % ({low:+.1f} to {high:+.1f})"
 
 
 def downloads(runs):
     lines = ["| size | TCP | `kernel`, vs TCP | `anabranch`, vs TCP |", "|---|---|---|---|"]
     for size in SIZES:
         mean = statistics.fmean(run[f"{size} tcp"] for run in runs)
-        cells = [difference(runs, f"{size} {kind}", f"{size} tcp") for kind in ("kernel", "anabranch")]
+        cells = [shown(runs, f"{size} {kind}", f"{size} tcp") for kind in ("kernel", "anabranch")]
         lines.append(f"| {size} | {1000 * mean:.0f} ms | {' | '.join(cells)} |")
     return "\n".join(lines)
 

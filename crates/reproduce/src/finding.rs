@@ -190,8 +190,16 @@ pub fn score<'a>(findings: impl Iterator<Item = &'a Finding>) -> [usize; 6] {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// Returns the finding of a claim that was not judged.
+    pub(crate) fn unjudged() -> Finding {
+        let text =
+            "id = 'x'\ntitle = 'X'\n[[claim]]\nid = 'X1'\nfigure = ''\nclaim = ''\nkind = 'scenario'\n";
+        let paper = Paper::parse("x", text).unwrap();
+        Finding::of(&paper, &paper.claims[0])
+    }
 
     fn checked(lines: &[(&str, Status)]) -> Vec<Checked> {
         let line = |(words, status): &(&str, Status)| Line {
@@ -204,10 +212,7 @@ mod tests {
 
     #[test]
     fn evidence_has_first_the_judgements_that_do_not_hold() {
-        let text =
-            "id = 'x'\ntitle = 'X'\n[[claim]]\nid = 'X1'\nfigure = ''\nclaim = ''\nkind = 'scenario'\n";
-        let paper = Paper::parse("x", text).unwrap();
-        let mut finding = Finding::of(&paper, &paper.claims[0]);
+        let mut finding = unjudged();
         finding.checks = checked(&[
             ("a", Status::Holds),
             ("b", Status::Fails),

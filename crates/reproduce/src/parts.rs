@@ -66,7 +66,7 @@ pub fn holds_in_part(finding: &Finding) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claims::Paper;
+    use crate::finding::tests::unjudged;
 
     fn part(status: Status) -> Part {
         Part { name: status.name().to_owned(), status, variant: None }
@@ -86,10 +86,7 @@ mod tests {
 
     #[test]
     fn a_claim_that_does_not_hold_may_hold_in_part() {
-        let text =
-            "id = 'x'\ntitle = 'X'\n[[claim]]\nid = 'X1'\nfigure = ''\nclaim = ''\nkind = 'scenario'\n";
-        let paper = Paper::parse("x", text).unwrap();
-        let mut finding = Finding::of(&paper, &paper.claims[0]);
+        let mut finding = unjudged();
         let mut of = |status, parts: &[Status]| {
             (finding.status, finding.parts) = (status, parts.iter().map(|own| part(*own)).collect());
             holds_in_part(&finding)

@@ -20,19 +20,15 @@ fn with_setting<T>(text: &str, test: impl FnOnce(&Setting<'_>) -> T) -> T {
     with_application(text, Application::Anabranch, test)
 }
 
+fn options(cancelled: &AtomicBool, min_gain: f64, application: Application) -> Options<'_> {
+    Options { jobs: 1, cancelled, progress: &|_| {}, condition: None, margins: false, min_gain, application }
+}
+
 /// Calls a test with the setting of an application that calls 2 % a gain.
 fn with_application<T>(text: &str, application: Application, test: impl FnOnce(&Setting<'_>) -> T) -> T {
     let document = Document::parse("test.toml", text, ".").unwrap();
     let cancelled = AtomicBool::new(false);
-    let options = Options {
-        jobs: 1,
-        cancelled: &cancelled,
-        progress: &|_| {},
-        condition: None,
-        margins: false,
-        min_gain: 0.02,
-        application,
-    };
+    let options = options(&cancelled, 0.02, application);
     test(&Setting::new(&document, &options).unwrap_or_else(|error| panic!("{error:?}")))
 }
 
@@ -200,16 +196,7 @@ fn a_class_of_traffic_is_judged_by_its_own_measure() {
         );
         let document = Document::parse("test.toml", text, ".").unwrap();
         let cancelled = AtomicBool::new(false);
-        let options = Options {
-            jobs: 1,
-            cancelled: &cancelled,
-            progress: &|_| {},
-            condition: None,
-            margins: false,
-            min_gain: 0.05,
-            application: Application::Kernel,
-        };
-        super::super::advise(&document, &options)
+        super::super::advise(&document, &options(&cancelled, 0.05, Application::Kernel))
     };
     // Two equal paths take a third off the time of such a response.
     let call = "{ name = 'call', kind = 'udp', rate = '64 kbit/s', duration = '2 s' }";
