@@ -4,11 +4,10 @@ use anabranch_link::Change;
 use anabranch_stack::config::Profile;
 use anabranch_units::{Duration, Time};
 
-use super::class::{Kind, TrafficClass, Via, main_class};
+use super::class::{TrafficClass, Via, main_class};
 use super::graph::{Graph, Link, Pair, Path, Signal};
 use super::phases::PhaseChoice;
 use super::traffic::{Direction, Traffic};
-use crate::text::reader::list;
 
 /// The experiment, without the contenders.
 #[derive(Clone, Debug)]
@@ -132,27 +131,6 @@ impl Experiment {
         &self.pairs[..self.traffic.pairs]
     }
 
-    /// Checks that the traffic consists of transfers of one kind.
-    ///
-    /// # Errors
-    /// The reason that it does not.
-    pub fn has_one_class(&self) -> Result<(), String> {
-        match self.classes.as_slice() {
-            [] => Ok(()),
-            // A `[traffic]` of another kind is a class too, but its writer gave no classes.
-            [class] if !matches!(class.kind, Kind::Transfer { .. }) => {
-                Err(format!("its traffic is {}; give one `[traffic]` of transfers", class.kind.name()))
-            }
-            [class] => {
-                Err(format!("its traffic is the class {}; give one `[traffic]` of transfers", class.name))
-            }
-            classes => {
-                let names: Vec<&str> = classes.iter().map(|class| class.name.as_str()).collect();
-                Err(format!("its traffic has classes ({}); give one `[traffic]` of transfers", list(&names)))
-            }
-        }
-    }
-
     /// Checks that there are one client and one server with a fixed route for each path, so that their
     /// network can be emulated.
     ///
@@ -227,25 +205,6 @@ impl Experiment {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn traffic_that_is_not_one_kind_of_transfers_is_named() {
-        let reason = |traffic: &str| {
-            let paths = "path = [{ rate = '9 Mbit/s', rtt = '20 ms' }]";
-            let text = format!("{paths}\n{traffic}");
-            let scenario = crate::Document::parse("test", text, ".").unwrap().scenario().unwrap();
-            scenario.conditions[0].experiment.has_one_class().map_err(|reason| {
-                reason.strip_suffix("; give one `[traffic]` of transfers").unwrap().to_owned()
-            })
-        };
-        let [requests, film] =
-            ["kind = 'requests'\nsize = '9 KB'\nthink = '1 s'", "name = 'film'\nsize = '1 MB'"];
-        assert_eq!(reason("[traffic]\nsize = '1 MB'"), Ok(()));
-        assert_eq!(reason(&format!("[traffic]\n{requests}")), Err("its traffic is requests".to_owned()));
-        assert_eq!(reason(&format!("[[traffic]]\n{film}")), Err("its traffic is the class film".to_owned()));
-        let both = reason(&format!("[[traffic]]\n{film}\n[[traffic]]\nname = 'web'\n{requests}"));
-        assert_eq!(both, Err("its traffic has classes (film and web)".to_owned()));
-    }
 
     #[test]
     fn a_path_is_down_while_a_link_of_it_is() {
