@@ -226,8 +226,8 @@ mod tests {
         assert!((half.low - 0.403_83).abs() < 1e-5 && (half.high - 0.596_17).abs() < 1e-5, "{half:?}");
     }
 
-    /// Returns the losses of 1000 packets, of which a hundred met a queue of 50 ms and the others one of 1 ms; `at` are the
-    /// queues of the lost ones in milliseconds.
+    /// Returns the losses of 1000 packets. A hundred packets met a queue of 50 ms, the others a queue of 1 ms; `at` are the
+    /// queues of the lost packets in milliseconds.
     fn split(at: &[u64]) -> Split {
         let mut meter = Meter::default();
         for number in 0..1000 {

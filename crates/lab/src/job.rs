@@ -1,4 +1,4 @@
-//! The runs of which comparisons, explanations and recordings consist.
+//! The single runs of comparisons, explanations and recordings.
 
 /// The purpose of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

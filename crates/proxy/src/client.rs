@@ -423,7 +423,7 @@ fn failure_in(error: io::Error) -> Failure {
     }
 }
 
-/// A connection whose destination is connected, or will be.
+/// A connection that has reached its destination, or will.
 struct Begun<L> {
     way: Way<L>,
     up: Direction,

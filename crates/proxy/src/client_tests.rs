@@ -14,7 +14,7 @@ use crate::convert::{Destination, ErrorCode, HEADER, Reply, length_of};
 use crate::now_ms;
 use crate::transport::{Accept, Kernel, Transport};
 
-/// Its dialled connections are those of the channel.
+/// A transport that sends the far end of each dialled connection into the channel.
 #[derive(Clone)]
 struct Memory(mpsc::UnboundedSender<DuplexStream>);
 

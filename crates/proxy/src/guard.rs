@@ -103,7 +103,7 @@ impl Accounts {
                 self.accounts.entry(client.name.clone()).or_insert(new)
             }
         };
-        // What was seen before the start of this process is not known, so older requests are refused too.
+        // The nonces from before the start of this process are lost, so older requests are refused too.
         if now_ms.abs_diff(time_ms) > WINDOW_MS || time_ms < began_ms {
             return Err(Denied::Stale);
         }

@@ -43,7 +43,7 @@ struct Side {
 }
 
 impl Side {
-    /// Starts a server side whose client `laptop` has these limits.
+    /// Starts a server side with these limits for the client `laptop`.
     fn start(limits: &str) -> Side {
         let text = format!("[[client]]\nname = 'laptop'\nkey = '{KEY}'\n{limits}");
         let policy = ServerPolicy::parse("s.toml", &text).unwrap();

@@ -1,5 +1,5 @@
 //! Policies: which paths the kernel's connections use, by destination, port and interface (`anabranch kernel steer`), and
-//! those of the [`proxy`].
+//! policies of the [`proxy`].
 
 pub mod proxy;
 

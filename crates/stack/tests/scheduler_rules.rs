@@ -220,13 +220,13 @@ fn data_that_a_slow_subflow_has_at_the_end_is_copied_and_no_more_than_allowed() 
     );
     assert!(matches!(copies.decide(&view), Decision::Wait { .. }), "it has copied a window");
     assert!(matches!(only(|_| ()).decide(&view), Decision::Wait { .. }), "unless told otherwise");
-    // What arrives sooner where it is, is not copied.
+    // Data that arrives sooner on its own subflow is not copied.
     let heard = SubflowView { last_received: connection.now, ..full(subflow(1, 21, 10)) };
     let soon = Connection { subflows: vec![subflow(0, 20, 10), heard], ..connection.clone() };
     assert!(matches!(only(|options| options.tail = 0.01).decide(&soon.view()), Decision::Wait { .. }));
 }
 
-// A path of 1.4 MB/s, and one of which nothing is known.
+// A path of 1.4 MB/s, and an unknown path.
 #[test]
 fn a_path_of_unknown_rate_is_not_trusted_with_the_end_of_a_flow() {
     let known = SubflowView {

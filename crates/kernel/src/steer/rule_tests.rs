@@ -77,7 +77,7 @@ fn the_rest_of_a_download_is_its_size_less_what_has_arrived() {
     assert_eq!(of(Some(Bytes(200_000)), &traffic), 300);
 }
 
-/// Returns the commands that open subflows of a client's connection whose first subflow is on path 1.
+/// Returns the commands that open subflows of a client's connection with the first subflow on path 1.
 fn opened(policy: &str, paths: u8, announced: &[&str], deny_join_id0: bool) -> Vec<Command> {
     let policy = Policy::parse("policy", policy).unwrap();
     let (treatment, interfaces) = (policy.treatment(ip(9), 443), interfaces(paths));
@@ -109,7 +109,7 @@ fn a_subflow_leads_to_the_announced_address_of_its_network_or_to_the_first_one()
     };
     let of = |text: &str| Some(text.to_owned());
     assert_eq!(remote(&[], false), of("10.1.1.1:443"));
-    // An address without a port has that of the connection.
+    // An address without a port has the connection's port.
     assert_eq!(remote(&["10.7.7.7:0", "10.0.2.99:0"], false), of("10.0.2.99:443"));
     assert_eq!(remote(&["10.0.2.99:8443"], false), of("10.0.2.99:8443"));
     assert_eq!(remote(&["10.7.7.7:0"], false), of("10.1.1.1:443"));

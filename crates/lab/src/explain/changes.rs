@@ -59,8 +59,8 @@ pub(crate) fn candidates(
     if let Some((other, path, _)) = excess.filter(|excess| excess.0 != cause) {
         base.against(other, path, tally.overflows());
     }
-    // Whatever the largest cause is: without Multipath TCP, or with the waits for a connection that a NAT has forgotten, the
-    // flow is another.
+    // Tried for every largest cause: a fallback to TCP, and waits for a connection that a NAT has forgotten, change the whole
+    // flow.
     base.no_middleboxes();
     base.found
 }
@@ -314,8 +314,8 @@ impl Base<'_> {
         self.on_links(&interrupted, what, remove);
     }
 
-    /// Removes the middlebox of each path that has one, and all of them if there are several. A plain TCP meets only those of
-    /// its path.
+    /// Removes the middlebox of each path that has one, and all of them if there are several. A plain TCP meets only the
+    /// middlebox of its path.
     fn no_middleboxes(&mut self) {
         let experiment = self.experiment();
         let has = |path: &usize| !experiment.paths()[*path].middlebox.is_none();

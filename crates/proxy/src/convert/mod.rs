@@ -285,7 +285,7 @@ impl Request {
         writer.element(CONNECT, &[&self.destination.port.to_be_bytes(), &address.octets(), option]);
     }
 
-    /// Reads the elements of a request; those of other types are for the caller.
+    /// Reads the elements of a request; the caller reads elements of other types.
     fn read(elements: &[Element<'_>]) -> Result<Request, Refusal> {
         let malformed = |why| Refusal { code: ErrorCode::Malformed, value: Vec::new(), why };
         let one = |kind: u8| {

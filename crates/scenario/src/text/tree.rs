@@ -278,7 +278,7 @@ mod tests {
         let all = divided(text);
         assert_eq!((all.len(), all[2]), (4, "name=Bob's"));
         assert!(parts(text).iter().all(|(start, part)| text[*start..].starts_with(part)));
-        // What does not end is one value, and its own error.
+        // A list without its end is one value, and an error of that value.
         assert_eq!(divided("a=[1,2"), ["a=[1,2"]);
         assert_eq!(divided("a=1],b=2"), ["a=1]", "b=2"]);
         assert_eq!(divided(""), [""]);

@@ -144,8 +144,8 @@ impl Connection {
         }
         let works = |subflow: &Subflow| subflow.state().is_usable() && !subflow.has_potentially_failed();
         if self.models_buffers() && self.send.closed && self.subflows.iter().any(works) {
-            // `mptcp_finish_join` of Linux 6.18: a connection whose stream has ended resets the subflow. Not so here, where it
-            // is the only one that works.
+            // `mptcp_finish_join` of Linux 6.18: after the end of the stream the subflow is reset. Departure: it is kept if no
+            // other subflow works.
             self.subflows[at].state_mut().reject_syn_ack();
             return;
         }

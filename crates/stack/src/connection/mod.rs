@@ -290,7 +290,7 @@ impl Connection {
         self.rules.linux_buffers && self.mode == Mode::Mptcp
     }
 
-    /// Returns what waits for acknowledgements that let a packet grow: data that is queued in a subflow as Linux does.
+    /// Returns the data that waits for acknowledgements that let a packet grow, as in Linux.
     #[inline]
     fn deferral(&self) -> Deferral {
         match self.mode {

@@ -12,7 +12,7 @@
 //! **Source**: ours. The gap is the gap of STMS with growth and rates; the comparison with the rest of the flow is similar to DMPTCP and ECF, and the
 //! comparison with the window to BLEST.
 //!
-//! **Constants**: see [`AnabranchOptions`]. A path whose rate is not known counts with a small share of the best rate, since a first window on a
+//! **Constants**: see [`AnabranchOptions`]. A path of unknown rate counts with a small share of the best rate, since a first window on a
 //! slow path takes long; the place of its data counts with half of the best rate, so that the path is tried in long flows.
 
 use super::pick::{self, Chunk};
@@ -27,7 +27,7 @@ use crate::prediction::{Meter, PathState, seconds};
 const MOST: usize = 8;
 /// The maximum number of pieces of outstanding data that are considered for copies.
 const INSPECTED: usize = 512;
-/// The divisor of the best rate for the place of the data of a path whose rate is not known.
+/// The divisor of the best rate for the place of the data of a path of unknown rate.
 const HOPE: f64 = 2.0;
 /// The segments that a path may always have in flight.
 const LEAST_FLIGHT: f64 = 10.0;
@@ -49,7 +49,7 @@ pub struct AnabranchOptions {
     pub tail: f64,
     /// True if measured rates limit the prediction.
     pub rate: bool,
-    /// The divisor of the best rate for a path whose rate is not known; 0: its rate has no limit.
+    /// The divisor of the best rate for a path of unknown rate; 0: its rate has no limit.
     pub unknown: f64,
     /// The bandwidth-delay products that a path other than the best may have in flight; 0: no limit.
     pub pipe: f64,
@@ -112,7 +112,7 @@ impl Options for AnabranchOptions {
         parameter!(
             AnabranchOptions,
             "unknown",
-            "divisor of the best rate for a path whose rate is not known; 0: no limit",
+            "divisor of the best rate for a path of unknown rate; 0: no limit",
             number 0.0, 1000.0,
             unknown
         ),

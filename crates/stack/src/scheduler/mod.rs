@@ -543,8 +543,8 @@ pub trait Scheduler {
         false
     }
 
-    /// True if the scheduler is to be asked even when there is no new data, as long as some data is outstanding,
-    /// of which it could send a copy. Asked once.
+    /// True if the scheduler is to be asked even when there is no new data, as long as it could send copies of outstanding
+    /// data. Asked once.
     fn copies_outstanding(&self) -> bool {
         false
     }

@@ -27,7 +27,7 @@ const WINDOW_DIVISOR: u64 = 3;
 /// The time after the last segment, and before the next acknowledgement, during which packets are deferred.
 const NEAR: Duration = Duration::from_millis(1);
 
-/// What may be deferred.
+/// The data that may be deferred.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Deferral {
     Nothing,

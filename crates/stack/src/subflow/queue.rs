@@ -83,7 +83,7 @@ impl SendQueue {
         self.parts.front().copied()
     }
 
-    /// Returns the first packet, if packets have `packet` bytes and those of the first part are counted from the offset of
+    /// Returns the first packet, if packets have `packet` bytes and the packets of the first part begin at the offset of
     /// the stream with the low bits `from`.
     pub(super) fn first_packet(&self, from: u32, packet: u64) -> Option<Packet> {
         let front = self.parts.front()?.range;

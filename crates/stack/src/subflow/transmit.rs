@@ -29,7 +29,7 @@ pub(crate) struct SendContext {
     pub paces: bool,
     /// True if a short segment waits while another one is unacknowledged.
     pub nagle: bool,
-    /// What waits for acknowledgements that let a packet grow.
+    /// The data that waits for acknowledgements that let a packet grow.
     pub deferral: Deferral,
     /// True if the last segment of a train has PSH.
     pub push: bool,
