@@ -73,18 +73,16 @@ def serve_web(address="", port=WEB):
         threading.Thread(target=answer, args=(listener.accept()[0],), daemon=True).start()
 
 
-def addresses():
-    return [word for one in os.environ["ANABRANCH_ADDRESSES"].split(",") for word in ("--address", one)]
-
-
-def stack():
-    return ["--transport", "anabranch", "--tun", os.environ["ANABRANCH_TUN"], *addresses()]
+def stack(most=None):
+    addresses = os.environ["ANABRANCH_ADDRESSES"].split(",")[:most]
+    own = [word for one in addresses for word in ("--address", one)]
+    return ["--transport", "anabranch", "--tun", os.environ["ANABRANCH_TUN"], *own]
 
 
 def server(anabranch, place, scheduler):
     common = [anabranch, "proxy", "--quiet", "--server", "--policy", f"{place}/server.toml"]
     subprocess.Popen(common)
-    subprocess.Popen([*common, "--listen", f"[::]:{STACK_PORT}", *stack(), "--scheduler", scheduler])
+    subprocess.Popen([*common, "--listen", f"[::]:{STACK_PORT}", *stack(1), "--scheduler", scheduler])
     serve_web()
 
 

@@ -11,6 +11,7 @@ use anabranch_lab::scenario::Scenario;
 use anabranch_sim::topology::Topology;
 
 use crate::command::Process;
+use crate::congestion::set_default;
 use crate::engine::{Engine, EngineOptions};
 use crate::error::EmulateError;
 use crate::leftovers::{self, Record, VARIABLE};
@@ -142,6 +143,11 @@ impl Emulation {
             }
             for (key, value) in network::SETTINGS6.iter().filter(|_| experiment.ipv6) {
                 namespace.set(key, value)?;
+            }
+            if let Some(note) = options.congestion.as_ref().and_then(|name| set_default(&namespace, name))
+                && !notes.contains(&note)
+            {
+                notes.push(note);
             }
             for (key, value) in &options.settings {
                 namespace.set(key, value).map_err(|error| EmulateError::Usage(error.to_string()))?;

@@ -12,6 +12,7 @@
 #![warn(unreachable_pub)]
 
 mod command;
+mod congestion;
 mod emulation;
 mod engine;
 mod error;
