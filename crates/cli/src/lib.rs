@@ -54,6 +54,8 @@ enum Verb {
     Explain(verbs::explain::Args),
     Explore(verbs::explore::Args),
     Inspect(verbs::inspect::Args),
+    #[cfg(all(target_os = "linux", feature = "network"))]
+    Record(verbs::record::Args),
     Run(verbs::run::Args),
     Sweep(verbs::sweep::Args),
     Report(verbs::report::Args),
@@ -89,7 +91,9 @@ impl Verb {
             Verb::Compare(args) => Some(&args.show.to),
             Verb::Advise(args) => Some(&args.show.to),
             Verb::Explain(args) => Some(&args.to),
-            Verb::Inspect(args) => Some(&args.to),
+            Verb::Inspect(args) => Some(&args.reading.to),
+            #[cfg(all(target_os = "linux", feature = "network"))]
+            Verb::Record(args) => Some(&args.reading.to),
             Verb::Run(args) => Some(&args.show.to),
             Verb::Check(args) => Some(&args.show.to),
             Verb::List(args) => Some(&args.show.to),
@@ -126,6 +130,8 @@ impl Verb {
             Verb::Explain(args) => verbs::explain::run(args),
             Verb::Explore(args) => verbs::explore::run(args),
             Verb::Inspect(args) => verbs::inspect::run(args),
+            #[cfg(all(target_os = "linux", feature = "network"))]
+            Verb::Record(args) => return verbs::record::run(args),
             Verb::Run(args) => verbs::run::run(args),
             Verb::Sweep(args) => verbs::sweep::run(args),
             Verb::Report(args) => verbs::report::run(args),

@@ -352,3 +352,36 @@ fn what_is_missing_is_named_with_its_remedy() {
         "#,
     );
 }
+
+#[test]
+fn the_connections_of_a_program_are_recorded_and_shown() {
+    live(
+        r#"
+        cd $d/www
+        python3 -m http.server 8000 --bind 10.81.1.1 >/dev/null 2>$d/log &
+        until curl -s -o /dev/null http://10.81.1.1:8000/; do sleep 0.05; done
+        cd $d
+        status=0
+        $ANABRANCH record --keep capture -o page -- sh -c \
+            'curl -s -o got http://10.81.1.1:8000/file && exit 3' 2>error || status=$?
+        test $status = 3
+        same got www/file
+        grep -q "^1 connection in .*: 1 of TCP" page
+        $ANABRANCH inspect capture -o again
+        tail -n +2 page >one; tail -n +2 again >other
+        same one other
+        # Without a connection there is a word, and no page.
+        $ANABRANCH record -o none -- true 2>error
+        grep -q "^warning: no TCP connection began" error
+        test ! -s none
+        status=0
+        $ANABRANCH record --keep /dev/full -- curl -s -o got http://10.81.1.1:8000/file 2>error || status=$?
+        test $status = 1
+        grep -q "^error: cannot write.*No space left" error
+        status=0
+        $ANABRANCH record -- no-such-program 2>error || status=$?
+        test $status = 2
+        grep -q "cannot run no-such-program" error
+        "#,
+    );
+}

@@ -29,6 +29,17 @@ pub(crate) struct Args {
     /// Captures: pcap or pcapng, also compressed by gzip; `-` is standard input. Several are merged by time
     #[arg(required = true, value_name = "CAPTURE")]
     captures: Vec<PathBuf>,
+    /// Writes the packets with TCP without their payload and with renumbered addresses, as one pcapng that can be shown to
+    /// others, in place of the pages
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["connection", "scenario", "simulate", "advise", "json", "output"])]
+    anonymise: Option<PathBuf>,
+    #[command(flatten)]
+    pub reading: Reading,
+}
+
+/// The connections of a capture that are shown, and how.
+#[derive(clap::Args)]
+pub(crate) struct Reading {
     /// Only connection N of the result, from 1
     #[arg(long, value_name = "N", value_parser = crate::args::whole::<usize>(1..=1_000_000))]
     connection: Option<usize>,
@@ -43,10 +54,6 @@ pub(crate) struct Args {
     /// which path to start
     #[arg(long, conflicts_with = "simulate")]
     advise: bool,
-    /// Writes the packets with TCP without their payload and with renumbered addresses, as one pcapng that can be shown to
-    /// others, in place of the pages
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["connection", "scenario", "simulate", "advise", "json", "output"])]
-    anonymise: Option<PathBuf>,
     /// The scheduler of the simulation [default: linux; of TCP: tcp]
     #[arg(long, value_name = "NAME")]
     scheduler: Option<String>,
@@ -81,7 +88,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if let Some(path) = &args.anonymise {
         return anonymise(path, &args.captures);
     }
-    let mut inspection = read(&args.captures)?;
+    let captures = readers(&args.captures)?;
+    show(&args.reading, read(captures)?)
+}
+
+/// Shows connections.
+pub(super) fn show(args: &Reading, mut inspection: Inspection) -> Result<(), Failure> {
     if let Some(number) = args.connection {
         let all = inspection.connections.len();
         inspection.connections.retain(|connection| connection.number == number);
@@ -101,7 +113,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// Writes or simulates the scenario of a connection.
-fn draft(args: &Args, inspection: &Inspection) -> Result<(), Failure> {
+fn draft(args: &Reading, inspection: &Inspection) -> Result<(), Failure> {
     let connection = simulate::chosen(inspection)?;
     let (scheduler, congestion) = (args.scheduler.as_deref(), args.congestion.as_deref());
     let draft = simulate::draft(inspection, connection, scheduler, congestion)?;
@@ -180,9 +192,8 @@ fn readers(paths: &[PathBuf]) -> Result<Merged, Failure> {
 }
 
 /// Reads captures to their end.
-fn read(paths: &[PathBuf]) -> Result<Inspection, Failure> {
+fn read(mut captures: Merged) -> Result<Inspection, Failure> {
     let cancelled = interrupt::watch();
-    let mut captures = readers(paths)?;
     let progress = Progress::of("packets");
     let result = Inspector::inspect(&mut captures, |_| !cancelled.load(std::sync::atomic::Ordering::Relaxed));
     progress.finish();
@@ -195,7 +206,7 @@ fn read(paths: &[PathBuf]) -> Result<Inspection, Failure> {
     Ok(inspection)
 }
 
-fn damaged(fault: CaptureFault) -> Failure {
+pub(super) fn damaged(fault: CaptureFault) -> Failure {
     Failure::Usage(fault.to_string())
 }
 

@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
 }
 
 /// Returns the exit code of a program that has ended with `code` or by `signal`.
-fn exit_code(code: Option<i32>, signal: Option<i32>) -> ExitCode {
+pub(super) fn exit_code(code: Option<i32>, signal: Option<i32>) -> ExitCode {
     let code = code.or_else(|| signal.map(|signal| 128 + signal));
     ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }

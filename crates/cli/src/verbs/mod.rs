@@ -22,6 +22,8 @@ pub(crate) mod model;
 pub(crate) mod plot;
 #[cfg(all(target_os = "linux", feature = "network"))]
 pub(crate) mod proxy;
+#[cfg(all(target_os = "linux", feature = "network"))]
+pub(crate) mod record;
 pub(crate) mod report;
 pub(crate) mod reproduce;
 pub(crate) mod run;
