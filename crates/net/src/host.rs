@@ -6,7 +6,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::task::Poll;
 
-use anabranch_stack::config::{ConnectionConfig, EndpointConfig, Entropy, LocalAddress, PathMtuDiscovery};
+use anabranch_stack::config::{
+    ConnectionConfig, EndpointConfig, Entropy, LocalAddress, PathMtuDiscovery, ReceiveBuffer,
+};
+use anabranch_stack::congestion::CongestionKind;
 use anabranch_stack::endpoint::{ConnectError, Endpoint};
 use anabranch_stack::segment::{Address, PathId};
 use anabranch_stack::stats::EndpointCounters;
@@ -24,12 +27,15 @@ use crate::stream::MptcpStream;
 use anabranch_device::Clock;
 use anabranch_device::Device;
 
-/// Returns the default configuration of connections on a real network: like Linux, but with a search for the
-/// path MTU when full-sized segments are lost silently (RFC 4821), since ICMP is often filtered, and with
-/// send buffers that grow with the windows.
+/// Returns the default configuration of connections on a real network: like Linux, with its CUBIC, so that a comparison
+/// predicts it; but with a search for the path MTU when full-sized segments are lost silently (RFC 4821), since ICMP is
+/// often filtered, and with send buffers that grow with the windows.
 pub fn default_config() -> ConnectionConfig {
     ConnectionConfig {
+        congestion: CongestionKind::CubicLinux,
         path_mtu: PathMtuDiscovery::Probe,
+        // The maximum of tcp_rmem in Linux 6.18.
+        receive_buffer: ReceiveBuffer::Auto { initial: Bytes::from_kib(128), max: Bytes::from_kib(32 << 10) },
         send_buffer_start: Some(Bytes::from_kib(64)),
         send_buffers: None,
         ..ConnectionConfig::linux()
@@ -399,5 +405,41 @@ impl Host {
             Poll::Pending
         })
         .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_stack::config::{Profile, SimConfig};
+    use anabranch_stack::parameter::Options as _;
+
+    use super::*;
+
+    /// A comparison simulates profile `linux`; a setting that a real host has otherwise makes its prediction wrong for this host.
+    #[test]
+    fn a_real_host_differs_from_the_simulated_one_in_these_settings_only() {
+        let simulated = SimConfig::new(Profile::Linux).connection;
+        let pairs = default_config().values().into_iter().zip(simulated.values());
+        let names: Vec<&str> = pairs.filter(|(a, b)| a.1 != b.1).map(|(a, _)| a.0.name).collect();
+        let expected = [
+            // Full segments, and no wait for more data of the application.
+            "mss",
+            "nagle",
+            // What only the kernel does.
+            "fill-window",
+            "tso-defer",
+            "whole-first-window",
+            "window-memory",
+            "fin-with-data",
+            "late-probes",
+            "repeat-keys",
+            "ack.drain",
+            "send-buffer",
+            "subflow-send-buffer",
+            "path-mtu",
+        ];
+        assert_eq!(names, expected);
+        assert!(matches!(default_config().congestion, CongestionKind::CubicLinux));
+        assert!(matches!(simulated.congestion, CongestionKind::CubicLinux));
     }
 }

@@ -47,7 +47,7 @@ pub(crate) struct HostArgs {
     #[arg(long, value_name = "NAME", default_value = "dmptcp", value_parser = parse_scheduler)]
     pub scheduler: SchedulerKind,
     /// The congestion control (see `anabranch list congestion`); with parameters as NAME:KEY=VALUE
-    #[arg(long = "cc", value_name = "NAME", default_value = "cubic", value_parser = parse_congestion)]
+    #[arg(long = "cc", value_name = "NAME", default_value = "cubic_linux", value_parser = parse_congestion)]
     pub congestion: CongestionKind,
     /// Compute checksums and segment packets here instead of in the kernel
     #[arg(long)]
