@@ -75,6 +75,34 @@ fn each_direction_has_half_of_a_changed_round_trip() {
     assert_eq!(changed("{ at = '1 s', delay = '80 ms' }"), [delay(80), delay(80)]);
 }
 
+#[test]
+fn changes_repeat_at_their_interval() {
+    let changed = |keys: &str| {
+        let one = scenario(&format!("path = [{{ rate = '9 Mbit/s', rtt = '20 ms', {keys} }}]"));
+        let experiment = &one.conditions[0].experiment;
+        let steps = &experiment.graph.links[experiment.paths()[0].data[0][0]].config.timeline;
+        let steps: Vec<(u64, Change)> =
+            steps.iter().map(|step| (step.at.0 / 1_000_000, step.change.clone())).collect();
+        (steps, experiment.signals().len())
+    };
+    let once = "change = [{ at = '5 s', down = true, notify-after = '0 s' }, { at = '5.3 s', up = true }]";
+    let (steps, signals) = changed(&format!("{once}, change-every = '15 s'"));
+    assert_eq!(
+        steps[..4],
+        [(5000, Change::Down), (5300, Change::Up), (20_000, Change::Down), (20_300, Change::Up)]
+    );
+    // Each in the first hour.
+    assert_eq!((steps.len(), steps.last().unwrap().0, signals), (480, 3_590_300, 480));
+    assert_eq!(changed(once), (steps[..2].to_vec(), 2));
+    // The same as written out.
+    let (thrice, _) =
+        changed("change = [{ at = '0 s', loss = 0.1 }, { at = '1 s', loss = 0 }], change-every = '1500 s'");
+    assert_eq!(
+        thrice.iter().map(|(at, _)| *at).collect::<Vec<_>>(),
+        [0, 1000, 1_500_000, 1_501_000, 3_000_000, 3_001_000]
+    );
+}
+
 /// A host that learns late that its interface is down does not learn before that it is up.
 #[test]
 fn an_interface_comes_up_after_it_was_noticed_to_be_down() {

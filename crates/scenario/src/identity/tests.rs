@@ -157,6 +157,10 @@ fn example_of(key: &str) -> Example {
             Example { needs: &[SHARED], ..example("topology.aqm=drop-tail", "topology.aqm=codel") }
         }
         "path.change" => without_default("path.wifi.change=[{ at = '1 s', rate = '2 Mbit/s' }]"),
+        "path.change-every" => Example {
+            needs: &["path.wifi.change=[{ at = '1 s', loss = '2 %' }]"],
+            ..without_default("path.wifi.change-every=1000 s")
+        },
         other => panic!("`{other}` has no example here"),
     }
 }

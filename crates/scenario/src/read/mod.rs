@@ -2,6 +2,7 @@
 //!
 //! A file declares the keys of its tables in rows and reads them; the schema and the canonical form use the same rows.
 
+pub(crate) mod change;
 pub(crate) mod classes;
 pub(crate) mod contender;
 pub(crate) mod distribution;

@@ -6,7 +6,7 @@ use anabranch_stack::config::Profile;
 use anabranch_units::Duration;
 
 use super::files::Files;
-use super::{link, middlebox, presets, sides};
+use super::{change, link, middlebox, presets, sides};
 use crate::model::{Direction, Path, Signal, TraceStart};
 use crate::text::keys::{Keys, Sides, rows};
 use crate::text::reader::{Reader, list};
@@ -35,6 +35,7 @@ rows! {
         "loss-up": Probability, "loss of acknowledgements; default 0";
         "backup": Bool, "whether its subflows are backups; default false";
         "change": List(&Table(&CHANGE)), "changes during the run, in order of time";
+        "change-every": Time, "interval at which the changes repeat";
     }
 }
 
@@ -52,7 +53,7 @@ const SIDES: Sides = Sides {
 
 /// A `[[path.change]]`.
 pub(crate) const CHANGE: Keys =
-    Keys { sides: Some(SIDES), ..Keys::new("path-change", &[link::PATH_CHANGE_ROWS]).requires(&["at"]) };
+    Keys { sides: Some(SIDES), ..Keys::new("path-change", &[change::PATH_ROWS]).requires(&["at"]) };
 
 /// The largest number of paths, equal to the largest number of subflows of a connection.
 const MOST: usize = 32;
@@ -163,10 +164,10 @@ fn read(
     let (mut data, mut acks) = (read(&data_reader)?, read(&acks_reader)?);
     let split = |node: &Node| {
         let table = node.table("a change of a path")?;
-        Reader::new(table, &node.span, "a change of a path", link::PATH_CHANGE.keys)?;
+        Reader::new(table, &node.span, "a change of a path", change::PATH.keys)?;
         sides::split_change(table, direction)
     };
-    let signals = link::change(&path, &link::PATH_CHANGE, files, split, &mut data, Some(&mut acks))?;
+    let signals = change::read(&path, &change::PATH, files, split, &mut data, Some(&mut acks))?;
     let backup = path.optional("backup", Node::boolean)?.unwrap_or(false);
     let middlebox = middlebox::read(&path)?;
     let rtt = rtt.unwrap_or(data.delay + acks.delay);

@@ -35,12 +35,23 @@ pub(crate) const WHOLE: &[&str] = &[
     "overhead",
     "at",
     "change",
+    "change-every",
     "notify-after",
 ];
 
 /// Keys of a link between two nodes, as a whole.
-pub(crate) const LINK_WHOLE: &[&str] =
-    &["name", "from", "to", "duplex", "backup", "trace-start", "at", "change", "notify-after"];
+pub(crate) const LINK_WHOLE: &[&str] = &[
+    "name",
+    "from",
+    "to",
+    "duplex",
+    "backup",
+    "trace-start",
+    "at",
+    "change",
+    "change-every",
+    "notify-after",
+];
 
 /// The settings of a path in the direction of the data, and in the direction of the acknowledgements.
 pub(super) struct Sides {

@@ -6,7 +6,7 @@ use anabranch_stack::config::Profile;
 use super::{LINK_KEYS, MOST, NODE_KEYS, Network, ROUTE_KEYS};
 use crate::model::{Direction, Form};
 use crate::read::files::Files;
-use crate::read::{link, sides};
+use crate::read::{change, link, sides};
 use crate::text::reader::Reader;
 use crate::text::source::{Problem, Span, did_you_mean};
 use crate::text::tree::{Node, Table, Value};
@@ -104,7 +104,7 @@ fn read_link(network: &mut Network, node: &Node, files: &Files<'_>, profile: Pro
     };
     let (mut forth, mut back) = (read(&ways.data)?, read(&ways.acks)?);
     let split = |node: &Node| sides::split_link(node.table("a change of a link")?, true);
-    let signals = link::change(&table, &link::LINK_CHANGE, files, split, &mut forth, Some(&mut back))?;
+    let signals = change::read(&table, &change::LINK, files, split, &mut forth, Some(&mut back))?;
     let backup = table.optional("backup", Node::boolean)?.unwrap_or(false);
     let there = network.wire((from, to), &name, &forth, duplex.then_some(&back), table.span);
     for at in [Some(there), network.back[there]].into_iter().flatten() {

@@ -14,7 +14,7 @@ use anabranch_stack::config::Profile;
 use anabranch_units::{Duration, RandomStream};
 
 use super::files::Files;
-use super::{link, path, queueing, sides};
+use super::{change, link, path, queueing, sides};
 use crate::model::{Direction, Form, Graph, Link, Node as GraphNode, Pair, Path, TraceStart};
 use crate::text::keys::{Keys, Kinds, Sides, rows};
 use crate::text::reader::{Reader, list};
@@ -46,6 +46,7 @@ rows! {
         "delay": Time, "one-way propagation delay";
         "backup": Bool, "whether subflows from its interfaces are backups; default false";
         "change": List(&Table(&LINK_CHANGE)), "changes during the run, in order of time";
+        "change-every": Time, "interval at which the changes repeat";
     }
 }
 pub(crate) const LINK: Keys = Keys {
@@ -54,7 +55,7 @@ pub(crate) const LINK: Keys = Keys {
     ..Keys::new("link", &[OWN_LINK_ROWS, link::ROWS]).requires(&["from", "to", "delay"])
 };
 const LINK_CHANGE: Keys =
-    Keys { sides: Some(LINK_SIDES), ..Keys::new("link-change", &[link::LINK_CHANGE_ROWS]).requires(&["at"]) };
+    Keys { sides: Some(LINK_SIDES), ..Keys::new("link-change", &[change::LINK_ROWS]).requires(&["at"]) };
 const LINK_SIDES: Sides = Sides { pairs: &[sides::WAYS], whole: sides::LINK_WHOLE };
 
 rows! {
