@@ -285,3 +285,39 @@ impl Started {
         result.and(captured)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use anabranch_net::default_config;
+    use anabranch_stack::config::{Profile, SimConfig};
+    use anabranch_stack::congestion::CongestionKind;
+    use anabranch_stack::parameter::Options as _;
+
+    /// A comparison simulates profile `linux`; a setting that a real host has otherwise makes its prediction wrong for this host.
+    #[test]
+    fn a_real_host_differs_from_the_simulated_one_in_these_settings_only() {
+        let simulated = SimConfig::new(Profile::Linux).connection;
+        let pairs = default_config().values().into_iter().zip(simulated.values());
+        let names: Vec<&str> = pairs.filter(|(a, b)| a.1 != b.1).map(|(a, _)| a.0.name).collect();
+        let expected = [
+            // Full segments, and no wait for more data of the application.
+            "mss",
+            "nagle",
+            // What only the kernel does.
+            "fill-window",
+            "tso-defer",
+            "whole-first-window",
+            "window-memory",
+            "fin-with-data",
+            "late-probes",
+            "repeat-keys",
+            "ack.drain",
+            "send-buffer",
+            "subflow-send-buffer",
+            "path-mtu",
+        ];
+        assert_eq!(names, expected);
+        assert!(matches!(default_config().congestion, CongestionKind::CubicLinux));
+        assert!(matches!(simulated.congestion, CongestionKind::CubicLinux));
+    }
+}

@@ -131,7 +131,7 @@ pub(super) fn read(
         if shift == Duration::ZERO {
             check_interval(every, interval, nodes.len(), end.since(first))?;
         }
-        shift = shift + interval;
+        shift += interval;
         if first + interval > REPEATED {
             break;
         }
