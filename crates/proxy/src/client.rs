@@ -16,7 +16,7 @@ use crate::convert::seal::{self, Code, read_reply};
 use crate::convert::{Destination, ErrorCode, Host, Reply, Request};
 use crate::destinations::Destinations;
 use crate::failure::Failure;
-use crate::front::{Asked, Unasked, ask};
+use crate::front::{Asked, Unasked, ask, redirected};
 use crate::gate::{Gate, Refused, Waiting, refused};
 use crate::guard::WINDOW_MS;
 use crate::now_ms;
@@ -142,6 +142,19 @@ impl<T: Transport> Client<T> {
     /// # Errors
     /// Does not return without one.
     pub async fn serve(&self, listener: TcpListener) -> io::Error {
+        self.accept(listener, false).await
+    }
+
+    /// Serves connections that the system redirects to `listener`: each is carried to the destination that the application
+    /// has dialled. Others are closed.
+    ///
+    /// # Errors
+    /// Does not return without one.
+    pub async fn serve_redirected(&self, listener: TcpListener) -> io::Error {
+        self.accept(listener, true).await
+    }
+
+    async fn accept(&self, listener: TcpListener, redirected: bool) -> io::Error {
         loop {
             let stream = match listener.accept().await {
                 Ok((stream, _)) => stream,
@@ -159,7 +172,7 @@ impl<T: Transport> Client<T> {
             let _ = stream.set_nodelay(true);
             let shared = Arc::clone(&self.shared);
             tokio::spawn(async move {
-                shared.converse(stream).await;
+                shared.converse(stream, redirected).await;
                 drop(permit);
             });
         }
@@ -179,13 +192,20 @@ enum Way<L> {
 
 impl<T: Transport> Shared<T> {
     /// Serves one connection of an application.
-    async fn converse(self: Arc<Self>, mut app: TcpStream) {
+    async fn converse(self: Arc<Self>, mut app: TcpStream, redirected: bool) {
         let policy = Arc::clone(&lock(&self.policy));
-        let asked = match timeout(REQUEST_TIME, ask(&mut app, &policy.users)).await {
-            Ok(Ok(asked)) => asked,
-            Ok(Err(Unasked::Gone)) => return self.status.fail("gone"),
-            Ok(Err(Unasked::Wrong(_))) => return self.status.fail("request"),
-            Err(_) => return self.status.fail("slow"),
+        let asked = if redirected {
+            match redirected::destination(&app) {
+                Some(destination) => Asked::redirected(destination),
+                None => return self.status.fail("request"),
+            }
+        } else {
+            match timeout(REQUEST_TIME, ask(&mut app, &policy.users)).await {
+                Ok(Ok(asked)) => asked,
+                Ok(Err(Unasked::Gone)) => return self.status.fail("gone"),
+                Ok(Err(Unasked::Wrong(_))) => return self.status.fail("request"),
+                Err(_) => return self.status.fail("slow"),
+            }
         };
         let facts = Facts {
             host: match &asked.destination.host {
@@ -206,7 +226,7 @@ impl<T: Transport> Shared<T> {
             Ok(begun) => begun,
             Err(failure) => {
                 self.status.note(failure.kind(), &asked.destination.to_string(), &failure.to_string());
-                if self.is_early(&how) {
+                if asked.is_redirected() || self.is_early(&how) {
                     return reset(app);
                 }
                 let _ = app.write_all(&asked.failed(&failure)).await;
@@ -270,7 +290,7 @@ impl<T: Transport> Shared<T> {
             app.write_all(&asked.connected()).await.map_err(gone)?;
         }
         let tracked = self.status.begin(who, to.to_string(), "server");
-        let gate = self.by_server(app, server, to, how, &mut first).await?;
+        let gate = self.by_server(app, server, to, early || asked.is_redirected(), how, &mut first).await?;
         if !early {
             app.write_all(&asked.connected()).await.map_err(gone)?;
         }
@@ -279,16 +299,16 @@ impl<T: Transport> Shared<T> {
     }
 
     /// Connects to a destination through the server side. The first data, and more if the application has sent it
-    /// meanwhile, travels with the request.
+    /// meanwhile, travels with the request. If `early`, it does not wait for the answer of a server side that is known.
     async fn by_server(
         self: &Arc<Self>,
         app: &mut TcpStream,
         server: &ServerSide,
         to: &Destination,
+        early: bool,
         how: &Treatment,
         first: &mut First,
     ) -> Result<Gate<T::Link>, Failure> {
-        let early = self.is_early(how);
         let request = Request { destination: to.clone(), asks_for_mptcp: true };
         let mut attempts = 0;
         loop {

@@ -22,6 +22,7 @@ use anabranch_scenario::policy::proxy::{ClientPolicy, Key, ServerPolicy};
 const SERVER_PORT: u16 = 8803;
 const WEB_PORT: u16 = 8000;
 const PROXY: &str = "127.0.0.1:1080";
+const REDIRECTED: &str = "127.0.0.1:1081";
 /// The size of the file that the web server has.
 const SIZE: usize = 3_000_000;
 
@@ -91,8 +92,9 @@ impl Hosts {
         self.in_thread(Role::Client, move |ready| async move {
             let client = Client::new(Kernel::open().0, Kernel::open().0, Some(side), policy).unwrap();
             let listener = tokio::net::TcpListener::bind(PROXY).await.unwrap();
+            let redirected = tokio::net::TcpListener::bind(REDIRECTED).await.unwrap();
             ready.send(client.status()).unwrap();
-            client.serve(listener).await;
+            tokio::join!(client.serve(listener), client.serve_redirected(redirected));
         })
     }
 
@@ -204,5 +206,29 @@ fn a_path_that_is_cut_loses_no_connection() {
     let look = wait(&status, |look| look.connections.is_empty());
     let by_path: Vec<u64> = look.totals.paths.values().map(|path| path.received_bytes).collect();
     assert!(by_path.last().is_some_and(|bytes| *bytes > 1_000_000), "{look:?}");
+    drop(live);
+}
+
+#[test]
+fn an_application_that_knows_nothing_of_the_proxy_is_carried() {
+    let paths = "path = [{ rate = '30 Mbit/s', rtt = '10 ms' }, { rate = '20 Mbit/s', rtt = '40 ms' }]";
+    let Some(hosts) = Hosts::new(paths) else { return };
+    let status = hosts.start_client("");
+    let live = hosts.emulation.go().unwrap();
+    let rules = "add table ip proxy
+        add chain ip proxy output { type nat hook output priority -100; }
+        add rule ip proxy output tcp dport 8000 redirect to :1081";
+    let mut nft = Command::new("nft");
+    nft.arg(rules);
+    assert!(hosts.emulation.namespace(Role::Client).run(|| nft.status().unwrap()).unwrap().success());
+    hosts.fetch(&[]);
+    let look = wait(&status, |look| look.connections.is_empty() && look.totals.down_bytes > 0);
+    assert_eq!(look.totals.connections.get("server"), Some(&1));
+    let by_path: Vec<u64> = look.totals.paths.values().map(|path| path.received_bytes).collect();
+    assert!(by_path.len() == 2 && by_path.iter().all(|bytes| *bytes > 500_000), "{by_path:?}");
+    // Who connects to the port itself is not sent in a circle.
+    let output = hosts.curl(&["--connect-to", &format!("::{REDIRECTED}")], "/file");
+    assert!(!output.status.success());
+    wait(&status, |look| look.totals.failures.get("request") == Some(&1));
     drop(live);
 }

@@ -16,6 +16,7 @@ use anabranch_proxy::status_socket::StatusSocket;
 use anabranch_proxy::transport::{Anabranch, Kernel, Transport};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinSet;
 
 use crate::failure::Failure;
 use crate::online::{self, HostArgs, Started};
@@ -45,6 +46,10 @@ pub(crate) struct Args {
     /// The address for applications, 127.0.0.1:1080; with --server for clients, [::]:8803
     #[arg(long, value_name = "IP:PORT")]
     listen: Option<SocketAddr>,
+    /// An address for connections that nftables redirects to it, of applications that know nothing of the proxy; may be given
+    /// several times
+    #[arg(long, value_name = "IP:PORT", conflicts_with = "server")]
+    redirected: Vec<SocketAddr>,
     /// The Multipath TCP between the two sides
     #[arg(long, value_name = "NAME", default_value = "kernel")]
     transport: TransportName,
@@ -135,10 +140,25 @@ async fn client<T: Transport>(args: &Args, transport: T, direct: Kernel) -> Resu
              the policy (`[[user]]`), or listen at 127.0.0.1"
         )));
     }
-    let listener = TcpListener::bind(listen).await;
-    let listener =
-        listener.map_err(|error| Failure::Failed(format!("cannot listen at {listen}: {error}")))?;
+    let bind = async |at: SocketAddr| {
+        let listener = TcpListener::bind(at).await;
+        listener.map_err(|error| Failure::Failed(format!("cannot listen at {at}: {error}")))
+    };
+    let listener = bind(listen).await?;
     let at = listener.local_addr().unwrap_or(listen);
+    let mut serving = JoinSet::new();
+    let serves = client.clone();
+    serving.spawn(async move { serves.serve(listener).await });
+    for at in &args.redirected {
+        let (serves, listener) = (client.clone(), bind(*at).await?);
+        serving.spawn(async move { serves.serve_redirected(listener).await });
+    }
+    let serving = async move {
+        match serving.join_next().await {
+            Some(Ok(error)) => error,
+            _ => std::io::Error::other("a task has ended"),
+        }
+    };
     let way = args.to.as_ref().map_or("directly".to_owned(), |to| format!("by {to}"));
     output::remark(format_args!("proxy for SOCKS 5 and HTTP at {at}; connections go {way}"));
     let reload = || match client_policy(args.policy.as_deref()) {
@@ -149,7 +169,7 @@ async fn client<T: Transport>(args: &Args, transport: T, direct: Kernel) -> Resu
         Ok(policy) => client.set_policy(policy),
         Err(error) => Err(words(error)),
     };
-    until_the_end(args, client.status(), client.serve(listener), reload).await
+    until_the_end(args, client.status(), serving, reload).await
 }
 
 async fn server<T: Transport>(args: &Args, transport: T, direct: Kernel) -> Result<(), Failure> {

@@ -1,6 +1,7 @@
 //! The side of the applications: SOCKS 5 and HTTP on one port, told apart by the first byte.
 
 pub(crate) mod http;
+pub(crate) mod redirected;
 pub(crate) mod socks;
 
 use std::fmt;
@@ -69,6 +70,8 @@ enum Protocol {
     Socks,
     HttpConnect,
     PlainHttp,
+    /// None: the connection was redirected.
+    Redirected,
 }
 
 /// A request of an application.
@@ -84,13 +87,23 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
+    /// Returns the request that a redirected connection stands for.
+    pub(crate) fn redirected(destination: Destination) -> Asked {
+        Asked { destination, user: None, protocol: Protocol::Redirected, first: Vec::new(), then: None }
+    }
+
+    /// True if the application takes the connection for its destination, so that it gets no answer of a proxy.
+    pub(crate) fn is_redirected(&self) -> bool {
+        self.protocol == Protocol::Redirected
+    }
+
     /// Returns the answer that the destination is connected.
     pub(crate) fn connected(&self) -> Vec<u8> {
         match self.protocol {
             Protocol::Socks => socks::answer(0),
             Protocol::HttpConnect => http::ESTABLISHED.to_vec(),
             // The destination answers.
-            Protocol::PlainHttp => Vec::new(),
+            Protocol::PlainHttp | Protocol::Redirected => Vec::new(),
         }
     }
 
