@@ -12,7 +12,7 @@
 //!
 //! A bulk flow ends with its duration. Its size is the amount that the best single path carries in that time.
 
-use anabranch_link::{Capacity, Jitter, JitterShape};
+use anabranch_link::{Capacity, Change, Jitter, JitterShape};
 use anabranch_stack::config::SimConfig;
 use anabranch_stack::congestion::CongestionKind;
 use anabranch_units::{Duration, Time};
@@ -22,9 +22,10 @@ use crate::model::{Experiment, Graph, Link, Outage, Path};
 
 /// Returns the estimate of each path for connections of this configuration.
 pub fn estimates(experiment: &Experiment, config: &SimConfig) -> Vec<Duration> {
+    let start = experiment.traffic.start.first();
     let remembered = Experiment {
         graph: Graph {
-            links: experiment.graph.links.iter().map(remembered).collect(),
+            links: experiment.graph.links.iter().map(|link| remembered(link, start)).collect(),
             ..experiment.graph.clone()
         },
         ..experiment.clone()
@@ -136,9 +137,22 @@ pub fn best(experiment: &Experiment, config: &SimConfig) -> usize {
     (0..paths.len()).min_by_key(key).unwrap_or(0)
 }
 
-/// Returns the link as earlier connections have measured it: its mean rate, without later changes.
-fn remembered(link: &Link) -> Link {
+/// Returns the link as connections before the time `start` have measured it: its mean rate, with the changes up to this
+/// time and without later ones.
+fn remembered(link: &Link, start: Time) -> Link {
     let mut link = link.clone();
+    for step in link.config.timeline.iter().take_while(|step| step.at <= start) {
+        match &step.change {
+            Change::Rate(rate) => link.config.capacity = Capacity::Rate(*rate),
+            Change::Trace { trace, start } => {
+                link.config.capacity = Capacity::Trace { trace: trace.clone(), start: *start };
+            }
+            Change::Delay(delay) => (link.config.delay, link.rtt) = (*delay, *delay * 2),
+            Change::Loss(loss) => link.config.loss = *loss,
+            // `best` asks for outages.
+            Change::Down | Change::Up => {}
+        }
+    }
     let rate = link.mean_rate();
     let config = &mut link.config;
     config.capacity = Capacity::Rate(rate);
@@ -239,6 +253,23 @@ mod tests {
             "path = [{{ rate = '5 Mbit/s', rtt = '50 ms', change = [{down}] }}, {{ rate = '50 Mbit/s', rtt = '10 ms', change = [{down}] }}]"
         );
         assert_eq!(of(&format!("{both}\ntraffic.size = '1 MB'")).1, 1);
+    }
+
+    #[test]
+    fn changes_up_to_the_start_of_the_first_flow_count_and_later_ones_do_not() {
+        let of = |change: &str, start: &str| {
+            let path = format!("rate = '10 Mbit/s', rtt = '20 ms', change = [{change}]");
+            of(&format!("path = [{{ {path} }}]\ntraffic = {{ size = '1 MB', start = '{start}' }}")).0[0]
+        };
+        let plain = of("", "0 s");
+        for (change, factor) in
+            [("rate = '1 Mbit/s'", 9.0..10.0), ("rtt = '200 ms'", 1.5..2.5), ("loss = '5 %'", 1.5..9.0)]
+        {
+            let at = |at: &str| format!("{{ at = '{at}', {change} }}");
+            let changed = of(&at("0 s"), "0 s");
+            assert!(factor.contains(&(changed / plain)), "{change}: {changed} and {plain}");
+            assert_eq!((of(&at("2 s"), "3 s"), of(&at("2 s"), "1 s")), (changed, plain), "{change}");
+        }
     }
 
     #[test]
