@@ -55,7 +55,8 @@ impl Subflow {
         // RFC 9293 section 3.7.1: the options of a segment reduce the peer's MSS.
         let space = u32::from(syn.mss).saturating_sub(config.data_options()).max(64);
         self.mss = config.mss.min(space).clamp(64, 65_000);
-        self.path_mtu = PathMtu::new(config.path_mtu, self.route.local().ip.is_ipv4(), self.mss);
+        let ipv4 = self.route.local().ip.is_ipv4();
+        self.path_mtu = PathMtu::new(config.path_mtu, ipv4, self.mss, config.data_options());
         self.set_send_buffer(config, config.mptcp);
         self.sack = syn.sack_permitted && config.sack;
         self.timestamps = segment.options.timestamps.is_some() && config.timestamps;

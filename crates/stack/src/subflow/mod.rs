@@ -232,7 +232,7 @@ impl Subflow {
             established: Time::NEVER,
             ended: Time::NEVER,
             mss: config.mss,
-            path_mtu: PathMtu::new(config.path_mtu, local.ip.is_ipv4(), config.mss),
+            path_mtu: PathMtu::new(config.path_mtu, local.ip.is_ipv4(), config.mss, config.data_options()),
             sack: false,
             timestamps: false,
             send_scale: 0,

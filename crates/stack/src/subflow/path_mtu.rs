@@ -17,8 +17,8 @@ use crate::config::PathMtuDiscovery;
 use crate::observer::LossReason;
 use crate::seq::{DataRange, Seq, offset_near};
 
-/// Headers that are not payload: TCP's, and the maximum of its options.
-const TCP_HEADERS: u32 = 20 + 40;
+/// The length of TCP's header without options.
+const TCP_HEADER: u32 = 20;
 /// The time after which a larger size is probed again.
 const TRY_AGAIN: Duration = Duration::from_secs(600);
 /// The interval at which a search ends.
@@ -44,6 +44,8 @@ pub(crate) enum ProbeLoss {
 pub(crate) struct PathMtu {
     how: PathMtuDiscovery,
     ipv4: bool,
+    /// The length of the options of a data segment.
+    options: u8,
     /// The maximum given by the MSS of both sides.
     ceiling: u32,
     /// The smallest size known not to pass; one above the ceiling if there is none.
@@ -56,11 +58,13 @@ pub(crate) struct PathMtu {
 }
 
 impl PathMtu {
-    /// Returns the state in which only the negotiated maximum of `ceiling` bytes of payload is known.
-    pub(super) fn new(how: PathMtuDiscovery, ipv4: bool, ceiling: u32) -> PathMtu {
+    /// Returns the state in which only the negotiated maximum of `ceiling` bytes of payload, in segments with `options`
+    /// bytes of options, is known.
+    pub(super) fn new(how: PathMtuDiscovery, ipv4: bool, ceiling: u32, options: u32) -> PathMtu {
         PathMtu {
             how,
             ipv4,
+            options: options.min(40) as u8,
             ceiling,
             failed: ceiling + 1,
             probe_len: 0,
@@ -69,14 +73,15 @@ impl PathMtu {
         }
     }
 
-    /// Handles that segments of the same length have `more` bytes of payload.
+    /// Handles that segments of the same length have `more` bytes of payload, in place of options.
     pub(super) fn add_space(&mut self, more: u32) {
+        self.options = u32::from(self.options).saturating_sub(more) as u8;
         self.ceiling += more;
         self.failed += more;
     }
 
     fn payload(&self, mtu: u32) -> u32 {
-        mtu.saturating_sub(TCP_HEADERS + if self.ipv4 { 20 } else { 40 })
+        mtu.saturating_sub(TCP_HEADER + u32::from(self.options) + if self.ipv4 { 20 } else { 40 })
     }
 
     fn least(&self) -> u32 {
@@ -248,7 +253,7 @@ mod tests {
     const START: Time = Time::from_secs(1);
 
     fn fresh(how: PathMtuDiscovery) -> PathMtu {
-        PathMtu::new(how, true, 1400)
+        PathMtu::new(how, true, 1400, 40)
     }
 
     /// Searches on a path that lets `limit` bytes of payload pass; returns the size found and the number of
@@ -279,9 +284,23 @@ mod tests {
         assert_eq!(path.on_too_big(START, 1300, 1400), Some(1220));
         assert_eq!(path.on_too_big(START, 1400, 1220), None, "no report makes segments larger");
         assert_eq!(path.on_too_big(START, 68, 1220), Some(472));
-        let mut six = PathMtu::new(PathMtuDiscovery::Icmp, false, 1400);
+        let mut six = PathMtu::new(PathMtuDiscovery::Icmp, false, 1400, 40);
         assert_eq!(six.on_too_big(START, 600, 1400), Some(1180));
         assert_eq!(fresh(PathMtuDiscovery::Off).on_too_big(START, 1300, 1400), None);
+    }
+
+    /// `tcp_mtu_to_mss` in net/ipv4/tcp_output.c subtracts the options that the connection uses.
+    #[test]
+    fn a_segment_without_multipath_options_has_more_payload_on_the_same_path() {
+        let mut tcp = PathMtu::new(PathMtuDiscovery::Icmp, true, 1448, 12);
+        assert_eq!(tcp.on_too_big(START, 1300, 1448), Some(1248));
+        let mut bare = PathMtu::new(PathMtuDiscovery::Icmp, true, 1460, 0);
+        assert_eq!(bare.on_too_big(START, 1300, 1460), Some(1260));
+        // After a fallback.
+        let mut fallen = PathMtu::new(PathMtuDiscovery::Icmp, true, 1420, 40);
+        fallen.add_space(28);
+        assert_eq!(fallen.on_too_big(START, 1300, 1448), Some(1248));
+        assert_eq!(fallen.ceiling, 1448);
     }
 
     #[test]
