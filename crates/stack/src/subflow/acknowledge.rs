@@ -352,6 +352,7 @@ impl Subflow {
         }
         if let Some(rtt) = sample {
             self.rtt.sample(rtt, board.una(), board.nxt());
+            self.rtt.note_transmission(Time(now.0.saturating_sub(rtt.0)));
             recovery.on_rtt_sample();
         }
         acked.rtt = newly.latest.or(sample);

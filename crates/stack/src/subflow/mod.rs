@@ -359,7 +359,7 @@ impl Subflow {
     /// Returns the retransmission timeout, which grows with each consecutive timeout if there is a `backoff`.
     #[inline]
     pub(crate) fn rto(&self, backoff: bool) -> Duration {
-        self.rtt.rto(if backoff { self.recovery.timeouts() } else { 0 })
+        self.rtt.rto(if backoff { self.recovery.backoff() } else { 0 })
     }
 
     /// Copies the window and the threshold from the congestion control, after any call to it.
@@ -516,8 +516,10 @@ impl Subflow {
         *unacked = self.board.nxt() - self.board.una();
         let window = self.window_edge.saturating_sub(self.board.nxt() + self.queue.bytes());
         *window_room = window.min(self.free_space());
-        *srtt = self.rtt.srtt();
-        *rttvar = self.rtt.rttvar();
+        (*srtt, *rttvar) = match *unacked == 0 && *queued == 0 {
+            true => self.rtt.while_idle(),
+            false => (self.rtt.srtt(), self.rtt.rttvar()),
+        };
         *srtt_min = self.rtt.srtt_min();
         *srtt_max = self.rtt.srtt_max();
         *min_rtt = self.rtt.min().unwrap_or(Duration::ZERO);

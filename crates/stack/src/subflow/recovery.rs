@@ -81,6 +81,9 @@ pub(crate) struct Recovery {
     pub force: bool,
     /// The number of consecutive retransmission timeouts.
     timeouts: u32,
+    /// The number of those since the last measurement of a round trip: the timeout has doubled as often (RFC 6298 section
+    /// 5.7; `tcp_ack_update_rtt` in net/ipv4/tcp_input.c, which may measure it by a selective acknowledgement).
+    backoff: u32,
     undo: Option<Undo>,
     /// The transmission time of the oldest retransmission that may be unacknowledged; an acknowledgement of
     /// anything older answers an original.
@@ -167,6 +170,7 @@ impl Recovery {
             partial: 0,
             force: false,
             timeouts: 0,
+            backoff: 0,
             undo: None,
             first_retransmission: None,
             retransmitted_until: first,
@@ -213,6 +217,11 @@ impl Recovery {
     /// Returns the number of consecutive timeouts.
     pub(super) fn timeouts(&self) -> u32 {
         self.timeouts
+    }
+
+    /// Returns the number of times that the timeout has doubled.
+    pub(super) fn backoff(&self) -> u32 {
+        self.backoff.min(self.timeouts)
     }
 
     /// True if progress and retransmissions restart the retransmission timer.
@@ -357,6 +366,7 @@ impl Recovery {
     /// Handles a round-trip measurement.
     pub(super) fn on_rtt_sample(&mut self) {
         self.probe_allowed = true;
+        self.backoff = 0;
     }
 
     /// Handles an acknowledgement that was applied to `board`. `advanced` bytes were cumulatively
@@ -661,6 +671,7 @@ impl Recovery {
         self.recover = board.nxt();
         self.recovered_once = true;
         self.timeouts += 1;
+        self.backoff = (self.backoff + 1).min(self.timeouts);
         self.duplicates = 0;
         self.credit = 0;
         self.probe = None;
@@ -728,7 +739,7 @@ impl Recovery {
         if board.is_empty() {
             return (Time::NEVER, RetransmitTimer::Timeout);
         }
-        let doublings = if backoff { self.timeouts } else { 0 };
+        let doublings = if backoff { self.backoff() } else { 0 };
         let timeout = base + rtt.rto(doublings);
         if self.detection != LossDetection::RackTlp {
             return (timeout, RetransmitTimer::Timeout);

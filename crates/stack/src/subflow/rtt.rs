@@ -1,6 +1,6 @@
 //! Round-trip times and the retransmission timeout (RFC 6298).
 
-use anabranch_units::Duration;
+use anabranch_units::{Duration, Time};
 
 use crate::config::RtoConfig;
 
@@ -16,6 +16,10 @@ pub(crate) struct RttEstimator {
     last: Duration,
     rto: Duration,
     sampled: bool,
+    /// True if the smoothed RTT includes a sample of a segment that was sent before a timeout.
+    spans_outage: bool,
+    /// The time of the last timeout.
+    timeout_at: Time,
     initial: Duration,
     floor: Duration,
     floor_on_variation: bool,
@@ -35,6 +39,8 @@ impl RttEstimator {
             last: Duration::ZERO,
             rto: config.initial,
             sampled: false,
+            spans_outage: false,
+            timeout_at: Time::ZERO,
             initial: config.initial,
             floor: config.min,
             floor_on_variation: config.min_bounds_variation,
@@ -69,6 +75,9 @@ impl RttEstimator {
             self.srtt = rtt;
             self.rttvar = rtt / 2;
         }
+        if self.spans_outage {
+            self.spans_outage = self.srtt > self.min * 2;
+        }
         self.srtt_min = self.srtt_min.min(self.srtt);
         self.srtt_max = self.srtt_max.max(self.srtt);
         // RFC 6298 section 2.4 bounds the sum from below. Linux bounds the variation term, so that a steady
@@ -79,6 +88,23 @@ impl RttEstimator {
             (self.srtt + self.rttvar * 4).max(self.floor)
         };
         self.rto = timeout.min(self.ceiling);
+    }
+
+    /// Records a retransmission timeout.
+    pub(super) fn on_timeout(&mut self, now: Time) {
+        self.timeout_at = now;
+    }
+
+    /// Records that the last sample, of a segment sent at `sent`, may be the length of an outage rather than a round trip.
+    pub(super) fn note_transmission(&mut self, sent: Time) {
+        self.spans_outage |= sent < self.timeout_at && self.srtt > self.min * 2;
+    }
+
+    /// Returns the smoothed RTT and its variation for the scheduler while nothing is in flight. After a sample that spans an
+    /// outage (of a selectively acknowledged segment, as in Linux) a scheduler that predicts would send nothing, and so
+    /// no sample would correct them: the path is tried as one without a queue.
+    pub(super) fn while_idle(&self) -> (Option<Duration>, Duration) {
+        if self.spans_outage { (Some(self.min), self.min / 2) } else { (self.srtt(), self.rttvar) }
     }
 
     /// Returns the smoothed RTT; `None` before the first sample.
@@ -179,6 +205,27 @@ impl Variation {
 
 #[cfg(test)]
 mod tests {
+    /// Two seconds of outage, then round trips of 20 ms.
+    #[test]
+    fn an_idle_path_is_not_judged_by_a_sample_that_spans_an_outage() {
+        let ms = Duration::from_millis;
+        let mut rtt = RttEstimator::new(&crate::config::ConnectionConfig::linux().rto);
+        rtt.sample(ms(20), 0, 1000);
+        rtt.note_transmission(Time::from_millis(500));
+        assert_eq!(rtt.while_idle(), (rtt.srtt(), rtt.rttvar()));
+        rtt.on_timeout(Time::from_millis(1200));
+        rtt.sample(ms(2000), 1000, 2000);
+        rtt.note_transmission(Time::from_millis(1300));
+        assert_eq!(rtt.while_idle(), (rtt.srtt(), rtt.rttvar()), "sent after the timeout: the path is slow");
+        rtt.note_transmission(Time::from_millis(1000));
+        assert_eq!((rtt.srtt(), rtt.while_idle()), (Some(Duration(267_500_000)), (Some(ms(20)), ms(10))));
+        let samples = (0..100).take_while(|_| {
+            rtt.sample(ms(20), 2000, 3000);
+            rtt.while_idle() != (rtt.srtt(), rtt.rttvar())
+        });
+        assert_eq!(samples.count(), 18, "until the smoothed value is twice the minimum");
+    }
+
     use super::*;
     use crate::config::ConnectionConfig;
 

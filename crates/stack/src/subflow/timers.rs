@@ -171,6 +171,7 @@ impl Subflow {
         self.ecn.on_reduced(self.board.nxt());
         self.suspect_path_mtu(now);
         congestion.on_rto(self.id, now, flight, !first);
+        self.rtt.on_timeout(now);
     }
 
     /// Records that segments were marked lost, the lowest from offset `first` on; `entered` is true if a
