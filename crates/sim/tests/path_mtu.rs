@@ -16,6 +16,11 @@ const PAYLOAD: u32 = MTU - 80;
 
 /// Runs a flow of 4 MB over the last `paths` of two paths, the last of which is narrow.
 fn narrow(paths: usize, tells: bool, how: PathMtuDiscovery) -> (FlowReport, Vec<SubflowStats>, u64) {
+    narrow_of(paths, tells, ConnectionConfig { path_mtu: how, ..ConnectionConfig::linux() })
+}
+
+/// [`narrow`] with these settings.
+fn narrow_of(paths: usize, tells: bool, config: ConnectionConfig) -> (FlowReport, Vec<SubflowStats>, u64) {
     let mut specs = [path("wide", 20, 20), path("narrow", 20, 10)];
     let stretch = &mut specs[1].stretches[0];
     for link in [&mut stretch.up, &mut stretch.down] {
@@ -24,7 +29,6 @@ fn narrow(paths: usize, tells: bool, how: PathMtuDiscovery) -> (FlowReport, Vec<
         link.queue = QueueLimit::Packets(10_000);
     }
     let topology = topology::disjoint(&specs[2 - paths..], ServerAddresses::One).unwrap();
-    let config = ConnectionConfig { path_mtu: how, ..ConnectionConfig::linux() };
     let flow = topology.pairs[0].flow("flow", Some(Bytes(4_000_000)), config);
     let mut sim = Sim::new(topology.network, vec![flow], 1, ()).unwrap();
     // Just before its end, while the connection still exists.
@@ -46,6 +50,15 @@ fn a_router_that_tells_costs_a_round_trip() {
     assert!((1..=10).contains(&dropped), "{dropped}");
     assert_eq!(subflows[0].counters.recoveries, 0, "it is no sign of congestion");
     assert_eq!(subflows[0].counters.timeouts, 0);
+}
+
+/// Its segments have no options of Multipath TCP, and use their space.
+#[test]
+fn a_plain_tcp_fills_the_narrow_path() {
+    let config = ConnectionConfig { path_mtu: PathMtuDiscovery::Icmp, mss: 1448, ..common::tcp() };
+    let (flow, subflows, dropped) = narrow_of(1, true, config);
+    assert_eq!((flow.outcome, subflows[0].mss), (Outcome::Completed, PAYLOAD + 28));
+    assert!((1..=10).contains(&dropped), "{dropped}");
 }
 
 #[test]

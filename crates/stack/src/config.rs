@@ -517,8 +517,20 @@ impl ConnectionConfig {
             ReceiveBuffer::Auto { initial, .. } => initial.get() / 2,
         };
         // A listener knows that timestamps take 12 bytes of each segment.
-        let options = if self.timestamps && !initiator { 12 } else { 0 };
+        let options = if initiator { 0 } else { self.plain_options() };
         first_window(buffer, u64::from(self.mtu.saturating_sub(Segment::IPV4_LEN + options).max(1)))
+    }
+
+    /// Returns the most that a new subflow advertises beyond received data: the first window, with a segment of `mss` bytes
+    /// of the `buffer` for payload in reserve (`tcp_init_buffer_space` in net/ipv4/tcp_input.c); no limit unless
+    /// `whole_first_window`.
+    pub(crate) fn first_threshold(&self, buffer: u64, mss: u32) -> u64 {
+        let mss = u64::from(mss);
+        let reserve = if buffer > 2 * mss { mss.min(buffer - 2 * mss) } else { 0 };
+        match self.first_window(true) {
+            u64::MAX => u64::MAX,
+            window => window.min(buffer - reserve),
+        }
     }
 
     /// Returns the initial memory of the receive buffer, if the window is what is free of it.
@@ -580,8 +592,7 @@ impl ConnectionConfig {
 }
 
 /// Returns the first window with a `buffer` for payload: whole segments of `mss` bytes, if it has space for more
-/// than one, in a field of 16 bits (`tcp_select_initial_window` in net/ipv4/tcp_output.c).
+/// than one (`tcp_select_initial_window` in net/ipv4/tcp_output.c).
 pub(crate) const fn first_window(buffer: u64, mss: u64) -> u64 {
-    let whole = if buffer > mss { buffer - buffer % mss } else { buffer };
-    if whole < u16::MAX as u64 { whole } else { u16::MAX as u64 }
+    if buffer > mss { buffer - buffer % mss } else { buffer }
 }

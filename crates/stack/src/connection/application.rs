@@ -54,7 +54,7 @@ impl Connection {
             // On every subflow, as in Linux: the window is the connection's window, but a sender that also
             // respects the edge of each subflow (RFC 8684 section 3.3.5) could not use the others.
             for subflow in self.subflows.iter_mut().filter(|subflow| subflow.state().is_usable()) {
-                subflow.recv_mut().want_ack();
+                subflow.recv_mut().want_update();
             }
         }
     }

@@ -329,8 +329,8 @@ impl Connection {
         let Connection { recv, advertised, subflows, config, .. } = self;
         let mss = u64::from(config.mss);
         let of_stream = matches!(edge, Edge::Stream | Edge::EndedStream);
-        let (field, lag) = subflows.advertising(at).advertise(edge, |scale, most| {
-            let field = recv.offer(scale, most, mss);
+        let (field, lag) = subflows.advertising(at).advertise(edge, |scale, most, counts_last| {
+            let field = recv.offer(scale, most, mss, counts_last);
             // A small scale may advertise less than this.
             (field, if of_stream { recv.edge() - recv.nxt() } else { advertised.window() })
         });

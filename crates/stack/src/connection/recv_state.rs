@@ -31,6 +31,8 @@ pub(crate) struct RecvState {
     measured: u64,
     last_per_rtt: u64,
     received_total: u64,
+    /// The length of the last arrival if it was in order, else 0.
+    last: u32,
     refused: u64,
 }
 
@@ -52,6 +54,7 @@ impl RecvState {
             measured: 0,
             last_per_rtt: 0,
             received_total: 0,
+            last: 0,
             refused: 0,
         }
     }
@@ -128,10 +131,16 @@ impl RecvState {
     /// Returns the right edge for which there is space, which may be left of the advertised one.
     #[inline]
     fn limit(&self) -> u64 {
+        self.limit_with(0)
+    }
+
+    /// Returns the right edge for which there is space while the last `unread` bytes in order take memory.
+    #[inline]
+    fn limit_with(&self, unread: u64) -> u64 {
         match self.buffer.memory() {
             None => self.consumed + self.buffer.size(),
             Some(memory) => {
-                let held = self.readable() + self.out_of_order().saturating_sub(self.held_below);
+                let held = self.readable().max(unread) + self.out_of_order().saturating_sub(self.held_below);
                 self.nxt + memory.free(held)
             }
         }
@@ -174,6 +183,7 @@ impl RecvState {
         debug_assert!(self.expects(range));
         self.received_total += range.len();
         self.nxt = range.end;
+        self.last = range.len() as u32;
     }
 
     /// Receives `range`; calls `fresh` with its new parts inside the window. Returns true if the in-order
@@ -182,6 +192,7 @@ impl RecvState {
         self.refused += range.end.saturating_sub(range.start.max(self.edge));
         let end = range.end.min(self.edge).min(self.fin.unwrap_or(u64::MAX));
         let range = DataRange::new(range.start.max(self.nxt), end);
+        self.last = 0;
         if range.is_empty() {
             return false;
         }
@@ -199,6 +210,7 @@ impl RecvState {
             self.received_total += new;
             return false;
         }
+        self.last = range.len() as u32;
         if self.out_of_order.is_empty() {
             fresh(range);
             self.received_total += range.len();
@@ -240,15 +252,15 @@ impl RecvState {
     /// The right edge never moves left (RFC 8684 section 3.3.4): the field is rounded up if rounding down
     /// would move it, as in Linux.
     pub(crate) fn window_field(&mut self, scale: u8) -> u16 {
-        self.offer(scale, u64::MAX, 1)
+        self.offer(scale, u64::MAX, 1, false)
     }
 
     /// Returns the window field for a subflow that advertises at most `most` bytes in segments of `mss` bytes,
-    /// like [`RecvState::window_field`].
+    /// like [`RecvState::window_field`]. With `counts_last` the last arrival still takes memory, if that limits the window.
     #[inline(always)]
-    pub(crate) fn offer(&mut self, scale: u8, most: u64, mss: u64) -> u16 {
+    pub(crate) fn offer(&mut self, scale: u8, most: u64, mss: u64, counts_last: bool) -> u16 {
         if self.buffer.memory().is_some() {
-            return self.offer_of_memory(scale, most, mss);
+            return self.offer_of_memory(scale, most, mss, counts_last);
         }
         let limit = self.limit().min(self.nxt.saturating_add(most));
         let window = self.edge.max(limit).saturating_sub(self.nxt);
@@ -258,8 +270,9 @@ impl RecvState {
     }
 
     #[inline(never)]
-    fn offer_of_memory(&mut self, scale: u8, most: u64, mss: u64) -> u16 {
-        let limit = self.limit().min(self.nxt.saturating_add(most));
+    fn offer_of_memory(&mut self, scale: u8, most: u64, mss: u64, counts_last: bool) -> u16 {
+        let unread = if counts_last { u64::from(self.last) } else { 0 };
+        let limit = self.limit_with(unread).min(self.nxt.saturating_add(most));
         if limit <= self.edge && self.nxt > 0 {
             // `mptcp_set_rwin`: an edge that does not move is rounded to the left, and the peer keeps the old one.
             return ((self.edge - self.nxt) >> scale).min(u64::from(u16::MAX)) as u16;
@@ -666,5 +679,26 @@ mod tests {
         arrive(&mut fixed, 0, 1000);
         fixed.autotune(Time::from_millis(20), rtt, 1000);
         assert_eq!(fixed.buffer(), 1000);
+    }
+
+    /// Captured from Linux 6.18 with 131,072 bytes of memory: after each of the first segments 64,512 bytes, in units of 1 KiB.
+    #[test]
+    fn a_segment_takes_memory_in_the_window_that_acknowledges_it_at_once() {
+        let shown = |counts_last: bool| {
+            let mut recv = state(65_536);
+            recv.limit_by(Some(Memory::new(131_072)));
+            recv.begin_with(64_240);
+            assert_eq!(arrive(&mut recv, 0, 1420).len(), 1);
+            recv.consume(1420);
+            recv.offer(10, u64::MAX, 1420, counts_last)
+        };
+        assert_eq!((shown(true), shown(false)), (63, 64));
+        // A segment after a hole of the stream is counted as such.
+        let mut recv = state(65_536);
+        recv.limit_by(Some(Memory::new(131_072)));
+        recv.begin_with(0);
+        recv.extend_edge(10_000);
+        arrive(&mut recv, 1420, 2840);
+        assert_eq!(recv.last, 0);
     }
 }

@@ -655,7 +655,7 @@ mod tests {
                     asking.raise_shown_window(window);
                 }
                 _ => {
-                    let offer = |_: u8, _: u64| (window as u16, window);
+                    let offer = |_: u8, _: u64, _: bool| (window as u16, window);
                     let edge = if random.chance(0.8) { Edge::Stream } else { Edge::Subflow };
                     let shown = remembering.advertising(at).advertise(edge, offer);
                     assert_eq!(shown, asking.advertising(at).advertise(edge, offer));

@@ -1,6 +1,7 @@
 //! The window that a Linux receiver advertises. Its growth decides which segments are acknowledged at once.
 //!
-//! A new connection's window is limited by a threshold (`rcv_ssthresh`) that begins with 64 KB. Each segment
+//! A new connection's window is limited by a threshold (`rcv_ssthresh`) that begins with the first window: nearly all of
+//! the payload for which there is memory, 64 KB by default. Each segment
 //! above a minimum length increases it by two segments until it reaches the receive buffer, and a segment
 //! that has increased it is acknowledged at once (`tcp_grow_window` sets a bit of `icsk_ack.quick`). The
 //! buffer itself grows once per round trip, as measured by dynamic right-sizing (`tcp_rcvbuf_grow`). So
@@ -9,8 +10,8 @@
 //!
 //! **Source**: net/ipv4/tcp_input.c and net/mptcp/protocol.c of Linux 6.18.
 //!
-//! **Constants**: an initial threshold of 64,240 bytes and an initial amount of ten segments per round trip;
-//! 39/64 of the first buffer are for payload.
+//! **Constants**: an initial threshold of 64,240 bytes without `whole-first-window`, and an initial amount of ten segments per
+//! round trip; 39/64 of the first buffer are for payload.
 //!
 //! **Departures from the source**: without a limit of [`Memory`], sizes are payload, and the kernel's conversion
 //! between payload and memory is omitted except for the first buffer. The edge that a subflow has advertised
@@ -40,6 +41,8 @@ pub(crate) struct Growth {
     rtt: u32,
     /// The echoed timestamp of the last sample.
     echo: u32,
+    /// The maximum payload of a received segment without MPTCP options (`advmss`).
+    mss: u32,
 }
 
 impl Growth {
@@ -50,12 +53,17 @@ impl Growth {
             ReceiveBuffer::Auto { initial, .. } => initial.get() / 64 * 39,
         };
         let threshold = in_32_bits(buffer).min(INITIAL_THRESHOLD);
-        Growth { threshold, buffer: Buffer::new(buffer), space: INITIAL_SPACE, rtt: 0, echo: 0 }
+        Growth { threshold, buffer: Buffer::new(buffer), space: INITIAL_SPACE, rtt: 0, echo: 0, mss: 0 }
     }
 
-    /// Limits the initial threshold to `most` bytes.
-    pub(crate) fn begin_with(&mut self, most: u64) {
-        self.threshold = self.threshold.min(in_32_bits(most));
+    /// Begins with segments of at most `mss` bytes, and with the threshold that `first` returns for a buffer, unless that
+    /// is without a limit.
+    pub(crate) fn begin(&mut self, mss: u32, first: impl FnOnce(u64) -> u64) {
+        self.mss = mss;
+        match first(self.buffer.size()) {
+            u64::MAX => {}
+            threshold => self.threshold = in_32_bits(threshold),
+        }
     }
 
     /// Limits the buffer by memory.
@@ -70,14 +78,14 @@ impl Growth {
 
     /// Processes a segment of `len` bytes. Returns true if it has increased the threshold.
     #[inline]
-    pub(super) fn on_data(&mut self, len: u32, mss: u32) -> bool {
+    pub(super) fn on_data(&mut self, len: u32) -> bool {
         if len >= LEAST_MEASURE && self.buffer.memory().is_some_and(|memory| !memory.is_measured()) {
             self.buffer.set_measured(true);
         }
         let most = in_32_bits(self.buffer.size());
         let rises = self.threshold < most && len >= LEAST_LEN;
         if rises {
-            self.threshold = self.threshold.saturating_add(2 * len.max(mss)).min(most);
+            self.threshold = self.threshold.saturating_add(2 * len.max(self.mss)).min(most);
         }
         rises
     }
@@ -143,20 +151,22 @@ pub(crate) const fn initial_space() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::first_window;
+    use crate::config::{ConnectionConfig, Profile, SimConfig, first_window};
     use anabranch_units::Bytes;
 
     fn growth(size: u64) -> Growth {
-        Growth::new(ReceiveBuffer::Fixed(Bytes(size)))
+        let mut growth = Growth::new(ReceiveBuffer::Fixed(Bytes(size)));
+        growth.begin(1448, |_| u64::MAX);
+        growth
     }
 
     #[test]
     fn each_segment_raises_the_threshold_by_two_until_it_reaches_the_buffer() {
         let mut growth = growth(70_000);
-        assert!(!growth.on_data(127, 1448), "too short");
-        assert!(growth.on_data(1448, 1448));
-        assert!(growth.on_data(200, 1448), "as much as a full one");
-        assert!(!growth.on_data(1448, 1448), "64,240 + 2 x 2896 = 70,032");
+        assert!(!growth.on_data(127), "too short");
+        assert!(growth.on_data(1448));
+        assert!(growth.on_data(200), "as much as a full one");
+        assert!(!growth.on_data(1448), "64,240 + 2 x 2896 = 70,032");
         growth.widen(19_000, 1 << 20);
         assert_eq!(
             growth.buffer.size(),
@@ -165,27 +175,46 @@ mod tests {
         );
         growth.widen(40_000, 1 << 20);
         assert_eq!(growth.buffer.size(), 80_000 + 2 * (80_000 * 21_000 / 19_000));
-        assert_eq!((0..100).filter(|_| growth.on_data(1448, 1448)).count(), 65);
+        assert_eq!((0..100).filter(|_| growth.on_data(1448)).count(), 65);
     }
 
     #[test]
-    fn a_first_window_has_whole_segments_and_fits_into_its_field() {
+    fn a_first_window_has_whole_segments() {
         assert_eq!(first_window(65_536, 1460), 64_240);
         assert_eq!(first_window(65_536, 1448), 65_160);
         assert_eq!(first_window(16_000, 1460), 14_600);
         assert_eq!((first_window(1460, 1460), first_window(1000, 1460)), (1460, 1000));
-        assert_eq!(first_window(1 << 20, 1460), 65_535);
+        assert_eq!(first_window(1 << 20, 1460), 718 * 1460);
         let mut growth = growth(16_000);
-        growth.begin_with(14_600);
+        growth.begin(1448, |_| 14_600);
         assert_eq!(growth.window(), 14_600);
-        assert!(growth.on_data(1448, 1448) && !growth.on_data(1448, 1448));
+        assert!(growth.on_data(1448) && !growth.on_data(1448));
         assert_eq!(growth.window(), 16_000);
+    }
+
+    /// Captured from Linux 6.18 with 152,000 bytes: its first acknowledgement of data has a window of 150,552 as a server.
+    #[test]
+    fn all_of_a_fixed_buffer_but_a_segment_is_advertised_from_the_first_data_on() {
+        let config = SimConfig::new(Profile::Linux).connection;
+        let first = |buffer: u64| {
+            let config =
+                ConnectionConfig { receive_buffer: ReceiveBuffer::Fixed(Bytes(buffer)), ..config.clone() };
+            let mut growth = Growth::new(config.receive_buffer);
+            growth.limit_by(config.receive_memory());
+            growth.begin(1448, |buffer| config.first_threshold(buffer, 1448));
+            growth.window()
+        };
+        assert_eq!(first(152_000), 150_552);
+        // Two segments stay; one of two is in reserve; a buffer of two has none.
+        assert_eq!((first(16_000), first(3000), first(2896)), (14_552, 2896, 1460));
+        let free = ConnectionConfig { whole_first_window: false, ..config };
+        assert_eq!(free.first_threshold(152_000, 1448), u64::MAX);
     }
 
     #[test]
     fn a_buffer_below_the_threshold_never_grows_by_itself() {
         let mut growth = growth(20_000);
-        assert!(!growth.on_data(1448, 1448));
+        assert!(!growth.on_data(1448));
         growth.widen(1 << 40, 30_000);
         assert_eq!((growth.buffer.size(), growth.space), (30_000, u32::MAX));
     }

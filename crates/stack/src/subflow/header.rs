@@ -73,8 +73,8 @@ impl Subflow {
         self.recv = Receiver::new(segment.seq, config.ack, config.receive_buffer);
         let tolerance = self.recovery.tolerance();
         self.recv.growth.limit_by(config.receive_memory());
-        // A host that accepts also keeps a segment in reserve (`tcp_init_buffer_space`).
-        self.recv.growth.begin_with(config.first_window(true));
+        let advertised = config.mss_without_mptcp(config.mss, !ipv4);
+        self.recv.growth.begin(advertised, |buffer| config.first_threshold(buffer, advertised));
         self.recovery = Recovery::new(config, self.sack, 1);
         self.recovery.tolerate(tolerance);
     }
@@ -231,9 +231,13 @@ impl Subflow {
     /// edge of the stream, otherwise the one advertised last. Returns the field to send, and the number of bytes by which
     /// the data acknowledgement of the segment has to lag (`window_held.rs`).
     #[inline(always)]
-    pub(crate) fn advertise(&mut self, edge: Edge, offer: impl FnOnce(u8, u64) -> (u16, u64)) -> (u16, u64) {
+    pub(crate) fn advertise(
+        &mut self,
+        edge: Edge,
+        offer: impl FnOnce(u8, u64, bool) -> (u16, u64),
+    ) -> (u16, u64) {
         let scale = if edge == Edge::Syn { 0 } else { self.receive_scale };
-        let (field, window) = offer(scale, self.recv.offered());
+        let (field, window) = offer(scale, self.recv.offered(), self.recv.counts_last());
         match edge {
             Edge::Syn | Edge::Subflow => {
                 let shown = u64::from(field) << scale;

@@ -36,6 +36,8 @@ pub(crate) struct Receiver {
     data_at: u32,
     /// True if data that is not acknowledged includes the end of a burst.
     pushed: bool,
+    /// True if the last segment has caused the acknowledgement that is due.
+    at_once: bool,
     /// The advertised window, with [`AckConfig::growth`].
     pub growth: Growth,
     /// The offset of the peer's FIN; the maximum value if unknown.
@@ -74,6 +76,7 @@ impl Receiver {
             config: Rules::of(config),
             data_at: u32::MAX,
             pushed: false,
+            at_once: false,
             growth: Growth::new(buffer),
             fin: NO_FIN,
             last_ack_sent: 1,

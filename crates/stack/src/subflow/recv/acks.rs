@@ -52,7 +52,7 @@ impl Receiver {
     #[inline]
     pub(in crate::subflow) fn measure(&mut self, now: Time, payload_len: u32, mss: u32) -> bool {
         if self.config.growth {
-            self.grow(now, payload_len, mss);
+            self.grow(now, payload_len);
         }
         if payload_len >= 2 * mss {
             self.want_ack();
@@ -71,14 +71,14 @@ impl Receiver {
     /// Implements Linux's quick acknowledgements: of a segment that increases the advertised window, and of
     /// the first ones after a silence of more than a timeout, as at the beginning (`tcp_event_data_recv`).
     #[inline]
-    fn grow(&mut self, now: Time, payload_len: u32, mss: u32) {
+    fn grow(&mut self, now: Time, payload_len: u32) {
         let now_ms = (now.as_micros() / 1000) as u32;
         let silence = Duration::from_millis(u64::from(now_ms.saturating_sub(self.data_at)));
         if silence > SILENCE + self.growth.rtt() {
             self.quick = self.quick.max(self.config.quick);
         }
         self.data_at = now_ms;
-        if self.growth.on_data(payload_len, mss) {
+        if self.growth.on_data(payload_len) {
             self.quick |= 1;
         }
     }
@@ -121,10 +121,24 @@ impl Receiver {
         let every = self.config.every;
         if self.quick > 0 || (self.unacked >= u32::from(every) && (full_sized || every <= 1)) {
             self.due = AckDue::Now;
+            self.at_once = true;
         } else if self.due == AckDue::Nothing {
             self.due = AckDue::Later;
             self.ack_at = now + self.config.delay;
         }
+    }
+
+    /// True if the acknowledgement that is due is sent before an application on another processor can have read the last
+    /// segment: its window counts that (`__tcp_select_window`, called in the interrupt).
+    #[inline]
+    pub(in crate::subflow) fn counts_last(&self) -> bool {
+        self.at_once && self.due == AckDue::Now
+    }
+
+    /// Requests an acknowledgement of the data that the application has read, at once.
+    pub(crate) fn want_update(&mut self) {
+        self.due = AckDue::Now;
+        self.at_once = false;
     }
 
     /// Requests an acknowledgement at once.
@@ -166,6 +180,7 @@ impl Receiver {
         }
         self.due = AckDue::Nothing;
         self.unacked = 0;
+        self.at_once = false;
         self.pushed = false;
         self.ack_at = Time::NEVER;
     }
