@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
+import linecache
 import os
 import signal
 import subprocess
@@ -147,6 +149,24 @@ def test_a_directory_of_other_code_is_not_continued(tmp_path: File) -> None:
     with pytest.raises(anabranch.SweepError, match="another plan"):
         anabranch.sweep(other, vary=VARY, runs=1, output=tmp_path)
     assert "test_cluster:" in (tmp_path / "plan.toml").read_text()
+
+
+def test_a_class_with_another_source_is_other_code(tmp_path: File, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def imported(patience: float) -> type[First]:
+        text = f"from tests.test_cluster import First\n\n\nclass Patient(First):\n    patience = {patience}\n"
+        (tmp_path / "patient.py").write_text(text)
+        linecache.clearcache()
+        sys.modules.pop("patient", None)
+        importlib.invalidate_caches()
+        found: type[First] = importlib.import_module("patient").Patient
+        return found
+
+    for patience, match in ((0.1, ""), (0.1, ""), (0.25, "another plan")):
+        scenario = BASE.set(schedulers=["tcp", imported(patience)])
+        with pytest.raises(anabranch.SweepError, match=match) if match else contextlib.nullcontext():
+            anabranch.sweep(scenario, vary=VARY, runs=1, output=tmp_path / "sweep")
 
 
 def test_an_object_that_cannot_be_sent_is_an_error(client: Any, tmp_path: File) -> None:

@@ -112,6 +112,9 @@ def test_html_shows_names_as_text() -> None:
     assert "<script>" not in shown
     assert "&lt;b&gt;" in shown
     assert scenario.hash[:16] in repr(scenario)
+    result = anabranch.compare(scenario, runs=1, schedulers=["tcp"], size="10 KB")
+    assert "<b>" not in result._repr_html_()
+    assert "&lt;b&gt;" in result._repr_html_()
 
 
 def test_a_graph_and_its_tables_are_the_same_scenario() -> None:

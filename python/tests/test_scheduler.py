@@ -12,7 +12,7 @@ import pytest
 import anabranch
 from anabranch import Assign, Event, Path, Recall, Scheduler, Subflow, View, Wait
 from anabranch.comparison import threads
-from anabranch.scheduler import Decision
+from anabranch.scheduler import Decision, factory
 
 PATHS = [Path("20 Mbit/s", "20 ms"), Path("10 Mbit/s", "45 ms")]
 
@@ -66,6 +66,8 @@ def test_the_name_is_part_of_the_experiment() -> None:
     first, second = (anabranch.Scenario(PATHS, schedulers=[kind]) for kind in (MinRtt, Other))
     assert first.hash != second.hash
     assert first.contenders == ["mine"]
+    named = anabranch.Scenario(PATHS, schedulers=[{"scheduler": MinRtt, "name": "given"}])
+    assert named.contenders == ["given"]
 
 
 class FirstOnly(Scheduler):
@@ -88,6 +90,11 @@ def test_an_object_is_copied_for_each_connection() -> None:
     row = result.row("FirstOnly")
     assert row.completed == 2
     assert row.bytes_by_path[1] == 0
+    # As it was given: its owner may change it before a connection is made.
+    kind, build = factory(scheduler)
+    scheduler.decisions = 9
+    assert kind is FirstOnly
+    assert build().decisions == 0
 
 
 class Broken(Scheduler):

@@ -7,10 +7,12 @@ use anabranch_lab::job::Job;
 use anabranch_lab::options::Options;
 use anabranch_lab::run::{Prepared, RunResult};
 use anabranch_lab::scenario::{Document, Scenario};
+use anabranch_recording::film::Film;
+use anabranch_recording::measured::{Measured, MeasuredFlow, Progress, Way};
 use anabranch_recording::view::{Details, View};
 use anabranch_recording::{Origin, Recorded, RunDirectory, Settings};
 use anabranch_table::Format;
-use anabranch_units::Duration;
+use anabranch_units::{Duration, Time};
 
 const LOSSY: &str = "
     path = [{ name = 'wifi', rate = '20 Mbit/s', rtt = '20 ms', loss = '2%' }, { name = 'lte', rate = '10 Mbit/s', rtt = '60 ms' }]
@@ -281,4 +283,86 @@ fn a_subflow_on_two_paths_has_the_name_of_neither() {
     second[at("interface")] = "0";
     std::fs::write(&file, format!("{text}{}\n", second.join(","))).unwrap();
     assert_eq!(names(place.path()), ["wifi", "subflow 2"]);
+}
+
+/// A flow of a kernel that still runs has no size and no completion time.
+#[test]
+fn a_measured_flow_that_still_runs_is_not_complete() {
+    let place = tempfile::tempdir().unwrap();
+    let origin = Origin { version: "1", commit: None, command: Vec::new(), run: None };
+    let settings = Settings { format: Format::Csv, interval: Duration::ZERO, xpl: false };
+    let paths = ["wifi".to_owned()];
+    let mut measured = Measured::create(place.path(), "kernel", &paths, origin, settings).unwrap();
+    let progress = |millis, received| Progress {
+        time: Time::from_millis(millis),
+        flow: 0,
+        way: Way::Down,
+        subflow: 0,
+        range: (0, 1000),
+        received,
+    };
+    measured.progress(&progress(1500, true));
+    measured.progress(&progress(1600, false));
+    let flow = |name: &str, running| MeasuredFlow {
+        name: name.to_owned(),
+        way: Way::Down,
+        start: Time::from_secs(1),
+        end: Time::from_secs(3),
+        running,
+        delivered_bytes: 50_000,
+        data_segments: 40,
+        retransmitted_segments: 1,
+        reinjected_bytes: None,
+        rto_count: Some(0),
+    };
+    let short = MeasuredFlow { end: Time::from_secs(1), ..flow("short", false) };
+    measured.finish(&paths, &[flow("done", false), flow("there", true), short], &[]).unwrap();
+    let inside = place.path().join("kernel");
+    let columns = ["name", "size_bytes", "outcome", "fct_ns", "delivered_bytes", "goodput_bps"];
+    let rows = table(&inside, "flows", &columns);
+    assert_eq!(rows[0], ["done", "50000", "completed", "2000000000", "50000", "200000"]);
+    assert_eq!(rows[1], ["there", "", "running", "", "50000", "200000"]);
+    // There is no rate of no time.
+    assert_eq!(rows[2][5], "");
+    let events = table(&inside, "events", &["event", "direction", "to_bytes"]);
+    assert_eq!(events, [["received", "down", "1000"], ["data_acked", "down", "1000"]]);
+}
+
+#[test]
+fn a_film_has_the_data_in_one_direction_and_its_answers_in_the_other() {
+    let scenario = scenario(LOSSY);
+    let prepared = Prepared::new(&scenario, 0).unwrap();
+    let job = Job { contender: 1, ..Job::default() };
+    let film = Film::new(&scenario, &prepared, &job, &AtomicBool::new(false)).unwrap();
+    assert_eq!(
+        (film.scheduler.as_str(), film.sender, film.outcome.as_str()),
+        ("min_rtt", "client", "completed")
+    );
+    let packets = &film.packets;
+    let (mut answers, mut lost) = (0, 0);
+    for at in 0..packets.t_ns.len() {
+        let has_data = packets.to.0[at] > packets.from.0[at];
+        assert!(!has_data || packets.way.0[at] == 0, "data goes up");
+        answers += usize::from(packets.way.0[at] == 1);
+        let (entered, departed, end) = (packets.t_ns.0[at], packets.departed_ns.0[at], packets.end_ns.0[at]);
+        match film.fates[packets.fate.0[at] as usize] {
+            "arrived" => assert!(entered < departed && departed < end, "{entered} {departed} {end}"),
+            "lost" => {
+                lost += 1;
+                assert!(packets.path.0[at] == 0 && end >= entered, "only wifi loses packets");
+            }
+            _ => {}
+        }
+    }
+    assert!(film.whole && answers > 50 && lost > 0, "{answers} answers, {lost} lost");
+    assert_eq!(film.subflows, [Some(0), Some(1)]);
+    // Each byte arrives for the first time once.
+    let arrived = film.arrived.from.0.iter().zip(&film.arrived.to.0).map(|(from, to)| to - from);
+    assert_eq!(arrived.sum::<i64>(), 300_000);
+    // The first of several successive waits for the same reason is recorded.
+    let waits = |at: usize| film.decisions.decision.0[at] == 2;
+    let same = |at: &usize| {
+        waits(*at) && waits(at - 1) && film.decisions.rule.0[*at] == film.decisions.rule.0[at - 1]
+    };
+    assert_eq!((1..film.decisions.t_ns.len()).filter(same).count(), 0);
 }

@@ -1,6 +1,6 @@
 //! Values of scenarios and plans as a simulation takes them: units, orders, defaults, and warnings.
 
-use anabranch_link::Change;
+use anabranch_link::{Aqm, Change};
 use anabranch_scenario::plan::Plan;
 use anabranch_scenario::units::{parse_size, parse_span};
 use anabranch_scenario::{Document, Scenario, Start};
@@ -163,4 +163,56 @@ fn a_grid_counts_like_digits_and_measures_no_other_starts() {
     let starts = |plan: &Plan| plan.scenario(&plan.point(0)).unwrap().other_starts;
     assert!(!starts(&grid), "they cost as much as all other runs");
     assert!(starts(&plan("other-starts = true")));
+}
+
+#[test]
+fn changes_that_hosts_notice_are_in_the_order_of_their_times() {
+    let path = |at: &str| {
+        format!(
+            "{{ rate = '9 Mbit/s', rtt = '20 ms', change = [{{ at = '{at}', down = true, notify-after = '10 ms' }}] }}"
+        )
+    };
+    let two = scenario(&format!("path = [{}, {}]", path("3 s"), path("1 s")));
+    let signals = two.conditions[0].experiment.signals();
+    let found: Vec<(usize, Time)> = signals.iter().map(|(path, signal)| (*path, signal.at)).collect();
+    assert_eq!(found, [(1, Time::from_millis(1010)), (0, Time::from_millis(3010))]);
+}
+
+#[test]
+fn only_downloads_of_a_contender_are_its_downloads() {
+    let class = |name: &str, more: &str| format!("{{ name = '{name}', size = '10 KB', {more} }}");
+    let with = |second: &str| {
+        let up = class("a", "direction = 'upload'");
+        let text = format!("{PATH}\ntraffic = [{up}, {}]", class("b", second));
+        scenario(&text).conditions[0].experiment.has_downloads()
+    };
+    assert!(with("direction = 'download'") && !with("direction = 'upload'"));
+    assert!(!with("direction = 'download', via = 'tcp', path = 1"));
+}
+
+#[test]
+fn a_web_like_maximum_is_above_the_least_size_and_background_names_its_path() {
+    let traffic = |keys: &str| {
+        let text = format!("{PATH}\ntraffic = {{ {keys} }}");
+        Document::parse("x", text, ".").unwrap().scenario().map_err(|error| error.to_string())
+    };
+    assert!(traffic("size = 'web', max = '19001 B'").is_ok());
+    assert!(traffic("size = 'web', max = '19 KB'").unwrap_err().contains("must be above that"));
+    assert!(traffic("size = '10 KB', background = { path = 1 }").is_ok());
+    assert!(traffic("size = '10 KB', background = { flows = 1 }").unwrap_err().contains("`path`"));
+}
+
+#[test]
+fn queue_management_marks_packets_unless_it_is_told_to_drop_them() {
+    let ecn = |aqm: &str| {
+        let one = scenario(&format!("path = [{{ rate = '9 Mbit/s', rtt = '20 ms', aqm = {aqm} }}]"));
+        let experiment = &one.conditions[0].experiment;
+        match experiment.own_link(&experiment.paths()[0]).config.aqm {
+            Aqm::Codel(codel) => codel.ecn,
+            Aqm::Red(red) => red.ecn,
+            _ => panic!("another kind"),
+        }
+    };
+    assert!(ecn("{ kind = 'codel', target = '5 ms' }") && ecn("{ kind = 'red', weight = 0.1 }"));
+    assert!(!ecn("{ kind = 'codel', ecn = false }"));
 }

@@ -228,5 +228,20 @@ mod tests {
         let acks = experiment.paths()[1].acks[0][0];
         experiment.graph.links[acks].config.timeline[1].at += anabranch_units::Duration::from_secs(1);
         assert_eq!(found(&experiment), [(1, 1.0, Some(3.0)), (1, 5.0, None)]);
+        // An outage of the acknowledgements within one of the data.
+        let data = experiment.paths()[1].data[0][0];
+        let timeline = |experiment: &mut Experiment, link: usize, step: usize, at: u64| {
+            experiment.graph.links[link].config.timeline[step].at = Time::from_secs(at);
+        };
+        timeline(&mut experiment, data, 1, 4);
+        timeline(&mut experiment, acks, 0, 2);
+        assert_eq!(found(&experiment), [(1, 1.0, Some(4.0)), (1, 5.0, None)]);
+        // A link that is down goes down again: the outage has begun before.
+        for link in [data, acks] {
+            let again = experiment.graph.links[link].config.timeline[2].clone();
+            experiment.graph.links[link].config.timeline.push(again);
+            timeline(&mut experiment, link, 3, 7);
+        }
+        assert_eq!(found(&experiment), [(1, 1.0, Some(4.0)), (1, 5.0, None)]);
     }
 }
