@@ -9,6 +9,8 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
+import tomllib
 import unittest
 from pathlib import Path
 
@@ -104,6 +106,31 @@ class Release(unittest.TestCase):
         self.assertEqual(changed(1, dependencies=loose), ["b wants a ^1.2.3, not =1.2.3"])
         tests_only = [{"name": "c", "req": "*", "kind": "dev"}]
         self.assertEqual(changed(1, dependencies=tests_only), [])
+
+    def test_another_digit_of_the_readme_is_found(self):
+        with tempfile.TemporaryDirectory() as directory:
+            page, binary = Path(directory, "README.md"), Path(directory, "anabranch")
+            binary.write_text("#!/bin/sh\necho 'tcp  294'\necho '5 s of network time in 0.7 s, 3.1 million packet-hops'\n")
+            binary.chmod(0o755)
+            text = "```console sample\n$ anabranch compare\ntcp  294\n5 s of network time in ... s, ... million packet-hops\n```\n"
+            page.write_text(text)
+            self.assertEqual(release_check.other_figures(binary, [page]), [])
+            page.write_text(text.replace("294", "295"))
+            self.assertIn("-tcp  295\n+tcp  294", release_check.other_figures(binary, [page])[0])
+
+    def test_the_debian_package_has_what_the_script_puts_together(self):
+        """Each file that cargo-deb is told of is one that `tools/release` makes, and each unit's pages and program are there."""
+        script = (ROOT / "tools" / "release").read_text(encoding="utf-8")
+        manifest = tomllib.loads((ROOT / "crates" / "cli" / "Cargo.toml").read_text(encoding="utf-8"))
+        assets = [asset[0] for asset in manifest["package"]["metadata"]["deb"]["assets"]]
+        directories = {Path(asset).parent.name for asset in assets} - {"deb"}
+        self.assertEqual(directories, {"man", "completions", "systemd"})
+        for directory in directories:
+            self.assertIn(f'"$work/binary/{directory}', script)
+        for unit in ROOT.glob("packaging/systemd/anabranch-proxy*.service"):
+            text = unit.read_text(encoding="utf-8")
+            # systemd looks for a name without directories in /usr/local/bin and in /usr/bin.
+            self.assertRegex(text, r"(?m)^ExecStart=anabranch proxy ")
 
     def test_other_numbers_need_another_version_of_results(self):
         before = "results 1\nweb table aa\n"

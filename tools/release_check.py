@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Whether the repository is ready for a version.
 
-    tools/release_check.py VERSION         says what is missing, and fails
-    tools/release_check.py --unpublished   the packages that are not published
+    tools/release_check.py VERSION             says what is missing, and fails
+    tools/release_check.py --figures BINARY    whether the README and the pages show the figures of this binary
+    tools/release_check.py --unpublished       the packages that are not published
 
 The numbers have not changed since the last release, or they have another version. All crates have the version, the changelog has a heading with it and a date, each crate that is published has a README, a
 description and keywords, and depends only on crates that are published.
 """
 
+import difflib
 import json
 import re
 import subprocess
@@ -67,7 +69,36 @@ def released_digests():
     return git("show", f"{tag}:tests/digests.txt") if tag else None
 
 
+def other_figures(binary, pages=None):
+    """Returns the faults of the blocks marked `sample`, in every digit: `./test` compares only the rows of their tables."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    import test_documented_commands as documented
+
+    documented.BINARY = binary
+    found = []
+    for page in pages or documented.PAGES:
+        sandbox = documented.Sandbox()
+        sandbox.prepare(page)
+        for block in documented.blocks(page):
+            if block.language != "console" or "sample" not in block.words:
+                continue
+            for command, shown in block.commands():
+                printed = [documented.CLOCK.sub(r"\1...\2...\3", line) for line in sandbox.run(command)[1]]
+                lines = difflib.unified_diff("\n".join(shown).strip().split("\n"), "\n".join(printed).strip().split("\n"), "shown", "printed", "", "", 0, "")
+                difference = "\n".join(lines)
+                if difference:
+                    found.append(f"{page}:{block.line}: $ {command}\n{difference}")
+        sandbox.close()
+    return found
+
+
 def main():
+    if len(sys.argv) == 3 and sys.argv[1] == "--figures":
+        found = other_figures(Path(sys.argv[2]).resolve())
+        if found:
+            sys.exit("Pages show other figures (ANABRANCH=BINARY tests/test_documented_commands.py --update writes them):\n" + "\n".join(found))
+        print("the figures are of this version")
+        return
     if sys.argv[1:] == ["--unpublished"]:
         print("\n".join(package["name"] for package in packages() if package["publish"] == []))
         return
