@@ -55,7 +55,7 @@ async function explore(picture, state, [width, height], colorScheme, prepare, se
 
 anabranch("explore", "-o", "explorer.html");
 const PHONE = "#path=wifi,rate=18,rtt=16,loss=0.01,queue=50&path=lte,rate=21.3,back=6.3,rtt=55,loss=0.01,queue=500&size=3000&schedulers=tcp,linux,min_rtt,dmptcp&runs=50";
-const SLOW = "#path=fast,rate=20,rtt=20,queue=100&path=slow,rate=5,rtt=200,queue=100&size=4000&runs=10&schedulers=min_rtt,blest&buffer=250";
+const SLOW = "#path=fast,rate=20,rtt=20,queue=100&path=slow,rate=5,rtt=200,queue=100&size=4000&runs=10&schedulers=min_rtt,blest&buffer=100";
 const nothing = async () => {};
 await explore("explorer.png", PHONE, [1180, 900], "light", nothing);
 await explore("explorer-dark.png", PHONE, [1180, 900], "dark", nothing);
@@ -65,7 +65,7 @@ await explore("explorer-inside.png", SLOW, [1180, 900], "light", async (page) =>
   await page.waitForSelector('.stages[data-count="2"]');
   const time = page.getByRole("slider", { name: "Time in the run" });
   await time.evaluate((slider) => {
-    slider.value = "290";
+    slider.value = "360";
     slider.dispatchEvent(new Event("input"));
   });
 }, ".stages");

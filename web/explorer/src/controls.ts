@@ -1,6 +1,7 @@
 // Controls with a slider and a field for the exact number. Both are ordinary inputs, so the keyboard and screen readers have them.
 
 import { el } from "../../report/src/dom";
+import { numberIn } from "./state";
 
 /** The steps of a slider between two bounds: ten a decade, and 0 if the least is 0. */
 export function steps(least: number, most: number, first = least): number[] {
@@ -26,6 +27,8 @@ export interface Scale {
   label: string;
   unit: string;
   steps: number[];
+  /** The least value that is not 0, if 0 is one with another meaning. */
+  least?: number;
   /** How a value is read out, if not as the number with its unit. */
   write?(value: number): string;
 }
@@ -59,12 +62,13 @@ export function slider(scale: Scale, value: number, change: (value: number) => v
   });
   const typed = (isDone: boolean) => {
     const value = Number(field.value);
-    const isValid = field.value.trim() !== "" && Number.isFinite(value) && value >= least && value <= most;
+    const fits = numberIn(field.value, [least, most], NaN, scale.least);
+    const isValid = Math.abs(fits - value) < 1e-6;
     field.setAttribute("aria-invalid", String(!isValid));
-    field.title = isValid ? "" : `from ${least} to ${most} ${scale.unit}`;
+    field.title = isValid ? "" : `${scale.least ? "0, or " : ""}from ${scale.least ?? least} to ${most} ${scale.unit}`;
     if (isValid) {
-      show(value, !isDone);
-      change(value);
+      show(fits, !isDone);
+      change(fits);
     }
   };
   field.addEventListener("input", () => typed(false));

@@ -5,7 +5,7 @@ import { count } from "../../report/src/format";
 import { pathColour, type Theme } from "../../report/src/theme";
 import { select, slider, type Scale, steps } from "./controls";
 import type { Lists } from "./lists";
-import { BOUNDS, BUFFERS, MOST_PATHS, MOST_SCHEDULERS, type PathState, path, SIZES, type State, sizeText, unique } from "./state";
+import { BOUNDS, BUFFERS, LEAST_BACK, LEAST_BUFFER, MOST_PATHS, MOST_SCHEDULERS, type PathState, path, SIZES, type State, sizeText, unique } from "./state";
 
 /** The sliders of a path. */
 const SCALES: [Exclude<keyof typeof BOUNDS, "back">, Scale][] = [
@@ -15,13 +15,17 @@ const SCALES: [Exclude<keyof typeof BOUNDS, "back">, Scale][] = [
   ["queue", { label: "Queue", unit: "ms", steps: steps(...BOUNDS.queue) }],
   ["jitter", { label: "Jitter", unit: "ms", steps: steps(...BOUNDS.jitter, 1) }],
 ];
-const BACK: Scale = { label: "Rate back", unit: "Mbit/s", steps: steps(...BOUNDS.back, 0.1), write: (value) => (value ? "Mbit/s" : "same") };
+const BACK: Scale = { label: "Rate back", unit: "Mbit/s", steps: steps(...BOUNDS.back, 0.1), least: LEAST_BACK, write: (value) => (value ? "Mbit/s" : "same") };
 const SIZE: Scale = { label: "Size", unit: "KB", steps: steps(...SIZES), write: sizeText };
-const BUFFER: Scale = { label: "Receive buffer", unit: "KB", steps: steps(...BUFFERS, 10), write: (value) => (value ? sizeText(value) : "as profile") };
+const BUFFER: Scale = { label: "Receive buffer", unit: "KB", steps: steps(...BUFFERS, 10), least: LEAST_BUFFER, write: (value) => (value ? sizeText(value) : "as profile") };
 const RUN: Scale = { label: "Runs", unit: "runs", steps: [1, 3, 10, 20, 30, 50, 100, 200] };
 
 /** A trace that a reader gave. */
 export type Traces = Map<string, string>;
+
+/** The traces of a state's paths. */
+export const filesOf = (state: State, traces: Traces): Record<string, string> =>
+  Object.fromEntries(state.paths.flatMap(({ trace }) => (traces.has(trace) ? [[trace, traces.get(trace) as string]] : [])));
 
 /** A trace has a line of some bytes for each packet; this is 30 seconds of 1 Gbit/s. */
 const MOST_TRACE_BYTES = 20 << 20;
@@ -72,9 +76,12 @@ export class Form {
     const name = el("input", { class: "pathname", value: path.name, "aria-label": `Name of path ${at + 1}`, maxlength: "24", "data-focus": `path-${at}` });
     name.addEventListener("change", () => {
       const before = path.name;
+      // The others keep their names, and so do the choices that name them.
+      const others = state.paths.filter((other) => other !== path);
       path.name = name.value.replace(/[^\w-]/g, "") || String(at + 1);
-      unique(state.paths);
+      unique([...others, path]);
       if (state.initial === before) state.initial = path.name;
+      state.schedulers = state.schedulers.map((contender) => (contender === `tcp@${before}` ? `tcp@${path.name}` : contender));
       this.again(state, "");
     });
     const box = el("fieldset", { class: "path" }, el("legend", {}, swatch, `Path ${at + 1}`));
@@ -109,10 +116,15 @@ export class Form {
   private traceButton(state: State, path: PathState, box: HTMLElement): HTMLElement {
     const take = async (file: File | undefined) => {
       if (!file) return;
-      if (file.size > MOST_TRACE_BYTES) return this.failed(`${file.name} is larger than ${count(MOST_TRACE_BYTES >> 20)} MiB`);
-      // The name is a part of the scenario, so it has no quotes and no directories.
-      const name = file.name.replace(/[^\w.-]/g, "_") || "trace";
-      this.traces.set(name, await file.text());
+      if (file.size > MOST_TRACE_BYTES) return this.failed(`The trace ${file.name} is larger than ${count(MOST_TRACE_BYTES >> 20)} MiB and was not taken.`);
+      // A directory can be dropped too.
+      const text = await file.text().catch(() => null);
+      if (text === null) return this.failed(`${file.name} cannot be read.`);
+      // The name is a part of the scenario, so it has no quotes and no directories. Files of several directories can have the same name.
+      const own = file.name.replace(/[^\w.-]/g, "_") || "trace";
+      let name = own;
+      for (let at = 2; (this.traces.get(name) ?? text) !== text; at += 1) name = `${at}-${own}`;
+      this.traces.set(name, text);
       path.trace = name;
       this.again(state, "");
     };

@@ -7,6 +7,7 @@ import type { Scene } from "../../report/src/figure";
 import { select } from "./controls";
 import { Engine } from "./engine";
 import { Film, type FilmData } from "./film";
+import { filesOf, type Traces } from "./form";
 import { Figures } from "./live";
 import { Stage } from "./stage";
 import { type State, toToml } from "./state";
@@ -46,14 +47,15 @@ export class Inside {
       this.pause();
       this.seek(Number(this.time.value) / STEPS);
     });
-    const speeds: [string, string][] = [["0.25", "\u00bc speed"], ["1", "speed"], ["4", "4 times the speed"]];
+    const speeds: [string, string][] = [["0.25", "60 s"], ["1", "15 s"], ["4", "4 s"]];
     const bar = el("div", { class: "times" }, el("div", { class: "bar" }, this.play,
       button("\u25c0", "A step back", () => this.step(-1)), button("\u25b6", "A step forwards", () => this.step(1)),
-      select("", speeds, "1", (value) => (this.speed = Number(value))), this.clock), this.time);
+      select("Plays in", speeds, "1", (value) => (this.speed = Number(value))), this.clock), this.time);
     bar.style.gridTemplateColumns = "minmax(0, 1fr)";
     this.element.append(el("summary", {}, "Look inside: the packets of one run"),
       el("p", { class: "dim" }, "Each lane is a path: its queue, the packets in flight, and below them the acknowledgements on their way back. Filled: data of the path; framed: " +
-        "retransmitted, and taller: reinjected on another path. The bar is the stream at the receiver: delivered in order, then data that wait behind a hole. " +
+        "retransmitted, and taller: reinjected on another path. The bar is the stream at the receiver: delivered in order, then data that wait behind a hole; the " +
+        "solid line is the acknowledgement that the sender has (DATA_ACK), the dashed one the end of the receive window. " +
         "Both contenders have the same losses where their packets are the same ones."),
       this.choices, bar, this.note, this.stages, this.bars.element);
     this.element.addEventListener("toggle", () => this.element.open && this.refresh());
@@ -105,7 +107,7 @@ export class Inside {
     const wanted = [...new Set(this.pair.filter(Boolean))];
     // The choice of a path for plain TCP depends on the contenders' names, so each is asked for as it is compared.
     const answer = await this.engine.ask<FilmData[]>({
-      verb: "film", name: "explorer.toml", text: toToml({ ...state, schedulers: wanted }), files: Object.fromEntries(this.files()), run: this.run,
+      verb: "film", name: "explorer.toml", text: toToml({ ...state, schedulers: wanted }), files: filesOf(state, this.traces), run: this.run,
     });
     if (!answer) return;
     if (answer.error) {
@@ -122,19 +124,20 @@ export class Inside {
     }) }));
     this.stages.replaceChildren(...this.shown.map(({ stage }) => stage.element));
     this.stages.dataset.count = String(films.length);
+    this.stages.dataset.packets = films.map((film) => film.packets.t_ns.length).join(" ");
     this.seek(Math.min(this.share, 1));
   }
 
   private async explain(state: State): Promise<void> {
     const answer = await this.explaining.ask<Explanation>({
-      verb: "explain", name: "explorer.toml", text: toToml(state, Math.min(state.runs, EXPLAINED_RUNS)), files: Object.fromEntries(this.files()),
+      verb: "explain", name: "explorer.toml", text: toToml(state, Math.min(state.runs, EXPLAINED_RUNS)), files: filesOf(state, this.traces),
     });
     if (!answer || answer.error) return;
     this.bars.show(explanationFigures(answer, "e"));
   }
 
   /** The traces of the page. */
-  files: () => Map<string, string> = () => new Map();
+  traces: Traces = new Map();
 
   /** The common end of the films. */
   private get span(): { begin: number; end: number } {

@@ -8,7 +8,7 @@ import { count, seconds } from "../../report/src/format";
 import { type Choice, styles, themeOf } from "../../report/src/theme";
 import { select } from "./controls";
 import { Engine } from "./engine";
-import { Form, type Traces } from "./form";
+import { filesOf, Form, type Traces } from "./form";
 import { type Lists, PRESETS } from "./lists";
 import { Inside } from "./inside";
 import { Figures } from "./live";
@@ -40,6 +40,8 @@ class Page {
   private readonly map: MapOver;
   private readonly tour: Tour;
   private readonly verdict = el("section", { class: "verdict", "aria-label": "Result" });
+  /** The fault of a file that was not taken, until the next change. */
+  private readonly notice = el("p", { class: "notice", role: "alert" });
   private readonly progress = el("p", { class: "dim state" });
   /** The text for screen readers: the verdict of the last round only, as all rounds would be too much. */
   private readonly said = el("p", { class: "hidden", role: "status" });
@@ -53,11 +55,12 @@ class Page {
   /** The state has changed since the round that is computed. */
   private isStale = false;
   private round: { begun: number; isFirst: boolean } | null = null;
-  private written = "";
+  /** The fragment of the address that the page has written or read last. */
+  private written = location.hash;
   private writing: ReturnType<typeof setTimeout> | undefined;
 
   constructor(root: HTMLElement) {
-    this.state = fromFragment(location.hash);
+    this.state = stateOf(location.hash);
     this.scene = {
       theme: themeOf("auto", false),
       hidden: new Set(),
@@ -73,8 +76,8 @@ class Page {
     this.share = new Share(this.traces);
     this.inside = new Inside(this.scene);
     this.map = new MapOver(this.scene);
-    this.inside.files = this.map.files = () => this.traces;
-    this.form = new Form(this.traces, () => this.scene.theme, () => this.changed(), (text) => this.fail(text));
+    this.inside.traces = this.map.traces = this.traces;
+    this.form = new Form(this.traces, () => this.scene.theme, () => this.changed(), (text) => (this.notice.textContent = text));
     const theme = button("Theme: auto", "Light, dark, or as the system has it", () => {
       this.choice = CHOICES[(CHOICES.indexOf(this.choice) + 1) % CHOICES.length] as Choice;
       theme.textContent = `Theme: ${this.choice}`;
@@ -88,18 +91,21 @@ class Page {
       "its links and its simulator run in this page, and the figures follow.");
     this.others.append(this.more.element);
     this.others.addEventListener("toggle", () => this.more.redraw());
-    this.result.append(this.verdict, this.progress, this.said, this.main.element, this.others);
+    this.result.append(this.notice, this.verdict, this.progress, this.said, this.main.element, this.others);
     root.append(el("header", { class: "head" }, el("h1", {}, "anabranch explorer"), tools), intro, this.tour.element, this.means,
       el("main", { class: "layout" }, this.form.element, this.result, el("section", { class: "wide", "aria-label": "More about the experiment" }, this.inside.element, this.map.element, this.share.element)),
       el("footer", {}, el("p", { class: "dim" }, "This page loads nothing from anywhere and sends nothing to anywhere. The same version, scenario and " +
         "seed give the same numbers to the last digit here, on the command line and in Python.")));
     this.form.show(this.state);
     this.tour.show(tourOf(location.hash));
+    // A file that misses its path does not replace the page.
+    for (const kind of ["dragover", "drop"]) addEventListener(kind, (event) => event.preventDefault());
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.repaint());
     addEventListener("hashchange", () => {
       if (location.hash === this.written) return;
+      this.written = location.hash;
       this.tour.show(tourOf(location.hash));
-      this.take(fromFragment(location.hash));
+      this.take(stateOf(location.hash));
     });
     void this.begin();
   }
@@ -137,6 +143,7 @@ class Page {
   /** After each change of the state. */
   private changed(): void {
     this.writing ??= setTimeout(() => this.write(), ADDRESS_MS);
+    this.notice.textContent = "";
     this.share.show(this.state);
     if (!this.lists) return;
     // While a slider moves, a quick first round is shown although it is a little behind.
@@ -152,6 +159,8 @@ class Page {
   /** Writes the state into the address. */
   private write(): void {
     this.writing = undefined;
+    // The reader has gone back or forwards, and the event is on its way.
+    if (location.hash !== this.written) return;
     this.written = `#${toFragment(this.state)}${this.tour.step ? `&tour=${this.tour.step}` : ""}`;
     history.replaceState(null, "", this.written);
   }
@@ -167,18 +176,20 @@ class Page {
       this.round = { begun: performance.now(), isFirst: runs === rounds[0] && !isLast };
       const round = this.round;
       const answer = await this.engine.ask<Comparison>({
-        verb: "compare", name: "explorer.toml", text: toToml(state, runs), files: Object.fromEntries(this.traces), other_starts: isLast,
+        verb: "compare", name: "explorer.toml", text: toToml(state, runs), files: filesOf(state, this.traces), other_starts: isLast,
       });
       if (!answer) return;
       if (this.round === round) this.round = null;
-      if (answer.error) return this.fail(answer.error);
-      this.show(answer, state, isLast);
+      if (answer.error) this.fail(answer.error);
+      else this.show(answer, state, isLast);
       if (this.isStale) return void this.compute();
+      if (answer.error) return;
     }
     this.result.classList.remove("busy");
   }
 
   private show(result: Comparison, state: State, isLast: boolean): void {
+    this.result.classList.remove("failed");
     this.scene.styles = styles(result.rows.map((row) => row.scheduler));
     const lines = result.verdict.split("\n").filter(Boolean);
     this.verdict.replaceChildren(...lines.map((text) => el("p", {}, el("bdi", {}, text))));
@@ -199,8 +210,11 @@ class Page {
     this.others.hidden = figures.every((figure) => MAIN.includes(figure.id));
   }
 
+  /** Shows an error in place of the verdict. The figures are still of the state before it. */
   private fail(text: string): void {
     this.result.classList.remove("busy");
+    this.result.classList.add("failed");
+    this.means.replaceChildren();
     this.verdict.replaceChildren(el("p", { class: "warning", role: "alert" }, text.split("\n")[0] ?? text), ...(text.includes("\n") ? [el("pre", {}, text)] : []));
     this.progress.textContent = "";
     delete this.result.dataset.runs;
@@ -225,6 +239,12 @@ class Page {
 function tourOf(fragment: string): number {
   const step = Number(new URLSearchParams(fragment.replace(/^#/, "")).get("tour"));
   return Number.isInteger(step) && step > 0 && step <= STEPS.length ? step : 0;
+}
+
+/** The state of a fragment: of its step of the tour if it has nothing else. */
+function stateOf(fragment: string): State {
+  const step = STEPS[tourOf(fragment) - 1];
+  return fromFragment(step && !/[#&]path=/.test(fragment) ? step.state : fragment);
 }
 
 new Page(document.getElementById("explorer") as HTMLElement);

@@ -6,6 +6,7 @@ import type { Scene } from "../../report/src/figure";
 import { SweepFigures } from "../../report/src/sweep";
 import { select } from "./controls";
 import { Engine } from "./engine";
+import { filesOf, type Traces } from "./form";
 import { Figures } from "./live";
 import { BOUNDS, BUFFERS, numberIn, type PathState, SIZES, type State, toToml } from "./state";
 
@@ -68,6 +69,10 @@ export class MapOver {
   private state: State | null = null;
   private chosen: [string, string] = ["", ""];
   private serial = 0;
+  /** The scenario of the map that is shown. */
+  private computed = "";
+  /** Says that the map is of another state. */
+  private readonly age = el("p", { class: "notice", role: "status" });
 
   constructor(scene: Scene) {
     this.figures = new Figures(scene);
@@ -75,20 +80,26 @@ export class MapOver {
     this.command.hidden = true;
     this.element.append(el("summary", {}, "A map over two values"),
       el("p", { class: "dim" }, `Each cell is a comparison of ${RUNS} runs at values around the ones of the experiment. The first contender is the reference.`),
-      this.choices, this.note, this.figures.element, this.command);
+      this.choices, this.note, this.age, this.figures.element, this.command);
     this.element.addEventListener("toggle", () => this.element.open && this.fill());
   }
 
   /** The traces of the page. */
-  files: () => Map<string, string> = () => new Map();
+  traces: Traces = new Map();
 
   show(state: State): void {
     this.state = state;
+    this.judgeAge();
     if (this.element.open) this.fill();
   }
 
   redraw(): void {
     this.figures.redraw();
+  }
+
+  private judgeAge(): void {
+    const isOld = this.computed !== "" && this.state !== null && toToml(this.state) !== this.computed;
+    this.age.textContent = isOld ? "The experiment has changed since: compute the map again." : "";
   }
 
   private fill(): void {
@@ -121,6 +132,8 @@ export class MapOver {
       kind: "sweep", file: "explorer", version: "", commit: null, command: null, design: "grid", plan: "", points: across.length * up.length,
       dimensions: [x, y].map((key) => ({ name: key.name, unit: key.unit, logarithmic: key.get(state) !== 0 })), results: [],
     };
+    this.computed = toToml(state);
+    this.judgeAge();
     let drawn = 0;
     const draw = () => {
       drawn = performance.now();
@@ -133,7 +146,7 @@ export class MapOver {
         x.set(varied, value);
         y.set(varied, upper);
         const answer = await this.engine.ask<SweepPoint>({
-          verb: "point", name: "explorer.toml", text: toToml(varied, RUNS, reference), files: Object.fromEntries(this.files()), point,
+          verb: "point", name: "explorer.toml", text: toToml(varied, RUNS, reference), files: filesOf(varied, this.traces), point,
         });
         if (!answer || serial !== this.serial) return;
         if (answer.error) {

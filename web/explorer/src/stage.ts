@@ -86,7 +86,7 @@ export class Stage {
   /** Draws the time `t` on graphs that end at `end`, which several films share. */
   draw(t: number, begin: number, end: number): void {
     const { data } = this.film;
-    const took = data.fct_ns === null ? data.outcome : `done after ${(data.fct_ns / 1e6).toFixed(1)} ms`;
+    const took = data.fct_ns === null ? (data.outcome === "running" ? "not done within the deadline" : data.outcome) : `done after ${(data.fct_ns / 1e6).toFixed(1)} ms`;
     this.heading.textContent = `${data.scheduler}, run ${data.run}: ${took}${data.whole ? "" : " (the film ends before the run)"}`;
     const summary = this.drawPaths(t, end - begin);
     this.drawStream(t);
@@ -124,7 +124,7 @@ export class Stage {
       context.fillRect(width * QUEUE[0], top + 6, 10, 10);
       context.fillStyle = theme.text;
       const more = windows && width > 320
-        ? `  cwnd ${bytes(windows.cwnd)}, in flight ${bytes(windows.inflight)}${windows.srtt > 0 ? `, RTT ${(windows.srtt / 1e3).toFixed(1)} ms` : ""}`
+        ? `  congestion window ${bytes(windows.cwnd)}${windows.srtt > 0 ? `, RTT ${(windows.srtt / 1e3).toFixed(1)} ms` : ""}`
         : "";
       context.fillText(`${name}${more}`, width * QUEUE[0] + 15, top + 11, width * 0.95);
     });

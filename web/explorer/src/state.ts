@@ -70,13 +70,18 @@ export const SIZES = [1, 100_000] as const;
 export const BUFFERS = [0, 100_000] as const;
 export const RUNS = [1, 200] as const;
 
-const within = (value: number, [least, most]: readonly [number, number]): number => Math.min(Math.max(value, least), most);
+/** The rate of the other direction and the receive buffer can be 0, and otherwise are at least these. */
+export const LEAST_BACK = 0.01;
+export const LEAST_BUFFER = 1;
 
-/** The number in `text` between two bounds, or `other` if it is none. */
-export function numberIn(text: string | null | undefined, bounds: readonly [number, number], other: number): number {
+/** The number in `text` between two bounds, or `other` if it is none. A number that is not 0 is at least `least`. It has six digits after the
+ * point: a bit a second, a nanosecond or a part of a byte. */
+export function numberIn(text: string | null | undefined, [lower, most]: readonly [number, number], other: number, least = lower): number {
   if (text == null || text.trim() === "") return other;
   const value = Number(text);
-  return Number.isFinite(value) ? within(value, bounds) : other;
+  if (!Number.isFinite(value)) return other;
+  const bounded = Math.min(Math.max(value, value > 0 ? least : lower), most);
+  return +bounded.toFixed(6);
 }
 
 /** A name that is the same in a file, on a command line and in a fragment. */
@@ -92,7 +97,7 @@ export function toFragment(state: State): string {
     ["size", state.size], ["direction", state.direction], ["schedulers", state.schedulers.join(",")], ["cc", state.congestion],
     ["profile", state.profile], ["initial", state.initial], ["buffer", state.buffer], ["runs", state.runs], ["seed", state.seed],
   ];
-  return [...parts, ...pairs.filter(([, value]) => value !== "" && value !== 0).map(([key, value]) => `${key}=${value}`)].join("&");
+  return [...parts, ...pairs.filter(([key, value]) => value !== "" && (value !== 0 || key === "seed")).map(([key, value]) => `${key}=${value}`)].join("&");
 }
 
 /** The state of a fragment; missing parts are as at first. */
@@ -103,21 +108,21 @@ export function fromFragment(fragment: string): State {
     const values = new Map(keys.map((key) => key.split("=") as [string, string]));
     const base = path(plainName(name ?? "", String(at + 1)), 10, 50);
     for (const key of Object.keys(BOUNDS) as (keyof typeof BOUNDS)[]) {
-      base[key] = numberIn(values.get(key), BOUNDS[key], base[key]);
+      base[key] = numberIn(values.get(key), BOUNDS[key], base[key], key === "back" ? LEAST_BACK : undefined);
     }
     return base;
   });
-  const words = (text: string | null) => plainName(text ?? "", "");
+  const word = (text: string | null) => plainName(text ?? "", "");
   const schedulers = (found.get("schedulers") ?? "").split(",").map((name) => name.replace(/[^\w@.-]/g, "")).filter(Boolean);
   const state: State = {
     paths: unique(paths.length > 0 ? paths : FIRST.paths.map((path) => ({ ...path }))),
     size: numberIn(found.get("size"), SIZES, FIRST.size),
     direction: found.get("direction") === "upload" ? "upload" : "download",
     schedulers: schedulers.length ? [...new Set(schedulers)].slice(0, MOST_SCHEDULERS) : [...FIRST.schedulers],
-    congestion: words(found.get("cc")),
-    profile: words(found.get("profile")) || FIRST.profile,
-    initial: words(found.get("initial")),
-    buffer: numberIn(found.get("buffer"), BUFFERS, 0),
+    congestion: word(found.get("cc")),
+    profile: word(found.get("profile")) || FIRST.profile,
+    initial: word(found.get("initial")),
+    buffer: numberIn(found.get("buffer"), BUFFERS, 0, LEAST_BUFFER),
     runs: Math.round(numberIn(found.get("runs"), RUNS, FIRST.runs)),
     seed: Math.round(numberIn(found.get("seed"), [0, 2 ** 53 - 1], FIRST.seed)),
   };
@@ -125,9 +130,9 @@ export function fromFragment(fragment: string): State {
   return state;
 }
 
-/** Gives paths with the same name a number. */
+/** Gives paths with the same name a number; `best` as a first path is no name of one. */
 export function unique(paths: PathState[]): PathState[] {
-  const names = new Set<string>();
+  const names = new Set(["best"]);
   for (const path of paths) {
     const name = path.name;
     for (let at = 2; names.has(path.name); at += 1) path.name = `${name}-${at}`;

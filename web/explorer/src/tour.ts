@@ -30,9 +30,9 @@ const LOSSY = "path=one,rate=20,rtt=30,loss=0.5,queue=100&path=two,rate=20,rtt=3
 export const STEPS: Step[] = [
   {
     title: "Two equal paths",
-    text: "1 MB over two paths of 10 Mbit/s. Plain TCP (tcp) uses one of them, and a multipath scheduler (min_rtt) both. It takes about two thirds " +
-      "of the time and not half of it: the second path joins a round trip later, and its window starts small. Raise the size to 10,000 KB: the " +
-      "start matters less, and the time comes close to a half.",
+    text: "A download of 1 MB over two paths of 10 Mbit/s. Plain TCP (tcp) uses one path, the better one. Multipath TCP uses both, and a scheduler " +
+      "chooses the path of each packet, here min_rtt. It takes about two thirds of the time and not half of it: the second path joins a round trip " +
+      "later, and a path begins with few packets a round trip. Raise the size to 10,000 KB: the start matters less, and the time comes close to a half.",
     state: `${EQUAL}&size=1000&schedulers=tcp,min_rtt`,
     claims: [
       { of: "min_rtt", to: "tcp", least: 0.6, most: 0.7 },
@@ -41,23 +41,25 @@ export const STEPS: Step[] = [
   },
   {
     title: "A short flow gains nothing",
-    text: "The same paths, and 14 KB. They fit into the first congestion window, so they have left before the second path has joined. Most flows of " +
-      "the Web are about this short: for them a second path helps if the first one fails, and not with speed.",
+    text: "The same paths, and 14 KB. They fit into the first congestion window, which is the data that a path may carry before the first " +
+      "acknowledgement, about 14 KB. So all of them are sent before the second path has joined. Many downloads of the Web are this short: a second path " +
+      "helps them if the first one fails, and makes none of them faster.",
     state: `${EQUAL}&size=14&schedulers=tcp,min_rtt`,
     claims: [{ of: "min_rtt", to: "tcp", least: 0.98, most: 1.02 }],
   },
   {
     title: "A slow path can hurt",
     text: "Now the second path has 0.5 Mbit/s and a round trip of 300 ms. min_rtt takes the path with the shortest round trip that has space in " +
-      "its window, so it uses the slow path as soon as the fast one is full. A flow ends with its last byte, and the slow path has it: over four " +
-      "times as long as without the slow path.",
+      "its congestion window, so it uses the slow path as soon as the window of the fast one is full. A download ends when all bytes have arrived, and the " +
+      "last ones are on the slow path, where a short queue drops a third of the packets and each repetition takes a round trip. It takes over four times as " +
+      "long as without the slow path.",
     state: `${UNEQUAL}&schedulers=tcp,min_rtt`,
     claims: [{ of: "min_rtt", to: "tcp", least: 4, most: 6 }],
   },
   {
     title: "Schedulers that look ahead",
-    text: "ecf and blest estimate when data on the slow path would arrive. Here they conclude that it is faster to wait until the fast path has " +
-      "space again, and are as fast as plain TCP. They cannot be faster: the slow path would add 5 % to the rate at best.",
+    text: "The schedulers ecf and blest estimate when data on the slow path would arrive. Here they conclude that it is faster to wait until the window of the " +
+      "fast path has space again, and are as fast as plain TCP. They could gain little: the slow path would add 5 % to the rate at best.",
     state: `${UNEQUAL}&schedulers=tcp,min_rtt,ecf,blest`,
     claims: [
       { of: "ecf", to: "tcp", least: 0.97, most: 1.03 },
@@ -66,28 +68,31 @@ export const STEPS: Step[] = [
   },
   {
     title: "Head-of-line blocking",
-    text: "Look inside the run, and press Play. The bar is the stream at the receiver. In orange are data that have arrived on the fast path and wait " +
-      "behind a hole: the missing part is still on the slow path. The program gets nothing until it arrives. Below, the bars divide the time " +
-      "of a flow by its causes.",
+    text: "This step opens 'Look inside' below: press Play there. The bar is the stream of bytes at the receiver. In blue are data that the program has. In " +
+      "orange are data that have arrived on the fast path and wait behind a hole: a part before them is missing, because it is still on the slow path. The " +
+      "program gets data in order only, so it gets nothing until the hole is filled. The bars below the graphs divide the time of a download by its causes.",
     state: `${UNEQUAL}&schedulers=min_rtt,ecf`,
     claims: [{ of: "ecf", to: "min_rtt", least: 0.15, most: 0.3 }],
     opens: "inside",
   },
   {
     title: "The receive buffer",
-    text: "Waiting data need memory at the receiver, here 100 KB. When it is full of data behind a hole, the fast path has to stop too, and min_rtt is " +
-      "slower than one path. blest sends nothing on the slow path that would fill the buffer. With a buffer of 5,000 KB the two are much closer.",
+    text: "Data that wait behind a hole need memory at the receiver, here a receive buffer of 100 KB. When it is full, the fast path has to stop too, and " +
+      "min_rtt is a third slower than one path. blest foresees it and leaves the slow path idle. Set the receive buffer to 5,000 KB: both take the same " +
+      "time, close to the time of plain TCP.",
     state: `${LONG}&size=4000&schedulers=tcp,min_rtt,blest&buffer=100`,
     claims: [
-      { of: "min_rtt", to: "tcp", least: 1.2, most: 1.5 },
+      { of: "min_rtt", to: "tcp", least: 1.25, most: 1.42 },
       { of: "blest", to: "tcp", least: 0.98, most: 1.05 },
-      { of: "min_rtt", to: "blest", least: 0.95, most: 1.06, state: `${LONG}&size=4000&schedulers=tcp,min_rtt,blest&buffer=5000` },
+      { of: "min_rtt", to: "blest", least: 0.98, most: 1.02, state: `${LONG}&size=4000&schedulers=tcp,min_rtt,blest&buffer=5000` },
+      { of: "min_rtt", to: "tcp", least: 0.98, most: 1.06, state: `${LONG}&size=4000&schedulers=tcp,min_rtt,blest&buffer=5000` },
     ],
   },
   {
     title: "The first path",
-    text: "A connection begins on one path, and others join after its handshake. Here it begins on the slow one, and 100 KB take over four times as long. " +
-      "Set the first path to fast: all is well. For short flows this choice matters more than the scheduler, and the verdict says so.",
+    text: "A connection begins on one path, and others join after its handshake. Here it begins on the slow one, and 100 KB take over four times as long as " +
+      "by plain TCP on the fast one. Set 'First path' to fast: they take the time of plain TCP. For short downloads this choice matters more than the " +
+      "scheduler, and the verdict says so.",
     state: `${LONG}&size=100&schedulers=tcp,min_rtt,blest&initial=slow`,
     claims: [
       { of: "min_rtt", to: "tcp", least: 4, most: 6 },
@@ -106,8 +111,9 @@ export const STEPS: Step[] = [
   },
   {
     title: "Coupled congestion control",
-    text: "If both paths share a bottleneck, two windows would take two shares of it. lia couples the windows, so that together they take one. It " +
-      "cannot know that these two paths share nothing, and gains half as much as uncoupled newreno: choose newreno as congestion control to see it.",
+    text: "If both paths lead through the same busy link, two windows take two shares of it, and other users lose. The congestion control lia couples the " +
+      "windows, so that together they take one share. It cannot know that these two paths share nothing, and gains half as much as newreno, which does not " +
+      "couple them: set 'Congestion' to newreno to see it.",
     state: `${LOSSY}&cc=lia`,
     claims: [
       { of: "min_rtt", to: "tcp", least: 0.6, most: 0.85 },
@@ -116,8 +122,9 @@ export const STEPS: Step[] = [
   },
   {
     title: "Your own paths",
-    text: "Enter the rates, round trips, loss and queues of your own paths, or drop a trace on one. The map shows at which values a scheduler pays. Take the " +
-      "result along as a command, a file or Python: they give the same numbers, and know more kinds of networks and traffic than this page.",
+    text: "Enter the rates, round-trip times, loss and queues of your own paths, or drop a recording of a link on one. The map below shows at which values a " +
+      "scheduler pays. Take the experiment along as a command, a file or Python: they give the same numbers, and know more kinds of networks and traffic than " +
+      "this page.",
     state: "path=wifi,rate=40,rtt=20,queue=100,jitter=2&path=lte,rate=20,rtt=50,queue=200&size=1000&schedulers=tcp,min_rtt,blest&runs=10",
     claims: [],
     opens: "map",

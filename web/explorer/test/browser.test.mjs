@@ -64,8 +64,15 @@ test("a slider changes the figures, with the keyboard too", async () => {
     await page.waitForFunction((before) => document.querySelector("#f-completion .chart").getAttribute("aria-label") !== before, before);
     await done(page, 4);
     await page.waitForFunction(() => /rtt=25/.test(location.hash));
-    // Many changes in a row end with the last one.
-    for (let at = 0; at < 12; at += 1) await slide(page, "Rate", "ArrowLeft");
+    // Many changes in a row, faster than their results, end with the last one.
+    await page.locator("fieldset.path >> nth=0").getByRole("slider", { name: "Rate" }).evaluate((slider) => {
+      for (let at = 0; at < 300; at += 1) {
+        slider.value = String((7 * at) % 30);
+        slider.dispatchEvent(new Event("input"));
+      }
+      slider.value = "11";
+      slider.dispatchEvent(new Event("input"));
+    });
     await page.waitForFunction(() => /rate=1\.2,/.test(location.hash));
     await done(page, 4);
     const shown = await page.textContent(".verdict");
@@ -95,7 +102,43 @@ test("the address restores the state, and a new address shows another one", asyn
     assert.equal(await means(page), label);
     assert.equal(await page.locator("fieldset.path").count(), 3);
     await page.evaluate((text) => (location.hash = text), SMALL.replace("min_rtt", "ecf"));
-    await page.waitForFunction(() => /ecf/.test(document.querySelector("#f-completion .chart").getAttribute("aria-label")));
+    const has = (name) => page.waitForFunction((name) => document.querySelector("#f-completion .chart").getAttribute("aria-label").includes(name), name);
+    await has("ecf");
+    await page.goBack();
+    await has("redundant");
+    await page.goForward();
+    await has("ecf");
+  });
+});
+
+test("nonsense in the address is a state, an error names what is wrong, and the next state is computed", async () => {
+  for (const nonsense of ["#%%%", "#path=<img src=x>,rate=x,rtt=1e999,loss=-1&runs=1e9&size=1&schedulers=,,", `#${"path=a&".repeat(3000)}size=1`]) {
+    await visit(nonsense, {}, async (page) => {
+      await page.waitForSelector(".result:not(.busy)[data-runs]");
+      assert.match(await page.textContent(".verdict"), /tcp/);
+    });
+  }
+  // No flow ends within its deadline.
+  await visit("#path=a,rate=0.1,rtt=1000,loss=20,queue=1&size=1000&runs=1&schedulers=tcp,min_rtt", {}, async (page) => {
+    await done(page, 1);
+    assert.match(await page.textContent(".verdict"), /did not end within the deadline/);
+    await page.locator("#inside > summary").click();
+    await page.waitForSelector('.stages[data-count="2"]');
+    assert.match(await page.textContent(".stage h4"), /not done within the deadline/);
+  });
+  await visit(`${SMALL}&profile=nonsense`, {}, async (page) => {
+    await page.getByRole("alert").filter({ hasText: "no profile called `nonsense`" }).waitFor();
+    assert.ok(await page.locator(".result.failed").count(), "the figures of the state before are marked");
+    // The next state comes while the first round of the wrong one is computed.
+    await page.getByLabel("Hosts").evaluate((select) => {
+      for (const value of ["nonsense", "linux"]) {
+        if (value === "nonsense") select.append(new Option(value, value));
+        select.value = value;
+        select.dispatchEvent(new Event("change"));
+      }
+    });
+    await done(page, 4);
+    assert.equal(await page.locator(".result.failed").count(), 0);
   });
 });
 
@@ -122,6 +165,24 @@ test("a preset, a wrong number and a wrong trace", async () => {
     await page.waitForFunction((before) => document.querySelector("#f-completion .chart").getAttribute("aria-label") !== before, before);
     await done(page, 4);
     assert.match(await page.inputValue("#share textarea"), /trace=ten\.txt/);
+    // Another file with the same name is another trace.
+    const second = page.locator("fieldset.path >> nth=1").locator("input[type=file]");
+    await second.setInputFiles({ name: "ten.txt", mimeType: "text/plain", buffer: Buffer.from("1\n2\n3\n") });
+    await page.waitForFunction(() => /trace=2-ten\.txt/.test(document.querySelector("#share textarea").value));
+    await done(page, 4);
+    // A file of 100 MB is not taken, and the result stays.
+    await page.getByRole("button", { name: /2-ten.txt: remove/ }).click();
+    await done(page, 4);
+    const label = await means(page);
+    await page.evaluate(() => {
+      const files = new DataTransfer();
+      files.items.add(new File([new Uint8Array(100 << 20)], "huge.trace"));
+      document.querySelectorAll("fieldset.path")[1].dispatchEvent(new DragEvent("drop", { dataTransfer: files, bubbles: true, cancelable: true }));
+    });
+    await page.getByRole("alert").filter({ hasText: "huge.trace is larger than 20 MiB" }).waitFor();
+    assert.equal(await means(page), label);
+    await page.getByLabel("Direction").selectOption("upload");
+    await page.waitForFunction(() => document.querySelector(".notice").textContent === "");
   });
 });
 
@@ -132,10 +193,12 @@ test("the look inside plays at 30 frames a second, and ends with all data", asyn
     await page.locator("#inside > summary").click();
     await page.waitForSelector('.stages[data-count="2"]');
     await page.getByRole("button", { name: "Play" }).click();
-    await page.waitForFunction(() => document.querySelector(".stages").dataset.fps, null, { timeout: 20_000 });
-    const fps = Number(await page.getAttribute(".stages", "data-fps"));
-    console.log(`${fps} frames a second`);
-    assert.ok(fps >= 20, `${fps} frames a second`);
+    // In one of its seconds: the machine may have other work in the others.
+    await page.waitForFunction(() => Number(document.querySelector(".stages").dataset.fps) >= 30, null, { timeout: 13_000 }).catch(() => {});
+    const [fps, packets] = await page.locator(".stages").evaluate(({ dataset }) => [Number(dataset.fps), dataset.packets.split(" ").map(Number)]);
+    console.log(`${fps} frames a second, ${packets.join(" and ")} packets`);
+    assert.ok(fps >= 30, `${fps} frames a second`);
+    assert.ok(packets.length === 2 && packets.every((count) => count > 5000), `${packets}`);
     await page.getByRole("button", { name: "Pause" }).click();
     const time = page.getByRole("slider", { name: "Time in the run" });
     await time.press("End");
@@ -161,8 +224,13 @@ test("the tour goes through ten states, and its address restores a step", async 
     await page.getByRole("button", { name: "Compute the map" }).click();
     await page.waitForSelector('#map[data-points="49"] #m-map .chart[data-drawn]', { timeout: 60_000 });
     assert.match(await page.textContent("#map pre"), /anabranch sweep explorer\.toml .*--vary 'traffic\.size=125KB,250KB/s);
+    // A map of another experiment says so.
+    await page.getByLabel("Direction").selectOption("upload");
+    await page.locator("#map").getByText("has changed since").waitFor();
     await page.getByRole("button", { name: "End the tour" }).click();
     await page.waitForFunction(() => !/tour/.test(location.hash));
+    await page.evaluate(() => (location.hash = "#tour=3"));
+    await page.waitForFunction(() => /path=fast,rate=10,.*tour=3$/.test(location.hash));
   });
 });
 
@@ -176,11 +244,49 @@ test("it fits 360 pixels, in the dark, and every control has a name", async () =
       && element.getBoundingClientRect().right > innerWidth + 1).map((element) => element.outerHTML.slice(0, 90)));
     assert.deepEqual(wide, []);
     const nameless = await page.evaluate(() => [...document.querySelectorAll("input, select, button, textarea, canvas, summary")].filter((element) =>
-      !(element.labels?.length || element.getAttribute("aria-label") || element.textContent.trim() || element.parentElement.closest("[role=img][aria-label]"))).map((element) => element.outerHTML));
+      !([...(element.labels ?? [])].some((label) => label.textContent.replace(element.textContent, "").trim()) || element.getAttribute("aria-label") || element.textContent.trim() || element.parentElement.closest("[role=img][aria-label]"))).map((element) => element.outerHTML));
     assert.deepEqual(nameless, []);
     const small = await page.evaluate(() => [...document.querySelectorAll("button, select, input[type=range]")].filter((element) =>
       element.checkVisibility() && element.getBoundingClientRect().height < 16).map((element) => element.outerHTML));
     assert.deepEqual(small, []);
+  });
+});
+
+test("the keyboard reaches every control, and a screen reader has the parts of the page and the verdict", async () => {
+  await visit(SMALL, {}, async (page) => {
+    await done(page, 4);
+    await page.locator("#inside > summary").focus();
+    await page.keyboard.press("Enter");
+    await page.waitForSelector('.stages[data-count="2"]');
+    await page.locator("#map > summary").press("Enter");
+    // The controls that the Tab key has not reached.
+    const unreached = () => page.evaluate(() => [...document.querySelectorAll("button, input, select, textarea, summary")]
+      .filter((element) => !element.disabled && element.tabIndex >= 0 && element.checkVisibility() && !("reached" in element.dataset)).map((element) => element.outerHTML));
+    const most = (await unreached()).length + 20;
+    let plays = false;
+    await page.evaluate(() => document.activeElement.blur());
+    for (let at = 0; at < most; at += 1) {
+      await page.keyboard.press("Tab");
+      const [name, outline] = await page.evaluate(() => {
+        const { activeElement } = document;
+        activeElement.dataset.reached = "";
+        // After the last control the focus leaves the page.
+        return activeElement === document.body ? ["", ""] : [activeElement.textContent, getComputedStyle(activeElement).outlineStyle];
+      });
+      assert.notEqual(outline, "none", `the focus on ${name.slice(0, 40)} is not visible`);
+      if (name !== "Play") continue;
+      await page.keyboard.press("Enter");
+      plays = await page.getByRole("button", { name: "Pause" }).isVisible();
+      await page.keyboard.press("Enter");
+    }
+    assert.deepEqual(await unreached(), []);
+    assert.ok(plays, "Enter plays the run");
+    for (const [role, name] of [["heading", "anabranch explorer"], ["form", "Paths, traffic and contenders"], ["group", "Path 1"], ["region", "Result"], ["slider", "RTT"],
+      ["img", /^Packets from the server to the client: wifi/]]) {
+      assert.ok(await page.getByRole(role, { name }).count(), `${role} ${name}`);
+    }
+    const [verdict] = (await page.locator(".verdict p").allTextContents());
+    assert.equal(await page.locator(".result > [role=status]").textContent(), verdict);
   });
 });
 
