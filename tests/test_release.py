@@ -107,6 +107,32 @@ class Release(unittest.TestCase):
         tests_only = [{"name": "c", "req": "*", "kind": "dev"}]
         self.assertEqual(changed(1, dependencies=tests_only), [])
 
+    def test_the_last_release_is_another_version(self):
+        with tempfile.TemporaryDirectory() as root:
+            (Path(root) / "tests").mkdir()
+            git = ["git", "-c", "user.name=n", "-c", "user.email=e", "-c", "init.defaultBranch=main"]
+            subprocess.run([*git, "init", "--quiet"], cwd=root, check=True)
+            for version in ("1.0.0", "1.1.0"):
+                (Path(root) / "tests" / "digests.txt").write_text(f"results of {version}\n")
+                for words in (["add", "."], ["commit", "--quiet", "-m", version], ["tag", f"v{version}"]):
+                    subprocess.run([*git, *words], cwd=root, check=True)
+            self.assertEqual(release_check.released_digests("1.1.0", root), "results of 1.0.0\n")
+            self.assertEqual(release_check.released_digests("1.2.0", root), "results of 1.1.0\n")
+
+    def test_the_workflow_calls_what_is_there(self):
+        text = (ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8")
+        self.assertIn('run: tools/release "${GITHUB_REF_NAME#v}"', text)
+        for name in set(re.findall(r"(?:tools|tests|python|docs)/[\w./]+\w", text)):
+            self.assertTrue((ROOT / name).exists(), name)
+        self.assertRegex((ROOT / "python" / "requirements.txt").read_text(encoding="utf-8"), "(?m)^maturin==")
+
+    def test_every_library_has_an_example(self):
+        for one in release_check.packages():
+            if one["publish"] == [] or one["name"] == "anabranch-cli":
+                continue
+            sources = [path.read_text(encoding="utf-8") for path in Path(one["manifest_path"]).parent.glob("src/**/*.rs")]
+            self.assertTrue(any(re.search(r"(?m)^ *//[/!] ```(no_run)?$", text) for text in sources), one["name"])
+
     def test_another_digit_of_the_readme_is_found(self):
         with tempfile.TemporaryDirectory() as directory:
             page, binary = Path(directory, "README.md"), Path(directory, "anabranch")

@@ -4,6 +4,7 @@
 `tests/test_wheel.py DIR` takes the wheel for this machine in DIR. It prints the time of each step.
 """
 
+import json
 import os
 import platform
 import subprocess
@@ -20,6 +21,8 @@ print(result.verdict)
 result.plot.cdf().figure.savefig("figure.svg")
 """
 
+METADATA = "import importlib.metadata as m, json; print(json.dumps(m.metadata('anabranch').json))"
+
 
 def wheel(directory):
     """The wheel for this machine."""
@@ -34,7 +37,9 @@ def main():
     # The package of the working tree is none of this.
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
     with tempfile.TemporaryDirectory(prefix="anabranch-wheel-") as directory:
-        venv = Path(directory, "venv")
+        directory = Path(directory).resolve()
+        venv = directory / "venv"
+        programs = venv / ("Scripts" if os.name == "nt" else "bin")
 
         def run(name, *command):
             begun = time.monotonic()
@@ -46,21 +51,28 @@ def main():
             return done.stdout
 
         run("an empty virtual environment", sys.executable, "-m", "venv", venv)
-        pip = [venv / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        pip = [programs / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         run(f"pip install '{own.name}[plot]'", *pip, f"{own}[plot]")
-        verdict = run("five lines", venv / "bin/python", "-c", LINES)
+        verdict = run("five lines", programs / "python", "-c", LINES)
         print(verdict, end="")
         if " " not in verdict.strip():
             sys.exit("the five lines print no verdict")
         figure = Path(directory, "figure.svg").read_text()
         if figure.count("<path") < 10:
             sys.exit("the five lines draw no figure")
-        where = run("the package", venv / "bin/python", "-c", "import anabranch; print(anabranch.__file__)")
+        where = run("the package", programs / "python", "-c", "import anabranch; print(anabranch.__file__)")
         if not where.startswith(str(venv)):
             sys.exit(f"this was another package: {where}")
-        version = run("the command", venv / "bin/anabranch", "--version")
+        version = run("the command", programs / "anabranch", "--version")
         if not version.startswith("anabranch "):
             sys.exit(f"the command answers {version!r}")
+        answer = run("a comparison by the command", programs / "anabranch", "compare", "two-paths", "--runs", "1", "--quiet")
+        if "tcp" not in answer:
+            sys.exit(f"the command compares nothing: {answer}")
+        # The page of the package at an index.
+        about = json.loads(run("the metadata", programs / "python", "-c", METADATA))
+        if "pipx run anabranch compare" not in about["description"] or about["license_expression"] != "MIT OR Apache-2.0":
+            sys.exit(f"the metadata are {about}")
 
 
 if __name__ == "__main__":

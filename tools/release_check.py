@@ -62,10 +62,10 @@ def changed_numbers(before, now):
     return []
 
 
-def released_digests():
-    """The digests of the last release, by its tag; none before the first."""
-    git = lambda *words: subprocess.run(["git", *words], cwd=ROOT, capture_output=True, check=False, text=True).stdout
-    tag = git("describe", "--tags", "--abbrev=0", "--match", "v*").strip()
+def released_digests(version, root=ROOT):
+    """The digests of the release before `version`, by its tag; none before the first. The workflow runs at the tag of `version`."""
+    git = lambda *words: subprocess.run(["git", *words], cwd=root, capture_output=True, check=False, text=True).stdout
+    tag = git("describe", "--tags", "--abbrev=0", "--match", "v*", "--exclude", f"v{version}").strip()
     return git("show", f"{tag}:tests/digests.txt") if tag else None
 
 
@@ -105,7 +105,7 @@ def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     found = faults(sys.argv[1], packages(), (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
-    before = released_digests()
+    before = released_digests(sys.argv[1])
     if before:
         found += changed_numbers(before, (ROOT / "tests" / "digests.txt").read_text(encoding="utf-8"))
     if found:

@@ -22,8 +22,8 @@ const CHOICES: Choice[] = ["auto", "light", "dark"];
 const ROUNDS = [3, 10];
 /** A first round that takes longer than this is given up when the state has changed. */
 const PATIENCE_MS = 400;
-/** Browsers allow some changes of the address in a second, and a slider makes more. */
-const ADDRESS_MS = 160;
+/** Safari allows 100 changes of the address in 30 seconds, and a slider makes more. */
+const ADDRESS_MS = 320;
 /** The figures that are always shown; the others are below them. */
 const MAIN = ["f-difference", "f-completion"];
 

@@ -4,59 +4,17 @@ import type { Input, SweepPoint } from "../../report/src/data";
 import { button, el } from "../../report/src/dom";
 import type { Scene } from "../../report/src/figure";
 import { SweepFigures } from "../../report/src/sweep";
+import { type Key, keys, RUNS, toSweep, values } from "./axes";
 import { select } from "./controls";
 import { Engine } from "./engine";
 import { filesOf, type Traces } from "./form";
 import { Figures } from "./live";
-import { BOUNDS, BUFFERS, numberIn, type PathState, SIZES, type State, toToml } from "./state";
+import { type State, toToml } from "./state";
 
 type Sweep = Extract<Input, { kind: "sweep" }>;
 
-/** The values around the one of the experiment, as multiples of it. */
-const FACTORS = [1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 8];
-const RUNS = 5;
 /** The figures follow the points, but not each of them. */
 const REDRAW_MS = 400;
-
-/** A value that can be varied. */
-interface Key {
-  /** Its key in a scenario. */
-  name: string;
-  unit: string;
-  /** The values if the value of the experiment is 0. */
-  others: number[];
-  bounds: readonly [number, number];
-  get(state: State): number;
-  set(state: State, value: number): void;
-}
-
-function keys(state: State): Key[] {
-  const own = (name: string, key: "rate" | "rtt" | "loss" | "queue" | "jitter", unit: string, others: number[]): Key => {
-    const of = (state: State) => state.paths.find((path) => path.name === name) as PathState;
-    return { name: `path.${name}.${key}`, unit, others, bounds: BOUNDS[key], get: (state) => of(state)[key], set: (state, value) => (of(state)[key] = value) };
-  };
-  const all = state.paths.flatMap(({ name, trace }) => [
-    ...(trace ? [] : [own(name, "rate", "Mbit/s", [])]),
-    own(name, "rtt", "ms", []),
-    own(name, "loss", "%", [0, 0.1, 0.3, 1, 2, 3, 5]),
-    own(name, "queue", "ms", []),
-    own(name, "jitter", "ms", [0, 1, 2, 5, 10, 20, 50]),
-  ]);
-  return [
-    ...all,
-    { name: "traffic.size", unit: "KB", others: [], bounds: SIZES, get: (state) => state.size, set: (state, value) => (state.size = value) },
-    { name: "receive-buffer", unit: "KB", others: [50, 100, 200, 500, 1000, 2000, 5000], bounds: [1, BUFFERS[1]], get: (state) => state.buffer,
-      set: (state, value) => (state.buffer = value) },
-  ];
-}
-
-/** The values of a key in the map. */
-function values(key: Key, state: State): number[] {
-  const now = key.get(state);
-  if (now === 0) return key.others;
-  const all = FACTORS.map((factor) => numberIn(String(+(now * factor).toPrecision(3)), key.bounds, now));
-  return [...new Set(all)];
-}
 
 export class MapOver {
   readonly element = el("details", { class: "figure", id: "map" });
@@ -161,8 +119,7 @@ export class MapOver {
     draw();
     this.element.dataset.points = String(sweep.points);
     this.note.textContent = new SweepFigures(sweep, "m").verdict().join(" ");
-    const vary = (key: Key, values: number[]) => `--vary '${key.name}=${values.map((value) => `${value}${key.unit}`).join(",")}'`;
     this.command.hidden = false;
-    this.command.textContent = `anabranch sweep explorer.toml --set reference=${reference} --runs ${RUNS} \\\n    ${vary(x, across)} \\\n    ${vary(y, up)} -o map`;
+    this.command.textContent = `anabranch ${toSweep(reference, [[x, across], [y, up]])} -o map`;
   }
 }

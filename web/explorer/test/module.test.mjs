@@ -12,6 +12,7 @@ let module;
 let lists;
 const { Film, FATE, KIND } = await source("../src/film.ts");
 const { fromFragment, toCommand, toFragment, toPython, toToml } = await source("../src/state.ts");
+const { keys, RUNS, toSweep, values } = await source("../src/axes.ts");
 const { STEPS } = await source("../src/tour.ts");
 before(async () => {
   module = await load();
@@ -142,15 +143,26 @@ test("a film is the run of the comparison", () => {
   }
 });
 
-test("a point of the map is the point of a sweep", () => {
-  const text = 'schedulers = ["tcp", "min_rtt"]\nreference = "tcp"\nruns = 2\n[[path]]\nname = "a"\nrate = "20 Mbit/s"\nrtt = "20 ms"\n[[path]]\nname = "b"\nrate = "5 Mbit/s"\nrtt = "90 ms"\n[traffic]\nsize = "60 KB"\n';
-  writeFileSync(join(place, "map.toml"), text);
-  anabranch("sweep", "map.toml", "--vary", "path.a.rate=5Mbit/s,20Mbit/s", "-o", "map");
-  const points = readFileSync(join(place, "map/journal.ndjson"), "utf8").trim().split("\n").slice(1).map((line) => JSON.parse(line));
-  assert.equal(points.length, 2);
-  for (const { point, rows } of points) {
-    const answer = JSON.parse(module.answer({ verb: "point", name: "map.toml", text: text.replace('"20 Mbit/s"', `"${[5, 20][point]} Mbit/s"`), point }));
-    assert.deepEqual(answer.rows, rows);
+test("each point of a map is a point of the sweep that the page prints", () => {
+  const fragment = "path=a,rate=20,rtt=20,jitter=1&path=b,rate=5,back=0.05,rtt=30,loss=0.5&path=c,rate=8,back=8,rtt=40&size=200&schedulers=tcp,redundant&buffer=300";
+  for (const direction of ["download", "upload"]) {
+    const state = { ...fromFragment(fragment), direction };
+    writeFileSync(join(place, "explorer.toml"), toToml(state));
+    // The rates are all that depends on the direction.
+    for (const key of keys(state).filter((key) => direction === "download" || key.name.includes(".rate"))) {
+      const some = [values(key, state)[0], values(key, state).at(-1)];
+      rmSync(join(place, "map"), { recursive: true, force: true });
+      const sweep = spawnSync("bash", ["-c", `"$0" -q ${toSweep("tcp", [[key, some]])} -o map`, command], { cwd: place, encoding: "utf8" });
+      assert.equal(sweep.status, 0, sweep.stderr);
+      const points = readFileSync(join(place, "map/journal.ndjson"), "utf8").trim().split("\n").slice(1).map((line) => JSON.parse(line));
+      assert.equal(points.length, 2);
+      for (const { point, rows } of points) {
+        const varied = structuredClone(state);
+        key.set(varied, some[point]);
+        const answer = JSON.parse(module.answer({ verb: "point", name: "explorer.toml", text: toToml(varied, RUNS, "tcp"), point }));
+        assert.equal(difference(answer.rows, rows, `${key.name}=${some[point]}, ${direction}`), null);
+      }
+    }
   }
 });
 
