@@ -5,8 +5,8 @@
 
 The ways are binary, deb, wheel, pipx, browser and checkout; all of them unless given. Each begins without anything of anabranch, in a new directory as HOME and with
 an environment of its own: `binary`, `deb` and `browser` in a new network namespace without a network, the first two also in a root directory that has nothing
-else. `wheel`, `pipx` and `checkout` fetch what they depend on. A row has the size of the files that a user fetches from us, the time, and the processor
-time; the line below has the load of the machine. Files are local, so the time of their download is not included.
+else. `wheel`, `pipx` and `checkout` fetch what they depend on. A row has the size of the files that a user fetches from us, the time until the command can run, the time until the
+verdict, and the processor time. The line below has the load of the machine. Files are local, so the time of their download is not included.
 """
 
 import contextlib
@@ -46,6 +46,7 @@ class Way:
 
     def __init__(self, release, place):
         self.release, self.place = release, place
+        self.begun, self.ready = clock(), None
         keep = ("SSL_CERT_FILE", "PIP_FIND_LINKS", "PIP_INDEX_URL", "PIP_CERT", "HTTPS_PROXY", "https_proxy", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN")
         self.environment = {name: os.environ[name] for name in keep if name in os.environ}
         self.environment |= {"HOME": str(place), "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "TERM": "dumb", "LANG": "C.UTF-8"}
@@ -58,6 +59,7 @@ class Way:
 
     def alone(self, root, *command):
         """In a root directory with nothing else, and without a network."""
+        self.ready = clock()
         return self.run("unshare", "--net", "--mount", "--pid", "--fork", "chroot", root, *command)
 
     def binary(self):
@@ -78,6 +80,7 @@ class Way:
         wheel = one(self.release / "wheels", "*x86_64.whl")
         self.run(sys.executable, "-m", "venv", "venv")
         self.run("venv/bin/pip", "install", "--quiet", "--no-cache-dir", "--disable-pip-version-check", wheel)
+        self.ready = clock()
         return wheel, self.run("venv/bin/anabranch", *COMPARE)
 
     def pipx(self):
@@ -88,10 +91,10 @@ class Way:
         page = self.place / "explorer.html"
         self.run(self.release / "binary" / "anabranch", "explore", "-o", page)
         (self.place / "page.mjs").write_text(PAGE)
-        begun = clock()
+        self.begun = self.ready = clock()
         chromium = shutil.which(os.environ.get("CHROMIUM", "chromium"))
         text = self.run("unshare", "--net", "node", "page.mjs", ROOT / "web/report", page, chromium)
-        return page, text, begun
+        return page, text
 
     def checkout(self):
         self.environment["PATH"] = f"{Path(shutil.which('cargo')).parent}:{self.environment['PATH']}"
@@ -99,6 +102,8 @@ class Way:
         self.environment["CARGO_HOME"] = str(self.place / "cargo")
         self.run("git", "clone", "--quiet", "--depth", "1", f"file://{ROOT}", "anabranch")
         pack = one(self.place / "anabranch/.git/objects/pack", "*.pack")
+        self.run("cargo", "anabranch", "--version", cwd=self.place / "anabranch")
+        self.ready = clock()
         return pack, self.run("cargo", "anabranch", *COMPARE, cwd=self.place / "anabranch")
 
 
@@ -113,17 +118,18 @@ def clock():
 def main():
     if len(sys.argv) < 2 or not set(sys.argv[2:]) <= set(WAYS):
         sys.exit(__doc__)
-    print("| way | fetched from us | time | processor time |\n|---|---|---|---|")
+    print("| way | fetched from us | ready after | verdict after | processor time |\n|---|---|---|---|---|")
     for name in sys.argv[2:] or WAYS:
         with contextlib.ExitStack() as stack:
             place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="anabranch-first-")))
-            begun = clock()
-            fetched, text, *later = getattr(Way(Path(sys.argv[1]).resolve(), place), name)()
-            begun = later[0] if later else begun
-            wall, used = (after - before for after, before in zip(clock(), begun))
+            way = Way(Path(sys.argv[1]).resolve(), place)
+            fetched, text = getattr(way, name)()
+            end, used = clock()
+            begun, before = way.begun
             if "tcp" not in text:
                 sys.exit(f"{name}: there is no verdict in\n{text}")
-            print(f"| {name} | {fetched.stat().st_size / 1e6:.1f} MB | {wall:.1f} s | {used:.1f} s |", flush=True)
+            ready = f"{way.ready[0] - begun:.1f} s" if way.ready else "-"
+            print(f"| {name} | {fetched.stat().st_size / 1e6:.1f} MB | {ready} | {end - begun:.1f} s | {used - before:.1f} s |", flush=True)
     print(f"\n{os.cpu_count()} processors, load {' '.join(f'{load:.1f}' for load in os.getloadavg())}")
 
 

@@ -3,6 +3,17 @@
 //!
 //! The programs are in `programs/`, in C, with the objects that `programs/build` compiled from them. With the feature `load`,
 //! [`load()`] gives one to the kernel and [`unload()`] takes it away; without it both return [`Error::NotBuilt`].
+//!
+//! ```no_run
+//! use anabranch_bpf::{Law, Options, load};
+//!
+//! let law = Law::from_name("lia").expect("it is one of the four");
+//! assert_eq!(law.kernel_name(), "mp_lia");
+//! // Loaded until it is dropped; `pin` keeps it beyond the end of the program.
+//! let loaded = load(law, &Options { lisa: true, ..Options::DEFAULT })?;
+//! println!("{:?}", loaded.counters()?);
+//! # Ok::<(), anabranch_bpf::Error>(())
+//! ```
 
 #![warn(unreachable_pub)]
 #![cfg(target_os = "linux")]

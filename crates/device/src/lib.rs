@@ -2,6 +2,20 @@
 //!
 //! A [`Device`] moves whole IP packets. [`TunDevice`](tun::TunDevice) is a TUN device of Linux;
 //! [`memory::pair`] makes two devices that are connected to each other, for tests.
+//!
+//! ```
+//! use std::task::{Context, Poll, Waker};
+//!
+//! use anabranch_device::{Capabilities, Device, Packet, memory};
+//!
+//! let (mut left, mut right) = memory::pair(Capabilities::plain(1500));
+//! let mut cx = Context::from_waker(Waker::noop());
+//! let mut packet = Packet::from_bytes(b"an IP packet");
+//! assert!(matches!(left.poll_send(&mut cx, &mut packet), Poll::Ready(Ok(()))));
+//! let mut received = Packet::with_capacity(1500);
+//! assert!(matches!(right.poll_receive(&mut cx, &mut received), Poll::Ready(Ok(()))));
+//! assert_eq!(received.bytes(), b"an IP packet");
+//! ```
 
 #![warn(unreachable_pub)]
 

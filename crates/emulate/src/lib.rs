@@ -8,6 +8,23 @@
 //! Below that, an [`Engine`] moves packets between descriptors through links of `anabranch-link`, in real
 //! time. A descriptor is a TUN device or one end of a [`PacketSocket`]; the other end can be a
 //! device of a host of `anabranch-net`.
+//!
+//! ```no_run
+//! use std::process::Command;
+//! use std::sync::atomic::AtomicBool;
+//!
+//! use anabranch_emulate::{Emulation, Options};
+//! use anabranch_lab::scenario::Document;
+//!
+//! let text = "path = [{ rate = '25 Mbit/s', rtt = '20 ms' }, { rate = '100 Mbit/s', rtt = '40 ms' }]";
+//! let scenario = Document::parse("two.toml", text, ".")?.scenario()?;
+//! let emulation = Emulation::build(&scenario, &Options::default())?;
+//! let mut client = Command::new("ping");
+//! client.args(["-c", "3", "10.1.1.1"]);
+//! let outcome = emulation.run(None, client, &AtomicBool::new(false))?;
+//! println!("{:?}", outcome.report);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![cfg(target_os = "linux")]
 #![warn(unreachable_pub)]
 

@@ -4,6 +4,18 @@
 //! constant memory: its subflows, its data level, the bottleneck of each path. [`Inspection`] is the result.
 //!
 //! The crate reads bytes and nothing else: the caller opens the files.
+//!
+//! ```no_run
+//! use anabranch_inspect::Inspector;
+//! use anabranch_inspect::capture::{Merged, Reader};
+//!
+//! let file = std::fs::File::open("capture.pcap")?;
+//! let mut captures = Merged::new(vec![Reader::new("capture.pcap", Box::new(file))?]);
+//! for connection in Inspector::inspect(&mut captures, |_packets| true)?.connections {
+//!     println!("{} subflows", connection.subflows.len());
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]

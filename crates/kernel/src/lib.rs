@@ -2,6 +2,15 @@
 //!
 //! [`pm`] is the netlink family of the kernel's path manager, [`diag`] reads connections and subflows from socket
 //! diagnostics.
+//!
+//! ```no_run
+//! use anabranch_kernel::pm::PathManager;
+//!
+//! for endpoint in PathManager::open()?.endpoints()? {
+//!     println!("{} on interface {}", endpoint.address, endpoint.interface);
+//! }
+//! # Ok::<(), anabranch_kernel::KernelError>(())
+//! ```
 #![cfg(target_os = "linux")]
 #![warn(unreachable_pub)]
 

@@ -5,6 +5,18 @@
 //! [`FlowRecord`], which is the result of one flow: `compare`, `sweep` and `run` write them as JSON. The
 //! columns of samples, of sweeps and of the printed tables follow, too, and the table of measures of
 //! `docs/results.md`, and the types of the report's page and of Python.
+//!
+//! ```
+//! use anabranch_measure::stats::{Part, bootstrap, mean, percentile};
+//!
+//! let times = [0.25, 0.5, 0.75, 1.0];
+//! assert_eq!(mean(&times), Some(0.625));
+//! assert_eq!(percentile(&times, 50.0), Some(0.625));
+//! assert_eq!(percentile(&times, 95.0), None, "it needs 20 values");
+//! // The 95 % interval of the mean over runs; the same seed gives the same interval.
+//! let runs = times.map(Part::one);
+//! assert!(bootstrap(&runs, 1).is_some_and(|interval| interval.contains(0.625)));
+//! ```
 
 #![warn(unreachable_pub)]
 

@@ -2,6 +2,16 @@
 //!
 //! A figure is one of [`FIGURES`], made from an [`Input`] of a report by [`draw`]: it shows the numbers that the page of the
 //! report shows. SVG is written here; PNG and PDF need the feature `raster`.
+//!
+//! ```no_run
+//! use anabranch_plot::{Page, Selection, draw};
+//! use anabranch_recording::{report::Input, view::Details};
+//!
+//! // The output of `anabranch compare --json`.
+//! let input = Input::read("comparison.json".as_ref(), &Details::default())?;
+//! std::fs::write("difference.svg", draw(&input, "difference", &Selection::default(), &Page::default())?)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]

@@ -3,6 +3,15 @@
 //! A [`client::Client`] accepts the connections of applications, and makes one connection of Multipath TCP of each: to the
 //! destination itself, or to a [`server::Server`], which connects to the destination. Between the two is the 0-RTT TCP
 //! Convert Protocol ([`convert`], RFC 8803). Multipath TCP is the kernel's or this project's ([`transport`]).
+//!
+//! ```
+//! use anabranch_proxy::convert::Destination;
+//!
+//! let destination = Destination::new("example.org", 443).expect("it is a name");
+//! assert_eq!(destination.to_string(), "example.org:443");
+//! // Some resolvers take it for 127.0.0.1.
+//! assert_eq!(Destination::new("0x7f.1", 443), None);
+//! ```
 #![cfg(target_os = "linux")]
 #![warn(unreachable_pub)]
 

@@ -5,6 +5,15 @@
 //! and whether they are complete. Rows are written as they come, so that memory does not grow with a run.
 //! A [`View`](view::View) is a run directory as figures need it. [`measured`] makes one of connections that were not
 //! simulated.
+//!
+//! ```no_run
+//! use anabranch_recording::Recorded;
+//!
+//! // The directory of `anabranch run --record recorded`.
+//! let recorded = Recorded::open("recorded".as_ref())?;
+//! println!("seed {}, {} runs", recorded.stored.seed, recorded.stored.runs.len());
+//! # Ok::<(), anabranch_recording::ReadError>(())
+//! ```
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]

@@ -5,6 +5,15 @@
 //! measured by [`measure`], kept in a [`journal`], and judged by [`judge`]: a claim holds if the 95 % interval
 //! lies in the range that the claim requires, fails if it lies outside, and is undecided otherwise. If the
 //! plain result does not hold, the claim's variants are tried, and a variant that holds is reported as one.
+//!
+//! ```
+//! use anabranch_reproduce::library;
+//!
+//! for paper in library::papers()? {
+//!     assert!(!paper.claims.is_empty(), "{}", paper.title);
+//! }
+//! # Ok::<(), anabranch_reproduce::ClaimsError>(())
+//! ```
 
 #![warn(unreachable_pub)]
 

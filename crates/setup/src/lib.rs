@@ -5,6 +5,17 @@
 //! [`Options`] and a [`Host`] give a [`Layout`] (the interface of each address), and a layout gives a
 //! [`Plan`] (steps in order), both without side effects; [`setup`] executes the steps, [`teardown`] undoes
 //! them. `docs/decisions/ip-and-nft.md` explains why it runs `ip` and `nft`.
+//!
+//! ```
+//! use anabranch_setup::{Layout, Options, PathSpec, Plan};
+//!
+//! let paths = ["wlan0", "wwan0"].map(|name| PathSpec { interface: name.to_owned(), via: Vec::new() });
+//! // In a namespace without connectivity; with it, [`plan`] reads the host's interfaces and routes.
+//! let plan = Plan::isolated(Layout::isolated(&Options::new(paths.to_vec()))?);
+//! assert_eq!(plan.layout.paths.len(), 2);
+//! assert!(!plan.steps.is_empty());
+//! # Ok::<(), anabranch_setup::SetupError>(())
+//! ```
 
 #![warn(unreachable_pub)]
 #![cfg(target_os = "linux")]

@@ -5,6 +5,20 @@
 //! links with the same random draws. [`campaign`] makes the runs and stores their measurements in a file,
 //! [`compare`] computes the differences and their uncertainty, and [`record`] compares them with the recorded
 //! ones.
+//!
+//! ```
+//! use anabranch_lab::scenario::Document;
+//! use anabranch_validate::Point;
+//!
+//! let text = "
+//!     path = [{ rate = '10 Mbit/s', rtt = '20 ms' }, { rate = '20 Mbit/s', rtt = '60 ms' }]
+//!     traffic = { size = '1 MB' }
+//!     schedulers = ['tcp', 'linux']
+//! ";
+//! let points = Point::of(Document::parse("two.toml", text, ".")?.scenario()?)?;
+//! assert_eq!(points.len(), 2, "one for each contender that the kernel has too");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![cfg(target_os = "linux")]
 #![warn(unreachable_pub)]
 
