@@ -8,7 +8,8 @@
 //! use anabranch_recording::{report::Input, view::Details};
 //!
 //! // The output of `anabranch compare --json`.
-//! let input = Input::read("comparison.json".as_ref(), &Details::default())?;
+//! let details = Details { flow: None, most_flows: 1, most_events: 100_000 };
+//! let input = Input::read("comparison.json".as_ref(), &details)?;
 //! std::fs::write("difference.svg", draw(&input, "difference", &Selection::default(), &Page::default())?)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
