@@ -4,11 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from dataclasses import dataclass
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from anabranch._records import Difference, Interval, Row, Statistics
+from anabranch._results import (
+    Change,
+    Checked,
+    Excess,
+    Explained,
+    Finding,
+    Largest,
+    Line,
+    OutagePart,
+    Part,
+    PathPart,
+    Standing,
+    TimePart,
+    Tried,
+    Verdict,
+)
 from anabranch.exceptions import NotFoundError
 
 __all__ = [
@@ -22,6 +37,7 @@ __all__ = [
     "Largest",
     "Line",
     "OutagePart",
+    "Part",
     "PathPart",
     "Row",
     "Standing",
@@ -30,184 +46,6 @@ __all__ = [
     "Tried",
     "Verdict",
 ]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Verdict:
-    """The verdict for a condition, a class of traffic and a measure."""
-
-    condition: str
-    measure: str
-    outcome: str
-    best: list[str]
-    traffic: str | None = None
-    """The class of traffic, in a scenario with classes."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Standing:
-    """A contender over all points of a sweep."""
-
-    condition: str
-    scheduler: str
-    best: int
-    better: int
-    equal: int
-    worse: int
-    undecided: int
-    incomplete: int
-    median_pct: float | None
-    least: tuple[float, int] | None
-    greatest: tuple[float, int] | None
-    traffic: str | None = None
-    """The class of traffic, in a scenario with classes."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PathPart:
-    """The part of a time that concerns one path, the mean over flows."""
-
-    path: str
-    mean_s: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class TimePart:
-    """The part of a time that has one cause."""
-
-    cause: str
-    mean_s: float
-    share_pct: float
-    sum_ns: int | None = None
-    """The sum over flows; ``None`` for the account of bytes."""
-    by_path: list[PathPart] = dataclasses.field(default_factory=list)
-
-
-@dataclass(frozen=True, kw_only=True)
-class OutagePart:
-    """The time of waiting because of an outage of a path, the mean over flows."""
-
-    path: str
-    from_s: float
-    until_s: float | None
-    mean_s: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Largest:
-    """The largest cause, and the path that has most of it."""
-
-    cause: str
-    path: str | None
-    mean_s: float
-    share_pct: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Excess:
-    """The comparison with the fastest contender of the condition."""
-
-    than: str
-    total_s: float
-    cause: str
-    path: str | None
-    cause_s: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Change:
-    """A change that was run, and its effect on the mean completion time, for bulk on the goodput."""
-
-    what: str
-    mean_s: float | None
-    effect_pct: Difference
-    helps: bool | None
-    """``None`` if the runs cannot tell."""
-    setting: bool
-    """Whether it is a setting of the hosts, and not of the network or its traffic."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Explained:
-    """Where the time of a contender's flows went in a condition."""
-
-    scheduler: str
-    congestion: str
-    condition: str
-    path: str | None
-    n: int
-    completed: int
-    explained: int
-    mean_s: float | None
-    total_ns: int
-    parts: list[TimePart]
-    """The parts of the time of a flow, one for each cause."""
-    byte_mean_s: float | None
-    bytes: list[TimePart]
-    """The parts of the time of a byte."""
-    outages: list[OutagePart]
-    """The parts of ``outage``, by outage."""
-    longest_gap_s: float | None
-    largest: Largest | None
-    excess: Excess | None
-    changes: list[Change]
-    """The changes that were run, the best first."""
-    sentence: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Line:
-    """A judgement in numbers and words."""
-
-    condition: str
-    status: str
-    of: float | None
-    to: float | None
-    value: float | None
-    interval: Interval | None
-    runs: int
-    words: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Checked:
-    """A check of a claim with its judgements, one for each condition."""
-
-    source: str
-    required: str
-    names: tuple[str, str | None]
-    """The contender, and that with which it is compared."""
-    unit: str
-    lines: list[Line]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tried:
-    """The result of a claim with a variant."""
-
-    name: str
-    what: str
-    status: str
-    checks: list[Checked]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finding:
-    """The result of a claim."""
-
-    id: str
-    paper: str
-    figure: str
-    kind: str
-    claim: str
-    status: str
-    """``holds``, ``variant``, ``fails``, ``undecided``, ``not_checkable`` or ``not_run``."""
-    evidence: str
-    numbers: str
-    reason: str
-    finding: str
-    checks: list[Checked]
-    variants: list[Tried]
 
 
 Record = TypeVar("Record")

@@ -45,6 +45,7 @@ mod sys;
 mod tap;
 mod wiring;
 
+pub use anabranch_link::{Counters, Effect, Tally};
 pub use command::Process;
 pub use emulation::{Emulation, Options, Outcome};
 pub use engine::{Engine, EngineOptions, EngineReport, LaneTotals, LinkTotals, MiddleboxTotals};
@@ -54,9 +55,7 @@ pub use leftovers::clear as clear_leftovers;
 pub use namespace::Namespace;
 pub use network::{Addresses, Role};
 pub use obstacle::obstacle;
-pub use report::{
-    Bounds, DirectionReport, Drops, LatenessReport, LinkReport, MiddleboxReport, PathReport, Report,
-};
+pub use report::{Bounds, DirectionReport, LatenessReport, LinkReport, MiddleboxReport, PathReport, Report};
 pub use socket::{PacketSocket, socket_pair};
 pub use sys::set_realtime;
 pub use tap::Tap;

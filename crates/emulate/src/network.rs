@@ -41,7 +41,7 @@ pub(crate) const STACK_DEVICE: &str = "anabranch";
 /// The addresses of the hosts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Addresses {
-    /// The number of paths.
+    /// The number of addresses of each host.
     pub paths: usize,
     /// The position of the path of a connection's initial subflow.
     pub initial: usize,

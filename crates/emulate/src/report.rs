@@ -1,8 +1,6 @@
 //! The report of a run.
 
-use std::collections::BTreeMap;
-
-use anabranch_link::Tally;
+use anabranch_link::{Counters, Tally};
 use anabranch_units::Duration;
 use serde::Serialize;
 
@@ -42,7 +40,7 @@ pub struct Report {
     pub lateness_up: LatenessReport,
     /// The lateness of packets from the server.
     pub lateness_down: LatenessReport,
-    /// The paths.
+    /// The paths, in the order of the scenario.
     pub paths: Vec<PathReport>,
     /// Links that several paths share.
     pub shared: Vec<LinkReport>,
@@ -54,7 +52,7 @@ pub struct Report {
 /// The report of the middlebox of a path.
 #[derive(Clone, Debug, Serialize)]
 pub struct MiddleboxReport {
-    /// The name of the path.
+    /// The path that the middlebox is on.
     pub path: String,
     /// Segments that lost their options of Multipath TCP.
     pub stripped: u64,
@@ -82,7 +80,7 @@ impl From<&MiddleboxTotals> for MiddleboxReport {
 /// The report of one path.
 #[derive(Clone, Debug, Serialize)]
 pub struct PathReport {
-    /// Its name.
+    /// The name of the path.
     pub path: String,
     /// From the client to the server.
     pub up: DirectionReport,
@@ -112,66 +110,19 @@ pub struct DirectionReport {
 pub struct LinkReport {
     /// Its name, as in the simulator.
     pub link: String,
-    /// Packets offered to it.
-    pub offered_packets: u64,
-    /// Their bytes.
-    pub offered_bytes: u64,
-    /// Packets delivered at its end.
-    pub carried_packets: u64,
-    /// Their bytes.
-    pub carried_bytes: u64,
-    /// Dropped packets by reason.
-    pub dropped: Drops,
-    /// Duplicated packets.
-    pub duplicated: u64,
-    /// Packets delayed so that others overtake them.
-    pub reordered: u64,
-    /// Packets with each effect of the link, such as `marked`.
-    #[serde(flatten)]
-    pub effects: BTreeMap<&'static str, u64>,
-    /// The longest queue in packets, the one in service included.
-    pub max_queue_packets: u64,
-    /// The longest queue in bytes.
-    pub max_queue_bytes: u64,
+    /// Its counters, as in the JSON of `anabranch run`.
+    #[serde(flatten, serialize_with = "anabranch_lab::output::counters")]
+    pub counters: Counters,
     /// The mean queue on arrival, in packets.
     pub mean_queue_packets: f64,
     /// The mean queue on arrival, in bytes.
     pub mean_queue_bytes: f64,
 }
 
-/// Packets dropped, by reason.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Drops {
-    /// The queue was full.
-    pub queue: u64,
-    /// Independent random loss.
-    pub random: u64,
-    /// Loss by the Gilbert-Elliott channel.
-    pub gilbert_elliott: u64,
-    /// The packet is in the scenario's drop list.
-    pub listed: u64,
-    /// The link was down.
-    pub down: u64,
-    /// The packet exceeded the link's MTU.
-    pub too_large: u64,
-    /// The link's queue management dropped it: RED, CoDel or FQ-CoDel.
-    pub aqm: u64,
-    /// The packet exceeded the link's policer.
-    pub policer: u64,
-}
-
-impl Drops {
-    /// Returns the sum.
-    pub fn total(&self) -> u64 {
-        let lost = self.random + self.gilbert_elliott + self.listed;
-        self.queue + lost + self.down + self.too_large + self.aqm + self.policer
-    }
-}
-
 /// The lateness of forwarded packets, relative to the times computed by the links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct LatenessReport {
-    /// The number of packets.
+    /// Packets that were forwarded.
     pub packets: u64,
     /// The median, in microseconds.
     pub p50_us: f64,
@@ -198,29 +149,10 @@ impl From<&Lateness> for LatenessReport {
 
 impl From<&LinkTotals> for LinkReport {
     fn from(totals: &LinkTotals) -> LinkReport {
-        let counters = &totals.counters;
         let (mean_queue_packets, mean_queue_bytes) = totals.mean_queue();
         LinkReport {
             link: totals.name.clone(),
-            offered_packets: counters.offered.packets,
-            offered_bytes: counters.offered.bytes,
-            carried_packets: counters.delivered.packets,
-            carried_bytes: counters.delivered.bytes,
-            dropped: Drops {
-                queue: counters.dropped_queue.packets,
-                random: counters.dropped_random.packets,
-                gilbert_elliott: counters.dropped_gilbert_elliott.packets,
-                listed: counters.dropped_listed.packets,
-                down: counters.dropped_down.packets,
-                too_large: counters.dropped_too_large.packets,
-                aqm: counters.dropped_aqm.packets,
-                policer: counters.dropped_policer.packets,
-            },
-            duplicated: counters.duplicated.packets,
-            reordered: counters.reordered.packets,
-            effects: counters.effects_by_name().map(|(name, tally)| (name, tally.packets)).collect(),
-            max_queue_packets: counters.max_queue.packets,
-            max_queue_bytes: counters.max_queue.bytes,
+            counters: totals.counters,
             mean_queue_packets,
             mean_queue_bytes,
         }

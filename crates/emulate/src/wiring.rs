@@ -68,7 +68,7 @@ pub struct Placed {
 pub struct Wiring {
     /// The links, each with the name of its random streams.
     pub links: Vec<(String, LinkConfig)>,
-    /// The lanes.
+    /// The lanes, two for each path: up, then down.
     pub lanes: Vec<Lane>,
     /// The middleboxes at the ends of links.
     pub middleboxes: Vec<Placed>,

@@ -133,8 +133,8 @@ fn listed_packets_are_lost_and_a_path_that_is_down_carries_nothing() {
     assert_eq!(code(&outcome), Some(0));
     assert_eq!(out.trim(), "3");
     let report = &outcome.report;
-    assert_eq!(report.paths[0].up.links[0].dropped.listed, 2);
-    assert_eq!(report.paths[1].up.links[0].dropped.down, 3);
+    assert_eq!(report.paths[0].up.links[0].counters.dropped_listed.packets, 2);
+    assert_eq!(report.paths[1].up.links[0].counters.dropped_down.packets, 3);
     assert_eq!(report.paths[1].up.carried_packets, 0);
 }
 
@@ -209,7 +209,11 @@ fn damaged_packets_are_rejected_by_the_real_checksum() {
     assert_eq!(code(&outcome), Some(0), "{out}");
     let path = &outcome.report.paths[0];
     let corrupted = |direction: &DirectionReport| {
-        direction.links.iter().map(|link| link.effects["corrupted"]).sum::<u64>()
+        direction
+            .links
+            .iter()
+            .map(|link| link.counters.effect(anabranch_emulate::Effect::Corrupted).packets)
+            .sum::<u64>()
     };
     let all = corrupted(&path.up) + corrupted(&path.down);
     let received: u64 = out.trim().parse().unwrap_or_else(|_| panic!("{out}"));

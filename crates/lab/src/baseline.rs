@@ -9,7 +9,7 @@
 //! over its best path needs no Multipath TCP either. The main class decides which paths are eliminated. The
 //! paths of the other classes are chosen by the runs that all paths have.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::report::measured;
 use crate::report::measured::Measure;
@@ -25,9 +25,9 @@ const MOST_RUNS: u32 = 30;
 const FEWEST_RUNS: u32 = 4;
 
 /// The results of a plain TCP that uses only this path, in the selection runs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SinglePath {
-    /// The name of the path.
+    /// The path that the plain TCP uses.
     pub path: String,
     /// True if `tcp` uses this path.
     pub chosen: bool,

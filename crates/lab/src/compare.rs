@@ -4,9 +4,10 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Mutex;
 
 use anabranch_sim::Performance;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::baseline::Race;
+use crate::head::Head;
 use crate::job::{Job, Purpose};
 use crate::options::Options;
 use crate::recording::Recording;
@@ -24,22 +25,11 @@ use crate::starts::{self, DecisiveStart, OtherStart};
 pub const SCHEMA: u32 = 1;
 
 /// The results of a comparison. Serialised, they are the object that `compare --json` prints.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// The version of this program.
-    pub version: &'static str,
-    /// The commit from which this program was built, if known; filled in by the caller.
-    pub commit: Option<&'static str>,
-    /// The version of this format: [`SCHEMA`].
-    pub schema: u32,
-    /// The version of the numbers: [`RESULTS`](crate::RESULTS).
-    pub results: u32,
-    /// The command line; filled in by the caller.
-    pub command: Vec<String>,
-    /// The hash of the scenario: [`Scenario::hash`].
-    pub scenario_hash: String,
-    /// The seed.
-    pub seed: u64,
+    /// The program, the command line and the scenario; the version of the keys is [`SCHEMA`].
+    #[serde(flatten)]
+    pub head: Head,
     /// The number of runs of each contender, in the condition with the most.
     pub runs: u32,
     /// The contender with which the others are compared.
@@ -87,7 +77,7 @@ impl Comparison {
 }
 
 /// The cost of a simulation. The first four values are the same for the same seed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
     /// Simulated time in seconds, over all runs.
     pub simulated_s: f64,
@@ -414,13 +404,7 @@ pub fn compare_each(
         conditions.push(setting);
     }
     Ok(Comparison {
-        version: env!("CARGO_PKG_VERSION"),
-        commit: None,
-        schema: SCHEMA,
-        results: crate::RESULTS,
-        command: Vec::new(),
-        scenario_hash: scenario.hash(),
-        seed: scenario.seed,
+        head: Head::new(SCHEMA, scenario),
         runs: measured.runs.iter().copied().max().unwrap_or(0),
         reference: scenario.reference.map(|position| scenario.contenders[position].name.clone()),
         min_effect_pct: 100.0 * scenario.min_effect,

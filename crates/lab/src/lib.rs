@@ -25,6 +25,7 @@ pub mod compare;
 pub mod explain;
 pub mod figures;
 pub mod guard;
+pub mod head;
 pub mod job;
 #[cfg(test)]
 mod made;

@@ -5,7 +5,7 @@
 //! the comparison if that is cheap, otherwise in fewer, with the same seeds. A difference is the ratio of the
 //! two means over those runs.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::job::{Job, Purpose};
 use crate::report::difference::{self, Difference};
@@ -24,9 +24,9 @@ const FEWEST_RUNS: u32 = 5;
 const MOST_PATHS: usize = 7;
 
 /// Another path for the initial subflow.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OtherStart {
-    /// The name of the path.
+    /// The path on which the connections of these runs began.
     pub path: String,
     /// The number of runs of each contender that started there.
     pub runs: u32,
@@ -35,7 +35,7 @@ pub struct OtherStart {
 }
 
 /// The effect of another start on a contender.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StartChange {
     /// The contender's name.
     pub scheduler: String,
@@ -50,7 +50,7 @@ pub struct StartChange {
 }
 
 /// A first path that matters more than the scheduler.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DecisiveStart {
     /// The name of the other path.
     pub path: String,

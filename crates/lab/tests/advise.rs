@@ -225,7 +225,7 @@ fn advice_does_not_depend_on_the_number_of_threads() {
 fn judgement_runs_are_not_those_of_screening_or_of_compare() {
     let found = advice(&document(&["20Mbit/s,30ms,loss=1%", "10Mbit/s,50ms"], "200KB"), 0, false).unwrap();
     assert_eq!(found.screened, 2 * 7 + 4);
-    assert_ne!(found.judgement.seed, 1);
+    assert_ne!(found.judgement.head.seed, 1);
     // The three best, and the kernel's that are not among them.
     let names: Vec<&str> = found.candidates.iter().map(|candidate| candidate.name.as_str()).collect();
     let unique: std::collections::BTreeSet<&str> = names.iter().copied().collect();

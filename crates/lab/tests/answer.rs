@@ -175,7 +175,7 @@ fn a_slow_first_path_matters_more_than_the_scheduler() {
     let set = ["traffic.size=100KB", "runs=6"];
     let comparison = compared(&scenario(&["4Mbit/s,150ms", "40Mbit/s,15ms"], &set), false);
     let setting = &comparison.conditions[0];
-    assert_eq!((setting.initial.as_str(), setting.initial_choice), ("1", "first"));
+    assert_eq!((setting.initial.as_str(), setting.initial_choice.as_str()), ("1", "first"));
     let [start] = &setting.other_starts[..] else { panic!("{:?}", setting.other_starts) };
     assert_eq!((start.path.as_str(), start.runs, start.changes.len()), ("2", 6, 3));
     for change in &start.changes {

@@ -74,9 +74,31 @@ impl Counters {
         self.effects[effect as usize]
     }
 
-    /// Returns the packets with each effect, by its name.
-    pub fn effects_by_name(&self) -> impl Iterator<Item = (&'static str, Tally)> + '_ {
-        Effect::ALL.into_iter().zip(self.effects).map(|(effect, tally)| (effect.name(), tally))
+    /// Returns the numbers of packets, and of bytes where they matter, with the names that results have for them.
+    pub fn by_name(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        let first = [
+            ("offered_packets", self.offered.packets),
+            ("offered_bytes", self.offered.bytes),
+            ("delivered_packets", self.delivered.packets),
+            ("delivered_bytes", self.delivered.bytes),
+            ("dropped_queue", self.dropped_queue.packets),
+            ("dropped_random", self.dropped_random.packets),
+            ("dropped_gilbert_elliott", self.dropped_gilbert_elliott.packets),
+            ("dropped_listed", self.dropped_listed.packets),
+            ("dropped_down", self.dropped_down.packets),
+            ("dropped_too_large", self.dropped_too_large.packets),
+            ("dropped_aqm", self.dropped_aqm.packets),
+            ("dropped_policer", self.dropped_policer.packets),
+            ("duplicated", self.duplicated.packets),
+            ("reordered", self.reordered.packets),
+            ("cross_packets", self.cross.packets),
+            ("cross_dropped", self.cross_dropped.packets),
+        ];
+        let mut effects = Effect::ALL.map(|effect| (effect.name(), self.effect(effect).packets));
+        effects.sort_unstable();
+        let queue =
+            [("max_queue_packets", self.max_queue.packets), ("max_queue_bytes", self.max_queue.bytes)];
+        first.into_iter().chain(effects).chain(queue)
     }
 
     /// Counts the effects on one more packet.

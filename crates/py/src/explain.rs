@@ -56,8 +56,8 @@ fn parts(explanation: &lab::Explanation) -> PyResult<Table> {
         for part in &row.parts {
             let cause = serde_json::to_value(part.cause).unwrap_or_default();
             rows.push([
-                Cell::Text(&row.condition),
-                Cell::Text(&row.scheduler),
+                Cell::Text(&row.of.condition),
+                Cell::Text(&row.of.scheduler),
                 Cell::from(cause.as_str()),
                 Cell::Number(part.mean_s),
                 Cell::Number(part.share_pct),

@@ -17,44 +17,19 @@ use crate::scenario::{Contenders, Document};
 use crate::table::{Rows, Table};
 use crate::work::{Control, work};
 
-/// The counters of a link, with the names of `run --json`, in its order.
-fn counters(link: &LinkCounters) -> Vec<(&'static str, u64)> {
-    let mut all = vec![
-        ("offered_packets", link.offered_packets),
-        ("offered_bytes", link.offered_bytes),
-        ("delivered_packets", link.delivered_packets),
-        ("delivered_bytes", link.delivered_bytes),
-        ("dropped_queue", link.dropped_queue),
-        ("dropped_random", link.dropped_random),
-        ("dropped_gilbert_elliott", link.dropped_gilbert_elliott),
-        ("dropped_listed", link.dropped_listed),
-        ("dropped_down", link.dropped_down),
-        ("dropped_too_large", link.dropped_too_large),
-        ("dropped_aqm", link.dropped_aqm),
-        ("dropped_policer", link.dropped_policer),
-        ("duplicated", link.duplicated),
-        ("reordered", link.reordered),
-        ("cross_packets", link.cross_packets),
-        ("cross_dropped", link.cross_dropped),
-    ];
-    all.extend(link.effects.iter().map(|(name, packets)| (*name, *packets)));
-    all.extend([("max_queue_packets", link.max_queue_packets), ("max_queue_bytes", link.max_queue_bytes)]);
-    all
-}
-
 /// Returns a row for each link and contender.
 fn links(links: &[LinkCounters]) -> PyResult<Table> {
     let mut columns: Vec<Column> =
         ["condition", "scheduler", "link"].map(|name| Column::new(name, Kind::Text)).into();
-    let names = links.first().map(counters).unwrap_or_default();
-    columns.extend(names.iter().map(|(name, _)| Column::new(*name, Kind::Integer)));
+    let names = links.iter().take(1).flat_map(|link| link.counters.by_name());
+    columns.extend(names.map(|(name, _)| Column::new(name, Kind::Integer)));
     columns.push(Column::new("busy_s", Kind::Number));
     let mut rows = Rows::new(&columns);
     for link in links {
         let mut cells =
             vec![Cell::Text(&link.condition), Cell::Text(&link.scheduler), Cell::Text(&link.link)];
         let count = |count: u64| i64::try_from(count).map_or(Cell::Missing, Cell::Integer);
-        cells.extend(counters(link).into_iter().map(|(_, number)| count(number)));
+        cells.extend(link.counters.by_name().map(|(_, number)| count(number)));
         cells.push(Cell::Number(link.busy_s));
         rows.push(cells);
     }

@@ -32,11 +32,11 @@ pub struct Report {
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Input {
-    /// A comparison.
-    Comparison(ShownComparison),
-    /// An explanation.
+    /// The JSON of `compare`, and the file of its samples if there is one.
+    Comparison(Box<ShownComparison>),
+    /// The JSON of `explain`.
     Explanation(ShownExplanation),
-    /// A sweep.
+    /// The directory of a sweep.
     Sweep(Box<ShownSweep>),
     /// Recorded runs.
     Recording(Box<View>),

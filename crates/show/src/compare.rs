@@ -65,7 +65,7 @@ pub fn text(scenario: &Scenario, comparison: &Comparison, gaps: bool) -> String 
         0 => format!("{} run{} each with {}", setting.runs, plural(setting.runs), setting.name),
         _ => format!("{} with {}", setting.runs, setting.name),
     };
-    // Conditions with different numbers of runs have a line of their own.
+    // Conditions with different numbers of runs have their own lines.
     let runs = match same {
         true => format!("{} run{} each", comparison.runs, plural(comparison.runs)),
         false => {
@@ -77,7 +77,7 @@ pub fn text(scenario: &Scenario, comparison: &Comparison, gaps: bool) -> String 
     let sentence = format!(
         "{runs}{}seed {}; {} s of network time in {} s, {} million packet-hops a second",
         if runs.is_empty() { "" } else { ", " },
-        comparison.seed,
+        comparison.head.seed,
         figures::about(cost.simulated_s),
         figures::about(cost.wall_s),
         figures::about(cost.packet_hops as f64 / cost.wall_s.max(1e-9) / 1e6),

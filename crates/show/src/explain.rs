@@ -36,19 +36,21 @@ const TIME_WIDTH: usize = 10;
 pub fn text(scenario: &Scenario, explanation: &Explanation, bytes: bool) -> String {
     let mut text = String::new();
     for condition in &scenario.conditions {
-        let rows: Vec<&Row> = explanation.rows.iter().filter(|row| row.condition == condition.name).collect();
+        let rows: Vec<&Row> =
+            explanation.rows.iter().filter(|row| row.of.condition == condition.name).collect();
         if !text.is_empty() {
             text.push('\n');
         }
         if !condition.name.is_empty() {
             text.push_str(&format!("{}\n", crate::visible::line(&condition.name)));
         }
-        let mut classes: Vec<Option<&String>> = rows.iter().map(|row| row.traffic.as_ref()).collect();
+        let mut classes: Vec<Option<&String>> = rows.iter().map(|row| row.of.traffic.as_ref()).collect();
         classes.dedup();
         classes.sort();
         classes.dedup();
         for (place, class) in classes.into_iter().enumerate() {
-            let rows: Vec<&Row> = rows.iter().filter(|row| row.traffic.as_ref() == class).copied().collect();
+            let rows: Vec<&Row> =
+                rows.iter().filter(|row| row.of.traffic.as_ref() == class).copied().collect();
             if let Some(class) = class {
                 let gap = if place > 0 { "\n" } else { "" };
                 text.push_str(&format!(
@@ -80,13 +82,13 @@ fn mean(row: &Row, bytes: bool) -> f64 {
 
 /// A stacked bar for each contender; the longest one has the whole width.
 fn bars(rows: &[&Row], bytes: bool, width: usize) -> String {
-    let names = rows.iter().map(|row| columns(&row.scheduler)).max().unwrap_or(0);
+    let names = rows.iter().map(|row| columns(&row.of.scheduler)).max().unwrap_or(0);
     let longest = rows.iter().map(|row| mean(row, bytes)).fold(0.0, f64::max);
     let cells = width.saturating_sub(names + TIME_WIDTH + 3).max(10);
     let mut text = String::new();
     for row in rows {
         let time = format!("{} ms", about(mean(row, bytes) * 1e3));
-        text.push_str(&format!("{:<names$} {time:>TIME_WIDTH$}  ", row.scheduler));
+        text.push_str(&format!("{:<names$} {time:>TIME_WIDTH$}  ", row.of.scheduler));
         let (mut before, mut filled) = (0.0, 0);
         for (cause, seconds, _) in parts(row, bytes) {
             before += seconds;
@@ -115,7 +117,7 @@ fn table(rows: &[&Row], bytes: bool, width: usize) -> String {
     let make = |rows: &[&Row]| {
         let mut table = Table::new().column("", Align::Left).column(unit(rows, bytes), Align::Left);
         for row in rows {
-            table = table.column(&row.scheduler, Align::Decimal).column("%", Align::Right);
+            table = table.column(&row.of.scheduler, Align::Decimal).column("%", Align::Right);
         }
         for cause in &causes {
             let (letter, colour) = sign(*cause);
@@ -154,7 +156,7 @@ fn table(rows: &[&Row], bytes: bool, width: usize) -> String {
 
 /// The unit of the times.
 fn unit(rows: &[&Row], bytes: bool) -> &'static str {
-    let of_class = rows.iter().any(|row| row.traffic.is_some());
+    let of_class = rows.iter().any(|row| row.of.traffic.is_some());
     match (bytes, of_class) {
         (true, _) => "a byte, ms",
         (false, true) => "each, ms",
@@ -182,11 +184,11 @@ fn sentence(row: &Row) -> String {
     if let Some(gap) = row.longest_gap_s.filter(|_| !row.outages.is_empty()) {
         text.push_str(&format!(" The longest gap in delivery was {} ms.", about(gap * 1e3)));
     }
-    if row.completed < row.n {
+    if row.of.completed < row.of.n {
         text.push_str(&format!(
             " {} of {} flows were not delivered completely.",
-            row.n - row.completed,
-            row.n
+            row.of.n - row.of.completed,
+            row.of.n
         ));
     }
     text
@@ -194,6 +196,8 @@ fn sentence(row: &Row) -> String {
 
 #[cfg(test)]
 mod tests {
+    use anabranch_lab::explain::Subject;
+
     use super::*;
 
     #[test]
@@ -235,20 +239,22 @@ mod tests {
         // Nothing is advised: the sentence has them already.
         row.changes.remove(0);
         assert_eq!(sentence(&row), "It waits.");
-        (row.n, row.completed) = (30, 28);
+        (row.of.n, row.of.completed) = (30, 28);
         assert_eq!(sentence(&row), "It waits. 2 of 30 flows were not delivered completely.");
     }
 
     fn row() -> Row {
         Row {
-            scheduler: "linux".to_owned(),
-            congestion: "cubic".to_owned(),
-            condition: String::new(),
-            traffic: None,
+            of: Subject {
+                scheduler: "linux".to_owned(),
+                congestion: "cubic".to_owned(),
+                condition: String::new(),
+                traffic: None,
+                path: None,
+                n: 30,
+                completed: 30,
+            },
             measure: "mean completion time",
-            path: None,
-            n: 30,
-            completed: 30,
             explained: 30,
             mean_s: Some(0.5),
             total_ns: 0,

@@ -68,7 +68,7 @@ pub fn text(scenario: &Scenario, output: &Runs, gaps: bool) -> String {
     let cost = &output.performance;
     let sentence = format!(
         "seed {}; {}{} s of network time in {} s: {} packet-hops ({} million a second), {} data packets, {} events",
-        output.seed,
+        output.head.seed,
         output.run.map_or(String::new(), |run| format!("run {run} of the comparison, with its phases; ")),
         figures::about(cost.simulated_s),
         figures::about(cost.wall_s),

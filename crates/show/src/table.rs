@@ -14,7 +14,6 @@ pub enum Align {
     Decimal,
 }
 
-/// A column.
 struct Column {
     title: String,
     align: Align,

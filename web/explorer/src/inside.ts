@@ -1,6 +1,6 @@
 // The look inside: films of one run of one or two contenders, which share the losses and the time, and the bars of an explanation.
 
-import type { Explanation } from "../../report/src/data";
+import type { Explanation } from "../../report/src/results";
 import { button, el } from "../../report/src/dom";
 import { explanationFigures } from "../../report/src/explanation";
 import type { Scene } from "../../report/src/figure";

@@ -1,6 +1,6 @@
 // The page: the form, the comparison that follows it, the look inside, the tour, and ways to take the experiment along.
 
-import type { Comparison } from "../../report/src/data";
+import type { Comparison } from "../../report/src/results";
 import { comparisonFigures } from "../../report/src/comparison";
 import { button, el } from "../../report/src/dom";
 import type { Scene } from "../../report/src/figure";

@@ -1,6 +1,6 @@
 // A map over two values of the experiment: the points of `anabranch sweep`, with the figures of its report.
 
-import type { Input, SweepPoint } from "../../report/src/data";
+import type { Input, SweepPoint } from "../../report/src/results";
 import { button, el } from "../../report/src/dom";
 import type { Scene } from "../../report/src/figure";
 import { SweepFigures } from "../../report/src/sweep";

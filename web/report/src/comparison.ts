@@ -1,7 +1,7 @@
 // The figures of a comparison.
 
 import { type Any, base, mark, nameWidth, rowAxes, rowGrid, whisker, xAxis, yAxis } from "./chart";
-import type { Comparison, Interval, Row, Samples } from "./data";
+import type { Comparison, Difference, Row, Samples } from "./results";
 import { type Cell, choice, el, tip } from "./dom";
 import { type Figure, lineStyle, type Panel, type Scene } from "./figure";
 import { type Estimate, forest } from "./forest";
@@ -545,9 +545,9 @@ class ComparisonFigures {
 }
 
 const sum = (values: number[]): number => values.reduce((all, value) => all + value, 0);
-const ends = (of: Interval | null): Cell[] => [of?.mean ?? null, of?.ci95?.[0] ?? null, of?.ci95?.[1] ?? null];
+const ends = (of: Difference | null): Cell[] => [of?.mean ?? null, of?.ci95?.[0] ?? null, of?.ci95?.[1] ?? null];
 
-function estimate(contender: string, label: string, of: Interval | null, band: number): Estimate {
+function estimate(contender: string, label: string, of: Difference | null, band: number): Estimate {
   const [low, high] = of?.ci95 ?? [-Infinity, Infinity];
   return {
     contender,

@@ -1,6 +1,6 @@
 // The figure of an explanation: the time of a flow, divided by causes.
 
-import type { Explanation } from "./data";
+import type { Cause, Explanation } from "./results";
 import type { Figure } from "./figure";
 import { pathName, percent, seconds } from "./format";
 import { stackedBars } from "./stacked";
@@ -27,7 +27,7 @@ export function explanationFigures(explanation: Explanation, prefix: string): Fi
     axis: `mean time of a flow, ${unit}`,
     conditions: [...new Set(known.map((row) => row.condition))],
     parts: causes.map((cause) => cause.replaceAll("_", " ")),
-    colour: (at, theme) => causeColour(order.indexOf(causes[at] as string), theme),
+    colour: (at, theme) => causeColour(order.indexOf(causes[at] as Cause), theme),
     rows: known.map((row) => ({
       condition: row.condition,
       contender: row.scheduler,

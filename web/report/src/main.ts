@@ -1,7 +1,7 @@
 // The page: verdicts, the legend, figures, and how to make it all again.
 
 import { comparisonFigures } from "./comparison";
-import type { Comparison, Input, Report } from "./data";
+import type { Comparison, Input, PhaseLimits, Report } from "./results";
 import { button, el, name } from "./dom";
 import { explanationFigures } from "./explanation";
 import { Drawn, type Figure, type Scene } from "./figure";
@@ -109,7 +109,7 @@ function classOf(result: Comparison, traffic: string): string {
   return `${traffic} (${row?.kind}${via})`;
 }
 
-function phases(of: Record<string, number | boolean> | null): string {
+function phases(of: PhaseLimits | null): string {
   if (!of) return "no phases";
   const parts = Object.entries(of).filter(([, value]) => typeof value === "number" && value > 0)
     .map(([key, value]) => `${key.replace(/_s$/, "")} up to ${seconds(value as number)}`);

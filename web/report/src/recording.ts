@@ -1,7 +1,7 @@
 // The figures of recorded runs: what happened in them over time.
 
 import { type Any, base, nameWidth, rowAxes, rowGrid, xAxis, yAxis } from "./chart";
-import type { Input, RecordedFlow, RecordedRun, Stream } from "./data";
+import type { Input, RecordedFlow, RecordedRun, Stream } from "./results";
 import { type Cell, choice, el, tip } from "./dom";
 import { type Figure, lineStyle, type Panel, type Range, type Scene } from "./figure";
 import { forest } from "./forest";

@@ -1,7 +1,7 @@
 // The figures of a sweep: a map over two keys, and lines over one.
 
 import { type Any, base, mark, whisker, xAxis, yAxis } from "./chart";
-import type { Dimension, Input, SweepPoint, Row } from "./data";
+import type { Dimension, Input, SweepPoint, Row } from "./results";
 import { type Cell, choice, el, tip } from "./dom";
 import { type Figure, lineStyle, type Panel, type Scene } from "./figure";
 import { interval, list, percent, percentTick, rate, seconds, signed } from "./format";

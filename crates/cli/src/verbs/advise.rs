@@ -122,7 +122,6 @@ fn advised(document: &Document, options: &Options<'_>) -> Result<Advice, Failure
         AdviceError::Scenario(error) => Failure::Usage(error.to_string()),
         AdviceError::Run(error) => (*error).into(),
     })?;
-    advice.judgement.commit = provenance::commit();
-    advice.judgement.command = provenance::command();
+    advice.judgement.head.set_origin(provenance::origin());
     Ok(advice)
 }

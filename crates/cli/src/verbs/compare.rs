@@ -37,7 +37,7 @@ pub(crate) struct Args {
     /// The width of intervals, to either side, at which no more runs are added; the default is 1%
     #[arg(long, value_name = "PERCENT", conflicts_with = "runs")]
     precision: Option<String>,
-    /// Show a plain TCP on every single path, beside the best of them
+    /// Show a plain TCP on every single path, and not only on the best one
     #[arg(long)]
     every_path: bool,
     /// Do not measure the effect of starting on other paths, which takes about half of the time
@@ -102,8 +102,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     samples.commit()?;
     comparison.performance.wall_s = wall.as_secs_f64();
     comparison.performance.peak_rss_bytes = output::peak_rss_bytes();
-    comparison.commit = provenance::commit();
-    comparison.command = provenance::command();
+    comparison.head.set_origin(provenance::origin());
     if args.view != View::Fairness {
         comparison.keep_fairness_that_applies();
     }

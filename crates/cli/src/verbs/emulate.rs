@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anabranch_emulate::{
-    Addresses, Bounds, EmulateError, Emulation, LinkReport, Options, Outcome, Report, Role,
+    Addresses, Bounds, Counters, EmulateError, Emulation, Options, Outcome, Report, Role, Tally,
 };
 use anabranch_lab::scenario::{Document, Scenario};
 use anabranch_setup::namespace;
@@ -355,13 +355,15 @@ fn table(report: &Report, width: usize) -> String {
         .optional("mean", Align::Decimal, 2);
     let paths = report.paths.iter().flat_map(|path| path.up.links.iter().chain(&path.down.links));
     for link in paths.chain(&report.shared) {
+        let Tally { packets, bytes } = link.counters.delivered;
+        let longest = link.counters.max_queue;
         table.row(vec![
             link.link.clone(),
-            link.carried_packets.to_string(),
-            output::about(link.carried_bytes as f64 / 1e6),
-            output::about(link.carried_bytes as f64 * 8.0 / report.elapsed_s.max(1e-9) / 1e6),
-            dropped(link),
-            format!("{} ({})", link.max_queue_packets, output::size(link.max_queue_bytes)),
+            packets.to_string(),
+            output::about(bytes as f64 / 1e6),
+            output::about(bytes as f64 * 8.0 / report.elapsed_s.max(1e-9) / 1e6),
+            dropped(&link.counters),
+            format!("{} ({})", longest.packets, output::size(longest.bytes)),
             output::about(link.mean_queue_packets),
         ]);
     }
@@ -383,17 +385,19 @@ fn table(report: &Report, width: usize) -> String {
     text
 }
 
-fn dropped(link: &LinkReport) -> String {
-    let drops = &link.dropped;
+fn dropped(counters: &Counters) -> String {
     let reasons = [
-        ("queue", drops.queue),
-        ("random", drops.random),
-        ("bursts", drops.gilbert_elliott),
-        ("listed", drops.listed),
-        ("down", drops.down),
-        ("too large", drops.too_large),
+        ("queue", counters.dropped_queue),
+        ("random", counters.dropped_random),
+        ("bursts", counters.dropped_gilbert_elliott),
+        ("listed", counters.dropped_listed),
+        ("down", counters.dropped_down),
+        ("too large", counters.dropped_too_large),
+        ("AQM", counters.dropped_aqm),
+        ("policer", counters.dropped_policer),
     ];
-    let named = reasons.iter().filter(|(_, n)| *n > 0).map(|(name, n)| format!("{n} {name}"));
+    let named =
+        reasons.iter().filter(|(_, n)| n.packets > 0).map(|(name, n)| format!("{} {name}", n.packets));
     let text = named.collect::<Vec<_>>().join(", ");
     if text.is_empty() { "0".to_owned() } else { text }
 }

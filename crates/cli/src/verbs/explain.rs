@@ -59,8 +59,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let result = explain(explicable, question, &Options::new(args.jobs.jobs, cancelled, &update));
     progress.finish();
     let mut explanation = result?;
-    explanation.commit = provenance::commit();
-    explanation.command = provenance::command();
+    explanation.head.set_origin(provenance::origin());
     match args.json {
         true => output::print_json(&explanation),
         false => output::print(&anabranch_show::explain::text(&scenario, &explanation, args.bytes)),

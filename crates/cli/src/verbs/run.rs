@@ -27,7 +27,7 @@ pub(crate) struct Args {
     samples: SamplesFile,
     #[command(flatten)]
     record: Record,
-    /// Show a plain TCP on every single path, beside the best of them
+    /// Show a plain TCP on every single path, and not only on the best one
     #[arg(long)]
     every_path: bool,
     /// Show the longest gap in the delivery of flows, which scenarios with changes of paths always show
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     samples.commit()?;
     performance.peak_rss_bytes = output::peak_rss_bytes();
     let mut output = Runs::new(&scenario, &results, args.run, performance);
-    (output.commit, output.command) = (provenance::commit(), provenance::command());
+    output.head.set_origin(provenance::origin());
     if args.show.json {
         output::print_json(&output)
     } else {

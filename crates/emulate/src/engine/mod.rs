@@ -79,10 +79,10 @@ fn monotonic() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// The totals of one link.
+/// The counters of a link and its queue on arrivals, of a whole run.
 #[derive(Clone, Debug)]
 pub struct LinkTotals {
-    /// Its name.
+    /// The name of the link, as in the simulator.
     pub name: String,
     /// Its counters.
     pub counters: Counters,
@@ -101,7 +101,7 @@ impl LinkTotals {
 /// The totals of one middlebox.
 #[derive(Clone, Debug)]
 pub struct MiddleboxTotals {
-    /// The name of its path.
+    /// The path that the middlebox is on.
     pub path: String,
     /// Its counts.
     pub counters: MiddleboxCounters,
@@ -129,11 +129,11 @@ pub struct EngineReport {
     pub realtime: bool,
     /// True if the processors were kept from sleeping.
     pub awake: bool,
-    /// The links.
+    /// The links, in the order of the wiring.
     pub links: Vec<LinkTotals>,
-    /// The lanes.
+    /// The lanes, in the order of the wiring.
     pub lanes: Vec<LaneTotals>,
-    /// The middleboxes.
+    /// The middleboxes, one for each path that has one.
     pub middleboxes: Vec<MiddleboxTotals>,
 }
 

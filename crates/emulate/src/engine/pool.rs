@@ -51,7 +51,6 @@ impl Pool {
         self.buffers[number as usize].len = len as u32;
     }
 
-    /// Returns the packet.
     pub(super) fn packet(&self, number: u32) -> &[u8] {
         let buffer = &self.buffers[number as usize];
         &buffer.bytes[..buffer.len as usize]

@@ -374,7 +374,6 @@ impl State {
         self.tap.take()
     }
 
-    /// Returns the report.
     pub(super) fn report(mut self, elapsed: Duration, realtime: bool, awake: bool) -> EngineReport {
         let now = self.now;
         let links = self.links.iter_mut().zip(self.names).zip(self.found).map(|((link, name), found)| {

@@ -76,7 +76,7 @@ pub struct Margin {
     pub holds_up_to: Option<f64>,
 }
 
-/// The end of a margin.
+/// How far the setting may change in one direction before the answer does.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum MarginEnd {
     /// The answer is another one beyond this value, known within 9 %.
@@ -123,7 +123,7 @@ struct Range {
 /// The answer at a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Probe {
-    /// That of the present values.
+    /// The answer at the present values.
     Same,
     Other,
     /// The runs cannot tell.

@@ -99,7 +99,7 @@ pub enum Answer {
 pub struct Candidate {
     /// The name of its row in the judgement, such as `dmptcp` or `dmptcp with lia`.
     pub name: String,
-    /// The scheduler.
+    /// The name of the scheduler, or `tcp`.
     pub scheduler: String,
     /// The congestion control; none for the scenario's one.
     pub congestion: Option<String>,
@@ -130,7 +130,7 @@ pub struct Reason {
     pub sentence: String,
 }
 
-/// The advice.
+/// The object that `anabranch advise --json` prints.
 #[derive(Clone, Debug, Serialize)]
 pub struct Advice {
     /// The condition; empty if the scenario has only one.

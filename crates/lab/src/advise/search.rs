@@ -421,7 +421,7 @@ impl<'a> Setting<'a> {
         self.begin(&format!("explaining {} ways to send", candidates.len() + 1));
         let runs = judgement.runs.min(EXPLAINED_RUNS);
         let mut scenario =
-            self.planned(&found.plan(candidates, runs, judgement.seed ^ self.scenario.seed), &[])?;
+            self.planned(&found.plan(candidates, runs, judgement.head.seed ^ self.scenario.seed), &[])?;
         // The path that the judgement has chosen.
         let tcp = self.row(judgement, "tcp").and_then(|row| row.path.as_ref());
         let paths = self.condition().experiment.paths();
@@ -430,12 +430,12 @@ impl<'a> Setting<'a> {
         }
         let explanation = explain(Explicable::new(&scenario)?, Question::default(), &self.runs())?;
         let reason = |row: explain::Row| Reason {
-            scheduler: row.scheduler,
+            scheduler: row.of.scheduler,
             largest: row.largest,
             excess: row.excess,
             sentence: row.sentence,
         };
-        let judged = explanation.rows.into_iter().filter(|row| row.traffic == self.class);
+        let judged = explanation.rows.into_iter().filter(|row| row.of.traffic == self.class);
         Ok(judged.map(reason).collect())
     }
 

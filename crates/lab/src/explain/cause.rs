@@ -3,10 +3,10 @@
 use core::ops::{AddAssign, Index};
 
 use anabranch_units::Duration;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A cause of a flow's time. Every nanosecond has exactly one.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
     /// A connection or a subflow was being established.

@@ -36,13 +36,23 @@ pub(crate) struct Charge {
 #[derive(Clone, Copy, Debug)]
 enum Point {
     /// The transmission is at the far end of this hop.
-    Arrived { number: usize, hop: usize },
+    Arrived {
+        number: usize,
+        hop: usize,
+    },
     /// The link of this hop is transmitting it, or has just done so.
-    InService { number: usize, hop: usize },
+    InService {
+        number: usize,
+        hop: usize,
+    },
     /// It is offered to the link of this hop, which drops it.
-    Dropped { number: usize, hop: usize },
-    /// It is sent.
-    Sent { number: usize },
+    Dropped {
+        number: usize,
+        hop: usize,
+    },
+    Sent {
+        number: usize,
+    },
 }
 
 /// A hop of the present transmission that the walk has passed.

@@ -20,13 +20,14 @@ mod story_tests;
 #[cfg(test)]
 mod tests;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use self::account::Account;
 use self::changes::Candidate;
 use self::row::{FlowParts, Tally};
 use crate::baseline::Race;
 use crate::compare::{self, Cost};
+use crate::head::Head;
 use crate::job::{Job, Purpose};
 use crate::options::Options;
 use crate::report::measured::{measures, of_class, of_flows};
@@ -38,7 +39,7 @@ use crate::scenario::{Condition, Scenario, TrafficClass, Transport, Via};
 use anabranch_sim::Outcome;
 
 pub use cause::{Cause, Parts};
-pub use row::{Change, Excess, Largest, OutagePart, PathPart, Row, TimePart};
+pub use row::{Change, Excess, Largest, OutagePart, PathPart, Row, Subject, TimePart};
 
 use record::Notes;
 
@@ -133,22 +134,11 @@ fn parts(flow: &FlowResult, bulk: bool) -> FlowParts {
 }
 
 /// The explanation of a scenario. Serialised, it is the object that `explain --json` prints.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
-    /// The version of this program.
-    pub version: &'static str,
-    /// The commit from which this program was built, if known; filled in by the caller.
-    pub commit: Option<&'static str>,
-    /// The version of this format: [`SCHEMA`].
-    pub schema: u32,
-    /// The version of the numbers: [`RESULTS`](crate::RESULTS).
-    pub results: u32,
-    /// The command line; filled in by the caller.
-    pub command: Vec<String>,
-    /// The hash of the scenario: [`Scenario::hash`].
-    pub scenario_hash: String,
-    /// The seed.
-    pub seed: u64,
+    /// The program, the command line and the scenario; the version of the keys is [`SCHEMA`].
+    #[serde(flatten)]
+    pub head: Head,
     /// The number of runs of each contender in each condition.
     pub runs: u32,
     /// The flow of each run that is explained, from 1; none: all of them.
@@ -219,18 +209,7 @@ pub fn explain(
         let class = class(&scenario.conditions[*condition], group);
         rows.push(Row::new(scenario, *condition, (*contender, *path), class, tally, fastest, changes));
     }
-    Ok(Explanation {
-        version: env!("CARGO_PKG_VERSION"),
-        commit: None,
-        schema: SCHEMA,
-        results: crate::RESULTS,
-        command: Vec::new(),
-        scenario_hash: scenario.hash(),
-        seed: scenario.seed,
-        runs: scenario.runs,
-        flow: question.flow,
-        rows,
-    })
+    Ok(Explanation { head: Head::new(SCHEMA, scenario), runs: scenario.runs, flow: question.flow, rows })
 }
 
 /// Returns the contender with the fastest flows of a group in a condition, and its sums; none for bulk.

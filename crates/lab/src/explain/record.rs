@@ -368,7 +368,6 @@ impl Recorder for Notes {
     }
 }
 
-/// The story of one flow.
 #[derive(Debug, Default)]
 pub(crate) struct FlowStory {
     /// The client's stream, and the server's stream.

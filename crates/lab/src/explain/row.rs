@@ -3,7 +3,7 @@
 use core::ops::AddAssign;
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::account::Account;
 use super::cause::{Cause, Parts};
@@ -183,7 +183,7 @@ impl AddAssign for Tally {
 }
 
 /// The part of a time that has one cause.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TimePart {
     /// The cause of this part.
     pub cause: Cause,
@@ -195,23 +195,23 @@ pub struct TimePart {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sum_ns: Option<u64>,
     /// By path, of all paths; the rest concerns no path. Empty for bytes.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_path: Vec<PathPart>,
 }
 
 /// The part of a time that concerns one path.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PathPart {
-    /// The name of the path.
+    /// The path that the waits concern.
     pub path: String,
     /// Its time in seconds, the mean over flows.
     pub mean_s: f64,
 }
 
 /// The time of waiting because of an outage of a path.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OutagePart {
-    /// The name of the path.
+    /// The path that was down.
     pub path: String,
     /// The time at which it went down, in seconds from the start of the run.
     pub from_s: f64,
@@ -222,7 +222,7 @@ pub struct OutagePart {
 }
 
 /// The largest cause.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Largest {
     /// The cause with the most time.
     pub cause: Cause,
@@ -235,7 +235,7 @@ pub struct Largest {
 }
 
 /// The comparison with the fastest contender of the condition.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Excess {
     /// The fastest contender.
     pub than: String,
@@ -250,7 +250,7 @@ pub struct Excess {
 }
 
 /// A change that was run, and its effect.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Change {
     /// The change in words, such as `no loss on path 2`.
     pub what: String,
@@ -286,9 +286,9 @@ impl Change {
     }
 }
 
-/// Where the time of a contender's flows went in a condition.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
+/// The flows that a row is about.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Subject {
     /// The contender's name.
     pub scheduler: String,
     /// Its congestion control.
@@ -298,15 +298,23 @@ pub struct Row {
     /// The class of traffic; absent without classes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traffic: Option<String>,
-    /// The measure of the changes, in words.
-    #[serde(skip)]
-    pub measure: &'static str,
     /// The path of a plain TCP; none for Multipath TCP.
     pub path: Option<String>,
     /// The number of flows.
     pub n: usize,
     /// The number of flows delivered before the deadline. (Bulk: not aborted.)
     pub completed: usize,
+}
+
+/// Where the time of a contender's flows went in a condition.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// The flows.
+    #[serde(flatten)]
+    pub of: Subject,
+    /// The measure of the changes, in words.
+    #[serde(skip)]
+    pub measure: &'static str,
     /// The number of flows that are explained: the flows that delivered at least one byte.
     pub explained: u64,
     /// The mean time in seconds from the start of an explained flow to its last in-order delivery.
@@ -324,7 +332,7 @@ pub struct Row {
     /// The longest gap in the delivery of a flow in seconds, mean over flows.
     pub longest_gap_s: Option<f64>,
     /// The number of flows that were to use Multipath TCP and gave it up.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub fallbacks: u64,
     /// The largest cause of the parts.
     pub largest: Option<Largest>,
@@ -394,14 +402,16 @@ impl Row {
         });
         let is_tcp = matches!(scenario.contenders[contender].transport, Transport::Tcp { .. });
         let mut row = Row {
-            scheduler: name,
-            congestion: condition.configs[contender].congestion.name().to_owned(),
-            condition: condition.name.clone(),
-            traffic: class.map(|class| class.name.clone()),
+            of: Subject {
+                scheduler: name,
+                congestion: condition.configs[contender].congestion.name().to_owned(),
+                condition: condition.name.clone(),
+                traffic: class.map(|class| class.name.clone()),
+                path: path.filter(|_| is_tcp && class.is_none()).map(|path| names[path].to_owned()),
+                n: tally.n,
+                completed: tally.completed,
+            },
             measure: if bulk { "goodput" } else { measure.noun() },
-            path: path.filter(|_| is_tcp && class.is_none()).map(|path| names[path].to_owned()),
-            n: tally.n,
-            completed: tally.completed,
             explained: tally.explained,
             mean_s: (tally.explained > 0).then(|| tally.mean_s()),
             total_ns: tally.total_ns as u64,
@@ -438,21 +448,21 @@ impl Row {
     /// The largest cause and the advised change, in words.
     fn words(&self) -> String {
         let (Some(largest), Some(mean)) = (&self.largest, self.mean_s) else {
-            return format!("{}: nothing was delivered, so there is nothing to explain.", self.scheduler);
+            return format!("{}: nothing was delivered, so there is nothing to explain.", self.of.scheduler);
         };
         let mut head = format!(
             "{}: {} of {} ({:.0} %) went into {}.",
-            self.scheduler,
+            self.of.scheduler,
             milliseconds(largest.mean_s),
             milliseconds(mean),
             largest.share_pct,
             phrase(largest.cause, largest.path.as_deref())
         );
         if self.fallbacks > 0 {
-            let flows = if self.n == 1 {
+            let flows = if self.of.n == 1 {
                 "The flow".to_owned()
             } else {
-                format!("{} of {} flows", self.fallbacks, self.n)
+                format!("{} of {} flows", self.fallbacks, self.of.n)
             };
             head += &format!(" {flows} gave up Multipath TCP, and continued as TCP on one path.");
         }

@@ -595,24 +595,24 @@ fn classes_are_explained_by_the_waits_for_data_that_was_written() {
     let of: Vec<(&str, &str)> = explanation
         .rows
         .iter()
-        .map(|row| (row.scheduler.as_str(), row.traffic.as_deref().unwrap()))
+        .map(|row| (row.of.scheduler.as_str(), row.of.traffic.as_deref().unwrap()))
         .collect();
     assert_eq!(of, [("tcp@1", "web"), ("tcp@1", "film"), ("min_rtt", "web"), ("min_rtt", "film")]);
     let comparison = crate::compare::compare(&scenario, &options).unwrap();
     for row in &explanation.rows {
-        let class = row.traffic.as_deref();
+        let class = row.of.traffic.as_deref();
         let sum: u64 = row.parts.iter().filter_map(|part| part.sum_ns).sum();
         assert_eq!(sum, row.total_ns);
         assert!(row.parts.iter().all(|part| part.cause != Cause::Application || part.sum_ns == Some(0)));
-        assert_eq!(row.completed, row.n);
+        assert_eq!(row.of.completed, row.of.n);
         if class == Some("web") {
             // The request is under way for 10 ms before the server answers.
-            assert_eq!((row.n, row.measure), (12, "mean response time"));
-            let measured = comparison.row_of_class(&row.scheduler, class).unwrap().fct_s.mean.unwrap();
+            assert_eq!((row.of.n, row.measure), (12, "mean response time"));
+            let measured = comparison.row_of_class(&row.of.scheduler, class).unwrap().fct_s.mean.unwrap();
             let mean = row.mean_s.unwrap();
             assert!(mean < measured && mean > measured - 0.02, "{mean} of {measured}");
         }
         let is_tried = row.changes.iter().any(|change| change.what == "no middlebox on path 2");
-        assert_eq!(is_tried, row.scheduler == "min_rtt", "{:?}", row.changes);
+        assert_eq!(is_tried, row.of.scheduler == "min_rtt", "{:?}", row.changes);
     }
 }

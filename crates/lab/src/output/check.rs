@@ -15,9 +15,9 @@ pub struct Check {
     pub paths: usize,
     /// The number of flows in each run of the first condition.
     pub flows: u32,
-    /// The names of the conditions.
+    /// The names of the conditions; one is empty if it is the only one.
     pub conditions: Vec<String>,
-    /// The names of the contenders.
+    /// The names of the contenders, in the order of the rows.
     pub contenders: Vec<String>,
     /// The number of runs of each contender under each condition.
     pub runs: u32,
@@ -31,15 +31,15 @@ pub struct Check {
 /// A class of traffic.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CheckClass {
-    /// The name of the condition.
+    /// The condition that has it; empty if it is the only one.
     pub condition: String,
     /// Its name.
     pub name: String,
-    /// Its kind.
+    /// The value of its key `kind`.
     pub kind: &'static str,
     /// Its transport protocol.
     pub transport: &'static str,
-    /// The number of its flows.
+    /// The number of its flows in each run.
     pub flows: u32,
     /// A description in one sentence.
     pub description: String,

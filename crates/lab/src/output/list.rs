@@ -43,7 +43,7 @@ pub struct Figure {
 pub struct Parameter {
     /// Its name.
     pub parameter: &'static str,
-    /// Its default.
+    /// The value that it has unless it is set.
     pub default: String,
     /// The allowed values.
     pub range: String,

@@ -14,24 +14,16 @@ mod run;
 mod select;
 mod sweep;
 
+pub use crate::head::{Head, Origin};
 pub use check::{Check, CheckClass};
 pub use list::{
     Item, Knob, Parameter, congestion, distributions, knobs, parameters, presets, profiles, scenarios,
     schedulers,
 };
 pub use model::{Model, Round, State, TooManyStates};
-pub use run::{Fallback, LinkCounters, MiddleboxCounts, RUN_SCHEMA, Runs, Setting};
+pub use run::{Fallback, LinkCounters, MiddleboxCounts, RUN_SCHEMA, Runs, Setting, counters};
 pub use select::{Candidate, SelectedPath, Selection, TooManyPaths};
 pub use sweep::{Sweep, SweepState};
 
 /// The version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-
-/// The program and the command line that make results, which they name.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Origin {
-    /// The commit from which the program was built; none if it is unknown.
-    pub commit: Option<&'static str>,
-    /// The command line; empty if there was none.
-    pub command: Vec<String>,
-}

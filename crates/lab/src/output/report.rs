@@ -4,15 +4,16 @@ use std::fmt;
 use std::path::Path;
 
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use samples::Samples;
 
+use crate::compare::{self, Comparison};
+use crate::explain::{self, Explanation};
 use crate::sweep::{Journal, PointResult, Space};
-use crate::{compare, explain};
 
 mod samples;
-mod shape;
 
 /// A result cannot be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,19 +30,19 @@ impl std::error::Error for InputError {}
 /// The object that a verb printed as JSON.
 #[derive(Clone, Debug)]
 pub enum Printed {
-    /// That of `anabranch compare --json`.
-    Comparison(ShownComparison),
-    /// That of `anabranch explain --json`.
+    /// The object of `anabranch compare --json`.
+    Comparison(Box<ShownComparison>),
+    /// The object of `anabranch explain --json`.
     Explanation(ShownExplanation),
 }
 
 /// A comparison in a report.
 #[derive(Clone, Debug, Serialize)]
 pub struct ShownComparison {
-    /// The name of its file.
+    /// The file, as it was given.
     pub file: String,
     /// The object of `compare --json`.
-    pub comparison: Value,
+    pub comparison: Comparison,
     /// Its single flows, if known.
     pub samples: Option<Box<Samples>>,
 }
@@ -49,10 +50,10 @@ pub struct ShownComparison {
 /// An explanation in a report.
 #[derive(Clone, Debug, Serialize)]
 pub struct ShownExplanation {
-    /// The name of its file.
+    /// The file, as it was given.
     pub file: String,
     /// The object of `explain --json`.
-    pub explanation: Value,
+    pub explanation: Explanation,
 }
 
 /// A sweep in a report, with the values of its points.
@@ -66,7 +67,7 @@ pub struct ShownSweep {
     pub commit: Option<String>,
     /// The last command that worked on it; null without `run.json`.
     pub command: Value,
-    /// The name of the design.
+    /// The way in which its points are chosen, such as `grid`.
     pub design: &'static str,
     /// The plan as it was written.
     pub plan: String,
@@ -94,7 +95,7 @@ pub struct Dimension {
 pub struct Point {
     /// A number or a text for each key.
     pub values: Vec<Value>,
-    /// Its results.
+    /// The rows at the point.
     #[serde(flatten)]
     pub result: PointResult,
 }
@@ -130,14 +131,25 @@ impl Printed {
                 schema.unwrap_or_default()
             )));
         }
-        let checked =
-            if is_explanation { shape::check_explanation(&value) } else { shape::check_comparison(&value) };
-        checked.map_err(|why| failed(format!("it is no whole {verb}: {why}; run the {verb} again")))?;
+        let damaged = |why| failed(format!("it is no whole {verb}: {why}; run the {verb} again"));
         if is_explanation {
-            return Ok(Printed::Explanation(ShownExplanation { file, explanation: value }));
+            let explanation = read(value).map_err(damaged)?;
+            return Ok(Printed::Explanation(ShownExplanation { file, explanation }));
         }
-        Ok(Printed::Comparison(ShownComparison { file, comparison: value, samples: None }))
+        let comparison = read(value).map_err(damaged)?;
+        Ok(Printed::Comparison(Box::new(ShownComparison { file, comparison, samples: None })))
     }
+}
+
+/// Returns an object of JSON as a result.
+///
+/// # Errors
+/// With the place of the first value that has another type, or is missing.
+fn read<T: DeserializeOwned>(value: Value) -> Result<T, String> {
+    serde_path_to_error::deserialize(value).map_err(|error: serde_path_to_error::Error<serde_json::Error>| {
+        let (place, why) = (error.path().to_string(), error.into_inner().to_string());
+        if place == "." { why } else { format!("`{place}`: {why}") }
+    })
 }
 
 impl ShownComparison {

@@ -1,13 +1,12 @@
 //! `anabranch run --json`
 
-use std::collections::BTreeMap;
-
+use anabranch_link::Counters;
 use anabranch_measure::{FlowDatagrams, FlowRecord, FlowVideo};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use super::VERSION;
 use super::class;
 use crate::compare::Cost;
+use crate::head::Head;
 use crate::job::Job;
 use crate::report::{self, beside_name};
 use crate::run::{self, Class, FlowResult, LinkReport, RunResult};
@@ -20,23 +19,12 @@ pub const RUN_SCHEMA: u32 = 1;
 /// The flows and links of one run of each contender in each condition.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Runs {
-    /// The version of this program.
-    pub version: &'static str,
-    /// The commit from which this program was built.
-    pub commit: Option<&'static str>,
-    /// The version of this format: [`RUN_SCHEMA`].
-    pub schema: u32,
-    /// The version of the numbers: [`RESULTS`](crate::RESULTS).
-    pub results: u32,
-    /// The command line.
-    pub command: Vec<String>,
-    /// The hash of the scenario: [`Scenario::hash`].
-    pub scenario_hash: String,
-    /// The seed.
-    pub seed: u64,
+    /// The program, the command line and the scenario; the version of the keys is [`RUN_SCHEMA`].
+    #[serde(flatten)]
+    pub head: Head,
     /// The number of the replayed run; none without phases.
     pub run: Option<u32>,
-    /// The conditions.
+    /// The settings of the conditions, in the order of the scenario.
     pub conditions: Vec<Setting>,
     /// The flows of each run.
     pub flows: Vec<FlowRecord>,
@@ -57,7 +45,7 @@ pub struct Runs {
 pub struct Setting {
     /// Its name; empty if it is the only one.
     pub name: String,
-    /// The names of its paths.
+    /// The names of its paths, in the order of `bytes_by_path`.
     pub paths: Vec<String>,
     /// The name of the profile, such as `linux`.
     pub profile: &'static str,
@@ -72,47 +60,11 @@ pub struct LinkCounters {
     pub condition: String,
     /// The contender's name.
     pub scheduler: String,
-    /// The name of the link.
+    /// The name of the link, such as `fast.up`.
     pub link: String,
-    /// Packets that arrived.
-    pub offered_packets: u64,
-    /// Bytes of the packets that arrived.
-    pub offered_bytes: u64,
-    /// Packets that left at the other end.
-    pub delivered_packets: u64,
-    /// Bytes of the packets that left at the other end.
-    pub delivered_bytes: u64,
-    /// Packets dropped by a full queue.
-    pub dropped_queue: u64,
-    /// Packets lost at random, independently of each other.
-    pub dropped_random: u64,
-    /// Packets lost by the Gilbert-Elliott model.
-    pub dropped_gilbert_elliott: u64,
-    /// Packets lost because their number is listed.
-    pub dropped_listed: u64,
-    /// Packets lost because the link was down.
-    pub dropped_down: u64,
-    /// Packets larger than the MTU.
-    pub dropped_too_large: u64,
-    /// Packets dropped by the active queue management.
-    pub dropped_aqm: u64,
-    /// Packets dropped by the policer.
-    pub dropped_policer: u64,
-    /// Packets that were duplicated.
-    pub duplicated: u64,
-    /// Packets that overtook others.
-    pub reordered: u64,
-    /// Packets of the link's own cross traffic that it carried.
-    pub cross_packets: u64,
-    /// Packets of the link's own cross traffic that it dropped.
-    pub cross_dropped: u64,
-    /// Packets with each effect of the link, such as `marked`.
-    #[serde(flatten)]
-    pub effects: BTreeMap<&'static str, u64>,
-    /// The longest queue, in packets.
-    pub max_queue_packets: u64,
-    /// The largest queue, in bytes.
-    pub max_queue_bytes: u64,
+    /// Its counters, with the names of [`Counters::by_name`].
+    #[serde(flatten, serialize_with = "counters")]
+    pub counters: Counters,
     /// The time for which the link sent, in seconds.
     pub busy_s: f64,
 }
@@ -124,7 +76,7 @@ pub struct MiddleboxCounts {
     pub condition: String,
     /// The contender's name.
     pub scheduler: String,
-    /// The name of the path.
+    /// The path that the middlebox is on.
     pub path: String,
     /// Segments that lost their options of Multipath TCP.
     pub stripped: u64,
@@ -143,7 +95,7 @@ pub struct Fallback {
     pub condition: String,
     /// The contender's name.
     pub scheduler: String,
-    /// The name of the flow.
+    /// The name of the flow in `flows`.
     pub flow: String,
     /// `handshake`, or `data` if it was after the handshake.
     pub at: &'static str,
@@ -197,13 +149,7 @@ impl Runs {
             result.flows.iter().filter_map(|flow| Fallback::of(scenario, job, flow))
         });
         Runs {
-            version: VERSION,
-            commit: None,
-            schema: RUN_SCHEMA,
-            results: crate::RESULTS,
-            command: Vec::new(),
-            scenario_hash: scenario.hash(),
-            seed: scenario.seed,
+            head: Head::new(RUN_SCHEMA, scenario),
             run,
             conditions: scenario.conditions.iter().map(Setting::new).collect(),
             flows: flows.collect(),
@@ -264,32 +210,20 @@ fn record(scenario: &Scenario, job: &Job, result: &FlowResult) -> FlowRecord {
 
 impl LinkCounters {
     fn new(condition: &str, scheduler: &str, link: &LinkReport) -> LinkCounters {
-        let counters = &link.counters;
-        let effects = counters.effects_by_name();
         LinkCounters {
             condition: condition.to_owned(),
             scheduler: scheduler.to_owned(),
             link: link.name.clone(),
-            offered_packets: counters.offered.packets,
-            offered_bytes: counters.offered.bytes,
-            delivered_packets: counters.delivered.packets,
-            delivered_bytes: counters.delivered.bytes,
-            dropped_queue: counters.dropped_queue.packets,
-            dropped_random: counters.dropped_random.packets,
-            dropped_gilbert_elliott: counters.dropped_gilbert_elliott.packets,
-            dropped_listed: counters.dropped_listed.packets,
-            dropped_down: counters.dropped_down.packets,
-            dropped_too_large: counters.dropped_too_large.packets,
-            dropped_aqm: counters.dropped_aqm.packets,
-            dropped_policer: counters.dropped_policer.packets,
-            duplicated: counters.duplicated.packets,
-            reordered: counters.reordered.packets,
-            cross_packets: counters.cross.packets,
-            cross_dropped: counters.cross_dropped.packets,
-            effects: effects.map(|(name, tally)| (name, tally.packets)).collect(),
-            max_queue_packets: counters.max_queue.packets,
-            max_queue_bytes: counters.max_queue.bytes,
+            counters: link.counters,
             busy_s: link.busy.as_secs_f64(),
         }
     }
+}
+
+/// Writes the counters of a link by their names.
+///
+/// # Errors
+/// If the serializer fails.
+pub fn counters<S: Serializer>(counters: &Counters, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(counters.by_name())
 }

@@ -22,7 +22,7 @@ pub struct Candidate {
     pub ssthresh: Option<u32>,
     /// True if its window is full.
     pub full: bool,
-    /// True if it is a backup.
+    /// True if its subflow has the flag B.
     pub backup: bool,
 }
 
@@ -52,7 +52,7 @@ pub struct SelectedPath {
     pub cwnd: u32,
     /// The slow-start threshold, in segments.
     pub ssthresh: Option<u32>,
-    /// True if it is selected.
+    /// True if data may be sent on it.
     pub selected: bool,
     /// The bytes that the faster paths deliver within this path's RTT; none for a path that was not
     /// considered.

@@ -50,7 +50,7 @@ pub struct SweepState {
     pub command: Vec<String>,
     /// The file of the plan in the directory.
     pub plan: String,
-    /// The name of the design.
+    /// The way in which its points are chosen, such as `grid`.
     pub design: &'static str,
     /// The number of points of the plan.
     pub points: usize,

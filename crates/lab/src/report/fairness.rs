@@ -4,7 +4,7 @@
 //! fraction of the max-min fair rates (see `fair_share`). Shares over several runs are ratios of sums, like
 //! all differences of a comparison.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::difference::Difference;
 use super::difference::Reading;
@@ -18,9 +18,9 @@ use crate::stats::{self, Interval, Part};
 const MOST_FLOWS: usize = 32;
 
 /// A mean and its interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// The mean.
+    /// The mean over runs.
     pub mean: f64,
     /// Its 95 % interval, by bootstrap over runs; none for a single run.
     pub ci95: Option<Interval>,
@@ -35,7 +35,7 @@ impl Estimate {
 }
 
 /// The comparison of a share with the fair one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Balance {
     /// The share is greater.
@@ -51,7 +51,7 @@ pub enum Balance {
 }
 
 /// A party: a contender's flows, the plain TCPs that compete with them, or one of these flows.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Party {
     /// The row of the table to which it belongs.
     pub scheduler: String,
@@ -76,7 +76,7 @@ pub struct Party {
 }
 
 /// The fairness of a contender under a condition.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fairness {
     /// The condition; empty if there is only one.
     pub condition: String,

@@ -1,13 +1,13 @@
 //! The values by which contenders are compared: one for each flow, or for each part of it such as a request.
 
 use anabranch_sim::{AppReport, Failure, Outcome};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::run::FlowResult;
 use crate::scenario::Kind;
 
 /// The measure by which contenders are compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
     /// The mean completion time of transfers.
@@ -54,7 +54,6 @@ impl Measure {
     }
 }
 
-/// One value of a measure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Measured {
     /// The value: seconds, or bit/s; none if the flow or part did not end in time.
@@ -104,7 +103,6 @@ pub(crate) fn measures(kind: &Kind) -> Vec<Measure> {
     }
 }
 
-/// Returns the values of one flow.
 pub(crate) fn of_flow(flow: &FlowResult, measure: Measure) -> Vec<Measured> {
     let done = flow.report.outcome == Outcome::Completed;
     match (&flow.report.app, measure) {

@@ -1,7 +1,7 @@
 //! The setting of a condition, for the notes below a table and for programs.
 
 use anabranch_link::{Aqm, Capacity, LinkConfig};
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::measured::Measure;
 use super::unseen;
@@ -13,7 +13,7 @@ use crate::scenario::{
 use crate::starts::{DecisiveStart, OtherStart};
 
 /// The setting of a condition.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Setting {
     /// The name of the condition; empty if there is only one.
     pub name: String,
@@ -24,11 +24,11 @@ pub struct Setting {
     /// The names of the paths, in the order of `bytes_by_path`.
     pub paths: Vec<String>,
     /// The name of the profile, such as `linux`.
-    pub profile: &'static str,
+    pub profile: String,
     /// The congestion control of each contender, in their order.
     pub congestion: Vec<String>,
     /// `upload` or `download`.
-    pub direction: &'static str,
+    pub direction: String,
     /// The queue of each path.
     pub queues: Vec<String>,
     /// The path of `tcp` for each class of traffic that uses the contender; empty without classes.
@@ -40,7 +40,7 @@ pub struct Setting {
     /// The path of the initial subflow.
     pub initial: String,
     /// The way it was chosen: `first` (the first one listed), `given`, or `best` by the estimates.
-    pub initial_choice: &'static str,
+    pub initial_choice: String,
     /// A host's estimate of each path beforehand, in seconds: `best` is the one with the least.
     pub estimates_s: Vec<f64>,
     /// The effects of starting on other paths; empty if they were not measured.
@@ -50,13 +50,14 @@ pub struct Setting {
     /// The phases that each run draws; none if they are off.
     pub phases: Option<PhaseLimits>,
     /// The maximum rate at which all paths together carry payload, in bit/s.
+    #[serde(deserialize_with = "or_infinite")]
     pub ideal_sum_bps: f64,
     /// A plain TCP on each single path, in the selection runs; empty without `tcp`, or with one path.
     pub single_paths: Vec<SinglePath>,
 }
 
 /// The bound for events that no run has shown.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UnseenEvents {
     /// Events of a lower probability than one in this number of runs are not excluded.
     pub one_in: u32,
@@ -85,7 +86,7 @@ impl UnseenEvents {
 }
 
 /// The limits of the phases of a condition.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PhaseLimits {
     /// The latest start of a flow, in seconds.
     pub start_s: f64,
@@ -108,11 +109,11 @@ fn queue(config: &LinkConfig) -> String {
 }
 
 /// The path of `tcp` for a class of traffic.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClassPath {
     /// The name of the class.
     pub traffic: String,
-    /// The name of the path.
+    /// The path of `tcp` for the class.
     pub path: String,
 }
 
@@ -144,6 +145,11 @@ fn independent_traces(experiment: &Experiment) -> usize {
         random && matches!(link.config.capacity, Capacity::Trace { .. })
     });
     links.map(|link| &link.trace_stream).collect::<std::collections::BTreeSet<_>>().len()
+}
+
+/// Reads a number, which is null in JSON where it is infinite.
+fn or_infinite<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or(f64::INFINITY))
 }
 
 impl Setting {
@@ -182,18 +188,19 @@ impl Setting {
             runs: scenario.runs,
             unseen: None,
             paths: names().map(str::to_owned).collect(),
-            profile: experiment.profile.name(),
+            profile: experiment.profile.name().to_owned(),
             congestion: condition.configs.iter().map(|c| c.congestion.name().to_owned()).collect(),
             direction: match experiment.traffic.direction {
                 Direction::Upload => "upload",
                 Direction::Download => "download",
-            },
+            }
+            .to_owned(),
             queues: paths.iter().map(|path| queue(&experiment.own_link(path).config)).collect(),
             class_paths: race.map(|race| class_paths(experiment, race)).unwrap_or_default(),
             shared_queues: shared_queues(experiment),
             independent_traces: independent_traces(experiment),
             initial: paths[experiment.initial].name.clone(),
-            initial_choice: experiment.initial_choice.name(),
+            initial_choice: experiment.initial_choice.name().to_owned(),
             estimates_s: crate::scenario::estimate::estimates(experiment, &condition.base)
                 .into_iter()
                 .map(|time| time.as_secs_f64())

@@ -6,7 +6,7 @@
 
 use anabranch_sim::Failure;
 use anabranch_units::Duration;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::classes;
 use super::difference::{self, Difference, Reading};
@@ -24,7 +24,7 @@ const SHORT: f64 = 1e6;
 const ENOUGH_FOR_P95: usize = 100;
 
 /// The outcome of a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// One contender is better than the reference, or the reference is better than all.
@@ -42,7 +42,7 @@ pub enum Outcome {
 }
 
 /// The verdict of one condition by one measure, for programs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// The condition; empty if there is only one.
     pub condition: String,
@@ -51,7 +51,7 @@ pub struct Verdict {
     pub traffic: Option<String>,
     /// The measure by which the contenders are compared.
     pub measure: Measure,
-    /// The outcome.
+    /// Whether a contender is best, and if not, why not.
     pub outcome: Outcome,
     /// The best contenders: the one with the best value, followed by those that cannot be distinguished from
     /// it or are practically equal to it. Empty if there is none.
@@ -61,7 +61,7 @@ pub struct Verdict {
     pub tied: Vec<String>,
     /// The best contender other than the reference.
     pub compared: Option<String>,
-    /// The reference.
+    /// The contender with which the others are compared; none if there is none.
     pub reference: Option<String>,
     /// Its difference from the reference, in percent.
     pub difference_pct: Option<Difference>,

@@ -8,7 +8,6 @@ use super::{Plan, PointResult};
 /// The columns of the table: the point and its values, and then the results of a contender.
 pub struct Columns {
     all: Vec<Column>,
-    /// The number of varied values.
     varied: usize,
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::compare::Comparison;
 use crate::report::measured::Measure;
 
-/// The result of a point.
+/// The rows of a point, as the journal has them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PointResult {
     /// The number of the point, from 0.
@@ -37,7 +37,7 @@ impl PointResult {
     pub fn new(point: usize, comparison: &Comparison) -> PointResult {
         PointResult {
             point,
-            scenario_hash: comparison.scenario_hash.clone(),
+            scenario_hash: comparison.head.scenario_hash.clone(),
             runs: comparison.runs,
             packet_hops: comparison.performance.packet_hops,
             rows: comparison.rows.iter().map(|row| at_point(comparison, row)).collect(),

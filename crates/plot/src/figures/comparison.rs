@@ -1,9 +1,9 @@
 //! The figures of a comparison, from the object of `anabranch compare --json`.
 
+use anabranch_lab::compare::Comparison;
 use anabranch_lab::output::report::ShownComparison;
 use anabranch_lab::report::Record;
 use anabranch_lab::stats::Interval;
-use serde::Deserialize;
 
 use super::classes::{Class, class_names, classes, title};
 use super::recording::{path_keys, path_name, stack};
@@ -11,36 +11,6 @@ use super::{Contenders, conditions, distribution};
 use crate::chart::{Axis, Chart, Mark, Panel, Stroke, Unit, limits};
 use crate::style::{self, Style};
 use crate::{PlotError, Selection};
-
-/// The keys of the object that figures need.
-#[derive(Deserialize)]
-struct Comparison {
-    runs: u64,
-    reference: Option<String>,
-    min_effect_pct: f64,
-    rows: Vec<Record>,
-    fairness: Vec<Fairness>,
-    conditions: Vec<Condition>,
-}
-
-#[derive(Clone, Deserialize)]
-struct Estimate {
-    mean: Option<f64>,
-    ci95: Option<Interval>,
-}
-
-#[derive(Deserialize)]
-struct Fairness {
-    condition: String,
-    scheduler: String,
-    jain: Option<Estimate>,
-}
-
-#[derive(Deserialize)]
-struct Condition {
-    name: String,
-    paths: Vec<String>,
-}
 
 /// With more, points are a dark bar: only the box is drawn.
 const MOST_POINTS: usize = 2000;
@@ -70,7 +40,7 @@ pub(super) fn traffic(shown: &ShownComparison) -> Vec<String> {
 
 struct All<'a> {
     shown: &'a ShownComparison,
-    result: Comparison,
+    result: &'a Comparison,
     contenders: Contenders,
     conditions: Vec<String>,
     classes: Vec<Class>,
@@ -100,8 +70,7 @@ struct Forest<'a> {
 
 impl All<'_> {
     fn read<'a>(shown: &'a ShownComparison, selection: &Selection) -> Result<All<'a>, PlotError> {
-        let result: Comparison = Comparison::deserialize(&shown.comparison)
-            .map_err(|error| PlotError::new(format!("{}: it is no whole comparison: {error}", shown.file)))?;
+        let result = &shown.comparison;
         let contenders = Contenders::new(result.rows.iter().map(|row| row.scheduler.as_str()), selection)?;
         let conditions =
             conditions(result.conditions.iter().map(|condition| condition.name.as_str()), selection)?;
@@ -278,10 +247,9 @@ impl All<'_> {
     fn jain(&self) -> Chart {
         let panels = self.conditions.iter().filter_map(|condition| {
             let rows = self.result.fairness.iter().filter(|fairness| fairness.condition == *condition);
-            let rows = rows.filter(|row| self.contenders.place(&row.scheduler).is_some()).filter_map(|row| {
-                let jain = row.jain.clone()?;
+            let rows = rows.filter(|row| self.contenders.place(&row.scheduler).is_some()).map(|row| {
                 let (label, scheduler) = (row.scheduler.clone(), row.scheduler.as_str());
-                Some(Forest { label, scheduler, mean: jain.mean?, ci95: jain.ci95, certain: true })
+                Forest { label, scheduler, mean: row.jain.mean, ci95: row.jain.ci95, certain: true }
             });
             let title = self.title(condition, &Class::default());
             self.forest(title, "Jain's index", Unit::None, None, &rows.collect::<Vec<_>>())
@@ -422,7 +390,7 @@ impl All<'_> {
         let shown = |row: &&Record| self.classes.iter().any(|class| class.has(row.traffic.as_deref()));
         let few = self.shown.samples.is_none()
             && self.result.runs > 1
-            && self.result.rows.iter().filter(shown).any(|row| row.n as u64 > self.result.runs);
+            && self.result.rows.iter().filter(shown).any(|row| row.n > self.result.runs as usize);
         let subject = match self.classes.as_slice() {
             [class] if class.name.is_none() => "a flow",
             _ => "a flow, request or burst",

@@ -1,7 +1,6 @@
 //! Figures of a comparison that is written by hand.
 
-use anabranch_lab::report::{ByRun, Difference, Summary};
-use serde_json::json;
+use anabranch_lab::report::{ByRun, Difference, Setting, Summary};
 
 use super::*;
 
@@ -25,16 +24,19 @@ fn shown(times: &[&[f64]]) -> ShownComparison {
         },
         ..Record::default()
     };
-    let comparison = json!({
-        "runs": 3, "reference": "tcp", "min_effect_pct": 1.0, "fairness": [],
-        "conditions": [{ "name": "", "paths": ["1", "2"] }],
-        "rows": [
+    let comparison = Comparison {
+        runs: 3,
+        reference: Some("tcp".to_owned()),
+        min_effect_pct: 1.0,
+        conditions: vec![Setting { paths: vec!["1".to_owned(), "2".to_owned()], ..Setting::default() }],
+        rows: vec![
             row("tcp", times[0], Some([0.0, 0.0, 0.0])),
             row("ecf", times[1], Some([-5.0, -6.0, -4.0])),
             row("blest", times[2], Some([0.1, -0.9, 0.8])),
             row("lts", times[0], Some([0.2, -3.0, 2.0])),
         ],
-    });
+        ..Comparison::default()
+    };
     ShownComparison { file: "x".to_owned(), comparison, samples: None }
 }
 

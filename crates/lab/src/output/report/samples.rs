@@ -5,8 +5,8 @@ use std::path::Path;
 
 use anabranch_table::{Cell, Kind};
 use serde::Serialize;
-use serde_json::Value;
 
+use crate::compare::Comparison;
 use crate::samples::SCHEMA;
 
 /// The flows of a samples file. `condition`, `scheduler` and `traffic` are places in the lists of names.
@@ -54,11 +54,10 @@ const CLASS_COLUMNS: [(&str, Kind); 7] = [
 
 impl Samples {
     /// Reads the samples in `path`, which must belong to `comparison` in the file `of`.
-    pub(super) fn read(path: &Path, comparison: &Value, of: &str) -> Result<Samples, String> {
+    pub(super) fn read(path: &Path, comparison: &Comparison, of: &str) -> Result<Samples, String> {
         let mut samples = Samples { file: path.display().to_string(), ..Samples::default() };
         let mut other = None;
-        let rows = comparison["rows"].as_array();
-        let has_classes = rows.is_some_and(|rows| rows.iter().any(|row| row["traffic"].is_string()));
+        let has_classes = comparison.rows.iter().any(|row| row.traffic.is_some());
         let mut columns = COLUMNS.to_vec();
         columns.extend(CLASS_COLUMNS.iter().filter(|_| has_classes));
         anabranch_table::read(path, &columns, |row| other = samples.add(row).or(other))
@@ -91,7 +90,7 @@ impl Samples {
         self.traffic.get(row).map_or("", |place| &self.traffics[*place])
     }
 
-    /// Returns the name of the file.
+    /// Returns the file, as it was given.
     pub fn file(&self) -> &str {
         &self.file
     }
@@ -124,7 +123,7 @@ impl Samples {
     }
 
     /// Compares the number of flows, and the mean time, of each contender with the comparison's.
-    fn check(&self, comparison: &Value) -> Result<(), String> {
+    fn check(&self, comparison: &Comparison) -> Result<(), String> {
         let mut found: BTreeMap<(&str, &str, &str), (u64, u64, f64)> = BTreeMap::new();
         for (at, fct) in self.fct_s.iter().enumerate() {
             let (condition, scheduler) = (self.condition[at], self.scheduler[at]);
@@ -135,15 +134,15 @@ impl Samples {
             *timed += u64::from(fct.is_some());
             *sum += fct.unwrap_or_default();
         }
-        for row in comparison["rows"].as_array().into_iter().flatten() {
-            let text = |key: &str| row[key].as_str().unwrap_or_default();
-            let names = (text("condition"), text("traffic"), text("scheduler"));
+        for row in &comparison.rows {
+            let names =
+                (row.condition.as_str(), row.traffic.as_deref().unwrap_or_default(), row.scheduler.as_str());
             let (flows, timed, sum) = found.remove(&names).unwrap_or_default();
             let who = || named(names);
-            if Some(flows) != row["n"].as_u64() {
-                return Err(format!("{} has {flows} there, and {} in the comparison", who(), row["n"]));
+            if flows != row.n as u64 {
+                return Err(format!("{} has {flows} there, and {} in the comparison", who(), row.n));
             }
-            let mean = row["fct_s"]["mean"].as_f64();
+            let mean = row.fct_s.mean;
             // The sum of other times in the same order differs by far more than rounding does.
             if mean.is_some_and(|mean| (sum / timed.max(1) as f64 - mean).abs() > 1e-9 * mean) {
                 let what = if names.1.is_empty() { "completion time" } else { "time" };
