@@ -11,7 +11,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 
+import records  # noqa: E402
 import structure  # noqa: E402
+import typings  # noqa: E402
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
 PREFIX = "anabranch-"
@@ -183,6 +185,34 @@ class Rooms(unittest.TestCase):
         self.assertEqual(self.circles(lib="", x_mod=face, x_part="", b="use crate::x::Part;"), [])
         # The files of a module may use what the module itself has.
         self.assertEqual(self.circles(lib="", x_mod="use part::Part;", x_part="use super::Other;"), [])
+
+
+# The pairs of types with eight or more equal fields that are two things, with the reason.
+RIGHTLY_TWO = {
+    ("inspect/src/result.rs: StreamReport", "measure/src/measures.rs: FlowRecord"): "a capture shows a part of a measure, by other rules",
+    ("py/src/view.rs: Values", "stack/src/scheduler/mod.rs: View"): "a class of Python owns its values, and the view borrows them",
+    ("sim/src/pool.rs: Usual", "stack/src/segment.rs: Segment"): "one cache line of the common fields, in place of five",
+}
+
+
+class Results(unittest.TestCase):
+    def test_no_type_of_another_crate_or_language_has_the_same_fields(self):
+        found = {(one.removeprefix("crates/"), other.removeprefix("crates/")) for _, one, other in records.pairs(records.texts(None))}
+        self.assertEqual(found, set(RIGHTLY_TWO))
+
+    def test_other_languages_have_the_structs_of_results(self):
+        for path, text in typings.files().items():
+            self.assertEqual((ROOT / path).read_text(), text, f"{path}: tools/typings.py --write writes it")
+
+    def test_a_field_would_be_noticed(self):
+        changed = lambda old, new: typings.files(lambda path: typings.read_file(path).replace(old, new))
+        before, more = typings.files(), changed("    pub balance: Balance,\n", "    pub balance: Balance,\n    /// More\n    pub more: Option<u32>,\n")
+        self.assertIn("  /** More */\n  more: number | null;\n", more[typings.TYPESCRIPT])
+        self.assertEqual(more[typings.PYTHON], before[typings.PYTHON])
+        more = changed("    pub helps: Option<bool>,\n", "    pub helps: Option<bool>,\n    #[serde(skip)]\n    pub own: u32,\n    pub more: Vec<(String, f64)>,\n")
+        self.assertIn("    more: list[tuple[str, float]]\n", more[typings.PYTHON])
+        self.assertNotIn("own:", more[typings.PYTHON])
+        self.assertRaises(ValueError, changed, "pub struct Party", "pub struct Side")
 
 
 class Unsafe(unittest.TestCase):

@@ -22,7 +22,6 @@ import subprocess
 import sys
 import tempfile
 import unittest
-from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -325,7 +324,6 @@ class Reference(unittest.TestCase):
 class Plots(unittest.TestCase):
     """The plots of the documentation can be made anew."""
 
-    @unittest.skipUnless(find_spec("matplotlib"), "matplotlib is not installed (tools/requirements.txt)")
     def test_every_plot_is_drawn(self):
         with tempfile.TemporaryDirectory() as out:
             command = [sys.executable, str(ROOT / "tools" / "plot.py"), "--binary", str(BINARY), "--out", out, "--quick"]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Counts in how many forms a result exists.
+"""Counts in how many forms a result exists, which files declare a palette, and how long code and pages are.
 
     python3 tools/records.py               the working tree
     python3 tools/records.py --at main     another commit
@@ -7,7 +7,8 @@
 
 A pair is two types with eight or more fields of the same name, in two crates or in two languages: structs of Rust, interfaces of
 TypeScript, dataclasses of Python. A field of one crate that is a type of another crate counts only there. Files that are generated
-have `generated` in their first lines, and are left out, as are tests. A measure is a name of `docs/results.md` or one of `MEASURES`.
+have `generated` in their first lines, and are left out, as are tests. A measure is a name of `docs/results.md` or one of `MEASURES`. A
+palette is a file with five or more different colours of contenders, paths or causes.
 """
 
 import argparse
@@ -16,11 +17,16 @@ import subprocess
 from itertools import combinations
 from pathlib import Path
 
+from prose import outside_tests
+
 ROOT = Path(__file__).resolve().parent.parent
 LEAST = 8
 # The measures of flows that a comparison has for all traffic.
 MEASURES = ["goodput_bps", "acked_s", "retransmitted_ratio", "reinjected_ratio", "rto_count", "longest_gap_s", "subflows_used",
             "lower_bound_s", "lost_ratio", "stalled_s"]
+# Colours of the palette, and of those that were there before it.
+PALETTE_PLACES = ["crates", "python/anabranch", "web", "tools"]
+MOST_COLOURS = 4
 PLACES = ["crates", "python/anabranch", "web/report/src", "docs"]
 
 
@@ -88,6 +94,44 @@ def naming(sources, measure):
     return sorted(name for name, text in sources.items() if re.search(rf"\b{measure}\b", text) and not name.startswith("docs/reports"))
 
 
+def palettes(revision):
+    """The files that declare five or more saturated colours: those of data, and not the greys of a page."""
+    names = git("ls-files", *PALETTE_PLACES) if revision is None else git("ls-tree", "-r", "--name-only", revision, "--", *PALETTE_PLACES)
+    found = []
+    for name in names.split():
+        if not name.endswith((".rs", ".ts", ".py", ".css", ".html", ".mjs")) or is_test(name) or "/test/" in name or (ROOT / name).is_symlink() or "/dist/" in name:
+            continue
+        path = ROOT / name
+        if revision is None and not path.is_file():
+            continue
+        text = path.read_text(encoding="utf-8") if revision is None else git("show", f"{revision}:{name}")
+        if any("generated" in line.lower() for line in text.splitlines()[:3]):
+            continue
+        colours = {colour.lower() for colour in re.findall(r"#([0-9a-fA-F]{6})\b", text)}
+        parts = lambda colour: [int(colour[at : at + 2], 16) for at in (0, 2, 4)]
+        saturated = [colour for colour in colours if max(parts(colour)) - min(parts(colour)) > 60]
+        if len(saturated) > MOST_COLOURS:
+            found.append(name)
+    return sorted(found)
+
+
+def sizes(revision):
+    """The lines of Rust outside tests, and the words of the pages and of the reports."""
+    names = git("ls-files") if revision is None else git("ls-tree", "-r", "--name-only", revision)
+    lines, words = 0, {"pages": 0, "reports": 0}
+    for name in names.split():
+        rust = re.match(r"crates/.*/src/.*\.rs$", name) and not is_test(name)
+        page = name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md") or re.match(r"docs/.*\.md$", name)
+        if not (rust or page) or (revision is None and not (ROOT / name).is_file()):
+            continue
+        text = (ROOT / name).read_text(encoding="utf-8") if revision is None else git("show", f"{revision}:{name}")
+        if rust:
+            lines += len(outside_tests(text).splitlines())
+        else:
+            words["reports" if name.startswith("docs/reports/") else "pages"] += len(text.split())
+    return lines, words
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--at", metavar="COMMIT")
@@ -98,6 +142,12 @@ def main():
     print(f"pairs of types with {LEAST} or more equal fields: {len(found)}")
     for count, one, other in found if options.list else []:
         print(f"    {count}  {one}  {other}")
+    files = palettes(options.at)
+    print(f"files that declare a palette: {len(files)}")
+    for name in files if options.list else []:
+        print(f"    {name}")
+    lines, words = sizes(options.at)
+    print(f"lines of Rust outside tests: {lines}; words of pages: {words['pages']}, of reports: {words['reports']}")
     for measure in MEASURES:
         files = naming(sources, measure)
         print(f"files that name {measure}: {len(files)}")

@@ -232,7 +232,7 @@ pub(crate) struct Capture {
     /// or conditions to a file for each, such as FILE with `.min_rtt` before its extension
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
-    /// The host whose packets are captured
+    /// The host to capture packets at
     #[arg(long, value_name = "HOST", default_value = "sender", requires = "pcap")]
     pcap_at: Host,
     /// Keep at most this many bytes of each packet, counted from the IP header

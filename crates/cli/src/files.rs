@@ -62,6 +62,7 @@ pub const FILES: &[(&str, &str, Role)] = &[
     ("kernel top", "run_directory", Role::Directory),
     ("list", "output", Role::Written),
     ("model", "output", Role::Written),
+    ("plot", "curves", Role::Read),
     ("plot", "inputs", Role::Read),
     ("plot", "output", Role::Written),
     ("proxy", "key", Role::Read),

@@ -420,3 +420,26 @@ fn figures_over_time_shade_outages() {
         assert_eq!(shades("calm"), (0, false), "{figure}");
     }
 }
+
+#[test]
+fn numbers_of_ones_own_are_drawn_and_others_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path();
+    let panels = r#"[{"panel": "a", "x": "x", "y": "y", "categories": [], "log_x": true, "log_y": false, "curves": [
+        {"name": "dmptcp", "printed": false, "dots": [[1, 2.5, [2, 3]], [8, 1, null]]},
+        {"name": "paper: dmptcp", "printed": true, "dots": [[1, 3, null]]}]}]"#;
+    std::fs::write(path.join("own.json"), panels).unwrap();
+    success(path, &["plot", "--curves", "own.json", "-o", "own.svg"]);
+    let drawn = read(path, "own.svg");
+    assert!(drawn.contains("<title>dmptcp, 1: 2.5 [2, 3]</title>"));
+    for text in ["a", "x", "y", "dmptcp", "paper: dmptcp"] {
+        assert!(texts(&drawn).contains(&text), "{text}: {drawn}");
+    }
+    std::fs::write(path.join("empty.json"), "[]").unwrap();
+    refused(path, &["--curves", "empty.json", "-o", "x.svg"], "it has no points");
+    std::fs::write(path.join("other.json"), "{}").unwrap();
+    refused(path, &["--curves", "other.json", "-o", "x.svg"], "it is no list of panels of curves");
+    refused(path, &["--curves", "absent.json", "-o", "x.svg"], "cannot read it");
+    refused(path, &["--curves", "own.json", "-o", "x.txt"], "its name must end in");
+    refused(path, &["--curves", "own.json", "--figure", "cdf", "-o", "x.svg"], "cannot be used with");
+}

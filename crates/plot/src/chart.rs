@@ -24,6 +24,8 @@ pub(crate) struct Axis {
     pub(crate) unit: Unit,
     pub(crate) scale: Scale,
     pub(crate) range: (f64, f64),
+    /// The places of the ticks of numbers; empty: round numbers.
+    pub(crate) at: Vec<f64>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -41,19 +43,18 @@ pub(crate) enum Unit {
     Bytes,
     BitsPerSecond,
     Percent,
-    /// As it is.
     Named(String),
     None,
 }
 
 impl Axis {
     pub(crate) fn new(label: &str, unit: Unit, range: (f64, f64)) -> Axis {
-        Axis { label: label.to_owned(), unit, scale: Scale::Linear, range }
+        Axis { label: label.to_owned(), unit, scale: Scale::Linear, range, at: Vec::new() }
     }
 
     pub(crate) fn names(names: Vec<String>) -> Axis {
         let range = (-0.5, names.len().max(1) as f64 - 0.5);
-        Axis { label: String::new(), unit: Unit::None, scale: Scale::Names(names), range }
+        Axis { label: String::new(), unit: Unit::None, scale: Scale::Names(names), range, at: Vec::new() }
     }
 
     /// Returns the axis with the limits of `values`, and a margin.
@@ -146,6 +147,8 @@ pub(crate) enum Mark {
     Rect { x: (f64, f64), y: (f64, f64), fill: String, edge: Option<Stroke>, text: String },
     /// A line across the whole panel.
     VerticalRule(f64),
+    /// Marks with a text that is shown under the pointer.
+    Titled { title: String, marks: Vec<Mark> },
 }
 
 /// An entry of the legend.
@@ -160,6 +163,8 @@ pub(crate) enum Sample {
     Line(Stroke, Option<Symbol>),
     Symbol(Symbol, &'static str, bool),
     Area(String),
+    /// An empty rectangle.
+    Frame(Stroke),
 }
 
 #[cfg(test)]

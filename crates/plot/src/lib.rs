@@ -18,6 +18,7 @@
 #![warn(unreachable_pub)]
 
 mod chart;
+mod curves;
 mod figures;
 pub mod palette;
 #[cfg(feature = "raster")]
@@ -31,10 +32,10 @@ use std::fmt;
 use anabranch_recording::report::Input;
 use anabranch_units::Duration;
 
+pub use curves::{Curve, Curves, Dot, Shape};
 pub use figures::{FIGURES, FigureInfo, Kind};
 #[cfg(feature = "raster")]
 pub use raster::{RasterError, pdf, png};
-pub use style::colours;
 pub use svg::{COLUMN, PAGE, Page};
 
 /// The part of the results that a figure shows; by default all of it.
@@ -80,4 +81,16 @@ impl std::error::Error for PlotError {}
 /// If there is no such figure of this kind of result, or nothing to show in it.
 pub fn draw(input: &Input, name: &str, selection: &Selection, page: &Page) -> Result<String, PlotError> {
     Ok(svg::draw(&figures::chart(input, name, selection)?, page))
+}
+
+/// Returns a figure of curves as SVG, with a panel for each of `panels`.
+pub fn draw_curves(panels: &[Curves], page: &Page) -> String {
+    svg::draw(&curves::chart(panels), page)
+}
+
+/// Returns a figure of curves as an element of an HTML page with the colours `--paper`, `--line` and `--dim`. The names within
+/// it begin with `prefix`.
+pub fn inline_curves(figure: &Curves, prefix: &str) -> String {
+    let page = Page { width: 440.0, panel_height: Some(206.0), font_size: 11.0, ..Page::default() };
+    svg::inline(&curves::chart(core::slice::from_ref(figure)), &page, prefix)
 }

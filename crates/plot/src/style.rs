@@ -54,12 +54,6 @@ pub(crate) fn contenders(names: &[String]) -> Vec<Style> {
     names.iter().map(&mut style).collect()
 }
 
-/// Returns the colour of each of `names` in all figures. Names without a fixed colour get different ones
-/// while there are enough.
-pub fn colours(names: &[String]) -> Vec<&'static str> {
-    contenders(names).iter().map(|style| style.colour).collect()
-}
-
 /// Returns the free items in their order, then the others.
 fn free_first<T: Copy>(all: &[T], is_taken: impl Fn(&T) -> bool) -> Vec<T> {
     let (taken, mut free): (Vec<T>, Vec<T>) = all.iter().copied().partition(is_taken);

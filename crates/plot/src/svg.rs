@@ -99,6 +99,8 @@ enum Anchor {
 struct Svg<'a> {
     page: &'a Page,
     out: String,
+    /// The begin of the names of clip paths.
+    prefix: &'a str,
     clips: usize,
 }
 
@@ -116,6 +118,9 @@ struct Laid<'a> {
     panel: &'a Panel,
     height: f64,
     left: f64,
+    x_ticks: Vec<(f64, String)>,
+    /// The height of the names below the panel, if they are slanted because they are long; otherwise 0.
+    slant: f64,
     y_ticks: Vec<(f64, String)>,
     /// The lines of the label of the vertical axis.
     y_label: Vec<String>,
@@ -123,7 +128,29 @@ struct Laid<'a> {
 
 /// Returns the chart as an SVG document.
 pub(crate) fn draw(chart: &Chart, page: &Page) -> String {
-    let mut svg = Svg { page, out: String::new(), clips: 0 };
+    drawn(chart, page, "c")
+}
+
+/// Returns the chart as an element of an HTML page, in which names that begin with `prefix` are its own. Its text has the colour of the
+/// page's text, and `--paper`, `--line` and `--dim` are the page's colours.
+pub(crate) fn inline(chart: &Chart, page: &Page, prefix: &str) -> String {
+    let colours = [
+        (TEXT, "currentColor"),
+        ("#000000", "currentColor"),
+        ("#ffffff", "var(--paper)"),
+        (LINE, "var(--line)"),
+        (DIM, "var(--dim)"),
+    ];
+    // A quotation mark of a name is escaped: these are attributes.
+    let of_page = |svg: String, (colour, own): (&str, &str)| {
+        svg.replace(&format!("\"{colour}\""), &format!("\"{own}\""))
+    };
+    let svg = colours.into_iter().fold(drawn(chart, page, prefix), of_page);
+    svg.replacen(" xmlns=\"http://www.w3.org/2000/svg\"", "", 1)
+}
+
+fn drawn(chart: &Chart, page: &Page, prefix: &str) -> String {
+    let mut svg = Svg { page, out: String::new(), prefix, clips: 0 };
     let size = page.font_size;
     let (gap, margin) = (0.6 * size, 0.4 * size);
     let mut top = margin;
@@ -155,7 +182,7 @@ pub(crate) fn draw(chart: &Chart, page: &Page) -> String {
             };
             svg.panel(one, frame);
         }
-        top += above + height + 2.9 * size;
+        top += above + height + 2.9 * size + row.iter().map(|laid| laid.slant).fold(0.0, f64::max);
     }
     let height = top + margin;
     let (w, h) = (pt(page.width), pt(height));
@@ -182,6 +209,9 @@ fn wrapped(text: &str, size: f64, width: f64) -> Vec<String> {
     }
     lines
 }
+
+/// The slant of long names below a panel, in degrees.
+const SLANT: f64 = -20.0;
 
 /// The number of text sizes by which the label of a vertical axis may be longer than its panel.
 const OVER: f64 = 2.0;
@@ -304,6 +334,17 @@ impl Svg<'_> {
                 Sample::Symbol(symbol, colour, hollow) => {
                     self.symbol(*symbol, (x + 0.5 * size, middle), 0.7 * size, colour, *hollow, 1.0);
                 }
+                Sample::Frame(of) => {
+                    let _ = writeln!(
+                        self.out,
+                        "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"none\" {}/>",
+                        pt(x),
+                        pt(middle - 0.4 * size),
+                        pt(size),
+                        pt(0.8 * size),
+                        stroke(&Stroke { width: 1.2, ..of.clone() })
+                    );
+                }
                 Sample::Area(fill) => {
                     let _ = writeln!(
                         self.out,
@@ -341,7 +382,9 @@ impl Svg<'_> {
         let widest = y_ticks.iter().map(|(_, text)| width_of(text, size)).fold(0.0, f64::max);
         let label = if y_label.is_empty() { 0.0 } else { (0.3 + 1.2 * y_label.len() as f64) * size };
         let left = (widest.min(0.4 * width) + 0.8 * size + label).max(2.0 * size);
-        Laid { panel, height, left, y_ticks, y_label }
+        let x_ticks = self.x_ticks(&panel.x, width - left - 0.8 * size);
+        let slant = self.slant(&panel.x, &x_ticks, width - left - 0.8 * size);
+        Laid { panel, height, left, x_ticks, slant, y_ticks, y_label }
     }
 
     fn panel(&mut self, laid: &Laid<'_>, frame: Frame) {
@@ -361,13 +404,21 @@ impl Svg<'_> {
             _ => bottom - height * share(y, value),
         };
         let is_named = |axis: &Axis| matches!(axis.scale, Scale::Names(_));
-        let x_ticks = self.x_ticks(x, width);
-        for (value, text) in &x_ticks {
+        for (value, text) in &laid.x_ticks {
             if !is_named(x) {
                 self.line((at_x(*value), top), (at_x(*value), bottom), &thin);
             }
             self.line((at_x(*value), bottom), (at_x(*value), bottom + 0.3 * size), &axis);
-            self.text(at_x(*value), bottom + 1.25 * size, text, Anchor::Middle, TEXT, "");
+            if laid.slant > 0.0 {
+                let (x, y, text) = (pt(at_x(*value) + 0.5 * size), pt(bottom + 1.1 * size), escaped(text));
+                let turned = format!("transform=\"translate({x} {y}) rotate({SLANT})\"");
+                let _ = writeln!(self.out, "<text {turned} text-anchor=\"end\">{text}</text>");
+            } else {
+                // The last place that is given may be at the edge of the page.
+                let most = right + 0.8 * size - width_of(text, size) / 2.0;
+                let middle = if x.at.is_empty() { at_x(*value) } else { at_x(*value).min(most) };
+                self.text(middle, bottom + 1.25 * size, text, Anchor::Middle, TEXT, "");
+            }
         }
         for (value, text) in &laid.y_ticks {
             let place = at_y(*value);
@@ -380,7 +431,14 @@ impl Svg<'_> {
         }
         let label = ticks::label(x);
         if !label.is_empty() {
-            self.text(left + width / 2.0, bottom + 2.55 * size, &label, Anchor::Middle, TEXT, "");
+            self.text(
+                left + width / 2.0,
+                bottom + laid.slant + 2.55 * size,
+                &label,
+                Anchor::Middle,
+                TEXT,
+                "",
+            );
         }
         for (at, line) in laid.y_label.iter().enumerate() {
             let (x, y) = (left - laid.left + (0.9 + 1.2 * at as f64) * size, top + height / 2.0);
@@ -392,10 +450,10 @@ impl Svg<'_> {
             );
         }
         self.clips += 1;
-        let clip = self.clips;
+        let (prefix, clip) = (self.prefix, self.clips);
         let _ = writeln!(
             self.out,
-            "<clipPath id=\"c{clip}\"><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/></clipPath>\n<g clip-path=\"url(#c{clip})\">",
+            "<clipPath id=\"{prefix}{clip}\"><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/></clipPath>\n<g clip-path=\"url(#{prefix}{clip})\">",
             pt(left),
             pt(top - 1.0),
             pt(width + 1.0),
@@ -412,6 +470,16 @@ impl Svg<'_> {
     /// Returns the ticks below a panel: as many as fit without texts that touch.
     fn x_ticks(&self, x: &Axis, width: f64) -> Vec<(f64, String)> {
         let size = self.page.font_size;
+        if !x.at.is_empty() {
+            let (mut found, mut end) = (ticks::ticks(x, 0), f64::NEG_INFINITY);
+            found.retain(|(value, text)| {
+                let (place, half) = (width * share(x, *value), width_of(text, size) / 2.0);
+                let fits = place - half > end + 0.3 * size;
+                end = if fits { place + half } else { end };
+                fits
+            });
+            return found;
+        }
         for most in (1..=((width / (3.0 * size)) as usize).max(2)).rev() {
             let found = ticks::ticks(x, most);
             let widest = found.iter().map(|(_, text)| width_of(text, size)).fold(0.0, f64::max);
@@ -421,11 +489,28 @@ impl Svg<'_> {
                 return found;
             }
             if let Scale::Names(_) = x.scale {
+                // Long names of few positions are all shown, on a slant.
+                if 1.6 * size <= least && widest <= 0.5 * width {
+                    return found;
+                }
                 let step = ((widest + 0.5 * size) / least).ceil() as usize;
                 return found.into_iter().step_by(step.max(1)).collect();
             }
         }
         Vec::new()
+    }
+
+    /// Returns the height of names on a slant; 0 if they fit as they are.
+    fn slant(&self, x: &Axis, ticks: &[(f64, String)], width: f64) -> f64 {
+        let size = self.page.font_size;
+        let widest = ticks.iter().map(|(_, text)| width_of(text, size)).fold(0.0, f64::max);
+        let mut places = ticks.windows(2).map(|pair| width * (share(x, pair[1].0) - share(x, pair[0].0)));
+        let fits = places.all(|least| widest + 0.5 * size <= least);
+        if fits || !matches!(x.scale, Scale::Names(_)) {
+            0.0
+        } else {
+            widest * SLANT.abs().to_radians().sin()
+        }
     }
 
     fn mark(&mut self, mark: &Mark, frame: Frame, x: &dyn Fn(f64) -> f64, y: &dyn Fn(f64) -> f64) {
@@ -480,6 +565,11 @@ impl Svg<'_> {
                     let more = format!("font-size=\"{}\"", pt(size));
                     self.text(middle.0, middle.1, text, Anchor::Middle, colour, &more);
                 }
+            }
+            Mark::Titled { title, marks } => {
+                let _ = writeln!(self.out, "<g><title>{}</title>", escaped(title));
+                marks.iter().for_each(|mark| self.mark(mark, frame, x, y));
+                self.out.push_str("</g>\n");
             }
             Mark::VerticalRule(at) => {
                 let rule = Stroke::solid(TEXT, 0.6);

@@ -34,10 +34,19 @@ pub(crate) fn label(axis: &Axis) -> String {
 /// Returns the ticks of an axis, at most about `most`: the values and their texts.
 pub(crate) fn ticks(axis: &Axis, most: usize) -> Vec<(f64, String)> {
     match &axis.scale {
+        Scale::Linear | Scale::Logarithmic if !axis.at.is_empty() => given(axis),
         Scale::Names(names) => names.iter().enumerate().map(|(at, name)| (at as f64, name.clone())).collect(),
         Scale::Linear => linear(axis, most),
         Scale::Logarithmic => logarithmic(axis, most),
     }
+}
+
+/// Returns the ticks at the places that are given.
+fn given(axis: &Axis) -> Vec<(f64, String)> {
+    let (one, _) = multiple(axis);
+    let text = |value: f64| number(value / one, 6).trim_end_matches('0').trim_end_matches('.').to_owned();
+    let text = |value: f64| if value == 0.0 { "0".to_owned() } else { text(value) };
+    axis.at.iter().map(|value| (*value, text(*value))).collect()
 }
 
 fn linear(axis: &Axis, most: usize) -> Vec<(f64, String)> {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anabranch_lab::run::RunError;
-use anabranch_reproduce::measure::{MeasureError, Part};
+use anabranch_reproduce::measure::{MeasureError, RunsPart};
 use anabranch_reproduce::reproduce::Task;
 use anabranch_reproduce::session::{self, Judged, Request, Row, SessionError, Watch};
 use anabranch_show::texts;
@@ -39,7 +39,7 @@ impl Reproduction {
     }
 }
 
-/// A reproduction whose measurements may be made elsewhere.
+/// A reproduction; its measurements may be made elsewhere.
 #[pyclass(frozen, module = "anabranch._anabranch")]
 pub(crate) struct Reproducing {
     /// True if the text has a line for each claim.
@@ -119,10 +119,10 @@ impl Reproducing {
         tasks.iter().map(|task| Ok((json(task)?, task.runs, task.packets))).collect()
     }
 
-    /// Adds a measurement whose parts [`simulate_part`] has made.
+    /// Adds a measurement from the parts that [`simulate_part`] has made.
     fn add(&self, py: Python<'_>, task: &str, parts: Vec<String>) -> PyResult<()> {
         let task: Task = parse(task)?;
-        let parts = parts.iter().map(|part| parse(part)).collect::<PyResult<Vec<Part>>>()?;
+        let parts = parts.iter().map(|part| parse(part)).collect::<PyResult<Vec<RunsPart>>>()?;
         let joined = task.joined(parts).map_err(|error| measuring(py, &task, &error))?;
         let mut inner = self.inner();
         inner.as_mut().ok_or_else(ended)?.add(joined).map_err(|error| raised(py, error))

@@ -11,7 +11,7 @@ pub struct Choice {
     /// The scenario of the paper's directory.
     #[serde(default)]
     pub scenario: Option<String>,
-    /// Instead: the plan of the paper's directory, each point of which is one run.
+    /// Instead: the plan of the paper's directory, with one run for each point.
     #[serde(default)]
     pub plan: Option<String>,
     /// Instead: the survey's window simulation, with these parameters.

@@ -24,7 +24,7 @@ impl std::error::Error for ClaimsError {}
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Paper {
-    /// Its name on the command line, which is that of its directory.
+    /// Its name on the command line, which is the name of its directory.
     pub id: String,
     /// Its authors, title and place of publication.
     pub title: String,
@@ -34,10 +34,10 @@ pub struct Paper {
     /// Changes that claims may name as variants.
     #[serde(default, rename = "variant")]
     pub variants: Vec<Variant>,
-    /// The claims.
+    /// The claims, in the order of the paper.
     #[serde(rename = "claim")]
     pub claims: Vec<Claim>,
-    /// The figures of its report, from a file of their own.
+    /// The figures of its report, from their own file.
     #[serde(skip)]
     pub figures: Vec<Figure>,
     /// The place of its scenarios: a built-in paper's name, or a directory that ends in `/`.
@@ -65,7 +65,7 @@ pub struct Variant {
     /// Scenarios to which it does not apply, since they vary what it sets.
     #[serde(default)]
     pub except: Vec<String>,
-    /// The contender that replaces that of the checks.
+    /// The contender that replaces the one of the checks.
     #[serde(default)]
     pub of: Option<String>,
 }
@@ -78,7 +78,7 @@ pub enum Kind {
     Scenario,
     /// By a test of this repository.
     Unit,
-    /// Not at all.
+    /// Not by runs; its reason says why.
     NotCheckable,
 }
 
@@ -103,7 +103,7 @@ pub struct Claim {
     pub figure: String,
     /// The way in which it is checked.
     pub kind: Kind,
-    /// The claim.
+    /// The statement of the paper, in our words.
     pub claim: String,
     /// The paper's numbers, if it has any.
     #[serde(default)]
@@ -123,7 +123,7 @@ pub struct Claim {
     /// Names of variants of the paper, in the order in which they are tried.
     #[serde(default)]
     pub variants: Vec<String>,
-    /// The checks, all of which have to hold.
+    /// The checks. All of them have to hold.
     #[serde(default, rename = "check")]
     pub checks: Vec<Check>,
 }

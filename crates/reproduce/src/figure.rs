@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use anabranch_lab::stats::{self, Interval, Part};
+use anabranch_plot as plot;
+use anabranch_plot::{Curves, Dot, Shape};
 use serde::{Deserialize, Serialize};
 
 use crate::choice::Choice;
@@ -51,7 +53,7 @@ pub struct Figure {
     /// The places of the positions on the axis; without them they are categories.
     #[serde(default)]
     pub at: Vec<f64>,
-    /// The names of categories, if not those of the conditions or contenders.
+    /// The names of categories, if not the names of the conditions or contenders.
     #[serde(default)]
     pub names: Vec<String>,
     /// The label of the axis of the positions.
@@ -61,7 +63,7 @@ pub struct Figure {
     /// The measure of curves without their own.
     #[serde(default)]
     pub metric: Option<Metric>,
-    /// The curves.
+    /// The curves, in the order of the legend.
     pub curves: Vec<Curve>,
     /// Values that the paper prints.
     #[serde(default)]
@@ -160,7 +162,7 @@ impl From<NameOrCurve> for Curve {
 pub struct Printed {
     /// The name of the curve.
     pub name: String,
-    /// The values.
+    /// A value for each position; NaN where the paper prints none.
     pub values: Vec<f64>,
 }
 
@@ -270,7 +272,6 @@ impl Figure {
         self.course.map_or(self.choice.runs, |_| Some(1))
     }
 
-    /// Returns the number of positions.
     fn positions(&self) -> usize {
         match (&self.time, self.contenders.len(), self.paths) {
             (Some(spans), _, _) => spans.all().count(),
@@ -333,13 +334,13 @@ impl Figure {
             if self.course.is_some() || self.samples.is_some() {
                 return self.within(places);
             }
-            x.iter().zip(places).filter_map(|(x, runs)| Dot::mean(*x, runs)).collect()
+            x.iter().zip(places).filter_map(|(x, runs)| mean(*x, runs)).collect()
         };
-        let mut curves: Vec<DrawnCurve> = self
+        let mut curves: Vec<plot::Curve> = self
             .curves
             .iter()
             .zip(values)
-            .map(|(curve, places)| DrawnCurve {
+            .map(|(curve, places)| plot::Curve {
                 name: curve.name.clone().or(curve.of.clone()).unwrap_or_default(),
                 printed: false,
                 dots: points(places),
@@ -349,7 +350,7 @@ impl Figure {
             self.count_from_first(&mut curves);
         }
         curves.extend(self.printed.iter().map(|printed| {
-            DrawnCurve {
+            plot::Curve {
                 name: printed.name.clone(),
                 printed: true,
                 dots: x
@@ -362,21 +363,23 @@ impl Figure {
         }));
         Drawn {
             claim: self.claim.clone(),
-            panel: self.panel.clone(),
-            x: self.x.clone(),
-            y: self.y.clone(),
-            categories,
-            log_x: self.log_x,
-            log_y: self.log_y,
-            curves,
-            shape: self.shape(),
-            span: self.course.map(|course| (course.from, course.upto)),
+            figure: Curves {
+                panel: self.panel.clone(),
+                x: self.x.clone(),
+                y: self.y.clone(),
+                categories,
+                log_x: self.log_x,
+                log_y: self.log_y,
+                curves,
+                shape: self.shape(),
+                span: self.course.map(|course| (course.from, course.upto)),
+            },
             note: String::new(),
         }
     }
 
     /// Counts places in a stream from the first one that is drawn, and rounds all values.
-    fn count_from_first(&self, curves: &mut [DrawnCurve]) {
+    fn count_from_first(&self, curves: &mut [plot::Curve]) {
         let metrics = || self.curves.iter().filter_map(|curve| curve.metric.or(self.metric));
         let first = match metrics().all(|metric| metric.quantity.is_place()) {
             true => {
@@ -440,19 +443,12 @@ impl Spans {
     }
 }
 
-/// A point of a curve: its position, its value, and the 95 % interval of that.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Dot(pub f64, pub f64, pub Option<(f64, f64)>);
-
-impl Dot {
-    /// Returns the mean over `runs`; none if it is no number.
-    fn mean(x: f64, runs: &[f64]) -> Option<Dot> {
-        let mean = stats::mean(runs).filter(|mean| mean.is_finite())?;
-        let parts: Vec<Part> = runs.iter().map(|value| Part::one(*value)).collect();
-        let interval =
-            stats::bootstrap(&parts, 1).map(|Interval(low, high)| (rounded(low, 4), rounded(high, 4)));
-        Some(Dot(x, rounded(mean, 4), interval))
-    }
+/// Returns the mean over `runs`; none if it is no number.
+fn mean(x: f64, runs: &[f64]) -> Option<Dot> {
+    let mean = stats::mean(runs).filter(|mean| mean.is_finite())?;
+    let parts: Vec<Part> = runs.iter().map(|value| Part::one(*value)).collect();
+    let interval = stats::bootstrap(&parts, 1).map(|Interval(low, high)| (rounded(low, 4), rounded(high, 4)));
+    Some(Dot(x, rounded(mean, 4), interval))
 }
 
 /// Returns the fraction of the runs that are at most as large, for each run.
@@ -469,63 +465,12 @@ fn distribution(places: &[&[f64]]) -> Vec<Dot> {
 pub struct Drawn {
     /// The claim about it.
     pub claim: String,
-    /// The heading of a panel.
-    pub panel: String,
-    /// The label of the axis of the positions.
-    pub x: String,
-    /// The label of the axis of the values.
-    pub y: String,
-    /// The names of the positions, which are then 0, 1, 2 and so on.
-    pub categories: Vec<String>,
-    /// A logarithmic axis of the positions.
-    pub log_x: bool,
-    /// A logarithmic axis of the values.
-    pub log_y: bool,
-    /// The curves.
-    pub curves: Vec<DrawnCurve>,
-    /// The way in which the points are drawn.
-    #[serde(default, skip_serializing_if = "Shape::is_means")]
-    pub shape: Shape,
-    /// The ends of the axis of the positions, if they are not those of the points.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub span: Option<(f64, f64)>,
+    /// Its curves.
+    #[serde(flatten)]
+    pub figure: Curves,
     /// The runs from which the values are taken, if they are not means.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
-}
-
-/// The way in which the points of a figure are drawn.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Shape {
-    /// Lines or bars of means, or a cumulative distribution.
-    #[default]
-    Means,
-    /// Steps: each value lasts until the next one.
-    Steps,
-    /// Dots.
-    Dots,
-    /// Boxes, each of five points: the end of the lower whisker, the lower quartile, the median, the upper quartile
-    /// and the end of the upper whisker.
-    Boxes,
-}
-
-impl Shape {
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-    fn is_means(&self) -> bool {
-        *self == Shape::Means
-    }
-}
-
-/// A curve with its values.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct DrawnCurve {
-    /// Its name.
-    pub name: String,
-    /// True if its values are printed in the paper.
-    pub printed: bool,
-    /// Its points.
-    pub dots: Vec<Dot>,
 }
 
 /// Returns the figures by claim, in the order of the file.
@@ -582,10 +527,13 @@ mod tests {
     fn a_point_is_a_mean_and_a_distribution_has_one_for_each_run() {
         let mean = figure("scenario = 's'\nmetric = 'done'\nin = ['a']\ncurves = ['tcp']");
         let drawn = mean.drawn(&[vec![&[1.0, 2.0, 3.0]]]);
-        assert_eq!((drawn.curves[0].dots[0].1, drawn.categories.as_slice()), (2.0, &["a".to_owned()][..]));
+        assert_eq!(
+            (drawn.figure.curves[0].dots[0].1, drawn.figure.categories.as_slice()),
+            (2.0, &["a".to_owned()][..])
+        );
         let all = figure("plan = 's'\nmetric = 'benefit'\ndistribution = true\ncurves = ['tcp']");
         let drawn = all.drawn(&[vec![&[0.5, -0.25]]]);
-        assert_eq!(drawn.curves[0].dots, [Dot(-0.25, 0.5, None), Dot(0.5, 1.0, None)]);
+        assert_eq!(drawn.figure.curves[0].dots, [Dot(-0.25, 0.5, None), Dot(0.5, 1.0, None)]);
     }
 
     #[test]
@@ -594,12 +542,12 @@ mod tests {
             "scenario = 's'\ncourse = { from = 1, upto = 2 }\ncurves = [{ of = 'a', metric = 'data' }, { of = 'a', metric = 'data-acked' }]",
         );
         let drawn = data.drawn(&[vec![&[1.0, 500.0, 1.5, 700.0]], vec![&[1.2, 450.0]]]);
-        assert_eq!(drawn.curves[0].dots, [Dot(1.0, 50.0, None), Dot(1.5, 250.0, None)]);
-        assert_eq!(drawn.curves[1].dots, [Dot(1.2, 0.0, None)]);
+        assert_eq!(drawn.figure.curves[0].dots, [Dot(1.0, 50.0, None), Dot(1.5, 250.0, None)]);
+        assert_eq!(drawn.figure.curves[1].dots, [Dot(1.2, 0.0, None)]);
         // Windows have a zero of their own.
         let window = figure("scenario = 's'\ncourse = { upto = 2 }\nmetric = 'window.1'\ncurves = ['a']")
             .drawn(&[vec![&[1.0, 500.0]]]);
-        assert_eq!(window.curves[0].dots, [Dot(1.0, 500.0, None)]);
+        assert_eq!(window.figure.curves[0].dots, [Dot(1.0, 500.0, None)]);
     }
 
     #[test]
@@ -607,6 +555,7 @@ mod tests {
         let x = |text: &str, values: &[Vec<&[f64]>]| {
             figure(text)
                 .drawn(values)
+                .figure
                 .curves
                 .iter()
                 .map(|curve| curve.dots.iter().map(|dot| dot.0).collect())

@@ -9,9 +9,9 @@ use crate::parts::{self, Part};
 /// A judgement in numbers and words.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Line {
-    /// The condition.
+    /// The condition; empty if there is only one.
     pub condition: String,
-    /// The status.
+    /// Whether the required relation holds under this condition.
     pub status: Status,
     /// The mean of the contender; none if it has none.
     pub of: Option<f64>,
@@ -21,7 +21,7 @@ pub struct Line {
     pub value: Option<f64>,
     /// Its 95 % interval.
     pub interval: Option<(f64, f64)>,
-    /// The number of runs.
+    /// The number of paired runs.
     pub runs: usize,
     /// All of it in words.
     pub words: String,
@@ -65,7 +65,7 @@ fn is_false(value: &bool) -> bool {
 /// The result with a variant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tried {
-    /// Its name.
+    /// The name of the variant.
     pub name: String,
     /// The difference.
     pub what: String,
@@ -80,15 +80,15 @@ pub struct Tried {
 pub struct Finding {
     /// The claim's identifier.
     pub id: String,
-    /// The paper.
+    /// The paper's identifier, such as `dmptcp`.
     pub paper: String,
     /// The figure, table or section.
     pub figure: String,
     /// [`Kind::name`].
     pub kind: String,
-    /// The claim.
+    /// The statement of the paper, in our words.
     pub claim: String,
-    /// The status.
+    /// The status over all checks and variants.
     pub status: Status,
     /// The measured values in words, the name of the test, or the reason that there is none.
     pub evidence: String,

@@ -2,10 +2,9 @@
 
 use core::fmt::Write;
 
-use anabranch_plot::palette;
+use anabranch_plot::{Curves, inline_curves, palette};
 
 use crate::claims::Paper;
-use crate::draw::{self, escape};
 use crate::figure::{self, Drawn};
 use crate::finding::{Checked, Finding, score};
 use crate::judge::Status;
@@ -35,11 +34,7 @@ article h3 { margin: 0; font-size: 1rem; } article p { margin: .3rem 0; max-widt
 .finding { border-left: 3px solid var(--line); padding-left: .8rem; font-weight: 500; }
 .figures { display: grid; grid-template-columns: repeat(auto-fill, minmax(25rem, 1fr)); gap: 1rem; margin: .8rem 0; }
 figure { margin: 0; } figcaption { font-size: 13px; color: var(--dim); padding-left: 3.5rem; }
-svg { width: 100%; height: auto; } svg text { font-size: 11px; fill: currentColor; }
-svg .label { font-size: 12px; } .grid { stroke: var(--line); } .axis { stroke: currentColor; fill: none; opacity: .6; }
-.legend { display: flex; flex-wrap: wrap; gap: .1rem 1rem; padding-left: 3.5rem; font-size: 13px; }
-.legend i { display: inline-block; width: .8rem; height: .8rem; margin-right: .35rem; vertical-align: -1px;
-  box-sizing: border-box; border-radius: 2px; }
+svg { width: 100%; height: auto; }
 details { margin: .4rem 0; font-size: 14px; } summary { cursor: pointer; color: var(--dim); }
 ul { margin: .1rem 0 .5rem; }
 @media print { details { display: none; } article { break-inside: avoid; } }
@@ -148,7 +143,9 @@ fn claim(html: &mut String, finding: &Finding, figures: &[&Drawn]) {
     }
     if !figures.is_empty() {
         *html += "<div class=\"figures\">\n";
-        figures.iter().for_each(|figure| *html += &draw::figure(figure));
+        for (at, drawn) in figures.iter().enumerate() {
+            figure(html, drawn, &format!("{}-{at}-", finding.id));
+        }
         *html += "</div>\n";
     }
     if finding.checks.is_empty() {
@@ -172,6 +169,24 @@ fn claim(html: &mut String, finding: &Finding, figures: &[&Drawn]) {
         *html += "</details>\n";
     }
     *html += "</article>\n";
+}
+
+/// Writes a figure, in which names begin with `prefix`.
+fn figure(html: &mut String, drawn: &Drawn, prefix: &str) {
+    let parts = [&drawn.figure.panel, &drawn.note].into_iter().filter(|part| !part.is_empty());
+    let caption = parts.map(|part| escape(part)).collect::<Vec<_>>().join("; ");
+    *html += "<figure>";
+    if !caption.is_empty() {
+        let _ = write!(html, "<figcaption>{caption}</figcaption>");
+    }
+    let untitled = Curves { panel: String::new(), ..drawn.figure.clone() };
+    *html += &inline_curves(&untitled, prefix);
+    *html += "</figure>\n";
+}
+
+/// Returns `text` for HTML.
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// Returns the number of checks and the variants that were tried.

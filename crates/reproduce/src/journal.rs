@@ -32,7 +32,6 @@ impl fmt::Display for JournalError {
 
 impl std::error::Error for JournalError {}
 
-/// One line.
 #[derive(Serialize, Deserialize)]
 struct Line {
     /// The program that measured it: its version and commit.

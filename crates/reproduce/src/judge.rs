@@ -14,7 +14,7 @@ pub const MIN_EFFECT: f64 = 0.01;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// It holds.
+    /// Every check holds.
     Holds,
     /// It holds with one of its variants.
     Variant,
@@ -67,7 +67,7 @@ impl Status {
 /// The values of one condition of a check, one for each run.
 #[derive(Clone, Debug)]
 pub struct Sides<'a> {
-    /// The name of the condition.
+    /// The condition; empty if there is only one.
     pub condition: &'a str,
     /// The values of the contender.
     pub of: &'a [f64],
@@ -78,7 +78,7 @@ pub struct Sides<'a> {
 /// The judgement of a check under one condition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judgement {
-    /// The condition.
+    /// The condition; empty if there is only one.
     pub condition: String,
     /// The status.
     pub status: Status,
@@ -90,7 +90,7 @@ pub struct Judgement {
     pub value: f64,
     /// Its 95 % interval; none for one run, or runs that are all equal.
     pub interval: Option<Interval>,
-    /// The number of runs.
+    /// The number of paired runs.
     pub runs: usize,
 }
 

@@ -22,8 +22,6 @@ pub mod claims;
 mod combine;
 mod comparison;
 mod course;
-mod draw;
-mod draw_course;
 pub mod figure;
 pub mod finding;
 pub mod html;

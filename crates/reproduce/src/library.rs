@@ -13,7 +13,6 @@ struct Embedded {
     paper: &'static str,
     claims: &'static str,
     figures: &'static str,
-    /// Plans by name.
     plans: &'static [(&'static str, &'static str)],
 }
 

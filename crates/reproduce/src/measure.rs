@@ -41,7 +41,7 @@ struct Numbers {
 
 /// The measures of some runs of a unit, which other processes and machines exchange.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Part(Vec<Numbers>);
+pub struct RunsPart(Vec<Numbers>);
 
 /// The runs of a unit.
 pub struct Work {
@@ -113,7 +113,7 @@ impl Work {
         &self.identity
     }
 
-    /// Returns the scenarios of the runs: one, those of the points of a plan, or none of a window simulation.
+    /// Returns the scenarios of the runs: one, the scenarios of the points of a plan, or none for a window simulation.
     pub fn scenarios(&self) -> &[Scenario] {
         &self.scenarios
     }
@@ -156,8 +156,8 @@ impl Work {
         runs: Range<usize>,
         jobs: usize,
         cancelled: &AtomicBool,
-    ) -> Result<Part, MeasureError> {
-        let mut part = Part::default();
+    ) -> Result<RunsPart, MeasureError> {
+        let mut part = RunsPart::default();
         for (number, scenario) in self.scenarios.iter().enumerate() {
             let own = match self.plan {
                 true if runs.contains(&number) => 0..scenario.runs as usize,
@@ -173,7 +173,7 @@ impl Work {
     ///
     /// # Errors
     /// If a measure cannot be made from them.
-    pub fn joined(&self, wanted: &Wanted, parts: Vec<Part>) -> Result<Measurement, MeasureError> {
+    pub fn joined(&self, wanted: &Wanted, parts: Vec<RunsPart>) -> Result<Measurement, MeasureError> {
         let mut values = Values::new();
         if let Some(setting) = &self.window {
             values = setting.measure(wanted).map_err(MeasureError::Missing)?;
@@ -300,7 +300,7 @@ fn simulate(
     runs: &Range<usize>,
     threads: usize,
     cancelled: &AtomicBool,
-    part: &mut Part,
+    part: &mut RunsPart,
 ) -> Result<(), MeasureError> {
     let options = Options::new(threads, cancelled, &|_, _| ());
     let threads = match threads {

@@ -1,4 +1,4 @@
-//! Predictions of DMPTCP's transfer model, as contenders beside a simulated TCP.
+//! Predictions of DMPTCP's transfer model, as contenders next to a simulated TCP.
 //!
 //! `model` is the model as its equations 2 and 3 have it: a round takes a round trip, and the time that the link needs for
 //! its window and for the acknowledgements of it. `model, rounds` is the use that the scheduler makes of it: every round takes a

@@ -99,7 +99,7 @@ pub(crate) struct Flow {
     gaps: Vec<(f64, f64)>,
     /// Bytes that one delivery frees.
     pub(crate) jump: Mean,
-    /// Guard times in seconds of pauses after the first, which alone end with probes.
+    /// Guard times in seconds of pauses after the first. Only these pauses end with probes.
     pub(crate) guard: Mean,
     /// The number of pauses of each subflow.
     pauses: BTreeMap<SubflowId, u32>,
@@ -203,7 +203,7 @@ impl Watch {
         self.flows.iter_mut().for_each(|flow| flow.waits = Some(BTreeMap::new()));
     }
 
-    /// Returns the place of the flow whose data this connection sends.
+    /// Returns the place of the flow that has the data of this connection.
     pub(crate) fn sent_by(&self, scope: Scope) -> Option<usize> {
         let scopes = if self.download { &self.servers } else { &self.clients };
         scopes.get(&scope).copied().filter(|flow| *flow < self.flows.len())

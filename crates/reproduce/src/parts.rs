@@ -8,7 +8,7 @@ use crate::judge::Status;
 /// The verdict on a part of a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
-    /// Its name.
+    /// The key `part` of its checks.
     pub name: String,
     /// Its status.
     pub status: Status,

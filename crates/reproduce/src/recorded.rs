@@ -10,7 +10,7 @@ use crate::finding::Finding;
 pub struct Recorded {
     /// The program's version, and its commit if known.
     pub build: String,
-    /// The seed; none is that of each scenario.
+    /// The seed; none: the seed of each scenario.
     pub seed: Option<u64>,
     /// The results.
     pub findings: Vec<Finding>,

@@ -15,10 +15,9 @@ use crate::figure::{Drawn, Figure};
 use crate::finding::{Checked, Finding, Line, Tried, evidence, status};
 use crate::journal::{Journal, JournalError};
 use crate::judge::{self, Judgement, Sides, Status};
-use crate::measure::{MeasureError, Measurement, Part as RunsPart, Unit, Wanted, Work};
+use crate::measure::{MeasureError, Measurement, RunsPart, Unit, Wanted, Work};
 use crate::meter::Meter;
 
-/// The seed of the bootstrap.
 const BOOTSTRAP_SEED: u64 = 1;
 
 /// A reproduction did not end.
@@ -56,7 +55,7 @@ pub struct Options<'a> {
     pub quick: bool,
     /// True if the variants of claims that do not hold are tried.
     pub variants: bool,
-    /// The seed instead of that of each scenario.
+    /// The seed in place of the seed of each scenario.
     pub seed: Option<u64>,
     /// The number of threads; 0 is one for each core.
     pub jobs: usize,
@@ -94,7 +93,7 @@ pub struct Progress {
     pub done: usize,
     /// The number that is expected in total; it changes if verdicts do.
     pub total: usize,
-    /// The work that has been done, in estimated packets; none of it is that of the journal.
+    /// The work that has been done, in estimated packets; work of the journal is not counted.
     pub work: f64,
     /// The work that is left.
     pub left: f64,

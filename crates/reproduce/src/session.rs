@@ -17,37 +17,51 @@ use crate::recorded::{self, Recorded};
 use crate::reproduce::{self, Options, ReproduceError, Results, Task};
 use crate::{Status, html, library};
 
-/// The claims that are judged, and how.
+/// The claims that are judged, and how. With the feature `clap` these are the options of a command.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "clap", derive(clap::Args))]
 pub struct Request {
     /// The paper: dmptcp, cp, stms or coupled; all of them unless given
     pub paper: Option<String>,
     /// Judge the paper in DIR (claims.toml, figures.toml and scenarios) instead of the built-in ones
+    #[cfg_attr(feature = "clap", arg(long, value_name = "DIR", conflicts_with_all = ["paper", "list"]))]
     pub from: Option<PathBuf>,
     /// Only claims on this figure, such as 14a
+    #[cfg_attr(feature = "clap", arg(long, value_name = "ID"))]
     pub figure: Option<String>,
     /// Only claims on this table
+    #[cfg_attr(feature = "clap", arg(long, value_name = "ID", conflicts_with = "figure"))]
     pub table: Option<String>,
     /// Only this claim, such as D18
+    #[cfg_attr(feature = "clap", arg(long, value_name = "ID", value_delimiter = ','))]
     pub claim: Vec<String>,
     /// Fewer runs of the claims that are most likely to change with the stack; exit code 1 if a verdict changes
+    #[cfg_attr(feature = "clap", arg(long))]
     pub quick: bool,
     /// Every claim with all of its runs and variants
+    #[cfg_attr(feature = "clap", arg(long, conflicts_with = "quick"))]
     pub full: bool,
     /// Every claim that is recorded as holding, plainly or as a variant, such as with another --seed; exit code 1 if
     /// a verdict changes
+    #[cfg_attr(feature = "clap", arg(long, conflicts_with_all = ["quick", "full", "list", "from"]))]
     pub holding: bool,
     /// Try no variants of claims that do not hold
+    #[cfg_attr(feature = "clap", arg(long))]
     pub plain: bool,
     /// The directory of the journal, the results and the report; an interrupted reproduction continues there
+    #[cfg_attr(feature = "clap", arg(long, short = 'o', value_name = "DIR"))]
     pub out: Option<PathBuf>,
     /// Use measurements in DIR that another build of this program has made
+    #[cfg_attr(feature = "clap", arg(long, requires = "out"))]
     pub any_build: bool,
     /// Simulate nothing: show the verdicts in DIR, or those recorded with this version
+    #[cfg_attr(feature = "clap", arg(long, conflicts_with_all = ["quick", "full", "seed"]))]
     pub list: bool,
-    /// The seed of all scenarios
+    /// The seed of all scenarios; a command reads it itself
+    #[cfg_attr(feature = "clap", arg(skip))]
     pub seed: Option<u64>,
-    /// The number of threads
+    /// The number of threads; a command reads it itself
+    #[cfg_attr(feature = "clap", arg(skip))]
     pub jobs: usize,
 }
 
@@ -106,7 +120,7 @@ pub struct Watch<'a> {
 
 /// The verdicts.
 pub struct Judged {
-    /// All papers.
+    /// The papers that were read.
     pub papers: Vec<Paper>,
     /// The results of the chosen claims.
     pub findings: Vec<Finding>,
@@ -418,7 +432,7 @@ fn others(
 fn ordered(papers: &[Paper], mut figures: Vec<Drawn>) -> Vec<Drawn> {
     let mut sorted = Vec::with_capacity(figures.len());
     for figure in papers.iter().flat_map(|paper| &paper.figures) {
-        let same = |drawn: &Drawn| drawn.claim == figure.claim && drawn.panel == figure.panel;
+        let same = |drawn: &Drawn| drawn.claim == figure.claim && drawn.figure.panel == figure.panel;
         if let Some(at) = figures.iter().position(same) {
             sorted.push(figures.remove(at));
         }

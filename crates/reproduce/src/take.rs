@@ -18,7 +18,7 @@ pub(crate) const FEW: usize = 600;
 /// Values that a figure takes from within runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Take {
-    /// The measure, of which every value counts.
+    /// The measure. Every value of it counts.
     pub metric: Metric,
     /// The form.
     pub form: Form,

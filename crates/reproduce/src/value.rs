@@ -160,7 +160,7 @@ fn of_class<'a>(
     flows.map(|(flow, seen)| (seen, addresses(flow, watch.download)))
 }
 
-/// Returns the addresses of the paths of a flow, which are those of its client's interfaces.
+/// Returns the addresses of the paths of a flow, which are the addresses of its client's interfaces.
 pub(crate) fn addresses(flow: &FlowResult, download: bool) -> Vec<IpAddr> {
     let client = if download { &flow.report.receiver } else { &flow.report.sender };
     let mut paths = vec![IpAddr::from([0, 0, 0, 0]); flow.report.bytes_by_path.len()];

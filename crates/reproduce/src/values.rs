@@ -85,7 +85,7 @@ pub struct Unit {
 /// The values of a measurement: by contender and measure, one for each run.
 pub type Values = BTreeMap<String, BTreeMap<String, Vec<f64>>>;
 
-/// A measurement.
+/// The values of the runs of a scenario, by contender and measure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
     /// The hash of the measured runs.
@@ -163,7 +163,7 @@ impl Measurement {
 /// The contenders and measures that are needed of a unit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Wanted {
-    /// The names of the contenders.
+    /// The contenders that a check or a figure names.
     pub contenders: Vec<String>,
     /// The measures.
     pub metrics: Vec<Metric>,

@@ -19,7 +19,6 @@ use crate::values::{Values, Wanted};
 const QUEUE: f64 = 80.0;
 /// The initial window, in packets.
 const INITIAL: f64 = 10.0;
-/// The number of cycles.
 const CYCLES: usize = 600;
 /// The least window, in packets.
 const LEAST: f64 = 1.0;

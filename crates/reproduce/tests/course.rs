@@ -3,10 +3,10 @@
 use core::sync::atomic::AtomicBool;
 use std::path::Path;
 
+use anabranch_plot::Shape;
 use anabranch_reproduce::claims::{Claim, Paper};
-use anabranch_reproduce::figure::Shape;
 use anabranch_reproduce::journal::Journal;
-use anabranch_reproduce::measure::{Measurement, Part, Source, Unit, Wanted, Work};
+use anabranch_reproduce::measure::{Measurement, RunsPart, Source, Unit, Wanted, Work};
 use anabranch_reproduce::reproduce::{Options, ReproduceError, Results, reproduce};
 use anabranch_reproduce::take::{Form, Take};
 use anabranch_reproduce::{Metric, library};
@@ -102,13 +102,14 @@ fn the_course_of_slow_start_is_that_of_the_textbook() {
     let paper = paper(directory.path(), FIGURES).unwrap();
     let results = run(&paper, &mut Journal::in_memory(), &AtomicBool::new(false)).unwrap();
     let window = &results.figures[0];
-    assert_eq!((window.shape, window.span), (Shape::Steps, Some((0.0, 0.5))));
+    assert_eq!((window.figure.shape, window.figure.span), (Shape::Steps, Some((0.0, 0.5))));
     assert_eq!(window.note, "one run: number 0 of seed 1");
-    let last_before = |time: f64| window.curves[0].dots.iter().rev().find(|dot| dot.0 < time).unwrap().1;
+    let last_before =
+        |time: f64| window.figure.curves[0].dots.iter().rev().find(|dot| dot.0 < time).unwrap().1;
     assert_eq!([0.199, 0.299, 0.399, 0.499].map(last_before), [10.0, 20.0, 40.0, 80.0]);
     // The first ten segments are sent in the first round, and 20 in the second.
-    let [sent, acked] = &results.figures[1].curves[..] else { panic!("two curves") };
-    assert_eq!(results.figures[1].shape, Shape::Dots);
+    let [sent, acked] = &results.figures[1].figure.curves[..] else { panic!("two curves") };
+    assert_eq!(results.figures[1].figure.shape, Shape::Dots);
     let segment = sent.dots[1].1;
     let segments = |from: f64, to: f64| {
         let own = sent.dots.iter().filter(|dot| (from..to).contains(&dot.0));
@@ -119,7 +120,7 @@ fn the_course_of_slow_start_is_that_of_the_textbook() {
     assert!(acked.dots.iter().all(|dot| dot.0 >= 0.2 || dot.1 == 0.0));
     // One path delivers in order, and a second of 1 MB has 8 Mbit.
     let waits = &results.figures[2];
-    assert_eq!((waits.curves[0].dots.len(), waits.curves[0].dots[0].0), (1, 0.0));
+    assert_eq!((waits.figure.curves[0].dots.len(), waits.figure.curves[0].dots[0].0), (1, 0.0));
     assert_eq!(waits.note, "each packet of 3 runs of seed 1");
 }
 
@@ -173,7 +174,7 @@ fn in_parts(work: &Work, wanted: &Wanted) -> Measurement {
     let go = AtomicBool::new(false);
     let parts = (0..work.runs()).rev().map(|run| {
         let part = work.part(wanted, run..run + 1, 1, &go).unwrap();
-        serde_json::from_str::<Part>(&serde_json::to_string(&part).unwrap()).unwrap()
+        serde_json::from_str::<RunsPart>(&serde_json::to_string(&part).unwrap()).unwrap()
     });
     work.joined(wanted, parts.collect()).unwrap()
 }
@@ -250,7 +251,7 @@ fn a_course_of_round_trips_is_in_milliseconds() {
         curves = [{ of = 'tcp', name = 'srtt', metric = 'srtt.1' }, { of = 'tcp', name = 'flight', metric = 'flight.1' }]";
     let paper = paper(directory.path(), figures).unwrap();
     let results = run(&paper, &mut Journal::in_memory(), &AtomicBool::new(false)).unwrap();
-    let [srtt, flight] = &results.figures[0].curves[..] else { panic!("two curves") };
+    let [srtt, flight] = &results.figures[0].figure.curves[..] else { panic!("two curves") };
     assert!(srtt.dots.len() > 3 && srtt.dots.iter().all(|dot| (100.0..102.0).contains(&dot.1)), "{srtt:?}");
     // It changes with the first acknowledgement, and at most 20 segments are in flight in the second round trip.
     let second = flight.dots.iter().filter(|dot| (0.2..0.29).contains(&dot.0)).map(|dot| dot.1);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anabranch_reproduce::claims::{Claim, Paper};
 use anabranch_reproduce::journal::Journal;
-use anabranch_reproduce::measure::Part;
+use anabranch_reproduce::measure::RunsPart;
 use anabranch_reproduce::reproduce::{Options, ReproduceError, Results, Task, needed, reproduce};
 use anabranch_reproduce::{Status, library};
 
@@ -80,7 +80,7 @@ fn measurements_in_parts_in_any_order_give_the_same_results() {
                 let ranges = (0..sent.runs).rev().map(|at| at..(at + 2).min(sent.runs));
                 let parts = ranges.map(|runs| sent.part(runs, &go).unwrap());
                 let parts = parts.map(|part| serde_json::to_string(&part).unwrap());
-                let parts: Vec<Part> = parts.map(|part| serde_json::from_str(&part).unwrap()).collect();
+                let parts: Vec<RunsPart> = parts.map(|part| serde_json::from_str(&part).unwrap()).collect();
                 journal.add(task.joined(parts).unwrap()).unwrap();
             }
         }

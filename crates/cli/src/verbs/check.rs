@@ -15,7 +15,7 @@ use crate::{output, terminal};
 pub(crate) struct Args {
     /// A scenario file, or a name of `anabranch list scenarios`
     scenario: String,
-    /// Show the canonical form, whose hash identifies the experiment
+    /// Show the canonical form; its hash identifies the experiment
     #[arg(long, conflicts_with = "json")]
     canonical: bool,
     #[command(flatten)]

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anabranch_lab::whole_file;
-use anabranch_plot::{COLUMN, FIGURES, Kind, PAGE, Page, Selection};
+use anabranch_plot::{COLUMN, Curves, FIGURES, Kind, PAGE, Page, Selection};
 use anabranch_recording::report::{Input, Report};
 use anabranch_recording::view::Details;
 use anabranch_units::Duration;
@@ -19,17 +19,20 @@ use crate::terminal;
 pub(crate) struct Args {
     /// A directory of `anabranch run --record` or `anabranch sweep`, or JSON of `anabranch compare --json` (then its --samples
     /// file if there is one) or `anabranch explain --json`
-    #[arg(required_unless_present = "list", num_args = 1..=2, value_name = "INPUT")]
+    #[arg(required_unless_present_any = ["list", "curves"], num_args = 1..=2, value_name = "INPUT")]
     inputs: Vec<PathBuf>,
     /// The figure; `--list` shows all
-    #[arg(long, required_unless_present = "list", value_name = "NAME")]
+    #[arg(long, required_unless_present_any = ["list", "curves"], value_name = "NAME")]
     figure: Option<String>,
-    /// The file, whose extension is the format
+    /// The file; its extension is the format
     #[arg(long, short = 'o', required_unless_present = "list", value_name = "FILE.svg|png|pdf")]
     output: Option<PathBuf>,
     /// Lists the figures, of INPUT if there is one
     #[arg(long)]
     list: bool,
+    /// Draws the panels of curves in FILE, which are your own numbers as JSON, in place of a result
+    #[arg(long, value_name = "FILE", conflicts_with_all = OF_RESULTS)]
+    curves: Option<PathBuf>,
     /// The width: `column` (3.5 inches), `page` (7.16 inches), or a length such as 120mm
     #[arg(long, default_value = "column", value_parser = width, value_name = "WIDTH")]
     width: f64,
@@ -70,6 +73,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "KEY")]
     y: Option<String>,
 }
+
+/// The options that only figures of results have.
+const OF_RESULTS: [&str; 11] =
+    ["inputs", "figure", "list", "schedulers", "condition", "traffic", "flow", "from", "to", "x", "y"];
 
 const LONG: &str = "\
 Writes one figure of a result as SVG, PNG or PDF, for a paper.
@@ -142,6 +149,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if args.list && args.inputs.is_empty() {
         return list(None);
     }
+    if let Some(file) = &args.curves {
+        return curves(args, file);
+    }
     let path = args.output.as_deref();
     let format = path.map(Format::of).transpose()?;
     let flow = args.flow.map(|flow| flow as usize - 1);
@@ -166,17 +176,18 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         x: args.x.clone(),
         y: args.y.clone(),
     };
-    let mut page = Page {
-        width: args.width,
-        panel_height: args.panel_height,
-        font_size: args.font_size,
-        ..Page::default()
-    };
-    if let Some(font) = &args.font {
-        page.font.clone_from(font);
-    }
+    let page = page(args);
     let svg = anabranch_plot::draw(&input, name, &selection, &page)
         .map_err(|error| Failure::Usage(error.to_string()))?;
+    write(args, path, format, svg, &page)
+}
+
+fn page(args: &Args) -> Page {
+    let font = args.font.clone().unwrap_or_else(|| Page::default().font);
+    Page { width: args.width, panel_height: args.panel_height, font, font_size: args.font_size }
+}
+
+fn write(args: &Args, path: &Path, format: Format, svg: String, page: &Page) -> Result<(), Failure> {
     let bytes = match format {
         Format::Svg => svg.into_bytes(),
         other => converted(&svg, &page.font, other, args.dpi)?,
@@ -184,6 +195,21 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     whole_file::write(path, bytes).map_err(|error| Failure::unwritable(path, &error))?;
     output::remark(format_args!("figure in {}", path.display()));
     Ok(())
+}
+
+/// Draws the curves in `file`.
+fn curves(args: &Args, file: &Path) -> Result<(), Failure> {
+    let Some(path) = args.output.as_deref() else { return Ok(()) };
+    let format = Format::of(path)?;
+    let failed = |why: String| Failure::Usage(format!("{}: {why}", file.display()));
+    let text = std::fs::read_to_string(file).map_err(|error| failed(format!("cannot read it: {error}")))?;
+    let panels: Vec<Curves> = serde_json::from_str(&text)
+        .map_err(|error| failed(format!("it is no list of panels of curves: {error}")))?;
+    if panels.iter().all(|panel| panel.curves.iter().all(|curve| curve.dots.is_empty())) {
+        return Err(failed("it has no points".to_owned()));
+    }
+    let page = page(args);
+    write(args, path, format, anabranch_plot::draw_curves(&panels, &page), &page)
 }
 
 /// Refuses options that another kind of result has.

@@ -69,7 +69,6 @@ pub(crate) struct Args {
     new_key: Option<String>,
 }
 
-/// A transport.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum TransportName {
     /// The kernel's sockets; plain TCP where it has no Multipath TCP

@@ -81,7 +81,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 pub(crate) fn check_name(path: &Path) -> Result<(), Failure> {
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     let is_page = ["html", "htm"].contains(&extension.to_ascii_lowercase().as_str());
-    // A device or a pipe has no extension. The name of a directory gets an error of its own.
+    // A device or a pipe has no extension. The name of a directory gets another error.
     if is_page || std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
         return Ok(());
     }

@@ -14,10 +14,10 @@ pub(crate) struct Args {
     /// The port
     #[arg(long, value_name = "P", default_value_t = 80, value_parser = crate::args::whole::<u16>(1..=65_535))]
     port: u16,
-    /// Reset connections whose client takes less than 4 KiB of a response within this time
+    /// Reset connections of clients that take less than 4 KiB of a response within this time
     #[arg(long, value_name = "SPAN", default_value = "60s", value_parser = crate::args::parse_span)]
     send_timeout: std::time::Duration,
-    /// The memory that all responses in progress may take, of which each client gets a share
+    /// The memory that all responses in progress may take; each client gets a share
     #[arg(long, value_name = "SIZE", default_value = "128MiB", value_parser = crate::args::parse_size)]
     memory: u64,
     /// The directory

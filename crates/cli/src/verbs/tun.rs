@@ -14,7 +14,7 @@ use crate::table::{Align, Table};
 use crate::terminal::{BAD, GOOD, paint};
 use crate::{output, terminal};
 
-/// Makes a TUN device whose addresses leave by real interfaces, one for each path, and removes it
+/// Makes a TUN device with an address for each path, each of which leaves by a real interface, and removes it
 #[derive(clap::Args)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct Args {

@@ -67,7 +67,6 @@ impl Root {
         Ok(Root { path, directory, open: Mutex::default() })
     }
 
-    /// Returns its path.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }

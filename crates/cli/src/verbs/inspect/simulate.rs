@@ -20,9 +20,7 @@ use crate::{interrupt, output, terminal};
 /// A measure of the capture and of its simulation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Match {
-    /// The name of the measure.
     measure: String,
-    /// Its value in the capture.
     captured: f64,
     /// Its value in the simulation: of times the median of the runs.
     simulated: f64,
@@ -33,7 +31,6 @@ pub(super) struct Match {
 /// The simulation of a connection.
 #[derive(Debug, Serialize)]
 pub(super) struct Simulation {
-    /// The number of the connection.
     connection: usize,
     /// The scenario as TOML.
     scenario: String,

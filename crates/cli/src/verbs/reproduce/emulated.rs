@@ -8,7 +8,7 @@ use anabranch_reproduce::claims::{Claim, Paper, Variant};
 use anabranch_reproduce::finding::{self, Checked};
 use anabranch_reproduce::measure::{MeasureError, Measurement, Unit, Values, Wanted, Work};
 use anabranch_reproduce::reproduce::{self, Options};
-use anabranch_reproduce::session::{self, is_selected};
+use anabranch_reproduce::session::{self, Request, is_selected};
 use anabranch_reproduce::{Metric, Status};
 use anabranch_show::verdicts::colored;
 use anabranch_validate::machine::Machine;
@@ -17,7 +17,6 @@ use anabranch_validate::points::KernelEnd;
 use anabranch_validate::real::{self, Transfer};
 use serde::Serialize;
 
-use super::Request;
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::table::wrap_behind;
@@ -106,7 +105,6 @@ struct Row<'a> {
     emulated: Status,
     /// The verdict with the kernel at one end.
     linux: Option<Status>,
-    /// That end.
     linux_end: Option<&'static str>,
     /// The machine and its kernel.
     machine: Machine,
@@ -116,9 +114,8 @@ struct Row<'a> {
 }
 
 pub(super) fn run(request: &Request, emulated: &Emulated, json: bool) -> Result<(), Failure> {
-    let chosen = session::Request::from(request);
-    let papers = session::papers(&chosen)?;
-    session::check(&chosen, &papers)?;
+    let papers = session::papers(request)?;
+    session::check(request, &papers)?;
     if let Some(obstacle) = anabranch_emulate::obstacle() {
         return Err(Failure::Failed(format!("--emulated cannot emulate here: {obstacle}")));
     }
@@ -135,7 +132,7 @@ pub(super) fn run(request: &Request, emulated: &Emulated, json: bool) -> Result<
     };
     let claims = papers.iter().flat_map(|paper| paper.claims.iter().map(move |claim| (paper, claim)));
     let mut rows = Vec::new();
-    for (paper, claim) in claims.filter(|(paper, claim)| is_selected(&chosen, paper, claim)) {
+    for (paper, claim) in claims.filter(|(paper, claim)| is_selected(request, paper, claim)) {
         if claim.checks.is_empty() {
             return Err(Failure::Usage(format!("claim {} has no checks to be emulated", claim.id)));
         }
@@ -150,7 +147,6 @@ pub(super) fn run(request: &Request, emulated: &Emulated, json: bool) -> Result<
     }
 }
 
-/// Returns the variant of that name.
 fn variant<'a>(paper: &'a Paper, name: &str) -> Result<&'a Variant, Failure> {
     paper.variant(name).ok_or_else(|| {
         let names: Vec<&str> = paper.variants.iter().map(|variant| variant.name.as_str()).collect();
