@@ -36,6 +36,13 @@ MARKERS = {
     "under way": r"\b(?:under way|underway|what waits|what is left)\b",
     "goes": r"\b(?:goes|went|gone)\b",
     "so many": r"\bso (?:many|long|much|few|often|far)\b(?! (?:as|that)\b)",
+    "that of": r"\b(?:that|those) of\b",
+    "whose": r"\bwhose\b",
+    # For "only"; "let alone" and "leave alone" are others.
+    "alone": r"(?<!let )(?<!leave )(?<!leaves )\balone\b",
+    "of which": r"\bof which\b",
+    "beside": r"\bbeside\b",
+    "of its own": r"\bof (?:its|their|his|her) own\b",
     "noun what": r"\b(?:of|for|by|to|from|with|in|at|than|is|was|are|and|but) what (?!(?:if|about|kind|time)\b)",
 }
 

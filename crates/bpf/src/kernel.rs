@@ -52,13 +52,13 @@ fn version(release: &str) -> Option<(u32, u32)> {
 pub struct Counters {
     /// Subflows that were coupled.
     pub subflows: u64,
-    /// Those of them that came to a connection with another subflow.
+    /// The subflows among them that came to a connection with another subflow.
     pub joined: u64,
-    /// Those of them that have ended.
+    /// The ones that have ended.
     pub ended: u64,
     /// Multipath TCP connections.
     pub connections: u64,
-    /// Those of them that have ended.
+    /// The ones that have ended.
     pub removed: u64,
     /// Connections of plain TCP, which Reno serves.
     pub plain: u64,

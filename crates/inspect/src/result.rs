@@ -26,7 +26,7 @@ pub struct Inspection {
     pub schema: u32,
     /// The command line; filled in by the caller.
     pub command: Vec<String>,
-    /// The files.
+    /// The captures, in the order of the command line.
     pub files: Vec<FileReport>,
     /// The time of the first packet, in seconds since 1970. All other times are relative to it.
     pub begun_unix_s: f64,
@@ -40,14 +40,14 @@ pub struct Inspection {
     pub connections: Vec<ConnectionReport>,
 }
 
-/// A file.
+/// A capture as it was read.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FileReport {
     /// The name as it was given.
     pub name: String,
-    /// Its format.
+    /// `pcap` or `pcapng`, and `gzip` if it is compressed.
     pub format: &'static str,
-    /// Packets.
+    /// Packets in the file, also those that were skipped.
     pub packets: u64,
     /// Packets with TCP.
     pub tcp_packets: u64,
@@ -70,7 +70,7 @@ pub struct Skipped {
     pub unknown_link_type: u64,
     /// IP packets without TCP.
     pub not_tcp: u64,
-    /// Fragments.
+    /// Fragments of IP packets, which are not joined.
     pub fragments: u64,
     /// Packets with an impossible header.
     pub damaged: u64,
@@ -97,7 +97,7 @@ pub enum ProtocolName {
 pub struct ConnectionReport {
     /// Its number in this result, from 1.
     pub number: usize,
-    /// The protocol.
+    /// The protocol of the connection after its handshakes.
     pub protocol: ProtocolName,
     /// The standard of its version: `RFC 8684` or `RFC 6824`; null for TCP.
     pub standard: Option<&'static str>,
@@ -107,7 +107,7 @@ pub struct ConnectionReport {
     pub server: String,
     /// The place of the capture.
     pub captured: Vantage,
-    /// The file.
+    /// The place of its capture in `files`.
     pub file: usize,
     /// The first packet.
     pub start_s: f64,
@@ -121,7 +121,7 @@ pub struct ConnectionReport {
     pub fallback: Option<String>,
     /// True if subflows were tied to it by their data sequence numbers, since their handshakes are missing.
     pub by_continuity: bool,
-    /// The subflows.
+    /// The subflows, in the order of their first packets.
     pub subflows: Vec<SubflowReport>,
     /// The data from the client and from the server.
     pub streams: [StreamReport; 2],
@@ -137,7 +137,7 @@ pub struct ConnectionReport {
     pub sentences: Vec<String>,
 }
 
-/// A subflow.
+/// A TCP connection that carries the data of the connection.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SubflowReport {
     /// The address that opened it.
@@ -171,7 +171,7 @@ pub struct SubflowReport {
 pub struct RttReport {
     /// `ack`: from data to its acknowledgement, at the sender. `timestamps`: from a timestamp to its echo.
     pub from: &'static str,
-    /// Samples.
+    /// Round trips that were measured.
     pub samples: u64,
     /// The least one.
     pub min_s: f64,
@@ -184,7 +184,7 @@ pub struct RttReport {
 /// One direction of a subflow.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DirectionReport {
-    /// Packets.
+    /// Packets in this direction, also without payload.
     pub packets: u64,
     /// Payload, retransmissions included.
     pub bytes: u64,
@@ -262,11 +262,11 @@ pub struct StreamReport {
 /// A part of a connection's time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PartReport {
-    /// The cause.
+    /// The cause, as in the accounts of `explain`.
     pub cause: Cause,
     /// Its time.
     pub seconds: f64,
-    /// Its share.
+    /// The share of the whole time, in percent.
     pub share_pct: f64,
 }
 
@@ -275,11 +275,11 @@ pub struct PartReport {
 pub struct AddressReport {
     /// `client` or `server`.
     pub by: &'static str,
-    /// Its ID.
+    /// The address ID of ADD_ADDR or REMOVE_ADDR.
     pub id: u8,
     /// The address, with its port if it has one.
     pub address: String,
-    /// The time.
+    /// The time of the signal, from the connection's first packet.
     pub time_s: f64,
     /// True if the peer has echoed it.
     pub echoed: bool,

@@ -38,9 +38,9 @@ const GLOBAL: u8 = 0;
 /// An interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interface {
-    /// Its number.
+    /// The index of the interface, which no other has.
     pub index: u32,
-    /// Its name.
+    /// The name, such as `eth0`.
     pub name: String,
     /// True if it is up and has a carrier.
     pub running: bool,

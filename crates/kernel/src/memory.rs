@@ -18,7 +18,6 @@ use crate::interfaces::Interfaces;
 const MOST: usize = 4096;
 /// The age at which an entry is forgotten.
 const OLDEST: Duration = Duration::from_secs(7 * 86_400);
-/// The least weight of a new value.
 const LEAST_WEIGHT: f64 = 0.125;
 /// The age at which an entry's value counts 1/e.
 const FADING: Duration = Duration::from_secs(600);

@@ -4,7 +4,7 @@ use core::net::{IpAddr, Ipv4Addr};
 use std::collections::BTreeMap;
 
 use anabranch_link::{Capacity, Change, Jitter, JitterShape, LinkConfig};
-use anabranch_sim::topology::{Pair as SimPair, PathLinks, Topology};
+use anabranch_sim::topology::{HostPair, PathLinks, Topology};
 use anabranch_sim::{HostId, LinkId, Network, NetworkError};
 use anabranch_stack::segment::PathId;
 use anabranch_units::{Duration, RandomStream};
@@ -147,7 +147,7 @@ pub(crate) fn build(
             }
             paths.push(path_links);
         }
-        pairs.push(SimPair { client, server, client_addresses, server_addresses, paths });
+        pairs.push(HostPair { client, server, client_addresses, server_addresses, paths });
     }
     let topology = Topology { network, pairs };
     Ok(if experiment.ipv6 { topology.over_ipv6() } else { topology })
@@ -158,7 +158,7 @@ pub(crate) fn build(
 pub fn path_names(experiment: &Experiment) -> Vec<(IpAddr, String)> {
     let topology = build(experiment, Draws::single(0), None);
     let pairs = topology.map(|topology| topology.pairs).unwrap_or_default();
-    let of = |(sim, pair): (SimPair, &crate::scenario::Pair)| {
+    let of = |(sim, pair): (HostPair, &crate::scenario::Pair)| {
         let names = pair.paths.iter().map(|path| path.name.clone());
         sim.client_addresses.into_iter().zip(names).collect::<Vec<_>>()
     };

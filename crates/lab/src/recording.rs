@@ -11,9 +11,9 @@ use crate::run::RunError;
 pub struct Beginning<'a> {
     /// The run.
     pub job: &'a Job,
-    /// Its seed.
+    /// The seed from which its random streams are derived.
     pub seed: u64,
-    /// Its network.
+    /// The hosts and links that the events name.
     pub network: &'a Network,
     /// Its flows, by [`FlowId`](anabranch_sim::FlowId).
     pub flows: &'a [FlowSpec],

@@ -13,8 +13,8 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
 pub use anabranch_measure::{Class, FlowResult};
-use anabranch_sim::topology::{Pair, Topology};
-use anabranch_sim::traffic::{Drawn, Starts, Traffic as Source};
+use anabranch_sim::topology::{HostPair, Topology};
+use anabranch_sim::traffic::{Drawn, FlowSource, Starts};
 pub use anabranch_sim::{AppReport, LinkReport, application};
 use anabranch_sim::{EndReport, FlowSpec, MiddleboxReport, Network, Performance, Recorder, RunReport, Sim};
 use anabranch_stack::config::SimConfig;
@@ -46,7 +46,7 @@ pub struct Planned {
     pub path: Option<usize>,
 }
 
-/// The result of a run.
+/// The flows, links and middleboxes of a run, after its end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunResult {
     /// The counted flows, in the order of their drawing, without background flows.
@@ -567,7 +567,7 @@ impl<'a> Prepared<'a> {
                        drawn: Drawn,
                        config: &SimConfig,
                        class: Option<Class>| {
-            let pair: &Pair = &self.topology.pairs[place];
+            let pair: &HostPair = &self.topology.pairs[place];
             let mut spec = pair.flow_by(path, name, drawn.size, config.clone()).starting(drawn.start);
             if !latest.is_zero() {
                 spec.start += Duration(phase.below(latest.0));
@@ -690,7 +690,7 @@ impl Choice {
 }
 
 /// Returns the source of the flows of an experiment.
-fn source(experiment: &Experiment, name: &str, flows: u32) -> Source {
+fn source(experiment: &Experiment, name: &str, flows: u32) -> FlowSource {
     let traffic = &experiment.traffic;
     let starts = match &traffic.start {
         Start::Together(at) => Starts::Together { at: *at, count: flows as usize },
@@ -708,7 +708,7 @@ fn source(experiment: &Experiment, name: &str, flows: u32) -> Source {
             }
         }
     };
-    Source { name: name.to_owned(), sizes: traffic.size.sizes(), starts }
+    FlowSource { name: name.to_owned(), sizes: traffic.size.sizes(), starts }
 }
 
 /// Returns the flows of an experiment in a run with `seed`, without background and competing flows: the start

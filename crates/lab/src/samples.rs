@@ -120,7 +120,7 @@ impl Layout {
         Layout { paths, has_classes, columns }
     }
 
-    /// Returns the columns.
+    /// Returns the columns in their order in the file.
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }

@@ -15,7 +15,6 @@ pub(crate) struct Fate {
     pub(crate) extra: Duration,
     /// True if it is delayed so that others overtake it.
     pub(crate) overtaken: bool,
-    /// True if it is duplicated.
     pub(crate) duplicate: bool,
     /// The effects on it, if it is not lost.
     pub(crate) effects: Effects,

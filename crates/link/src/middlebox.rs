@@ -18,9 +18,9 @@ pub enum Strip {
     Nothing,
     /// All segments.
     All,
-    /// The SYN.
+    /// The SYN only.
     Syn,
-    /// The SYN/ACK.
+    /// The SYN/ACK only.
     SynAck,
     /// Every segment after the handshake: all but the SYN, the SYN/ACK, and a third packet without data.
     Data,
@@ -93,7 +93,7 @@ pub struct Connection {
 pub struct Passing {
     /// True if it leaves the client.
     pub outgoing: bool,
-    /// Its connection.
+    /// The addresses and ports of its connection.
     pub connection: Connection,
     /// Its flag SYN.
     pub syn: bool,

@@ -44,7 +44,7 @@ pub struct Arrival<P> {
 pub struct Dropped<P> {
     /// The time of the drop.
     pub at: Time,
-    /// The reason.
+    /// The queue, the loss model or the state that dropped it.
     pub reason: DropReason,
     /// Its length in bytes on the wire.
     pub wire_bytes: u32,

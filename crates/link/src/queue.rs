@@ -17,9 +17,9 @@ use crate::error::LinkConfigError;
 pub enum QueueLimit {
     /// No limit: nothing is dropped for lack of space.
     Unlimited,
-    /// A number of packets.
+    /// At most this number of packets, the one in service included.
     Packets(u32),
-    /// A number of bytes.
+    /// At most this number of bytes, the packet in service included.
     Bytes(u64),
     /// The bytes that the link sends in this time.
     Time(Duration),

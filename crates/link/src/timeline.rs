@@ -51,7 +51,7 @@ pub struct Step {
     /// The time of the change. A packet has departed before it even if its last bit departs at this very
     /// instant; packets offered at this very instant are offered after it.
     pub at: Time,
-    /// The change.
+    /// The keys that change then.
     pub change: Change,
 }
 

@@ -136,7 +136,7 @@ impl Trace {
             if raw.is_empty() {
                 return Err(TraceError::BlankLine { line });
             }
-            // `parse` alone would accept a leading plus sign.
+            // `parse` by itself would accept a leading plus sign.
             let number = raw.bytes().all(|b| b.is_ascii_digit()).then(|| raw.parse().ok()).flatten();
             match number {
                 Some(ms) => at_ms.push(ms),

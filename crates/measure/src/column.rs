@@ -12,19 +12,19 @@ use crate::stats::Interval;
 pub enum Unit {
     /// A number without a unit.
     None,
-    /// Seconds.
+    /// Seconds of network time.
     Seconds,
-    /// Bits per second.
+    /// Bits per second, of payload.
     BitsPerSecond,
     /// Per cent.
     Percent,
     /// A part of 1.
     Ratio,
-    /// Bytes.
+    /// Bytes of payload.
     Bytes,
-    /// Segments.
+    /// Segments with payload.
     Segments,
-    /// Datagrams.
+    /// Datagrams of UDP.
     Datagrams,
 }
 
@@ -76,14 +76,14 @@ pub enum Traffic {
     Streams,
     /// Transfers only.
     Transfers,
-    /// Videos.
+    /// Classes of kind `video`.
     Videos,
-    /// Datagrams.
+    /// Classes of kind `udp`.
     Datagrams,
 }
 
 impl Traffic {
-    /// Returns the words for it.
+    /// Returns the words for it in the table of `docs/results.md`.
     pub const fn words(self) -> &'static str {
         match self {
             Traffic::All => "all",
@@ -116,9 +116,9 @@ pub enum Format {
 /// The content of a column of a printed table.
 #[derive(Clone, Copy)]
 pub enum Shown {
-    /// A number.
+    /// A number in the given format; nothing where a row has none.
     Number(Format, fn(&Record) -> Option<f64>),
-    /// An interval.
+    /// The ends of an interval in the given format.
     Interval(Format, fn(&Record) -> Option<Interval>),
     /// The difference from the reference, with its interval.
     Difference,
@@ -137,20 +137,20 @@ pub enum TableKind {
     Plain,
     /// Bulk transfers that do not use the contender.
     PlainBulk,
-    /// Requests.
+    /// Rows of classes of requests.
     Requests,
-    /// Bursts.
+    /// Rows of on/off senders.
     Bursts,
-    /// Datagrams.
+    /// Rows of streams of datagrams.
     Datagrams,
-    /// Videos.
+    /// Rows of videos.
     Videos,
 }
 
 /// A column of printed tables.
 #[derive(Clone, Copy)]
 pub struct Heading {
-    /// Its title.
+    /// The text above the column.
     pub title: &'static str,
     /// Its place: columns are in the order of these numbers.
     pub place: u8,
@@ -189,7 +189,7 @@ impl Heading {
 /// A column of the table of a sweep.
 #[derive(Clone, Copy)]
 pub struct SweepColumn {
-    /// Its name.
+    /// The name of the column in every format.
     pub name: &'static str,
     /// The type of its values.
     pub kind: Kind,
@@ -200,7 +200,7 @@ pub struct SweepColumn {
 /// A column of samples.
 #[derive(Clone, Copy)]
 pub struct SampleColumn {
-    /// Its name.
+    /// The name of the column in every format.
     pub name: &'static str,
     /// The type of its values.
     pub kind: Kind,
@@ -226,7 +226,7 @@ impl SampleColumn {
     }
 }
 
-/// A measure.
+/// A quantity of flows, as its row declares it.
 #[derive(Clone, Copy)]
 pub struct Measure {
     /// Its key in JSON.
@@ -243,7 +243,7 @@ pub struct Measure {
     pub unit: Unit,
     /// The better direction.
     pub better: Better,
-    /// The traffic that has it.
+    /// The kinds of traffic that have a value.
     pub traffic: Traffic,
     /// Its columns in printed tables.
     pub headings: &'static [Heading],

@@ -7,7 +7,7 @@ use anabranch_units::{Duration, Rate};
 /// The owner of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// The contender.
+    /// A flow of the compared contender.
     Contender,
     /// A plain TCP with the same traffic that competes with the contender.
     Beside,
@@ -15,7 +15,7 @@ pub enum Class {
     Other,
 }
 
-/// The result of a flow.
+/// A flow after the end of its run, with its place in the scenario.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowResult {
     /// Its owner.

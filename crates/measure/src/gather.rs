@@ -11,7 +11,7 @@ use crate::summary::Summary;
 pub struct Of {
     /// True for bulk flows, which have no completion times.
     pub bulk: bool,
-    /// The number of paths.
+    /// The number of paths of the condition: the length of values by path.
     pub paths: usize,
     /// The seed of the bootstrap.
     pub seed: u64,
@@ -210,7 +210,7 @@ impl Gather for Sum {
     }
 }
 
-/// The greatest value.
+/// The greatest value over flows; none without a value.
 #[derive(Debug)]
 pub struct Greatest;
 
@@ -228,7 +228,7 @@ impl Gather for Greatest {
     }
 }
 
-/// A sum for each path.
+/// The sums over flows, one for each path of the condition.
 #[derive(Debug)]
 pub struct SumByPath;
 

@@ -26,7 +26,7 @@ impl Reading {
     pub const ALL: [Reading; 5] =
         [Reading::Better, Reading::Equal, Reading::Worse, Reading::Undecided, Reading::Incomplete];
 
-    /// Returns its name.
+    /// Returns the name that JSON and tables have for it.
     pub const fn name(self) -> &'static str {
         match self {
             Reading::Better => "better",

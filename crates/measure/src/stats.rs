@@ -42,7 +42,7 @@ impl Interval {
         Interval(self.0.max(least), self.1)
     }
 
-    /// Returns half of its width.
+    /// Returns half of the distance between its ends.
     pub fn half_width(self) -> f64 {
         (self.1 - self.0) / 2.0
     }

@@ -1,4 +1,4 @@
-//! A plain relay of TCP, beside which `tools/proxy.py throughput` measures the proxy: `plain_relay LISTEN TO`.
+//! A plain relay of TCP, with which `tools/proxy.py throughput` measures the proxy: `plain_relay LISTEN TO`.
 
 use std::error::Error;
 

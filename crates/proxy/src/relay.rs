@@ -38,7 +38,6 @@ pub(crate) enum End {
     Failed(io::Error),
 }
 
-/// One direction.
 #[derive(Debug)]
 pub(crate) struct Direction {
     /// Bytes that were read and not written.

@@ -221,7 +221,7 @@ fn change_name(change: Change) -> (&'static str, Option<f64>) {
     }
 }
 
-/// A congestion control whose window rule is in Python.
+/// A congestion control with a window rule in Python.
 #[pyclass(frozen, module = "anabranch._anabranch")]
 pub(crate) struct Congestion {
     name: String,

@@ -47,7 +47,7 @@ pub(crate) fn create(
         .map_err(|error| errors::failed(py, &error.to_string()))
 }
 
-/// Reads the table `name` of a recording from a file, whose extension is its format.
+/// Reads the table `name` of a recording from a file; its extension is its format.
 #[pyfunction]
 pub(crate) fn read_table(py: Python<'_>, name: &str, path: PathBuf) -> PyResult<Table> {
     let shown = path.display().to_string();

@@ -235,7 +235,7 @@ fn decision(answer: &Bound<'_, PyAny>) -> PyResult<Decision> {
     Err(errors::scheduler(answer.py(), &message))
 }
 
-/// A contender whose scheduler, window rule, or both are in Python.
+/// A contender with a scheduler, a window rule, or both in Python.
 #[pyclass(frozen, module = "anabranch._anabranch")]
 pub(crate) struct Contender {
     name: String,

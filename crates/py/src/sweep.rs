@@ -20,7 +20,6 @@ use crate::scheduler::Contender;
 use crate::table::{Rows, Table};
 use crate::work::{Control, work};
 
-/// A plan.
 #[pyclass(frozen, module = "anabranch._anabranch")]
 pub(crate) struct Plan {
     plan: Arc<sweep::Plan>,
@@ -96,7 +95,6 @@ impl Plan {
         self.plan.points()
     }
 
-    /// The text.
     #[getter]
     fn text(&self) -> &str {
         self.plan.text()

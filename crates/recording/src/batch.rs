@@ -23,7 +23,6 @@ fn or_missing<T: TryInto<i64>>(value: Option<T>) -> i64 {
 
 /// A row of a table of many rows: its values by type, each type in the order of its columns.
 pub(crate) trait Row<const INTEGERS: usize, const TEXTS: usize, const NUMBERS: usize> {
-    /// Returns the values.
     fn values(&self) -> ([i64; INTEGERS], [u32; TEXTS], [f64; NUMBERS]);
 }
 

@@ -35,9 +35,9 @@ pub struct Film {
     pub condition: String,
     /// The contender.
     pub scheduler: String,
-    /// The number of the run.
+    /// The run, from 0.
     pub run: u32,
-    /// The names of the paths.
+    /// The names of the paths, in the order of the scenario.
     pub paths: Vec<String>,
     /// The sender of the data: `client` or `server`.
     pub sender: &'static str,
@@ -112,7 +112,7 @@ pub struct Arrived {
 pub struct Lost {
     /// Times.
     pub t_ns: Column,
-    /// The subflow.
+    /// The place in the list of subflows.
     pub subflow: Column,
     /// The first offset.
     pub from: Column,
@@ -153,12 +153,12 @@ pub struct Decisions {
     pub rules: &'static [&'static str],
 }
 
-/// Windows, by column.
+/// The windows of subflows over time, by column.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct WindowColumns {
     /// Times.
     pub t_ns: Column,
-    /// The subflow.
+    /// The place in the list of subflows.
     pub subflow: Column,
     /// The congestion window.
     pub cwnd_bytes: Column,

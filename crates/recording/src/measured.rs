@@ -74,7 +74,7 @@ pub struct Progress {
 /// A row of `flows`.
 #[derive(Clone, Debug)]
 pub struct MeasuredFlow {
-    /// Its name.
+    /// The name that tables have for it.
     pub name: String,
     /// The stream with most of its data.
     pub way: Way,

@@ -64,7 +64,6 @@ impl Stream {
         }
     }
 
-    /// Returns the text.
     pub(crate) const fn text(self) -> &'static str {
         Stream::TEXTS[self as usize]
     }

@@ -40,16 +40,16 @@ pub struct Stored {
     pub complete: bool,
     /// The reason of an early end, if known.
     pub reason: Option<String>,
-    /// The name of the scenario.
+    /// The key `name` of the scenario; empty without one.
     pub scenario: String,
-    /// Its hash.
+    /// The hash of the scenario.
     pub scenario_hash: String,
-    /// Its seed.
+    /// The seed of the scenario.
     pub seed: u64,
     /// The run of a comparison that was replayed.
     pub run: Option<u32>,
     format: String,
-    /// The runs.
+    /// One run for each contender in each condition.
     pub runs: Vec<StoredRun>,
 }
 
@@ -62,7 +62,7 @@ pub struct StoredRun {
     pub condition: String,
     /// The contender.
     pub scheduler: String,
-    /// The names of its paths.
+    /// The names of its paths, in the order of the scenario.
     pub paths: Vec<String>,
     /// The classes of its traffic; none in a scenario without classes.
     #[serde(default)]
@@ -77,7 +77,7 @@ pub struct StoredRun {
 /// A time in which a path is down, in `run.json`.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct StoredOutage {
-    /// The path.
+    /// The name of the path.
     pub path: String,
     /// Its beginning.
     pub from_ns: u64,

@@ -11,7 +11,7 @@ pub const SCHEMA: u32 = 1;
 /// A column, with its meaning.
 #[derive(Clone, Copy, Debug)]
 pub struct ColumnSchema {
-    /// Its name.
+    /// The name of the column in every format.
     pub name: &'static str,
     /// Its type.
     pub kind: Kind,
@@ -28,7 +28,7 @@ pub struct TableSchema {
     pub name: &'static str,
     /// Its rows.
     pub about: &'static str,
-    /// Its columns.
+    /// The columns, in their order in the file.
     pub columns: &'static [ColumnSchema],
 }
 

@@ -18,7 +18,7 @@ use anabranch_units::Time;
 use crate::names::{EventName, Stream};
 use crate::tables::TableError;
 
-/// The colours of xplot for the subflows; green, yellow and red have a meaning of their own.
+/// The colours of xplot for the subflows; green, yellow and red have other meanings.
 const COLOURS: [&str; 6] = ["white", "blue", "orange", "magenta", "pink", "purple"];
 
 /// The number of files that a run may have, since all are open at the same time.

@@ -34,9 +34,9 @@ pub use anabranch_sim::distribution::{Distribution, PUBLISHED};
 
 pub use bounds::{estimate, lower_bound};
 pub use model::{
-    Background, Beside, Condition, Contender, Direction, Experiment, FlowSize, Form, Graph, InitialChoice,
-    Kind, Link, Node, Outage, Pair, Path, PhaseChoice, Phases, Scenario, Signal, Start, TraceStart, Traffic,
-    TrafficClass, Transport, Via, main_class,
+    Background, Beside, Condition, Contender, Direction, Experiment, FlowSize, Form, Graph, GraphNode,
+    InitialChoice, Kind, Link, Outage, Pair, Path, PhaseChoice, Phases, Scenario, Signal, Start, TraceStart,
+    Traffic, TrafficClass, Transport, Via, main_class,
 };
 pub use read::distribution::distributions;
 pub use read::files::sha256;

@@ -5,7 +5,7 @@
 pub struct Embedded {
     /// Its name on the command line.
     pub name: &'static str,
-    /// Its text.
+    /// The TOML of the scenario.
     pub text: &'static str,
 }
 
@@ -36,7 +36,7 @@ pub const ALL: &[Embedded] = embedded![
     "home",
 ];
 
-/// Those of the claims of papers, `PAPER/NAME`. They are found by name like the others.
+/// The scenarios of the claims of papers, `PAPER/NAME`. They are found by name like the others.
 pub const PAPERS: &[Embedded] = embedded![
     "dmptcp/example",
     "dmptcp/four",

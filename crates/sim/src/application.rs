@@ -63,7 +63,7 @@ impl OnOff {
     pub const BLOCK: u64 = 1400;
 }
 
-/// Datagrams.
+/// A stream of datagrams: its size, gap and number.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Datagrams {
     /// The payload of each, in bytes. Its packet has a header of 28 bytes more (IPv6: 48).
@@ -201,7 +201,7 @@ pub struct VideoReport {
     pub segments: u32,
     /// The time from the start of the flow to the start of playback; none if it has not started.
     pub startup: Option<Duration>,
-    /// The number of stalls.
+    /// The number of times that the playback waited for data after its start.
     pub stalls: u32,
     /// Their total length, up to the end of the run.
     pub stalled: Duration,

@@ -36,9 +36,9 @@ pub enum Distribution {
         /// The standard deviation of the natural logarithm.
         sigma: f64,
     },
-    /// Exponential.
+    /// The exponential distribution, which has no memory.
     Exponential {
-        /// The mean.
+        /// The mean, in the unit of the value.
         mean: f64,
     },
     /// Points of a distribution function.

@@ -104,7 +104,7 @@ pub(crate) enum Answer {
         host: u32,
         /// Its interface.
         path: PathId,
-        /// The segment.
+        /// The RST that the NAT sends.
         segment: Box<Segment>,
     },
 }
@@ -523,7 +523,6 @@ impl<R: Recorder> Fabric<R> {
         None
     }
 
-    /// Returns the middleboxes.
     pub(crate) fn middleboxes(&self) -> &Middleboxes {
         &self.middleboxes
     }
@@ -645,7 +644,6 @@ impl<R: Recorder> Fabric<R> {
         self.trace_queue(now, index, true);
     }
 
-    /// Changes a link.
     pub(crate) fn change_link(
         &mut self,
         now: Time,
@@ -658,7 +656,6 @@ impl<R: Recorder> Fabric<R> {
         Ok(())
     }
 
-    /// Returns the links.
     pub(crate) fn links_mut(&mut self) -> &mut [Link<Ticket>] {
         &mut self.links
     }

@@ -14,7 +14,7 @@ use crate::network::HostId;
 pub struct FlowId(pub u32);
 
 impl FlowId {
-    /// Returns the index.
+    /// Returns its place in the list of flows.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -57,7 +57,7 @@ pub enum Reading {
     },
 }
 
-/// A flow.
+/// The hosts, the direction, the size and the start of a flow.
 #[derive(Clone, Debug)]
 pub struct FlowSpec {
     /// Its name in the report.

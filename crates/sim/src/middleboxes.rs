@@ -85,7 +85,6 @@ impl Middleboxes {
         }
     }
 
-    /// Returns the name and the counts of each.
     pub(crate) fn counts(&self) -> impl Iterator<Item = (&str, MiddleboxCounters)> {
         self.all.iter().map(|(name, middlebox)| (name.as_str(), middlebox.counters()))
     }

@@ -17,14 +17,14 @@ pub struct HostId(pub u32);
 pub struct LinkId(pub u32);
 
 impl HostId {
-    /// Returns the index.
+    /// Returns its place in the list of hosts.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
 impl LinkId {
-    /// Returns the index.
+    /// Returns its place in the list of links.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -90,7 +90,7 @@ pub struct MiddleboxSpec {
 pub struct AddressChange {
     /// The time of the change.
     pub at: Time,
-    /// The host.
+    /// The host that gains or loses the address.
     pub host: HostId,
     /// The interface.
     pub path: PathId,
@@ -376,7 +376,7 @@ pub enum NetworkError {
     UnknownLink(LinkId),
     /// The interface does not exist.
     UnknownInterface {
-        /// The host.
+        /// The host that lacks the interface.
         host: HostId,
         /// The interface.
         path: PathId,

@@ -32,7 +32,7 @@ pub struct Queue {
     pub packets: usize,
 }
 
-/// An event of a link.
+/// The arrival, departure or loss of a packet, or a change of a link.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum LinkEvent<'a> {
     /// A packet is offered to the link, and may be dropped immediately.
@@ -82,12 +82,12 @@ pub enum LinkEvent<'a> {
     },
     /// The link has gone down or come up.
     State {
-        /// True if it is up.
+        /// True from now on if packets pass.
         up: bool,
     },
 }
 
-/// An event of a flow.
+/// The start or end of a flow, or an event of its application.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum FlowEvent<'a> {
     /// The flow has started; this is its client's connection.
@@ -123,7 +123,7 @@ pub enum FlowEvent<'a> {
     },
 }
 
-/// An event of a host.
+/// A packet or a timer of a host, or an event of its stack.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum HostEvent<'a> {
     /// The host has sent a packet for which it has no route; it is lost.

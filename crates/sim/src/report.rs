@@ -35,7 +35,7 @@ pub struct RunReport {
 pub enum Outcome {
     /// It has not started yet.
     Waiting,
-    /// It is running.
+    /// The deadline came before its end.
     Running,
     /// Everything was delivered and acknowledged.
     Completed,
@@ -79,7 +79,7 @@ impl core::fmt::Display for Failure {
 /// The results of a flow, up to the end of the run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FlowReport {
-    /// Its name.
+    /// The name that results have for it.
     pub name: String,
     /// Its size; none is bulk.
     pub size: Option<Bytes>,
@@ -153,9 +153,9 @@ impl FlowReport {
 /// The results of a link.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LinkReport {
-    /// Its name.
+    /// The name that results have for it, such as `fast.up`.
     pub name: String,
-    /// Its counters.
+    /// Packets and bytes since the start of the run.
     pub counters: Counters,
     /// The time that it was up and had something to send.
     pub busy: Duration,

@@ -519,12 +519,12 @@ impl<R: Recorder> Sim<R> {
         &self.hosts[host.index()].stack
     }
 
-    /// Returns the network.
+    /// Returns the hosts and links that are simulated.
     pub fn network(&self) -> &Network {
         &self.network
     }
 
-    /// Returns the flows.
+    /// Returns the flows, in the order of their IDs.
     pub fn flows(&self) -> &[FlowSpec] {
         &self.specs
     }
@@ -534,7 +534,7 @@ impl<R: Recorder> Sim<R> {
         self.fabric.pool.in_flight()
     }
 
-    /// Returns the recorder.
+    /// Returns the recorder with all that it has recorded so far.
     pub fn recorder(&self) -> &R {
         self.fabric.recorder.as_ref().expect("no stack has it between two calls")
     }

@@ -82,7 +82,7 @@ pub enum Hosts {
     Shared,
 }
 
-/// The links of one path.
+/// The links of one path, one for each direction.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PathLinks {
     /// From the client to the server, in order.
@@ -93,10 +93,10 @@ pub struct PathLinks {
 
 /// A client and a server and the paths between them.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Pair {
-    /// The client.
+pub struct HostPair {
+    /// The host that opens the connection.
     pub client: HostId,
-    /// The server.
+    /// The host that accepts it.
     pub server: HostId,
     /// The client's address on each path.
     pub client_addresses: Vec<IpAddr>,
@@ -106,7 +106,7 @@ pub struct Pair {
     pub paths: Vec<PathLinks>,
 }
 
-impl Pair {
+impl HostPair {
     /// Returns an upload from the start of the run. Its initial subflow takes the first path.
     pub fn flow(
         &self,
@@ -136,10 +136,10 @@ impl Pair {
 /// A network and its pairs of hosts.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Topology {
-    /// The network.
+    /// The hosts and links, to be simulated.
     pub network: Network,
     /// The pairs, at least one.
-    pub pairs: Vec<Pair>,
+    pub pairs: Vec<HostPair>,
 }
 
 impl Topology {
@@ -238,7 +238,7 @@ pub fn dumbbell(
             let ends = (builder.network.add_host("client")?, builder.network.add_host("server")?);
             let all = builder.pair(ends, &paths, links, ServerAddresses::One)?;
             for (address, links) in all.client_addresses.iter().zip(&all.paths) {
-                pairs.push(Pair {
+                pairs.push(HostPair {
                     client_addresses: vec![*address],
                     paths: vec![links.clone()],
                     server_addresses: all.server_addresses.clone(),
@@ -301,7 +301,7 @@ impl Builder {
         paths: &[PathSpec],
         links: Vec<PathLinks>,
         addresses: ServerAddresses,
-    ) -> Result<Pair, NetworkError> {
+    ) -> Result<HostPair, NetworkError> {
         let servers = match addresses {
             _ if paths.is_empty() => return Err(NetworkError::NoPath),
             ServerAddresses::One => 1,
@@ -326,7 +326,7 @@ impl Builder {
                 self.network.add_route(server, PathId(server_path as u16), *client_ip, &links.down)?;
             }
         }
-        Ok(Pair { client, server, client_addresses, server_addresses, paths: links })
+        Ok(HostPair { client, server, client_addresses, server_addresses, paths: links })
     }
 }
 

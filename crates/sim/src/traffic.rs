@@ -161,7 +161,7 @@ impl Starts {
 
 /// A source of flows.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Traffic {
+pub struct FlowSource {
     /// Its name, from which its random streams are derived.
     pub name: String,
     /// The sizes of its flows.
@@ -170,7 +170,7 @@ pub struct Traffic {
     pub starts: Starts,
 }
 
-/// A flow that a [`Traffic`] has drawn.
+/// A flow that a [`FlowSource`] has drawn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Drawn {
     /// The time at which the client begins to connect.
@@ -179,23 +179,25 @@ pub struct Drawn {
     pub size: Option<Bytes>,
 }
 
-impl Traffic {
+impl FlowSource {
     /// The largest number of flows of one source.
     pub const MAX_FLOWS: usize = 10_000_000;
 
     /// Returns its flows in a run with `seed`, in order of their starts ([`Starts::At`]: in the order given).
     ///
     /// # Errors
-    /// If sizes or starts are invalid, or there would be more than [`Traffic::MAX_FLOWS`].
+    /// If sizes or starts are invalid, or there would be more than [`FlowSource::MAX_FLOWS`].
     pub fn draw(&self, seed: u64) -> Result<Vec<Drawn>, TrafficError> {
         self.sizes.check()?;
         let mut sizes = RandomStream::new(seed, &format!("traffic.{}.sizes", self.name));
         let mut times = RandomStream::new(seed, &format!("traffic.{}.times", self.name));
         let mut drawn = |start| Drawn { start, size: self.sizes.draw(&mut sizes) };
         match &self.starts {
-            Starts::Together { count, .. } if *count > Traffic::MAX_FLOWS => Err(TrafficError::TooManyFlows),
+            Starts::Together { count, .. } if *count > FlowSource::MAX_FLOWS => {
+                Err(TrafficError::TooManyFlows)
+            }
             Starts::Together { at, count } => Ok((0..*count).map(|_| drawn(*at)).collect()),
-            Starts::Gaps { count, .. } if *count > Traffic::MAX_FLOWS => Err(TrafficError::TooManyFlows),
+            Starts::Gaps { count, .. } if *count > FlowSource::MAX_FLOWS => Err(TrafficError::TooManyFlows),
             Starts::Gaps { gap, .. } if !gap.is_valid() => Err(TrafficError::Distribution),
             Starts::Gaps { from, gap, count } => {
                 let mut at = *from;
@@ -219,7 +221,7 @@ impl Traffic {
                     if at >= *until {
                         break;
                     }
-                    if flows.len() >= Traffic::MAX_FLOWS {
+                    if flows.len() >= FlowSource::MAX_FLOWS {
                         return Err(TrafficError::TooManyFlows);
                     }
                     flows.push(drawn(at));
@@ -230,12 +232,12 @@ impl Traffic {
     }
 }
 
-impl Traffic {
+impl FlowSource {
     /// Returns its flows in a run with `seed`, each a copy of `template` except for its start, its size and
     /// its name: the name of the source and a number from 1.
     ///
     /// # Errors
-    /// As for [`Traffic::draw`].
+    /// As for [`FlowSource::draw`].
     pub fn flows(&self, seed: u64, template: &FlowSpec) -> Result<Vec<FlowSpec>, TrafficError> {
         let flows = self.draw(seed)?.into_iter().enumerate().map(|(index, drawn)| FlowSpec {
             name: format!("{}{}", self.name, index + 1),
@@ -268,7 +270,7 @@ pub enum TrafficError {
     Distribution,
     /// An unlimited number of flows at one time.
     ZeroGap,
-    /// There are more than [`Traffic::MAX_FLOWS`].
+    /// There are more than [`FlowSource::MAX_FLOWS`].
     TooManyFlows,
 }
 
@@ -290,7 +292,7 @@ impl fmt::Display for TrafficError {
                 f.write_str("the mean gap between flows is 0; give at least 1 ns, or start them together")
             }
             TrafficError::TooManyFlows => {
-                write!(f, "more than {} flows; give a shorter time or a lower load", Traffic::MAX_FLOWS)
+                write!(f, "more than {} flows; give a shorter time or a lower load", FlowSource::MAX_FLOWS)
             }
         }
     }
@@ -330,7 +332,7 @@ mod tests {
     fn poisson_arrivals_offer_the_load() {
         let until = Time::from_secs(1000);
         let starts = Starts::poisson_at_load(0.5, Rate::from_mbps(10), 50_000.0, until).unwrap();
-        let traffic = Traffic { name: "web".into(), sizes: Sizes::Fixed(Bytes(50_000)), starts };
+        let traffic = FlowSource { name: "web".into(), sizes: Sizes::Fixed(Bytes(50_000)), starts };
         let flows = traffic.draw(1).unwrap();
         // 12.5 flows per second.
         assert!((flows.len() as f64 / 12_500.0 - 1.0).abs() < 0.03, "{}", flows.len());
@@ -349,7 +351,7 @@ mod tests {
             max_count: Some(50),
         };
         let draw = |sizes| {
-            let traffic = Traffic { name: "t".into(), sizes, starts: starts.clone() };
+            let traffic = FlowSource { name: "t".into(), sizes, starts: starts.clone() };
             traffic.draw(7).unwrap().iter().map(|flow| flow.start).collect::<Vec<_>>()
         };
         assert_eq!(draw(Sizes::WEB), draw(Sizes::Bulk));
@@ -358,7 +360,7 @@ mod tests {
 
     #[test]
     fn each_mistake_is_named() {
-        let draw = |sizes, starts| Traffic { name: "t".into(), sizes, starts }.draw(1);
+        let draw = |sizes, starts| FlowSource { name: "t".into(), sizes, starts }.draw(1);
         let once = Starts::Together { at: Time::ZERO, count: 2 };
         let pareto = |shape, max| Sizes::Pareto { shape, scale: Bytes(10), max };
         assert_eq!(draw(Sizes::Fixed(Bytes(0)), once.clone()), Err(TrafficError::ZeroSize));
@@ -382,7 +384,7 @@ mod tests {
         let starts = |until| {
             let mean_gap = Duration::from_millis(10);
             let starts = Starts::Poisson { from: Time::ZERO, until, mean_gap, max_count: None };
-            let traffic = Traffic { name: "web".into(), sizes: Sizes::WEB, starts };
+            let traffic = FlowSource { name: "web".into(), sizes: Sizes::WEB, starts };
             traffic.draw(1).unwrap().iter().map(|flow| flow.start).collect::<Vec<_>>()
         };
         let all = starts(Time::from_secs(1));

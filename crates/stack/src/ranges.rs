@@ -23,7 +23,6 @@ impl RangeSet {
         &self.ranges[self.head..]
     }
 
-    /// True if the set is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.head == self.ranges.len()
     }

@@ -82,7 +82,7 @@ pub enum Kind {
     Flag,
 }
 
-/// A column.
+/// The name and the kind of a column of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
     /// The name, with the unit at its end where there is one: `fct_mean_s`.
@@ -116,7 +116,7 @@ impl Column {
     }
 }
 
-/// A value.
+/// The value of a row in a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Cell<'a> {
     /// No value, which fits every type.

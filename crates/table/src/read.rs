@@ -69,7 +69,6 @@ fn mistyped(name: &str, kind: Kind) -> String {
 struct Group {
     levels: Option<Vec<i16>>,
     values: Typed,
-    /// The next value.
     next: usize,
 }
 

@@ -313,7 +313,7 @@ fn ack_every(config: &ConnectionConfig, kernel: &mut KernelSettings) -> Result<(
     }
 }
 
-/// Doubles a window: the kernel counts memory, about half of which is payload, and doubles `SO_RCVBUF` by
+/// Doubles a window: the kernel counts memory, which is about half payload, and doubles `SO_RCVBUF` by
 /// itself.
 fn memory(window: u64) -> u64 {
     window.saturating_mul(2).min(1 << 30)

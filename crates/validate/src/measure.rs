@@ -97,9 +97,9 @@ impl Received {
 
 /// The measurements of one end of a transfer.
 pub(crate) enum Part {
-    /// Those of the sender.
+    /// The sender's.
     Sent(Box<Measured>),
-    /// Those of the receiver.
+    /// The receiver's.
     Received(Received),
 }
 

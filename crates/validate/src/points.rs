@@ -2,7 +2,7 @@
 
 use anabranch_bpf::Law;
 use anabranch_lab::run::{Planned, Prepared, drawn};
-use anabranch_lab::scenario::Kind as Application;
+use anabranch_lab::scenario;
 use anabranch_lab::scenario::{Condition, TrafficClass, main_class};
 use anabranch_lab::scenario::{Direction, Document, Experiment, FlowSize, Scenario, Start, Transport};
 use anabranch_stack::config::Profile;
@@ -361,7 +361,7 @@ impl Point {
         match self.experiment().classes.get(class) {
             None => Some(self.experiment().traffic.size != FlowSize::Bulk),
             Some(own) => match &own.kind {
-                Application::Transfer { size, .. } => Some(*size != FlowSize::Bulk),
+                scenario::Kind::Transfer { size, .. } => Some(*size != FlowSize::Bulk),
                 _ => None,
             },
         }
@@ -517,7 +517,7 @@ fn limits(experiment: &Experiment) -> Result<(), String> {
         ));
     }
     let short = |class: &&TrafficClass| match &class.kind {
-        Application::Datagrams(plan) => plan.payload < NUMBER,
+        scenario::Kind::Datagrams(plan) => plan.payload < NUMBER,
         _ => false,
     };
     if let Some(class) = experiment.classes.iter().find(short) {
@@ -550,7 +550,7 @@ fn sender(transport: &Transport, condition: &Condition) -> Result<Sender, String
     Ok(Sender::Tcp { path })
 }
 
-/// Returns the best of several paths for a plain TCP without a path of its own, by its lower bound.
+/// Returns the best of several paths for a plain TCP without its own path, by its lower bound.
 fn best_path(scenario: &Scenario, condition: usize, contender: usize) -> Option<usize> {
     let Transport::Tcp { path: None } = scenario.contenders[contender].transport else { return None };
     let prepared = Prepared::with_phases(scenario, condition, None).ok()?;

@@ -14,7 +14,6 @@ pub(crate) fn watched(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     registered.map_err(io::Error::from)
 }
 
-/// Sets a socket option to a number.
 pub(crate) fn set_socket_option(socket: impl AsFd, level: i32, name: i32, value: i32) -> io::Result<()> {
     let fd = socket.as_fd().as_raw_fd();
     let length = size_of::<i32>() as libc::socklen_t;

@@ -161,7 +161,6 @@ pub(crate) struct Fault {
     pub count: u64,
 }
 
-/// A connection.
 #[derive(Debug, Default)]
 pub(crate) struct Connection {
     pub protocol: Protocol,

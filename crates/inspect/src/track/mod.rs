@@ -41,7 +41,6 @@ pub(crate) struct Packet<'a> {
 /// Both ends of a subflow in a fixed order, and its file.
 type Ends = (Address, Address, usize);
 
-/// The table.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     flows: FxHashMap<Ends, usize>,
@@ -49,7 +48,6 @@ pub(crate) struct Table {
     pub connections: Vec<Connection>,
     /// The connections of tokens in each file, and the host with the token.
     tokens: FxHashMap<(u32, usize), (usize, usize)>,
-    /// The number of files.
     files: usize,
     /// Packets of connections that are not followed because the table is full.
     pub refused: u64,

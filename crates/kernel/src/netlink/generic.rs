@@ -17,7 +17,6 @@ const MULTICAST_GROUPS: u16 = 7;
 const GROUP_NAME: u16 = 1;
 const GROUP_ID: u16 = 2;
 
-/// A family.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Family {
     pub id: u16,

@@ -117,7 +117,7 @@ pub enum Command {
         token: Token,
         /// The subflow.
         subflow: Subflow,
-        /// True for a backup.
+        /// True to make it a backup, false to make it a regular subflow.
         backup: bool,
     },
 }

@@ -83,7 +83,7 @@ pub enum EventKind {
     SubflowPriority {
         /// The subflow.
         subflow: Subflow,
-        /// True for a backup.
+        /// True if it is a backup from now on.
         backup: bool,
     },
 }

@@ -49,7 +49,6 @@ pub(crate) mod event {
     pub(crate) const LISTENER_CLOSED: u8 = 16;
 }
 
-/// The attributes of an event.
 pub(crate) mod event_attribute {
     pub(crate) const TOKEN: u16 = 1;
     pub(crate) const LOC_ID: u16 = 3;

@@ -37,7 +37,7 @@ pub struct Advice {
 /// The selection for a subflow.
 #[derive(Clone, Debug, Serialize)]
 pub struct SubflowAdvice {
-    /// The name of its interface.
+    /// The interface by which it leaves, such as `eth0`.
     pub interface: String,
     /// Its local address.
     pub local: SocketAddr,
@@ -51,7 +51,7 @@ pub struct SubflowAdvice {
     pub loss: f64,
     /// True if it is a backup now.
     pub backup: bool,
-    /// True if it is selected.
+    /// True if DMPTCP's selection would send on it.
     pub selected: bool,
     /// The reason.
     pub why: String,

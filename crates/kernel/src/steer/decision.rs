@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use anabranch_stack::selection::{Explanation, Reason as NotWeighed};
+use anabranch_stack::selection::{self, Explanation};
 use anabranch_units::Bytes;
 
 use crate::pm::{Command, Token};
@@ -116,8 +116,8 @@ pub(super) fn describe(
     let Some(candidate) = candidate else {
         let reason = explanation.not_weighed.iter().find(|(path, _)| *path == position);
         return match reason {
-            Some((_, NotWeighed::Backup)) => "a backup, and another path is usable".to_owned(),
-            Some((_, NotWeighed::Unusable)) => "not usable".to_owned(),
+            Some((_, selection::Reason::Backup)) => "a backup, and another path is usable".to_owned(),
+            Some((_, selection::Reason::Unusable)) => "not usable".to_owned(),
             _ => "not weighed".to_owned(),
         };
     };

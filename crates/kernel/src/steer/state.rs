@@ -45,7 +45,6 @@ pub(super) struct Tracked {
     pub next_look: Time,
 }
 
-/// A subflow.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TrackedSubflow {
     /// The identifier of its local address.
@@ -106,7 +105,6 @@ impl Tracked {
         }
     }
 
-    /// Returns the port of the server.
     pub(super) fn server_port(&self) -> u16 {
         match self.client {
             Some(false) => self.initial.local.port(),

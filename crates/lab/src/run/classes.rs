@@ -1,7 +1,7 @@
 //! The flows of a run with classes of traffic.
 
 use anabranch_sim::FlowSpec;
-use anabranch_sim::traffic::{Sizes, Starts, Traffic as Source};
+use anabranch_sim::traffic::{FlowSource, Sizes, Starts};
 use anabranch_units::{Duration, RandomStream, Time};
 
 use super::scatter;
@@ -122,7 +122,8 @@ impl Prepared<'_> {
                 Kind::Transfer { size, .. } => size.sizes(),
                 _ => Sizes::Bulk,
             };
-            let source = Source { name: format!("class.{name}"), sizes, starts: starts(experiment, traffic) };
+            let source =
+                FlowSource { name: format!("class.{name}"), sizes, starts: starts(experiment, traffic) };
             let class = if traffic.via == Via::Contender { Class::Contender } else { Class::Other };
             for (index, drawn) in source.draw(task.draws.seed).map_err(impossible)?.into_iter().enumerate() {
                 let turn = index % traffic.pairs.len();

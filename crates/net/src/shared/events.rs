@@ -51,12 +51,12 @@ impl Core {
             Event::Connected => {
                 flow.established = true;
                 woken.extend(flow.writer.take());
-                self.tell(|| Notice::Opened { number, local, remote, accepted: false, mptcp });
+                self.notify(|| Notice::Opened { number, local, remote, accepted: false, mptcp });
             }
             Event::Accepted => {
                 flow.established = true;
                 self.accept(now, id, local.port, woken);
-                self.tell(|| Notice::Opened { number, local, remote, accepted: true, mptcp });
+                self.notify(|| Notice::Opened { number, local, remote, accepted: true, mptcp });
             }
             Event::Readable => {
                 flow.received = flow.received.max(received);
@@ -89,13 +89,13 @@ impl Core {
                 }
             }
             Event::SubflowUp(subflow) => {
-                self.tell_subflow(id, number, subflow, true);
+                self.notify_subflow(id, number, subflow, true);
             }
             Event::SubflowDown(subflow) => {
                 if let Some(held) = &mut flow.held {
                     held.forget(subflow);
                 }
-                self.tell_subflow(id, number, subflow, false);
+                self.notify_subflow(id, number, subflow, false);
             }
             Event::Closed(reason) => {
                 flow.received = flow.received.max(received);
@@ -133,7 +133,7 @@ impl Core {
         if orphan {
             self.forget(id, woken);
         }
-        self.tell(|| Notice::Closed(Box::new(report)));
+        self.notify(|| Notice::Closed(Box::new(report)));
     }
 
     pub(super) fn forget(&mut self, id: ConnectionId, woken: &mut Vec<Waker>) {
@@ -187,20 +187,20 @@ impl Core {
         }
     }
 
-    fn tell(&mut self, notice: impl FnOnce() -> Notice) {
+    fn notify(&mut self, notice: impl FnOnce() -> Notice) {
         if let Some(notices) = &self.notices {
             // Fails only if the receiver was dropped.
             let _ = notices.send(notice());
         }
     }
 
-    fn tell_subflow(&mut self, id: ConnectionId, number: u64, subflow: SubflowId, up: bool) {
+    fn notify_subflow(&mut self, id: ConnectionId, number: u64, subflow: SubflowId, up: bool) {
         if self.notices.is_none() {
             return;
         }
         let all = self.endpoint.subflow_stats(id);
         if let Some(stats) = all.into_iter().rev().find(|stats| stats.id == subflow) {
-            self.tell(|| {
+            self.notify(|| {
                 if up { Notice::SubflowUp { number, stats } } else { Notice::SubflowDown { number, stats } }
             });
         }

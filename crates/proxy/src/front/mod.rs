@@ -34,7 +34,6 @@ pub(crate) enum Wrong {
     Credentials,
     /// The head of a request of HTTP cannot be read.
     Head,
-    /// It is too long.
     TooLong,
     /// The length of the body is missing or ambiguous.
     Length,

@@ -31,7 +31,6 @@ struct Order {
 /// A flow in detail.
 pub(super) struct Chosen {
     flow: usize,
-    /// The numbers of its subflows.
     subflows: Vec<usize>,
     cell_ns: u64,
     sent: Sent,

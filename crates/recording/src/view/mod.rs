@@ -41,9 +41,9 @@ pub struct View {
     pub reason: Option<String>,
     /// The scenario, which may have no name.
     pub scenario: String,
-    /// Its hash.
+    /// The hash of the scenario.
     pub scenario_hash: String,
-    /// Its seed.
+    /// The seed of the scenario.
     pub seed: u64,
     /// The run of a comparison that was replayed.
     pub run: Option<u32>,
@@ -62,7 +62,7 @@ pub struct RunView {
     pub condition: String,
     /// The contender.
     pub scheduler: String,
-    /// The names of its paths.
+    /// The names of its paths, in the order of `bytes_by_path`.
     pub paths: Vec<String>,
     /// The times in which its paths are down, as far as they begin before its end.
     pub outages: Vec<StoredOutage>,
@@ -70,7 +70,7 @@ pub struct RunView {
     pub complete: bool,
     /// The time of the last event.
     pub end_ns: u64,
-    /// All flows.
+    /// All flows, in the order of their numbers.
     pub flows: Vec<FlowView>,
     /// Jain's index of the goodput of all flows that have one; none for fewer than two, and for several classes of traffic or
     /// one with an application that decides when it sends.
@@ -89,10 +89,10 @@ pub struct RunView {
     pub streams: Vec<Stream>,
 }
 
-/// A flow.
+/// A flow of a recorded run, as a whole.
 #[derive(Clone, Debug, Serialize)]
 pub struct FlowView {
-    /// Its name.
+    /// The name that tables have for it.
     pub name: String,
     /// The class of its traffic, if there are classes.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -104,7 +104,7 @@ pub struct FlowView {
     pub own: bool,
     /// The stream of its data: `up` or `down`.
     pub direction: String,
-    /// Its start.
+    /// The time at which it started, from the start of the run.
     pub start_ns: u64,
     /// Its size; missing for bulk.
     pub size_bytes: Option<u64>,
@@ -121,7 +121,7 @@ pub struct FlowView {
 pub struct Goodput {
     /// The length of an interval.
     pub bin_ns: u64,
-    /// The bytes of each.
+    /// The bytes delivered in each interval.
     pub bytes: Vec<u64>,
 }
 
@@ -137,7 +137,7 @@ impl Goodput {
 /// The distribution of out-of-order delays.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Reordering {
-    /// The number of segments.
+    /// The number of segments that arrived.
     pub segments: usize,
     /// The number of segments that never were in order.
     pub stuck: usize,
@@ -149,7 +149,7 @@ pub struct Reordering {
 /// The queue of a link over time.
 #[derive(Clone, Debug, Serialize)]
 pub struct QueueView {
-    /// The link.
+    /// The name of the link, such as `fast.up`.
     pub link: String,
     /// Times.
     pub t_ns: Column,
@@ -166,7 +166,7 @@ pub struct Stream {
     pub flow: usize,
     /// `up` or `down`.
     pub direction: String,
-    /// The subflows.
+    /// The subflows, in the order of their numbers.
     pub subflows: Vec<Subflow>,
     /// The time within which events are one; zero if all are shown.
     pub thinned_ns: u64,
@@ -176,10 +176,10 @@ pub struct Stream {
     pub acks: Acks,
 }
 
-/// A subflow.
+/// A subflow with its windows and round trips over time.
 #[derive(Clone, Debug, Serialize)]
 pub struct Subflow {
-    /// Its number.
+    /// The number of the subflow in its connection, from 0.
     pub id: usize,
     /// Its name: the name of its path where that is known.
     pub name: String,

@@ -205,7 +205,7 @@ fn subflows(
     Ok(())
 }
 
-/// Returns the name of a path in a sentence: a path without a name of its own has a number.
+/// Returns the name of a path in a sentence: a path without a name has a number.
 pub(super) fn path_name(name: &str) -> String {
     if name.chars().all(|c| c.is_ascii_digit()) { format!("path {name}") } else { name.to_owned() }
 }

@@ -22,8 +22,9 @@ use anabranch_link::{
 };
 
 use crate::model::{
-    Background, Beside, Condition, Contender, Direction, Experiment, FlowSize, Form, Graph, InitialChoice,
-    Link, Node, Pair, Path, PhaseChoice, Phases, Scenario, Signal, Start, TraceStart, Traffic, Transport,
+    Background, Beside, Condition, Contender, Direction, Experiment, FlowSize, Form, Graph, GraphNode,
+    InitialChoice, Link, Pair, Path, PhaseChoice, Phases, Scenario, Signal, Start, TraceStart, Traffic,
+    Transport,
 };
 use crate::read::files::sha256;
 use crate::read::link::IMPAIRMENTS;
@@ -284,7 +285,7 @@ fn write_link(form: &mut Canonical<'_>, of: &str, config: &LinkConfig, loss_up: 
 /// Writes any graph: its nodes, its links, and for each pair of hosts its routes.
 fn write_graph(form: &mut Canonical<'_>, graph: &Graph, pairs: &[Pair]) {
     let Graph { form: _, nodes, links } = graph;
-    for Node { name, is_router } in nodes {
+    for GraphNode { name, is_router } in nodes {
         form.always(if *is_router { "router" } else { "host" }, name);
     }
     for link in links {

@@ -11,7 +11,7 @@ use crate::text::units::show_rate;
 /// No limit in time.
 pub(crate) const UNLIMITED: Duration = Duration::from_secs(100 * 365 * 86_400);
 
-/// A class of traffic.
+/// Flows of one kind that start within a run, and the way in which they are sent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrafficClass {
     /// Its name, from which its random streams are derived.
@@ -35,7 +35,7 @@ pub struct TrafficClass {
 /// The transport of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Via {
-    /// The contender.
+    /// By the contender: these flows are compared.
     Contender,
     /// A plain TCP on this path, or on the best one by its lower bound.
     Tcp(Option<usize>),
@@ -44,7 +44,7 @@ pub enum Via {
 }
 
 impl Via {
-    /// Returns its name.
+    /// Returns the value of the key `via`.
     pub const fn name(self) -> &'static str {
         match self {
             Via::Contender => "contender",
@@ -59,7 +59,7 @@ impl Via {
 pub enum Kind {
     /// Transfers of a size each, or as much as fits in `duration`.
     Transfer {
-        /// The sizes.
+        /// The distribution from which each flow draws its size.
         size: FlowSize,
         /// The duration of bulk transfers.
         duration: Duration,
@@ -68,7 +68,7 @@ pub enum Kind {
     Requests(Requests),
     /// Sending at a rate, and silence.
     OnOff(OnOff),
-    /// Datagrams.
+    /// Datagrams at fixed gaps, without retransmission.
     Datagrams(Datagrams),
     /// Video with a playback buffer.
     Video(Video),
@@ -78,7 +78,7 @@ impl Kind {
     /// The names of all kinds.
     pub const NAMES: [&str; 5] = ["transfer", "requests", "on-off", "udp", "video"];
 
-    /// Returns its name.
+    /// Returns the value of the key `kind`.
     pub const fn name(&self) -> &'static str {
         match self {
             Kind::Transfer { .. } => Kind::NAMES[0],

@@ -6,12 +6,12 @@ use anabranch_stack::scheduler::SchedulerKind;
 use crate::text::source::Span;
 use crate::text::tree::Table;
 
-/// A contender.
+/// A way to send the traffic, which is compared with others.
 #[derive(Clone, Debug)]
 pub struct Contender {
     /// Its name in results: by default the scheduler's.
     pub name: String,
-    /// Its transport.
+    /// Multipath TCP with a scheduler, or plain TCP.
     pub transport: Transport,
     /// Its own congestion control, if it has one.
     pub congestion: Option<CongestionKind>,

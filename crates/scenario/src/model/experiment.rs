@@ -126,7 +126,7 @@ impl Experiment {
         }
     }
 
-    /// Returns the pairs of the flows.
+    /// Returns the pair of hosts of each flow.
     pub fn flow_pairs(&self) -> &[Pair] {
         &self.pairs[..self.traffic.pairs]
     }

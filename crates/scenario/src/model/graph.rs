@@ -9,7 +9,7 @@ pub struct Graph {
     /// The form of its description in the scenario.
     pub form: Form,
     /// The hosts and routers.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<GraphNode>,
     /// The links, each in one direction.
     pub links: Vec<Link>,
 }
@@ -28,8 +28,8 @@ pub enum Form {
 
 /// A host or a router.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Node {
-    /// Its name.
+pub struct GraphNode {
+    /// The name by which links refer to it.
     pub name: String,
     /// True if it only forwards packets.
     pub is_router: bool,
@@ -96,7 +96,7 @@ pub struct Pair {
 /// A path: an interface of the client, and the routes between it and the server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Path {
-    /// Its name.
+    /// The name in results, such as `wifi`.
     pub name: String,
     /// True if subflows over it ask to be backups.
     pub backup: bool,

@@ -14,7 +14,7 @@ pub(crate) use class::UNLIMITED;
 pub use class::{Kind, TrafficClass, Via, main_class};
 pub use contender::{Contender, Transport};
 pub use experiment::{Experiment, InitialChoice, Outage};
-pub use graph::{Form, Graph, Link, Node, Pair, Path, Signal, TraceStart};
+pub use graph::{Form, Graph, GraphNode, Link, Pair, Path, Signal, TraceStart};
 pub use phases::{PhaseChoice, Phases};
 pub use scenario::{Condition, Scenario};
 pub use traffic::{Background, Beside, Direction, FlowSize, Start, Traffic};

@@ -11,7 +11,7 @@ use super::traffic::FlowSize;
 /// A valid scenario.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// Its name.
+    /// The key `name`; empty without one.
     pub name: String,
     /// Its purpose, in a sentence or two.
     pub description: String,
@@ -30,7 +30,7 @@ pub struct Scenario {
     pub min_effect: f64,
     /// True if a comparison also measures the effect of starting on other paths.
     pub other_starts: bool,
-    /// The contenders.
+    /// The contenders, in the order of the rows.
     pub contenders: Vec<Contender>,
     /// The variations of the scenario in which all contenders run; at least one.
     pub conditions: Vec<Condition>,
@@ -45,7 +45,7 @@ pub struct Scenario {
 pub struct Condition {
     /// Its name; empty if a scenario has no variations.
     pub name: String,
-    /// The experiment.
+    /// The network and the traffic with the values of the condition.
     pub experiment: Experiment,
     /// The configuration of a connection without the contender's settings.
     pub base: SimConfig,

@@ -5,7 +5,7 @@ use anabranch_sim::traffic::Sizes;
 use anabranch_stack::congestion::CongestionKind;
 use anabranch_units::{Bytes, Duration, Time};
 
-/// The traffic.
+/// The flows of a scenario without classes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Traffic {
     /// The size of each flow.
@@ -28,7 +28,7 @@ pub struct Traffic {
     pub beside: Option<Beside>,
 }
 
-/// The size of a flow.
+/// The size of each flow, or no end.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FlowSize {
     /// A fixed size.
@@ -94,16 +94,16 @@ pub struct Background {
     pub pair: usize,
     /// The position of the path.
     pub path: usize,
-    /// The number of flows.
+    /// The number of background flows in each run.
     pub flows: u32,
-    /// Their start.
+    /// The time at which they start.
     pub start: Time,
 }
 
 /// Plain TCP flows with the same traffic that compete with the contender's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Beside {
-    /// The number of flows.
+    /// The number of plain TCPs in each run.
     pub flows: u32,
     /// The positions of their pairs, among which they alternate.
     pub pairs: Vec<usize>,

@@ -115,7 +115,7 @@ pub struct Space {
 pub struct Dimension {
     /// The keys, such as `path.1.rate`.
     pub keys: Vec<String>,
-    /// Their values.
+    /// The values that the keys take together.
     pub values: Values,
 }
 
@@ -124,7 +124,7 @@ pub struct Dimension {
 pub enum Values {
     /// A list of values, as they are written in TOML.
     List(Vec<String>),
-    /// A range of numbers.
+    /// Numbers between two ends.
     Range {
         /// The least value.
         from: f64,
@@ -260,7 +260,7 @@ impl Plan {
         &self.text
     }
 
-    /// Returns the design.
+    /// Returns the way in which points are chosen.
     pub fn design(&self) -> Design {
         self.space.design
     }
@@ -270,7 +270,7 @@ impl Plan {
         self.space.points
     }
 
-    /// Returns the dimensions.
+    /// Returns the swept keys, in the order of the plan.
     pub fn dimensions(&self) -> &[Dimension] {
         &self.space.dimensions
     }
@@ -424,7 +424,7 @@ impl Space {
         Ok(Space { dimensions: vary, design, points, coordinates })
     }
 
-    /// Returns the design.
+    /// Returns the way in which points are chosen.
     pub fn design(&self) -> Design {
         self.design
     }

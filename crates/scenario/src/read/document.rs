@@ -174,7 +174,6 @@ impl Document {
         self.overrides.push(Override { name: key.to_owned(), keys, node });
     }
 
-    /// Returns the number of overrides.
     pub(crate) fn overrides(&self) -> usize {
         self.overrides.len()
     }

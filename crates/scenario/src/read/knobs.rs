@@ -18,7 +18,7 @@ use crate::text::base;
 use crate::text::source::{Problem, did_you_mean};
 use crate::text::tree::{Node, Table, Value};
 
-/// One knob.
+/// A setting that a contender may have for itself.
 #[derive(Clone, Copy)]
 pub struct Knob {
     /// Its dotted name.
@@ -90,7 +90,7 @@ fn set<O>(Parameter { spec, get, set }: &Parameter<O>, options: &mut O, node: &N
     Ok(())
 }
 
-/// The knobs with a syntax of their own, each listed before the setting of that name.
+/// The knobs with their own syntax, each listed before the setting of that name.
 const OWN: &[(&str, Knob)] = &[
     (
         "max-subflows",

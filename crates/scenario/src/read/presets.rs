@@ -7,7 +7,7 @@ use crate::text::tree::{Entry, Node, Table, Value};
 
 use super::sides;
 
-/// A preset.
+/// A path that a name stands for, such as `lte`.
 #[derive(Clone, Copy, Debug)]
 pub struct Preset {
     /// Its name.

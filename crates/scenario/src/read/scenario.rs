@@ -47,7 +47,6 @@ rows! {
 }
 pub(crate) const TABLE: Keys = Keys::new("scenario", &[ROWS]);
 
-/// Returns the names of the profiles.
 fn profiles() -> Vec<&'static str> {
     Profile::ALL.iter().map(|profile| profile.name()).collect()
 }

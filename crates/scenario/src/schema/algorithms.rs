@@ -148,7 +148,7 @@ pub(super) fn knobs() -> Map<String, Value> {
     all
 }
 
-/// Returns the form of a knob with a syntax of its own.
+/// Returns the form of a knob with its own syntax.
 fn own(name: &str) -> Value {
     match name {
         "path-manager" => {

@@ -8,7 +8,6 @@ use crate::text::units::{PACKETS, RATES, SIZES, SPANS};
 const NUMBER: &str = r"\+?(\d[\d_]*\.?[\d_]*|\.\d[\d_]*)([eE][-+]?_*\d[\d_]*)?";
 /// The same with an exponent: the value is not bounded by a pattern.
 const SCIENTIFIC: &str = r"\+?(\d[\d_]*\.?[\d_]*|\.\d[\d_]*)[eE][-+]?_*\d[\d_]*";
-/// A whole number.
 const WHOLE: &str = r"\+?\d[\d_]*(\.[0_]*)?";
 /// Zero with any unit or none.
 const ZERO: &str = r"^\s*\+?[0_.]+([eE][-+]?[\d_]+)?\s*[^\d_.]*$";

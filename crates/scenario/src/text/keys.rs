@@ -73,7 +73,6 @@ pub(crate) enum Shape {
     Choice(&'static [&'static str]),
     /// One of these names.
     Named(fn() -> Vec<&'static str>),
-    /// A list.
     List(&'static Shape),
     /// A value, or a list of such values.
     OneOrMore(&'static Shape),

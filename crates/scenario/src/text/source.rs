@@ -54,7 +54,7 @@ pub struct ScenarioError {
     pub message: String,
     /// A valid alternative.
     pub help: Option<String>,
-    /// The place.
+    /// The line and column; none for an error that belongs to no line.
     pub place: Option<Place>,
 }
 

@@ -68,7 +68,6 @@ pub struct Dwc {
     subflows: Vec<State>,
     /// The most recently opened set.
     active: Option<Active>,
-    /// The number of the next set.
     next: u64,
 }
 

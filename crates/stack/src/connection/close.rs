@@ -22,7 +22,7 @@ pub(super) struct Closing {
     fin_attempts: u32,
     /// The offset up to which the application has been notified that everything is acknowledged; the end
     /// counts as one.
-    all_acked_told: u64,
+    acked_notified: u64,
 }
 
 impl Closing {
@@ -98,20 +98,20 @@ impl Closing {
 
     /// True if the application has been notified of `end`, or of a later one.
     #[inline]
-    pub(super) fn is_told_up_to(&self, end: u64) -> bool {
-        self.all_acked_told >= end
+    pub(super) fn is_notified_up_to(&self, end: u64) -> bool {
+        self.acked_notified >= end
     }
 
     /// Records that the application is notified that everything up to `end` is acknowledged.
-    pub(super) fn note_told(&mut self, end: u64) {
-        self.all_acked_told = end;
+    pub(super) fn note_notified(&mut self, end: u64) {
+        self.acked_notified = end;
     }
 
     /// True if the application has been notified that everything up to `end` is acknowledged; the end counts
     /// as one.
     #[inline]
-    pub(super) fn is_all_told(&self, end: u64) -> bool {
-        self.all_acked_told == end
+    pub(super) fn is_notified(&self, end: u64) -> bool {
+        self.acked_notified == end
     }
 }
 

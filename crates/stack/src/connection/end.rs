@@ -49,7 +49,7 @@ impl Connection {
     #[inline(always)]
     pub(super) fn check_all_acked(&mut self) {
         let end = self.send.written + u64::from(self.send.closed);
-        if self.send.una == self.send.written && !self.closing.is_told_up_to(end) {
+        if self.send.una == self.send.written && !self.closing.is_notified_up_to(end) {
             self.tell_all_acked(end);
         }
     }
@@ -61,7 +61,7 @@ impl Connection {
         }
         let fin_done = !self.send.closed || self.send.fin_acked;
         if fin_done && self.freed() == self.send.written {
-            self.closing.note_told(end);
+            self.closing.note_notified(end);
             self.events.push(Event::AllAcked);
         }
     }

@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 
 use crate::event::Event;
 
-/// The queue of events.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EventQueue {
     queue: VecDeque<Event>,

@@ -34,7 +34,6 @@ pub(super) enum FastPath {
 enum Order {
     /// The next byte.
     Next,
-    /// Any other.
     Other,
 }
 
@@ -76,7 +75,7 @@ impl Connection {
             subflow.fast_judge_segment(segment, self.mode == Mode::Mptcp).filter(|_| !self.checksummed)?;
         let (una, start, window) = (next.una, next.start, next.window);
         let all_announced =
-            send.una < send.written || self.closing.is_all_told(send.written + u64::from(send.closed));
+            send.una < send.written || self.closing.is_notified(send.written + u64::from(send.closed));
         if send.una + window > send.window_end || !all_announced {
             return None;
         }

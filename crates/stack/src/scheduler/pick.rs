@@ -156,7 +156,6 @@ impl Chunk {
     }
 }
 
-/// A value for each subflow.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct PerSubflow<T>([T; 32]);
 
@@ -192,7 +191,6 @@ impl<T: Copy + Default> Tracked<T> {
 /// The subflow with the lowest smoothed RTT of all with free window.
 #[derive(Clone, Copy)]
 pub(super) struct Lowest<'a> {
-    /// The subflow.
     pub(super) subflow: &'a SubflowView,
     /// The data that fits on it.
     pub(super) range: DataRange,

@@ -202,7 +202,6 @@ impl Held {
         self.pieces.is_empty() && self.claims.is_empty()
     }
 
-    /// True if it has no piece.
     pub(super) fn has_no_piece(&self) -> bool {
         self.pieces.is_empty()
     }

@@ -114,7 +114,6 @@ impl Buffer {
         self.follow_memory();
     }
 
-    /// Returns its size.
     #[inline]
     pub(crate) fn size(&self) -> u64 {
         self.size

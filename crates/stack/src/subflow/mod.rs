@@ -331,7 +331,6 @@ impl Subflow {
         self.board.una()
     }
 
-    /// True if it has sent data.
     pub(crate) fn has_sent_data(&self) -> bool {
         self.board.nxt() > 1
     }

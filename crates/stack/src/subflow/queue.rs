@@ -51,7 +51,6 @@ pub(super) struct Packet {
 }
 
 impl SendQueue {
-    /// Returns the number of bytes.
     #[inline]
     pub(super) fn bytes(&self) -> u64 {
         self.bytes

@@ -117,7 +117,7 @@ pub struct ModelOptions {
     /// True if a selection uses only the share of [`ModelOptions::increase`] that LIA grants each path with
     /// the others (default: all of it). The model of one path does not know the others.
     pub coupled_increase: bool,
-    /// The criterion of a selection (default: as in algorithm 1). A model alone does not use it.
+    /// The criterion of a selection (default: as in algorithm 1). The model itself does not use it.
     pub criterion: Criterion,
     /// True if the threshold after a loss is at least 2 (default); otherwise it is `cw / 2` whatever that is.
     pub threshold_floor: bool,

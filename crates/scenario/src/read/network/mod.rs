@@ -15,7 +15,7 @@ use anabranch_units::{Duration, RandomStream};
 
 use super::files::Files;
 use super::{change, link, path, queueing, sides};
-use crate::model::{Direction, Form, Graph, Link, Node as GraphNode, Pair, Path, TraceStart};
+use crate::model::{Direction, Form, Graph, GraphNode, Link, Pair, Path, TraceStart};
 use crate::text::keys::{Keys, Kinds, Sides, rows};
 use crate::text::reader::{Reader, list};
 use crate::text::source::{Problem, Span, did_you_mean};

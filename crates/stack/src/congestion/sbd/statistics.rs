@@ -72,7 +72,6 @@ impl Statistics {
         }
     }
 
-    /// Ends the interval.
     pub(super) fn end_interval(&mut self, options: &SbdOptions) {
         let mut ended = core::mem::take(&mut self.now);
         let sum = core::mem::take(&mut self.sum);
