@@ -103,7 +103,8 @@ fn where_runs_vary_the_margins_of_other_seeds_do_not_contradict_each_other() {
         let mut document = document(&["30Mbit/s,30ms,name=a", "30Mbit/s,30ms,name=b"], "1MB");
         document.set_option("test", "seed", seed);
         let found = advice(&document, 0, true).unwrap();
-        assert_eq!((found.answer, found.start.as_str()), (Answer::Pays, "b"));
+        // Either of the equal paths may be the better start in the runs of a seed.
+        assert_eq!(found.answer, Answer::Pays);
         let is_loss = |margin: &&Margin| {
             margin.quantity == Quantity::Loss && margin.path.as_deref() == Some(&found.start)
         };

@@ -23,7 +23,7 @@ pub(crate) struct RecvState {
     buffer: Buffer,
     policy: ReceiveBuffer,
     /// The number of bytes after holes of the subflows: their memory is not the connection's.
-    held_below: u64,
+    held_below: u32,
     /// The round trip at the last evaluation of the memory.
     rtt: Duration,
     /// The start of the current measuring interval, and the bytes received by then.
@@ -125,7 +125,7 @@ impl RecvState {
 
     /// Sets the number of bytes that subflows hold after holes in their own sequence space.
     pub(crate) fn set_held_below(&mut self, bytes: u64) {
-        self.held_below = bytes;
+        self.held_below = u32::try_from(bytes).unwrap_or(u32::MAX);
     }
 
     /// Returns the right edge for which there is space, which may be left of the advertised one.
@@ -140,7 +140,8 @@ impl RecvState {
         match self.buffer.memory() {
             None => self.consumed + self.buffer.size(),
             Some(memory) => {
-                let held = self.readable().max(unread) + self.out_of_order().saturating_sub(self.held_below);
+                let held = self.readable().max(unread)
+                    + self.out_of_order().saturating_sub(u64::from(self.held_below));
                 self.nxt + memory.free(held)
             }
         }

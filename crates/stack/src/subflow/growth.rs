@@ -41,8 +41,6 @@ pub(crate) struct Growth {
     rtt: u32,
     /// The echoed timestamp of the last sample.
     echo: u32,
-    /// The maximum payload of a received segment without MPTCP options (`advmss`).
-    mss: u32,
 }
 
 impl Growth {
@@ -53,13 +51,11 @@ impl Growth {
             ReceiveBuffer::Auto { initial, .. } => initial.get() / 64 * 39,
         };
         let threshold = in_32_bits(buffer).min(INITIAL_THRESHOLD);
-        Growth { threshold, buffer: Buffer::new(buffer), space: INITIAL_SPACE, rtt: 0, echo: 0, mss: 0 }
+        Growth { threshold, buffer: Buffer::new(buffer), space: INITIAL_SPACE, rtt: 0, echo: 0 }
     }
 
-    /// Begins with segments of at most `mss` bytes, and with the threshold that `first` returns for a buffer, unless that
-    /// is without a limit.
-    pub(crate) fn begin(&mut self, mss: u32, first: impl FnOnce(u64) -> u64) {
-        self.mss = mss;
+    /// Begins with the threshold that `first` returns for a buffer, unless that is without a limit.
+    pub(crate) fn begin(&mut self, first: impl FnOnce(u64) -> u64) {
         match first(self.buffer.size()) {
             u64::MAX => {}
             threshold => self.threshold = in_32_bits(threshold),
@@ -76,16 +72,17 @@ impl Growth {
         self.buffer.memory().is_some_and(Memory::is_measured)
     }
 
-    /// Processes a segment of `len` bytes. Returns true if it has increased the threshold.
+    /// Processes a segment of `len` bytes, on a subflow with segments of up to `mss` bytes without MPTCP options
+    /// (`advmss`). Returns true if it has increased the threshold.
     #[inline]
-    pub(super) fn on_data(&mut self, len: u32) -> bool {
+    pub(super) fn on_data(&mut self, len: u32, mss: u32) -> bool {
         if len >= LEAST_MEASURE && self.buffer.memory().is_some_and(|memory| !memory.is_measured()) {
             self.buffer.set_measured(true);
         }
         let most = in_32_bits(self.buffer.size());
         let rises = self.threshold < most && len >= LEAST_LEN;
         if rises {
-            self.threshold = self.threshold.saturating_add(2 * len.max(self.mss)).min(most);
+            self.threshold = self.threshold.saturating_add(2 * len.max(mss)).min(most);
         }
         rises
     }
@@ -155,18 +152,16 @@ mod tests {
     use anabranch_units::Bytes;
 
     fn growth(size: u64) -> Growth {
-        let mut growth = Growth::new(ReceiveBuffer::Fixed(Bytes(size)));
-        growth.begin(1448, |_| u64::MAX);
-        growth
+        Growth::new(ReceiveBuffer::Fixed(Bytes(size)))
     }
 
     #[test]
     fn each_segment_raises_the_threshold_by_two_until_it_reaches_the_buffer() {
         let mut growth = growth(70_000);
-        assert!(!growth.on_data(127), "too short");
-        assert!(growth.on_data(1448));
-        assert!(growth.on_data(200), "as much as a full one");
-        assert!(!growth.on_data(1448), "64,240 + 2 x 2896 = 70,032");
+        assert!(!growth.on_data(127, 1448), "too short");
+        assert!(growth.on_data(1448, 1448));
+        assert!(growth.on_data(200, 1448), "as much as a full one");
+        assert!(!growth.on_data(1448, 1448), "64,240 + 2 x 2896 = 70,032");
         growth.widen(19_000, 1 << 20);
         assert_eq!(
             growth.buffer.size(),
@@ -175,7 +170,7 @@ mod tests {
         );
         growth.widen(40_000, 1 << 20);
         assert_eq!(growth.buffer.size(), 80_000 + 2 * (80_000 * 21_000 / 19_000));
-        assert_eq!((0..100).filter(|_| growth.on_data(1448)).count(), 65);
+        assert_eq!((0..100).filter(|_| growth.on_data(1448, 1448)).count(), 65);
     }
 
     #[test]
@@ -186,9 +181,9 @@ mod tests {
         assert_eq!((first_window(1460, 1460), first_window(1000, 1460)), (1460, 1000));
         assert_eq!(first_window(1 << 20, 1460), 718 * 1460);
         let mut growth = growth(16_000);
-        growth.begin(1448, |_| 14_600);
+        growth.begin(|_| 14_600);
         assert_eq!(growth.window(), 14_600);
-        assert!(growth.on_data(1448) && !growth.on_data(1448));
+        assert!(growth.on_data(1448, 1448) && !growth.on_data(1448, 1448));
         assert_eq!(growth.window(), 16_000);
     }
 
@@ -201,7 +196,7 @@ mod tests {
                 ConnectionConfig { receive_buffer: ReceiveBuffer::Fixed(Bytes(buffer)), ..config.clone() };
             let mut growth = Growth::new(config.receive_buffer);
             growth.limit_by(config.receive_memory());
-            growth.begin(1448, |buffer| config.first_threshold(buffer, 1448));
+            growth.begin(|buffer| config.first_threshold(buffer, 1448));
             growth.window()
         };
         assert_eq!(first(152_000), 150_552);
@@ -214,7 +209,7 @@ mod tests {
     #[test]
     fn a_buffer_below_the_threshold_never_grows_by_itself() {
         let mut growth = growth(20_000);
-        assert!(!growth.on_data(1448));
+        assert!(!growth.on_data(1448, 1448));
         growth.widen(1 << 40, 30_000);
         assert_eq!((growth.buffer.size(), growth.space), (30_000, u32::MAX));
     }

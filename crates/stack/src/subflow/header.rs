@@ -74,7 +74,8 @@ impl Subflow {
         let tolerance = self.recovery.tolerance();
         self.recv.growth.limit_by(config.receive_memory());
         let advertised = config.mss_without_mptcp(config.mss, !ipv4);
-        self.recv.growth.begin(advertised, |buffer| config.first_threshold(buffer, advertised));
+        self.recv.advertised_mss = advertised.min(u32::from(u16::MAX)) as u16;
+        self.recv.growth.begin(|buffer| config.first_threshold(buffer, advertised));
         self.recovery = Recovery::new(config, self.sack, 1);
         self.recovery.tolerate(tolerance);
     }

@@ -46,6 +46,8 @@ pub(crate) struct Receiver {
     /// The estimated length of the peer's full segments, and the length of the last segment.
     full_len: u16,
     last_len: u16,
+    /// The maximum payload of the peer's segments without MPTCP options.
+    pub(super) advertised_mss: u16,
 }
 
 /// The offset of an unknown FIN.
@@ -82,6 +84,7 @@ impl Receiver {
             last_ack_sent: 1,
             full_len: DEFAULT_MSS as u16,
             last_len: 0,
+            advertised_mss: 0,
         }
     }
 

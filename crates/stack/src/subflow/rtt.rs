@@ -18,8 +18,8 @@ pub(crate) struct RttEstimator {
     sampled: bool,
     /// True if the smoothed RTT includes a sample of a segment that was sent before a timeout.
     spans_outage: bool,
-    /// The time of the last timeout.
-    timeout_at: Time,
+    /// The time of the last timeout, in milliseconds.
+    timeout_at: u32,
     initial: Duration,
     floor: Duration,
     floor_on_variation: bool,
@@ -40,7 +40,7 @@ impl RttEstimator {
             rto: config.initial,
             sampled: false,
             spans_outage: false,
-            timeout_at: Time::ZERO,
+            timeout_at: 0,
             initial: config.initial,
             floor: config.min,
             floor_on_variation: config.min_bounds_variation,
@@ -92,12 +92,12 @@ impl RttEstimator {
 
     /// Records a retransmission timeout.
     pub(super) fn on_timeout(&mut self, now: Time) {
-        self.timeout_at = now;
+        self.timeout_at = millis(now);
     }
 
     /// Records that the last sample, of a segment sent at `sent`, may be the length of an outage rather than a round trip.
     pub(super) fn note_transmission(&mut self, sent: Time) {
-        self.spans_outage |= sent < self.timeout_at && self.srtt > self.min * 2;
+        self.spans_outage |= millis(sent) < self.timeout_at && self.srtt > self.min * 2;
     }
 
     /// Returns the smoothed RTT and its variation for the scheduler while nothing is in flight. After a sample that spans an
@@ -147,6 +147,11 @@ impl RttEstimator {
         let base = if self.sampled { self.rto } else { self.initial };
         Duration(base.0.saturating_mul(1 << backoff.min(16))).min(self.ceiling)
     }
+}
+
+/// Returns a time in milliseconds, at most 49 days.
+fn millis(time: Time) -> u32 {
+    u32::try_from(time.as_micros() / 1000).unwrap_or(u32::MAX)
 }
 
 /// Four times the variation of round trips in Linux's timeout: the greatest of a round trip, from which it falls slowly, so

@@ -78,7 +78,7 @@ impl Receiver {
             self.quick = self.quick.max(self.config.quick);
         }
         self.data_at = now_ms;
-        if self.growth.on_data(payload_len) {
+        if self.growth.on_data(payload_len, u32::from(self.advertised_mss)) {
             self.quick |= 1;
         }
     }
