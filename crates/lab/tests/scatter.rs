@@ -37,7 +37,7 @@ fn subflows(run: &RunResult) -> usize {
     run.flows[0].report.sender.subflows.len()
 }
 
-/// New data of each subflow of the sender: in all, without retransmissions.
+/// The payload that each subflow of the sender has sent, with retransmissions and reinjections.
 fn sent(run: &RunResult) -> Vec<u64> {
     let subflows = run.flows[0].report.sender.subflows.iter();
     subflows.map(|subflow| subflow.counters.bytes_sent).collect()
@@ -79,7 +79,7 @@ fn the_switch_is_at_the_volume_and_new_data_leaves_the_scattered_subflow() {
         assert_eq!(report.delivered, 5_000_000);
         let total: u64 = sent.iter().sum();
         assert!(
-            total - 5_000_000 <= report.retransmitted_segments * 1448 + report.duplicate_bytes,
+            total - 5_000_000 <= report.retransmitted_segments * 1448 + report.reinjected_bytes,
             "{sent:?}"
         );
     }
