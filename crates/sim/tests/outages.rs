@@ -5,7 +5,7 @@
 //! two lengths of outages each, and has paths of 100 Mbit/s too. Slower paths have smaller send buffers, which are full as
 //! soon.
 //!
-//! Two of these 3,168 outages fail (27 November 2026): `daps` has 82 and 84 % of its goodput without an outage; the cause is
+//! Three of these 3,168 outages fail (27 November 2026): `daps` has 82 to 84 % of its goodput without an outage; the cause is
 //! not known.
 
 mod common;
