@@ -89,11 +89,30 @@ fn a_race_by_requests_counts_unanswered_ones_with_the_time_of_the_flow() {
         flow.report.app = AppReport::Requests(times.iter().map(one).collect());
         made::run_of(vec![flow])
     };
-    let mut race = Race { main: Some((0, Measure::ResponseTime)), ..Race::new(2, false, 0.01, 4) };
+    let classes = vec![Measure::ResponseTime];
+    let mut race = Race { main: Some((0, Measure::ResponseTime)), classes, ..Race::new(2, false, 0.01, 4) };
     race.add(0, &of(&[Some(10), None]));
     race.add(1, &of(&[Some(300), Some(500)]));
     assert_eq!((race.candidates[0].costs[0], race.candidates[1].costs[0]), (60.01, 0.8));
+    assert_eq!([0, 1].map(|path: usize| race.candidates[path].of_classes[0][0]), [60.01, 0.8]);
     let results = race.results(["a", "b"].into_iter());
     assert_eq!((results[0].n, results[0].completed, results[1].completed), (2, 1, 2));
     assert!(results[1].chosen);
+}
+
+/// Half a per cent is no reason to send a class over another path than the main class, and five are.
+#[test]
+fn a_class_leaves_the_path_of_the_main_one_only_for_a_gain() {
+    let of = |main: f64, close: f64, better: f64| Candidate {
+        costs: vec![main; 4],
+        of_classes: vec![vec![main; 4], vec![close; 4], vec![better; 4]],
+        ..Candidate::default()
+    };
+    let race = Race {
+        main: Some((0, Measure::MeanTime)),
+        classes: vec![Measure::MeanTime; 3],
+        candidates: vec![of(1.0, 2.0, 2.0), of(1.5, 1.99, 1.9)],
+        ..Race::new(2, false, 0.01, 4)
+    };
+    assert_eq!(race.chosen_by_class(), [0, 0, 1]);
 }

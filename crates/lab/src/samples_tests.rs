@@ -46,6 +46,10 @@ fn competing_flows_have_numbers_of_their_own() {
     let mut run = made::run_of([own, other, own, other].map(of).to_vec());
     run.flows.iter_mut().zip([0, 1, 0, 1]).for_each(|(flow, group)| flow.group = group);
     assert_eq!(column(&rows_of(&run), "flow"), ["1", "1", "2", "2"]);
+    // Plain TCP of other classes has the scenario's congestion control, and datagrams have none.
+    let mut run = run.clone();
+    run.flows[3].report.app = anabranch_sim::AppReport::Datagrams(Default::default());
+    assert_eq!(column(&rows_of(&run), "congestion")[1..], ["cubic_linux", "cubic_linux", "none"]);
 }
 
 #[test]

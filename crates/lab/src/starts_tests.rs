@@ -75,8 +75,15 @@ fn a_start_is_decisive_if_the_near_end_of_its_interval_exceeds_the_spread_of_sch
                 change("blest", difference(900.0, 800.0, 990.0)),
             ],
         };
-        decisive(&scenario, &scenario.conditions[0], &[start], &[&tcp, &best, &worst])
+        [&worst, &best].map(|other| {
+            let compared: [&[RunResult]; 3] = [&tcp, &best, other];
+            decisive(&scenario, &scenario.conditions[0], core::slice::from_ref(&start), &compared)
+        })
     };
+    // Where the schedulers are equal, the change is still one that counts.
+    assert_eq!(of(0.9, 0.8, 0.95)[1], None);
+    assert!(of(1.1, 0.8, 1.4)[1].is_some());
+    let of = |mean, low, high| of(mean, low, high)[0].clone();
     let found = of(60.0, 26.0, 100.0).unwrap();
     assert_eq!((found.path.as_str(), found.scheduler.as_str()), ("2", "min_rtt"));
     assert!((found.spread_pct - 25.0).abs() < 1e-9);
@@ -85,4 +92,35 @@ fn a_start_is_decisive_if_the_near_end_of_its_interval_exceeds_the_spread_of_sch
     assert!(of(-40.0, -60.0, -21.0).is_some());
     assert_eq!(of(-40.0, -60.0, -19.0), None);
     assert_eq!(of(30.0, -5.0, 60.0), None);
+}
+
+/// Of eight other paths the one with the greatest estimate is not tried.
+#[test]
+fn of_more_than_seven_other_paths_those_with_the_best_estimates_are_tried() {
+    let path = "{ rate = '5 Mbit/s', rtt = '30 ms' }";
+    let text = format!(
+        "path = [{}]\ntraffic = {{ size = '1 KB' }}\nschedulers = ['tcp', 'min_rtt']",
+        [path; 9].join(", ")
+    );
+    let scenario = made::scenario(&text);
+    let estimates = [9, 3, 8, 1, 2, 99, 4, 5, 6].map(Duration);
+    let plan = Plan::new(&scenario, 0, 30, 0, &estimates).unwrap();
+    assert_eq!(plan.paths, [1, 2, 3, 4, 6, 7, 8]);
+}
+
+#[test]
+fn a_start_with_which_a_flow_does_not_finish_has_counts_and_no_difference() {
+    let scenario = made::scenario(&format!("runs = 2\n{THREE}"));
+    let plan = Plan::new(&scenario, 0, 2, 0, &[Duration(1), Duration(2), Duration(3)]).unwrap();
+    let compared = made::runs([100.0; 2]);
+    let missed = vec![
+        made::run_of(vec![made::flow(Class::Contender, Some(50.0))]),
+        made::run_of(vec![made::flow(Class::Contender, None)]),
+    ];
+    let of = |millis: f64| made::runs([millis; 2]);
+    let results = [missed, of(100.0), of(50.0), of(200.0)].concat();
+    let starts = plan.changes(&scenario, &results, &[&compared, &compared, &compared]);
+    let change = &starts[0].changes[0];
+    assert_eq!((change.n, change.completed, change.difference_pct), (2, 1, None));
+    assert!(starts[0].changes[1].difference_pct.is_some());
 }

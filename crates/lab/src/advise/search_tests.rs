@@ -208,3 +208,21 @@ fn a_class_of_traffic_is_judged_by_its_own_measure() {
     assert!((-40.0..-25.0).contains(&difference), "{difference}");
     assert!(found.reasons.iter().any(|reason| reason.scheduler == found.best.name));
 }
+
+#[test]
+fn commands_have_the_congestion_control_and_a_subflow_for_each_other_path() {
+    let found = Found { start: 1, candidates: Vec::new(), screened: 0, single_congestion: None };
+    with_setting(PATHS, |setting| {
+        let (best, kernel) = (with("blest", "lia"), with(KERNEL, "bbr"));
+        let all =
+            super::super::actions::actions(setting, Answer::Pays, &best, Some(&kernel), &found, None, false);
+        for words in [
+            "`anabranch serve --scheduler blest --cc lia ...`, and let connections start on path 2.",
+            "Row `linux with bbr` needs no more than a stock kernel.",
+            "`sysctl -w net.ipv4.tcp_congestion_control=bbr`",
+            "`ip mptcp limits set subflow 2 add_addr_accepted 2`",
+        ] {
+            assert!(all.iter().any(|action| action.contains(words)), "{words}: {all:?}");
+        }
+    });
+}

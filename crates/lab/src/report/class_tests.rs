@@ -145,6 +145,20 @@ fn a_plain_tcp_on_the_path_of_the_reference_is_no_rival() {
     assert_eq!(findings.len(), 2);
 }
 
+#[test]
+fn a_plain_tcp_with_another_congestion_control_is_a_rival_and_longer_flows_have_no_verdict_on_their_tail() {
+    let other = "['tcp', { scheduler = 'tcp@1', name = 'bbr', congestion = 'bbr' }]";
+    let text = PATHS.replace("['tcp', 'min_rtt']", other);
+    let scenario = made::scenario(&format!("{text}traffic = {{ size = '1001 KB' }}"));
+    let condition = &scenario.conditions[0];
+    let runs: Vec<RunResult> = (0..2)
+        .map(|_| made::run_of((0..50).map(|_| made::flow(Class::Contender, Some(10.0))).collect()))
+        .collect();
+    let entrant = |at| Entrant::new(&scenario, condition, at, Some(0), true, &runs);
+    let findings = verdict::findings(&scenario, condition, &[entrant(0), entrant(1)]);
+    assert_eq!((findings.len(), findings[0].others[0].name.as_str()), (1, "bbr"));
+}
+
 /// Three background flows on the first path take three of the shares there.
 #[test]
 fn background_flows_count_one_by_one_in_a_fair_share() {
@@ -169,10 +183,15 @@ fn background_flows_count_one_by_one_in_a_fair_share() {
 /// Returns the clauses on the path of the reference, by class: `own` are the paths of the first contender for the two
 /// classes, and `best` are the paths of the second one, which has the measured paths.
 fn detours(reference: &str, own: [usize; 2], best: [usize; 2]) -> Vec<Option<String>> {
+    detours_of("size = '1 MB'", reference, own, best)
+}
+
+/// The same where the film is of this kind.
+fn detours_of(film: &str, reference: &str, own: [usize; 2], best: [usize; 2]) -> Vec<Option<String>> {
     let text = PATHS.replace("['tcp', 'min_rtt']", &format!("['{reference}', 'tcp', 'min_rtt']"));
     let scenario = made::scenario(&format!(
         "{text}reference = '{reference}'
-         [[traffic]]\nname = 'film'\nsize = '1 MB'
+         [[traffic]]\nname = 'film'\n{film}
          [[traffic]]\nname = 'call'\nsize = '1 KB'
          [[traffic]]\nname = 'voice'\nkind = 'udp'\nsize = '100 B'\ngap = '20 ms'\nduration = '1 s'\npath = 2"
     ));
@@ -205,4 +224,8 @@ fn a_reference_that_a_class_would_have_on_another_path_says_so() {
     // Datagrams have the path of their class with every contender.
     assert_eq!(found[2], None);
     assert_eq!(detours("tcp@1", [0, 0], [0, 0]), [None, None, None]);
+    // A film with several bitrates has two measures, and the sentence once.
+    let video = "kind = 'video'\nbitrate = ['1 Mbit/s', '2 Mbit/s']\nduration = '10 s'";
+    let found = detours_of(video, "tcp@2", [1, 1], [1, 1]);
+    assert_eq!((found[0].as_deref(), found[1].as_deref()), (Some(sentence), None), "{found:?}");
 }

@@ -71,6 +71,32 @@ fn the_family_of_the_best_one_is_all_pairs() {
     }
 }
 
+/// One run of another multipath contender is late by more and more, which the first one has not shown.
+#[test]
+fn an_interval_is_mostly_unseen_if_the_bound_is_its_greater_part() {
+    let scenario = made::scenario(FOUR);
+    let mut parts = Vec::new();
+    for excess in [5.0, 20.0, 40.0, 80.0, 160.0, 1280.0] {
+        let mut late = noisy(50.0, "b");
+        late[3] = made::runs([50.0 + excess]).remove(0);
+        let runs = [noisy(50.0, "tcp"), noisy(44.0, "a"), late, noisy(42.0, "c")];
+        let all = entrants(&scenario, &runs);
+        let finding = verdict::findings(&scenario, &scenario.conditions[0], &all).remove(0);
+        let values: Vec<_> =
+            all.iter().map(|entrant| measured::of_flows(&entrant.flows(Class::Contender), false)).collect();
+        let series: Vec<_> = (0..4).map(|at| difference::pairs(&values[at], &values[0])).collect();
+        let shown = difference::family(&series, 5)[1].unwrap();
+        let width = |difference: Difference| difference.ci95.unwrap().half_width();
+        let part = width(shown) / width(finding.others[0].vs_reference.unwrap());
+        assert_eq!(finding.others[0].mostly_unseen, part < 0.5, "{excess} ms: {part}");
+        parts.push(part);
+    }
+    assert!(
+        parts.iter().any(|part| *part < 0.5) && parts.iter().any(|part| (0.5..0.99).contains(part)),
+        "{parts:?}"
+    );
+}
+
 #[test]
 fn a_difference_is_read_by_its_interval_and_the_least_effect() {
     let read = |mean, low, high| difference(mean, low, high).read(1.0).unwrap();

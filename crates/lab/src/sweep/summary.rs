@@ -97,3 +97,42 @@ impl Summary {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::made;
+
+    /// Returns the result of a point at which `min_rtt` has this difference and interpretation.
+    fn at(point: usize, mean: f64, reading: Reading) -> PointResult {
+        let mut comparison = made::compared(&made::scenario(made::TWO_PATHS));
+        comparison.rows.retain(|row| row.scheduler == "min_rtt");
+        let mut result = PointResult::new(point, &comparison);
+        let row = &mut result.rows[0];
+        row.vs_reference_pct = Some(crate::report::Difference { mean, ci95: None });
+        (row.reading, row.best) = (Some(reading), Some(reading == Reading::Better));
+        result
+    }
+
+    #[test]
+    fn a_point_with_unfinished_flows_is_counted_and_its_difference_is_not() {
+        let mut summary = Summary::default();
+        for result in [
+            at(0, -20.0, Reading::Better),
+            at(1, 90.0, Reading::Incomplete),
+            at(2, 0.2, Reading::Equal),
+            at(3, 12.0, Reading::Worse),
+            at(4, -5.0, Reading::Undecided),
+            at(5, -95.0, Reading::Incomplete),
+        ] {
+            summary.add(&result);
+        }
+        summary.finish();
+        let own = &summary.contenders[0];
+        let counts = [own.best, own.better, own.equal, own.worse, own.undecided, own.incomplete];
+        assert_eq!((summary.points, counts), (6, [1, 1, 1, 1, 1, 2]));
+        // The median of -20, -5, 0.2 and 12, and their ends with their points.
+        assert!((own.median_pct.unwrap() + 2.4).abs() < 1e-9, "{:?}", own.median_pct);
+        assert_eq!((own.least, own.greatest), (Some((-20.0, 0)), Some((12.0, 3))));
+    }
+}
