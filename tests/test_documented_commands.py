@@ -123,7 +123,7 @@ def outline(lines):
     """
     found = []
     for line in lines:
-        if re.match(r"\d+ runs? each|seed \d+;", line):
+        if re.match(r"\d+ runs? (each|of each contender)|seed \d+;", line):
             break
         if line.startswith("  "):
             continue

@@ -144,6 +144,7 @@ fn no_name_reaches_a_terminal_as_a_control_character() {
         &["explain", file],
         &["check", file],
         &["advise", file, "--condition", "x"],
+        &["advise", file, "--no-margins", "--runs", "10"],
         &["sweep", file, "--vary", "path.1.rate=5Mbit/s,6Mbit/s", "--points"],
         &["sweep", file, "--vary", "path.1.rate=\u{1b}[2J", "--points"],
         &["compare", "\u{1b}]0;owned\u{7}"],
@@ -167,4 +168,12 @@ fn no_name_reaches_a_terminal_as_a_control_character() {
         serde_json::from_slice(&in_pipe(&["compare", file, "--json"]).stdout).unwrap();
     assert_eq!(json["conditions"][0]["paths"][1], "b\nbroken\r\u{9b}2J");
     assert_eq!(json["conditions"][0]["name"], "x\u{1b}[2J\ny\u{202e}");
+    // It begins no statement and no remark.
+    let verdict = json["verdict"].as_str().unwrap().to_owned();
+    let advice = in_pipe(&["advise", file, "--no-margins", "--runs", "10"]);
+    let places = ["x\\u{1b}[2J\\ny", "\\u{1b}[31mred: "];
+    for text in [verdict, String::from_utf8(advice.stderr).unwrap()] {
+        let is_own = |line: &str| places.iter().any(|place| line.starts_with(place));
+        assert!(text.lines().count() > 1 && text.lines().all(is_own), "{text}");
+    }
 }

@@ -186,9 +186,9 @@ fn a_start_that_rescues_flows_is_not_said_to_leave_them_unfinished() {
     let given = |more: &[&'static str]| [&paths[..], &["--runs", "2", "--set", "deadline=5s"], more].concat();
     let text = |args: &[&str]| String::from_utf8(run(args).stdout).unwrap();
     let dead = text(&given(&[]));
-    assert!(dead.contains("starting on path 2 instead: every flow finishes (2 runs)"), "{dead}");
+    assert!(dead.contains("first subflow on path 2 instead: every flow finishes (2 runs)"), "{dead}");
     let alive = text(&given(&["--initial", "2"]));
-    assert!(alive.contains("starting on path 1 instead: no flow finishes (2 runs)"), "{alive}");
+    assert!(alive.contains("first subflow on path 1 instead: no flow finishes (2 runs)"), "{alive}");
 }
 
 #[test]
@@ -235,9 +235,9 @@ fn every_path_has_a_row_on_request() {
     let starts = |name: &str| text.lines().any(|line| line.starts_with(name));
     assert!(starts("tcp on path 1 ") && starts("tcp@2 ") && !starts("tcp@1 "), "{text}");
     for note in [
-        "tcp: path 1 is the best of 2 single paths",
-        "profile linux; cubic_linux; download;",
-        "phases: starts",
+        "tcp uses path 1, the best of 2 single paths",
+        "profile linux; cc cubic_linux; download;",
+        "each run draws phases: starts",
     ] {
         assert!(text.contains(note), "{note}: {text}");
     }
@@ -270,9 +270,11 @@ fn another_seed_gives_another_result_and_the_same_hash() {
 #[test]
 fn compare_without_arguments_is_a_phone_with_wifi_and_lte() {
     let text = stdout(&["compare", "--runs", "3"]);
-    for note in
-        ["profile linux; cubic_linux; download;", "first subflow on wifi", "starting on lte instead: linux "]
-    {
+    for note in [
+        "profile linux; cc cubic_linux; download;",
+        "first subflow on wifi",
+        "first subflow on lte instead: linux ",
+    ] {
         assert!(text.contains(note), "{note}: {text}");
     }
     let object = json(&["compare", "--json", "--runs", "2", "--initial", "lte", "--no-other-starts"]);

@@ -10,6 +10,12 @@ pub(crate) fn spoken(name: &str) -> String {
     if name.parse::<u32>().is_ok() { format!("path {name}") } else { name.to_owned() }
 }
 
+/// Returns a statement without the control characters that names may have: a line break would begin another statement.
+pub(crate) fn one_line(statement: &str) -> String {
+    let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    statement.chars().map(shown).collect()
+}
+
 /// Returns the beginning of a statement about a class of traffic in some conditions, where either may be the only one.
 pub fn place(class: Option<&str>, conditions: &[&str]) -> String {
     let conditions = crate::scenario::list(conditions);
@@ -60,6 +66,11 @@ mod tests {
         assert_eq!(words(1000.0, 900.0, 1100.0), "11.0 times (95 % interval 10.0 to 12.0 times)");
         assert_eq!(words(38_704.0, 38_000.0, 39_400.0), "388 times (95 % interval 381 to 395 times)");
         assert_eq!(amount(38_704.0, None, "below", "above"), ("388 times".to_owned(), String::new()));
+    }
+
+    #[test]
+    fn a_name_with_a_line_break_begins_no_other_statement() {
+        assert_eq!(one_line("a\n* b\r\u{1b}[2J\u{e9}: c."), "a\\n* b\\r\\u{1b}[2J\u{e9}: c.");
     }
 
     #[test]

@@ -229,14 +229,14 @@ impl DecisiveStart {
             spoken::amount(self.difference_pct.mean, self.difference_pct.ci95, "lower", "higher");
         let amount = amount.replace("times", "times as high");
         let range = if range.is_empty() { range } else { format!(" {range}") };
-        format!(
+        spoken::one_line(&format!(
             "{place}{the} first path matters more than the choice of scheduler. The {measure} of {} is {amount} if it starts \
              on {} instead of {}{range}, while the multipath schedulers are within {:.1} % of each other.",
             self.scheduler,
             spoken::spoken(&self.path),
             spoken::spoken(initial),
             self.spread_pct,
-        )
+        ))
     }
 }
 

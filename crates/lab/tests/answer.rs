@@ -165,7 +165,7 @@ fn short_flows_have_a_verdict_on_their_tail() {
     let paths = ["20Mbit/s,20ms,loss=1%", "20Mbit/s,20ms,loss=1%"];
     let comparison = compared(&scenario(&paths, &["traffic.size=50KB", "traffic.flows=25", "runs=6"]), false);
     assert_eq!(comparison.verdicts.len(), 2);
-    assert!(comparison.verdict.contains("95th percentile"), "{}", comparison.verdict);
+    assert!(comparison.verdict.contains("95th-percentile time"), "{}", comparison.verdict);
 }
 
 /// A short flow ends within its first windows, which are sent on the first path alone: on the slow one every

@@ -291,4 +291,7 @@ fn a_path_that_was_silent_together_with_the_other_one_helps_nothing() {
     let differ = differ(&apart, 0.5);
     assert!(differ >= 5, "{differ} runs differ");
     assert_eq!(apart.conditions[0].independent_traces, 2);
+    // One path by itself starts together with no other.
+    let one = compared(&report("recorded-together", &["runs=2", "path.1.trace-start=random"]));
+    assert_eq!(one.conditions[0].independent_traces, 2);
 }

@@ -4,7 +4,9 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::path::Path;
 
 use anabranch_lab::scenario::Document;
-use anabranch_lab::sweep::{Header, Journal, Options, Plan, PointResult, Reading, Shard, SweepError, sweep};
+use anabranch_lab::sweep::{
+    Header, Journal, Options, Plan, PointResult, Reading, Shard, SweepError, simulate_point, sweep,
+};
 
 const PLAN: &str = r#"
 scenario = "two-paths"
@@ -179,6 +181,33 @@ fn runs_are_added_until_the_differences_are_known() {
             .all(|ends| ends.half_width() <= 3.0);
         assert!(known || result.runs == 300, "{result:?}");
     }
+    // Doubling ends at the most runs, whatever the intervals.
+    let wide = self::plan(&text.replace("3%", "0.001%").replace("300", "13"));
+    assert_eq!(simulate_point(&wide, 0, 1, &AtomicBool::new(false)).unwrap().runs, 13);
+}
+
+#[test]
+fn other_runs_are_those_of_another_sweep_and_a_part_is_merged_once() {
+    let place = tempfile::tempdir().unwrap();
+    let plan = plan(PLAN);
+    let open = |name: &str, runs: u32| {
+        let path = place.path().join(name);
+        let directory = Directory::open(&path, &plan, Format::Csv, Origin::default()).unwrap();
+        let journal = directory.journal(&plan, &[], Some(runs));
+        (directory, journal)
+    };
+    // Two points of a sweep that was stopped.
+    assert!(go_on(&plan, &mut open("part", 2).1.unwrap(), 1, Shard::default(), 2).is_err());
+    let (whole, journal) = open("whole", 2);
+    let mut journal = journal.unwrap();
+    let mut size_after_merge = || {
+        whole.merge(&place.path().join("part"), &mut journal).unwrap();
+        std::fs::metadata(place.path().join("whole/journal.ndjson")).unwrap().len()
+    };
+    assert_eq!(size_after_merge(), size_after_merge());
+    assert!(journal.done() >= 2);
+    drop(journal);
+    assert!(open("whole", 3).1.is_err() && open("whole", 2).1.is_ok());
 }
 
 #[test]

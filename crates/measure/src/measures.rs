@@ -107,7 +107,7 @@ records! {
                     &[(Transfers, 0), (Plain, 0), (Requests, 0)]),
                 Heading::new(30, "delay ms", Shown::Number(Millis, |row| row.fct_s.mean), &[(Bursts, 0), (Streams, 0)]),
                 Heading::new(30, "waiting s", Shown::Number(Seconds, |row| row.fct_s.mean), &[(Videos, 0)]),
-                Heading::new(32, "95 % of mean", Shown::Interval(Millis, |row| row.fct_s.ci95),
+                Heading::new(32, "95 % interval", Shown::Interval(Millis, |row| row.fct_s.ci95),
                     &[(Transfers, 3), (Requests, 3), (Bursts, 2), (Streams, 2)]),
                 Heading::new(34, "median", Shown::Number(Millis, |row| row.fct_s.p50), &[(Transfers, 0), (Requests, 0)]),
                 Heading::new(36, "p95", Shown::Number(Millis, |row| row.fct_s.p95),
@@ -148,7 +148,7 @@ records! {
     /// the interval of the mean goodput
     measure contender goodput_ci95_bps: IntervalOfMean = |flow, of| flow.goodput().as_bps_f64() =>
         Measure::new(Traffic::All, Unit::BitsPerSecond, Better::Neither)
-            .shown(&[Heading::new(32, "95 % of mean", Shown::Interval(Mega, |row| row.goodput_ci95_bps), &[(Bulk, 2)])])
+            .shown(&[Heading::new(32, "95 % interval", Shown::Interval(Mega, |row| row.goodput_ci95_bps), &[(Bulk, 2)])])
             .swept(&[
                 swept("goodput_low_bps", |row| end(row.goodput_ci95_bps, false)),
                 swept("goodput_high_bps", |row| end(row.goodput_ci95_bps, true)),

@@ -62,7 +62,7 @@ pub fn text(scenario: &Scenario, comparison: &Comparison, gaps: bool) -> String 
     let plural = |runs: u32| if runs == 1 { "" } else { "s" };
     let same = comparison.conditions.iter().all(|setting| setting.runs == comparison.runs);
     let of = |(at, setting): (usize, &Setting)| match at {
-        0 => format!("{} run{} each with {}", setting.runs, plural(setting.runs), setting.name),
+        0 => format!("{} run{} of each contender with {}", setting.runs, plural(setting.runs), setting.name),
         _ => format!("{} with {}", setting.runs, setting.name),
     };
     // Conditions with different numbers of runs have their own lines.
@@ -114,7 +114,7 @@ fn notes(
         };
         let by = main.map_or(String::new(), |name| format!(" for {name}"));
         notes.push(format!(
-            "tcp: {} is the best of {} single paths{by}: {} in selection runs; {}{more}",
+            "tcp uses {}, the best of {} single paths{by}: {} in selection runs; {}{more}",
             path_name(&best.path),
             paths.len(),
             value(best),
@@ -147,17 +147,25 @@ fn notes(
         let ideal = figures::digits(setting.ideal_sum_bps / 1e6);
         notes.push(format!("ideal sum of the paths: {ideal} Mbit/s of payload{measured}"));
     }
-    let mut parts = vec![format!("profile {}", setting.profile), congestion(scenario, setting)];
+    let mut parts =
+        vec![format!("profile {}", setting.profile), format!("cc {}", congestion(scenario, setting))];
     if main.is_none() {
         parts.push(setting.direction.to_owned());
     }
     let same = setting.queues.iter().all(|queue| *queue == setting.queues[0]);
-    let queues = if same { setting.queues[0].clone() } else { setting.queues.join(", ") };
+    let of_path = |(queue, path): (&String, &String)| format!("{queue} ({})", path_name(path));
+    let queues = match same {
+        true => format!("queue {}", setting.queues[0]),
+        false => {
+            let each: Vec<String> = setting.queues.iter().zip(&setting.paths).map(of_path).collect();
+            format!("queues {}", each.join(", "))
+        }
+    };
     let shared = match setting.shared_queues.as_slice() {
         [] => String::new(),
         shared => format!(", on the shared link {}", shared.join(", ")),
     };
-    parts.push(format!("queue {queues}{shared}"));
+    parts.push(format!("{queues}{shared}"));
     if setting.queues.len() > 1 {
         let best = if setting.initial_choice == "best" { " (initial = best)" } else { "" };
         parts.push(format!("first subflow on {}{best}", path_name(&setting.initial)));
@@ -168,7 +176,7 @@ fn notes(
     notes.push(match &setting.phases {
         None => "phases: off".to_owned(),
         Some(limits) => format!(
-            "phases: starts up to {} ms later, joins up to {} ms, delays +-{} ms, host jitter up to {} us{}",
+            "each run draws phases: starts up to {} ms later, joins {} ms, delays +-{} ms, host jitter {} us{}",
             plain(limits.start_s * 1e3),
             plain(limits.join_s * 1e3),
             plain(limits.delay_s * 1e3),
@@ -178,18 +186,18 @@ fn notes(
     });
     if setting.independent_traces > 1 {
         notes.push(format!(
-            "the {} traces start independently; trace-start = \"together\" starts them at the same moment",
+            "traces start at {} independent moments; trace-start = \"together\" for each starts them at the same one",
             setting.independent_traces
         ));
     }
     if let Some(unseen) = setting.unseen.as_ref().filter(|unseen| unseen.dominates) {
         let rarer = match unseen.one_in {
             0 | 1 => String::new(),
-            one_in => format!(" of less than 1 in {one_in}"),
+            one_in => format!(" in less than 1 of {one_in} runs"),
         };
         notes.push(format!(
-            "these runs may lack a rare event{rarer}, such as a timeout, which may change the mean of {} by {} % and is most \
-             of the intervals",
+            "most of the width of the intervals is for an event that these runs may lack, such as a timeout{rarer}; it may \
+             change the mean of {} by {} %",
             unseen.scheduler,
             figures::about(unseen.most_pct),
         ));
@@ -235,7 +243,7 @@ fn other_starts(setting: &Setting, rows: &[&Record]) -> Vec<String> {
             start.changes.iter().map(change).collect::<Vec<_>>().join(", ")
         };
         let runs = if start.runs == 1 { "run" } else { "runs" };
-        format!("starting on {} instead: {changes} ({} {runs})", path_name(&start.path), start.runs)
+        format!("first subflow on {} instead: {changes} ({} {runs})", path_name(&start.path), start.runs)
     };
     let mut lines: Vec<String> = setting.other_starts.iter().take(MOST_PATHS).map(line).collect();
     if setting.other_starts.len() > MOST_PATHS {

@@ -21,7 +21,7 @@ fn a_single_path_on_which_flows_did_not_finish_has_no_time() {
     let mut found = compared(TWO);
     found.1.conditions[0].single_paths = vec![single("wifi", true, 4, 0.0123), single("3", false, 1, 60.0)];
     let text = words(&found);
-    let line = "tcp: wifi is the best of 2 single paths: 12.3 ms in selection runs; path 3 finished 1 of 4 flows profile";
+    let line = "tcp uses wifi, the best of 2 single paths: 12.3 ms in selection runs; path 3 finished 1 of 4 flows profile";
     assert!(text.contains(line), "{text}");
 }
 
@@ -40,14 +40,14 @@ fn at_most_three_other_single_paths_are_listed_and_the_rest_is_counted() {
 fn different_queues_are_listed_and_equal_ones_are_one() {
     let mut found = compared(TWO);
     for (queues, expected) in
-        [(["1 BDP", "1 BDP"], "queue 1 BDP;"), (["1 BDP", "40 ms"], "queue 1 BDP, 40 ms;")]
+        [(["1 BDP", "1 BDP"], "queue 1 BDP;"), (["1 BDP", "40 ms"], "queues 1 BDP (wifi), 40 ms (lte);")]
     {
         found.1.conditions[0].queues = queues.map(str::to_owned).to_vec();
         let text = words(&found);
         assert!(text.contains(expected), "{text}");
     }
     found.1.conditions[0].shared_queues = vec!["40 ms".to_owned()];
-    assert!(words(&found).contains("queue 1 BDP, 40 ms, on the shared link 40 ms;"));
+    assert!(words(&found).contains("queues 1 BDP (wifi), 40 ms (lte), on the shared link 40 ms;"));
 }
 
 /// Returns the line on the start on lte, where `min_rtt` and `blest` have these differences and numbers of finished flows.
@@ -64,7 +64,7 @@ fn start(done: usize, changes: [(Option<[f64; 3]>, usize); 2]) -> String {
     let changes = ["min_rtt", "blest"].into_iter().zip(changes).map(change).collect();
     found.1.conditions[0].other_starts = vec![OtherStart { path: "lte".to_owned(), runs: 2, changes }];
     let text = words(&found);
-    let line = text.split("starting on lte instead: ").nth(1).unwrap();
+    let line = text.split("first subflow on lte instead: ").nth(1).unwrap();
     line.split(" (2 runs)").next().unwrap().to_owned()
 }
 

@@ -42,7 +42,7 @@ fn table(fairness: &[&Fairness], width: usize) -> String {
         .column("who", Align::Left)
         .column("flows", Align::Right)
         .column("Mbit/s", Align::Right)
-        .optional("95 % of mean", Align::Right, 2)
+        .optional("95 % interval", Align::Right, 2)
         .column("share, %", Align::Right)
         .column("fair, %", Align::Right)
         .column("vs fair, %", Align::Right)

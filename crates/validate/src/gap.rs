@@ -114,4 +114,16 @@ mod tests {
         gap.delivered(ms(1300), 5000);
         assert_eq!(gap.seconds(), Some(0.1));
     }
+
+    #[test]
+    fn all_data_of_a_transfer_is_outstanding_from_its_start() {
+        let mut gap = Gap::of_transfer();
+        gap.delivered(ms(100), 500);
+        gap.written_up_to(ms(200), 1000);
+        gap.delivered(ms(300), 1000);
+        // The program writes the rest late; the transfer has waited for it all the time.
+        gap.written_up_to(ms(1300), 2000);
+        gap.delivered(ms(1400), 2000);
+        assert_eq!(gap.seconds(), Some(1.1));
+    }
 }

@@ -431,4 +431,30 @@ mod tests {
         let why = ready(&scenario).unwrap_err().to_string();
         assert!(why.contains("only in the simulator"), "{why}");
     }
+
+    #[test]
+    fn a_check_holds_if_every_stack_was_measured_and_kept_the_order() {
+        let side = || values(&[], &[]).side("linux");
+        let with = |outcomes: &[Outcome]| {
+            let stack = |outcome: &Outcome| StackCheck {
+                stack: "anabranch",
+                simulated_pct: None,
+                measured_pct: None,
+                runs: 1,
+                outcome: *outcome,
+            };
+            Check {
+                condition: String::new(),
+                traffic: None,
+                measure: Measure::MeanTime,
+                compared: side(),
+                reference: side(),
+                predicted_pct: -10.0,
+                stacks: outcomes.iter().map(stack).collect(),
+            }
+            .held()
+        };
+        assert!(with(&[Outcome::Held, Outcome::OrderHeld]));
+        assert!(!with(&[Outcome::Held, Outcome::Failed]) && !with(&[Outcome::Held, Outcome::Unknown]));
+    }
 }

@@ -255,4 +255,20 @@ mod tests {
         assert_eq!(hold(&row(&[50.0; 4]), &recorded(&[0.0; 20])).judgement, Judgement::Inconclusive);
         assert_eq!(hold(&row(&[50.0; 5]), &[]).judgement, Judgement::Unknown);
     }
+
+    #[test]
+    fn the_widest_recorded_interval_is_allowed() {
+        let kept = |interval, median| {
+            let mut kept = row(&[2.0; 5]);
+            (kept.difference.interval, kept.difference.median_interval) = (Some(interval), Some(median));
+            [kept]
+        };
+        let of = |kept: [Row; 1], now: f64| hold(&row(&[now; 5]), &kept).judgement;
+        let (narrow, wide) = (Interval(1.0, 3.0), Interval(-9.0, 12.0));
+        for kept in [kept(narrow, wide), kept(wide, narrow)] {
+            assert_eq!(of(kept.clone(), 11.9), Judgement::Same);
+            assert_eq!(of(kept.clone(), -8.9), Judgement::Same);
+            assert_eq!((of(kept.clone(), 12.1), of(kept, -9.1)), (Judgement::Grown, Judgement::Grown));
+        }
+    }
 }

@@ -623,7 +623,7 @@ function boxSeries(times: Times, at: number, scene: Scene, of: Words): Any {
       return { type: "group", children };
     },
     tooltip: { formatter: () => summary && tip(label(row), [
-      ["mean", exactly(mean)], ["95 % of mean", interval(ci95, exactly)],
+      ["mean", exactly(mean)], ["95 % interval", interval(ci95, exactly)],
       ["median", exactly(row.fct_s.p50)], ["95th percentile", exactly(row.fct_s.p95)], ["99th percentile", exactly(row.fct_s.p99)],
       ["middle half", interval([summary.q1, summary.q3], exactly)],
       [of.done, `${count(row.completed)} of ${count(row.n)} ${of.many}`],

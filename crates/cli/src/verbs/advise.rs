@@ -5,7 +5,7 @@ use anabranch_lab::scenario::{Document, units};
 
 use crate::args::{Experiment, Show};
 use crate::failure::Failure;
-use crate::{interrupt, output, provenance};
+use crate::{interrupt, output, provenance, visible};
 
 /// Advises whether Multipath TCP pays, with what, and on which path to start
 #[derive(clap::Args)]
@@ -72,8 +72,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             jobs: args.experiment.jobs.jobs,
             cancelled,
             progress: &|step| match several {
-                true => output::remark(format!("{name}: {step}")),
-                false => output::remark(step),
+                true => output::remark(visible::line(&format!("{name}: {step}"))),
+                false => output::remark(visible::line(step)),
             },
             condition: (several || args.condition.is_some()).then_some(&name),
             margins: !args.no_margins && !several,
@@ -108,7 +108,7 @@ pub(super) fn on(document: &Document, jobs: usize, json: bool) -> Result<(), Fai
     let options = Options {
         jobs,
         cancelled: interrupt::watch(),
-        progress: &|step| output::remark(step),
+        progress: &|step| output::remark(visible::line(step)),
         condition: None,
         margins: true,
         min_gain: anabranch_lab::advise::MIN_GAIN,

@@ -68,7 +68,7 @@ within --precision or a fifth of themselves, at most 3000 and some seconds of wo
 the same on every machine.
 
 `tcp` is a plain TCP on the best single path, as measured in separate selection runs.
-Times are in milliseconds. `95 % of mean` is the interval of the mean by bootstrap over runs; `vs X`
+Times are in milliseconds. `95 % interval` is the interval of the mean by bootstrap over runs; `vs X`
 is the difference between the two means, in per cent of X's, with its interval by a paired bootstrap
 over runs, corrected for the number of contenders: negative is faster. (For bulk it is the goodput:
 positive is more.) `x bound` is the mean time over the mean of a lower bound for any schedule. Each

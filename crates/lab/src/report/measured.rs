@@ -34,7 +34,7 @@ impl Measure {
         match self {
             Measure::MeanTime => "mean completion time",
             Measure::Goodput => "goodput",
-            Measure::P95 => "95th percentile",
+            Measure::P95 => "95th-percentile time",
             Measure::ResponseTime => "mean response time",
             Measure::Waiting => "mean time of waiting (startup and stalls)",
             Measure::Bitrate => "mean bitrate",

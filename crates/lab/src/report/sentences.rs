@@ -93,7 +93,11 @@ impl Finding {
                 all.extend(needed.map(|runs| format!("about {runs} runs would tell them apart")));
             }
             Outcome::Equal => {
-                all.push(format!("{} and {name} are practically equal. {of_best}", best.name));
+                let least = (self.min_effect_pct * 1e6).round() / 1e6;
+                all.push(format!(
+                    "{} and {name} are practically equal, within {least} %. {of_best}",
+                    best.name
+                ));
             }
             _ if better => {
                 let like = |reading| self.like(reading, |other| other.vs_best, &best.name);
@@ -216,7 +220,7 @@ fn lines_of(findings: &[&Finding], class: Option<&str>) -> Vec<String> {
     };
     let lines = |(statements, conditions): &(Vec<String>, Vec<&str>)| {
         let place = spoken::place(class, conditions);
-        statements.iter().map(|statement| line(&place, statement)).collect::<Vec<_>>()
+        statements.iter().map(|one| spoken::one_line(&line(&place, one))).collect::<Vec<_>>()
     };
     results.iter().flat_map(lines).collect()
 }

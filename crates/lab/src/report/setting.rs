@@ -35,7 +35,8 @@ pub struct Setting {
     pub class_paths: Vec<ClassPath>,
     /// The queues of the links that the data of several paths share.
     pub shared_queues: Vec<String>,
-    /// The number of traces that start at random and independent points, where both directions of a path count once.
+    /// The number of traces that start at random and independent points. Both directions of a path count once, and so do all
+    /// traces that start together, if others do not.
     pub independent_traces: usize,
     /// The path of the initial subflow.
     pub initial: String,
@@ -141,10 +142,12 @@ fn shared_queues(experiment: &Experiment) -> Vec<String> {
 /// Returns the number of traces with independent random starts.
 fn independent_traces(experiment: &Experiment) -> usize {
     let links = experiment.graph.links.iter().filter(|link| {
-        let random = unseen::begins_anywhere(experiment, link) && link.trace_start != TraceStart::Together;
-        random && matches!(link.config.capacity, Capacity::Trace { .. })
+        unseen::begins_anywhere(experiment, link) && matches!(link.config.capacity, Capacity::Trace { .. })
     });
-    links.map(|link| &link.trace_stream).collect::<std::collections::BTreeSet<_>>().len()
+    let (together, alone): (Vec<&Link>, Vec<&Link>) =
+        links.partition(|link| link.trace_start == TraceStart::Together);
+    let streams: std::collections::BTreeSet<_> = alone.iter().map(|link| &link.trace_stream).collect();
+    streams.len() + usize::from(!together.is_empty() && !streams.is_empty())
 }
 
 /// Reads a number, which is null in JSON where it is infinite.

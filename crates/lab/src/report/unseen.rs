@@ -8,8 +8,9 @@
 //! The cost is not known in general, but three kinds are:
 //!
 //! * **A loss**: where packets are lost at random, k handshakes in a row may be lost, k transmissions of the last
-//!   segments, and a segment in between, which costs a round trip. The scenario knows the probability, which replaces
-//!   3/n where it is less.
+//!   segments, and a segment of a window of slow start, which costs a round trip and the growth of the window: the
+//!   rest of the flow is sent from a reduced window that grows by a segment in a round trip. The scenario knows the
+//!   probability, which replaces 3/n where it is less.
 //! * **A bad place of a trace** that starts anywhere: the longest time without a delivery; for a plain TCP on that
 //!   path the longest time that a flow of the mean size can take there, less the median.
 //! * **An event that others have shown**: the greatest excess over the median in a run of another contender that uses
@@ -30,7 +31,8 @@ use anabranch_units::Duration;
 
 use super::entrant::Entrant;
 use super::measured::{Measure, Measured};
-use crate::run::Class;
+use crate::run::{Class, FlowResult};
+use crate::scenario::estimate::reduction;
 use crate::scenario::{Condition, Experiment, Link, Path, Start, TraceStart};
 use crate::stats;
 
@@ -42,6 +44,8 @@ const MOST_LOSSES: i32 = 4;
 const TAIL_SEGMENTS: f64 = 3.0;
 /// The payload of a segment, about.
 const SEGMENT: f64 = 1448.0;
+/// The same segment on the wire.
+const PACKET: f64 = 1500.0;
 
 /// An event that a run may show.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -237,22 +241,31 @@ fn sum_of_greatest(kinds: &[Vec<Event>], value: impl Fn(&Event) -> f64) -> f64 {
 fn events(condition: &Condition, entrant: &Entrant<'_>) -> Vec<Vec<Event>> {
     let experiment = &condition.experiment;
     let paths = experiment.paths();
-    let used: Vec<&Path> = match entrant.path {
-        Some(path) => vec![&paths[path]],
-        None => paths.iter().collect(),
-    };
-    let rto = &condition.configs[entrant.contender].connection.rto;
+    let used: Vec<usize> = entrant.path.map_or_else(|| (0..paths.len()).collect(), |path| vec![path]);
+    let config = &condition.configs[entrant.contender];
+    let rto = &config.connection.rto;
     let size = experiment.traffic.size.mean();
     let mut events = Vec::new();
     let (mut longest_rtt, mut at_random) = (Duration::ZERO, 0.0_f64);
-    for path in &used {
+    let flows = flows(entrant).count() as f64;
+    for at in used {
+        let path = &paths[at];
         let rtt = links(experiment, path, true).fold(Duration::ZERO, |sum, link| sum + link.config.delay);
         let lost = lost(experiment, path, false);
         (longest_rtt, at_random) = (longest_rtt.max(rtt), at_random.max(lost));
         events.push(timeouts(lost, TAIL_SEGMENTS, rto.min + rtt, rto.backoff));
-        let segments = size.unwrap_or(0.0) / SEGMENT;
-        let probability = (segments * lost).min(1.0);
-        events.push(vec![Event { probability, cost_s: rtt.as_secs_f64(), of_run: false }]);
+        let slow_start = SlowStart {
+            rtt_s: rtt.as_secs_f64(),
+            segment_s: 8.0 * PACKET / experiment.graph.path_rate(path).as_bps_f64().max(1.0),
+            first_window: f64::from(config.initial_window.max(1)),
+            reduction: reduction(&config.congestion),
+        };
+        // Of a multipath flow a path carries a part. Bulk flows leave slow start behind.
+        let carried = size.map_or(0.0, |size| carried(entrant, at).unwrap_or(size));
+        // Its cost is a model's: what the runs have almost certainly shown is in them, whatever it costs there.
+        let losses = slow_start.losses(carried / SEGMENT, lost);
+        let unseen = losses.filter(|event| event.probability * flows < RULE_OF_THREE);
+        events.extend(unseen.map(|event| vec![event]));
         for link in links(experiment, path, true) {
             let Capacity::Trace { trace, .. } = &link.config.capacity else { continue };
             if !begins_anywhere(experiment, link) {
@@ -289,11 +302,20 @@ fn within_deadline(events: &mut [Event], experiment: &Experiment) {
 
 /// Returns the share of a contender's segments with data that were retransmitted.
 fn retransmitted(entrant: &Entrant<'_>) -> f64 {
-    let flows =
-        || entrant.runs.iter().flat_map(|run| &run.flows).filter(|flow| flow.class == Class::Contender);
-    let sent: u64 = flows().map(|flow| flow.report.data_segments).sum();
-    let again: u64 = flows().map(|flow| flow.report.retransmitted_segments).sum();
+    let sent: u64 = flows(entrant).map(|flow| flow.report.data_segments).sum();
+    let again: u64 = flows(entrant).map(|flow| flow.report.retransmitted_segments).sum();
     if sent > 0 { again as f64 / sent as f64 } else { 0.0 }
+}
+
+/// Returns the mean number of bytes that a contender's flows have moved over a path; none without runs.
+fn carried(entrant: &Entrant<'_>, path: usize) -> Option<f64> {
+    let bytes = flows(entrant).filter_map(|flow| flow.report.bytes_by_path.get(path));
+    stats::mean(&bytes.map(|bytes| *bytes as f64).collect::<Vec<f64>>())
+}
+
+/// Returns the flows of a contender in all its runs.
+fn flows<'a>(entrant: &Entrant<'a>) -> impl Iterator<Item = &'a FlowResult> + Clone {
+    entrant.runs.iter().flat_map(|run| &run.flows).filter(|flow| flow.class == Class::Contender)
 }
 
 /// Returns the events of one to [`MOST_LOSSES`] losses in a row, each with probability `lost`. `packets`
@@ -305,6 +327,46 @@ fn timeouts(lost: f64, packets: f64, timeout: Duration, backoff: bool) -> Vec<Ev
         Event { probability, cost_s: timeouts * timeout.as_secs_f64(), of_run: false }
     };
     (1..=MOST_LOSSES).map(event).collect()
+}
+
+/// A flow in slow start on a path.
+struct SlowStart {
+    rtt_s: f64,
+    /// The time of a segment at the rate of the path.
+    segment_s: f64,
+    /// In segments.
+    first_window: f64,
+    /// The factor of the window at a loss.
+    reduction: f64,
+}
+
+impl SlowStart {
+    /// Returns the loss of a segment in each window of a flow of `segments`, each lost with probability `lost`.
+    fn losses(&self, segments: f64, lost: f64) -> impl Iterator<Item = Event> {
+        let window = |round: i32| self.first_window * 2_f64.powi(round);
+        let sent = move |round: i32| window(round) - self.first_window;
+        let rounds = (0..64).take_while(move |round| sent(*round) < segments);
+        rounds.map(move |round| {
+            let rest = segments - sent(round);
+            let probability = (lost * rest.min(window(round))).min(1.0);
+            let rest = (rest - window(round)).max(0.0);
+            Event { probability, cost_s: self.rtt_s + self.slower_by(window(round), rest), of_run: false }
+        })
+    }
+
+    /// Returns the time by which `rest` segments take longer after a loss in `window`. Without it the window doubles in each
+    /// round trip, and after it the reduced window grows by a segment. The rate of the path limits both.
+    fn slower_by(&self, window: f64, rest: f64) -> f64 {
+        // BBR does not react to a loss.
+        if self.reduction >= 1.0 {
+            return 0.0;
+        }
+        let time = |rounds: f64| (rounds * self.rtt_s).max(rest * self.segment_s);
+        let reduced = self.reduction * window.min(self.rtt_s / self.segment_s);
+        // The n-th of these windows is reduced + n.
+        let after = (reduced * reduced + 2.0 * rest).sqrt() - reduced;
+        time(after) - time(libm::log2(1.0 + rest / (2.0 * window)))
+    }
 }
 
 /// Returns the links of a path that carry its data, and with `both` also the links that carry its

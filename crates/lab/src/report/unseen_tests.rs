@@ -48,6 +48,30 @@ fn a_lost_handshake_is_bounded_by_the_rule_of_three_or_by_its_probability() {
     close(found(&rare, &flows(1000), Measure::MeanTime)[0].more, 3.0 / 30_000.0 * (1.0 + 0.22 + 0.02) / 0.1);
 }
 
+/// 145 segments, of which the first window has 10: what is left after a loss is sent from a window of 7, 14, 28 or 56 segments.
+#[test]
+fn a_loss_in_slow_start_costs_the_rounds_that_a_reduced_window_needs_more() {
+    let path = SlowStart { rtt_s: 0.1, segment_s: 1e-6, first_window: 10.0, reduction: 0.7 };
+    let found: Vec<Event> = path.losses(145.0, 0.001).collect();
+    let probabilities = [0.01, 0.02, 0.04, 0.075];
+    assert_eq!(found.len(), 4);
+    for (event, probability) in found.iter().zip(probabilities) {
+        close(event.probability, probability);
+    }
+    // 135 segments are windows of 7 to 18 and some more, and without a loss of 20, 40 and 75 of 80.
+    let rounds = (49.0 + 270.0_f64).sqrt() - 7.0;
+    close(found[0].cost_s, 0.1 * (1.0 + rounds - libm::log2(1.0 + 135.0 / 20.0)));
+    assert!((10.0..11.0).contains(&rounds) && found[1].cost_s < found[0].cost_s);
+    // Nothing is left after the last window.
+    close(found[3].cost_s, 0.1);
+    // A path that carries 10 segments in a round trip is full either way.
+    let slow = SlowStart { segment_s: 0.01, ..path };
+    close(slow.losses(145.0, 0.001).next().unwrap().cost_s, 0.1);
+    // BBR does not react to a loss.
+    let steady = SlowStart { rtt_s: 0.1, segment_s: 1e-6, first_window: 10.0, reduction: 1.0 };
+    assert!(steady.losses(145.0, 0.001).all(|event| event.cost_s == 0.1));
+}
+
 #[test]
 fn an_event_that_a_contender_has_shown_needs_no_bound() {
     let rare = scenario(&["10Mbit/s,20ms,loss=0.1%"], &["min_rtt"], &[]);
@@ -89,6 +113,10 @@ fn an_event_of_another_multipath_contender_is_not_excluded() {
     close(found[1].more, 3.0 / 30.0 * 0.4 / 0.1);
     // A plain TCP does not use what a scheduler does.
     close(found[2].more, 0.0);
+    // What a run of two flows has shown is an event of a run, and there are 30 of them.
+    let twice = |times: &[f64]| times.iter().map(|time| runs(&[*time; 2]).concat()).collect::<Vec<_>>();
+    let pairs = [twice(&late), twice(&[0.1; 30]), twice(&[0.1; 30])];
+    close(self::found(&still, &pairs, Measure::MeanTime)[1].more, 3.0 / 30.0 * 0.4 / 0.1);
     // A delay has a bound of the same kind, but no timeouts.
     let lossy = scenario(&["10Mbit/s,20ms,loss=5%"], &["min_rtt"], &[]);
     close(self::found(&lossy, &[runs(&[0.1; 30])], Measure::Delay)[0].more, 0.0);
@@ -185,6 +213,28 @@ fn an_event_that_both_have_shown_is_no_evidence_of_one_that_only_one_of_them_has
     close(apart.own.more, tail / 0.1);
     close(apart.other.more, (tail + 0.001) / 0.1);
     assert_eq!(of_pair(&two(&["traffic.flows=2", "traffic.every=1s"]), &even, &even).shared, 0.0);
+    // A single flow shares it whenever it starts.
+    close(of_pair(&two(&["traffic.flows=1", "traffic.every=1s"]), &even, &even).shared, 0.001 / 0.1);
+}
+
+/// The runs know which part of a flow a path carries: here 1448 of 14,480 bytes.
+#[test]
+fn a_path_loses_segments_of_the_part_that_it_carries() {
+    use crate::made;
+    let lossy = scenario(&["10Mbit/s,20ms,loss=0.1%"], &["min_rtt"], &["traffic.size=14480B"]);
+    let mut flow = made::flow(Class::Contender, Some(100.0));
+    flow.report.bytes_by_path = vec![1448];
+    let results: Vec<crate::run::RunResult> = (0..30).map(|_| made::run_of(vec![flow.clone()])).collect();
+    let job = Job { contender: 0, purpose: Purpose::Compare, ..Job::default() };
+    let entrant = Entrant { runs: &results, ..Entrant::of(&lossy, &job) };
+    let values = [runs(&[0.1; 30])];
+    let bound = Bounds::new(&lossy.conditions[0], &[&entrant], &values, Measure::MeanTime).of_means()[0];
+    close(bound.more, (0.001 * 1.0 + 0.003 * 0.22 + 0.001 * 0.02) / 0.1);
+    // Of 3000 such flows three have lost the segment, so that their values have it.
+    let (many, values) = (vec![results.clone(); 100].concat(), [runs(&vec![0.1; 3000])]);
+    let entrant = Entrant { runs: &many, ..Entrant::of(&lossy, &job) };
+    let bound = Bounds::new(&lossy.conditions[0], &[&entrant], &values, Measure::MeanTime).of_means()[0];
+    close(bound.more, (0.001 * 1.0 + 0.001 * 0.22) / 0.1);
 }
 
 /// A full queue that drops one of ten segments may drop the last one of a flow.

@@ -97,16 +97,29 @@ fn an_interval_that_contains_zero_asks_for_more_runs() {
 }
 
 #[test]
+fn what_is_the_same_in_every_run_has_no_interval_and_more_than_a_million_runs_are_no_advice() {
+    let same = sentences(&[finding("", vec![standing("dmptcp", 0.98, difference(-2.0, -2.0, -2.0))])]);
+    assert!(same.ends_with("is 2.0 % below tcp's (the same in every run)."), "{same}");
+    let hopeless = finding("", vec![standing("dmptcp", 1.0, difference(0.5, -99.0, 100.5))]);
+    assert!(hopeless.verdict().runs_needed.is_none_or(|runs| runs > 1_000_000));
+    let hopeless = sentences(&[hopeless]);
+    assert_eq!(hopeless.lines().count(), 1, "{hopeless}");
+}
+
+#[test]
 fn differences_below_the_minimum_effect_are_practically_equal() {
     // The whole interval is small; or the difference is real and small.
     for (mean, low, high) in [(-0.1, -0.6, 0.4), (0.7, 0.3, 1.1), (-0.9, -0.95, -0.85)] {
         let finding = finding("", vec![standing("dmptcp", 1.0, difference(mean, low, high))]);
         assert_eq!(finding.verdict().outcome, Outcome::Equal, "{mean} {low} {high}");
-        assert!(sentences(&[finding]).starts_with("dmptcp and tcp are practically equal. The "));
+        assert!(sentences(&[finding]).starts_with("dmptcp and tcp are practically equal, within 1 %. The "));
     }
     let mut strict = finding("", vec![standing("dmptcp", 0.99, difference(-0.9, -0.95, -0.85))]);
     strict.min_effect_pct = 0.5;
     assert_eq!(strict.verdict().best, ["dmptcp"]);
+    // 100 * 0.07 has a remainder.
+    strict.min_effect_pct = 100.0 * 0.07;
+    assert!(sentences(&[strict]).contains("equal, within 7 %."));
 }
 
 #[test]
@@ -142,8 +155,23 @@ fn each_statement_has_a_line_and_conditions_with_the_same_result_share_one() {
          tcp's (95 % interval -23.0 to -17.0 %).\n\
          loss=1%: tcp serves this traffic best. The mean completion \
          time of dmptcp is 20.0 % above tcp's (95 % interval +13.0 to +27.0 %).\n\
-         loss=0: dmptcp has the shortest tail. Its 95th percentile is 20.0 % below tcp's (95 % interval -23.0 to -17.0 %)."
+         loss=0: dmptcp has the shortest tail. Its 95th-percentile time is 20.0 % below tcp's (95 % interval -23.0 to -17.0 %)."
     );
+}
+
+#[test]
+fn a_class_has_its_means_its_pictures_and_then_its_tails() {
+    let of = |measure| Finding {
+        measure,
+        class: Some("film".into()),
+        ..finding("", vec![standing("dmptcp", 0.8, difference(-20.0, -23.0, -17.0))])
+    };
+    let text = sentences(&[of(Measure::P95), of(Measure::Bitrate), of(Measure::Waiting)]);
+    let order: Vec<usize> = ["time of waiting", "bitrate", "95th-percentile"]
+        .iter()
+        .map(|words| text.lines().position(|line| line.contains(words)).unwrap())
+        .collect();
+    assert_eq!(order, [0, 1, 2], "{text}");
 }
 
 #[test]
@@ -178,6 +206,7 @@ fn failed_flows_have_not_missed_the_deadline() {
     let mut finding = finding("", vec![standing("dmptcp", 0.8, difference(-20.0, -23.0, -17.0))]);
     let other = &mut finding.others[0];
     (other.missed, other.failures) = (3, vec![Failure::Client(TimedOut); 3]);
+    // Several with one reason have it once.
     let failed = "There is no winner, because 3 of dmptcp's 900 flows failed (the client had no answer, or made no \
                   progress, within its timeout)";
     assert_eq!(sentences(core::slice::from_ref(&finding)), format!("{failed}."));
@@ -265,4 +294,25 @@ fn a_reference_on_another_path_is_named_with_its_path() {
          46.0 times).\n\
          call: tcp uses lte, and multipath connections start on wifi."
     );
+}
+
+#[test]
+fn the_line_on_unseen_events_has_the_greatest_bound_and_their_probability() {
+    use crate::report::UnseenEvents;
+    let bounded = |name: &str, more, mostly_unseen| Standing {
+        unseen: Unseen { more, less: 0.0 },
+        mostly_unseen,
+        ..standing(name, 1.0, difference(2.0, -1.0, 5.0))
+    };
+    let with = |others| finding("", others);
+    let found =
+        UnseenEvents::new(&[with(vec![bounded("a", 0.02, false), bounded("b", 0.05, true)])], 30).unwrap();
+    // 3/30; one interval that consists mostly of the bound is enough for the line.
+    assert_eq!((found.one_in, found.scheduler.as_str(), found.dominates), (10, "b", true));
+    assert!((found.most_pct - 5.0).abs() < 1e-9);
+    assert!(!UnseenEvents::new(&[with(vec![bounded("a", 0.02, false)])], 30).unwrap().dominates);
+    assert_eq!(UnseenEvents::new(&[with(vec![bounded("a", 0.02, false)])], 2).unwrap().one_in, 1);
+    // Percentiles have no such bound.
+    let tail = Finding { measure: Measure::P95, ..with(vec![bounded("a", 0.02, false)]) };
+    assert_eq!(UnseenEvents::new(&[tail], 30), None);
 }

@@ -171,9 +171,13 @@ fn mean_jitter(link: &Link) -> Duration {
     }
 }
 
-/// Returns the factor of the window at a loss.
-fn reduction(congestion: &CongestionKind) -> f64 {
-    if congestion.name().starts_with("cubic") { 0.7 } else { 0.5 }
+/// Returns the factor of the window at a loss; 1 for BBR, which is not affected by it.
+pub fn reduction(congestion: &CongestionKind) -> f64 {
+    match congestion {
+        CongestionKind::Bbr(_) => 1.0,
+        other if other.name().starts_with("cubic") => 0.7,
+        _ => 0.5,
+    }
 }
 
 /// Returns the mean window in segments that the congestion control sustains under this loss; BBR is not

@@ -144,7 +144,7 @@ pub(super) fn text(simulation: &Simulation, comparison: &str) -> String {
         .column(&format!("connection {}", simulation.connection), Align::Left)
         .column("captured", Align::Decimal)
         .column("simulated", Align::Decimal)
-        .column("95 % of mean", Align::Right)
+        .column("95 % interval", Align::Right)
         .column("difference", Align::Right);
     for one in &simulation.matches {
         let interval =
