@@ -3,10 +3,12 @@
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::path::Path;
 
+use anabranch_lab::output::Origin;
 use anabranch_lab::scenario::Document;
 use anabranch_lab::sweep::{
-    Header, Journal, Options, Plan, PointResult, Reading, Shard, SweepError, simulate_point, sweep,
+    Directory, Header, Journal, Options, Plan, PointResult, Reading, Shard, SweepError, simulate_point, sweep,
 };
+use anabranch_table::Format;
 
 const PLAN: &str = r#"
 scenario = "two-paths"
