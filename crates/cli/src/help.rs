@@ -29,7 +29,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         ],
     ),
     ("Look inside DMPTCP", &["model", "select"]),
-    ("Real packets", &["serve", "get", "bench", "tun", "doctor", "kernel", "proxy"]),
+    ("Real packets", &["serve", "get", "bench", "proxy", "record", "tun", "doctor", "kernel"]),
     ("Emulate in real time", &["emulate", "validate"]),
     ("Set up", &["schema", "generate"]),
 ];
