@@ -85,7 +85,7 @@ pub(crate) enum Name {
 pub const TABLES: [TableSchema; 6] = [
     TableSchema {
         name: "flows",
-        about: "A row for each flow, those of competing and background traffic included.",
+        about: "A row for each flow, also of competing and background traffic.",
         columns: &[
             FLOW,
             text(
