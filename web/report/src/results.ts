@@ -213,7 +213,7 @@ export interface Condition {
   class_paths: ClassPath[];
   /** The queues of the links that the data of several paths share. */
   shared_queues: string[];
-  /** The number of traces that start at random and independent points, where both directions of a path count once. */
+  /** The number of traces that start at random and independent points. Both directions of a path count once, and so do all traces that start together, if others do not. */
   independent_traces: number;
   /** The path of the initial subflow. */
   initial: string;
