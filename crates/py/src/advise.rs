@@ -12,6 +12,7 @@ use crate::errors;
 use crate::scenario::Document;
 use crate::work::{Control, work};
 
+/// Advice.
 #[pyclass(frozen, module = "anabranch._anabranch")]
 pub(crate) struct Advice {
     #[pyo3(get)]

@@ -20,6 +20,7 @@ use crate::scheduler::Contender;
 use crate::table::{Rows, Table};
 use crate::work::{Control, work};
 
+/// A plan.
 #[pyclass(frozen, module = "anabranch._anabranch")]
 pub(crate) struct Plan {
     plan: Arc<sweep::Plan>,
@@ -95,6 +96,7 @@ impl Plan {
         self.plan.points()
     }
 
+    /// The text.
     #[getter]
     fn text(&self) -> &str {
         self.plan.text()

@@ -253,6 +253,7 @@ impl Table {
             .map_err(|error| errors::argument(error.to_string()))
     }
 
+    /// The names of the columns.
     #[getter]
     fn columns(&self) -> Vec<String> {
         self.schema.fields().iter().map(|field| field.name().clone()).collect()
@@ -264,6 +265,7 @@ impl Table {
         self.batches.iter().map(RecordBatch::get_array_memory_size).sum()
     }
 
+    /// The values of a column.
     fn column<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyList>> {
         let Ok(at) = self.schema.index_of(name) else {
             let names = self.columns().join(", ");

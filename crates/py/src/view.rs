@@ -31,6 +31,7 @@ fn seconds(span: Option<Duration>) -> Option<f64> {
 /// The names of the paths of a scenario, by the addresses of the hosts that connect.
 pub(crate) type Names = Arc<[(IpAddr, String)]>;
 
+/// One subflow.
 #[pyclass(frozen, module = "anabranch._anabranch")]
 pub(crate) struct Subflow(pub(crate) SubflowView, Option<Names>);
 
@@ -68,6 +69,7 @@ impl Subflow {
     fn id(&self) -> u8 {
         self.0.id.0
     }
+    /// The name of its path.
     #[getter]
     fn path(&self) -> Option<&str> {
         let is_end = |ip: IpAddr| ip == self.0.local.ip || ip == self.0.remote.ip;
@@ -331,6 +333,7 @@ impl View {
         Ok(objects)
     }
 
+    /// The subflow with this ID.
     fn subflow(&self, id: u8) -> PyResult<Option<Subflow>> {
         let values = self.get()?;
         let found = values.subflows.iter().find(|subflow| subflow.id.0 == id);
