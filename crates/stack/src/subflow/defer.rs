@@ -1,7 +1,7 @@
 //! Deferral: a packet of several segments waits for acknowledgements that let it grow, as Linux does.
 //!
 //! Linux hands packets of several segments to the device, which cuts them (TSO). If the windows admit only a part of
-//! what the pacing rate sends in a millisecond, and the next acknowledgement is near, it waits for that. This decides more
+//! the data that the pacing rate sends in a millisecond, and the next acknowledgement is near, it waits for that. This decides more
 //! than the lengths of bursts: a subflow that defers has not filled its congestion window, so that its send buffer grows
 //! (`send_buffer.rs`), and the rest of a packet waits for the program's next data and does not become a short
 //! segment, for which the end of the data waits (`nagle`).

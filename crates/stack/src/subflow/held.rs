@@ -192,7 +192,7 @@ impl Held {
         self.pieces = left;
     }
 
-    /// Returns the places on the subflow of what the driver stores.
+    /// Returns the places on the subflow of the bytes that the driver stores.
     pub(super) fn stored(&self) -> impl Iterator<Item = DataRange> {
         self.pieces.iter().filter(|piece| !piece.done).map(|piece| piece.range)
     }

@@ -2,21 +2,24 @@
 //! 6582); timeouts (RFC 6298); undo of spurious retransmissions (RFC 3522, RFC 3708).
 //!
 //! It decides which segments are lost, and the subflow's recovery state. The effect on the congestion window
-//! is decided by the congestion control.
+//! is decided by the congestion control. `recovery/rack.rs` finds the segments that RACK marks lost, and
+//! `recovery/timer.rs` has the time and the meaning of the retransmission timer.
 
-use std::collections::VecDeque;
+mod rack;
+mod timer;
 
-use anabranch_units::{Duration, Time};
+use anabranch_units::Time;
 
 use crate::config::{ConnectionConfig, LossDetection};
 use crate::scheduler::RecoveryState;
 use crate::subflow::rtt::RttEstimator;
 use crate::subflow::scoreboard::{Scoreboard, Sent};
+use rack::{REO_PERSIST, Rack};
+use timer::Probe;
+pub(crate) use timer::{RetransmitTimer, TimerSlack};
 
 /// RFC 6582: the number of duplicate acknowledgements that indicate a loss.
 const DUP_THRESH: u32 = 3;
-/// RFC 8985 section 6.2: the number of recoveries without a DSACK after which the reordering window is reset.
-const REO_PERSIST: u32 = 16;
 
 /// The reordering that a subflow expects before it has seen any.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,15 +30,6 @@ pub(crate) struct Tolerance {
     /// True if RACK's reordering window is one smoothed round trip from the start: the largest that RFC 8985 section 6.2
     /// step 4 permits, which a subflow otherwise reaches by a quarter of the least round trip for each round with a DSACK.
     pub whole_round_trip: bool,
-}
-
-/// The time by which timers are later than the round trip requires.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct TimerSlack {
-    /// The delay of the tail loss probe of a single segment: the peer may delay its acknowledgement.
-    pub single: Duration,
-    /// The delay of other tail loss probes, and of the reordering timer.
-    pub other: Duration,
 }
 
 impl Default for Tolerance {
@@ -49,15 +43,6 @@ impl Default for Tolerance {
 struct Undo {
     /// Retransmissions since the reduction for which no DSACK was received.
     unanswered: u32,
-}
-
-/// An outstanding tail loss probe.
-#[derive(Clone, Copy, Debug)]
-struct Probe {
-    /// The next offset at the time of the probe.
-    end: u64,
-    /// True if the probe was a retransmission.
-    retransmission: bool,
 }
 
 /// The recovery of one subflow.
@@ -94,49 +79,6 @@ pub(crate) struct Recovery {
     /// True if a round trip was measured since the last probe.
     probe_allowed: bool,
     rack: Rack,
-}
-
-/// The state of RFC 8985 section 6.
-#[derive(Clone, Debug)]
-struct Rack {
-    /// The transmission time of the most recently sent segment among all delivered ones.
-    sent: Time,
-    /// The end of the same segment: the offset after its last byte.
-    end: u64,
-    /// The round-trip time of the same segment.
-    rtt: Duration,
-    /// The end of the highest delivered octet.
-    fack: u64,
-    reordering_seen: bool,
-    /// The greatest distance by which data overtook a segment that was sent once, in bytes.
-    overtaken_by: u64,
-    reo_mult: u32,
-    reo_persist: u32,
-    dsack_round: Option<u64>,
-    /// Every first transmission before this offset is acknowledged, lost or retransmitted.
-    scan: u64,
-    /// Retransmissions in the order of transmission: time and offset.
-    resent: VecDeque<(Time, u64)>,
-}
-
-impl Rack {
-    /// Records that a segment from `seq` on, which was sent once, has arrived after data above it.
-    #[inline]
-    fn note_overtaken(&mut self, seq: u64) {
-        self.reordering_seen = true;
-        self.overtaken_by = self.overtaken_by.max(self.fack - seq);
-    }
-}
-
-/// The meaning of an expiration of the retransmission timer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum RetransmitTimer {
-    /// A timeout (RFC 6298).
-    Timeout,
-    /// A tail loss probe (RFC 8985 section 7).
-    TailProbe,
-    /// The end of a segment's reordering window (RFC 8985 section 6.3).
-    Reordering,
 }
 
 /// The effect of an acknowledgement on recovery.
@@ -176,19 +118,7 @@ impl Recovery {
             retransmitted_until: first,
             probe: None,
             probe_allowed: true,
-            rack: Rack {
-                sent: Time::ZERO,
-                end: 0,
-                rtt: Duration::ZERO,
-                fack: first,
-                reordering_seen: false,
-                overtaken_by: 0,
-                reo_mult: 1,
-                reo_persist: 0,
-                dsack_round: None,
-                scan: first,
-                resent: VecDeque::new(),
-            },
+            rack: Rack::new(first),
         }
     }
 
@@ -259,66 +189,6 @@ impl Recovery {
         if self.retransmitted_until <= board.una() {
             self.first_retransmission = None;
         }
-    }
-
-    /// Handles a segment newly acknowledged, selectively or cumulatively (RFC 8985 section 6.2, steps 2 and
-    /// 3).
-    ///
-    /// `original` is true if the acknowledgement's timestamp shows that it answers an earlier transmission of
-    /// the segment; see [`Recovery::answers_original`].
-    #[inline]
-    pub(super) fn on_delivered(&mut self, now: Time, record: &Sent, min_rtt: Duration, original: bool) {
-        if self.detection != LossDetection::RackTlp {
-            return;
-        }
-        let end = record.end();
-        if end > self.rack.fack {
-            self.rack.fack = end;
-        } else if end < self.rack.fack && !record.retransmitted() {
-            self.rack.note_overtaken(record.seq);
-        }
-        let rtt = now.since(record.sent);
-        // Before the first round-trip measurement, an acknowledgement of a retransmitted segment can answer
-        // any of its transmissions, even one made at this instant.
-        if record.retransmitted() && (min_rtt.is_zero() || original || rtt < min_rtt) {
-            return;
-        }
-        if (record.sent, end) > (self.rack.sent, self.rack.end) {
-            self.rack.sent = record.sent;
-            self.rack.end = end;
-            self.rack.rtt = rtt;
-        }
-    }
-
-    /// Handles a segment that was sent once, if [`Recovery::is_quiet`].
-    #[inline]
-    pub(super) fn on_delivered_once(&mut self, now: Time, record: &Sent) {
-        let end = record.end();
-        if end > self.rack.fack {
-            self.rack.fack = end;
-        } else if end < self.rack.fack {
-            self.rack.note_overtaken(record.seq);
-        }
-        if (record.sent, end) > (self.rack.sent, self.rack.end) {
-            self.rack.sent = record.sent;
-            self.rack.end = end;
-            self.rack.rtt = now.since(record.sent);
-        }
-    }
-
-    /// True if the timestamp of an acknowledgement shows that it answers an earlier transmission of `record`,
-    /// not its retransmission. `una` is the left edge before the acknowledgement, `echo_before` as in
-    /// [`Recovery::on_ack`].
-    ///
-    /// Only the segment at the left edge can be judged this way.
-    // RFC 8985 section 6.2 step 2 compares any echo. But a receiver only stores the timestamps of segments
-    // that begin at or before its last acknowledgement (RFC 7323 section 4.3), so the echo describes the
-    // segment at the left edge. The SACK of a segment that arrived out of order, such as a tail loss probe
-    // after a lost flight, echoes the last segment in order, which is always older. Linux compares no echo
-    // here.
-    #[inline]
-    pub(super) fn answers_original(record: &Sent, una: u64, echo_before: impl Fn(Time) -> bool) -> bool {
-        record.retransmitted() && record.seq == una && echo_before(record.sent)
     }
 
     /// True if RACK is used, and nothing is being repaired, probed or waited for.
@@ -510,17 +380,6 @@ impl Recovery {
         self.force = true;
     }
 
-    /// Rebuilds the list of retransmissions after an undo: the ones that had been marked lost are in flight
-    /// again, and may still be lost.
-    fn watch_retransmissions(&mut self, board: &Scoreboard) {
-        if self.detection == LossDetection::RackTlp {
-            let again =
-                board.records().iter().filter(|record| record.retransmitted() && record.is_in_flight());
-            self.rack.resent = again.map(|record| (record.sent, record.seq)).collect();
-            self.rack.resent.make_contiguous().sort_unstable();
-        }
-    }
-
     fn leave(&mut self) {
         self.state = RecoveryState::Open;
         self.duplicates = 0;
@@ -535,122 +394,6 @@ impl Recovery {
         self.leave();
         self.undo = None;
         self.force = true;
-    }
-
-    /// Returns the reordering window (RFC 8985 section 6.2 step 4).
-    fn reordering_window(&self, board: &Scoreboard, rtt: &RttEstimator) -> Duration {
-        let in_recovery = self.state != RecoveryState::Open;
-        if !self.rack.reordering_seen && (in_recovery || board.sacked_segments() >= self.tolerance.dup_thresh)
-        {
-            return Duration::ZERO;
-        }
-        if self.tolerance.whole_round_trip {
-            return rtt.srtt_or_zero();
-        }
-        let min_rtt = rtt.min().unwrap_or(Duration::ZERO);
-        (min_rtt / 4 * u64::from(self.rack.reo_mult)).min(rtt.srtt_or_zero())
-    }
-
-    /// Returns the duration after its transmission from which a segment overtaken by a later one is lost. It
-    /// is never zero, whatever an acknowledgement reports: the segment would be retransmitted and marked lost
-    /// in an endless loop.
-    fn loss_window(&self, board: &Scoreboard, rtt: &RttEstimator) -> Duration {
-        (self.rack.rtt + self.reordering_window(board, rtt)).max(Duration::from_nanos(1))
-    }
-
-    /// True if nothing outstanding was sent before the newest delivered segment, so that nothing can be lost
-    /// by RFC 8985 or wait for the end of its reordering window. First transmissions are sent in the order of
-    /// the records, so checking the first one suffices.
-    #[inline]
-    pub(super) fn none_overtaken(&self, board: &Scoreboard) -> bool {
-        self.rack.resent.is_empty() && self.none_overtaken_from(board.records().front())
-    }
-
-    /// [`Recovery::none_overtaken`] without retransmissions, for a scoreboard that begins with `first`.
-    #[inline]
-    pub(super) fn none_overtaken_from(&self, first: Option<&Sent>) -> bool {
-        first.is_none_or(|first| {
-            !first.retransmitted() && (first.sent, first.end()) >= (self.rack.sent, self.rack.end)
-        })
-    }
-
-    /// Runs RFC 8985 section 6.2 step 5; returns true if something is newly lost.
-    #[inline]
-    fn detect(
-        &mut self,
-        now: Time,
-        board: &mut Scoreboard,
-        rtt: &RttEstimator,
-        lost: &mut impl FnMut(&Sent),
-    ) -> bool {
-        !self.none_overtaken(board) && self.detect_overtaken(now, board, rtt, lost)
-    }
-
-    #[inline(never)]
-    fn detect_overtaken(
-        &mut self,
-        now: Time,
-        board: &mut Scoreboard,
-        rtt: &RttEstimator,
-        lost: &mut impl FnMut(&Sent),
-    ) -> bool {
-        let mut found = false;
-        let window = self.loss_window(board, rtt);
-        let newest = (self.rack.sent, self.rack.end);
-        let mut at = board.index_of(self.rack.scan.max(board.una()));
-        while let Some(record) = board.records().get(at) {
-            let end = record.end();
-            if !record.retransmitted() {
-                if (record.sent, end) >= newest {
-                    break;
-                }
-                if record.is_in_flight() {
-                    // Segments first sent later have a window that ends later.
-                    if record.sent + window > now {
-                        break;
-                    }
-                    lost(record);
-                    board.mark_lost(at);
-                    found = true;
-                }
-            }
-            self.rack.scan = end;
-            at += 1;
-        }
-        while let Some(&(sent, seq)) = self.rack.resent.front() {
-            let at = board.index_of(seq);
-            // An acknowledgement may have removed its start, so the record is the rest of it.
-            let current =
-                board.records().get(at).filter(|record| record.sent == sent && record.is_in_flight());
-            let Some(record) = current else {
-                self.rack.resent.pop_front();
-                continue;
-            };
-            if (sent, record.end()) >= newest || sent + window > now {
-                break;
-            }
-            lost(record);
-            board.mark_lost(at);
-            found = true;
-            self.rack.resent.pop_front();
-        }
-        found
-    }
-
-    /// Handles the reordering timer: marks segments lost and starts a recovery if required.
-    pub(super) fn on_reordering_timer(
-        &mut self,
-        now: Time,
-        board: &mut Scoreboard,
-        rtt: &RttEstimator,
-        mut lost: impl FnMut(&Sent),
-    ) -> bool {
-        let found = self.detect(now, board, rtt, &mut lost);
-        if found && self.state == RecoveryState::Open {
-            self.enter(board);
-            return true;
-        }
-        false
     }
 
     /// Handles an expiration of the retransmission timer: everything in flight is marked lost. Returns true
@@ -688,118 +431,6 @@ impl Recovery {
         self.rack.resent.clear();
         self.force = true;
         first
-    }
-
-    /// Returns true if the probe has repaired a loss (RFC 8985 section 7.4.2).
-    ///
-    /// The acknowledgement of the probe itself may still be followed by the DSACK that distinguishes it from
-    /// the acknowledgement of the original (see [`Recovery::on_dsack`]). An acknowledgement beyond the probe
-    /// shows that one of the two was lost.
-    fn judge_probe(&mut self, board: &Scoreboard) -> bool {
-        let Some(probe) = self.probe else { return false };
-        if board.una() < probe.end || (probe.retransmission && board.una() == probe.end) {
-            return false;
-        }
-        self.probe = None;
-        probe.retransmission && self.state == RecoveryState::Open
-    }
-
-    /// Records the transmission of a tail loss probe.
-    pub(super) fn on_probe(&mut self, end: u64, retransmission: bool) {
-        self.probe = Some(Probe { end, retransmission });
-        self.probe_allowed = false;
-    }
-
-    /// Returns a cheap lower bound on the time of [`Recovery::timer`].
-    #[inline]
-    pub(super) fn timer_not_before(&self, base: Time, board: &Scoreboard, rtt: &RttEstimator) -> Time {
-        let timeout = rtt.rto(0);
-        match (self.detection, rtt.srtt()) {
-            (LossDetection::DuplicateAcks, _) => base + timeout,
-            (LossDetection::RackTlp, Some(srtt)) if self.none_overtaken(board) => {
-                base + timeout.min(srtt * 2)
-            }
-            (LossDetection::RackTlp, _) => Time::ZERO,
-        }
-    }
-
-    /// Returns the time of the retransmission timer and its meaning. The timeout counts from `base`; a probe
-    /// from then or from `last_new`, the last transmission of new data.
-    #[allow(clippy::too_many_arguments)]
-    #[inline]
-    pub(super) fn timer(
-        &self,
-        base: Time,
-        last_new: Time,
-        board: &Scoreboard,
-        rtt: &RttEstimator,
-        backoff: bool,
-        slack: TimerSlack,
-    ) -> (Time, RetransmitTimer) {
-        if board.is_empty() {
-            return (Time::NEVER, RetransmitTimer::Timeout);
-        }
-        let doublings = if backoff { self.backoff() } else { 0 };
-        let timeout = base + rtt.rto(doublings);
-        if self.detection != LossDetection::RackTlp {
-            return (timeout, RetransmitTimer::Timeout);
-        }
-        if let Some(due) = self.pending_reordering(board, rtt) {
-            let due = due + slack.other;
-            if due <= timeout {
-                return (due, RetransmitTimer::Reordering);
-            }
-            return (timeout, RetransmitTimer::Timeout);
-        }
-        // RFC 8985 section 7.2: probes are sent only outside recovery, with nothing selectively acknowledged.
-        let may_probe = self.state == RecoveryState::Open
-            && self.probe.is_none()
-            && self.probe_allowed
-            && board.sacked_segments() == 0;
-        if !may_probe {
-            return (timeout, RetransmitTimer::Timeout);
-        }
-        let wait = match rtt.srtt() {
-            Some(srtt) => {
-                let alone = board.records().len() == 1;
-                srtt * 2 + if alone { slack.single } else { slack.other }
-            }
-            None => Duration::from_secs(1),
-        };
-        let probe = base.max(last_new) + wait;
-        // RFC 8985 section 7.2: a probe due after the timeout is sent at the time of the timeout instead.
-        (probe.min(timeout), RetransmitTimer::TailProbe)
-    }
-
-    /// Returns the end of the last reordering window of the segments sent before the newest delivered one.
-    #[inline]
-    fn pending_reordering(&self, board: &Scoreboard, rtt: &RttEstimator) -> Option<Time> {
-        if self.none_overtaken(board) { None } else { self.last_window_end(board, rtt) }
-    }
-
-    #[cold]
-    fn last_window_end(&self, board: &Scoreboard, rtt: &RttEstimator) -> Option<Time> {
-        let newest = (self.rack.sent, self.rack.end);
-        let window = self.loss_window(board, rtt);
-        let mut deadline = None;
-        let start = board.index_of(self.rack.scan.max(board.una()));
-        for record in board.records().iter().skip(start) {
-            if !record.retransmitted() {
-                if (record.sent, record.end()) >= newest {
-                    break;
-                }
-                if record.is_in_flight() {
-                    deadline = deadline.max(Some(record.sent + window));
-                }
-            }
-        }
-        if let Some(&(sent, seq)) = self.rack.resent.front() {
-            let record = board.records().get(board.index_of(seq));
-            if record.is_some_and(|r| r.sent == sent && r.is_in_flight() && (sent, r.end()) < newest) {
-                deadline = deadline.max(Some(sent + window));
-            }
-        }
-        deadline
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Such an acknowledgement contains nothing new for TCP, and three of them look like a loss (RFC 5681 section
 //! 2). After two the next waits for local data, for another acknowledgement number, or for a retransmission
-//! timeout, after which it is no longer taken for one of the same row (RFC 8684 section 3). MP_FAIL does not
+//! timeout, after which it no longer counts as one of the same row (RFC 8684 section 3). MP_FAIL does not
 //! wait: the path is already in doubt.
 
 use std::collections::VecDeque;

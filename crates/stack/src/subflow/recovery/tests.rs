@@ -9,6 +9,8 @@ mod rack;
 mod timers;
 mod undo;
 
+use anabranch_units::Duration;
+
 use super::*;
 use crate::subflow::rate::SendStamp;
 use crate::subflow::scoreboard::{Fate, SentMapping};
