@@ -1,10 +1,15 @@
 //! A chart as SVG. Lengths are points; text stays text, so that it can be searched and edited.
 
+mod curve;
+mod text;
+
 use std::fmt::Write as _;
 
 use crate::chart::{Axis, Chart, Key, Mark, Panel, Sample, Scale, Stroke, Symbol};
 use crate::style::{DIM, LINE, TEXT, WARN};
 use crate::ticks;
+use curve::{SLOT, polyline, segments, thinned};
+use text::{escaped, shortened, upright, width_of, wrapped};
 
 /// The form of a figure on paper.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,49 +34,6 @@ impl Default for Page {
         let font = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif".to_owned();
         Page { width: COLUMN, panel_height: None, font, font_size: 8.0 }
     }
-}
-
-/// Returns about the width of a text in a sans-serif font.
-fn width_of(text: &str, size: f64) -> f64 {
-    let one = |c: char| match c {
-        'i' | 'j' | 'l' | '\'' | '|' | '.' | ',' | ':' | ';' | '!' | 'I' => 0.3,
-        'f' | 't' | 'r' | ' ' | '(' | ')' | '-' | '/' => 0.36,
-        'm' | 'w' | 'M' | 'W' | '%' | '@' => 0.92,
-        c if c.is_uppercase() => 0.7,
-        _ => 0.58,
-    };
-    text.chars().map(one).sum::<f64>() * size
-}
-
-/// Returns `text` shortened to a width.
-fn shortened(text: &str, size: f64, width: f64) -> String {
-    if width_of(text, size) <= width {
-        return text.to_owned();
-    }
-    let mut kept = String::new();
-    for c in text.chars() {
-        if width_of(&kept, size) + width_of("m…", size) > width {
-            break;
-        }
-        kept.push(c);
-    }
-    kept + "…"
-}
-
-fn escaped(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            // XML has no way to write these.
-            c if c.is_control() => safe.push('\u{fffd}'),
-            c => safe.push(c),
-        }
-    }
-    safe
 }
 
 /// A number of points with two decimals at most.
@@ -195,49 +157,11 @@ fn drawn(chart: &Chart, page: &Page, prefix: &str) -> String {
     )
 }
 
-/// Returns `text` in lines of a width.
-fn wrapped(text: &str, size: f64, width: f64) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if width_of(line, size) + width_of(word, size) + 0.3 * size <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
-}
-
 /// The slant of long names below a panel, in degrees.
 const SLANT: f64 = -20.0;
 
 /// The number of text sizes by which the label of a vertical axis may be longer than its panel.
 const OVER: f64 = 2.0;
-
-/// Returns a label in lines of at most `length`, divided at spaces and in long keys after dots; a longer part is a line.
-fn upright(label: &str, size: f64, length: f64) -> Vec<String> {
-    if label.is_empty() || width_of(label, size) <= length {
-        return Some(label.to_owned()).filter(|label| !label.is_empty()).into_iter().collect();
-    }
-    let mut lines: Vec<String> = Vec::new();
-    for line in wrapped(label, size, length) {
-        if width_of(&line, size) <= length {
-            lines.push(line);
-            continue;
-        }
-        let mut begun = String::new();
-        for part in line.split_inclusive(['.', ' ']) {
-            if !begun.is_empty() && width_of(&begun, size) + width_of(part, size) > length {
-                lines.push(std::mem::take(&mut begun));
-            }
-            begun.push_str(part);
-        }
-        lines.push(begun);
-    }
-    lines
-}
 
 impl Svg<'_> {
     fn text(&mut self, x: f64, y: f64, text: &str, anchor: Anchor, colour: &str, more: &str) {
@@ -594,121 +518,6 @@ fn share(axis: &Axis, value: f64) -> f64 {
     } else {
         f64::NAN
     }
-}
-
-/// Keeps the first, the lowest, the highest and the last of the points in each part of width `cell`.
-fn thinned(points: impl Iterator<Item = (f64, f64)>, cell: f64) -> Vec<(f64, f64)> {
-    let mut kept: Vec<(f64, f64)> = Vec::new();
-    let mut group: Vec<(f64, f64)> = Vec::new();
-    let flush = |group: &mut Vec<(f64, f64)>, kept: &mut Vec<(f64, f64)>| {
-        if group.len() <= 4 {
-            kept.append(group);
-            return;
-        }
-        let by = |a: &usize, b: &usize| group[*a].1.total_cmp(&group[*b].1);
-        let (low, high) = ((0..group.len()).min_by(by), (0..group.len()).max_by(by));
-        let mut places = vec![0, low.unwrap_or_default(), high.unwrap_or_default(), group.len() - 1];
-        places.sort_unstable();
-        places.dedup();
-        kept.extend(places.into_iter().map(|at| group[at]));
-        group.clear();
-    };
-    for point in points {
-        let same = group.first().is_some_and(|first| (first.0 / cell).floor() == (point.0 / cell).floor());
-        if !same || !point.1.is_finite() {
-            flush(&mut group, &mut kept);
-        }
-        group.push(point);
-    }
-    flush(&mut group, &mut kept);
-    kept
-}
-
-fn polyline(points: &[(f64, f64)], step: bool) -> String {
-    let mut path = String::new();
-    let mut before: Option<(f64, f64)> = None;
-    for (at, (x, y)) in points.iter().copied().enumerate() {
-        if !y.is_finite() || !x.is_finite() {
-            // A value holds until the gap.
-            if let (Some(_), true) = (before, step && x.is_finite()) {
-                let _ = write!(path, "H{}", pt(x));
-            }
-            before = None;
-            continue;
-        }
-        match before {
-            None => {
-                let _ = write!(path, "M{} {}", pt(x), pt(y));
-                // A point by itself is visible.
-                let alone = points.get(at + 1).is_none_or(|next| !next.1.is_finite());
-                if alone && !step {
-                    path.push_str("h0.5");
-                }
-            }
-            Some((_, old)) if step => {
-                let _ = write!(path, "H{}", pt(x));
-                if (old - y).abs() >= 0.005 {
-                    let _ = write!(path, "V{}", pt(y));
-                }
-            }
-            Some(_) => {
-                let _ = write!(path, "L{} {}", pt(x), pt(y));
-            }
-        }
-        before = Some((x, y));
-    }
-    path
-}
-
-/// The distance between lines that a print resolves.
-const FINE: f64 = 0.25;
-/// The width of the lines of a subflow where the lines of several are side by side: an eye tells their
-/// colours apart.
-const SLOT: f64 = 1.2;
-
-/// Returns the path of vertical lines, and whether they are side by side with the lines of others. Lines
-/// within a cell of a fine grid are one.
-fn segments(
-    bars: &[(f64, f64, f64)],
-    slot: (usize, usize),
-    frame: Frame,
-    x: &dyn Fn(f64) -> f64,
-    y: &dyn Fn(f64) -> f64,
-) -> (String, bool) {
-    let dense = slot.1 > 0 && bars.len() as f64 > frame.width / SLOT / 2.0;
-    let cell = if dense { SLOT * slot.1 as f64 } else { FINE };
-    let mut open: Vec<(f64, f64, f64)> = Vec::new();
-    let mut done: Vec<(f64, f64, f64)> = Vec::new();
-    let mut column = f64::NEG_INFINITY;
-    for (at, low, high) in bars {
-        let place = x(*at);
-        if place < frame.left - 1.0 || place > frame.left + frame.width + 1.0 {
-            continue;
-        }
-        let here = (place / cell).floor();
-        if here != column {
-            done.append(&mut open);
-            column = here;
-        }
-        let place = if dense { here * cell + SLOT * (slot.0 as f64 + 0.5) } else { place };
-        let (mut top, mut bottom) = (y(*high), y(*low));
-        if bottom - top < 1.2 {
-            (top, bottom) = ((top + bottom) / 2.0 - 0.6, (top + bottom) / 2.0 + 0.6);
-        }
-        if bottom < frame.top - 1.0 || top > frame.top + frame.height + 1.0 {
-            continue;
-        }
-        match open.iter_mut().rev().take(16).find(|line| top <= line.2 + 0.4 && bottom >= line.1 - 0.4) {
-            Some(line) => (line.1, line.2) = (line.1.min(top), line.2.max(bottom)),
-            None => open.push((place, top, bottom)),
-        }
-    }
-    done.append(&mut open);
-    let mut path = String::new();
-    for (place, top, bottom) in done {
-        let _ = write!(path, "M{} {}V{}", pt(place), pt(top), pt(bottom));
-    }
-    (path, dense)
 }
 
 /// True if white text is easier to read on a colour.

@@ -25,11 +25,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
 
 use crate::gap::Gap;
-use crate::kernel::{CHUNK, LOOK, PORT, REQUEST};
+use crate::kernel::{CHUNK, PORT, REQUEST};
 use crate::measure::{Measured, Quality, Received};
 use crate::points::{FlowPlan, Point};
 use crate::results::Trouble;
 use crate::simulated;
+use crate::socket::LOOK;
 
 /// The length of the headers and options before the payload of a full segment, as computed by a host of
 /// `anabranch-net`, over IPv4 and over IPv6.

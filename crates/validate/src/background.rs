@@ -9,9 +9,10 @@ use anabranch_emulate::{Emulation, Role};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Protocol, Socket};
 
-use crate::kernel::{CHUNK, LOOK, PORT, REQUEST, Shared, bound, is_timeout, server};
+use crate::kernel::{CHUNK, PORT, REQUEST, Shared, is_timeout, server};
 use crate::points::Point;
 use crate::results::Trouble;
+use crate::socket::{LOOK, bound};
 
 /// The longest duration of a handshake.
 const CONNECT: Duration = Duration::from_secs(20);

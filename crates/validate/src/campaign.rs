@@ -19,7 +19,7 @@ use crate::simulated;
 /// The plan of a campaign.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The points.
+    /// The points, in the order of the measurements.
     pub points: Vec<Point>,
     /// The number of reliable runs of each kind at every point.
     pub runs: u32,
@@ -293,7 +293,7 @@ impl Campaign {
         })
     }
 
-    /// Returns the plan.
+    /// Returns the points and the number of runs that are planned.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }

@@ -37,7 +37,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Returns its name.
+    /// Returns the word of tables and JSON, in lower case.
     pub const fn name(self) -> &'static str {
         match self {
             Verdict::Agrees => "agrees",
@@ -72,7 +72,7 @@ pub struct Difference {
     pub median: f64,
     /// An interval for the true median, with a confidence of 93.75 % for 5 pairs and at least 95 % for more.
     pub median_interval: Option<Interval>,
-    /// The verdict.
+    /// Whether the difference is within the limits.
     pub verdict: Verdict,
 }
 
@@ -149,13 +149,13 @@ fn median_interval(sorted: &[f64]) -> Option<Interval> {
 pub struct Row {
     /// The point's name.
     pub point: String,
-    /// The metric.
+    /// The measure of the compared values.
     pub metric: Metric,
     /// The kind that is compared.
     pub kind: Kind,
-    /// The reference.
+    /// The kind with which it is compared.
     pub reference: Kind,
-    /// The difference.
+    /// The result for this measure over all pairs of runs.
     #[serde(flatten)]
     pub difference: Difference,
 }

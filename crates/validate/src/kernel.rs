@@ -1,26 +1,24 @@
 //! Transfers in real time with the kernel at both ends.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{IpAddr, Shutdown, SocketAddr};
+use std::net::{Shutdown, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender as Tell, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use anabranch_emulate::{EmulateError, Emulation, Options, Report, Role, Tap};
-use anabranch_kernel::diag::TcpInfo;
 use anabranch_units::Time;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
+use socket2::Socket;
 
 use crate::background::Background;
 use crate::gap::Gap;
 use crate::laws;
 use crate::measure::{Measured, Part, Quality, Received};
-use crate::points::{FlowPlan, Point, Sender};
+use crate::points::{FlowPlan, Point};
 use crate::results::Trouble;
-use crate::sys::set_socket_option;
-use crate::tcp_info;
+use crate::socket::{LOOK, counters, infos, listener, socket};
 
 /// The port on which the server listens.
 pub(crate) const PORT: u16 = 8684;
@@ -28,8 +26,6 @@ pub(crate) const PORT: u16 = 8684;
 pub(crate) const PRIORITY: i32 = 10;
 /// The number of bytes written and read at a time.
 pub(crate) const CHUNK: usize = 1 << 18;
-/// The interval at which a waiting thread checks whether to stop.
-pub(crate) const LOOK: Duration = Duration::from_millis(100);
 /// The interval at which the end of a run is checked.
 const STEP: Duration = Duration::from_millis(10);
 /// The longest time to wait for the last acknowledgements.
@@ -451,61 +447,6 @@ fn do_duty(end: &End<'_>, socket: &Socket, duty: Duty) -> Result<Part, Trouble> 
     }
 }
 
-fn socket(point: &Point, here: SocketAddr) -> io::Result<Socket> {
-    socket_of(point, point.sender, point.congestion, here)
-}
-
-/// Returns a bound socket with the settings of the point.
-pub(crate) fn socket_of(
-    point: &Point,
-    sender: Sender,
-    congestion: &str,
-    here: SocketAddr,
-) -> io::Result<Socket> {
-    let protocol = match sender {
-        Sender::Tcp { .. } => Protocol::TCP,
-        Sender::Multipath => Protocol::MPTCP,
-    };
-    let socket = bound(protocol, congestion, here)?;
-    let force = |name, bytes: u32| set_socket_option(&socket, libc::SOL_SOCKET, name, bytes as i32);
-    // As root, which may exceed net.core.rmem_max.
-    if let Some(bytes) = point.kernel.receive_buffer {
-        force(libc::SO_RCVBUFFORCE, bytes)?;
-    }
-    if let Some(bytes) = point.kernel.send_buffer {
-        force(libc::SO_SNDBUFFORCE, bytes)?;
-    }
-    if let Some(timeout) = point.kernel.user_timeout {
-        socket.set_tcp_user_timeout(Some(Duration::from_nanos(timeout.as_nanos())))?;
-    }
-    if let Some(idle) = point.kernel.keepalive {
-        let idle = TcpKeepalive::new().with_time(Duration::from_nanos(idle.as_nanos()));
-        socket.set_tcp_keepalive(&idle)?;
-    }
-    if point.kernel.no_delay {
-        socket.set_tcp_nodelay(true)?;
-    }
-    Ok(socket)
-}
-
-/// Returns a socket that is bound to an address.
-pub(crate) fn bound(protocol: Protocol, congestion: &str, here: SocketAddr) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(here), Type::STREAM, Some(protocol))?;
-    // Root may choose any available one; all subflows use it.
-    socket.set_tcp_congestion(congestion.as_bytes())?;
-    socket.set_reuse_address(true)?;
-    socket.bind(&here.into())?;
-    socket.set_read_timeout(Some(LOOK))?;
-    socket.set_write_timeout(Some(LOOK))?;
-    Ok(socket)
-}
-
-fn listener(point: &Point, there: SocketAddr, flows: usize) -> io::Result<Socket> {
-    let socket = socket(point, there)?;
-    socket.listen(flows as i32)?;
-    Ok(socket)
-}
-
 /// True if a call only exceeded its time limit.
 pub(crate) fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
@@ -564,44 +505,6 @@ fn receive(end: &End<'_>, mut socket: &Socket, tell: Tell<()>) -> Result<Receive
     })
 }
 
-/// The kernel's information on a connection.
-pub(crate) struct Infos {
-    /// That on each subflow, with the position of its path.
-    pub(crate) subflows: Vec<(usize, TcpInfo)>,
-    /// True if Multipath TCP has fallen back to TCP.
-    pub(crate) fallback: bool,
-}
-
-/// Returns the kernel's information. The path of a subflow follows from the client's address; a connection that has
-/// fallen back to TCP has only the first subflow.
-pub(crate) fn infos(
-    point: &Point,
-    sender: Sender,
-    socket: &Socket,
-    is_client: bool,
-) -> Result<Infos, Trouble> {
-    let failed = |error: io::Error| Trouble::failed(format!("the kernel's counters: {error}"));
-    match sender {
-        Sender::Tcp { path } => {
-            let only = tcp_info::of_tcp(socket).map_err(failed)?;
-            Ok(Infos { subflows: vec![(path, only)], fallback: false })
-        }
-        Sender::Multipath => {
-            let Some(all) = tcp_info::of_mptcp(socket).map_err(failed)? else {
-                let only = tcp_info::of_tcp(socket).map_err(failed)?;
-                return Ok(Infos { subflows: vec![(point.initial(), only)], fallback: true });
-            };
-            let path = |here: SocketAddr, there: SocketAddr| match if is_client { here } else { there }.ip() {
-                IpAddr::V4(v4) => usize::from(v4.octets()[2]).saturating_sub(1),
-                IpAddr::V6(v6) => usize::from(v6.octets()[7]).saturating_sub(1),
-            };
-            let all = all.into_iter().map(|(here, there, info)| (path(here, there), info));
-            let subflows = all.filter(|(path, _)| *path < point.experiment().paths().len()).collect();
-            Ok(Infos { subflows, fallback: false })
-        }
-    }
-}
-
 /// Writes `left` bytes, or fewer if the run ends before.
 fn write(end: &End<'_>, mut socket: &Socket, mut left: u64) -> Result<(), Trouble> {
     let chunk = vec![0; CHUNK.min(left as usize)];
@@ -636,35 +539,6 @@ fn send(end: &End<'_>, socket: &Socket, hear: &Receiver<()>) -> Result<Measured,
     }
     let measured = counters(point, point.sender, socket, end.is_client)?;
     let _ = socket.set_linger(Some(Duration::ZERO));
-    Ok(measured)
-}
-
-/// Returns the kernel's counters of a sender.
-///
-/// # Errors
-/// If the kernel does not provide them.
-pub(crate) fn counters(
-    point: &Point,
-    sender: Sender,
-    socket: &Socket,
-    is_client: bool,
-) -> Result<Measured, Trouble> {
-    let Infos { subflows: all, fallback } = infos(point, sender, socket, is_client)?;
-    let paths = point.experiment().paths().len();
-    let sum = |count: fn(&TcpInfo) -> u64| all.iter().map(|(_, info)| count(info)).sum();
-    let mut measured = Measured {
-        segments: sum(|info| u64::from(info.data_segs_out)),
-        retransmitted: sum(|info| u64::from(info.total_retrans)),
-        timeouts: sum(|info| info.total_rto.unwrap_or_default().into()),
-        srtt_s: vec![None; paths],
-        mss: vec![0; paths],
-        fallbacks: u64::from(fallback),
-        ..Measured::default()
-    };
-    for (path, info) in &all {
-        measured.srtt_s[*path] = (info.rtt_us > 0).then(|| f64::from(info.rtt_us) / 1e6);
-        measured.mss[*path] = info.snd_mss;
-    }
     Ok(measured)
 }
 

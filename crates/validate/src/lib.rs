@@ -43,6 +43,7 @@ pub mod real;
 pub mod record;
 pub mod results;
 mod simulated;
+mod socket;
 pub mod summary;
 mod sys;
 mod tcp_info;

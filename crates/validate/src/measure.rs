@@ -21,7 +21,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns its name.
+    /// Returns the word of tables and JSON, in lower case.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Simulated => "simulated",
@@ -241,7 +241,7 @@ impl Quality {
     }
 }
 
-/// A metric.
+/// A measure of a run, by which two kinds of runs are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {

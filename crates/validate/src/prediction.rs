@@ -36,7 +36,7 @@ pub enum Outcome {
 /// A contender in the check: means of the measure over its runs, in seconds or bit/s.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Side {
-    /// Its name.
+    /// The name of the contender.
     pub scheduler: String,
     /// The simulated value in these runs.
     pub simulated: Option<f64>,
@@ -73,7 +73,7 @@ pub struct Check {
     pub measure: Measure,
     /// The best contender other than the reference.
     pub compared: Side,
-    /// The reference.
+    /// The contender with which the best one is compared, such as TCP.
     pub reference: Side,
     /// The difference predicted by the comparison, in per cent.
     pub predicted_pct: f64,

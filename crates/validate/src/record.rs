@@ -160,8 +160,8 @@ pub fn hold(row: &Row, recorded: &[Row]) -> Held {
     Held { row: row.clone(), allowed: Some(allowed), judgement }
 }
 
-/// Returns the unit of a metric, in which [`number`] gives its values.
-pub fn unit(metric: Metric) -> &'static str {
+/// Returns a value in the unit of tables, the unit, and the number of decimals.
+fn shown(metric: Metric, value: f64) -> (f64, &'static str, usize) {
     match metric {
         Metric::CompletionTime
         | Metric::CompletionTimeP95
@@ -169,30 +169,24 @@ pub fn unit(metric: Metric) -> &'static str {
         | Metric::ResponseTime
         | Metric::Lateness
         | Metric::Waiting
-        | Metric::DatagramDelay => "ms",
-        Metric::Goodput => "Mbit/s",
-        Metric::Retransmissions => "segments",
-        Metric::Timeouts => "timeouts",
-        Metric::Share | Metric::DatagramLoss => "%",
-        Metric::RttInflation => "times",
+        | Metric::DatagramDelay => (value * 1e3, "ms", 1),
+        Metric::Goodput => (value / 1e6, "Mbit/s", 2),
+        Metric::Retransmissions => (value, "segments", 1),
+        Metric::Timeouts => (value, "timeouts", 2),
+        Metric::Share | Metric::DatagramLoss => (value * 100.0, "%", 1),
+        Metric::RttInflation => (value, "times", 2),
     }
+}
+
+/// Returns the unit of a metric, in which [`number`] gives its values.
+pub fn unit(metric: Metric) -> &'static str {
+    shown(metric, 0.0).1
 }
 
 /// Returns a value in the unit of [`fn@unit`].
 pub fn number(metric: Metric, value: f64) -> String {
-    match metric {
-        Metric::CompletionTime
-        | Metric::CompletionTimeP95
-        | Metric::LongestGap
-        | Metric::ResponseTime
-        | Metric::Lateness
-        | Metric::Waiting
-        | Metric::DatagramDelay => format!("{:.1}", value * 1e3),
-        Metric::Goodput => format!("{:.2}", value / 1e6),
-        Metric::Retransmissions => format!("{value:.1}"),
-        Metric::Timeouts | Metric::RttInflation => format!("{value:.2}"),
-        Metric::Share | Metric::DatagramLoss => format!("{:.1}", value * 100.0),
-    }
+    let (value, _, decimals) = shown(metric, value);
+    format!("{value:.decimals$}")
 }
 
 #[cfg(test)]

@@ -70,7 +70,7 @@ pub struct Record {
     pub point: String,
     /// [`Point::key`](crate::Point::key).
     pub key: String,
-    /// Its kind.
+    /// Whether the run was simulated, emulated or the kernel's.
     pub kind: Kind,
     /// The number of the run, from 0, which determines its random draws.
     pub run: u32,

@@ -20,11 +20,11 @@ pub const FAR: f64 = 25.0;
 pub struct Summary {
     /// True if the points were drawn at random.
     pub drawn: bool,
-    /// The name of the kind.
+    /// The word of the kind in tables, such as `tcp`.
     pub kind: &'static str,
     /// Its description.
     pub title: &'static str,
-    /// The number of points.
+    /// Points with a result.
     pub points: usize,
     /// The median absolute difference, in per cent.
     pub median_pct: f64,

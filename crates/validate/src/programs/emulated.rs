@@ -30,10 +30,11 @@ use super::{COUNT, Clock, Todo, Transport, Work, all_done};
 use crate::anabranch::{
     self, Bundle, HEADERS, bytes_by_path, client, had_memory, note_subflows, path_to, server,
 };
-use crate::kernel::{CHUNK, LOOK, drain_limit};
+use crate::kernel::{CHUNK, drain_limit};
 use crate::measure::{Measured, Quality};
 use crate::points::Point;
 use crate::results::Trouble;
+use crate::socket::LOOK;
 use crate::sys;
 
 /// A program at one end of a flow.

@@ -13,12 +13,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::{COUNT, Clock, Todo, Transport, Work, all_done};
-use crate::kernel::{
-    CHUNK, CONNECT, LOOK, PRIORITY, counters, drain_limit, emulation, infos, is_timeout, quality, socket_of,
-};
+use crate::kernel::{CHUNK, CONNECT, PRIORITY, drain_limit, emulation, is_timeout, quality};
 use crate::measure::{Measured, Quality};
 use crate::points::{Point, Sender, congestion};
 use crate::results::Trouble;
+use crate::socket::{LOOK, counters, infos, socket_of};
 
 /// The interval at which a thread looks for the end of a run.
 const STEP: Duration = Duration::from_millis(1);
