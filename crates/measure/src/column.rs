@@ -1,4 +1,4 @@
-//! What a measure is called and where it is shown.
+//! The name of a measure, and the tables and columns that show it.
 
 use anabranch_table::{Cell, Kind};
 use anabranch_units::Duration;
@@ -197,7 +197,7 @@ pub struct SweepColumn {
     pub value: fn(&Record) -> Cell<'static>,
 }
 
-/// A column of samples.
+/// A column of the table with one row for each flow, request or burst.
 #[derive(Clone, Copy)]
 pub struct SampleColumn {
     /// The name of the column in every format.
@@ -239,7 +239,7 @@ pub struct Measure {
     pub of_contenders: bool,
     /// True if a record of a flow has it.
     pub of_flows: bool,
-    /// Its unit.
+    /// The unit of the stored value; tables may print a multiple.
     pub unit: Unit,
     /// The better direction.
     pub better: Better,

@@ -103,7 +103,7 @@ macro_rules! records {
 
         impl $all {
             /// The fields with their types in other languages.
-            pub(crate) const FIELDS: &'static [$crate::types::Field] = $crate::types::fields! { $($c)* };
+            pub(crate) const FIELDS: &'static [$crate::field::Field] = $crate::field::fields! { $($c)* };
         }
 
         #[allow(clippy::needless_update, reason = "a record may consist of measures only")]

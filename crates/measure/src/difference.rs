@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::field::described;
 use crate::stats::Interval;
 
 /// The most by which unseen events may change a mean, relative to it.
@@ -31,14 +32,16 @@ pub struct OfPair {
     pub shared: f64,
 }
 
-/// A difference and its interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Difference {
-    /// 100 (mean of x / mean of the other - 1), in percent.
-    pub mean: f64,
-    /// Its interval, by a paired bootstrap over runs. All intervals of one family hold simultaneously with 95
-    /// %. None for a single run.
-    pub ci95: Option<Interval>,
+described! {
+    /// A difference and its interval.
+    #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+    pub struct Difference {
+        /// The difference of the two means, in per cent of the reference's; negative is less.
+        pub mean: f64,
+        /// Its 95 % interval, by paired bootstrap over runs; none for a single run. All intervals of one family hold
+        /// simultaneously.
+        pub ci95: Option<Interval>,
+    }
 }
 
 /// The direction of a difference.

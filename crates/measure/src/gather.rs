@@ -19,7 +19,7 @@ pub struct Of {
 
 /// A way to gather values.
 pub trait Gather {
-    /// What is taken from a flow.
+    /// The value or values that a flow contributes.
     type Taken;
     /// The value of one flow.
     type One;

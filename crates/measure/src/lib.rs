@@ -23,7 +23,8 @@
 pub mod column;
 mod declare;
 mod difference;
-pub mod flow;
+pub mod field;
+mod flow;
 pub mod gather;
 pub mod measures;
 pub mod page;

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::field::described;
 use crate::flow::FlowResult;
 use crate::stats;
 
@@ -38,15 +39,17 @@ impl Reading {
     }
 }
 
-/// The values of each run, in order from run 0.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ByRun {
-    /// The number of flows delivered. (Bulk: not aborted.)
-    pub completed: Vec<usize>,
-    /// The mean completion time of the delivered flows; none without any, and for bulk.
-    pub fct_s: Vec<Option<f64>>,
-    /// The mean goodput of a flow, in bit/s.
-    pub goodput_bps: Vec<Option<f64>>,
+described! {
+    /// The values of each run, in order from run 0.
+    #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+    pub struct ByRun {
+        /// The flows that were delivered; of bulk, the flows that were not aborted.
+        pub completed: Vec<usize>,
+        /// The mean completion time of the delivered flows; none without any, and for bulk.
+        pub fct_s: Vec<Option<f64>>,
+        /// The mean goodput of a flow, in bit/s.
+        pub goodput_bps: Vec<Option<f64>>,
+    }
 }
 
 impl ByRun {

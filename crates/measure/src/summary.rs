@@ -3,24 +3,27 @@
 use serde::{Deserialize, Serialize};
 
 use crate::difference::Unseen;
+use crate::field::described;
 use crate::stats::{self, Interval, Part};
 
-/// Mean, percentiles and interval of a time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Summary {
-    /// The mean over all flows of all runs that have a value.
-    pub mean: Option<f64>,
-    /// The median.
-    pub p50: Option<f64>,
-    /// The 95th percentile; none for fewer than 20 flows.
-    pub p95: Option<f64>,
-    /// The 99th percentile; none for fewer than 100 flows.
-    pub p99: Option<f64>,
-    /// The greatest value.
-    pub max: Option<f64>,
-    /// The 95 % interval of the mean, by bootstrap over runs and with the bound for events that no run has shown; none
-    /// for a single run.
-    pub ci95: Option<Interval>,
+described! {
+    /// Mean, percentiles and interval of a time.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+    pub struct Summary {
+        /// The mean over all flows of all runs that have a value.
+        pub mean: Option<f64>,
+        /// The median.
+        pub p50: Option<f64>,
+        /// The 95th percentile; none for fewer than 20 flows.
+        pub p95: Option<f64>,
+        /// The 99th percentile; none for fewer than 100 flows.
+        pub p99: Option<f64>,
+        /// The greatest value.
+        pub max: Option<f64>,
+        /// The 95 % interval of the mean, by bootstrap over runs and with the bound for events that no run has shown; none
+        /// for a single run.
+        pub ci95: Option<Interval>,
+    }
 }
 
 impl Summary {

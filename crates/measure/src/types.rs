@@ -7,54 +7,13 @@
 use core::fmt::Write as _;
 
 use crate::difference::Difference;
+use crate::field::{Field, Name, named};
 use crate::measures::{Datagrams, Record, Video};
 use crate::record::{ByRun, Reading};
 use crate::stats::Interval;
 use crate::summary::Summary;
 
-/// A field of a record.
-#[derive(Clone, Copy)]
-pub(crate) struct Field {
-    pub(crate) name: &'static str,
-    pub(crate) meaning: &'static str,
-    /// True if JSON lacks the key where the field has no value.
-    pub(crate) optional: bool,
-    pub(crate) typescript: fn() -> Name,
-    pub(crate) python: fn() -> Name,
-}
-
-/// The name of a type, and whether null is a value too.
-pub(crate) struct Name {
-    text: String,
-    nullable: bool,
-}
-
-/// A type with a name in TypeScript and in Python.
-pub(crate) trait Named {
-    fn typescript() -> Name;
-    fn python() -> Name;
-}
-
-macro_rules! named {
-    ($($type:ty: $typescript:literal, $python:literal;)*) => {
-        $(impl Named for $type {
-            fn typescript() -> Name {
-                Name { text: $typescript.to_owned(), nullable: false }
-            }
-            fn python() -> Name {
-                Name { text: $python.to_owned(), nullable: false }
-            }
-        })*
-    };
-}
-
 named! {
-    String: "string", "str";
-    bool: "boolean", "bool";
-    usize: "number", "int";
-    u32: "number", "int";
-    u64: "number", "int";
-    f64: "number", "float";
     Interval: "Interval", "Interval";
     Summary: "Statistics", "Statistics";
     Difference: "Difference", "Difference";
@@ -64,81 +23,13 @@ named! {
     Datagrams: "Datagrams", "dict[str, Any]";
 }
 
-impl<T: Named> Named for Option<T> {
-    fn typescript() -> Name {
-        Name { nullable: true, ..T::typescript() }
-    }
-    fn python() -> Name {
-        Name { nullable: true, ..T::python() }
-    }
-}
-
-impl<T: Named> Named for Vec<T> {
-    fn typescript() -> Name {
-        let Name { text, nullable } = T::typescript();
-        let text = if nullable { format!("({text} | null)[]") } else { format!("{text}[]") };
-        Name { text, nullable: false }
-    }
-    fn python() -> Name {
-        let Name { text, nullable } = T::python();
-        let text = if nullable { format!("list[{text} | None]") } else { format!("list[{text}]") };
-        Name { text, nullable: false }
-    }
-}
-
-/// Makes the list of the fields of a struct from its body.
-macro_rules! fields {
-    ($($(#[doc = $d:literal])+ $(#[serde($($s:tt)*)])? pub $n:ident: $t:ty,)*) => {
-        &[$($crate::types::Field {
-            name: stringify!($n),
-            meaning: concat!($($d),+),
-            optional: !stringify!($($($s)*)?).is_empty(),
-            typescript: <$t as $crate::types::Named>::typescript,
-            python: <$t as $crate::types::Named>::python,
-        }),*]
-    };
-}
-
-pub(crate) use fields;
-
-const STATISTICS: &[Field] = fields! {
-    /// the mean over all flows of all runs that have a value
-    pub mean: Option<f64>,
-    /// the median
-    pub p50: Option<f64>,
-    /// the 95th percentile; none for fewer than 20 flows
-    pub p95: Option<f64>,
-    /// the 99th percentile; none for fewer than 100 flows
-    pub p99: Option<f64>,
-    /// the greatest value
-    pub max: Option<f64>,
-    /// the 95 % interval of the mean, by bootstrap over runs
-    pub ci95: Option<Interval>,
-};
-
-const DIFFERENCE: &[Field] = fields! {
-    /// the difference of the two means, in per cent of the reference's; negative is less
-    pub mean: f64,
-    /// its 95 % interval, by paired bootstrap over runs
-    pub ci95: Option<Interval>,
-};
-
-const BY_RUN: &[Field] = fields! {
-    /// the flows that were delivered
-    pub completed: Vec<usize>,
-    /// their mean completion time
-    pub fct_s: Vec<Option<f64>>,
-    /// the mean goodput of a flow
-    pub goodput_bps: Vec<Option<f64>>,
-};
-
 /// A record: its name, its meaning and its fields.
 type Declared = (&'static str, &'static str, &'static [Field]);
 
 const RECORDS: [Declared; 6] = [
-    ("Statistics", "Mean, percentiles and interval of a time in seconds.", STATISTICS),
-    ("Difference", "A difference from the reference in per cent; negative is less.", DIFFERENCE),
-    ("ByRun", "The values of each run, in order from run 0.", BY_RUN),
+    ("Statistics", "Mean, percentiles and interval of a time in seconds.", Summary::FIELDS),
+    ("Difference", "A difference from the reference in per cent; negative is less.", Difference::FIELDS),
+    ("ByRun", "The values of each run, in order from run 0.", ByRun::FIELDS),
     ("Video", "The measures of videos.", Video::FIELDS),
     ("Datagrams", "The measures of streams of datagrams.", Datagrams::FIELDS),
     ("Row", "The results of a contender in a condition, of all its traffic or of one class.", Record::FIELDS),
@@ -207,7 +98,7 @@ fn sentence(meaning: &str) -> String {
     }
     let mut letters = words.chars();
     let first = letters.next().map(|letter| letter.to_uppercase().to_string()).unwrap_or_default();
-    format!("{first}{}.", letters.as_str())
+    format!("{first}{}.", letters.as_str().trim_end_matches('.'))
 }
 
 /// Wraps a text of Python that is indented by four spaces and has quotes around it.
@@ -248,7 +139,7 @@ mod tests {
         }
     }
 
-    /// The keys of the structs without rows are written by hand above.
+    /// The keys of JSON are the names of the fields.
     #[test]
     fn every_key_has_a_field() {
         fn check(value: impl Serialize, fields: &[Field]) {
@@ -261,9 +152,9 @@ mod tests {
             sorted.sort_unstable();
             assert_eq!(sorted, names);
         }
-        check(Summary::default(), STATISTICS);
-        check(Difference { mean: 0.0, ci95: None }, DIFFERENCE);
-        check(ByRun::default(), BY_RUN);
+        check(Summary::default(), Summary::FIELDS);
+        check(Difference { mean: 0.0, ci95: None }, Difference::FIELDS);
+        check(ByRun::default(), ByRun::FIELDS);
         check(Record::default(), Record::FIELDS);
         check(Video::default(), Video::FIELDS);
     }
