@@ -49,7 +49,7 @@ TYPES = {
         ("ShownComparison", "ShownComparison", None), ("ShownExplanation", "ShownExplanation", None),
         ("Dimension", "Dimension", None), ("Point", "SweepPoint", None), ("ShownSweep", "ShownSweep", None),
     ],
-    "recording/src/read.rs": [("StoredOutage", "RecordedOutage", None)],
+    "recording/src/read.rs": [("Facts", None, None), ("StoredOutage", "RecordedOutage", None)],
     "recording/src/view/mod.rs": [
         ("Goodput", "RecordedGoodput", None), ("Reordering", "Reordering", None), ("QueueView", "RecordedQueue", None),
         ("Subflow", "Subflow", None), ("Sent", "Sent", None), ("Acks", "Acks", None), ("Stream", "Stream", None),

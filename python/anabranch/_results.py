@@ -227,7 +227,7 @@ class Part:
     name: str
     """The key `part` of its checks."""
     status: str
-    """Its status."""
+    """Whether all checks of the part hold."""
     variant: str | None = None
     """The variant with which it holds, if it does not hold without."""
 
@@ -251,7 +251,7 @@ class Line:
     runs: int
     """The number of paired runs."""
     words: str
-    """All of it in words."""
+    """The values above as a sentence for the report."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -285,7 +285,7 @@ class Tried:
     status: str
     """The status of the claim with it."""
     checks: list[Checked]
-    """The checks."""
+    """The judgements of each check with the variant, in the order of the claim."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -410,7 +410,7 @@ fn a_recording_of_a_real_connection_is_read_like_one_of_a_simulated_one() {
     daemon.end();
     let details = Details { flow: None, most_flows: 1, most_events: 10_000 };
     let view = View::read(&directory, &details).unwrap();
-    assert!(view.complete);
+    assert!(view.facts.complete);
     let run = &view.runs[0];
     assert_eq!((run.scheduler.as_str(), run.paths.len(), run.flows.len()), ("kernel", 2, 1));
     assert_eq!((run.flows[0].direction.as_str(), run.flows[0].size_bytes), ("up", Some(2_000_000)));

@@ -45,7 +45,7 @@ pub struct Film {
     pub start_ns: u64,
     /// Its size; missing for bulk.
     pub size_bytes: Option<u64>,
-    /// Its outcome.
+    /// The end of the flow: `completed`, or the reason why it did not complete.
     pub outcome: String,
     /// The time from its start to the delivery of its last byte.
     pub fct_ns: Option<u64>,
@@ -120,7 +120,7 @@ pub struct Lost {
     pub to: Column,
     /// The place of the reason in `reasons`.
     pub reason: Column,
-    /// The reasons.
+    /// The reasons to which `reason` refers, by position.
     pub reasons: &'static [&'static str],
 }
 

@@ -1,8 +1,8 @@
 //! Run directories: the events of simulated runs as tables, and what made them.
 //!
 //! A [`RunDirectory`] is a [`Recording`](anabranch_lab::recording::Recording) for the runs of a scenario. Each
-//! run has a directory of its own with the tables of [`schema::TABLES`]; `run.json` says where they come from
-//! and whether they are complete. Rows are written as they come, so that memory does not grow with a run.
+//! run has a separate directory with the tables of [`schema::TABLES`]; `run.json` has their origin, and
+//! whether they are complete. Rows are written as they come, so that memory does not grow with a run.
 //! A [`View`](view::View) is a run directory as figures need it. [`measured`] makes one of connections that were not
 //! simulated.
 //!
@@ -11,7 +11,7 @@
 //!
 //! // The directory of `anabranch run --record recorded`.
 //! let recorded = Recorded::open("recorded".as_ref())?;
-//! println!("seed {}, {} runs", recorded.stored.seed, recorded.stored.runs.len());
+//! println!("seed {}, {} runs", recorded.stored.facts.seed, recorded.stored.runs.len());
 //! # Ok::<(), anabranch_recording::ReadError>(())
 //! ```
 
@@ -33,4 +33,4 @@ pub mod view;
 mod xpl;
 
 pub use directory::{DirectoryError, Origin, RunDirectory, Settings};
-pub use read::{ReadError, Recorded, Stored, StoredOutage, StoredRun};
+pub use read::{Facts, ReadError, Recorded, Stored, StoredOutage, StoredRun};

@@ -88,7 +88,7 @@ pub struct MeasuredFlow {
     pub delivered_bytes: u64,
     /// Data segments sent by this host.
     pub data_segments: u64,
-    /// Retransmitted segments.
+    /// Data segments that this host sent once more on the same subflow.
     pub retransmitted_segments: u64,
     /// Reinjected payload.
     pub reinjected_bytes: Option<u64>,
@@ -123,7 +123,7 @@ pub struct MeasuredSubflow {
     pub bytes_acked: u64,
     /// Data segments sent.
     pub segments_sent: u64,
-    /// Retransmitted segments.
+    /// Data segments that were sent once more on this subflow.
     pub segments_retransmitted: u64,
     /// Retransmission timeouts.
     pub rto_count: Option<u64>,

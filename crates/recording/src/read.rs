@@ -26,10 +26,9 @@ impl fmt::Display for ReadError {
 
 impl std::error::Error for ReadError {}
 
-/// `run.json`, as far as readers need it.
-#[derive(Clone, Debug, Deserialize)]
-pub struct Stored {
-    schema: u32,
+/// The program, the command and the scenario of a recording.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub struct Facts {
     /// The version of the program.
     pub version: String,
     /// The commit from which it was built, if known.
@@ -42,12 +41,21 @@ pub struct Stored {
     pub reason: Option<String>,
     /// The key `name` of the scenario; empty without one.
     pub scenario: String,
-    /// The hash of the scenario.
+    /// SHA-256 of the canonical scenario, in hexadecimal digits.
     pub scenario_hash: String,
     /// The seed of the scenario.
     pub seed: u64,
     /// The run of a comparison that was replayed.
     pub run: Option<u32>,
+}
+
+/// `run.json`, as far as readers need it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Stored {
+    schema: u32,
+    /// The program, the command and the scenario.
+    #[serde(flatten)]
+    pub facts: Facts,
     format: String,
     /// One run for each contender in each condition.
     pub runs: Vec<StoredRun>,
@@ -77,7 +85,7 @@ pub struct StoredRun {
 /// A time in which a path is down, in `run.json`.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct StoredOutage {
-    /// The name of the path.
+    /// The name of the path in the scenario.
     pub path: String,
     /// Its beginning.
     pub from_ns: u64,
@@ -90,7 +98,7 @@ pub struct StoredOutage {
 pub struct StoredClass {
     /// Its name, which its flows have too, with a number.
     pub name: String,
-    /// Its kind.
+    /// The key `kind` of the class.
     pub kind: String,
     /// `contender`, `tcp` or `udp`.
     pub transport: String,

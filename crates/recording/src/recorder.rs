@@ -190,7 +190,7 @@ impl<'a> Recorder<'a> {
         series.add(now, queue, false, |time, queue| queue_row(tables, time, index, queue, max_bytes, drops));
     }
 
-    /// Writes the tables of what is known at the end only.
+    /// Writes the tables with values that are known only at the end.
     fn write_reports(&mut self, report: &RunReport) {
         for (index, flow) in report.flows.iter().enumerate() {
             let data = match self.directions[index] {

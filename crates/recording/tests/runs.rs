@@ -44,7 +44,7 @@ fn record(
 
 fn completes(path: &Path) -> (bool, Vec<bool>) {
     let stored = Recorded::open(path).unwrap().stored;
-    (stored.complete, stored.runs.iter().map(|run| run.complete).collect())
+    (stored.facts.complete, stored.runs.iter().map(|run| run.complete).collect())
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn a_run_that_did_not_end_is_not_complete() {
     assert_eq!(completes(&path), (true, vec![true, true]));
     whole.give_up("the disk is full");
     let stored = Recorded::open(&path).unwrap().stored;
-    assert_eq!((stored.complete, stored.reason.as_deref()), (false, Some("the disk is full")));
+    assert_eq!((stored.facts.complete, stored.facts.reason.as_deref()), (false, Some("the disk is full")));
 }
 
 /// Returns the cells of columns of whole numbers, a missing one as -1.
@@ -241,7 +241,7 @@ fn the_events_of_a_flow_add_up_to_its_data() {
     let rates: Vec<f64> = result.flows.iter().map(|flow| flow.goodput().0 as f64).collect();
     let (sum, squares) = (rates.iter().sum::<f64>(), rates.iter().map(|rate| rate * rate).sum::<f64>());
     assert!((run.jain.unwrap() - sum * sum / (3.0 * squares)).abs() < 1e-9);
-    assert_eq!((view.complete, run.paths.join(" ").as_str(), run.streams.len()), (true, "wifi lte", 1));
+    assert_eq!((view.facts.complete, run.paths.join(" ").as_str(), run.streams.len()), (true, "wifi lte", 1));
     let names: Vec<&str> = run.streams[0].subflows.iter().map(|subflow| subflow.name.as_str()).collect();
     assert_eq!(names, ["wifi", "lte"]);
 }

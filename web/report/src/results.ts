@@ -531,7 +531,7 @@ export interface ShownSweep {
 
 /** A time in which a path is down, in `run.json`. */
 export interface RecordedOutage {
-  /** The name of the path. */
+  /** The name of the path in the scenario. */
   path: string;
   /** Its beginning. */
   from_ns: number;
@@ -679,7 +679,7 @@ export interface RecordedRun {
   reordering: Reordering;
   /** The queues of the links with the largest ones. */
   queues: RecordedQueue[];
-  /** The number of links. */
+  /** The number of links in the recording, of which `queues` has some. */
   links: number;
   /** The flows in detail. */
   streams: Stream[];
@@ -699,9 +699,9 @@ export interface Recording {
   complete: boolean;
   /** The reason of an early end, if known. */
   reason: string | null;
-  /** The scenario, which may have no name. */
+  /** The key `name` of the scenario; empty without one. */
   scenario: string;
-  /** The hash of the scenario. */
+  /** SHA-256 of the canonical scenario, in hexadecimal digits. */
   scenario_hash: string;
   /** The seed of the scenario. */
   seed: number;

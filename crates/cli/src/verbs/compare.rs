@@ -88,12 +88,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let progress = Progress::new();
     let update = |done, total| progress.update(done, total);
     let options = Options {
-        jobs: args.experiment.jobs.jobs,
-        cancelled,
-        progress: &update,
         captures: captures.as_ref(),
         every_path: args.every_path,
         in_rounds: true,
+        ..Options::new(args.experiment.jobs.jobs, cancelled, &update)
     };
     let result = compare_each(&scenario, &options, &mut |job, result| samples.write(&scenario, job, result));
     let wall = progress.finish();

@@ -54,12 +54,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let progress = Progress::new();
     let update = |done, total| progress.update(done, total);
     let options = Options {
-        jobs: args.experiment.jobs.jobs,
-        cancelled,
-        progress: &update,
         captures: captures.as_ref(),
         every_path: args.every_path,
-        in_rounds: false,
+        ..Options::new(args.experiment.jobs.jobs, cancelled, &update)
     };
     let recording = directory.as_ref().map(|directory| directory as &dyn Recording);
     let results = single_runs_recorded(&scenario, &options, args.run, recording);

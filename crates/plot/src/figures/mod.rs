@@ -50,7 +50,7 @@ impl Kind {
 /// A figure that can be drawn.
 #[derive(Clone, Copy, Debug)]
 pub struct FigureInfo {
-    /// Its name.
+    /// The word for the command line and in Python.
     pub name: &'static str,
     /// The kind of result from which it is made.
     pub kind: Kind,
@@ -62,7 +62,7 @@ const fn info(name: &'static str, kind: Kind, about: &'static str) -> FigureInfo
     FigureInfo { name, kind, about }
 }
 
-/// All figures.
+/// Every figure that can be drawn, by the kind of result.
 pub const FIGURES: [FigureInfo; 18] = [
     info(
         "sequence",

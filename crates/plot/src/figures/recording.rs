@@ -39,7 +39,7 @@ pub(super) fn chart(view: &View, name: &str, selection: &Selection) -> Result<Ch
         _ => all.jain(),
     };
     if view.is_partial() {
-        let why = view.reason.as_ref().map_or(String::new(), |reason| format!(" ({reason})"));
+        let why = view.facts.reason.as_ref().map_or(String::new(), |reason| format!(" ({reason})"));
         let lost = match view.lost.len() {
             0 => String::new(),
             _ => format!("; without tables: {}", view.lost.join(", ")),

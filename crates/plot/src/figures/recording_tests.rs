@@ -1,5 +1,6 @@
 //! Figures of recorded runs that are written by hand.
 
+use anabranch_recording::Facts;
 use anabranch_recording::view::{Acks, Goodput, Reordering, Sent, Subflow};
 
 use super::*;
@@ -58,15 +59,7 @@ fn run(scheduler: &str, srtt_us: i64) -> RunView {
 fn view() -> View {
     View {
         file: "x".to_owned(),
-        version: String::new(),
-        commit: None,
-        command: Vec::new(),
-        complete: true,
-        reason: None,
-        scenario: String::new(),
-        scenario_hash: String::new(),
-        seed: 1,
-        run: None,
+        facts: Facts { complete: true, seed: 1, ..Facts::default() },
         flow: None,
         runs: vec![run("tcp", 20_000), run("ecf", 80_000)],
         lost: Vec::new(),

@@ -23,7 +23,7 @@ impl Column {
         }
     }
 
-    /// Returns the number of values.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.0.len()
     }

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::read::{ReadError, Recorded, StoredOutage, StoredRun};
+use crate::read::{Facts, ReadError, Recorded, StoredOutage, StoredRun};
 
 pub use column::{Column, base64};
 
@@ -29,24 +29,9 @@ pub struct Details {
 pub struct View {
     /// The directory.
     pub file: String,
-    /// The version of the program.
-    pub version: String,
-    /// The commit from which it was built, if known.
-    pub commit: Option<String>,
-    /// Its command line.
-    pub command: Vec<String>,
-    /// True if all runs ended and all tables are on disk.
-    pub complete: bool,
-    /// The reason of an early end, if known.
-    pub reason: Option<String>,
-    /// The scenario, which may have no name.
-    pub scenario: String,
-    /// The hash of the scenario.
-    pub scenario_hash: String,
-    /// The seed of the scenario.
-    pub seed: u64,
-    /// The run of a comparison that was replayed.
-    pub run: Option<u32>,
+    /// The program, the command and the scenario.
+    #[serde(flatten)]
+    pub facts: Facts,
     /// [`Details::flow`].
     pub flow: Option<usize>,
     /// The runs with tables.
@@ -83,7 +68,7 @@ pub struct RunView {
     pub reordering: Reordering,
     /// The queues of the links with the largest ones.
     pub queues: Vec<QueueView>,
-    /// The number of links.
+    /// The number of links in the recording; `queues` has some of them.
     pub links: usize,
     /// The flows in detail.
     pub streams: Vec<Stream>,
@@ -267,15 +252,7 @@ impl View {
         // As the contenders were given; a directory lists them by name.
         Ok(View {
             file: recorded.path().display().to_string(),
-            version: stored.version.clone(),
-            commit: stored.commit.clone(),
-            command: stored.command.clone(),
-            complete: stored.complete,
-            reason: stored.reason.clone(),
-            scenario: stored.scenario.clone(),
-            scenario_hash: stored.scenario_hash.clone(),
-            seed: stored.seed,
-            run: stored.run,
+            facts: stored.facts.clone(),
             flow: details.flow,
             runs,
             lost: without.iter().map(|run| run.directory.clone()).collect(),
@@ -284,7 +261,7 @@ impl View {
 
     /// True if a run was interrupted, or has no tables.
     pub fn is_partial(&self) -> bool {
-        !self.complete
+        !self.facts.complete
     }
 }
 

@@ -70,7 +70,7 @@ pub enum FirstRound {
     Current,
 }
 
-/// The options of DMPTCP.
+/// Details that the paper on DMPTCP leaves open.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DmptcpOptions {
     /// Options of the transfer model that the paper leaves open.
@@ -92,17 +92,7 @@ pub struct DmptcpOptions {
 impl DmptcpOptions {
     /// The default transfer model, and the send buffer for an unknown size.
     pub const DEFAULT: DmptcpOptions = DmptcpOptions {
-        model: ModelOptions {
-            clip_at_ssthresh: false,
-            timeout_window: TimeoutWindow::One,
-            whole_rounds_only: false,
-            increase: 1.0,
-            coupled_increase: false,
-            criterion: Criterion::RoundTrip,
-            threshold_floor: true,
-            survivors: Survivors::Four,
-            window_limit: None,
-        },
+        model: ModelOptions::DEFAULT,
         unknown_size: UnknownSize::Buffered,
         filesize: FileSize::Remaining,
         receive_window: false,

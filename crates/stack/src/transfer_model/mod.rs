@@ -128,19 +128,24 @@ pub struct ModelOptions {
     pub window_limit: Option<u32>,
 }
 
+impl ModelOptions {
+    /// The variants that are used unless a scenario sets others.
+    pub const DEFAULT: ModelOptions = ModelOptions {
+        clip_at_ssthresh: false,
+        timeout_window: TimeoutWindow::One,
+        whole_rounds_only: false,
+        increase: 1.0,
+        coupled_increase: false,
+        criterion: Criterion::RoundTrip,
+        threshold_floor: true,
+        survivors: Survivors::Four,
+        window_limit: None,
+    };
+}
+
 impl Default for ModelOptions {
     fn default() -> ModelOptions {
-        ModelOptions {
-            clip_at_ssthresh: false,
-            timeout_window: TimeoutWindow::One,
-            whole_rounds_only: false,
-            increase: 1.0,
-            coupled_increase: false,
-            criterion: Criterion::RoundTrip,
-            threshold_floor: true,
-            survivors: Survivors::Four,
-            window_limit: None,
-        }
+        ModelOptions::DEFAULT
     }
 }
 
