@@ -54,7 +54,7 @@ pub struct Counters {
     pub subflows: u64,
     /// The subflows among them that came to a connection with another subflow.
     pub joined: u64,
-    /// The ones that have ended.
+    /// The subflows that have ended; at most `subflows`.
     pub ended: u64,
     /// Multipath TCP connections.
     pub connections: u64,

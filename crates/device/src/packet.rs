@@ -55,7 +55,7 @@ impl Packet {
         self.len
     }
 
-    /// True if it is empty.
+    /// True if no packet was read into it.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -38,7 +38,7 @@ impl Lateness {
         self.max = self.max.max(other.max);
     }
 
-    /// Returns the number of values.
+    /// Returns the number of packets with a measured lateness.
     pub fn count(&self) -> u64 {
         self.total
     }

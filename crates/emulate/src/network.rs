@@ -19,7 +19,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// Returns its name.
+    /// Returns the word of the report and of errors, in lower case.
     pub const fn name(self) -> &'static str {
         match self {
             Role::Client => "client",

@@ -60,7 +60,7 @@ pub struct MiddleboxReport {
     pub clamped: u64,
     /// Segments dropped because the NAT had no entry for their connection.
     pub dropped: u64,
-    /// Those of them that were answered by a reset.
+    /// Dropped packets that were answered by a reset.
     pub resets: u64,
 }
 
@@ -77,10 +77,10 @@ impl From<&MiddleboxTotals> for MiddleboxReport {
     }
 }
 
-/// The report of one path.
+/// The packets of one path in both directions.
 #[derive(Clone, Debug, Serialize)]
 pub struct PathReport {
-    /// The name of the path.
+    /// The name of the path in the scenario.
     pub path: String,
     /// From the client to the server.
     pub up: DirectionReport,
@@ -105,7 +105,7 @@ pub struct DirectionReport {
     pub links: Vec<LinkReport>,
 }
 
-/// The report of one link.
+/// The packets of one link in one direction.
 #[derive(Clone, Debug, Serialize)]
 pub struct LinkReport {
     /// Its name, as in the simulator.

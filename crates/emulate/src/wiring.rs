@@ -72,7 +72,7 @@ pub struct Wiring {
     pub lanes: Vec<Lane>,
     /// The middleboxes at the ends of links.
     pub middleboxes: Vec<Placed>,
-    /// The ports.
+    /// The ports, to which lanes refer by position.
     pub ports: Vec<Port>,
 }
 

@@ -13,7 +13,7 @@ const Z: f64 = 1.96;
 /// A value with the range in which it probably is.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
-    /// The value.
+    /// The most probable value, in the unit of the field that has the estimate.
     pub value: f64,
     /// The lower end of the range.
     pub low: f64,
@@ -49,7 +49,7 @@ impl RateSource {
 pub struct PathEstimate {
     /// The rate of the bottleneck, of whole IP packets, in bit/s.
     pub rate_bps: Option<Estimate>,
-    /// Its source.
+    /// The packets from which the rate was estimated.
     pub rate_source: RateSource,
     /// The time in which packets waited at the bottleneck, in seconds.
     pub busy_s: f64,

@@ -49,7 +49,7 @@ pub struct FileReport {
     pub format: &'static str,
     /// Packets in the file, also those that were skipped.
     pub packets: u64,
-    /// Packets with TCP.
+    /// Packets with a TCP header; the others are not inspected.
     pub tcp_packets: u64,
     /// The captured bytes of the packets.
     pub captured_bytes: u64,
@@ -92,7 +92,7 @@ pub enum ProtocolName {
     Fallback,
 }
 
-/// A connection.
+/// A connection with all of its subflows, or a plain TCP connection.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ConnectionReport {
     /// Its number in this result, from 1.
@@ -224,8 +224,8 @@ pub struct StreamReport {
     /// From the first data to the last acknowledgement, at the receiver to the last delivery.
     pub time_s: f64,
     /// The completion time: from the client's first SYN until the receiver had the last byte that was delivered, without
-    /// the time in which the sender had nothing to send. Half a round trip is added in a capture at the server, to which
-    /// the SYN takes so long, and subtracted at the sender, to which the acknowledgement does. Null without the handshake.
+    /// the time in which the sender had nothing to send. In a capture at the server half a round trip is added, for the
+    /// SYN; in a capture at the sender half a round trip is subtracted, for the acknowledgement. Null without the handshake.
     pub fct_s: Option<f64>,
     /// Those bytes over that time.
     pub goodput_bps: Option<f64>,

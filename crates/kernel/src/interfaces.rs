@@ -35,7 +35,7 @@ const UNUSABLE: u32 = 0x08 | 0x20 | 0x40;
 /// The scope of global addresses.
 const GLOBAL: u8 = 0;
 
-/// An interface.
+/// A network interface with the addresses from which subflows may start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interface {
     /// The index of the interface, which no other has.
@@ -50,7 +50,7 @@ pub struct Interface {
     pub addresses: Vec<IpNet>,
 }
 
-/// The interfaces by number.
+/// The interfaces of the network namespace, by the kernel's index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interfaces(pub BTreeMap<u32, Interface>);
 

@@ -127,7 +127,7 @@ impl Memory {
         self.entries.get(&Key::new(interface, destination))
     }
 
-    /// Returns its RTT.
+    /// Returns the remembered RTT of the path from this interface to this destination.
     pub fn rtt(&self, interface: &str, destination: IpAddr) -> Option<Duration> {
         self.path(interface, destination).map(|path| Duration::from_secs_f64(path.rtt_s))
     }

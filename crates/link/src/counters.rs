@@ -5,7 +5,7 @@ use crate::{Effect, Effects};
 /// A number of packets and their bytes on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// The number of packets.
+    /// Packets, each counted once at any length.
     pub packets: u64,
     /// Their total length in bytes on the wire.
     pub bytes: u64,

@@ -30,8 +30,8 @@
 //!    packets (common random numbers). With [`LossDraws::Separate`] it belongs to the n-th packet that carries data
 //!    ([`Link::push_as`]), so that the same data packets are lost even if other packets differ, as between a
 //!    simulation and an emulation of it.
-//! 2. **Dropped on entry**, if the link is down, if the packet exceeds the MTU, if its draw or the drop list
-//!    says so, if it exceeds the policer, if RED drops it, or if the queue is full; in this order. A lost packet
+//! 2. **Dropped on entry**, if the link is down, if the packet exceeds the MTU, by its draw or the drop
+//!    list, if it exceeds the policer, if RED drops it, or if the queue is full; in this order. A lost packet
 //!    takes neither queue space nor capacity, as with Linux's netem.
 //! 3. **Queued**, first in first out, or in service. The departure time is known at once. When a step of the
 //!    timeline changes the rate, the delay or the state of the link, the departures of queued packets are

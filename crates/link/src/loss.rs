@@ -27,7 +27,7 @@ pub enum DropReason {
     Middlebox,
 }
 
-/// The cause of a loss.
+/// The model that has dropped a packet; queues and outages are no losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LossCause {
     /// Independent loss, [`Loss::Bernoulli`].

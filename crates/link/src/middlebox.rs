@@ -140,7 +140,7 @@ pub struct MiddleboxCounters {
     pub clamped: u64,
     /// Segments without an entry in the table of connections, which were dropped.
     pub dropped: u64,
-    /// Those of them that were answered by a reset.
+    /// Dropped packets that were answered by a reset.
     pub resets: u64,
 }
 

@@ -35,7 +35,7 @@ pub struct Arrival<P> {
     pub wire_bytes: u32,
     /// The effects of the link on the packet, which the caller of the link applies to it.
     pub effects: Effects,
-    /// The packet.
+    /// The packet as it was pushed, even if `effects` has changes for it.
     pub packet: P,
 }
 
@@ -48,6 +48,6 @@ pub struct Dropped<P> {
     pub reason: DropReason,
     /// Its length in bytes on the wire.
     pub wire_bytes: u32,
-    /// The packet.
+    /// The packet as it was pushed.
     pub packet: P,
 }

@@ -29,7 +29,7 @@ pub struct Trace {
 pub enum TraceError {
     /// There is no timestamp.
     Empty,
-    /// A line is blank.
+    /// A line has no timestamp.
     BlankLine {
         /// Line number, counted from 1.
         line: usize,

@@ -211,8 +211,8 @@ impl Driver {
         self.ports[at].waiting.push_back(packet);
     }
 
-    /// Queues the packet of a segment at the device `at`; the segment's payload begins at an offset in that
-    /// of its departure. Returns its length. `segment_size` is the payload size into which the device splits
+    /// Queues the packet of a segment at the device `at`; the segment's payload begins at an offset in the
+    /// payload of its departure. Returns its length. `segment_size` is the payload size into which the device splits
     /// it.
     fn put(
         &mut self,

@@ -227,7 +227,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// Returns a builder.
+    /// Returns the builder of a host with the default settings.
     pub fn builder() -> HostBuilder {
         HostBuilder::default()
     }

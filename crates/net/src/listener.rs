@@ -19,7 +19,7 @@ impl MptcpListener {
         MptcpListener { handle, port }
     }
 
-    /// Returns the port.
+    /// Returns the TCP port on which it accepts connections, on every address.
     pub fn port(&self) -> u16 {
         self.port
     }

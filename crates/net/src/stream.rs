@@ -259,7 +259,7 @@ impl AsyncWrite for MptcpStream {
 }
 
 /// Controls and observes a connection while its stream is elsewhere. It does not keep the connection open, and
-/// has no effect once that is gone.
+/// has no effect after the connection has ended.
 #[derive(Clone, Debug)]
 pub struct StreamControl {
     handle: Handle,
@@ -336,7 +336,7 @@ pub struct Charge {
 }
 
 impl Charge {
-    /// Returns the number of bytes.
+    /// Returns the charged bytes, which count against the connection's memory until this is dropped.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

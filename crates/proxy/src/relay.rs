@@ -53,7 +53,7 @@ pub(crate) struct Direction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Open,
-    /// The sender has ended it; the receiver is told.
+    /// The sender has ended it; the receiver is notified.
     Ending,
     Ended,
 }

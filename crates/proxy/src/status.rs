@@ -150,7 +150,7 @@ pub struct Snapshot {
 }
 
 impl Status {
-    /// Returns a new one.
+    /// Returns the status of a proxy that starts now, with all counters at 0.
     pub fn new(side: &'static str, transport: &'static str) -> Status {
         Status {
             side,

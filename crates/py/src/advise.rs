@@ -12,7 +12,7 @@ use crate::errors;
 use crate::scenario::Document;
 use crate::work::{Control, work};
 
-/// Advice.
+/// Advice for a scenario: its text and its JSON.
 #[pyclass(frozen, module = "anabranch._anabranch")]
 pub(crate) struct Advice {
     #[pyo3(get)]

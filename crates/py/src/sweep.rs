@@ -20,7 +20,7 @@ use crate::scheduler::Contender;
 use crate::table::{Rows, Table};
 use crate::work::{Control, work};
 
-/// A plan.
+/// A plan: a scenario, and the values that its keys take.
 #[pyclass(frozen, module = "anabranch._anabranch")]
 pub(crate) struct Plan {
     plan: Arc<sweep::Plan>,
@@ -57,8 +57,8 @@ fn amended(
 
 #[pymethods]
 impl Plan {
-    /// Reads the plan `text`, called `name` in errors. Its scenario is that of `document`, or else a built-in one or
-    /// a file in `directory`.
+    /// Reads the plan `text`, called `name` in errors. `document` has its scenario; without one it is a built-in
+    /// scenario or a file in `directory`.
     #[new]
     #[pyo3(signature = (name, text, directory, document=None, settings=Vec::new(), runs=None, contenders=Vec::new()))]
     #[expect(clippy::too_many_arguments, reason = "these are the parts of a plan")]
@@ -96,7 +96,7 @@ impl Plan {
         self.plan.points()
     }
 
-    /// The text.
+    /// The TOML of the plan, as it was given.
     #[getter]
     fn text(&self) -> &str {
         self.plan.text()

@@ -253,7 +253,7 @@ impl Table {
             .map_err(|error| errors::argument(error.to_string()))
     }
 
-    /// The names of the columns.
+    /// The names of the columns, from left to right.
     #[getter]
     fn columns(&self) -> Vec<String> {
         self.schema.fields().iter().map(|field| field.name().clone()).collect()
@@ -265,7 +265,7 @@ impl Table {
         self.batches.iter().map(RecordBatch::get_array_memory_size).sum()
     }
 
-    /// The values of a column.
+    /// The values of a column, one for each row; None where a row has no value.
     fn column<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyList>> {
         let Ok(at) = self.schema.index_of(name) else {
             let names = self.columns().join(", ");

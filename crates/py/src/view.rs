@@ -31,7 +31,7 @@ fn seconds(span: Option<Duration>) -> Option<f64> {
 /// The names of the paths of a scenario, by the addresses of the hosts that connect.
 pub(crate) type Names = Arc<[(IpAddr, String)]>;
 
-/// One subflow.
+/// One subflow at the time of a decision.
 #[pyclass(frozen, module = "anabranch._anabranch")]
 pub(crate) struct Subflow(pub(crate) SubflowView, Option<Names>);
 
@@ -69,7 +69,7 @@ impl Subflow {
     fn id(&self) -> u8 {
         self.0.id.0
     }
-    /// The name of its path.
+    /// The name of its path in the scenario; None if no path has its addresses.
     #[getter]
     fn path(&self) -> Option<&str> {
         let is_end = |ip: IpAddr| ip == self.0.local.ip || ip == self.0.remote.ip;
@@ -333,7 +333,7 @@ impl View {
         Ok(objects)
     }
 
-    /// The subflow with this ID.
+    /// The subflow with this ID; None if there is none.
     fn subflow(&self, id: u8) -> PyResult<Option<Subflow>> {
         let values = self.get()?;
         let found = values.subflows.iter().find(|subflow| subflow.id.0 == id);

@@ -49,7 +49,7 @@ pub struct Paper {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Variant {
-    /// Its name.
+    /// The identifier to which claims refer.
     pub name: String,
     /// The difference, in a sentence.
     pub what: String,
@@ -93,7 +93,7 @@ impl Kind {
     }
 }
 
-/// A claim.
+/// A statement of a paper that runs can confirm or refute.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Claim {
@@ -199,9 +199,9 @@ pub enum Relation {
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Pick {
-    /// The one with the least value.
+    /// The condition with the least value.
     Least,
-    /// The one with the greatest value.
+    /// The condition with the greatest value.
     Greatest,
 }
 
@@ -347,7 +347,7 @@ impl Paper {
         }
     }
 
-    /// Returns the variant with that name.
+    /// Returns the variant that claims refer to by `name`; none if the paper has no such variant.
     pub fn variant(&self, name: &str) -> Option<&Variant> {
         self.variants.iter().find(|variant| variant.name == name)
     }

@@ -218,7 +218,7 @@ impl Figure {
         ))
     }
 
-    /// Returns the fault of what the figure takes from within runs, or of its measures if it takes nothing.
+    /// Returns the fault of the values that the figure takes from within runs, or of its measures if it takes none.
     fn fault_within(&self) -> Option<String> {
         let metrics = || self.curves.iter().filter_map(|curve| curve.metric.or(self.metric));
         let name = match (self.course, self.samples) {
@@ -392,7 +392,7 @@ impl Figure {
         }
     }
 
-    /// Returns the points of a curve of what was taken from within its runs.
+    /// Returns the points of a curve from the values that were taken from within its runs.
     fn within(&self, places: &[&[f64]]) -> Vec<Dot> {
         let whole = || places.iter().copied().flatten().copied().collect::<Vec<f64>>();
         match self.samples {

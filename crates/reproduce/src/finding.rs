@@ -23,7 +23,7 @@ pub struct Line {
     pub interval: Option<(f64, f64)>,
     /// The number of paired runs.
     pub runs: usize,
-    /// All of it in words.
+    /// The values above as a sentence for the report.
     pub words: String,
 }
 
@@ -71,7 +71,7 @@ pub struct Tried {
     pub what: String,
     /// The status of the claim with it.
     pub status: Status,
-    /// The checks.
+    /// The judgements of each check with the variant, in the order of the claim.
     pub checks: Vec<Checked>,
 }
 

@@ -80,7 +80,7 @@ pub struct Sides<'a> {
 pub struct Judgement {
     /// The condition; empty if there is only one.
     pub condition: String,
-    /// The status.
+    /// Whether the check holds under this condition.
     pub status: Status,
     /// The mean of the contender.
     pub of: f64,

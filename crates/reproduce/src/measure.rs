@@ -21,7 +21,7 @@ pub use crate::values::{MeasureError, Measurement, Source, Unit, Values, Wanted}
 use crate::{model, window};
 
 /// A benefit below the negative of this is a loss against the best single path: the options of Multipath TCP
-/// take 1.4 to 2 % of the goodput even where it uses that path alone.
+/// take 1.4 to 2 % of the goodput even where it uses only that path.
 const PRACTICALLY: f64 = 0.03;
 
 /// The measures of one run of a contender.

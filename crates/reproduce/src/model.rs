@@ -82,7 +82,7 @@ struct Course {
     /// The size of the flow.
     bytes: f64,
     /// The seconds from the SYN, and the bytes that have arrived by then: at the begin of the first round's arrivals,
-    /// and at the end of those of each round.
+    /// and at the end of each round's arrivals.
     points: Vec<(f64, f64)>,
 }
 

@@ -10,7 +10,7 @@ use crate::judge::Status;
 pub struct Part {
     /// The key `part` of its checks.
     pub name: String,
-    /// Its status.
+    /// Whether all checks of the part hold.
     pub status: Status,
     /// The variant with which it holds, if it does not hold without.
     #[serde(default, skip_serializing_if = "Option::is_none")]

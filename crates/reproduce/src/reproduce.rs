@@ -111,7 +111,7 @@ impl Progress {
 pub struct Results {
     /// The claims.
     pub findings: Vec<Finding>,
-    /// Their figures.
+    /// The figures that were measured, in the order of the papers.
     pub figures: Vec<Drawn>,
 }
 

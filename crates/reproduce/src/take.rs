@@ -20,7 +20,7 @@ pub(crate) const FEW: usize = 600;
 pub struct Take {
     /// The measure. Every value of it counts.
     pub metric: Metric,
-    /// The form.
+    /// Whether times are kept.
     pub form: Form,
 }
 

@@ -90,7 +90,7 @@ pub type Values = BTreeMap<String, BTreeMap<String, Vec<f64>>>;
 pub struct Measurement {
     /// The hash of the measured runs.
     pub key: String,
-    /// The values.
+    /// One value for each run, by contender and measure.
     #[serde(with = "as_options")]
     pub values: Values,
 }

@@ -63,7 +63,7 @@ pub struct Setting {
 /// The packets that a full FIFO drops.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Drops {
-    /// Of each flow in proportion to what it sends, in fractions.
+    /// Of each flow in proportion to its packets, in fractions.
     Share,
     /// Whole packets at the end of the arrivals: the subflow's after the TCP's.
     Tail,
@@ -134,8 +134,8 @@ impl Setting {
         Ok(setting)
     }
 
-    /// Simulates, and returns the windows at the end of each cycle. The TCP is alone on a link of its own
-    /// unless it competes.
+    /// Simulates, and returns the windows at the end of each cycle. The TCP has a link that no other flow
+    /// uses, unless it competes.
     fn run(&self, control: Control) -> Trace {
         let mut flows =
             [Flow::new(1, 0), Flow::new(self.rtt, 1), Flow::new(1, if self.compete { 0 } else { 2 })];
@@ -372,7 +372,7 @@ mod tests {
             let ratio = |pair: &[[f64; 3]]| [0, 1, 2].map(|at| pair[1][at] / pair[0][at]);
             pairs.windows(2).map(ratio).filter(|ratio| ratio.iter().any(|part| *part < 0.99)).collect()
         };
-        // Two equal subflows of BALIA on links of their own give up half, and so does the TCP.
+        // Two equal subflows of BALIA on separate links give up half, and so does the TCP.
         let balia = falls("balia balia=equation-7");
         assert!(
             balia.len() > 5 && balia.iter().flatten().all(|part| *part > 1.0 || (part - 0.5).abs() < 1e-9)
@@ -387,7 +387,7 @@ mod tests {
         );
     }
 
-    /// Packets are lost in proportion to what a flow sends: a flow that sends a small part of a packet's worth of the
+    /// Packets are lost in proportion to the packets of a flow: a flow that sends a small part of a packet's worth of the
     /// losses keeps its window in that cycle.
     #[test]
     fn a_small_flow_loses_less_often_than_a_large_one() {

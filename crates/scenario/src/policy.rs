@@ -55,7 +55,7 @@ impl Prefix {
 /// The treatment of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Treatment {
-    /// The use of its subflows.
+    /// The subflows that carry data.
     pub subflow_use: Use,
     /// The interfaces for further subflows; none for all. A name may end in `*`.
     pub interfaces: Option<Vec<String>>,

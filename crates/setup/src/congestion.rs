@@ -174,8 +174,8 @@ fn words_of(line: &str, keys: &[&str], flags: &[&str]) -> String {
     left.join(" ")
 }
 
-/// Undoes what [`choose`] has changed for `name` in this network namespace. Returns what was undone, and what was left alone because it
-/// has changed since.
+/// Undoes what [`choose`] has changed for `name` in this network namespace. Returns the changes that were undone, and
+/// the values that were left because another program has changed them since.
 ///
 /// # Errors
 ///
@@ -295,7 +295,7 @@ mod tests {
         let error = choose("mp_lia", true, &["10.2.0.0/16".to_owned()], &mut fake, &root).unwrap_err();
         assert!(error.to_string().contains("several routes"), "{error}");
         assert_eq!(fake.default, "cubic");
-        // A default that another program has changed since is left alone.
+        // A default that another program has changed since is left as it is.
         choose("mp_lia", true, &[], &mut fake, &root).unwrap();
         fake.default = "bbr".to_owned();
         assert_eq!(

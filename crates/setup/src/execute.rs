@@ -236,7 +236,7 @@ pub fn teardown(device: &str, system: &mut dyn System, root: &Path) -> Result<Te
     )))
 }
 
-/// Undoes the steps in `state`, in reverse order. Parts that are missing, or differ from what was made,
+/// Undoes the steps in `state`, in reverse order. Parts that are missing, or that have changed since,
 /// are left as they are.
 fn undo(
     state: &mut State,

@@ -19,7 +19,7 @@ pub const MAIN_TABLE: u32 = 254;
 pub struct Link {
     /// Its index, which no other interface of this namespace ever has.
     pub ifindex: u32,
-    /// Its name.
+    /// The name, such as `eth0`, which may change.
     pub ifname: String,
     /// Flags such as `UP`, `LOOPBACK`, `POINTOPOINT`.
     pub flags: Vec<String>,
@@ -69,13 +69,13 @@ pub struct Route {
     pub ipv6: bool,
     /// The type: `unicast`, `unreachable`, `local`, ...
     pub kind: String,
-    /// The gateway.
+    /// The next hop; none if the destination is on the link.
     pub gateway: Option<IpAddr>,
     /// True if the gateway counts as reachable without a route of the interface to it.
     pub onlink: bool,
     /// The outgoing interface.
     pub dev: String,
-    /// The number of its table.
+    /// The number of the routing table; the main table is 254.
     pub table: u32,
     /// The metric; lower ones are preferred.
     pub metric: u32,
@@ -102,7 +102,7 @@ pub struct Rule {
 pub struct NftTable {
     /// The family: `inet`, `ip`, `ip6`, ...
     pub family: String,
-    /// Its name.
+    /// The name, unique in its family.
     pub name: String,
     /// Its handle, which changes if the table is deleted and made again.
     pub handle: u64,
@@ -114,9 +114,9 @@ pub struct NftTable {
 pub struct NftChain {
     /// The family of its table.
     pub family: String,
-    /// Its table.
+    /// The name of the table that the chain is in.
     pub table: String,
-    /// Its name.
+    /// The name, unique in its table.
     pub name: String,
     /// The hook: `forward`, `postrouting`, ...
     pub hook: String,
@@ -196,7 +196,7 @@ impl Host {
         self.nft_tables.iter().flatten().find(|table| table.family == "inet" && table.name == name)
     }
 
-    /// True if the sysctl has this value.
+    /// True if the kernel's setting `key` is present and reads `value`.
     pub fn sysctl_is(&self, key: &str, value: &str) -> bool {
         self.sysctls.get(key).is_some_and(|now| now == value)
     }

@@ -71,7 +71,7 @@ pub struct PathLayout {
 /// The result of a setup.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// The layout.
+    /// The names, addresses and numbers of the setup.
     pub layout: Layout,
     /// The steps made by this call; empty if everything existed.
     pub made: Vec<Step>,

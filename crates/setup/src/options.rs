@@ -7,7 +7,7 @@ use ipnet::{Ipv4Net, Ipv6Net};
 
 use super::SetupError;
 
-/// The default name of the device.
+/// The device that a setup makes unless another name is given.
 pub const DEFAULT_DEVICE: &str = "anabranch0";
 /// The default IPv4 prefix: private by RFC 1918, and easy to remember from RFC 8684.
 pub const DEFAULT_PREFIX: &str = "10.86.84.0/24";

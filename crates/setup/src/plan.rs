@@ -19,7 +19,7 @@ const FIRST_TABLE: u32 = 86_841;
 /// The plan of a setup.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// The layout.
+    /// The names, addresses and numbers that the steps use.
     pub layout: Layout,
     /// The steps, in order.
     pub steps: Vec<Step>,

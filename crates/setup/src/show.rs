@@ -15,7 +15,7 @@ use super::system::System;
 /// The setup of one device.
 #[derive(Clone, Debug, Serialize)]
 pub struct Shown {
-    /// The layout.
+    /// The names, addresses and numbers of the setup, as its state file has them.
     pub layout: Layout,
     /// Its parts, in the order in which they were made.
     pub parts: Vec<Part>,
@@ -28,7 +28,7 @@ pub struct Shown {
 /// One part of a setup.
 #[derive(Clone, Debug, Serialize)]
 pub struct Part {
-    /// Its name.
+    /// The part in words, for a table.
     pub name: String,
     /// Whether it is present as it was made; none if that cannot be determined without CAP_NET_ADMIN.
     pub present: Option<bool>,

@@ -27,14 +27,14 @@ pub enum Phase {
     Planned,
     /// Perhaps made: the process ended before recording it.
     Begun,
-    /// Made.
+    /// Made and recorded; a removal undoes it.
     Made,
 }
 
 /// A step and its progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// The step.
+    /// The change to the host.
     pub step: Step,
     /// Its progress.
     pub phase: Phase,

@@ -14,26 +14,26 @@ use super::system::Action;
 pub enum Step {
     /// Brings up an interface.
     Up {
-        /// Its name.
+        /// The name of the interface.
         device: String,
     },
     /// Makes the TUN device.
     Device {
-        /// Its name.
+        /// The name of the device, which no other interface may have.
         device: String,
         /// The user id that may open it.
         owner: Option<u32>,
     },
     /// Sets the MTU and the queue of a device, and disables its link-local address.
     Configure {
-        /// Its name.
+        /// The name of the TUN device.
         device: String,
         /// Its MTU in bytes.
         mtu: u32,
     },
     /// Adds an address.
     Address {
-        /// The device.
+        /// The name of the device that gets the address.
         device: String,
         /// The kernel's address with its prefix.
         address: IpNet,
@@ -53,11 +53,11 @@ pub enum Step {
         ipv6: bool,
         /// The outgoing interface; none makes the destination unreachable.
         dev: Option<String>,
-        /// The gateway.
+        /// The next hop; none if the destination is on the link.
         gateway: Option<IpAddr>,
         /// True if the gateway counts as reachable without a route to it.
         onlink: bool,
-        /// The number of its table.
+        /// The routing table that gets the route.
         table: u32,
     },
     /// Adds a policy rule.
@@ -69,11 +69,11 @@ pub enum Step {
         /// The priority of the rule.
         priority: u32,
     },
-    /// Sets a sysctl.
+    /// Writes a sysctl, and records its previous value.
     Sysctl {
         /// Its path below `/proc/sys`.
         key: String,
-        /// The new value.
+        /// The value to write, as text.
         value: String,
         /// The interface that it belongs to.
         interface: Option<String>,

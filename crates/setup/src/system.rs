@@ -18,7 +18,7 @@ pub enum Action {
     Sysctl {
         /// The path below `/proc/sys`, such as `net/ipv4/conf/wlan0/forwarding`.
         key: String,
-        /// The value.
+        /// The value to write, as text.
         value: String,
     },
 }

@@ -6,9 +6,9 @@ use crate::visible;
 /// The alignment of a cell's text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Align {
-    /// On the left.
+    /// Aligned on the left edge of the column.
     Left,
-    /// On the right.
+    /// Aligned on the right edge of the column.
     Right,
     /// Numbers are aligned on their decimal points, and other text on the right.
     Decimal,

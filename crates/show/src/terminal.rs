@@ -12,7 +12,7 @@ const LEAST_WIDTH: usize = 40;
 
 /// Successes, and the best contender.
 pub const GOOD: Style = AnsiColor::Green.on_default().bold();
-/// Warnings.
+/// Warnings, and values that need attention.
 pub const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 /// Failures.
 pub const BAD: Style = AnsiColor::Red.on_default().bold();

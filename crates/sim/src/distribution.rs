@@ -108,7 +108,7 @@ pub struct Published {
 }
 
 impl Published {
-    /// Returns the distribution.
+    /// Returns the distribution with this name as its label.
     pub fn distribution(&self) -> Distribution {
         Distribution::Empirical(Arc::new(Cdf { label: self.name.to_owned(), points: self.points.to_vec() }))
     }
@@ -163,7 +163,7 @@ impl Cdf {
         Ok(Cdf { label: label.to_owned(), points })
     }
 
-    /// Returns the label.
+    /// Returns the name of the distribution for results.
     pub fn label(&self) -> &str {
         &self.label
     }

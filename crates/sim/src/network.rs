@@ -309,12 +309,12 @@ impl Network {
         &self.middleboxes
     }
 
-    /// Returns the host with that name.
+    /// Returns the first host with this name; none if there is none.
     pub fn host(&self, name: &str) -> Option<HostId> {
         self.hosts.iter().position(|host| host.name == name).map(|index| HostId(index as u32))
     }
 
-    /// Returns the link with that name.
+    /// Returns the first link with this name; none if there is none.
     pub fn link(&self, name: &str) -> Option<LinkId> {
         self.links.iter().position(|link| link.name == name).map(|index| LinkId(index as u32))
     }

@@ -17,7 +17,7 @@ use crate::network::{HostId, LinkId};
 /// The origin of a stack's event.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Scope {
-    /// The host.
+    /// The host that runs the stack.
     pub host: HostId,
     /// The connection on that host.
     pub connection: ConnectionId,
@@ -68,7 +68,7 @@ pub enum LinkEvent<'a> {
         packet: u32,
         /// Its length on the wire.
         wire_bytes: u32,
-        /// The reason.
+        /// The queue, the loss model or the state that dropped it.
         reason: DropReason,
         /// The queue without the packet.
         queue: Queue,
@@ -118,7 +118,7 @@ pub enum FlowEvent<'a> {
     Application {
         /// The end of the flow.
         end: End,
-        /// The event.
+        /// The event as the application receives it.
         event: &'a Event,
     },
 }
@@ -147,28 +147,28 @@ pub enum What<'a> {
     Stack {
         /// The connection.
         scope: Scope,
-        /// The event.
+        /// The event as the stack reports it to its observer.
         event: &'a StackEvent<'a>,
     },
-    /// A link.
+    /// A packet at a link in one direction.
     Link {
-        /// The link.
+        /// The link in the order of the network.
         link: LinkId,
-        /// The event.
+        /// The arrival, departure or drop.
         event: LinkEvent<'a>,
     },
-    /// A flow.
+    /// The start, the acceptance or the progress of a flow, or an event of its application.
     Flow {
-        /// The flow.
+        /// The flow in the order of the run's specifications.
         flow: FlowId,
-        /// The event.
+        /// The step that the flow has reached.
         event: FlowEvent<'a>,
     },
-    /// A host.
+    /// A packet without a route, or an address that has changed.
     Host {
-        /// The host.
+        /// The host in the order of the network.
         host: HostId,
-        /// The event.
+        /// The packet that is lost, or the change.
         event: HostEvent<'a>,
     },
 }

@@ -62,7 +62,7 @@ impl PathSpec {
     }
 }
 
-/// The number of addresses of a server.
+/// Whether the client's or also the server's address determines the path of a packet.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum ServerAddresses {
     /// One address, for all paths: the client's address determines the path of a packet.

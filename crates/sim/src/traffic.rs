@@ -159,7 +159,7 @@ impl Starts {
     }
 }
 
-/// A source of flows.
+/// A random process that starts flows of random sizes during a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FlowSource {
     /// Its name, from which its random streams are derived.

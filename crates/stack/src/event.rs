@@ -31,7 +31,7 @@ impl core::fmt::Debug for ConnectionId {
 pub struct SubflowId(pub u8);
 
 impl SubflowId {
-    /// Returns the ID as an index.
+    /// Returns the ID for arrays with an element for each subflow.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -42,7 +42,7 @@ impl SubflowId {
 pub struct SubflowSet(pub u32);
 
 impl SubflowSet {
-    /// The empty set.
+    /// The set without subflows.
     pub const EMPTY: SubflowSet = SubflowSet(0);
 
     /// Returns the set of one subflow.
@@ -65,7 +65,7 @@ impl SubflowSet {
         SubflowSet(self.0 & !(1 << (id.0 & 31)))
     }
 
-    /// True if the set is empty.
+    /// True if the set has no subflow.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -88,7 +88,7 @@ pub struct Transmit {
     pub connection: Option<ConnectionId>,
     /// The interface on which it is sent.
     pub path: PathId,
-    /// The segment.
+    /// The headers and the options; the driver adds the payload from the stream.
     pub segment: Segment,
     /// The offset of its payload in the stream that this host sends.
     pub stream_offset: u64,
@@ -119,7 +119,7 @@ pub enum Placement {
     /// These bytes belong to this range of the received stream: the driver copies them. They are readable
     /// when everything before them has arrived.
     Deliver {
-        /// The connection.
+        /// The connection that receives them.
         connection: ConnectionId,
         /// The subflow that carried them.
         subflow: SubflowId,
@@ -133,7 +133,7 @@ pub enum Placement {
     /// separately, by their place in the subflow, until they are released or dropped; held bytes become void
     /// when the subflow or the connection ends.
     Hold {
-        /// The connection.
+        /// The connection that may receive them later.
         connection: ConnectionId,
         /// The subflow that carried them.
         subflow: SubflowId,
@@ -145,7 +145,7 @@ pub enum Placement {
     /// Held bytes belong to this range of the received stream, and are no longer held. They may be a part of
     /// one [`Placement::Hold`], or several of them together.
     Release {
-        /// The connection.
+        /// The connection that receives them.
         connection: ConnectionId,
         /// The subflow that carried them.
         subflow: SubflowId,
@@ -156,7 +156,7 @@ pub enum Placement {
     },
     /// Held bytes are no longer needed.
     Drop {
-        /// The connection.
+        /// The connection that has held them.
         connection: ConnectionId,
         /// The subflow that carried them.
         subflow: SubflowId,
@@ -165,7 +165,7 @@ pub enum Placement {
     },
     /// These bytes are not needed: duplicates, or outside the window.
     Discard {
-        /// The connection.
+        /// The connection that they were sent to.
         connection: ConnectionId,
         /// The offset of the part in the segment's payload.
         payload_offset: u32,

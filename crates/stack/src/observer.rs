@@ -94,9 +94,9 @@ pub enum StackEvent<'a> {
     Sent {
         /// The subflow that sends it.
         subflow: SubflowId,
-        /// The segment.
+        /// The segment with the options that are sent.
         segment: &'a Segment,
-        /// Its kind.
+        /// Whether the segment has data, and whether for the first time.
         kind: SendKind,
         /// The part of the stream that is its payload.
         data: DataRange,
@@ -105,7 +105,7 @@ pub enum StackEvent<'a> {
     Received {
         /// The subflow that receives it.
         subflow: SubflowId,
-        /// The segment.
+        /// The segment as it arrived.
         segment: &'a Segment,
     },
     /// Data sent by a subflow is marked lost.
@@ -128,15 +128,15 @@ pub enum StackEvent<'a> {
     /// or the threshold: a timer, a penalty, an idle time, a new subflow. Whenever a call of the endpoint
     /// returns, the last report on a subflow has its current congestion window and threshold.
     Windows {
-        /// The subflow.
+        /// The subflow that sends with these windows.
         subflow: SubflowId,
-        /// The windows.
+        /// The congestion window, the threshold and the data in flight, in bytes.
         windows: &'a Windows,
     },
     /// The limit of the connection has changed.
     Limit(Limit),
-    /// Payload has arrived that has a place in the stream and had not arrived before. What comes before it may
-    /// still be missing.
+    /// Payload has arrived that has a place in the stream and had not arrived before. Data before it may still
+    /// be missing.
     Arrived {
         /// The subflow that carried it.
         subflow: SubflowId,
@@ -145,7 +145,7 @@ pub enum StackEvent<'a> {
     },
     /// A part of the stream is assigned to a subflow, which sends it as soon as its windows and its pacing permit.
     Assigned {
-        /// The subflow.
+        /// The subflow that is to send it.
         subflow: SubflowId,
         /// The part of the stream.
         range: DataRange,

@@ -18,9 +18,9 @@ pub enum Value {
     Bool(bool),
     /// A whole number.
     Integer(u64),
-    /// A number.
+    /// A number with decimals.
     Number(f64),
-    /// A time.
+    /// A duration, with its unit in scenarios.
     Time(Duration),
     /// One of the words of a [`Domain::Choice`], by position.
     Choice(usize),
@@ -169,7 +169,7 @@ impl Numbers {
         Some(all)
     }
 
-    /// Returns the numbers.
+    /// Returns the numbers in their order, without the unused places.
     pub fn as_slice(&self) -> &[f64] {
         self.values.get(..usize::from(self.len)).unwrap_or(&self.values)
     }
@@ -188,7 +188,7 @@ pub struct Spec {
     pub name: &'static str,
     /// Its meaning, in a few words, with its unit.
     pub what: &'static str,
-    /// Its values.
+    /// The type and the range of its values.
     pub domain: Domain,
 }
 
@@ -253,10 +253,10 @@ pub trait Parameterised: Clone {
     /// Returns the algorithm with the given name, with its defaults.
     fn from_name(name: &str) -> Option<Self>;
 
-    /// Returns all names.
+    /// Returns the names of all algorithms, in the order of lists.
     fn names() -> Vec<&'static str>;
 
-    /// Returns its parameters with their values.
+    /// Returns the parameters of this algorithm in the order of lists, each with its current value.
     fn parameters(&self) -> Vec<(Spec, Value)>;
 
     /// Sets a parameter; returns false, and changes nothing, if there is none of that name or the value is

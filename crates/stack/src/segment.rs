@@ -379,7 +379,7 @@ pub struct Mapping {
 pub struct Dss {
     /// The data acknowledgement.
     pub data_ack: Option<DataAck>,
-    /// The mapping.
+    /// The place of the payload in the stream; none if an earlier segment had it, or without payload.
     pub mapping: Option<Mapping>,
     /// True if the mapping covers the end of the stream.
     pub data_fin: bool,
@@ -510,7 +510,7 @@ impl Capable {
 /// MP_JOIN (RFC 8684 section 3.2) in its three forms.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Join {
-    /// On the SYN.
+    /// The option of the SYN.
     Syn {
         /// True to request use as a backup.
         backup: bool,
@@ -521,7 +521,7 @@ pub enum Join {
         /// The sender's nonce.
         nonce: u32,
     },
-    /// On the SYN/ACK.
+    /// The option of the SYN/ACK.
     SynAck {
         /// True to request use as a backup.
         backup: bool,

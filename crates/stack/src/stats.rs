@@ -69,7 +69,7 @@ pub struct SubflowCounters {
 /// One subflow of a connection, active or ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SubflowStats {
-    /// Its ID.
+    /// The ID, which a later subflow may have again.
     pub id: SubflowId,
     /// Its local address.
     pub local: Address,
@@ -83,7 +83,7 @@ pub struct SubflowStats {
     pub established: Option<Time>,
     /// The time at which it ended; `None` if it has not.
     pub ended: Option<Time>,
-    /// Its counters.
+    /// Segments, bytes and timeouts since the subflow started.
     pub counters: SubflowCounters,
     /// The smoothed RTT, once there is a sample.
     pub srtt: Option<Duration>,

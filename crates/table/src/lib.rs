@@ -121,11 +121,11 @@ impl Column {
 pub enum Cell<'a> {
     /// No value, which fits every type.
     Missing,
-    /// A text.
+    /// UTF-8 text of any length.
     Text(&'a str),
     /// A whole number.
     Integer(i64),
-    /// A number.
+    /// A number with decimals.
     Number(f64),
     /// True or false.
     Flag(bool),

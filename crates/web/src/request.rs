@@ -16,11 +16,11 @@ use serde::{Deserialize, Serialize};
 /// Nothing cancels a request: the page ends the worker.
 static NEVER: AtomicBool = AtomicBool::new(false);
 
-/// A request.
+/// A request of the page to its worker.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// The verb.
+    /// The work to do.
     pub verb: Verb,
     /// The name of a built-in scenario, or with `text` the name of the scenario in errors.
     #[serde(default)]
@@ -44,7 +44,7 @@ pub struct Request {
     pub changes: bool,
     /// The run of the comparison that is replayed.
     pub run: Option<u32>,
-    /// The number of a point.
+    /// The number of a point, from 0, where the verb is about one.
     #[serde(default)]
     pub point: usize,
 }

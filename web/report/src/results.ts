@@ -679,7 +679,7 @@ export interface RecordedRun {
   reordering: Reordering;
   /** The queues of the links with the largest ones. */
   queues: RecordedQueue[];
-  /** The number of links in the recording, of which `queues` has some. */
+  /** The number of links in the recording; `queues` has some of them. */
   links: number;
   /** The flows in detail. */
   streams: Stream[];

@@ -261,7 +261,6 @@ pub(crate) async fn interrupted() {
 
 /// A started host, and its capture if requested.
 pub(crate) struct Started {
-    /// The host.
     pub host: Host,
     capture: Option<CaptureFile>,
 }

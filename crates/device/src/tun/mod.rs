@@ -145,7 +145,7 @@ fn await_operation(socket: &OwnedFd, name: &str) {
     }
 }
 
-/// A TUN device.
+/// A TUN device that is read and written without blocking.
 #[derive(Debug)]
 pub struct TunDevice {
     fd: AsyncFd<OwnedFd>,

@@ -22,7 +22,7 @@ use crate::wiring::Wiring;
 use awake::Awake;
 use turn::State;
 
-/// The options of an engine.
+/// How an engine runs: its random streams, its priority, sleeping processors and the longest packet.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
     /// The seed of the links' random streams.
@@ -84,7 +84,7 @@ fn monotonic() -> u64 {
 pub struct LinkTotals {
     /// The name of the link, as in the simulator.
     pub name: String,
-    /// Its counters.
+    /// Packets and bytes by fate, from the start of the engine to its end.
     pub counters: Counters,
     /// The sums over all offered packets of the queue that each found: packets, and bytes.
     pub found: Tally,
@@ -98,7 +98,7 @@ impl LinkTotals {
     }
 }
 
-/// The totals of one middlebox.
+/// The packets that a middlebox has changed or dropped in a whole run.
 #[derive(Clone, Debug)]
 pub struct MiddleboxTotals {
     /// The path that the middlebox is on.
@@ -107,7 +107,7 @@ pub struct MiddleboxTotals {
     pub counters: MiddleboxCounters,
 }
 
-/// The totals of one lane.
+/// The packets of one path in one direction, in a whole run.
 #[derive(Clone, Debug, Default)]
 pub struct LaneTotals {
     /// Packets received.
@@ -120,7 +120,7 @@ pub struct LaneTotals {
     pub lateness: Lateness,
 }
 
-/// The report of an engine.
+/// Everything that an engine has counted and measured until it was stopped.
 #[derive(Clone, Debug)]
 pub struct EngineReport {
     /// The time that it ran.

@@ -166,7 +166,7 @@ impl Half {
         self.origin.filter(|_| self.has_syn).map(|origin| origin.0)
     }
 
-    /// The number of packets of the wire that a captured segment stands for, and its length with all headers.
+    /// Returns the number of packets on the wire for a captured segment, and their length with all headers.
     fn on_wire(&self, wire_len: u32, payload: u32) -> (u32, u32) {
         let mss = if self.mss > 0 { u32::from(self.mss) } else { 1460 };
         let headers = wire_len.saturating_sub(payload);

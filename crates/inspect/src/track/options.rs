@@ -259,7 +259,7 @@ impl Table {
         }
     }
 
-    /// Takes a segment for what it does not have: the option that was agreed on.
+    /// Handles a segment without the option that the hosts have negotiated.
     fn on_silence(&mut self, at: usize, half: usize, now: Time, segment: &Segment, any: bool, capable: bool) {
         let Some(subflow) = self.subflows.get(at) else { return };
         let Some(connection) = self.connections.get_mut(subflow.connection) else { return };

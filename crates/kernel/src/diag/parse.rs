@@ -33,16 +33,16 @@ pub struct Connection {
     pub inode: u32,
     /// The information on it.
     pub info: MptcpInfo,
-    /// Its send buffer.
+    /// The size and the content of the send buffer of the connection.
     pub send_buffer: SendBuffer,
     /// Its subflows in the order of their address identifiers and addresses.
     pub subflows: Vec<SubflowState>,
 }
 
-/// A subflow.
+/// One subflow of a connection, as the kernel reports its TCP socket.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SubflowState {
-    /// Its addresses.
+    /// The local and the remote address, each with its port.
     pub addresses: Subflow,
     /// The state of TCP, as a number of the kernel: 1 for ESTABLISHED.
     pub state: u8,
@@ -52,7 +52,7 @@ pub struct SubflowState {
     pub local_id: u8,
     /// The identifier of its remote address.
     pub remote_id: u8,
-    /// Its flags.
+    /// Properties such as `backup` and the handshake that made the subflow.
     pub flags: SubflowFlags,
     /// The name of its congestion control.
     pub congestion: String,

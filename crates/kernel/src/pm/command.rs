@@ -30,13 +30,13 @@ impl EndpointFlags {
 /// An endpoint of the in-kernel path manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Its address.
+    /// The local address, from which subflows start or which is announced.
     pub address: IpAddr,
     /// Its port; 0 for the port of the connection.
     pub port: u16,
     /// Its address identifier; 0 to let the kernel choose one.
     pub id: u8,
-    /// Its flags.
+    /// The uses of the address, such as `signal` and `backup`.
     pub flags: EndpointFlags,
     /// Its interface; 0 for any.
     pub interface: u32,
@@ -63,7 +63,7 @@ pub struct Subflow {
 /// A command to the path manager. Those with a token are for connections of the user-space path manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Adds an endpoint.
+    /// Adds an endpoint, which also applies to existing connections of the in-kernel path manager.
     AddEndpoint(Endpoint),
     /// Removes the endpoint with this identifier.
     RemoveEndpoint(u8),
@@ -71,13 +71,13 @@ pub enum Command {
     FlushEndpoints,
     /// Changes the flags of an endpoint, found by its address.
     SetEndpointFlags(Endpoint),
-    /// Sets the limits.
+    /// Sets the greatest numbers of subflows and of accepted addresses.
     SetLimits(Limits),
     /// Announces an address to the peer (ADD_ADDR).
     Announce {
         /// The connection.
         token: Token,
-        /// The address.
+        /// The address of this host to which the peer may connect.
         address: IpAddr,
         /// Its identifier, not 0.
         id: u8,
@@ -108,14 +108,14 @@ pub enum Command {
     Destroy {
         /// The connection.
         token: Token,
-        /// The subflow.
+        /// The addresses and ports of the subflow to close.
         subflow: Subflow,
     },
     /// Makes a subflow a backup or not, in both directions (MP_PRIO).
     SetBackup {
         /// The connection.
         token: Token,
-        /// The subflow.
+        /// The addresses and ports of the subflow to change.
         subflow: Subflow,
         /// True to make it a backup, false to make it a regular subflow.
         backup: bool,

@@ -58,14 +58,14 @@ pub enum EventKind {
     Announced {
         /// The address's identifier.
         id: u8,
-        /// The address.
+        /// The address of the peer, with its port or 0.
         address: SocketAddr,
     },
     /// The peer has withdrawn the address with this identifier.
     Removed(u8),
     /// A subflow was opened.
     SubflowEstablished {
-        /// The subflow.
+        /// The addresses and ports of the new subflow.
         subflow: Subflow,
         /// The identifier of its local address.
         local_id: u8,
@@ -74,14 +74,14 @@ pub enum EventKind {
     },
     /// A subflow has ended.
     SubflowClosed {
-        /// The subflow.
+        /// The addresses and ports that the subflow had.
         subflow: Subflow,
         /// The reason.
         ended: Ended,
     },
     /// The peer has changed the priority of a subflow.
     SubflowPriority {
-        /// The subflow.
+        /// The addresses and ports of the changed subflow.
         subflow: Subflow,
         /// True if it is a backup from now on.
         backup: bool,

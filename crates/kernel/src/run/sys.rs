@@ -35,7 +35,6 @@ pub(super) struct Call {
     pub thread: u32,
     /// The number of the system call.
     pub number: i64,
-    /// Its arguments.
     pub arguments: [u64; 6],
 }
 

@@ -30,7 +30,7 @@ pub struct Advice {
     pub remote: SocketAddr,
     /// The remaining data; none if its size is unknown.
     pub remaining_bytes: Option<u64>,
-    /// The subflows.
+    /// The selection for each subflow, in the order of the kernel.
     pub subflows: Vec<SubflowAdvice>,
 }
 

@@ -91,7 +91,7 @@ pub fn policy(file: Option<&Path>) -> Result<Policy, String> {
 pub enum Order {
     /// To read the policy again.
     Reload,
-    /// To end.
+    /// To undo its changes and end.
     End,
 }
 

@@ -11,7 +11,7 @@ use crate::pm::{Command, Token};
 /// A command, and the reason for it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
-    /// The command.
+    /// The command that the kernel receives.
     pub command: Command,
     /// The interface of its subflow or address.
     pub interface: String,

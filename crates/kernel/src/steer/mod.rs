@@ -9,7 +9,7 @@
 //! kernel's own scheduler sends:
 //!
 //! * A subflow is used or a backup for all data; there is no choice for each segment.
-//! * The remaining data is what no subflow has sent: the connection's unsent data and the queues of its subflows,
+//! * The remaining data is the data that no subflow has sent: the connection's unsent data and the queues of its subflows,
 //!   which cannot be taken back. Data that the application has not written yet is invisible, as is the data that a
 //!   peer is going to send: see `choose::remaining`.
 //! * A used subflow becomes a backup only if it stays unneeded with a quarter more data in two observations.

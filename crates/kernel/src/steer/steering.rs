@@ -141,8 +141,8 @@ impl Steering {
             Command::SetBackup { token, subflow, .. } => {
                 let Some(tracked) = self.connections.get_mut(token) else { return };
                 let Some(known) = tracked.subflows.get_mut(subflow) else { return };
-                // A subflow that was just opened is not found for a round trip. Those of another path manager are
-                // never found.
+                // A subflow that was just opened is not found for a round trip. Subflows of another path manager
+                // are never found.
                 known.refusals += 1;
                 known.quiet_until = now + Duration(SHORTEST.0 << known.refusals.min(6));
                 tracked.foreign |= known.refusals > MOST_REFUSALS;

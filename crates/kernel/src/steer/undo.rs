@@ -132,7 +132,7 @@ impl Taken {
 impl Drop for Taken {
     fn drop(&mut self) {
         let Some(changed) = self.changed.take() else { return };
-        // Somebody else's change since then stays.
+        // A change by another program since then stays.
         let is_ours = manager().is_ok_and(|(key, ours, now)| key == changed.key && now == ours);
         if is_ours && std::fs::write(setting(&changed.key), &changed.before).is_err() {
             // The file stays, for the next start.

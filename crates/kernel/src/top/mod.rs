@@ -31,7 +31,7 @@ pub struct Sample {
     pub connections: Vec<ConnectionRow>,
 }
 
-/// A connection.
+/// A line of the table: one connection with its rates since the sample before.
 #[derive(Clone, Debug, Serialize)]
 pub struct ConnectionRow {
     /// Its local token, in hexadecimal digits.
@@ -58,11 +58,11 @@ pub struct ConnectionRow {
     pub sent_bps: Option<u64>,
     /// The rate of data received in order.
     pub received_bps: Option<u64>,
-    /// Its subflows.
+    /// The subflows that exist now; closed ones are not in the kernel's answer.
     pub subflows: Vec<SubflowRow>,
 }
 
-/// A subflow.
+/// A line of the table below its connection.
 #[derive(Clone, Debug, Serialize)]
 pub struct SubflowRow {
     /// The name of its interface; none if no interface has its address.

@@ -285,9 +285,10 @@ impl<'a> Setting<'a> {
         Tried { mean, least, most, start, candidate }
     }
 
-    /// Returns the best first path for what the application can have, and what was tried on it, the best first. Paths that
-    /// these runs cannot tell apart get more runs of their best candidates, and the one with the smallest upper end of an
-    /// interval is chosen: a start that is sometimes slow is no better advice for a slightly smaller mean.
+    /// Returns the best first path for the schedulers that the application can have, and the candidates that were tried
+    /// on it, the best first. Paths that these runs cannot tell apart get more runs of their best candidates, and the
+    /// one with the smallest upper end of an interval is chosen: a start that is sometimes slow is no better advice for
+    /// a slightly smaller mean.
     fn choose_start(&self, mut tried: Vec<Tried>) -> Result<(usize, Vec<Tried>), AdviceError> {
         tried.sort_by(|a, b| a.mean.total_cmp(&b.mean));
         let usable = |tried: &&Tried| tried.candidate.is_usable(self.options.application);

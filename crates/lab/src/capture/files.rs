@@ -152,7 +152,7 @@ impl Captures {
         Captures { run, ..self }
     }
 
-    /// Returns the settings.
+    /// Returns the capturing host and the length to which packets are cut.
     pub fn settings(&self) -> Settings {
         self.settings
     }

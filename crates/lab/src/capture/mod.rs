@@ -2,7 +2,7 @@
 //!
 //! The capture points are the interfaces of one host, as with tcpdump: packets sent by the host are captured
 //! when they enter the first link, received ones when they leave the last. Every packet therefore appears
-//! once, and their order is what that host could have observed. There is an interface for each link that
+//! once, and they are in the order in which that host could have observed them. There is an interface for each link that
 //! begins or ends at the host.
 //!
 //! A segment with payload that the host sends has a comment: the scheduler's reason, or that it is a

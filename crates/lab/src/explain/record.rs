@@ -50,7 +50,7 @@ enum AtHand {
     Left(u32, Key, Id),
 }
 
-/// A recorder of what the stories of flows need.
+/// A recorder of the packets, outages and waits that the stories of flows need.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Notes {
     /// The stream that the connection of a host sends.

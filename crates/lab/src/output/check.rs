@@ -33,7 +33,7 @@ pub struct Check {
 pub struct CheckClass {
     /// The condition that has it; empty if it is the only one.
     pub condition: String,
-    /// Its name.
+    /// The key `name` of the class.
     pub name: String,
     /// The value of its key `kind`.
     pub kind: &'static str,

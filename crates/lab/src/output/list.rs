@@ -41,7 +41,7 @@ pub struct Figure {
 /// A parameter of the scheduler or congestion control that the item names.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Parameter {
-    /// Its name.
+    /// The name as in a scenario, with hyphens.
     pub parameter: &'static str,
     /// The value that it has unless it is set.
     pub default: String,

@@ -84,7 +84,7 @@ pub struct MiddleboxCounts {
     pub clamped: u64,
     /// Segments dropped because the NAT had no entry for their connection.
     pub dropped: u64,
-    /// Those of them that were answered by a reset.
+    /// Dropped packets that were answered by a reset.
     pub resets: u64,
 }
 

@@ -116,7 +116,7 @@ impl Finding {
                 });
                 all.extend(equal_to(&like(Reading::Equal), &best.name));
             }
-            // Those that cannot be told apart from the reference have a worse mean than `best`, which is clearly worse
+            // Contenders that cannot be told apart from the reference have a worse mean than `best`, which is clearly worse
             // than the reference: they are no winners, only uncertain.
             _ => {
                 let like = |reading| self.like(reading, |other| other.vs_reference, name);

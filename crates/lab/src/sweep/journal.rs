@@ -248,7 +248,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Returns the header.
+    /// Returns the plan, the program and the shard that have made the results.
     pub fn header(&self) -> &Header {
         &self.header
     }

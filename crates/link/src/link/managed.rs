@@ -276,7 +276,7 @@ impl<P> Link<P> {
         self.serve_next(at, false);
     }
 
-    /// Takes the next packet from the queue into service. `idle` says that none departs at this very instant.
+    /// Takes the next packet from the queue into service. `idle` is true if none departs at this very instant.
     fn serve_next(&mut self, at: Time, idle: bool) {
         let Some(managed) = &mut self.managed else { return };
         let taken = managed.take(at);
@@ -328,7 +328,7 @@ impl<P> Link<P> {
         self.server.backlog(at).min(u128::from(whole)) as u64
     }
 
-    /// Recomputes the departure of the packet in service; `work` is what remains of it.
+    /// Recomputes the departure of the packet in service; `work` is the rest of its transmission.
     pub(super) fn reschedule_managed(&mut self, at: Time, work: u64) {
         self.busy_until = at;
         let Some(serving) = self.managed.as_mut().and_then(|managed| managed.serving.as_mut()) else {

@@ -83,7 +83,7 @@ impl ErrorCode {
         found.map_or(ErrorCode::Other(number), |(_, code, _)| *code)
     }
 
-    /// Returns its number.
+    /// Returns the error code as it is on the wire.
     pub fn number(self) -> u8 {
         match self {
             ErrorCode::Other(number) => number,
@@ -203,7 +203,7 @@ impl Writer {
 /// A destination.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Host {
-    /// An address.
+    /// An IPv4 or IPv6 address.
     Address(IpAddr),
     /// A name, of up to 255 bytes.
     Name(String),
@@ -221,9 +221,9 @@ impl fmt::Display for Host {
 /// A destination and its port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Destination {
-    /// The host.
+    /// The address, or the name that the server resolves.
     pub host: Host,
-    /// The port.
+    /// The TCP port, from 1.
     pub port: u16,
 }
 
@@ -265,7 +265,7 @@ fn is_name(text: &str) -> bool {
 /// The request of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The destination.
+    /// The host and the port to which the server connects.
     pub destination: Destination,
     /// True if the client wants to know whether the destination has Multipath TCP.
     pub asks_for_mptcp: bool,
@@ -375,7 +375,7 @@ pub enum Reply {
     },
     /// There is no connection.
     Failed {
-        /// The code.
+        /// The reason, as RFC 8803 numbers it.
         code: ErrorCode,
         /// The value of the code.
         value: Vec<u8>,

@@ -79,9 +79,9 @@ pub struct Unverified<'a> {
     pub name: &'a str,
     /// The time of the client.
     pub time_ms: u64,
-    /// Its nonce.
+    /// Random bytes; a second request with the same ones is a replay.
     pub nonce: Nonce,
-    /// Its code.
+    /// The HMAC-SHA256 to compare, over everything before it.
     pub code: Code,
 }
 
@@ -160,7 +160,7 @@ pub fn reply(reply: &Reply, key: &Key, request: &Code, time_ms: u64) -> Vec<u8> 
 /// A reply, as a client has received it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// The reply.
+    /// The answer; believe it only if `time_ms` is there.
     pub reply: Reply,
     /// The time of the server; none if the reply is not authentic, so that it must not be believed.
     pub time_ms: Option<u64>,

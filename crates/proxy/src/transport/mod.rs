@@ -73,7 +73,7 @@ pub struct LinkReport {
     pub subflows: Vec<SubflowReport>,
 }
 
-/// A subflow.
+/// A path of a connection at the moment of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct SubflowReport {
     /// The local address.

@@ -125,9 +125,9 @@ fn host_matches(pattern: &str, host: &str) -> bool {
 /// A user of the client side.
 #[derive(Clone, PartialEq, Eq)]
 pub struct User {
-    /// The name.
+    /// The name that applications give, not empty.
     pub name: String,
-    /// The password.
+    /// The password in clear text, as the policy has it; `Debug` does not print it.
     pub password: String,
 }
 
@@ -137,7 +137,7 @@ impl fmt::Debug for User {
     }
 }
 
-/// The policy of a client.
+/// The policy on the application's side: who may connect, and how connections use their paths.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClientPolicy {
     /// The users, if applications have to give a name and a password.
@@ -175,7 +175,7 @@ impl ClientPolicy {
         self.rules.iter().find(|rule| rule.matches(facts)).map_or(&self.otherwise, |rule| &rule.treatment)
     }
 
-    /// Returns all treatments that it has.
+    /// Returns the treatment outside of rules, then the treatments of the rules in their order.
     pub fn treatments(&self) -> impl Iterator<Item = &Treatment> {
         core::iter::once(&self.otherwise).chain(self.rules.iter().map(|rule| &rule.treatment))
     }
@@ -398,9 +398,9 @@ fn is_public_v6(ip: Ipv6Addr) -> bool {
 /// A client of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Client {
-    /// Its name.
+    /// The name that the client sends with each request.
     pub name: String,
-    /// Its key.
+    /// The secret that client and server share.
     pub key: Key,
     /// The addresses that it may reach.
     pub reach: Reach,
@@ -410,10 +410,10 @@ pub struct Client {
     pub rate: u32,
 }
 
-/// The policy of a server.
+/// The policy on the remote side: who may connect, and to where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerPolicy {
-    /// The clients.
+    /// The clients that are served; others are refused.
     pub clients: Vec<Client>,
     /// The time after which a connection without data is closed.
     pub idle: Duration,
@@ -442,7 +442,7 @@ impl ServerPolicy {
         located(name, text, server)
     }
 
-    /// Returns the client with this name.
+    /// Returns the client that sends `name`; none if it is unknown.
     pub fn client(&self, name: &str) -> Option<&Client> {
         self.clients.iter().find(|client| client.name == name)
     }

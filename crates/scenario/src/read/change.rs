@@ -17,7 +17,6 @@ pub(super) struct Changeable {
     pub what: &'static str,
     /// The key of the delay: the round-trip time of a path, the delay of a link.
     pub delay: &'static str,
-    /// All keys.
     pub keys: &'static [&'static str],
     /// Keys for an error's text; one of them is needed.
     pub examples: &'static str,

@@ -314,7 +314,7 @@ fn read_kind(kind: usize, table: &Reader<'_>, files: &Files<'_>) -> Result<Kind,
     })
 }
 
-/// The usual length of a segment, and what players buffer of it.
+/// The usual length of a segment of video, and of a player's buffer.
 const SEGMENT: Duration = Duration::from_secs(4);
 const BUFFER: Duration = Duration::from_secs(30);
 

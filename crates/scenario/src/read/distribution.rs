@@ -11,7 +11,7 @@ use crate::text::reader::{Reader, list};
 use crate::text::source::Problem;
 use crate::text::tree::{Node, Value};
 
-/// The kinds of a distribution, with their parameters and what they are.
+/// The kinds of a distribution, with their parameters and descriptions.
 const KINDS: &[(&str, &[&str], &str)] = &[
     ("constant", &["value"], "always the same; `size = \"50 KB\"` is the short form"),
     ("uniform", &["min", "max"], "uniform between two values"),
@@ -55,7 +55,7 @@ pub(crate) const TABLE: Keys = Keys {
     ..Keys::new("distribution", &[ROWS]).requires(&["distribution"])
 };
 
-/// Returns the kinds of distributions that a scenario can name: name, parameters, and what it is.
+/// Returns the kinds of distributions that a scenario can name: name, parameters and description.
 pub fn distributions() -> &'static [(&'static str, &'static [&'static str], &'static str)] {
     KINDS
 }

@@ -10,7 +10,7 @@ use super::sides;
 /// A path that a name stands for, such as `lte`.
 #[derive(Clone, Copy, Debug)]
 pub struct Preset {
-    /// Its name.
+    /// The word in place of a path's values, such as `lte`.
     pub name: &'static str,
     /// A description in a few words.
     pub what: &'static str,

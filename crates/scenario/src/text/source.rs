@@ -15,7 +15,6 @@ pub(crate) struct Source {
 /// A place in one of the sources.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
-    /// The index of the source.
     pub source: usize,
     /// The range of bytes in it.
     pub range: Range<usize>,

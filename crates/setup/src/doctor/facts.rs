@@ -33,7 +33,7 @@ pub enum TunFile {
 pub struct Source {
     /// The interface that has the address.
     pub interface: String,
-    /// The address.
+    /// One of the interface's addresses.
     pub address: IpAddr,
     /// The outgoing interface of packets to a distant address; none without a route.
     pub leaves_by: Option<String>,
@@ -44,7 +44,7 @@ pub struct Source {
 /// An address that the kernel's own Multipath TCP uses, as `ip -json mptcp endpoint` shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct MptcpEndpoint {
-    /// The address.
+    /// The local address of the endpoint.
     pub address: IpAddr,
     /// Its address ID.
     pub id: u8,

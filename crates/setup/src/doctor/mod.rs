@@ -26,7 +26,7 @@ pub enum Level {
     Fail,
 }
 
-/// One check.
+/// The result of a check, with the command that repairs a fault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
     /// A stable name.
@@ -35,7 +35,7 @@ pub struct Check {
     pub level: Level,
     /// The finding and its consequence.
     pub what: String,
-    /// The remedy.
+    /// A command or a change that removes the fault; none if nothing is wrong.
     pub remedy: Option<String>,
 }
 

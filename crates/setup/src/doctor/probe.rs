@@ -29,7 +29,7 @@ pub struct Probe {
     pub target: String,
     /// The address that it resolved to.
     pub address: Option<SocketAddr>,
-    /// The outcome.
+    /// The last step that the connection reached.
     pub outcome: ProbeOutcome,
     /// The increase of the kernel's counters (MPTcpExt) during the test, whatever caused it.
     pub counters: BTreeMap<String, u64>,

@@ -163,7 +163,7 @@ impl<R: WindowRule> Classic<R> {
         &self.windows
     }
 
-    /// Returns the rule.
+    /// Returns the growth and reduction rule, with its own state.
     pub fn rule(&self) -> &R {
         &self.rule
     }

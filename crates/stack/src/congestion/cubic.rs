@@ -32,7 +32,7 @@ const BETA: f64 = 0.7;
 /// Growth per round trip in the Reno-friendly region, in segments.
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
-/// The options of CUBIC.
+/// Parts of CUBIC that may be switched off, as in scenarios.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CubicOptions {
     /// True if a subflow that loses below its last `W_max` sets a lower `W_max` (section 4.7).

@@ -31,7 +31,7 @@ const RANDOM_LOSS_LEAVES: f64 = 0.8;
 /// The minimum number of samples.
 const ENOUGH: u32 = 3;
 
-/// The options of Veno.
+/// The limit between losses by congestion and random losses.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct VenoOptions {
     /// The queue length in segments from which a path is congested.

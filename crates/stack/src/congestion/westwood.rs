@@ -1,4 +1,4 @@
-//! Westwood+: Reno that sets the window after a loss to what the path has delivered. Subflows are independent.
+//! Westwood+: Reno that sets the window after a loss by the rate that the path has delivered. Subflows are independent.
 //!
 //! **Decides** the reduction of a window: the estimated bandwidth times the minimum RTT, which empties the
 //! queue and keeps the path full. Growth is Reno's.

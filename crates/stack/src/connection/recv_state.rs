@@ -19,7 +19,7 @@ pub(crate) struct RecvState {
     fin: Option<u64>,
     /// The first offset never admitted.
     edge: u64,
-    /// The buffer. If memory limits it, the window is what is free of that.
+    /// The buffer. If memory limits it, the window is the free part of the memory.
     buffer: Buffer,
     policy: ReceiveBuffer,
     /// The number of bytes after holes of the subflows: their memory is not the connection's.
@@ -105,12 +105,12 @@ impl RecvState {
         self.edge = self.edge.min(most);
     }
 
-    /// Limits the window to what is free of this memory.
+    /// Limits the window to the free part of this memory.
     pub(crate) fn limit_by(&mut self, memory: Option<Memory>) {
         self.buffer.limit_by(memory);
     }
 
-    /// True if the window is what is free of the memory.
+    /// True if the window is the free part of the memory.
     #[inline]
     pub(crate) fn counts_memory(&self) -> bool {
         self.buffer.memory().is_some()

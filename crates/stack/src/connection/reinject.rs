@@ -94,7 +94,7 @@ impl Connection {
         let action = scheduling.after_data_timeout(now, subflows, send, config, congestion);
         if action == AfterTimeout::Recover {
             self.recover();
-            // A backup may be used for new data now, also if nothing is to be sent again.
+            // A backup may be used for new data now, also if nothing is to be reinjected.
             self.wanted.schedule();
             return;
         }

@@ -98,7 +98,7 @@ impl Connection {
             next = self.poll_subflows(&mut poll);
         }
         if next.is_none() && self.send.blocked && self.has_kernel_buffers() {
-            // `tcp_data_snd_check` sends first, and then asks whether the buffer shall grow.
+            // `tcp_data_snd_check` sends first, and then asks whether the buffer has to grow.
             self.expand_buffers();
         }
         if next.is_none() && O::EVENTS.has(StackEvents::HELD) {

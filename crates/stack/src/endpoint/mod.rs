@@ -131,12 +131,12 @@ impl<O: Observer> Endpoint<O> {
         self.fast_paths = if on { FastPaths::On } else { FastPaths::Off };
     }
 
-    /// Returns the observer.
+    /// Returns the recipient of the endpoint's events.
     pub fn observer(&self) -> &O {
         &self.observer
     }
 
-    /// Returns the observer.
+    /// Returns the recipient of the endpoint's events, for a change of its state.
     pub fn observer_mut(&mut self) -> &mut O {
         &mut self.observer
     }

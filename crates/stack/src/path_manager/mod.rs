@@ -109,7 +109,7 @@ pub enum PathCommand {
     SetBackup(SubflowId, bool),
 }
 
-/// An address of this host.
+/// An address of this host from which subflows may be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostAddress {
     /// Its ID, from 1. ID 0 is always the address of the first subflow.

@@ -79,7 +79,7 @@ impl PathState {
     }
 
     fn start(&self) -> Rounds {
-        // Data before it in the queue of the bottleneck: what the round trip shows, but not more than what is in flight.
+        // Data before it in the queue of the bottleneck, as the round trip shows it; at most the data in flight.
         let queued = (self.rtt - self.base_rtt).max(0.0);
         let link = if self.rate.is_finite() { queued.min(self.serial(self.flight)) } else { 0.0 };
         let slow_start = self.free + self.flight < self.ssthresh;

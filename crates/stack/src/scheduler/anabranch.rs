@@ -1,7 +1,7 @@
 //! Anabranch: the next data goes where it arrives in order, and a path that brings the end no nearer stays idle.
 //!
 //! **Decides**, for the subflow with free window on which a segment would arrive soonest, *which* data it carries and *whether* it carries any.
-//! While that segment is under way, the subflows without free window deliver a number of bytes, the *gap*, as predicted from their windows,
+//! While that segment is in flight, the subflows without free window deliver a number of bytes, the *gap*, as predicted from their windows,
 //! round trips and rates ([`crate::prediction`]). The segment gets the data after the gap, so that it arrives in order. If the gap and a
 //! margin are more than the rest of the flow, the others have delivered everything before it, and it stays idle. So it does if the others
 //! would fill the receive window before it is acknowledged.

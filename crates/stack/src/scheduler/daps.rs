@@ -34,7 +34,7 @@ const MOST: usize = 8;
 /// The maximum length of a schedule, in milliseconds.
 const LONGEST: u32 = 10_000;
 
-/// The options of DAPS.
+/// Details that the paper on DAPS leaves open, such as the unit of delays.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DapsOptions {
     /// The unit to which delays are rounded; 0 rounds to milliseconds only.

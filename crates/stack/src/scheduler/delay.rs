@@ -23,7 +23,7 @@ use crate::parameter::{Options, Parameter};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The options of the delay threshold.
+/// The RTT from which a subflow is not used, 100 ms by default.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DelayThresholdOptions {
     /// The exclusive upper limit of the RTT.

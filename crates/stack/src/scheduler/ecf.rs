@@ -31,7 +31,7 @@ pub enum EcfProfile {
     Paper,
 }
 
-/// The options of ECF.
+/// The formula of ECF, which differs between the paper and the kernel, and its hysteresis.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct EcfOptions {
     /// The version of the formula.

@@ -58,7 +58,7 @@ pub enum SendingRate {
     Delivery,
 }
 
-/// The options of HSR.
+/// The meaning of a high sending rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HsrOptions {
     /// The measure of the sending rate.

@@ -18,7 +18,7 @@ use super::{Decision, Rule, Scheduler, SubflowView, View, Why};
 use crate::parameter;
 use crate::parameter::{Options, Parameter};
 
-/// The options of LL/BM.
+/// The bufferbloat that LL/BM permits.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LlBmOptions {
     /// The ratio of the RTT to its minimum above which the window is capped.

@@ -15,7 +15,7 @@ use super::{Decision, MinRtt, Scheduler, View};
 use crate::parameter;
 use crate::parameter::{Options, Parameter};
 
-/// The options of LL/RP.
+/// The action of LL/RP when the windows block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LlRpOptions {
     /// The action when the windows block.

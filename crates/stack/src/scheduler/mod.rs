@@ -442,9 +442,9 @@ pub enum SchedulerEvent {
     },
     /// Bytes were acknowledged on a subflow.
     Acked {
-        /// The subflow.
+        /// The subflow that sent them.
         subflow: SubflowId,
-        /// The number of bytes.
+        /// Newly acknowledged payload.
         bytes: u64,
     },
     /// The data acknowledgement has advanced.
@@ -458,9 +458,9 @@ pub enum SchedulerEvent {
     },
     /// Segments of a subflow were marked lost.
     Lost {
-        /// The subflow.
+        /// The subflow that sent them.
         subflow: SubflowId,
-        /// The number of segments.
+        /// Newly lost segments.
         segments: u32,
     },
     /// A subflow's retransmission timer has expired.

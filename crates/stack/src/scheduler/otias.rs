@@ -31,7 +31,7 @@ pub enum OtiasWait {
     Floor,
 }
 
-/// The options of OTIAS.
+/// The rounding of the wait, which implementations of OTIAS read in two ways.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OtiasOptions {
     /// The number of round trips that a queued segment waits.

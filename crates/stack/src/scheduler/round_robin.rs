@@ -19,7 +19,7 @@ use super::{AssignKind, Decision, Rule, Scheduler, View, Why};
 use crate::parameter;
 use crate::parameter::{Options, Parameter};
 
-/// The options of round robin.
+/// The length of a turn, and the reaction to a full window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RoundRobinOptions {
     /// Segments in a turn; 0 counts as 1.

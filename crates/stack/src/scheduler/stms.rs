@@ -35,7 +35,7 @@ pub enum Bandwidth {
     Delivery,
 }
 
-/// The options of STMS-C.
+/// The bandwidth by which STMS-C predicts arrivals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StmsCOptions {
     /// The estimate of a subflow's bandwidth.
@@ -57,7 +57,7 @@ impl Options for StmsCOptions {
     )];
 }
 
-/// The options of STMS-A.
+/// The bandwidth and the smoothing by which STMS-A adapts the gap.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct StmsAOptions {
     /// The estimate of a subflow's bandwidth for the initial gap.

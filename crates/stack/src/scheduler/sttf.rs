@@ -40,7 +40,7 @@ pub enum SttfRtt {
     Last,
 }
 
-/// The options of STTF.
+/// The prediction of STTF: its RTT, its length, and the difference that counts.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SttfOptions {
     /// The relative difference below which RTTs count as equal.

@@ -1,7 +1,7 @@
 //! Weighted round robin: every subflow carries its share of the segments, evenly interleaved.
 //!
 //! **Decides** for each segment which subflow carries it. Each subflow that may take it earns its weight as
-//! credit; the one with the most credit gets the segment and pays the sum of what was earned.
+//! credit; the one with the most credit gets the segment and pays the sum of the earned credits.
 //!
 //! **Source**: the coupled CC survey (2022) mentions a weight for each path without an algorithm; this is the
 //! smooth variant that web servers use. **Constants**: the weights; by default `cwnd mss / srtt`.
@@ -16,7 +16,7 @@ use super::{Decision, Rule, Scheduler, SubflowView, View, Why};
 use crate::parameter;
 use crate::parameter::{Numbers, Options, Parameter};
 
-/// The options of weighted round robin.
+/// The shares of the subflows.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct WeightedRoundRobinOptions {
     /// The weights by subflow ID; if empty, each subflow's window divided by its RTT.

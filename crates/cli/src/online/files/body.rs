@@ -20,7 +20,6 @@ pub(crate) type Grant = Arc<dyn Fn(&mut Context<'_>, u64) -> Poll<io::Result<Gra
 
 /// Memory that was granted.
 pub(crate) struct Granted {
-    /// The number of bytes.
     pub bytes: u64,
     /// The charge, which is released on drop.
     pub charge: Option<Charge>,

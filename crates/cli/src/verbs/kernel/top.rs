@@ -235,7 +235,7 @@ fn serve(address: &Address, newest: &Arc<Mutex<String>>) -> Result<(), Failure> 
             });
         }
         Address::Unix(path) => {
-            // The socket of a process that was killed: nobody answers there.
+            // The socket of a process that was killed: no process answers there.
             let is_left = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
             if is_left && UnixStream::connect(path).is_err() {
                 let _ = std::fs::remove_file(path);

@@ -9,7 +9,6 @@ pub(crate) struct Bottleneck {
     pub index: u8,
     /// Its measurements.
     pub summary: Summary,
-    /// The number of its group.
     pub group: u32,
 }
 
