@@ -31,7 +31,8 @@ class Statistics:
     max: float | None
     """The greatest value."""
     ci95: Interval | None
-    """The 95 % interval of the mean, by bootstrap over runs."""
+    """The 95 % interval of the mean, by bootstrap over runs and with the bound for events that no run has shown;
+    none for a single run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +42,8 @@ class Difference:
     mean: float
     """The difference of the two means, in per cent of the reference's; negative is less."""
     ci95: Interval | None
-    """Its 95 % interval, by paired bootstrap over runs."""
+    """Its 95 % interval, by paired bootstrap over runs; none for a single run. All intervals of one family hold
+    simultaneously."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ export interface Statistics {
   p99: number | null;
   /** The greatest value. */
   max: number | null;
-  /** The 95 % interval of the mean, by bootstrap over runs. */
+  /** The 95 % interval of the mean, by bootstrap over runs and with the bound for events that no run has shown; none for a single run. */
   ci95: Interval | null;
 }
 
@@ -26,17 +26,17 @@ export interface Statistics {
 export interface Difference {
   /** The difference of the two means, in per cent of the reference's; negative is less. */
   mean: number;
-  /** Its 95 % interval, by paired bootstrap over runs. */
+  /** Its 95 % interval, by paired bootstrap over runs; none for a single run. All intervals of one family hold simultaneously. */
   ci95: Interval | null;
 }
 
 /** The values of each run, in order from run 0. */
 export interface ByRun {
-  /** The flows that were delivered. */
+  /** The flows that were delivered; of bulk, the flows that were not aborted. */
   completed: number[];
-  /** Their mean completion time. */
+  /** The mean completion time of the delivered flows; none without any, and for bulk. */
   fct_s: (number | null)[];
-  /** The mean goodput of a flow. */
+  /** The mean goodput of a flow, in bit/s. */
   goodput_bps: (number | null)[];
 }
 
