@@ -1,6 +1,6 @@
 //! `--record`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anabranch_lab::run::RunError;
 use anabranch_lab::scenario::Scenario;
@@ -15,8 +15,8 @@ use crate::{output, provenance};
 /// The recording of the events of runs.
 #[derive(clap::Args)]
 pub(crate) struct Record {
-    /// Records the runs in the new directory DIR: flows, subflows, windows, queues, events of the data and
-    /// decisions of the scheduler as tables, and run.json (docs/recording.md)
+    /// Records in the new directory DIR: flows, subflows, windows and events of the data as tables, and run.json; of
+    /// simulated runs also queues and decisions of the scheduler (docs/recording.md)
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
     /// The format of the tables: parquet, csv or ndjson
@@ -45,17 +45,29 @@ impl Record {
         run: Option<u32>,
     ) -> Result<Option<RunDirectory>, Failure> {
         let Some(path) = &self.record else { return Ok(None) };
-        let origin = Origin {
+        RunDirectory::create(path, scenario, Record::origin(run), self.settings())
+            .map(Some)
+            .map_err(|error| Failure::Failed(error.to_string()))
+    }
+
+    /// Returns the directory, if there is to be one.
+    pub(crate) fn directory(&self) -> Option<&Path> {
+        self.record.as_deref()
+    }
+
+    pub(crate) fn settings(&self) -> Settings {
+        let interval = Duration(u64::try_from(self.record_every.as_nanos()).unwrap_or(u64::MAX));
+        Settings { format: self.record_format, interval, xpl: self.xpl }
+    }
+
+    /// Returns the origin of a recording, which replays `run` of a comparison.
+    pub(crate) fn origin(run: Option<u32>) -> Origin {
+        Origin {
             version: provenance::VERSION,
             commit: provenance::commit(),
             command: provenance::command(),
             run,
-        };
-        let interval = Duration(u64::try_from(self.record_every.as_nanos()).unwrap_or(u64::MAX));
-        let settings = Settings { format: self.record_format, interval, xpl: self.xpl };
-        RunDirectory::create(path, scenario, origin, settings)
-            .map(Some)
-            .map_err(|error| Failure::Failed(error.to_string()))
+        }
     }
 }
 

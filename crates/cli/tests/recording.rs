@@ -334,3 +334,67 @@ fn long_names_have_directories_and_captures_too() {
         4
     );
 }
+
+/// The segments of a run, by stream and subflow's bytes: the oracle of a record made from a capture.
+fn segments(directory: &Path) -> Vec<[String; 4]> {
+    let wanted = |row: &Row| ["sent", "retransmitted", "reinjected"].contains(&row["event"].as_str());
+    let cells = |row: Row| ["event", "direction", "from_bytes", "to_bytes"].map(|column| row[column].clone());
+    let mut found: Vec<[String; 4]> =
+        rows(&directory.join("events.csv")).into_iter().filter(wanted).map(cells).collect();
+    found.sort();
+    found
+}
+
+fn inspect(arguments: &[&str], directory: &Path) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+    command.arg("inspect").args(arguments).current_dir(directory).output().unwrap()
+}
+
+/// The capture of a simulated run, recorded as a real one, has the segments that the simulator has recorded.
+#[test]
+fn the_record_of_a_capture_has_the_segments_of_the_run() {
+    let place = tempfile::tempdir().unwrap();
+    for (name, scheduler, direction) in [("up", "redundant", "upload"), ("down", "min_rtt", "download")] {
+        let set = format!("traffic.direction={direction}");
+        let (file, run) = (format!("{name}.pcapng"), format!("{name}-run"));
+        let own =
+            ["--size", "400KB", "--scheduler", scheduler, "--set", &set, "--pcap", &file, "--record", &run];
+        succeed(&[&PATHS[..], &own, &["--record-format", "csv"]].concat(), place.path());
+        let record = format!("{name}-capture");
+        let output = inspect(&[&file, "--record", &record, "--record-format", "csv", "--xpl"], place.path());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(String::from_utf8_lossy(&output.stderr).contains(&format!("recorded in {record}\n")));
+        let simulated = place.path().join(run).join(scheduler);
+        let captured = place.path().join(&record).join("capture");
+        let (own, found) = (segments(&simulated), segments(&captured));
+        assert!(own.iter().any(|row| row[0] != "sent"), "no loss and no copy: {name}");
+        assert_eq!(own, found, "{name}");
+        assert_eq!(state(&place.path().join(&record))["complete"], true);
+        assert!(files(&captured).contains(&"flow-1.up.xpl".to_owned()), "{:?}", files(&captured));
+        let flow = |directory: &Path| rows(&directory.join("flows.csv")).remove(0);
+        let (simulated, captured) = (flow(&simulated), flow(&captured));
+        for column in [
+            "direction",
+            "size_bytes",
+            "outcome",
+            "delivered_bytes",
+            "retransmitted_segments",
+            "reinjected_bytes",
+        ] {
+            assert_eq!(simulated[column], captured[column], "{name}: {column}");
+        }
+        // Half a round trip is estimated.
+        let span = number(&simulated, "fct_ns").abs_diff(number(&captured, "fct_ns"));
+        assert!(span < 3_000_000, "{name}: {span} ns");
+    }
+}
+
+#[test]
+fn a_capture_from_standard_input_cannot_be_recorded() {
+    let place = tempfile::tempdir().unwrap();
+    let output = inspect(&["-", "--record", "there"], place.path());
+    assert_eq!(output.status.code(), Some(2));
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("--record reads the capture twice"), "{error}");
+    assert!(files(place.path()).is_empty());
+}

@@ -44,6 +44,22 @@ impl Inspector {
         Inspector::default()
     }
 
+    /// Returns an inspector that notes what the packets of these subflows of its table show.
+    pub(crate) fn noting(subflows: Vec<usize>) -> Inspector {
+        let mut inspector = Inspector::default();
+        inspector.table.notes.of = subflows;
+        inspector
+    }
+
+    pub(crate) fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// Forgets what the last packet has shown.
+    pub(crate) fn forget_notes(&mut self) {
+        self.table.notes.forget();
+    }
+
     /// Reads `captures` to their end, and returns what happened in them. `progress` is called with the number of
     /// packets from time to time; reading ends when it returns false.
     ///

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::cause::Cause;
 use crate::estimate::PathEstimate;
+use crate::follow::Place;
 use crate::histogram::Histogram;
 use crate::sentence;
 use crate::track::{Connection, Protocol, Stream, Subflow, Table, Vantage};
@@ -135,6 +136,9 @@ pub struct ConnectionReport {
     pub faults: Vec<FaultReport>,
     /// The largest cause of its time, and remarks, in sentences.
     pub sentences: Vec<String>,
+    /// The place in the table of the captures, from which it can be followed again.
+    #[serde(skip)]
+    pub(crate) place: Place,
 }
 
 /// A TCP connection that carries the data of the connection.
@@ -458,6 +462,12 @@ impl ConnectionReport {
             subflows: reports,
             streams,
             sentences: Vec::new(),
+            place: Place {
+                subflows: connection.subflows.clone(),
+                begun,
+                start: [0, 1].map(|direction| connection.streams[direction].unknown_start()),
+                at_sender: [0, 1].map(|direction| is_at_sender(&subflows, direction)),
+            },
         };
         report.sentences = sentence::sentences(&report);
         report
@@ -588,11 +598,15 @@ impl DirectionReport {
     }
 }
 
+/// True if the capture was made at the sender of a stream, by the subflow with most of its data.
+fn is_at_sender(subflows: &[&Subflow], direction: usize) -> bool {
+    let main = subflows.iter().max_by_key(|subflow| subflow.half(direction).counts.bytes);
+    main.is_none_or(|one| one.is_at_sender(direction ^ usize::from(one.flipped)))
+}
+
 fn stream(connection: &Connection, subflows: &[&Subflow], direction: usize, origin: Origin) -> StreamReport {
     let stream: &Stream = &connection.streams[direction];
-    let bytes = |subflow: &&&Subflow| subflow.half(direction).counts.bytes;
-    let main = subflows.iter().max_by_key(bytes);
-    let at_sender = main.is_none_or(|one| one.is_at_sender(direction ^ usize::from(one.flipped)));
+    let at_sender = is_at_sender(subflows, direction);
     let delivery = if at_sender { &stream.by_ack } else { &stream.by_arrival };
     let last = if at_sender { stream.last_acked } else { delivery.last_advance };
     let time = stream.first_sent.zip(last).map_or(0.0, |(first, last)| last.since(first).as_secs_f64());

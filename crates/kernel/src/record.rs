@@ -221,7 +221,7 @@ impl Flow {
                 row.established = Some(now);
             }
             row.bytes_sent = info.bytes_sent;
-            row.bytes_acked = info.bytes_acked;
+            row.bytes_acked = Some(info.bytes_acked);
             row.segments_sent = info.data_segs_out.into();
             row.segments_retransmitted = info.total_retrans.into();
             row.rto_count = info.total_rto.map(u64::from);
@@ -235,7 +235,7 @@ impl Flow {
                 flow: self.index,
                 way: sends,
                 subflow: at as u8,
-                cwnd_bytes: segments(info.cwnd),
+                cwnd_bytes: Some(segments(info.cwnd)),
                 ssthresh_bytes: info.ssthresh.map(segments),
                 inflight_bytes: segments(info.in_flight()),
                 srtt_us: Some(u64::from(info.rtt_us)).filter(|rtt| *rtt > 0),
@@ -243,7 +243,7 @@ impl Flow {
                 peer_window_bytes: info.snd_wnd.unwrap_or(0).into(),
             };
             let values = [
-                Some(window.cwnd_bytes),
+                window.cwnd_bytes,
                 window.ssthresh_bytes,
                 Some(window.inflight_bytes),
                 window.srtt_us,
@@ -264,7 +264,15 @@ impl Flow {
         for (way, received, from, to, parts) in parts {
             for (subflow, range) in shares(from, to, &parts) {
                 let subflow = subflow as u8;
-                measured.progress(&Progress { time: now, flow: self.index, way, subflow, range, received });
+                measured.progress(&Progress {
+                    time: now,
+                    flow: self.index,
+                    way,
+                    subflow,
+                    range,
+                    received,
+                    window_edge: None,
+                });
             }
         }
         self.acked = self.acked.max(counters.bytes_acked);
@@ -299,7 +307,8 @@ impl Flow {
             established: None,
             ended: None,
             bytes_sent: 0,
-            bytes_acked: 0,
+            bytes_acked: None,
+            bytes_delivered: None,
             segments_sent: 0,
             segments_retransmitted: 0,
             rto_count: None,
@@ -325,6 +334,9 @@ impl Flow {
             retransmitted_segments: sum(|row| row.segments_retransmitted),
             reinjected_bytes: self.retransmitted,
             rto_count: timeouts.map(|all| all.iter().sum()),
+            connected: None,
+            duplicate_bytes: None,
+            longest_gap: None,
         }
     }
 }

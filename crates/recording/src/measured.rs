@@ -1,15 +1,19 @@
-//! A run directory of connections that were not simulated: the rows come from a kernel's counters.
+//! A run directory of connections that were not simulated: the rows come from a kernel's counters, or from a capture.
 
 use std::path::{Path, PathBuf};
 
+use anabranch_sim::FlowId;
+use anabranch_stack::event::SubflowId;
+use anabranch_stack::seq::DataRange;
 use anabranch_table::Cell;
-use anabranch_units::Time;
+use anabranch_units::{Duration, Time};
 
 use crate::batch::{EventRow, WindowRow, whole};
 use crate::directory::{DirectoryError, Origin, Settings, Single};
 use crate::names::{EventName, Stream};
 use crate::schema::{Name, TABLES};
 use crate::tables::{TableError, Tables};
+use crate::xpl::Xpl;
 
 /// The direction of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,8 +44,8 @@ pub struct MeasuredWindow {
     pub way: Way,
     /// The subflow, from 0.
     pub subflow: u8,
-    /// The congestion window.
-    pub cwnd_bytes: u64,
+    /// The congestion window, if it is known.
+    pub cwnd_bytes: Option<u64>,
     /// The slow-start threshold; none while it is infinite.
     pub ssthresh_bytes: Option<u64>,
     /// The bytes in flight.
@@ -67,8 +71,48 @@ pub struct Progress {
     pub subflow: u8,
     /// The first offset of the data, and the offset after it.
     pub range: (u64, u64),
-    /// True if this host has received the data; false if the peer has acknowledged it.
+    /// True if the receiver has the data for the first time; false if it has acknowledged the data up to the end of `range`.
     pub received: bool,
+    /// The right edge of the receiver's window, if an acknowledgement says it.
+    pub window_edge: Option<u64>,
+}
+
+/// A segment with data.
+#[derive(Clone, Copy, Debug)]
+pub struct MeasuredSegment {
+    /// The time since the start of the run.
+    pub time: Time,
+    /// The flow, from 0.
+    pub flow: u32,
+    /// The stream.
+    pub way: Way,
+    /// The subflow, from 0.
+    pub subflow: u8,
+    /// Its kind: not a probe.
+    pub kind: SegmentKind,
+    /// The first offset of the data, and the offset after it.
+    pub range: (u64, u64),
+}
+
+/// The kind of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SegmentKind {
+    /// Its data is sent for the first time.
+    New,
+    /// The subflow has sent its data before.
+    Retransmitted,
+    /// Another subflow has sent its data before.
+    Reinjected,
+}
+
+impl From<SegmentKind> for EventName {
+    fn from(kind: SegmentKind) -> EventName {
+        match kind {
+            SegmentKind::New => EventName::Sent,
+            SegmentKind::Retransmitted => EventName::Retransmitted,
+            SegmentKind::Reinjected => EventName::Reinjected,
+        }
+    }
 }
 
 /// A row of `flows`.
@@ -94,6 +138,12 @@ pub struct MeasuredFlow {
     pub reinjected_bytes: Option<u64>,
     /// Retransmission timeouts.
     pub rto_count: Option<u64>,
+    /// The time from the start until the connection was established.
+    pub connected: Option<Duration>,
+    /// Bytes that arrived more than once.
+    pub duplicate_bytes: Option<u64>,
+    /// The longest time between two advances of in-order delivery while data was outstanding.
+    pub longest_gap: Option<Duration>,
 }
 
 /// A row of `subflows`.
@@ -119,8 +169,10 @@ pub struct MeasuredSubflow {
     pub ended: Option<Time>,
     /// Payload sent.
     pub bytes_sent: u64,
-    /// Payload acknowledged.
-    pub bytes_acked: u64,
+    /// Payload acknowledged, if it is known.
+    pub bytes_acked: Option<u64>,
+    /// Payload that arrived here first, if it is known.
+    pub bytes_delivered: Option<u64>,
     /// Data segments sent.
     pub segments_sent: u64,
     /// Data segments that were sent once more on this subflow.
@@ -135,6 +187,7 @@ pub struct MeasuredSubflow {
 pub struct Measured {
     directory: Single,
     tables: Tables,
+    xpl: Option<Xpl>,
     scheduler: String,
 }
 
@@ -174,7 +227,8 @@ impl Measured {
         let directory = Single::create(path, scheduler, paths, origin, settings)?;
         let inside: PathBuf = path.join(scheduler);
         let tables = Tables::create(&inside, settings.format, core::iter::empty()).map_err(failed)?;
-        Ok(Measured { directory, tables, scheduler: scheduler.to_owned() })
+        let xpl = settings.xpl.then(|| Xpl::new(&inside));
+        Ok(Measured { directory, tables, xpl, scheduler: scheduler.to_owned() })
     }
 
     /// Adds a row to `windows`.
@@ -193,6 +247,26 @@ impl Measured {
         });
     }
 
+    /// Adds a segment to `events`.
+    pub fn segment(&mut self, row: &MeasuredSegment) {
+        let event = EventName::from(row.kind);
+        self.tables.event(&EventRow {
+            time: row.time,
+            flow: row.flow,
+            stream: row.way.into(),
+            subflow: row.subflow,
+            event,
+            from_bytes: Some(row.range.0),
+            to_bytes: Some(row.range.1),
+            window_edge_bytes: None,
+            reason: None,
+        });
+        if let Some(xpl) = &mut self.xpl {
+            let range = DataRange::new(row.range.0, row.range.1);
+            xpl.sent((FlowId(row.flow), row.way.into()), row.time, SubflowId(row.subflow), event, range);
+        }
+    }
+
     /// Adds a row to `events`.
     pub fn progress(&mut self, row: &Progress) {
         self.tables.event(&EventRow {
@@ -203,9 +277,18 @@ impl Measured {
             event: if row.received { EventName::Received } else { EventName::DataAcked },
             from_bytes: Some(row.range.0),
             to_bytes: Some(row.range.1),
-            window_edge_bytes: None,
+            window_edge_bytes: row.window_edge,
             reason: None,
         });
+        if let Some(xpl) = self.xpl.as_mut().filter(|_| !row.received) {
+            let edge = row.window_edge.unwrap_or(row.range.1);
+            xpl.acked((FlowId(row.flow), row.way.into()), row.time, row.range.1, edge);
+        }
+    }
+
+    /// True if a table or a file could not be written: more rows are in vain, and [`Measured::finish`] has the error.
+    pub fn is_broken(&self) -> bool {
+        self.tables.is_broken() || self.xpl.as_ref().is_some_and(Xpl::is_broken)
     }
 
     /// Adds the rows of `flows` and `subflows`, and ends the recording; `paths` are the names of all interfaces that were
@@ -240,6 +323,9 @@ impl Measured {
                     ("retransmitted_segments", number(flow.retransmitted_segments)),
                     ("reinjected_bytes", optional(flow.reinjected_bytes)),
                     ("rto_count", optional(flow.rto_count)),
+                    ("connected_ns", optional(flow.connected.map(|span| span.0))),
+                    ("duplicate_bytes", optional(flow.duplicate_bytes)),
+                    ("longest_gap_ns", optional(flow.longest_gap.map(|span| span.0))),
                 ],
             );
             self.tables.row(Name::Flows, &row);
@@ -258,7 +344,8 @@ impl Measured {
                     ("established_ns", optional(subflow.established.map(|at| at.0))),
                     ("ended_ns", optional(subflow.ended.map(|at| at.0))),
                     ("bytes_sent", number(subflow.bytes_sent)),
-                    ("bytes_acked", number(subflow.bytes_acked)),
+                    ("bytes_acked", optional(subflow.bytes_acked)),
+                    ("bytes_delivered", optional(subflow.bytes_delivered)),
                     ("segments_sent", number(subflow.segments_sent)),
                     ("segments_retransmitted", number(subflow.segments_retransmitted)),
                     ("rto_count", optional(subflow.rto_count)),
@@ -268,6 +355,9 @@ impl Measured {
             self.tables.row(Name::Subflows, &row);
         }
         self.tables.finish().map_err(failed)?;
+        if let Some(xpl) = self.xpl {
+            xpl.finish().map_err(failed)?;
+        }
         self.directory.finish(paths)
     }
 }

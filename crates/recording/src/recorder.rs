@@ -352,7 +352,7 @@ fn window_row(
         flow: flow.0,
         stream,
         subflow: subflow.0,
-        cwnd_bytes: windows.cwnd_bytes,
+        cwnd_bytes: Some(windows.cwnd_bytes),
         ssthresh_bytes: windows.ssthresh_bytes,
         inflight_bytes: windows.inflight_bytes,
         srtt_us: windows.srtt.map(|srtt| srtt.0 / 1000),

@@ -1,5 +1,6 @@
 //! `anabranch inspect`
 
+mod run_directory;
 mod simulate;
 
 use std::fs::File;
@@ -18,6 +19,7 @@ use anabranch_lab::whole_file::WholeFile;
 use crate::args::Jobs;
 use crate::failure::Failure;
 use crate::progress::Progress;
+use crate::record::Record;
 use crate::table::{Align, Table, wrap, wrap_behind};
 use crate::terminal::{BAD, paint};
 use crate::{interrupt, output, provenance, terminal};
@@ -31,7 +33,7 @@ pub(crate) struct Args {
     captures: Vec<PathBuf>,
     /// Writes the packets with TCP without their payload and with renumbered addresses, as one pcapng that can be shown to
     /// others, in place of the pages
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["connection", "scenario", "simulate", "advise", "json", "output"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["connection", "scenario", "simulate", "advise", "record", "json", "output"])]
     anonymise: Option<PathBuf>,
     #[command(flatten)]
     pub reading: Reading,
@@ -62,6 +64,8 @@ pub(crate) struct Reading {
     congestion: Option<String>,
     #[command(flatten)]
     jobs: Jobs,
+    #[command(flatten)]
+    record: Record,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -88,12 +92,29 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if let Some(path) = &args.anonymise {
         return anonymise(path, &args.captures);
     }
+    if args.reading.records() && args.captures.iter().any(|path| path == Path::new("-")) {
+        return Err(Failure::Usage(
+            "--record reads the capture twice, and standard input can be read once; write it to a file first"
+                .to_owned(),
+        ));
+    }
     let captures = readers(&args.captures)?;
-    show(&args.reading, read(captures)?)
+    show(&args.reading, read(captures)?, || readers(&args.captures))
 }
 
-/// Shows connections.
-pub(super) fn show(args: &Reading, mut inspection: Inspection) -> Result<(), Failure> {
+impl Reading {
+    /// True if a run directory is to be written, for which a capture is read twice.
+    pub(super) fn records(&self) -> bool {
+        self.record.directory().is_some()
+    }
+}
+
+/// Shows connections; `again` opens their captures once more.
+pub(super) fn show(
+    args: &Reading,
+    mut inspection: Inspection,
+    again: impl FnOnce() -> Result<Merged, Failure>,
+) -> Result<(), Failure> {
     if let Some(number) = args.connection {
         let all = inspection.connections.len();
         inspection.connections.retain(|connection| connection.number == number);
@@ -102,6 +123,9 @@ pub(super) fn show(args: &Reading, mut inspection: Inspection) -> Result<(), Fai
                 if all == 1 { "only connection 1".to_owned() } else { format!("connections 1 to {all}") };
             return Err(Failure::Usage(format!("there is no connection {number}: the capture has {range}")));
         }
+    }
+    if args.records() {
+        run_directory::record(&args.record, simulate::chosen(&inspection)?, again)?;
     }
     if args.scenario.is_some() || args.simulate || args.advise {
         return draft(args, &inspection);

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Read, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read, Seek as _, Write as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -13,6 +13,7 @@ use std::time::Duration;
 use anabranch_inspect::capture::{Merged, Reader};
 use anabranch_inspect::{ConnectionReport, Inspection, Inspector};
 use anabranch_lab::whole_file::WholeFile;
+use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::inspect::{Reading, damaged, show};
@@ -62,8 +63,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     });
     let (kept, copy) = match kept.transpose()? {
         Some((path, file, writer)) => (Some((path, file)), Some(writer)),
-        None => (None, None),
+        None => (None, args.reading.records().then(unnamed).transpose()?),
     };
+    let again = copy.as_ref().map(File::try_clone);
     let mut capture = Capture::start(copy)?;
     let status = Command::new(program).args(arguments).status();
     if status.is_ok() {
@@ -85,11 +87,29 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
             inspection.connections.retain(begun);
             inspection.commit = provenance::commit();
             inspection.command = provenance::command();
-            show(&args.reading, inspection)?;
+            show(&args.reading, inspection, || reread(again))?;
         }
         _ => output::warn("no TCP connection began while the program ran"),
     }
     Ok(super::kernel::exit_code(status.code(), status.signal()))
+}
+
+/// Returns a file without a name, for a capture that is read twice and not kept.
+fn unnamed() -> Result<File, Failure> {
+    let place = std::env::temp_dir();
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let file = rustix::fs::open(&place, flags, Mode::RUSR | Mode::WUSR);
+    let file = file.map_err(|error| Failure::unwritable(&place, &error.into()))?;
+    Ok(File::from(file))
+}
+
+/// Opens the copy of the capture.
+fn reread(copy: Option<io::Result<File>>) -> Result<Merged, Failure> {
+    let unreadable = |error: io::Error| Failure::Failed(format!("cannot read the capture again: {error}"));
+    let missing = || Err(io::ErrorKind::NotFound.into());
+    let mut file = copy.unwrap_or_else(missing).map_err(unreadable)?;
+    file.rewind().map_err(unreadable)?;
+    Ok(Merged::new(vec![Reader::new("the capture", Box::new(file)).map_err(damaged)?]))
 }
 
 /// A running tcpdump, and the thread that reads its packets.

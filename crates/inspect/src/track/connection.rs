@@ -78,6 +78,12 @@ impl Stream {
         self.base.is_some()
     }
 
+    /// Returns the first offset, if the first number of the stream is not known; else 0.
+    pub(crate) fn unknown_start(&self) -> u64 {
+        // The sequence numbers of a TCP without a SYN begin at 1 << 32, those of the data level at 1 << 40.
+        self.first.filter(|first| *first >= 1 << 32).unwrap_or(0)
+    }
+
     /// Returns the number on the wire near which the stream is.
     pub(crate) fn near(&self) -> Option<Dsn> {
         self.near

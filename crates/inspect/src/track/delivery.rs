@@ -68,8 +68,14 @@ impl Delivery {
         !self.early.is_empty()
     }
 
-    /// Takes the arrival of a range on `subflow`.
-    pub(crate) fn on_arrival(&mut self, now: Time, range: Arrived, subflow: usize) {
+    /// Takes the arrival of a range on `subflow`. Calls `new` with the parts that had not arrived before.
+    pub(crate) fn on_arrival(
+        &mut self,
+        now: Time,
+        range: Arrived,
+        subflow: usize,
+        mut new: impl FnMut(Arrived),
+    ) {
         let prefix = *self.prefix.get_or_insert(range.start);
         if self.first_advance.is_none() && self.begun == 0 {
             self.begun = prefix;
@@ -91,6 +97,7 @@ impl Delivery {
             let stop = next.map_or(end, |(at, _)| at);
             if stop > start {
                 fresh += stop - start;
+                new(Arrived { start, end: stop });
                 if self.early.len() >= MAX_RANGES {
                     self.overflowed = true;
                 } else {
@@ -195,18 +202,18 @@ mod tests {
         let at = Time::from_millis;
         let range = |start, end| Arrived { start, end };
         delivery.begin(0);
-        delivery.on_arrival(at(0), range(0, 100), 0);
-        delivery.on_arrival(at(10), range(200, 300), 0);
-        delivery.on_arrival(at(20), range(300, 400), 0);
+        delivery.on_arrival(at(0), range(0, 100), 0, |_| {});
+        delivery.on_arrival(at(10), range(200, 300), 0, |_| {});
+        delivery.on_arrival(at(20), range(300, 400), 0, |_| {});
         assert!(delivery.is_blocked());
-        delivery.on_arrival(at(60), range(100, 200), 1);
+        delivery.on_arrival(at(60), range(100, 200), 1, |_| {});
         assert_eq!((delivery.prefix, delivery.delivered), (Some(400), 400));
         assert_eq!(delivery.longest_gap, Duration::from_millis(60));
         assert_eq!(delivery.blocked, Duration::from_millis(50));
         assert_eq!(delivery.blocked_by, [Duration::ZERO, Duration::from_millis(50)]);
         assert!((delivery.waited_byte_s - (0.05 * 100.0 + 0.04 * 100.0)).abs() < 1e-9);
         assert_eq!(delivery.by_subflow, [300, 100]);
-        delivery.on_arrival(at(70), range(150, 450), 1);
+        delivery.on_arrival(at(70), range(150, 450), 1, |_| {});
         assert_eq!((delivery.duplicate_bytes, delivery.delivered), (250, 450));
     }
 
@@ -216,8 +223,8 @@ mod tests {
         let at = Time::from_millis;
         let range = |start, end| Arrived { start, end };
         delivery.begin(0);
-        delivery.on_arrival(at(0), range(0, 100), 0);
-        delivery.on_arrival(at(10), range(200, 300), 0);
+        delivery.on_arrival(at(0), range(0, 100), 0, |_| {});
+        delivery.on_arrival(at(10), range(200, 300), 0, |_| {});
         // 100 to 200 may still come, on another interface.
         delivery.settle(at(20), 300);
         delivery.settle(at(1020), 300);
@@ -227,7 +234,7 @@ mod tests {
         // No subflow has ended the wait.
         assert_eq!((delivery.blocked, &delivery.blocked_by[..]), (Duration::from_millis(1011), &[][..]));
         // An acknowledgement before the hole says nothing about it.
-        delivery.on_arrival(at(1030), range(400, 500), 0);
+        delivery.on_arrival(at(1030), range(400, 500), 0, |_| {});
         delivery.settle(at(1040), 300);
         delivery.settle(at(3000), 300);
         assert_eq!(delivery.prefix, Some(300));

@@ -557,6 +557,11 @@ impl Half {
             || self.sacked.iter().any(|(left, right)| left < right)
     }
 
+    /// The last round trip, and the time at which its data was sent.
+    pub(crate) fn last_rtt(&self) -> Option<(Time, Duration)> {
+        self.recent.back().copied()
+    }
+
     /// The bytes that are sent and not acknowledged.
     pub(crate) fn in_flight(&self) -> u64 {
         self.next.saturating_sub(self.acked.max(self.first))

@@ -21,6 +21,7 @@ pub use subflow::Vantage;
 
 use crate::capture::Heading;
 use crate::cause::Cause;
+use crate::follow::SegmentKind;
 use half::Arrived;
 
 /// The most TCP connections that are followed.
@@ -52,9 +53,55 @@ pub(crate) struct Table {
     /// Packets of connections that are not followed because the table is full.
     pub refused: u64,
     arrived: Vec<Arrived>,
+    pub notes: Notes,
+}
+
+/// Data that the last packet has shown.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Note {
+    /// The stream: 0 from the connection's client.
+    pub direction: usize,
+    pub range: Arrived,
+    /// The kind of a segment; none for bytes that have arrived.
+    pub kind: Option<SegmentKind>,
+    /// True if an acknowledgement has shown it.
+    pub by_ack: bool,
+}
+
+/// The notes on the packets of some subflows.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    /// The subflows, as places in the table.
+    pub of: Vec<usize>,
+    /// The subflow of the last packet, as a place in that list.
+    pub subflow: Option<usize>,
+    pub list: Vec<Note>,
+}
+
+impl Notes {
+    /// Begins with a packet of the subflow `at`.
+    fn begin(&mut self, at: usize) {
+        self.subflow = self.of.iter().position(|one| *one == at);
+    }
+
+    fn add(&mut self, direction: usize, range: Arrived, kind: Option<SegmentKind>, by_ack: bool) {
+        if self.subflow.is_some() {
+            self.list.push(Note { direction: direction & 1, range, kind, by_ack });
+        }
+    }
+
+    pub(crate) fn forget(&mut self) {
+        self.subflow = None;
+        self.list.clear();
+    }
 }
 
 impl Table {
+    /// Returns the notes on the last packet.
+    pub(crate) fn noted(&self) -> &Notes {
+        &self.notes
+    }
+
     /// Takes a packet.
     pub(crate) fn on_packet(&mut self, packet: &Packet<'_>) {
         self.files = self.files.max(packet.file + 1);
@@ -96,6 +143,7 @@ impl Table {
         let half = usize::from(from != subflow.client);
         let connection = subflow.connection;
         self.spend(connection, packet.time);
+        self.notes.begin(at);
         self.on_segment(at, half, packet);
     }
 
@@ -250,7 +298,8 @@ impl Table {
         }
         let stream = &mut connection.streams[direction & 1];
         for range in &self.arrived {
-            stream.by_ack.on_arrival(now, *range, number);
+            let notes = &mut self.notes;
+            stream.by_ack.on_arrival(now, *range, number, |fresh| notes.add(direction, fresh, None, true));
         }
         if let Some(data_ack) = stream.data_ack {
             let until = data_ack.min(stream.highest);
@@ -304,19 +353,27 @@ impl Table {
         while at < end {
             let Some(range) = sender.mapped(at, end) else { break };
             at += range.end - range.start;
-            stream.by_arrival.on_arrival(now, range, number);
+            let notes = &mut self.notes;
+            stream
+                .by_arrival
+                .on_arrival(now, range, number, |fresh| notes.add(direction, fresh, None, false));
             stream.first = Some(stream.first.map_or(range.start, |first| first.min(range.start)));
             if range.end > stream.highest {
                 stream.highest = range.end;
                 stream.last_sent = Some(now);
             }
+            let mut segment = SegmentKind::New;
             if kind == Kind::New {
                 let again = stream.on_sent(range.start, range.end);
                 if again > 0 {
                     stream.reinjected_bytes += again;
                     stream.reinjected_segments += 1;
+                    segment = SegmentKind::Reinjected;
                 }
+            } else if kind == Kind::Retransmission {
+                segment = SegmentKind::Retransmitted;
             }
+            self.notes.add(direction, range, Some(segment), false);
         }
     }
 

@@ -240,7 +240,7 @@ fn windows(
         let id = whole(&row[3]).unwrap_or_default() as usize;
         let Some(subflow) = stream.subflows.iter_mut().find(|subflow| subflow.id == id) else { return };
         subflow.t_ns.push(whole(&row[0]).unwrap_or_default());
-        subflow.cwnd_bytes.push(whole(&row[4]).unwrap_or_default());
+        subflow.cwnd_bytes.push_or_none(whole(&row[4]));
         subflow.ssthresh_bytes.push_or_none(whole(&row[5]));
         subflow.inflight_bytes.push(whole(&row[6]).unwrap_or_default());
         subflow.srtt_us.push_or_none(whole(&row[7]));

@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use anabranch_kernel::record::record;
-use anabranch_recording::{Origin, Settings};
+use anabranch_recording::Settings;
 use anabranch_table::Format;
 use anabranch_units::Duration;
 
 use crate::args::parse_span;
 use crate::failure::Failure;
-use crate::record::format;
-use crate::{output, provenance};
+use crate::output;
+use crate::record::{Record, format};
 
 /// Runs a program, and records the kernel's connections meanwhile in the format of `run --record`
 #[derive(clap::Args)]
@@ -51,15 +51,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     };
     let mut command = Command::new(program);
     command.args(arguments);
-    let origin = Origin {
-        version: provenance::VERSION,
-        commit: provenance::commit(),
-        command: provenance::command(),
-        run: None,
-    };
     let interval = Duration(u64::try_from(args.every.as_nanos()).unwrap_or(u64::MAX));
     let settings = Settings { format: args.record_format, interval, xpl: false };
-    let recorded = record(command, &args.directory, origin, settings);
+    let recorded = record(command, &args.directory, Record::origin(None), settings);
     let (status, count) = recorded.map_err(|error| Failure::Failed(error.to_string()))?;
     let connections = if count == 1 { "1 connection".to_owned() } else { format!("{count} connections") };
     output::remark(format_args!("recorded {connections} in {}", args.directory.display()));
