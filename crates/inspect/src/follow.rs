@@ -6,21 +6,10 @@ use crate::capture::Merged;
 use crate::error::CaptureFault;
 use crate::inspector::Inspector;
 use crate::result::ConnectionReport;
-use crate::track::{Note, Table};
+use crate::track::{Note, Place, SegmentKind, Table};
 
 /// How often the progress is told, in packets.
 const TELL_EVERY: u64 = 65_536;
-
-/// A segment with data, as its subflow and the connection see it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SegmentKind {
-    /// Bytes that no subflow has carried.
-    New,
-    /// Bytes that this subflow has carried.
-    Retransmitted,
-    /// Bytes that another subflow has carried.
-    Reinjected,
-}
 
 /// One thing that a packet shows.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -66,19 +55,6 @@ pub struct Event {
     pub subflow: usize,
     /// The thing that was seen.
     pub seen: Seen,
-}
-
-/// The place of a connection in the table of its captures.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Place {
-    /// Its subflows in the table.
-    pub subflows: Vec<usize>,
-    /// The time of its first packet.
-    pub begun: Time,
-    /// The first offset of each stream, if that is not 0 because the handshake is missing.
-    pub start: [u64; 2],
-    /// True for each stream if the capture was made at its sender.
-    pub at_sender: [bool; 2],
 }
 
 /// The last values of a subflow's sender.

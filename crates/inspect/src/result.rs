@@ -8,10 +8,9 @@ use serde::Serialize;
 
 use crate::cause::Cause;
 use crate::estimate::PathEstimate;
-use crate::follow::Place;
 use crate::histogram::Histogram;
 use crate::sentence;
-use crate::track::{Connection, Protocol, Stream, Subflow, Table, Vantage};
+use crate::track::{Connection, Place, Protocol, Stream, Subflow, Table, Vantage};
 
 /// The version of the keys.
 pub const SCHEMA: u32 = 1;

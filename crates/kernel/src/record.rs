@@ -334,9 +334,7 @@ impl Flow {
             retransmitted_segments: sum(|row| row.segments_retransmitted),
             reinjected_bytes: self.retransmitted,
             rto_count: timeouts.map(|all| all.iter().sum()),
-            connected: None,
-            duplicate_bytes: None,
-            longest_gap: None,
+            delivery: None,
         }
     }
 }

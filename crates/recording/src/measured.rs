@@ -138,12 +138,19 @@ pub struct MeasuredFlow {
     pub reinjected_bytes: Option<u64>,
     /// Retransmission timeouts.
     pub rto_count: Option<u64>,
-    /// The time from the start until the connection was established.
+    /// The delivery, if its packets were seen.
+    pub delivery: Option<Delivery>,
+}
+
+/// The delivery of a flow.
+#[derive(Clone, Copy, Debug)]
+pub struct Delivery {
+    /// The time from the start until the connection was established, if the handshake was seen.
     pub connected: Option<Duration>,
     /// Bytes that arrived more than once.
-    pub duplicate_bytes: Option<u64>,
+    pub duplicate_bytes: u64,
     /// The longest time between two advances of in-order delivery while data was outstanding.
-    pub longest_gap: Option<Duration>,
+    pub longest_gap: Duration,
 }
 
 /// A row of `subflows`.
@@ -323,9 +330,12 @@ impl Measured {
                     ("retransmitted_segments", number(flow.retransmitted_segments)),
                     ("reinjected_bytes", optional(flow.reinjected_bytes)),
                     ("rto_count", optional(flow.rto_count)),
-                    ("connected_ns", optional(flow.connected.map(|span| span.0))),
-                    ("duplicate_bytes", optional(flow.duplicate_bytes)),
-                    ("longest_gap_ns", optional(flow.longest_gap.map(|span| span.0))),
+                    (
+                        "connected_ns",
+                        optional(flow.delivery.and_then(|all| all.connected).map(|span| span.0)),
+                    ),
+                    ("duplicate_bytes", optional(flow.delivery.map(|all| all.duplicate_bytes))),
+                    ("longest_gap_ns", optional(flow.delivery.map(|all| all.longest_gap.0))),
                 ],
             );
             self.tables.row(Name::Flows, &row);

@@ -315,9 +315,7 @@ fn a_measured_flow_that_still_runs_is_not_complete() {
         retransmitted_segments: 1,
         reinjected_bytes: None,
         rto_count: Some(0),
-        connected: None,
-        duplicate_bytes: None,
-        longest_gap: None,
+        delivery: None,
     };
     let short = MeasuredFlow { end: Time::from_secs(1), ..flow("short", false) };
     measured.finish(&paths, &[flow("done", false), flow("there", true), short], &[]).unwrap();

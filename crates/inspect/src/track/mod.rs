@@ -5,6 +5,7 @@ mod connection;
 mod delivery;
 mod half;
 mod meter;
+mod notes;
 mod options;
 mod subflow;
 
@@ -16,12 +17,13 @@ use rustc_hash::FxHashMap;
 pub(crate) use connection::{Connection, Protocol, Stream};
 pub(crate) use half::{Half, Kind};
 pub(crate) use meter::Meter;
+pub use notes::SegmentKind;
+pub(crate) use notes::{Note, Notes, Place};
 pub(crate) use subflow::Subflow;
 pub use subflow::Vantage;
 
 use crate::capture::Heading;
 use crate::cause::Cause;
-use crate::follow::SegmentKind;
 use half::Arrived;
 
 /// The most TCP connections that are followed.
@@ -54,46 +56,6 @@ pub(crate) struct Table {
     pub refused: u64,
     arrived: Vec<Arrived>,
     pub notes: Notes,
-}
-
-/// Data that the last packet has shown.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Note {
-    /// The stream: 0 from the connection's client.
-    pub direction: usize,
-    pub range: Arrived,
-    /// The kind of a segment; none for bytes that have arrived.
-    pub kind: Option<SegmentKind>,
-    /// True if an acknowledgement has shown it.
-    pub by_ack: bool,
-}
-
-/// The notes on the packets of some subflows.
-#[derive(Debug, Default)]
-pub(crate) struct Notes {
-    /// The subflows, as places in the table.
-    pub of: Vec<usize>,
-    /// The subflow of the last packet, as a place in that list.
-    pub subflow: Option<usize>,
-    pub list: Vec<Note>,
-}
-
-impl Notes {
-    /// Begins with a packet of the subflow `at`.
-    fn begin(&mut self, at: usize) {
-        self.subflow = self.of.iter().position(|one| *one == at);
-    }
-
-    fn add(&mut self, direction: usize, range: Arrived, kind: Option<SegmentKind>, by_ack: bool) {
-        if self.subflow.is_some() {
-            self.list.push(Note { direction: direction & 1, range, kind, by_ack });
-        }
-    }
-
-    pub(crate) fn forget(&mut self) {
-        self.subflow = None;
-        self.list.clear();
-    }
 }
 
 impl Table {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use anabranch_inspect::capture::Merged;
 use anabranch_inspect::{ConnectionReport, Event, Seen, SegmentKind, follow};
 use anabranch_recording::measured::{
-    self, Measured, MeasuredFlow, MeasuredSegment, MeasuredSubflow, MeasuredWindow, Progress, Way,
+    self, Delivery, Measured, MeasuredFlow, MeasuredSegment, MeasuredSubflow, MeasuredWindow, Progress, Way,
 };
 use anabranch_units::{Duration, Time};
 
@@ -134,9 +134,11 @@ fn flow(connection: &ConnectionReport) -> MeasuredFlow {
         retransmitted_segments: segments(|direction| direction.retransmitted_segments),
         reinjected_bytes: Some(stream.reinjected_bytes),
         rto_count: None,
-        connected: connection.connected_s.map(Duration::from_secs_f64),
-        duplicate_bytes: Some(stream.duplicate_bytes),
-        longest_gap: Some(Duration::from_secs_f64(stream.longest_gap_s)),
+        delivery: Some(Delivery {
+            connected: connection.connected_s.map(Duration::from_secs_f64),
+            duplicate_bytes: stream.duplicate_bytes,
+            longest_gap: Duration::from_secs_f64(stream.longest_gap_s),
+        }),
     }
 }
 
