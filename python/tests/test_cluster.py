@@ -437,6 +437,8 @@ def test_any_url_of_fsspec_is_a_directory(plan: Plan, expected: bytes, tmp_path:
 
     memory: Any = fsspec.filesystem("memory")
     assert memory.cat_file("/results/results.parquet") == expected
+    with pytest.raises(anabranch.SweepError, match="they were made with another plan"):
+        anabranch.sweep(Plan(BASE, vary=VARY, runs=3), output="memory://results")
     with pytest.raises(anabranch.SweepError, match="cannot use nothing://"):
         anabranch.sweep(plan, output="nothing://there")
 

@@ -9,6 +9,7 @@ from typing import Any
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
+import polars as pl
 import pytest
 
 import anabranch
@@ -60,6 +61,31 @@ def test_a_distribution_ends_at_the_share_of_delivered_flows(result: anabranch.C
     assert all(np.asarray(line.get_ydata())[-1] == 1.0 for line in axes.lines)
     missed = anabranch.compare([Path("1 Mbit/s", "20 ms")], size="2 MB", deadline="1 s", runs=2, schedulers=["tcp"])
     assert not missed.plot.cdf().lines
+
+
+def test_a_distribution_ends_below_1_if_flows_were_not_delivered() -> None:
+    sizes = {"distribution": "uniform", "min": "10 KB", "max": "1 MB"}
+    traffic: dict[str, Any] = {"size": sizes, "flows": 10}
+    scenario = anabranch.Scenario([Path("2 Mbit/s", "20 ms")], traffic=traffic, schedulers=["tcp"], deadline="8 s")
+    result = anabranch.compare(scenario, runs=2)
+    (row,) = result.rows
+    assert 2 < row.completed < row.n
+    (line,) = result.plot.cdf().lines
+    assert np.asarray(line.get_ydata())[-1] == pytest.approx(row.completed / row.n)
+
+
+def test_a_cell_of_a_heat_map_is_the_mean_of_its_points() -> None:
+    rates = ["5 Mbit/s", "20 Mbit/s"]
+    vary: Any = {"path.1.rate": rates, "path.2.rate": rates, "path.2.rtt": ["20 ms", "80 ms"]}
+    base = anabranch.Scenario(
+        [Path("20 Mbit/s", "20 ms"), Path("20 Mbit/s", "30 ms")], size="100 KB", schedulers=["tcp", "min_rtt"]
+    )
+    result = anabranch.sweep(base, vary=vary, runs=2)
+    cells = result.plot.heatmap("path.1.rate", "path.2.rate").images[0].get_array()
+    table = pl.DataFrame(result).filter(pl.col("scheduler") == "min_rtt")
+    first, second = (f"path.{number}.rate (Mbit/s)" for number in (1, 2))
+    means = table.group_by(second, first).agg(pl.col("vs_reference_pct").mean()).sort(second, first)
+    assert np.asarray(cells).flatten() == pytest.approx(means["vs_reference_pct"].to_list())
 
 
 def test_a_heat_map_has_a_cell_for_each_point() -> None:

@@ -112,6 +112,21 @@ def test_the_windows_of_each_subflow_are_drawn(result: anabranch.Run) -> None:
     for number, line in enumerate(named):
         own = windows.filter(pl.col("subflow") == number)["cwnd_bytes"]
         assert np.asarray(line.get_ydata()).tolist() == [value / 1e3 for value in own]
+        # The threshold is infinite until the first loss: nothing is drawn.
+        threshold = np.asarray(axes.lines[3 * number + 2].get_ydata())
+        thresholds = windows.filter(pl.col("subflow") == number)["ssthresh_bytes"].to_list()
+        assert thresholds[0] is None
+        assert any(thresholds)
+        np.testing.assert_array_equal(threshold, [np.nan if one is None else one / 1e3 for one in thresholds])
+    plt.close("all")
+
+
+def test_a_subflow_of_a_download_has_the_path_on_which_the_server_sends() -> None:
+    # The join on the third path arrives first, so that the server's second subflow is the client's third.
+    paths = [Path("10 Mbit/s", f"{rtt} ms", name=name) for rtt, name in ((20, "a"), (300, "b"), (30, "c"))]
+    result = anabranch.run(paths, size="4 MB", schedulers=["min_rtt"], record=True)
+    names = [text.get_text() for text in result.plot.time_sequence().get_legend().get_texts()]
+    assert names[:3] == ["subflow 0, a", "subflow 1, c", "subflow 2, b"]
     plt.close("all")
 
 
