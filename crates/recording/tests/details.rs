@@ -368,3 +368,36 @@ fn a_film_has_the_data_in_one_direction_and_its_answers_in_the_other() {
     };
     assert_eq!((1..film.decisions.t_ns.len()).filter(same).count(), 0);
 }
+
+fn film(text: &str) -> Film {
+    let scenario = scenario(text);
+    let prepared = Prepared::new(&scenario, 0).unwrap();
+    Film::new(&scenario, &prepared, &Job::default(), &AtomicBool::new(false)).unwrap()
+}
+
+#[test]
+fn packets_that_queue_management_drops_are_dropped_by_a_queue() {
+    let film = film(
+        "path = [{ rate = '5 Mbit/s', rtt = '20 ms', queue = '2 s', aqm = 'codel' }]
+         traffic = { size = '2 MB', direction = 'upload' }
+         schedulers = ['min_rtt']
+         phases = false",
+    );
+    let fates = |fate: &str| {
+        let is = |own: &&i64| film.fates[**own as usize] == fate;
+        film.packets.fate.0.iter().filter(is).count()
+    };
+    assert!(fates("dropped_by_queue") > 0 && fates("lost") == 0, "{:?}", film.packets.fate.0);
+}
+
+#[test]
+fn a_film_of_a_long_run_ends_early_and_says_so() {
+    let film = film(
+        "path = [{ rate = '1 Gbit/s', rtt = '1 ms', queue = '20 ms' }]
+         traffic = { size = '80 MB', direction = 'upload' }
+         schedulers = ['min_rtt']
+         phases = false",
+    );
+    assert_eq!((film.whole, film.packets.t_ns.len()), (false, 60_000));
+    assert!(film.fct_ns.is_some_and(|time| time > film.packets.t_ns.0[59_999] as u64));
+}

@@ -277,3 +277,29 @@ fn a_row_of_a_queue_has_the_greatest_queue_and_the_drops_since_the_one_before() 
     assert_eq!(found[0].0, found[1].0, "the greatest queue of all");
     assert!(found[1].1 * 4 < found[0].1, "{found:?}");
 }
+
+/// A bulk transfer that ends before the run has a goodput over the time that it had, and flows of different kinds have no
+/// index of fairness.
+#[test]
+fn a_bulk_transfer_beside_a_longer_one_has_the_goodput_of_its_own_time() {
+    let text = "
+        path = [{ rate = '10 Mbit/s', rtt = '20 ms' }, { rate = '5 Mbit/s', rtt = '30 ms' }]
+        traffic = [{ name = 'backup', size = 'bulk', duration = '400 ms' }, { name = 'photos', size = '2 MB' }]
+        schedulers = ['min_rtt']
+        phases = false
+    ";
+    let place = tempfile::tempdir().unwrap();
+    let scenario = scenario(text);
+    let recorded = directory(place.path(), &scenario);
+    let result = record(&scenario, &recorded, 0, false).unwrap();
+    recorded.finish().unwrap();
+    let backup = &result.flows[0];
+    assert!(backup.report.ended.is_some() && backup.report.fct.is_none());
+    let rows = integers(place.path(), "flows", &["delivered_bytes", "goodput_bps"]);
+    let (bytes, goodput) = (rows[0][0] as f64, rows[0][1] as f64);
+    assert_eq!(rows[0][1], backup.goodput().0 as i64);
+    assert!((8.0 * bytes / goodput - 0.4).abs() < 1e-3, "{bytes} bytes at {goodput} bit/s");
+    let details = Details { flow: None, most_flows: 2, most_events: 1 << 20 };
+    let view = View::read(place.path(), &details).unwrap();
+    assert_eq!((view.runs[0].flows.len(), view.runs[0].jain), (2, None));
+}

@@ -143,6 +143,12 @@ fn a_printed_number_is_judged_by_the_range_of_as_many_runs_as_the_paper_has() {
     assert_eq!(status("value=90", 100), Status::Holds);
     assert_eq!(status("value=99", 100), Status::Fails);
     assert_eq!(status("value=-1", 100), Status::Fails);
+    // One run in forty is below 2.5 and one above 96.5.
+    for (value, expected) in
+        [(2, Status::Fails), (3, Status::Holds), (96, Status::Holds), (97, Status::Fails)]
+    {
+        assert_eq!(status(&format!("value={value}"), 100), expected, "{value}");
+    }
     // A mean of ten runs is seldom 90.
     assert_eq!(status("value=90\nmean-of=10", 100), Status::Fails);
     assert_eq!(status("value=60\nmean-of=10", 100), Status::Holds);
@@ -160,4 +166,13 @@ fn a_printed_ratio_is_of_runs_that_are_no_pairs() {
     assert_eq!(judge(&check, &[sides("", &to, &to)], 1)[0], *judged, "the same every time");
     assert!(required(&check).contains("the printed 1.4 in the 95 % range of single runs"));
     assert!(words(&check, judged).contains("printed +40.0 %"), "{}", words(&check, judged));
+}
+
+#[test]
+fn a_printed_ratio_needs_forty_runs_of_both() {
+    let runs: Vec<f64> = (0..40).map(|run| 10.0 + f64::from(run % 10)).collect();
+    let check = check("is='printed'\nvalue=1.4");
+    let status = |of: usize, to: usize| judge(&check, &[sides("", &runs[..of], &runs[..to])], 1)[0].status;
+    assert_eq!((status(40, 40), status(40, 39)), (Status::Holds, Status::Undecided));
+    assert_eq!(status(39, 40), Status::Undecided);
 }

@@ -3,7 +3,7 @@
 use anabranch_link::{Aqm, Change};
 use anabranch_scenario::plan::Plan;
 use anabranch_scenario::units::{parse_size, parse_span};
-use anabranch_scenario::{Document, Scenario, Start};
+use anabranch_scenario::{Document, Link, Scenario, Start};
 use anabranch_units::{Duration, Time};
 
 fn scenario(text: &str) -> Scenario {
@@ -215,4 +215,52 @@ fn queue_management_marks_packets_unless_it_is_told_to_drop_them() {
     };
     assert!(ecn("{ kind = 'codel', target = '5 ms' }") && ecn("{ kind = 'red', weight = 0.1 }"));
     assert!(!ecn("{ kind = 'codel', ecn = false }"));
+}
+
+fn link(keys: &str) -> Link {
+    let one = scenario(&format!("path = [{{ rate = '9 Mbit/s', rtt = '20 ms', {keys} }}]"));
+    let experiment = &one.conditions[0].experiment;
+    experiment.own_link(&experiment.paths()[0]).clone()
+}
+
+#[test]
+fn a_link_sustains_no_more_than_its_token_buckets() {
+    let rate = |keys: &str| link(keys).mean_rate().0;
+    assert_eq!(rate("policer = { rate = '5 Mbit/s', burst = '30 KB' }"), 5_000_000);
+    assert_eq!(rate("shaper = { rate = '4 Mbit/s', burst = '30 KB' }"), 4_000_000);
+    assert_eq!(rate("shaper = { rate = '40 Mbit/s', burst = '30 KB' }"), 9_000_000);
+}
+
+#[test]
+fn a_delay_that_is_redrawn_may_be_0_unless_it_does_not_deviate() {
+    let least = |deviation: &str| {
+        let redraw =
+            format!("redraw = {{ every = '1 s', rtt = {{ mean = '10 ms', deviation = '{deviation}' }} }}");
+        link(&redraw).least_rtt()
+    };
+    assert_eq!((least("2 ms"), least("0 ms")), (Duration::ZERO, Duration::from_millis(10)));
+}
+
+#[test]
+fn repeated_changes_are_at_the_same_times_in_both_directions() {
+    let one = scenario(
+        "path = [{ rate = '9 Mbit/s', rtt = '20 ms', change-every = '15 s',
+         change = [{ at = '5 s', down = true }, { at = '6 s', up = true }] }]",
+    );
+    let experiment = &one.conditions[0].experiment;
+    let path = &experiment.paths()[0];
+    let (data, acks) = (experiment.own_link(path), experiment.own_ack_link(path));
+    assert!(data.config.timeline.len() > 400);
+    assert_eq!(data.config.timeline, acks.config.timeline);
+    assert_eq!(experiment.outages().len(), data.config.timeline.len() / 2);
+}
+
+#[test]
+fn a_log_normal_distribution_has_the_mean_that_is_given() {
+    let mean = |keys: &str| {
+        let text = format!("{PATH}\ntraffic.size = {{ distribution = 'log-normal', sigma = 1.5, {keys} }}");
+        scenario(&text).conditions[0].experiment.traffic.size.mean().unwrap()
+    };
+    assert!((mean("mean = '50 KB'") - 50_000.0).abs() < 1.0);
+    assert!((mean("median = '50 KB'") - 50_000.0 * f64::exp(1.125)).abs() < 1.0);
 }

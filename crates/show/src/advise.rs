@@ -351,6 +351,15 @@ mod tests {
     }
 
     #[test]
+    fn tcp_has_no_difference_from_itself_in_the_table() {
+        let text = plain(&candidates(&advice(Answer::Pays)));
+        let line = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
+        let words = |name: &str| line(name).split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(words("tcp on lte")[5], "0", "{text}");
+        assert!(line("blest").contains("-11.3 [-12.4, -5.3]"), "{text}");
+    }
+
+    #[test]
     fn a_better_way_to_send_that_a_stock_kernel_lacks_is_compared_with_tcp_too() {
         let mut advice = advice(Answer::Small);
         let expected = "The mean completion time of blest is 11.3 % below TCP's, but an application on a stock kernel cannot \

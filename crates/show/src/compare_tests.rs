@@ -120,3 +120,22 @@ fn the_line_on_unseen_events_is_there_only_if_they_are_most_of_an_interval() {
     ));
     assert!(with(1, true).contains("may lack, such as a timeout; it may"));
 }
+
+#[test]
+fn conditions_with_other_numbers_of_runs_have_theirs() {
+    let mut found = compared(&format!("{TWO}\ncondition = [{{ name = 'at home' }}, {{ name = 'outside' }}]"));
+    assert!(words(&found).contains("2 runs each, seed 1;"));
+    (found.1.runs, found.1.conditions[1].runs) = (8, 8);
+    let text = words(&found);
+    assert!(text.contains("2 runs of each contender with at home, 8 with outside seed 1;"), "{text}");
+}
+
+#[test]
+fn the_congestion_control_of_plain_tcp_is_named_if_it_is_another_one() {
+    let mut found = compared(TWO);
+    for (tcp, expected) in [("cubic", "; cc cubic;"), ("bbr", "; cc cubic (tcp: bbr);")] {
+        found.1.conditions[0].congestion = [tcp, "cubic", "cubic"].map(str::to_owned).to_vec();
+        let text = words(&found);
+        assert!(text.contains(expected), "{text}");
+    }
+}

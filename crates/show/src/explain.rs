@@ -196,7 +196,7 @@ fn sentence(row: &Row) -> String {
 
 #[cfg(test)]
 mod tests {
-    use anabranch_lab::explain::Subject;
+    use anabranch_lab::explain::{Subject, TimePart};
 
     use super::*;
 
@@ -241,6 +241,31 @@ mod tests {
         assert_eq!(sentence(&row), "It waits.");
         (row.of.n, row.of.completed) = (30, 28);
         assert_eq!(sentence(&row), "It waits. 2 of 30 flows were not delivered completely.");
+    }
+
+    #[test]
+    fn a_bar_has_the_length_of_its_time_and_each_cause_its_share() {
+        let with = |mean_s: f64, parts: &[(Cause, f64)]| {
+            let part = |(cause, mean_s): &(Cause, f64)| TimePart {
+                cause: *cause,
+                mean_s: *mean_s,
+                share_pct: 0.0,
+                sum_ns: None,
+                by_path: Vec::new(),
+            };
+            Row { mean_s: Some(mean_s), parts: parts.iter().map(part).collect(), ..row() }
+        };
+        let rows = [
+            with(0.4, &[(Cause::Handshake, 0.1), (Cause::Serialisation, 0.2), (Cause::Propagation, 0.1)]),
+            with(0.1, &[(Cause::Handshake, 0.1)]),
+        ];
+        // Five columns for the name, ten for the time, and three between.
+        let text = bars(&rows.iter().collect::<Vec<_>>(), false, 5 + TIME_WIDTH + 3 + 40);
+        let count = |line: &str, letter: char| line.chars().filter(|c| *c == letter).count();
+        let plain = anstream::adapter::strip_str(&text).to_string();
+        let lines: Vec<&str> = plain.lines().collect();
+        assert_eq!(['H', 'T', 'D'].map(|letter| count(lines[0], letter)), [10, 20, 10], "{plain}");
+        assert_eq!(['H', 'T', 'D'].map(|letter| count(lines[1], letter)), [10, 0, 0], "{plain}");
     }
 
     fn row() -> Row {

@@ -436,6 +436,15 @@ mod tests {
     }
 
     #[test]
+    fn a_mean_of_clients_is_not_known_if_one_of_them_has_no_value() {
+        let client = |response_s| Measured { response_s, waiting_s: Some(2.0), ..Measured::default() };
+        let both = Measured::together(vec![client(Some(1.0)), client(Some(3.0))]);
+        assert_eq!((both.response_s, both.waiting_s), (Some(2.0), Some(2.0)));
+        let one = Measured::together(vec![client(Some(1.0)), client(None)]);
+        assert_eq!((one.response_s, one.waiting_s), (None, Some(2.0)));
+    }
+
+    #[test]
     fn classes_are_measured_apart_and_the_main_one_first() {
         let flow = |class, delivered| Measured { class, delivered, time_s: Some(1.0), ..Measured::default() };
         let all = Measured::by_class(vec![flow(0, 1), flow(2, 5), flow(1, 7), flow(2, 6)], 2);

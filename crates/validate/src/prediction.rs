@@ -8,7 +8,7 @@ use anabranch_lab::report::verdict::{Measure, Verdict};
 use anabranch_lab::scenario::{Contender, Scenario, Transport};
 use serde::Serialize;
 
-use crate::measure::{Kind, Measured, Metric};
+use crate::measure::{Kind, Measured, Metric, Quality};
 use crate::one_run::one_run;
 use crate::points::{Point, PointError};
 use crate::results::Trouble;
@@ -258,8 +258,17 @@ fn in_real_time(
     run: u32,
     cancelled: &AtomicBool,
 ) -> Result<Option<Measured>, Trouble> {
+    punctual(point, cancelled, || one_run(point, kind, run, cancelled, None))
+}
+
+/// Returns the first run of `make` that is punctual; none if no attempt is.
+fn punctual(
+    point: &Point,
+    cancelled: &AtomicBool,
+    mut make: impl FnMut() -> Result<(Measured, Quality), Trouble>,
+) -> Result<Option<Measured>, Trouble> {
     for _ in 0..ATTEMPTS {
-        let made = one_run(point, kind, run, cancelled, None);
+        let made = make();
         if cancelled.load(Ordering::Relaxed) {
             return Err(Trouble::Interrupted);
         }
@@ -423,6 +432,27 @@ mod tests {
         assert_eq!((path(&photos), path(&film)), (Some(0), Some(1)));
         assert_eq!((photos.class, film.class), (0, 1));
         assert!(photos.kernel.is_some() && film.kernel.is_some());
+    }
+
+    #[test]
+    fn a_run_counts_once_the_machine_is_punctual() {
+        let mut document = Document::bare();
+        document.set_paths(&["8Mbit/s,10ms".to_owned()]).unwrap();
+        document.set_schedulers("--schedulers", &["min_rtt".to_owned()]);
+        let point = Point::emulated(document.scenario().unwrap()).unwrap();
+        let never = AtomicBool::new(false);
+        // The number of late runs before a punctual one.
+        let first = |late: u32| {
+            let mut made = 0;
+            let run = punctual(&point, &never, || {
+                made += 1;
+                let lost = u64::from(made <= late);
+                let measured = Measured { delivered: made.into(), ..Measured::default() };
+                Ok((measured, Quality { lost, ..Quality::default() }))
+            });
+            run.unwrap().map(|run| run.delivered)
+        };
+        assert_eq!((first(0), first(2), first(ATTEMPTS)), (Some(1), Some(3), None));
     }
 
     #[test]

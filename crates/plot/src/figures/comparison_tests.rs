@@ -106,3 +106,12 @@ fn a_box_has_quartiles_and_whiskers_within_one_and_a_half_times_their_distance()
     let far = drawn(&shown(&TIMES), "completion", &["tcp", "ecf"]);
     assert!(far.x.range.0 > 0.9, "{:?}", far.x.range);
 }
+
+#[test]
+fn a_distribution_ends_below_100_percent_if_runs_have_no_time() {
+    let mut missed = shown(&[&[1.0, 1.1, 1.2, 1.3], &[1.0, 1.2, 1.4], &[1.3]]);
+    missed.comparison.rows[0].by_run.fct_s[1] = None;
+    let panel = drawn(&missed, "cdf", &["tcp"]);
+    let Mark::Line { points, .. } = &panel.marks[0] else { panic!("{:?}", panel.marks[0]) };
+    assert_eq!(points[points.len() - 1], (1.3, 75.0));
+}

@@ -364,3 +364,7 @@ fn cell(row: &Record, strongest: f64) -> (String, String) {
         _ => ("#ffffff".to_owned(), "?".to_owned()),
     }
 }
+
+#[cfg(test)]
+#[path = "sweep_tests.rs"]
+mod tests;
