@@ -10,6 +10,8 @@
                                       the same, each with the number of runs that `compare` finds itself
     tools/coverage.py --random 200 --journal FILE
                                       continues where FILE ends: a line for each scenario
+    tools/coverage.py --random 200 --journal NEW --truths FILE
+                                      the truths of an earlier journal: for a change of the intervals, not of the runs
     tools/coverage.py --only 17,44 --seeds 200 --first-seed 5001
                                       some of the random scenarios, with other seeds
 
@@ -135,8 +137,8 @@ def random_scenario(number):
     return kind, direction, [*options, "--set", "deadline=1000s"]
 
 
-def hits_of(args, number):
-    """For each measure whether the interval of each seed has the truth."""
+def hits_of(args, number, known=None):
+    """For each measure whether the interval of each seed has the truth, which is `known` from an earlier journal."""
     kind, direction, options = random_scenario(number)
 
     def measure(runs, seed):
@@ -145,16 +147,22 @@ def hits_of(args, number):
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True, cwd=ROOT)
         return json.loads(done.stdout)
 
-    truth = measure(args.truth, 1_000_000 + number)
-    tails = {row["scheduler"]: row["fct_s"]["p95"] for row in truth["rows"]}
+    truth = known or [
+        {"scheduler": row["scheduler"], "fct_s": {of: row["fct_s"][of] for of in ("mean", "p95")},
+         "vs_reference_pct": {"mean": row["vs_reference_pct"]["mean"]}}
+        for row in measure(args.truth, 1_000_000 + number)["rows"]
+    ]  # fmt: skip
+    tails = {row["scheduler"]: row["fct_s"]["p95"] for row in truth}
     found = {"number": number, "kind": kind, "direction": direction, "options": " ".join(options), "runs": []}
+    found.update(truth=truth, intervals=[])
     found.update((name, []) for name in [*MEASURES, *WIDTHS])
     for seed in range(args.first_seed, args.first_seed + args.seeds):
         few = measure(None if args.rounds else args.runs, seed + 10_000 * number)
         found["runs"].append(few["runs"])
-        pairs = list(zip(few["rows"], truth["rows"]))
+        pairs = list(zip(few["rows"], truth))
         for row, true in pairs:
             low, high = row["fct_s"]["ci95"]
+            found["intervals"].append([low, row["fct_s"]["mean"], high])
             found["mean"].append(low - 1e-9 <= true["fct_s"]["mean"] <= high + 1e-9)
             # The bound for unseen events raises the upper end of the interval of a mean time only.
             mean = row["fct_s"]["mean"]
@@ -180,10 +188,12 @@ def random_coverage(args):
     if args.journal and Path(args.journal).exists():
         every = [json.loads(line) for line in Path(args.journal).read_text().splitlines()]
     known = {found["number"] for found in every}
+    lines = Path(args.truths).read_text().splitlines() if args.truths else []
+    truths = {found["number"]: found["truth"] for found in map(json.loads, lines)}
     for number in numbers:
         if number in known:
             continue
-        every.append(hits_of(args, number))
+        every.append(hits_of(args, number, truths.get(number)))
         if args.journal:
             with open(args.journal, "a") as journal:
                 journal.write(json.dumps(every[-1]) + "\n")
@@ -226,6 +236,7 @@ def main():
     parser.add_argument("--only", metavar="NUMBERS", help="random scenarios by number, such as 17,44")
     parser.add_argument("--first-seed", type=int, default=1, help="of a random scenario")
     parser.add_argument("--journal", metavar="FILE", help="random scenarios: results that are continued")
+    parser.add_argument("--truths", metavar="JOURNAL", help="an earlier journal of the same scenarios and runs")
     args = parser.parse_args()
     is_random = args.random or args.only
     args.seeds = args.seeds or (20 if is_random else 100)
