@@ -21,6 +21,9 @@ from prose import outside_tests
 
 ROOT = Path(__file__).resolve().parent.parent
 LEAST = 8
+LONG = 700
+# The state before results, figures and pages were put in order: later crates are counted apart.
+BEFORE = "7aa2e73f"
 # The measures of flows that a comparison has for all traffic.
 MEASURES = ["goodput_bps", "acked_s", "retransmitted_ratio", "reinjected_ratio", "rto_count", "longest_gap_s", "subflows_used",
             "lower_bound_s", "lost_ratio", "stalled_s"]
@@ -116,9 +119,10 @@ def palettes(revision):
 
 
 def sizes(revision):
-    """The lines of Rust outside tests, and the words of the pages and of the reports."""
+    """The lines of Rust outside tests in crates of `BEFORE` and in later ones, the files of more than `LONG` lines, and the words of the pages and of the reports."""
     names = git("ls-files") if revision is None else git("ls-tree", "-r", "--name-only", revision)
-    lines, words = 0, {"pages": 0, "reports": 0}
+    known = git("ls-tree", "--name-only", BEFORE, "--", "crates/").split()
+    lines, long, words = [0, 0], [], {"pages": 0, "reports": 0}
     for name in names.split():
         rust = re.match(r"crates/.*/src/.*\.rs$", name) and not is_test(name)
         page = name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md") or re.match(r"docs/.*\.md$", name)
@@ -126,10 +130,11 @@ def sizes(revision):
             continue
         text = (ROOT / name).read_text(encoding="utf-8") if revision is None else git("show", f"{revision}:{name}")
         if rust:
-            lines += len(outside_tests(text).splitlines())
+            lines["/".join(name.split("/")[:2]) not in known] += len(outside_tests(text).splitlines())
+            long += [name] if len(text.splitlines()) > LONG else []
         else:
             words["reports" if name.startswith("docs/reports/") else "pages"] += len(text.split())
-    return lines, words
+    return lines, long, words
 
 
 def main():
@@ -146,8 +151,11 @@ def main():
     print(f"files that declare a palette: {len(files)}")
     for name in files if options.list else []:
         print(f"    {name}")
-    lines, words = sizes(options.at)
-    print(f"lines of Rust outside tests: {lines}; words of pages: {words['pages']}, of reports: {words['reports']}")
+    lines, long, words = sizes(options.at)
+    print(f"lines of Rust outside tests: {sum(lines)}, {lines[0]} of them in the crates of {BEFORE}; words of pages: {words['pages']}, of reports: {words['reports']}")
+    print(f"files of Rust with more than {LONG} lines: {len(long)}")
+    for name in long if options.list else []:
+        print(f"    {name}")
     for measure in MEASURES:
         files = naming(sources, measure)
         print(f"files that name {measure}: {len(files)}")
