@@ -1,7 +1,7 @@
-//! A recorder of what the measures of a run need beyond its report.
+//! A recorder of the waits, windows, bursts and decisions that a run's report does not have.
 
 use core::net::IpAddr;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use anabranch_sim::{FlowEvent, Recorder, Scope, Trace, Wants, What};
 use anabranch_stack::event::SubflowId;
@@ -82,11 +82,22 @@ struct Early {
     arrived: Time,
 }
 
+/// The data that one subflow carries.
+#[derive(Clone, Debug)]
+struct Carried {
+    /// The addresses of the data's sender and of its receiver.
+    ends: (Address, Address),
+    path: IpAddr,
+    /// The first transmission of data that has not arrived, by its begin: the time, and the end of the data.
+    sent: BTreeMap<u64, (Time, u64)>,
+}
+
 /// The observations of a flow.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flow {
-    /// The first transmission of each segment, by its source and number.
-    sent: HashMap<(Address, u32), (Time, DataRange)>,
+    carried: Vec<Carried>,
+    /// The place in `carried` of each of the receiver's subflows.
+    received: Vec<Option<usize>>,
     early: BTreeMap<u64, Early>,
     next: u64,
     last_progress: Option<Time>,
@@ -127,32 +138,45 @@ impl Flow {
         self.subflows.get(&subflow).copied()
     }
 
-    /// Returns the bytes of `data` that have not arrived before.
-    fn new_bytes(&self, data: DataRange) -> u64 {
-        let start = data.start.max(self.next);
-        let mut new = data.end.saturating_sub(start);
-        // Those that begin before `data` may reach into it, too.
-        let mut covered = start;
-        for (begin, early) in self.early.range(..data.end) {
-            let (from, to) = ((*begin).max(covered), early.end.min(data.end));
-            if to > from {
-                new -= to - from;
-                covered = to;
-            }
-        }
-        new
+    /// Returns the place of the subflow with data between these addresses.
+    fn place(&mut self, ends: (Address, Address), path: IpAddr) -> usize {
+        self.carried.iter().rposition(|known| known.ends == ends).unwrap_or_else(|| {
+            self.carried.push(Carried { ends, path, sent: BTreeMap::new() });
+            self.carried.len() - 1
+        })
     }
 
+    /// Notes that the receiver's subflow `id` has data between these addresses.
+    fn receives(&mut self, id: SubflowId, ends: (Address, Address), path: IpAddr) {
+        let (place, at) = (self.place(ends, path), id.index());
+        if self.received.len() <= at {
+            self.received.resize(at + 1, None);
+        }
+        self.received[at] = Some(place);
+    }
+
+    /// Takes data that had not arrived before, on the subflow at `place`. Returns its path and the time of its first
+    /// transmission.
+    fn take(&mut self, place: usize, data: DataRange) -> Option<(IpAddr, Time)> {
+        let next = self.next;
+        let Carried { path, sent, .. } = self.carried.get_mut(place)?;
+        let (&start, &(time, end)) = sent.range(..=data.start).next_back()?;
+        if end <= data.start {
+            return None;
+        }
+        if end <= data.end {
+            sent.remove(&start);
+        }
+        // Copies of data that another subflow has delivered.
+        while let Some(first) = sent.first_entry().filter(|first| first.get().1 <= next) {
+            first.remove();
+        }
+        Some((*path, time))
+    }
+
+    /// Notes the arrival of data that had not arrived before.
     fn arrived(&mut self, now: Time, path: IpAddr, sent: Time, data: DataRange) {
-        if data.end <= self.next {
-            return;
-        }
-        // Of data that arrives in segments of several lengths, each byte keeps its first arrival.
-        let mut start = data.start;
-        while let Some(known) = self.early.get(&start).filter(|known| known.end < data.end) {
-            start = known.end;
-        }
-        self.early.entry(start).or_insert(Early { end: data.end, path, sent, arrived: now });
+        self.early.insert(data.start, Early { end: data.end, path, sent, arrived: now });
         let before = self.next;
         while let Some((&start, &Early { end, path, sent, arrived })) = self.early.first_key_value() {
             if start > self.next {
@@ -190,6 +214,8 @@ pub(crate) struct Watch {
     pub(crate) flows: Vec<Flow>,
     clients: BTreeMap<Scope, usize>,
     servers: BTreeMap<Scope, usize>,
+    /// The addresses of the data of subflows that have sent segments before their flow was known.
+    answers: BTreeMap<(Scope, SubflowId), (Address, Address)>,
 }
 
 impl Watch {
@@ -219,14 +245,15 @@ impl Watch {
         self.flows.get_mut(*scopes.get(&scope)?)
     }
 
-    fn path(&self, segment: &Segment) -> IpAddr {
-        if self.download { segment.destination.ip } else { segment.source.ip }
+    /// Returns the client's address on the path between the data's sender and receiver.
+    fn path(&self, (from, to): (Address, Address)) -> IpAddr {
+        if self.download { to.ip } else { from.ip }
     }
 }
 
 impl Recorder for Watch {
     const WANTS: Wants = Wants::stack(
-        StackEvents::SENT.and(StackEvents::RECEIVED).and(StackEvents::DECISION).and(StackEvents::WINDOWS),
+        StackEvents::SENT.and(StackEvents::ARRIVED).and(StackEvents::DECISION).and(StackEvents::WINDOWS),
     );
 
     fn on_trace(&mut self, trace: &Trace<'_>) {
@@ -241,7 +268,7 @@ impl Recorder for Watch {
                 StackEvent::Sent { subflow, segment, data, .. } => {
                     self.on_sent(trace.time, scope, subflow, segment, data);
                 }
-                StackEvent::Received { segment, .. } => self.on_received(trace.time, scope, segment),
+                StackEvent::Arrived { subflow, range } => self.on_arrived(trace.time, scope, subflow, range),
                 StackEvent::Decision(decision) => self.on_decision(trace.time, scope, decision),
                 StackEvent::Windows { subflow, windows } => self.on_windows(scope, subflow, windows),
                 _ => {}
@@ -253,30 +280,42 @@ impl Recorder for Watch {
 
 impl Watch {
     fn on_sent(&mut self, now: Time, scope: Scope, subflow: SubflowId, segment: &Segment, data: DataRange) {
-        let path = self.path(segment);
+        if self.sent_by(scope).is_none() {
+            // It answers to the address from which it receives data.
+            let ends = (segment.destination, segment.source);
+            let path = self.path(ends);
+            match self.receiver(scope) {
+                Some(flow) => flow.receives(subflow, ends, path),
+                None => _ = self.answers.insert((scope, subflow), ends),
+            }
+            return;
+        }
+        let ends = (segment.source, segment.destination);
+        let path = self.path(ends);
         let Some(flow) = self.sender(scope) else { return };
         flow.subflows.insert(subflow, path);
         if segment.payload_len > 0 {
-            flow.sent.entry((segment.source, segment.seq.0)).or_insert((now, data));
+            let place = flow.place(ends, path);
+            flow.carried[place].sent.entry(data.start).or_insert((now, data.end));
             flow.paths.entry(path).or_default().sent(now);
         }
     }
 
-    fn on_received(&mut self, now: Time, scope: Scope, segment: &Segment) {
-        let path = self.path(segment);
+    fn on_arrived(&mut self, now: Time, scope: Scope, subflow: SubflowId, data: DataRange) {
+        // The segments with which the connection was opened came before its flow was known.
+        let early = self.answers.remove(&(scope, subflow)).map(|ends| (ends, self.path(ends)));
         let Some(flow) = self.receiver(scope) else { return };
-        if segment.payload_len == 0 {
-            return;
+        if let Some((ends, path)) = early {
+            flow.receives(subflow, ends, path);
         }
-        let Some((sent, data)) = flow.sent.remove(&(segment.source, segment.seq.0)) else { return };
+        let Some(place) = flow.received.get(subflow.index()).copied().flatten() else { return };
+        let Some((path, sent)) = flow.take(place, data) else { return };
         let bin = (now.since(Time::ZERO).as_secs_f64() / BIN) as usize;
-        // A copy arrives by a retransmission that was not needed, or on another subflow.
-        let new = flow.new_bytes(data);
         let bins = &mut flow.paths.entry(path).or_default().bins;
         if bins.len() <= bin {
             bins.resize(bin + 1, 0);
         }
-        bins[bin] += new;
+        bins[bin] += data.len();
         flow.arrived(now, path, sent, data);
     }
 

@@ -43,28 +43,35 @@ fn data_waits_from_its_arrival_and_is_under_way_from_its_first_transmission() {
     assert_eq!(waits[&IP].flat(), [0.0, 3.0, 28.0, 1.0, 29.0, 1.0]);
 }
 
+/// Subflows carry copies of the same data, and data that is reinjected is cut anew.
 #[test]
-fn what_has_arrived_before_counts_once() {
-    let flow = received(&[(0, 0, 10), (2, 2, 12), (2, 15, 20), (0, 15, 21), (1, 1, 41)]);
-    close(flow.paths[&IP].wait.sum, 1000.0 * 0.029);
-    assert_eq!((flow.next, flow.jump.weight), (3000, 2.0));
-}
-
-/// Paths have segments of different lengths, and data that is reinjected is cut anew.
-#[test]
-fn a_longer_copy_of_early_data_brings_the_rest_of_it() {
+fn data_is_in_flight_since_its_first_transmission_on_the_subflow_that_brings_it() {
+    const OTHER: IpAddr = IpAddr::V4(core::net::Ipv4Addr::new(10, 0, 1, 1));
     let mut flow = Flow::default();
-    let mut arrived = |at, from, to| {
-        let new = flow.new_bytes(DataRange::new(from, to));
-        flow.arrived(ms(at), IP, ms(0), DataRange::new(from, to));
-        (new, flow.next)
+    // A server has one address for all subflows.
+    let server = Address::new(IpAddr::V4(core::net::Ipv4Addr::new(10, 9, 0, 1)), 80);
+    let ends = |client: IpAddr| (server, Address::new(client, 1));
+    let (one, other) = (flow.place(ends(IP), IP), flow.place(ends(OTHER), OTHER));
+    assert_eq!((one, other, flow.place(ends(IP), IP)), (0, 1, 0));
+    let send = |flow: &mut Flow, place: usize, at, from, to| {
+        flow.carried[place].sent.entry(from).or_insert((ms(at), to));
     };
-    assert_eq!(arrived(1, 1000, 1500), (500, 0));
-    assert_eq!(arrived(2, 1000, 2000), (500, 0));
-    assert_eq!(arrived(3, 1200, 1800), (0, 0));
-    assert_eq!(arrived(4, 500, 2500), (1000, 0));
-    assert_eq!(arrived(5, 0, 1000), (500, 2500));
-    assert_eq!(arrived(6, 0, 2500), (0, 2500));
+    send(&mut flow, one, 1, 0, 1000);
+    send(&mut flow, one, 2, 1000, 2500);
+    send(&mut flow, other, 5, 0, 1000);
+    // A retransmission.
+    send(&mut flow, one, 7, 1000, 2500);
+    let data = DataRange::new;
+    assert_eq!(flow.take(other, data(0, 1000)), Some((OTHER, ms(5))));
+    assert_eq!(flow.take(one, data(1000, 1500)), Some((IP, ms(2))));
+    assert_eq!(flow.take(one, data(1500, 2500)), Some((IP, ms(2))));
+    assert_eq!(flow.take(one, data(1500, 2500)), None, "it has arrived");
+    assert_eq!(flow.take(other, data(2500, 3000)), None, "the other subflow has not sent it");
+    // Its copy of the first data is forgotten once the stream is beyond it.
+    flow.next = 2500;
+    send(&mut flow, one, 9, 2500, 3000);
+    assert_eq!((flow.carried[one].sent.len(), flow.take(one, data(2500, 3000))), (2, Some((IP, ms(9)))));
+    assert!(flow.carried[one].sent.is_empty());
 }
 
 #[test]
