@@ -16,7 +16,7 @@ const TELL_EVERY: u64 = 65_536;
 pub enum Seen {
     /// A segment passed the place of the capture.
     Segment {
-        /// Its kind.
+        /// Whether its data is sent for the first time.
         kind: SegmentKind,
         /// The first offset of its data in the stream, and the one after the last.
         range: (u64, u64),

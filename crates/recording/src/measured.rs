@@ -94,7 +94,7 @@ pub struct MeasuredSegment {
     pub range: (u64, u64),
 }
 
-/// The kind of a segment.
+/// Whether the data of a segment was sent before, and by which subflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentKind {
     /// Its data is sent for the first time.
