@@ -178,7 +178,7 @@ pub const TABLES: [TableSchema; 6] = [
             always(integer("max_bytes", "the maximum of `queue_bytes` since the row before")),
             always(integer(
                 "dropped_packets",
-                "packets of flows dropped by the link since the row before, for any reason; those of cross traffic (`cross-traffic`) are not counted",
+                "packets of flows dropped by the link since the row before, for any reason; packets of cross traffic (`cross-traffic`) are not counted",
             )),
         ],
     },
