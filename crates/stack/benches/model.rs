@@ -16,6 +16,7 @@ fn paths(rtts_ms: &[u64], cwnd: u32, loss: f64) -> Vec<PathEstimate> {
         ssthresh: None,
         loss,
         mss: 1400,
+        rate_limit: None,
         full: false,
         usable: true,
         backup: false,

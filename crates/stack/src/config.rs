@@ -348,6 +348,9 @@ pub struct ConnectionConfig {
     pub close_timeout: Duration,
     /// The packet scheduler.
     pub scheduler: SchedulerKind,
+    /// The bytes of new data in the queue of a subflow's device above which the scheduler, unless it is `linux`, passes
+    /// over the subflow, as the out-of-tree kernel's did; for simulations, as the device sends 1 Gbit/s.
+    pub small_queues: Option<u32>,
     /// The congestion control.
     pub congestion: CongestionKind,
     /// True if a joining subflow takes its initial window from the one with the highest rate in its first
@@ -438,6 +441,7 @@ impl ConnectionConfig {
             time_wait: Duration::from_secs(60),
             close_timeout: Duration::from_secs(60),
             scheduler: SchedulerKind::MinRtt,
+            small_queues: None,
             congestion: CongestionKind::Cubic(CubicOptions::DEFAULT),
             lisa: false,
             path_manager: PathManagerKind::FullMesh,

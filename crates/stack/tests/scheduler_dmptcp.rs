@@ -10,7 +10,7 @@ use anabranch_stack::scheduler::{
 use anabranch_stack::selection::{PathEstimate, select_subflows};
 use anabranch_stack::seq::DataRange;
 use anabranch_stack::transfer_model::{ModelOptions, TransferModel};
-use anabranch_units::{Bytes, Duration, Time};
+use anabranch_units::{Bytes, Duration, Rate, Time};
 use proptest::prelude::*;
 use scheduler_common::{Connection, MSS, any_connection, set, subflow};
 
@@ -29,6 +29,7 @@ fn oracle(connection: &Connection) -> Option<(SubflowId, u64)> {
             ssthresh: s.ssthresh.map(|bytes| (bytes / s.mss) as u32),
             loss: s.loss_rate,
             mss: s.mss as u32,
+            rate_limit: None,
             full: !room(s) && s.recovery != RecoveryState::Loss,
             usable: may(s),
             backup: s.backup,
@@ -264,6 +265,22 @@ fn the_number_of_timeouts_that_a_subflow_stays_is_an_option() {
     connection.subflows[0].recovery = RecoveryState::Loss;
     connection.run(&mut Dmptcp::new(DmptcpOptions { kept_timeouts: 0, ..DmptcpOptions::DEFAULT }));
     assert_eq!(connection.bytes_on(1), 8 * MSS);
+}
+
+/// A path of 20 ms that delivers 8 segments in 20 ms sends 32 in the 80 ms of the slow one, and not 16 + 32 + 64 + 128.
+#[test]
+fn with_a_cap_a_slow_path_is_used_for_what_the_delivery_rate_leaves() {
+    let run = |rate_cap, delivery_rate| {
+        let mut connection = example(100 * MSS);
+        let fast = &mut connection.subflows[0];
+        (fast.inflight, fast.delivery_rate) = (fast.cwnd, delivery_rate);
+        connection.run(&mut Dmptcp::new(DmptcpOptions { rate_cap, ..DmptcpOptions::DEFAULT }));
+        connection.bytes_on(1)
+    };
+    let rate = Rate::from_bytes_over(8 * MSS, Duration::from_millis(20));
+    assert_eq!((run(false, rate), run(true, rate)), (0, 8 * MSS));
+    // Without a sample there is no cap.
+    assert_eq!(run(true, Rate(0)), 0);
 }
 
 /// Backups carry data as soon as no active subflow works, regardless of the model.

@@ -231,6 +231,7 @@ fn the_coupling_of_the_model_is_over_usable_paths() {
         ssthresh: Some(1),
         loss: 0.0,
         mss: MSS as u32,
+        rate_limit: None,
         full: false,
         usable: true,
         backup: false,

@@ -111,6 +111,22 @@ fn dmptcp_uses_both_paths_for_a_large_flow() {
 }
 
 #[test]
+fn small_queues_stop_no_scheduler() {
+    let run = |scheduler: SchedulerKind, small_queues| {
+        let config = ConnectionConfig { small_queues, initial_ssthresh: Some(40), ..with(scheduler) };
+        let (pair, _) = transfer(vec![Path::clean(10), Path::clean(40)], config, 1_000_000);
+        assert_eq!(pair.server.read, 1_000_000);
+        segments_on(&pair, 1)
+    };
+    for scheduler in SchedulerKind::ALL {
+        run(scheduler, Some(1));
+    }
+    // The kernel's scheduler has no such check.
+    let linux = || SchedulerKind::from_name("linux").unwrap();
+    assert_eq!(run(linux(), Some(1)), run(linux(), None));
+}
+
+#[test]
 fn strict_round_robin_sends_as_many_segments_on_both_paths() {
     let scheduler = SchedulerKind::RoundRobin(RoundRobinOptions { segments: 1, cwnd_limited: false });
     let config = ConnectionConfig { initial_ssthresh: Some(10), ..with(scheduler) };

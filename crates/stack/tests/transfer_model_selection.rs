@@ -17,6 +17,7 @@ fn path(rtt_ms: u64) -> PathEstimate {
         ssthresh: None,
         loss: 0.0,
         mss: MSS as u32,
+        rate_limit: None,
         full: false,
         usable: true,
         backup: false,
@@ -67,6 +68,19 @@ fn a_full_path_begins_with_its_next_window() {
     assert_eq!(chosen(&[lossy, path(80)], 1), [0, 1]);
     let explained = explain(&[full, path(80)], 10 * MSS);
     assert_eq!(explained.candidates[1].contributions[0].segments, 240.0);
+}
+
+/// The rate of the path brings eight segments in a round trip, so that no round has more.
+#[test]
+fn a_rate_limits_each_round() {
+    let limited = PathEstimate { rate_limit: Some(8), ..path(20) };
+    assert_eq!(chosen(&[limited, path(80)], 32 * MSS), [0]);
+    assert_eq!(chosen(&[limited, path(80)], 32 * MSS + 1), [0, 1]);
+    // The explanation has the same model, and a rate above the windows changes nothing.
+    let explained = explain(&[limited, path(80)], 10 * MSS);
+    assert_eq!(explained.candidates[1].contributions[0].segments, 32.0);
+    let fast = PathEstimate { rate_limit: Some(64), ..path(20) };
+    assert_eq!(chosen(&[fast, path(80)], 120 * MSS), [0]);
 }
 
 #[test]
@@ -298,6 +312,7 @@ fn any_path() -> impl Strategy<Value = PathEstimate> {
             ssthresh,
             loss,
             mss,
+            rate_limit: None,
             full,
             usable,
             backup,
@@ -431,6 +446,7 @@ proptest! {
             .into_iter()
             .map(|(srtt, cwnd, ssthresh, loss, mss, [full, usable, backup])| PathEstimate {
                 srtt: Duration::from_nanos(srtt), cwnd, ssthresh, loss, mss, full, usable, backup,
+                rate_limit: None,
             })
             .collect();
         let select = select(&paths, remaining);

@@ -72,6 +72,7 @@ pub(super) fn weigh<'a>(
             ssthresh,
             loss: known.map_or(0.0, |known| known.loss.rate()),
             mss: info.snd_mss,
+            rate_limit: None,
             full: !receives && info.cwnd > 0 && info.in_flight() >= info.cwnd,
             usable: subflow.can_send()
                 && interface.is_some_and(|interface| interface.running || interface.loopback)
@@ -186,6 +187,7 @@ pub(super) fn needs(
         ssthresh: None,
         loss: 0.0,
         mss,
+        rate_limit: None,
         full: false,
         usable: true,
         backup: false,

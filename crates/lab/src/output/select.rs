@@ -89,6 +89,7 @@ impl Selection {
             ssthresh: path.ssthresh,
             loss: path.loss,
             mss,
+            rate_limit: None,
             full: path.full,
             usable: true,
             backup: path.backup,

@@ -37,6 +37,7 @@ impl Options for ConnectionConfig {
         parameter!(ConnectionConfig, "nagle", "the short end of the data waits while a short segment is unacknowledged", bool, nagle),
         parameter!(ConnectionConfig, "fill-window", "scheduler linux assigns data up to the window's edge, inside a segment", bool, fill_window),
         parameter!(ConnectionConfig, "tso-defer", "a packet of several segments waits for acknowledgements that let it grow", bool, tso_defer),
+        parameter!(ConnectionConfig, "small-queues", "bytes in the queue of a subflow's device above which it gets no new data, or `none`; not with scheduler linux", open integer 1, 1 << 30, "none", small_queues),
         parameter!(ConnectionConfig, "whole-first-window", "the first window is a whole number of segments", bool, whole_first_window),
         parameter!(ConnectionConfig, "window-memory", "the window is the free memory of the receive buffer", bool, window_memory),
         parameter!(ConnectionConfig, "fin-with-data", "the FIN of a plain TCP is sent with the last data", bool, fin_with_data),

@@ -12,8 +12,8 @@ use crate::event::SubflowId;
 use crate::observer::Limit;
 use crate::pieces;
 use crate::scheduler::{
-    AfterTimeout, AnyScheduler, Decision, EventKinds, Scheduler, SchedulerEvent, SchedulerKind, SubflowView,
-    View,
+    AfterTimeout, AnyScheduler, Decision, EventKinds, Scheduler, SchedulerEvent, SchedulerKind, SmallQueues,
+    SubflowView, View,
 };
 use crate::subflow::Subflow;
 
@@ -49,8 +49,13 @@ pub(super) struct Scheduling {
 }
 
 impl Scheduling {
-    pub(super) fn new(kind: &SchedulerKind, coupled: bool) -> Scheduling {
-        let scheduler = kind.build();
+    pub(super) fn new(config: &ConnectionConfig, coupled: bool) -> Scheduling {
+        let scheduler = match (&config.scheduler, config.small_queues) {
+            (kind, Some(limit)) if !matches!(kind, SchedulerKind::Linux(_)) => {
+                SmallQueues::over(kind.build(), limit)
+            }
+            (kind, _) => kind.build(),
+        };
         Scheduling {
             kinds: scheduler.wants_events(),
             revises: scheduler.revises_queues(),

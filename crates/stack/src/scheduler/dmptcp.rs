@@ -28,9 +28,10 @@
 //!   the data in the send buffer, or infinite ([`UnknownSize`]); the paper leaves this open.
 //! * A write to a flow of unknown size triggers a new choice only if the remaining data then exceeds what the
 //!   chosen subflows can send by the last choice: more data never makes the choice smaller.
+//! * [`DmptcpOptions::rate_cap`] is ours: a path that others fill delivers less than its window suggests.
 //! * Data of a failed subflow is reinjected on any other, chosen or not.
 
-use anabranch_units::{Bytes, Duration, Time};
+use anabranch_units::{Bytes, Duration, Rate, Time};
 
 use super::pick;
 use super::{AssignKind, Decision, RecoveryState, Rule, Scheduler, SubflowView, View, Why};
@@ -87,6 +88,9 @@ pub struct DmptcpOptions {
     /// The maximum of consecutive timeouts for which a subflow stays in the model. With 0, a subflow that
     /// recovers from a timeout is excluded.
     pub kept_timeouts: u32,
+    /// True if no round of the model delivers more than the subflow's delivery rate does; the paper's model has only
+    /// windows.
+    pub rate_cap: bool,
 }
 
 impl DmptcpOptions {
@@ -98,6 +102,7 @@ impl DmptcpOptions {
         receive_window: false,
         first_round: FirstRound::Next,
         kept_timeouts: 1,
+        rate_cap: false,
     };
 }
 
@@ -201,6 +206,13 @@ impl Options for DmptcpOptions {
             integer 0, 1_000_000,
             kept_timeouts
         ),
+        parameter!(
+            DmptcpOptions,
+            "rate-cap",
+            "no round of the model delivers more than the delivery rate does",
+            bool,
+            rate_cap
+        ),
     ];
 }
 
@@ -302,6 +314,7 @@ impl Dmptcp {
         let mut paths = [UNUSABLE; MAX_PATHS];
         for (path, subflow) in paths.iter_mut().zip(view.subflows) {
             *path = estimate(subflow, candidates.has(subflow.id), next);
+            path.rate_limit = if self.options.rate_cap { rate_limit(subflow) } else { None };
         }
         let paths = paths.get(..view.subflows.len()).unwrap_or(&paths);
         let mut model = self.options.model;
@@ -341,6 +354,7 @@ const UNUSABLE: PathEstimate = PathEstimate {
     ssthresh: None,
     loss: 0.0,
     mss: 1,
+    rate_limit: None,
     full: false,
     usable: false,
     backup: false,
@@ -357,11 +371,20 @@ fn estimate(subflow: &SubflowView, usable: bool, next: bool) -> PathEstimate {
         ssthresh: subflow.ssthresh.map(segments),
         loss: subflow.loss_rate,
         mss: u32::try_from(mss).unwrap_or(u32::MAX),
+        rate_limit: None,
         // After a timeout the window in flight holds retransmissions, and the next one will too.
         full: next && pick::is_full(subflow) && subflow.recovery != RecoveryState::Loss,
         usable,
         backup: subflow.backup,
     }
+}
+
+/// Returns the segments that the delivery rate of a subflow brings in a round trip, at least one; `None` before the first
+/// sample.
+fn rate_limit(subflow: &SubflowView) -> Option<u32> {
+    let srtt = subflow.srtt.filter(|_| subflow.delivery_rate > Rate(0))?;
+    let segments = subflow.delivery_rate.bytes_in(srtt) / subflow.mss.max(1);
+    Some(u32::try_from(segments).unwrap_or(u32::MAX).max(1))
 }
 
 impl Dmptcp {

@@ -12,6 +12,8 @@
 //! * A decision covers as many whole segments as the subflow has window for, while the kernel decides per
 //!   segment: the order of subflows is the same, as the choice does not change until the window is full.
 //! * A subflow without an RTT sample is the slowest; in the kernel it is the fastest.
+//! * Earlier versions of the kernel pass over a subflow with several packets in the queue of its device:
+//!   [`crate::config::ConnectionConfig::small_queues`].
 //! * Data of a failed subflow is reinjected on a backup only when no active subflow works, like new data; the
 //!   kernel also does so when every active one has carried it.
 

@@ -21,6 +21,7 @@
 //!   next window. Beginning with the window in flight would count it twice.
 //! * [`Criterion::Delivery`] compares the times of delivery instead: path `i` stays idle if the faster ones deliver the
 //!   rest before half of its round trip has passed.
+//! * [`PathEstimate::rate_limit`] bounds each round by a rate; the model has only windows, which a full link exceeds.
 //! * A path that is not `usable` is excluded before the choice. The caller decides whether a path is usable
 //!   during the recovery from a timeout. Backup paths are considered only if no other is usable.
 //! * A path without an RTT sample counts as infinitely slow, and several of them as equally slow. It is
@@ -58,6 +59,9 @@ pub struct PathEstimate {
     pub loss: f64,
     /// Payload bytes of a segment. 0 counts as 1.
     pub mss: u32,
+    /// The segments that the path's measured rate delivers in a round trip, which no round of the model exceeds; `None`
+    /// without such a limit, as in the paper.
+    pub rate_limit: Option<u32>,
     /// True if the whole window is in flight, and data in flight is not part of the remaining data: the model
     /// then begins with the next window.
     pub full: bool,
@@ -138,6 +142,7 @@ impl Selection {
 ///     ssthresh: None,
 ///     loss: 0.0,
 ///     mss: 1400,
+///     rate_limit: None,
 ///     full: false,
 ///     usable: true,
 ///     backup: false,
@@ -244,6 +249,9 @@ impl<'a> Coupling<'a> {
         let mut model = *self.model;
         if let Some(aggressiveness) = self.aggressiveness {
             model.options.increase *= (aggressiveness * path.window()).min(1.0);
+        }
+        if let Some(limit) = path.rate_limit {
+            model.options.window_limit = Some(model.options.window_limit.map_or(limit, |own| own.min(limit)));
         }
         model
     }
