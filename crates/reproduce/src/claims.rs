@@ -394,4 +394,17 @@ mod tests {
         assert!(check("is='greater'\nto='b'\nupto=2").contains("nor a range"));
         assert!(check("is='about'\nto='b'").contains("unknown variant"));
     }
+
+    /// Of two values of one key the last is set, so a variant's own values win over those that it combines.
+    #[test]
+    fn a_variant_sets_its_own_values_last_and_standard_variants_are_tried_last() {
+        let text = HEAD.replace(
+            "[[claim]]",
+            "[[variant]]\nname = 'wide'\nwhat = ''\nset = ['k=1']\nstandard-for = ['s']\n\
+             [[variant]]\nname = 'own'\nwhat = ''\nset = ['k=2', 'l=2']\nwith = ['wide']\n[[claim]]",
+        ) + "kind = 'scenario'\nvariants = ['own']\n[[claim.check]]\nscenario='s'\nmetric='done'\nof='a'\nis='within'\nupto=1";
+        let paper = Paper::parse("x", &text).unwrap();
+        assert_eq!(paper.variant("own").unwrap().set, ["k=1", "k=2", "l=2"]);
+        assert_eq!(paper.claims[0].variants, ["own", "wide"]);
+    }
 }

@@ -129,6 +129,17 @@ mod tests {
     }
 
     #[test]
+    fn at_most_four_combinations_are_tried() {
+        let (first, second) = ([true, true, false], [true, false, true]);
+        let all = [("a", "k=1", first), ("b", "l=1", first), ("c", "m=1", second), ("d", "n=1", second)];
+        assert_eq!(names(&all), ["a + c", "a + d", "b + c", "b + d"]);
+        assert_eq!(
+            names(&[&all[..], &[("e", "o=1", second)]].concat()),
+            ["a + c", "a + d", "a + e", "b + c"]
+        );
+    }
+
+    #[test]
     fn two_values_of_one_key_are_no_combination() {
         assert!(names(&[("a", "k=1", [true, true, false]), ("b", "k=2", [true, false, true])]).is_empty());
     }

@@ -149,6 +149,19 @@ mod tests {
     }
 
     #[test]
+    fn a_newer_value_takes_the_place_of_an_older_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("journal.ndjson");
+        let mut journal = Journal::open(&path, "1", false).unwrap();
+        journal.add(measurement("a", "done", 1.5)).unwrap();
+        journal.add(measurement("a", "done", 2.5)).unwrap();
+        let done = |journal: &Journal| journal.get("a").unwrap().values["tcp"]["done"][0];
+        assert_eq!(done(&journal), 2.5);
+        drop(journal);
+        assert_eq!(done(&Journal::open(&path, "1", false).unwrap()), 2.5);
+    }
+
+    #[test]
     fn a_value_that_is_no_number_is_kept_as_such() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("journal.ndjson");

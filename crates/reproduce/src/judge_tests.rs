@@ -176,3 +176,34 @@ fn a_printed_ratio_needs_forty_runs_of_both() {
     assert_eq!((status(40, 40), status(40, 39)), (Status::Holds, Status::Undecided));
     assert_eq!(status(39, 40), Status::Undecided);
 }
+
+/// Of a hundred different runs the two and a half per cent at either end are outside, by interpolation at 2.475 and 96.525.
+#[test]
+fn the_range_of_single_runs_has_95_per_cent_of_them() {
+    let of: Vec<f64> = (0..100).map(f64::from).collect();
+    let status = |value: f64| {
+        let check = Check { to: None, ..check(&format!("is='printed'\nvalue={value:?}")) };
+        judge(&check, &[Sides { condition: "", of: &of, to: None }], 1)[0].status
+    };
+    for (value, expected) in
+        [(3.0, Status::Holds), (96.0, Status::Holds), (1.5, Status::Fails), (97.5, Status::Fails)]
+    {
+        assert_eq!(status(value), expected, "{value}");
+    }
+}
+
+/// A difference, and a mean of runs, is one of both sides.
+#[test]
+fn a_printed_comparison_draws_from_both_sides() {
+    let of: Vec<f64> = (0..60).map(|run| 20.0 + f64::from(run % 10)).collect();
+    let to: Vec<f64> = (0..60).map(|run| 10.0 + f64::from(run % 10)).collect();
+    let status = |rest: &str, to: &[f64]| {
+        judge(&check(&format!("is='printed'\n{rest}")), &[sides("", &of, to)], 1)[0].status
+    };
+    assert_eq!(status("value=10.0\ndifference=true", &to), Status::Holds);
+    assert_eq!(status("value=1.7\ndifference=true", &to), Status::Fails);
+    assert_eq!(status("value=1.7", &to), Status::Holds);
+    // A ratio of single runs may be 2.5, and a ratio of means of thirty is not.
+    assert_eq!(status("value=2.4", &to), Status::Holds);
+    assert_eq!(status("value=2.4\nmean-of=30", &to), Status::Fails);
+}

@@ -67,6 +67,7 @@ pub fn holds_in_part(finding: &Finding) -> bool {
 mod tests {
     use super::*;
     use crate::finding::tests::unjudged;
+    use crate::finding::{Line, Tried};
 
     fn part(status: Status) -> Part {
         Part { name: status.name().to_owned(), status, variant: None }
@@ -97,6 +98,32 @@ mod tests {
         assert!(
             !of(Status::Holds, &[Status::Holds]) && !of(Status::Variant, &[Status::Variant, Status::Holds])
         );
+    }
+
+    #[test]
+    fn a_part_names_the_first_variant_with_which_it_holds_if_it_needs_one() {
+        let checked = |needs: Status| {
+            let check = |part: &str, status| Checked {
+                part: part.to_owned(),
+                lines: vec![Line { status, ..Line::default() }],
+                ..Checked::default()
+            };
+            vec![check("plain", Status::Holds), check("needs", needs)]
+        };
+        let tried = |name: &str, needs| Tried {
+            name: name.to_owned(),
+            what: String::new(),
+            status: needs,
+            checks: checked(needs),
+        };
+        let mut finding = unjudged();
+        finding.checks = checked(Status::Undecided);
+        finding.variants =
+            vec![tried("none", Status::Fails), tried("first", Status::Holds), tried("second", Status::Holds)];
+        let named = |part: &Part| (part.status, part.variant.clone());
+        let found = parts(&finding);
+        assert_eq!(named(&found[0]), (Status::Holds, None));
+        assert_eq!(named(&found[1]), (Status::Variant, Some("first".to_owned())));
     }
 
     #[test]

@@ -482,17 +482,20 @@ mod tests {
         let mut record = recorded::recorded().unwrap();
         "0.0.1 earlier".clone_into(&mut record.build);
         let simulated = |finding: &&Finding| !finding.checks.is_empty();
-        let again = record.findings.iter().find(simulated).unwrap().clone();
+        let has_figure = |finding: &&Finding| record.figures.iter().any(|figure| figure.claim == finding.id);
+        let again = record.findings.iter().filter(simulated).find(has_figure).unwrap().clone();
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("results.json"), record.to_json().unwrap()).unwrap();
-        let kept =
-            others(directory.path(), "0.1.0", record.seed, core::slice::from_ref(&again)).unwrap().findings;
+        let others = others(directory.path(), "0.1.0", record.seed, core::slice::from_ref(&again)).unwrap();
+        // The figures of a row are drawn again with it.
+        assert!(others.figures.iter().all(|figure| figure.claim != again.id) && !others.figures.is_empty());
+        let kept = others.findings;
         assert!(kept.iter().all(|finding| finding.id != again.id));
         let own = kept.iter().filter(simulated).filter(|finding| finding.build.is_empty()).count();
         assert_eq!(own, 0, "rows without the build that judged them");
         assert!(kept.iter().filter(simulated).any(|finding| finding.build == "0.0.1 earlier"));
         // Another seed has other rows.
-        assert!(others(directory.path(), "0.1.0", Some(9), &[again]).unwrap().findings.is_empty());
+        assert!(super::others(directory.path(), "0.1.0", Some(9), &[again]).unwrap().findings.is_empty());
     }
 
     #[test]
