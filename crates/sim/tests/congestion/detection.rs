@@ -3,9 +3,11 @@
 
 use anabranch_link::QueueLimit;
 use anabranch_sim::topology::{self, Duplex, PathSpec, ServerAddresses};
-use anabranch_sim::{End, FlowId, FlowSpec, Sim};
+use anabranch_sim::{End, FlowId, FlowSpec, LinkEvent, LinkId, Recorder, Sim, Trace, Wants, What};
 use anabranch_stack::config::{ConnectionConfig, ReceiveBuffer};
-use anabranch_stack::congestion::{AnyCongestion, CongestionKind, SbdOptions, SbdSummary};
+use anabranch_stack::congestion::{
+    Ack, AnyCongestion, CongestionControl, CongestionKind, SbdOptions, SbdSummary, SubflowStart,
+};
 use anabranch_stack::event::SubflowId;
 use anabranch_units::{Bytes, Duration, RandomStream, Rate, Time};
 
@@ -44,6 +46,15 @@ struct Ground {
 
 impl Scenario {
     fn sim(&self, congestion: &CongestionKind) -> Sim<()> {
+        self.recorded(congestion, |_, _| ())
+    }
+
+    /// Returns the simulation with a recorder, which is made of the link at each subflow's bottleneck and its rate.
+    fn recorded<R: Recorder>(
+        &self,
+        congestion: &CongestionKind,
+        recorder: impl FnOnce([LinkId; 2], [Rate; 2]) -> R,
+    ) -> Sim<R> {
         let mut draw = RandomStream::new(self.seed, "scenario");
         let mut between = |low: f64, high: f64| low + (high - low) * draw.next_f64();
         let rtts = [between(20.0, 80.0), between(20.0, 80.0)].map(|ms| Duration::from_secs_f64(ms / 1e3));
@@ -76,7 +87,7 @@ impl Scenario {
             link
         };
         let mut flows: Vec<FlowSpec> = Vec::new();
-        let network = if self.shared {
+        let (network, links, rates) = if self.shared {
             let access = |name: &str, rtt: Duration| {
                 let link = Duplex::symmetric(Rate::from_mbps(1000), rtt)
                     .with(|link| link.queue = QueueLimit::Unlimited);
@@ -92,7 +103,8 @@ impl Scenario {
             short(rates[0], &mut |at, size| {
                 flows.push(topology.pairs[1].flow("short", Some(size), tcp.clone()).starting(at));
             });
-            topology.network
+            let common = |path: usize| topology.pairs[0].paths[path].up.last().copied().unwrap();
+            (topology.network, [common(0), common(1)], [rates[0]; 2])
         } else {
             let specs =
                 [0, 1].map(|i| PathSpec::new(["one", "two"][i], bottleneck(rates[i], rtts[i], rtts[i])));
@@ -107,9 +119,10 @@ impl Scenario {
                     flows.push(flow.starting(at));
                 });
             }
-            topology.network
+            let own = [0, 1].map(|path: usize| topology.pairs[0].paths[path].up[0]);
+            (topology.network, own, rates)
         };
-        Sim::new(network, flows, self.seed, ()).unwrap()
+        Sim::new(network, flows, self.seed, recorder(links, rates)).unwrap()
     }
 
     fn run(&self, congestion: &CongestionKind) -> Outcome {
@@ -322,15 +335,20 @@ impl Grounds {
             let outcome = Scenario { seed, shared, beside, seconds: 60 }.run(&kind(setting));
             for ground in &outcome.grounds {
                 grounds.skews.extend(ground.estimates.iter().map(|summary| summary.skew));
-                match ground.groups {
-                    [Some(one), Some(other)] if one == other => grounds.together += 1,
-                    [Some(_), Some(_)] => grounds.apart += 1,
-                    _ => grounds.unknown += 1,
-                }
+                grounds.add(ground.groups);
             }
         }
         grounds.skews.sort_by(f64::total_cmp);
         grounds
+    }
+
+    /// Counts a decision by the groups of both subflows.
+    fn add(&mut self, groups: [Option<u8>; 2]) {
+        match groups {
+            [Some(one), Some(other)] if one == other => self.together += 1,
+            [Some(_), Some(_)] => self.apart += 1,
+            _ => self.unknown += 1,
+        }
     }
 
     /// Returns a percentage of all decisions.
@@ -367,6 +385,108 @@ fn table_of_grounds() {
                 quartile(2),
                 quartile(3)
             );
+        }
+    }
+}
+
+/// The delays of the queues at the bottlenecks of both subflows, in microseconds, every 10 ms.
+struct Queues {
+    links: [LinkId; 2],
+    rates: [Rate; 2],
+    now: [i64; 2],
+    delays: Vec<[i64; 2]>,
+}
+
+impl Recorder for Queues {
+    const WANTS: Wants = Wants { queues: true, ..Wants::NONE };
+
+    fn on_trace(&mut self, trace: &Trace<'_>) {
+        let What::Link { link, event: LinkEvent::Queue { queue, .. } } = trace.what else { return };
+        let steps = trace.time.as_micros() / 10_000;
+        while (self.delays.len() as u64) < steps {
+            self.delays.push(self.now);
+        }
+        for at in (0..2).filter(|at| self.links[*at] == link) {
+            self.now[at] = self.rates[at].transmission_time(queue.bytes).as_micros() as i64;
+        }
+    }
+}
+
+/// Returns the delays of the queues at the bottlenecks of both subflows, which send with `traffic`.
+fn true_queues(traffic: &str, scenario: Scenario) -> Vec<[i64; 2]> {
+    let make = |links, rates| Queues { links, rates, now: [0; 2], delays: Vec::new() };
+    let mut sim = scenario.recorded(&kind(traffic), make);
+    sim.run(Time::from_secs(scenario.seconds));
+    sim.into_recorder().delays
+}
+
+/// Lets the rule of `setting` decide by these delays, and counts its decisions and the wrong ones.
+fn decide_by(setting: &str, delays: &[[i64; 2]], shared: bool, grounds: &mut Grounds, wrong: &mut usize) {
+    let mut congestion = kind(setting).build();
+    let (rtt, mut known) = (Duration::from_millis(50), 0);
+    for id in [A, B] {
+        let start = SubflowStart {
+            now: Time::ZERO,
+            mss: 1448,
+            initial_window: 10,
+            initial_ssthresh: Some(2),
+            rtt: Some(rtt),
+            prr: true,
+            paced: false,
+            sack: true,
+            byte_counting_limit: None,
+        };
+        congestion.on_subflow_up(id, &start);
+    }
+    for (step, delays) in delays.iter().enumerate() {
+        let now = Time::from_millis(10 * step as u64);
+        for (id, delay) in [A, B].into_iter().zip(delays) {
+            let ack = Ack { one_way_delay_us: Some(*delay), ..Ack::of(now, 1448, 1, rtt) };
+            congestion.on_ack(id, &ack);
+        }
+        let AnyCongestion::Sbd(sbd) = &congestion else { unreachable!("the rule of `sbd`") };
+        if sbd.rule().decisions() > known {
+            known = sbd.rule().decisions();
+            *wrong += usize::from(sbd.rule().couples(A, B) != shared);
+            grounds.add([A, B].map(|id| sbd.rule().group(id)));
+        }
+    }
+}
+
+/// With the true queue of one link both subflows have the same estimates: errors there are errors of the measure.
+#[test]
+fn the_true_queue_of_one_link_is_one_bottleneck() {
+    let (mut grounds, mut wrong) = (Grounds::default(), 0);
+    for seed in 0..4 {
+        let scenario = Scenario { seed, shared: true, beside: seed % 2 == 0, seconds: 60 };
+        decide_by("sbd", &true_queues("newreno", scenario), true, &mut grounds, &mut wrong);
+    }
+    assert_eq!((grounds.apart, wrong), (0, 0));
+    assert!(grounds.part(grounds.together) > 50.0, "{}", grounds.part(grounds.together));
+}
+
+#[test]
+#[ignore = "prints a table"]
+fn table_of_true_queues() {
+    for (shared, beside) in [(false, false), (false, true), (true, false), (true, true)] {
+        for traffic in ["olia", "newreno"] {
+            let settings = ["sbd", "sbd:c-s=1"];
+            let mut sums = settings.map(|_| (Grounds::default(), 0));
+            for seed in 0..40 {
+                let delays = true_queues(traffic, Scenario { seed, shared, beside, seconds: 60 });
+                for (setting, (grounds, wrong)) in settings.iter().zip(&mut sums) {
+                    decide_by(setting, &delays, shared, grounds, wrong);
+                }
+            }
+            for (setting, (grounds, wrong)) in settings.iter().zip(&sums) {
+                let [unknown, together, apart, wrong] =
+                    [grounds.unknown, grounds.together, grounds.apart, *wrong].map(|n| grounds.part(n));
+                println!(
+                    "{} links, TCPs {beside}, {traffic}, {setting}: no bottleneck {unknown:.0} %, together {together:.0} %, \
+                     apart {apart:.0} %, wrong {wrong:.0} %",
+                    if shared { 1 } else { 2 }
+                );
+            }
         }
     }
 }
