@@ -370,6 +370,13 @@ fn the_connections_of_a_program_are_recorded_and_shown() {
         $ANABRANCH inspect capture -o again
         tail -n +2 page >one; tail -n +2 again >other
         same one other
+        # A capture that is not kept is drawn too.
+        $ANABRANCH record --record drawn --record-format csv --xpl -- curl -s -o got http://10.81.1.1:8000/file 2>error >page
+        grep -q "^recorded in drawn" error
+        grep -q '"complete": true' drawn/run.json
+        grep -q ",received," drawn/capture/events.csv
+        test -s drawn/capture/flow-1.down.xpl
+        $ANABRANCH plot drawn --figure sequence -o sequence.svg
         # Without a connection there is a word, and no page.
         $ANABRANCH record -o none -- true 2>error
         grep -q "^warning: no TCP connection began" error
