@@ -57,15 +57,21 @@ pub enum Sign {
     Undecided,
 }
 
+/// Returns the size of a difference as sentences have it: in tenths of a per cent.
+fn as_printed(percent: f64) -> f64 {
+    (percent.abs() * 10.0).round() / 10.0
+}
+
 impl Difference {
-    /// Returns the interpretation if less than `least` per cent is irrelevant; none without an interval.
+    /// Returns the interpretation if up to `least` per cent is irrelevant; none without an interval. Who reads "1.0 %" takes it
+    /// for 1 %, so the mean counts as it is printed.
     pub fn read(&self, least: f64) -> Option<Sign> {
         let Interval(low, high) = self.ci95?;
         Some(if -least <= low && high <= least {
             Sign::Equal
         } else if low <= 0.0 && 0.0 <= high {
             Sign::Undecided
-        } else if self.mean.abs() < least {
+        } else if self.mean.abs() < least || (least >= 0.1 && as_printed(self.mean) <= least) {
             Sign::Equal
         } else if self.mean > 0.0 {
             Sign::Above

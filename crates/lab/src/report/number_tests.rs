@@ -105,7 +105,9 @@ fn a_difference_is_read_by_its_interval_and_the_least_effect() {
     assert_eq!(read(-3.0, -6.0, 0.0), Reading::Undecided);
     assert_eq!(read(0.99, 0.1, 1.9), Reading::Equal);
     assert_eq!(read(-0.99, -1.9, -0.1), Reading::Equal);
-    assert_eq!((read(1.0, 0.1, 1.9), read(-1.0, -1.9, -0.1)), (Reading::Above, Reading::Below));
+    // "1.0 %" is not more than 1 %.
+    assert_eq!((read(1.04, 0.1, 1.9), read(-1.04, -1.9, -0.1)), (Reading::Equal, Reading::Equal));
+    assert_eq!((read(1.06, 0.1, 1.9), read(-1.06, -1.9, -0.1)), (Reading::Above, Reading::Below));
     assert_eq!(Difference { mean: 9.0, ci95: None }.read(1.0), None);
 }
 

@@ -109,11 +109,20 @@ fn what_is_the_same_in_every_run_has_no_interval_and_more_than_a_million_runs_ar
 #[test]
 fn differences_below_the_minimum_effect_are_practically_equal() {
     // The whole interval is small; or the difference is real and small.
-    for (mean, low, high) in [(-0.1, -0.6, 0.4), (0.7, 0.3, 1.1), (-0.9, -0.95, -0.85)] {
+    for (mean, low, high) in
+        [(-0.1, -0.6, 0.4), (0.7, 0.3, 1.1), (-0.9, -0.95, -0.85), (1.04, 0.7, 1.3), (-1.04, -1.3, -0.7)]
+    {
         let finding = finding("", vec![standing("dmptcp", 1.0, difference(mean, low, high))]);
         assert_eq!(finding.verdict().outcome, Outcome::Equal, "{mean} {low} {high}");
         assert!(sentences(&[finding]).starts_with("dmptcp and tcp are practically equal, within 1 %. The "));
     }
+    // More than 1 % is more than "1.0 %".
+    let more = finding("", vec![standing("dmptcp", 1.0, difference(1.06, 0.7, 1.3))]);
+    assert_eq!(more.verdict().outcome, Outcome::Best);
+    // A least effect below the printed digits is as it is.
+    let mut tiny = finding("", vec![standing("dmptcp", 1.0, difference(0.04, 0.03, 0.05))]);
+    tiny.min_effect_pct = 0.01;
+    assert_eq!(tiny.verdict().outcome, Outcome::Best);
     let mut strict = finding("", vec![standing("dmptcp", 0.99, difference(-0.9, -0.95, -0.85))]);
     strict.min_effect_pct = 0.5;
     assert_eq!(strict.verdict().best, ["dmptcp"]);
