@@ -125,7 +125,9 @@ def test_a_subflow_of_a_download_has_the_path_on_which_the_server_sends() -> Non
     # The join on the third path arrives first, so that the server's second subflow is the client's third.
     paths = [Path("10 Mbit/s", f"{rtt} ms", name=name) for rtt, name in ((20, "a"), (300, "b"), (30, "c"))]
     result = anabranch.run(paths, size="4 MB", schedulers=["min_rtt"], record=True)
-    names = [text.get_text() for text in result.plot.time_sequence().get_legend().get_texts()]
+    legend = result.plot.time_sequence().get_legend()
+    assert legend is not None
+    names = [text.get_text() for text in legend.get_texts()]
     assert names[:3] == ["subflow 0, a", "subflow 1, c", "subflow 2, b"]
     plt.close("all")
 
