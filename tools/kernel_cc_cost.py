@@ -124,6 +124,7 @@ def measure(names, controls, rounds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--controls", nargs="+", default=CONTROLS, help="the controls, `reno` first")
     parser.add_argument("--send", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--receive", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -135,20 +136,20 @@ def main():
     # Everything is undone after SIGTERM too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     names = [f"anabranch-cost-{os.getpid()}-{end}" for end in ("c", "s")]
-    laws = [control.removeprefix("mp_") for control in CONTROLS[2:]]
+    laws = [control.removeprefix("mp_") for control in arguments.controls if control.startswith("mp_")]
     loaded = subprocess.Popen([command, "kernel", "cc", "load", *laws], stdout=subprocess.DEVNULL)
     server = None
     # A namespace takes a default only from the controls that are allowed to all.
     before = ALLOWED.read_text()
     time.sleep(1)
     try:
-        ALLOWED.write_text(" ".join(dict.fromkeys(before.split() + CONTROLS)))
+        ALLOWED.write_text(" ".join(dict.fromkeys(before.split() + arguments.controls)))
         set_up(names)
         server = subprocess.Popen(
             inside(names[1], sys.executable, __file__, "--receive"), stdout=subprocess.PIPE, text=True
         )
         server.stdout.readline()
-        rows = measure(names, CONTROLS, arguments.rounds)
+        rows = measure(names, arguments.controls, arguments.rounds)
     finally:
         if server:
             server.kill()
@@ -160,7 +161,7 @@ def main():
         loaded.wait()
     print(f"{arguments.rounds} rounds; load {os.getloadavg()[0]:.2f}\n")
     print("| control | CPU seconds for a gigabyte | against `reno` | Gbit/s |\n|---|---|---|---|")
-    for control in CONTROLS:
+    for control in arguments.controls:
         cpu = [row[0] for row in rows[control]]
         rate = sum(8 / row[1] for row in rows[control]) / len(cpu)
         pairs = list(zip(cpu, (row[0] for row in rows["reno"]), strict=True))
