@@ -96,7 +96,7 @@ def set_up(names):
 
 
 def subflows(name):
-    """Returns the most subflows that a connection in this namespace has had."""
+    """Returns the number of subflows that have joined connections of this namespace."""
     shown = subprocess.run(
         inside(name, "nstat", "-asz", "MPTcpExtMPJoinSynAckRx"), capture_output=True, text=True, check=True
     )

@@ -23,8 +23,8 @@
 pub mod column;
 mod declare;
 mod difference;
-pub mod field;
-mod flow;
+mod field;
+pub mod flow;
 pub mod gather;
 pub mod measures;
 pub mod page;

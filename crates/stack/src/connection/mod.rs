@@ -205,7 +205,7 @@ pub(crate) struct ConnectionSetup {
 
 impl Connection {
     pub(crate) fn new(now: Time, setup: ConnectionSetup, config: Arc<SimConfig>) -> Connection {
-        let scheduling = Scheduling::new(&config, config.congestion.is_coupled());
+        let scheduling = Scheduling::new(&config);
         let mut recv = RecvState::new(config.receive_buffer);
         if config.ack.growth {
             // The maximum that a SYN can advertise.

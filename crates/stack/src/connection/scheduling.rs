@@ -49,7 +49,7 @@ pub(super) struct Scheduling {
 }
 
 impl Scheduling {
-    pub(super) fn new(config: &ConnectionConfig, coupled: bool) -> Scheduling {
+    pub(super) fn new(config: &ConnectionConfig) -> Scheduling {
         let scheduler = match (&config.scheduler, config.small_queues) {
             (kind, Some(limit)) if !matches!(kind, SchedulerKind::Linux(_)) => {
                 SmallQueues::over(kind.build(), limit)
@@ -61,7 +61,7 @@ impl Scheduling {
             revises: scheduler.revises_queues(),
             copies: scheduler.copies_outstanding(),
             alone: scheduler.decides_alone(),
-            coupled,
+            coupled: config.congestion.is_coupled(),
             limit: Limit::Application,
             data_timeouts: 0,
             data_wait: DATA_TIMER_FLOOR,
