@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anabranch_lab::run::RunError;
 use anabranch_lab::scenario::Scenario;
-use anabranch_recording::{Origin, RunDirectory, Settings};
+use anabranch_recording::{Origin, RunDirectory, Settings, make_empty};
 use anabranch_table::Format;
 use anabranch_units::Duration;
 
@@ -48,6 +48,12 @@ impl Record {
         RunDirectory::create(path, scenario, Record::origin(run), self.settings())
             .map(Some)
             .map_err(|error| Failure::Failed(error.to_string()))
+    }
+
+    /// Creates the directory, if requested, and refuses one with files before anything has run.
+    pub(crate) fn prepare(&self) -> Result<(), Failure> {
+        let made = self.record.as_deref().map(make_empty).transpose();
+        made.map(|_| ()).map_err(|error| Failure::Failed(error.to_string()))
     }
 
     /// Returns the directory, if there is to be one.

@@ -377,6 +377,17 @@ fn the_connections_of_a_program_are_recorded_and_shown() {
         grep -q ",received," drawn/capture/events.csv
         test -s drawn/capture/flow-1.down.xpl
         $ANABRANCH plot drawn --figure sequence -o sequence.svg
+        # A directory with files is refused before the program runs, and a copy that is not whole is not drawn.
+        ! $ANABRANCH record --record drawn -- touch ran 2>error
+        grep -q "it is not empty" error
+        test ! -e ran
+        mkdir little && mount -t tmpfs -o size=4k none little
+        status=0
+        TMPDIR=$d/little $ANABRANCH record --record half -- curl -s -o got http://10.81.1.1:8000/file 2>error || status=$?
+        umount little
+        test $status = 1
+        grep -q "^error: cannot write.*No space left" error
+        test ! -e half/run.json
         # Without a connection there is a word, and no page.
         $ANABRANCH record -o none -- true 2>error
         grep -q "^warning: no TCP connection began" error

@@ -1,12 +1,13 @@
 //! One connection of a capture, packet by packet: its data, its acknowledgements, and the data in flight.
 
+use anabranch_stack::observer::SendKind;
 use anabranch_units::{Duration, Time};
 
 use crate::capture::Merged;
 use crate::error::CaptureFault;
 use crate::inspector::Inspector;
 use crate::result::ConnectionReport;
-use crate::track::{Note, Place, SegmentKind, Table};
+use crate::track::{Note, Place, Table};
 
 /// How often the progress is told, in packets.
 const TELL_EVERY: u64 = 65_536;
@@ -17,7 +18,7 @@ pub enum Seen {
     /// A segment passed the place of the capture.
     Segment {
         /// Whether its data is sent for the first time.
-        kind: SegmentKind,
+        kind: SendKind,
         /// The first offset of its data in the stream, and the one after the last.
         range: (u64, u64),
     },
@@ -28,8 +29,8 @@ pub enum Seen {
     },
     /// All bytes before an offset are acknowledged at the data level.
     DataAcked {
-        /// The offset.
-        until: u64,
+        /// The offset of the acknowledgement before, and this one.
+        range: (u64, u64),
         /// The right edge of the receiver's window; none if the window is not known.
         edge: Option<u64>,
     },
@@ -85,12 +86,11 @@ pub fn follow(
     while captures.advance()? {
         if let Some((file, frame)) = captures.frame() {
             inspector.on_frame(file, &frame);
-            let table = inspector.table();
-            let notes = table.noted();
-            if let Some(subflow) = notes.subflow {
+            let table = &inspector.table;
+            if let Some(subflow) = table.notes.subflow {
                 let time = Time(frame.time.0.saturating_sub(place.begun.0));
                 let mut told = |direction: usize, seen| on(&Event { time, direction, subflow, seen });
-                for note in &notes.list {
+                for note in &table.notes.list {
                     tell(place, note, &mut told);
                 }
                 for direction in 0..2 {
@@ -100,7 +100,7 @@ pub fn follow(
                     }
                 }
             }
-            inspector.forget_notes();
+            inspector.table.notes.forget();
         }
         packets += 1;
         if packets % TELL_EVERY == 0 && !progress(packets) {
@@ -141,8 +141,8 @@ fn tell_acknowledged(
     if *last == Some((until, edge)) || stream.data_segments == 0 {
         return;
     }
-    *last = Some((until, edge));
-    told(direction, Seen::DataAcked { until, edge });
+    let before = last.replace((until, edge)).map_or(0, |last| last.0);
+    told(direction, Seen::DataAcked { range: (before, until), edge });
 }
 
 fn tell_flight(

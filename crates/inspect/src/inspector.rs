@@ -31,7 +31,7 @@ pub(crate) struct Counted {
 /// Follows the connections of captures, packet by packet.
 #[derive(Debug, Default)]
 pub struct Inspector {
-    table: Table,
+    pub(crate) table: Table,
     files: Vec<Counted>,
     skipped: Skipped,
     begun: Option<Time>,
@@ -49,15 +49,6 @@ impl Inspector {
         let mut inspector = Inspector::default();
         inspector.table.notes.of = subflows;
         inspector
-    }
-
-    pub(crate) fn table(&self) -> &Table {
-        &self.table
-    }
-
-    /// Forgets what the last packet has shown.
-    pub(crate) fn forget_notes(&mut self) {
-        self.table.notes.forget();
     }
 
     /// Reads `captures` to their end, and returns what happened in them. `progress` is called with the number of

@@ -41,4 +41,4 @@ pub use estimate::{Estimate, PathEstimate, RateSource};
 pub use follow::{Event, Seen, follow};
 pub use inspector::Inspector;
 pub use result::*;
-pub use track::{SegmentKind, Vantage};
+pub use track::Vantage;

@@ -149,8 +149,11 @@ fn seconds(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// Creates a directory, which must not exist or be empty.
-fn make_empty(path: &Path) -> Result<(), DirectoryError> {
+/// Creates the directory of a recording, which must not exist or be empty.
+///
+/// # Errors
+/// If it has files, or cannot be created.
+pub fn make_empty(path: &Path) -> Result<(), DirectoryError> {
     let failed = |error| DirectoryError { path: path.to_owned(), error };
     std::fs::create_dir_all(path).map_err(failed)?;
     if std::fs::read_dir(path).map_err(failed)?.next().is_some() {

@@ -19,6 +19,7 @@
 #![warn(unreachable_pub)]
 
 mod batch;
+mod data;
 mod directory;
 pub mod film;
 pub mod measured;
@@ -32,5 +33,5 @@ mod tables;
 pub mod view;
 mod xpl;
 
-pub use directory::{DirectoryError, Origin, RunDirectory, Settings};
+pub use directory::{DirectoryError, Origin, RunDirectory, Settings, make_empty};
 pub use read::{Facts, ReadError, Recorded, Stored, StoredOutage, StoredRun};

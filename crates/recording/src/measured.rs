@@ -1,17 +1,21 @@
 //! A run directory of connections that were not simulated: the rows come from a kernel's counters, or from a capture.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anabranch_sim::FlowId;
 use anabranch_stack::event::SubflowId;
+use anabranch_stack::observer::SendKind;
 use anabranch_stack::seq::DataRange;
 use anabranch_table::Cell;
 use anabranch_units::{Duration, Time};
 
-use crate::batch::{EventRow, WindowRow, whole};
+use crate::batch::{WindowRow, whole};
+use crate::data::Data;
 use crate::directory::{DirectoryError, Origin, Settings, Single};
 use crate::names::{EventName, Stream};
 use crate::schema::{Name, TABLES};
+use crate::series::Series;
 use crate::tables::{TableError, Tables};
 use crate::xpl::Xpl;
 
@@ -58,6 +62,23 @@ pub struct MeasuredWindow {
     pub peer_window_bytes: u64,
 }
 
+impl From<MeasuredWindow> for WindowRow {
+    fn from(row: MeasuredWindow) -> WindowRow {
+        WindowRow {
+            time: row.time,
+            flow: row.flow,
+            stream: row.way.into(),
+            subflow: row.subflow,
+            cwnd_bytes: row.cwnd_bytes,
+            ssthresh_bytes: row.ssthresh_bytes,
+            inflight_bytes: row.inflight_bytes,
+            srtt_us: row.srtt_us,
+            pacing_bps: row.pacing_bps,
+            peer_window_bytes: row.peer_window_bytes,
+        }
+    }
+}
+
 /// Progress of a stream by one subflow.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
@@ -88,31 +109,10 @@ pub struct MeasuredSegment {
     pub way: Way,
     /// The subflow, from 0.
     pub subflow: u8,
-    /// Its kind: not a probe.
-    pub kind: SegmentKind,
+    /// Its kind; a segment without data has no row.
+    pub kind: SendKind,
     /// The first offset of the data, and the offset after it.
     pub range: (u64, u64),
-}
-
-/// Whether the data of a segment was sent before, and by which subflow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SegmentKind {
-    /// Its data is sent for the first time.
-    New,
-    /// The subflow has sent its data before.
-    Retransmitted,
-    /// Another subflow has sent its data before.
-    Reinjected,
-}
-
-impl From<SegmentKind> for EventName {
-    fn from(kind: SegmentKind) -> EventName {
-        match kind {
-            SegmentKind::New => EventName::Sent,
-            SegmentKind::Retransmitted => EventName::Retransmitted,
-            SegmentKind::Reinjected => EventName::Reinjected,
-        }
-    }
 }
 
 /// A row of `flows`.
@@ -196,6 +196,10 @@ pub struct Measured {
     tables: Tables,
     xpl: Option<Xpl>,
     scheduler: String,
+    /// The least time between two rows of [`Measured::change`].
+    interval: Duration,
+    /// By flow, stream and subflow.
+    series: BTreeMap<(u32, Stream, u8), Series<MeasuredWindow>>,
 }
 
 fn failed(error: TableError) -> DirectoryError {
@@ -235,62 +239,43 @@ impl Measured {
         let inside: PathBuf = path.join(scheduler);
         let tables = Tables::create(&inside, settings.format, core::iter::empty()).map_err(failed)?;
         let xpl = settings.xpl.then(|| Xpl::new(&inside));
-        Ok(Measured { directory, tables, xpl, scheduler: scheduler.to_owned() })
+        let (scheduler, interval) = (scheduler.to_owned(), settings.interval);
+        Ok(Measured { directory, tables, xpl, scheduler, interval, series: BTreeMap::new() })
     }
 
     /// Adds a row to `windows`.
     pub fn window(&mut self, row: &MeasuredWindow) {
-        self.tables.window(&WindowRow {
-            time: row.time,
-            flow: row.flow,
-            stream: row.way.into(),
-            subflow: row.subflow,
-            cwnd_bytes: row.cwnd_bytes,
-            ssthresh_bytes: row.ssthresh_bytes,
-            inflight_bytes: row.inflight_bytes,
-            srtt_us: row.srtt_us,
-            pacing_bps: row.pacing_bps,
-            peer_window_bytes: row.peer_window_bytes,
-        });
+        self.tables.window(&(*row).into());
+    }
+
+    /// Adds the windows of a change: with an interval between rows, a row has the values at its time, and the last values before
+    /// a pause have a row.
+    pub fn change(&mut self, row: &MeasuredWindow) {
+        let key = (row.flow, Stream::from(row.way), row.subflow);
+        let series = self.series.entry(key).or_insert_with(|| Series::new(self.interval));
+        series.add(row.time, *row, false, |_, row| self.tables.window(&row.into()));
     }
 
     /// Adds a segment to `events`.
     pub fn segment(&mut self, row: &MeasuredSegment) {
-        let event = EventName::from(row.kind);
-        self.tables.event(&EventRow {
-            time: row.time,
-            flow: row.flow,
-            stream: row.way.into(),
-            subflow: row.subflow,
-            event,
-            from_bytes: Some(row.range.0),
-            to_bytes: Some(row.range.1),
-            window_edge_bytes: None,
-            reason: None,
-        });
-        if let Some(xpl) = &mut self.xpl {
+        if let Some(event) = EventName::sent(row.kind) {
             let range = DataRange::new(row.range.0, row.range.1);
-            xpl.sent((FlowId(row.flow), row.way.into()), row.time, SubflowId(row.subflow), event, range);
+            self.data(row.time, row.flow, row.way).event(SubflowId(row.subflow), event, range);
         }
     }
 
     /// Adds a row to `events`.
     pub fn progress(&mut self, row: &Progress) {
-        self.tables.event(&EventRow {
-            time: row.time,
-            flow: row.flow,
-            stream: row.way.into(),
-            subflow: row.subflow,
-            event: if row.received { EventName::Received } else { EventName::DataAcked },
-            from_bytes: Some(row.range.0),
-            to_bytes: Some(row.range.1),
-            window_edge_bytes: row.window_edge,
-            reason: None,
-        });
-        if let Some(xpl) = self.xpl.as_mut().filter(|_| !row.received) {
-            let edge = row.window_edge.unwrap_or(row.range.1);
-            xpl.acked((FlowId(row.flow), row.way.into()), row.time, row.range.1, edge);
+        let (subflow, range) = (SubflowId(row.subflow), DataRange::new(row.range.0, row.range.1));
+        let mut data = self.data(row.time, row.flow, row.way);
+        match row.received {
+            true => data.event(subflow, EventName::Received, range),
+            false => data.acked(subflow, range, row.window_edge),
         }
+    }
+
+    fn data(&mut self, now: Time, flow: u32, way: Way) -> Data<'_> {
+        Data { tables: &mut self.tables, xpl: self.xpl.as_mut(), now, flow: FlowId(flow), stream: way.into() }
     }
 
     /// True if a table or a file could not be written: more rows are in vain, and [`Measured::finish`] has the error.
@@ -309,6 +294,9 @@ impl Measured {
         flows: &[MeasuredFlow],
         subflows: &[MeasuredSubflow],
     ) -> Result<(), DirectoryError> {
+        for series in self.series.values_mut() {
+            series.finish(|_, row| self.tables.window(&row.into()));
+        }
         for (at, flow) in flows.iter().enumerate() {
             let span = flow.end.since(flow.start).0;
             let rate = (span > 0).then(|| (flow.delivered_bytes as f64 * 8e9 / span as f64) as u64);

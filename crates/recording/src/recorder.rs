@@ -8,13 +8,14 @@ use anabranch_sim::{
 };
 use anabranch_stack::event::{ConnectionId, SubflowId};
 use anabranch_stack::observer::{StackEvent, Windows};
-use anabranch_stack::scheduler::{Decision, Rule, Why};
+use anabranch_stack::scheduler::{Decision, Rule};
 use anabranch_stack::seq::DataRange;
 use anabranch_table::Cell;
 use anabranch_units::{Duration, Rate, Time};
 
-use crate::batch::{DecisionRow, EventRow, QueueRow, WindowRow, whole};
-use crate::names::{AssignName, DecisionName, EventName, LossName, Stream};
+use crate::batch::{QueueRow, WindowRow, whole};
+use crate::data::Data;
+use crate::names::{EventName, Stream};
 use crate::schema::Name;
 use crate::series::Series;
 use crate::tables::{TableError, Tables};
@@ -163,7 +164,7 @@ impl<'a> Recorder<'a> {
             StackEvent::DataAcked { subflow, una, window_edge } => {
                 let range = DataRange::new(connection.una, una);
                 connection.una = una;
-                data.acked(subflow, range, window_edge);
+                data.acked(subflow, range, Some(window_edge));
             }
             StackEvent::Decision(decision) => {
                 let rule = match decision {
@@ -371,90 +372,4 @@ fn queue_row(tables: &mut Tables, time: Time, link: usize, queue: Queue, max: &m
         dropped_packets: *dropped,
     });
     (*max, *dropped) = (0, 0);
-}
-
-/// Where the rows about the data of a stream go.
-struct Data<'a> {
-    tables: &'a mut Tables,
-    xpl: Option<&'a mut Xpl>,
-    now: Time,
-    flow: FlowId,
-    stream: Stream,
-}
-
-impl Data<'_> {
-    #[inline]
-    fn row(
-        &mut self,
-        subflow: SubflowId,
-        event: EventName,
-        range: Option<DataRange>,
-        window_edge_bytes: Option<u64>,
-        reason: Option<LossName>,
-    ) {
-        self.tables.event(&EventRow {
-            time: self.now,
-            flow: self.flow.0,
-            stream: self.stream,
-            subflow: subflow.0,
-            event,
-            from_bytes: range.map(|range| range.start),
-            to_bytes: range.map(|range| range.end),
-            window_edge_bytes,
-            reason,
-        });
-    }
-
-    #[inline]
-    fn event(&mut self, subflow: SubflowId, event: EventName, range: DataRange) {
-        self.row(subflow, event, Some(range), None, None);
-        if let Some(xpl) = &mut self.xpl
-            && event != EventName::Received
-        {
-            xpl.sent((self.flow, self.stream), self.now, subflow, event, range);
-        }
-    }
-
-    fn lost(&mut self, subflow: SubflowId, range: DataRange, reason: LossName) {
-        self.row(subflow, EventName::Lost, Some(range), None, Some(reason));
-    }
-
-    fn undone(&mut self, subflow: SubflowId) {
-        self.row(subflow, EventName::Undone, None, None, None);
-    }
-
-    #[inline]
-    fn acked(&mut self, subflow: SubflowId, range: DataRange, edge: u64) {
-        self.row(subflow, EventName::DataAcked, Some(range), Some(edge), None);
-        if let Some(xpl) = &mut self.xpl {
-            xpl.acked((self.flow, self.stream), self.now, range.end, edge);
-        }
-    }
-
-    fn decision(&mut self, decision: &Decision) {
-        let (name, subflow, kind, range, why, until) = match *decision {
-            Decision::Assign { subflow, range, kind, why } => {
-                (DecisionName::Assign, Some(subflow), Some(AssignName::from(kind)), Some(range), why, None)
-            }
-            Decision::Recall { subflow, range, why } => {
-                (DecisionName::Recall, Some(subflow), None, Some(range), why, None)
-            }
-            Decision::Wait { until, why } => (DecisionName::Wait, None, None, None, why, until),
-        };
-        let Why { rule, score, other } = why;
-        self.tables.decision(&DecisionRow {
-            time: self.now,
-            flow: self.flow.0,
-            stream: self.stream,
-            decision: name,
-            subflow: subflow.map(|subflow| subflow.0),
-            kind,
-            from_bytes: range.map(|range| range.start),
-            to_bytes: range.map(|range| range.end),
-            rule: rule.into(),
-            score,
-            other_score: other,
-            until,
-        });
-    }
 }

@@ -8,7 +8,7 @@ use anabranch_lab::options::Options;
 use anabranch_lab::run::{Prepared, RunResult};
 use anabranch_lab::scenario::{Document, Scenario};
 use anabranch_recording::film::Film;
-use anabranch_recording::measured::{Measured, MeasuredFlow, Progress, Way};
+use anabranch_recording::measured::{Measured, MeasuredFlow, MeasuredWindow, Progress, Way};
 use anabranch_recording::view::{Details, View};
 use anabranch_recording::{Origin, Recorded, RunDirectory, Settings};
 use anabranch_table::Format;
@@ -290,7 +290,7 @@ fn a_subflow_on_two_paths_has_the_name_of_neither() {
 fn a_measured_flow_that_still_runs_is_not_complete() {
     let place = tempfile::tempdir().unwrap();
     let origin = Origin { version: "1", commit: None, command: Vec::new(), run: None };
-    let settings = Settings { format: Format::Csv, interval: Duration::ZERO, xpl: false };
+    let settings = Settings { format: Format::Csv, interval: Duration::from_millis(1), xpl: false };
     let paths = ["wifi".to_owned()];
     let mut measured = Measured::create(place.path(), "kernel", &paths, origin, settings).unwrap();
     let progress = |millis, received| Progress {
@@ -302,6 +302,21 @@ fn a_measured_flow_that_still_runs_is_not_complete() {
         received,
         window_edge: None,
     };
+    let change = |micros: u64, inflight_bytes| MeasuredWindow {
+        time: Time(micros * 1000),
+        flow: 0,
+        way: Way::Down,
+        subflow: 0,
+        cwnd_bytes: None,
+        ssthresh_bytes: None,
+        inflight_bytes,
+        srtt_us: None,
+        pacing_bps: None,
+        peer_window_bytes: 9000,
+    };
+    for (micros, inflight) in [(0, 1), (400, 2), (900, 3), (5000, 4), (5100, 5)] {
+        measured.change(&change(micros, inflight));
+    }
     measured.progress(&progress(1500, true));
     measured.progress(&progress(1600, false));
     let flow = |name: &str, running| MeasuredFlow {
@@ -326,6 +341,9 @@ fn a_measured_flow_that_still_runs_is_not_complete() {
     assert_eq!(rows[1], ["there", "", "running", "", "50000", "200000"]);
     // There is no rate of no time.
     assert_eq!(rows[2][5], "");
+    // With a millisecond between rows: the last value before a pause, and the last of all.
+    let windows = table(&inside, "windows", &["t_ns", "inflight_bytes", "cwnd_bytes"]);
+    assert_eq!(windows, [["0", "1", ""], ["900000", "3", ""], ["5000000", "4", ""], ["5100000", "5", ""]]);
     let events = table(&inside, "events", &["event", "direction", "to_bytes"]);
     assert_eq!(events, [["received", "down", "1000"], ["data_acked", "down", "1000"]]);
 }

@@ -107,6 +107,11 @@ impl Reading {
     pub(super) fn records(&self) -> bool {
         self.record.directory().is_some()
     }
+
+    /// Creates the run directory, if there is to be one, before its connection exists.
+    pub(super) fn prepare(&self) -> Result<(), Failure> {
+        self.record.prepare()
+    }
 }
 
 /// Shows connections; `again` opens their captures once more.

@@ -53,6 +53,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let [program, arguments @ ..] = args.command.as_slice() else {
         return Err(Failure::Usage("there is no command".to_owned()));
     };
+    args.reading.prepare()?;
     // Ctrl-C ends the program, which is in the same process group; then its connections are shown.
     interrupt::watch();
     let kept = args.keep.as_ref().map(|path| {
@@ -74,10 +75,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let inspection = capture.end();
     let status = status
         .map_err(|error| Failure::Usage(format!("cannot run {}: {error}", program.to_string_lossy())))?;
+    let copied = capture.copied();
     if let Some((path, file)) = kept {
-        let written = capture.copied().and_then(|()| file.commit());
+        let written = copied.and_then(|()| file.commit());
         written.map_err(|error| Failure::unwritable(path, &error))?;
         output::remark(format_args!("the capture is in {}", path.display()));
+    } else {
+        copied.map_err(|error| Failure::unwritable(&std::env::temp_dir(), &error))?;
     }
     // Others were open before.
     let begun =

@@ -9,6 +9,7 @@ mod notes;
 mod options;
 mod subflow;
 
+use anabranch_stack::observer::SendKind;
 use anabranch_stack::segment::{Address, Flags, Segment};
 use anabranch_units::{Duration, Time};
 use anabranch_wire::View;
@@ -17,7 +18,6 @@ use rustc_hash::FxHashMap;
 pub(crate) use connection::{Connection, Protocol, Stream};
 pub(crate) use half::{Half, Kind};
 pub(crate) use meter::Meter;
-pub use notes::SegmentKind;
 pub(crate) use notes::{Note, Notes, Place};
 pub(crate) use subflow::Subflow;
 pub use subflow::Vantage;
@@ -59,11 +59,6 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Returns the notes on the last packet.
-    pub(crate) fn noted(&self) -> &Notes {
-        &self.notes
-    }
-
     /// Takes a packet.
     pub(crate) fn on_packet(&mut self, packet: &Packet<'_>) {
         self.files = self.files.max(packet.file + 1);
@@ -324,16 +319,16 @@ impl Table {
                 stream.highest = range.end;
                 stream.last_sent = Some(now);
             }
-            let mut segment = SegmentKind::New;
+            let mut segment = SendKind::New;
             if kind == Kind::New {
                 let again = stream.on_sent(range.start, range.end);
                 if again > 0 {
                     stream.reinjected_bytes += again;
                     stream.reinjected_segments += 1;
-                    segment = SegmentKind::Reinjected;
+                    segment = SendKind::Reinjection;
                 }
             } else if kind == Kind::Retransmission {
-                segment = SegmentKind::Retransmitted;
+                segment = SendKind::Retransmission;
             }
             self.notes.add(direction, range, Some(segment), false);
         }

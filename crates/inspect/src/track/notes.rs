@@ -1,19 +1,9 @@
 //! The place of a connection in the table, and notes on the packets of one connection.
 
+use anabranch_stack::observer::SendKind;
 use anabranch_units::Time;
 
 use super::half::Arrived;
-
-/// A segment with data, as its subflow and the connection see it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SegmentKind {
-    /// Bytes that no subflow has carried.
-    New,
-    /// Bytes that this subflow has carried.
-    Retransmitted,
-    /// Bytes that another subflow has carried.
-    Reinjected,
-}
 
 /// The place of a connection in the table of its captures.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,7 +25,7 @@ pub(crate) struct Note {
     pub direction: usize,
     pub range: Arrived,
     /// The kind of a segment; none for bytes that have arrived.
-    pub kind: Option<SegmentKind>,
+    pub kind: Option<SendKind>,
     /// True if an acknowledgement has shown it.
     pub by_ack: bool,
 }
@@ -56,7 +46,7 @@ impl Notes {
         self.subflow = self.of.iter().position(|one| *one == at);
     }
 
-    pub(super) fn add(&mut self, direction: usize, range: Arrived, kind: Option<SegmentKind>, by_ack: bool) {
+    pub(super) fn add(&mut self, direction: usize, range: Arrived, kind: Option<SendKind>, by_ack: bool) {
         if self.subflow.is_some() {
             self.list.push(Note { direction: direction & 1, range, kind, by_ack });
         }

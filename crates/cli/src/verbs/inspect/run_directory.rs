@@ -3,9 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use anabranch_inspect::capture::Merged;
-use anabranch_inspect::{ConnectionReport, Event, Seen, SegmentKind, follow};
+use anabranch_inspect::{ConnectionReport, Event, Seen, follow};
 use anabranch_recording::measured::{
-    self, Delivery, Measured, MeasuredFlow, MeasuredSegment, MeasuredSubflow, MeasuredWindow, Progress, Way,
+    Delivery, Measured, MeasuredFlow, MeasuredSegment, MeasuredSubflow, MeasuredWindow, Progress, Way,
 };
 use anabranch_units::{Duration, Time};
 
@@ -28,86 +28,55 @@ pub(super) fn record(
     let paths: Vec<String> = (1..=connection.subflows.len()).map(|n| format!("path{n}")).collect();
     let mut captures = again()?;
     let failed = |error: anabranch_recording::DirectoryError| Failure::Failed(error.to_string());
-    let settings = args.settings();
-    let measured =
-        Measured::create(directory, RUN, &paths, Record::origin(None), settings).map_err(failed)?;
+    let mut measured =
+        Measured::create(directory, RUN, &paths, Record::origin(None), args.settings()).map_err(failed)?;
     let cancelled = interrupt::watch();
     let progress = progress::Progress::of("packets");
-    let none = connection.subflows.iter().map(|_| [None; 2]).collect();
-    let mut rows = Rows { measured, every: settings.interval, acked: [0; 2], last: none };
-    let read =
-        follow(&mut captures, connection, |_| !cancelled.load(Ordering::Relaxed), |event| rows.add(event));
+    let read = follow(
+        &mut captures,
+        connection,
+        |_| !cancelled.load(Ordering::Relaxed),
+        |event| add(&mut measured, event),
+    );
     progress.finish();
     read.map_err(damaged)?;
     if cancelled.load(Ordering::Relaxed) {
         return Err(Failure::Interrupted);
     }
-    rows.measured.finish(&paths, &[flow(connection)], &subflows(connection)).map_err(failed)?;
+    measured.finish(&paths, &[flow(connection)], &subflows(connection)).map_err(failed)?;
     output::remark(format_args!("recorded in {}", directory.display()));
     Ok(())
 }
 
-/// The rows of the tables.
-struct Rows {
-    measured: Measured,
-    /// The least time between two rows of the windows of a subflow.
-    every: Duration,
-    /// The DATA_ACK of each stream.
-    acked: [u64; 2],
-    /// The time of the last row of the windows, by subflow and stream.
-    last: Vec<[Option<Time>; 2]>,
-}
-
-impl Rows {
-    fn add(&mut self, event: &Event) {
-        if self.measured.is_broken() {
-            return;
+/// Adds the row of an event.
+fn add(measured: &mut Measured, event: &Event) {
+    if measured.is_broken() {
+        return;
+    }
+    let (time, flow) = (event.time, 0);
+    let way = [Way::Up, Way::Down][event.direction & 1];
+    // A host gives its subflows numbers of 8 bits.
+    let subflow = u8::try_from(event.subflow).unwrap_or(u8::MAX);
+    let progress =
+        |range, received, window_edge| Progress { time, flow, way, subflow, range, received, window_edge };
+    match event.seen {
+        Seen::Segment { kind, range } => {
+            measured.segment(&MeasuredSegment { time, flow, way, subflow, kind, range });
         }
-        let direction = event.direction & 1;
-        let (time, flow, way) = (event.time, 0, [Way::Up, Way::Down][direction]);
-        // A host gives its subflows numbers of 8 bits.
-        let subflow = u8::try_from(event.subflow).unwrap_or(u8::MAX);
-        match event.seen {
-            Seen::Segment { kind, range } => {
-                let kind = match kind {
-                    SegmentKind::New => measured::SegmentKind::New,
-                    SegmentKind::Retransmitted => measured::SegmentKind::Retransmitted,
-                    SegmentKind::Reinjected => measured::SegmentKind::Reinjected,
-                };
-                self.measured.segment(&MeasuredSegment { time, flow, way, subflow, kind, range });
-            }
-            Seen::Received { range } => {
-                let (received, window_edge) = (true, None);
-                self.measured.progress(&Progress { time, flow, way, subflow, range, received, window_edge });
-            }
-            Seen::DataAcked { until, edge } => {
-                let range = (self.acked[direction].min(until), until);
-                self.acked[direction] = until;
-                let (received, window_edge) = (false, edge);
-                self.measured.progress(&Progress { time, flow, way, subflow, range, received, window_edge });
-            }
-            Seen::Flight { bytes, srtt, window } => {
-                let Some(last) = self.last.get_mut(event.subflow).map(|both| &mut both[direction]) else {
-                    return;
-                };
-                if last.is_some_and(|last| time.since(last) < self.every) {
-                    return;
-                }
-                *last = Some(time);
-                self.measured.window(&MeasuredWindow {
-                    time,
-                    flow,
-                    way,
-                    subflow,
-                    cwnd_bytes: None,
-                    ssthresh_bytes: None,
-                    inflight_bytes: bytes,
-                    srtt_us: srtt.map(|srtt| srtt.0 / 1000),
-                    pacing_bps: None,
-                    peer_window_bytes: window,
-                });
-            }
-        }
+        Seen::Received { range } => measured.progress(&progress(range, true, None)),
+        Seen::DataAcked { range, edge } => measured.progress(&progress(range, false, edge)),
+        Seen::Flight { bytes, srtt, window } => measured.change(&MeasuredWindow {
+            time,
+            flow,
+            way,
+            subflow,
+            cwnd_bytes: None,
+            ssthresh_bytes: None,
+            inflight_bytes: bytes,
+            srtt_us: srtt.map(|srtt| srtt.0 / 1000),
+            pacing_bps: None,
+            peer_window_bytes: window,
+        }),
     }
 }
 
@@ -119,7 +88,6 @@ fn since(connection: &ConnectionReport, seconds: f64) -> Time {
 fn flow(connection: &ConnectionReport) -> MeasuredFlow {
     let direction = connection.main_direction();
     let stream = &connection.streams[direction];
-    let last = connection.start_s + stream.fct_s.unwrap_or(connection.duration_s);
     let segments = |count: fn(&anabranch_inspect::DirectionReport) -> u64| {
         connection.subflows.iter().map(|subflow| count(&subflow.directions[direction])).sum()
     };
@@ -127,7 +95,7 @@ fn flow(connection: &ConnectionReport) -> MeasuredFlow {
         name: format!("{} to {}", connection.client, connection.server),
         way: [Way::Up, Way::Down][direction],
         start: Time::ZERO,
-        end: since(connection, last),
+        end: Time::ZERO + Duration::from_secs_f64(stream.fct_s.unwrap_or(connection.duration_s)),
         running: !stream.ended,
         delivered_bytes: stream.delivered_bytes,
         data_segments: stream.data_segments,
