@@ -99,6 +99,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         ));
     }
     let captures = readers(&args.captures)?;
+    args.reading.prepare()?;
     show(&args.reading, read(captures)?, || readers(&args.captures))
 }
 
@@ -108,7 +109,7 @@ impl Reading {
         self.record.directory().is_some()
     }
 
-    /// Creates the run directory, if there is to be one, before its connection exists.
+    /// Creates the run directory, if there is to be one, before the captures are read or made.
     pub(super) fn prepare(&self) -> Result<(), Failure> {
         self.record.prepare()
     }
