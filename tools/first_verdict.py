@@ -88,8 +88,7 @@ class Way:
         return wheel, self.run(shutil.which("pipx") or "pipx", "run", "--spec", wheel, "anabranch", *COMPARE)
 
     def browser(self):
-        page = self.place / "explorer.html"
-        self.run(self.release / "binary" / "anabranch", "explore", "-o", page)
+        page = one(self.release, "anabranch-explorer-*.html")
         (self.place / "page.mjs").write_text(PAGE)
         self.begun = self.ready = clock()
         chromium = shutil.which(os.environ.get("CHROMIUM", "chromium"))
