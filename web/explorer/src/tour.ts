@@ -69,8 +69,9 @@ export const STEPS: Step[] = [
   {
     title: "Head-of-line blocking",
     text: "This step opens 'Look inside' below: press Play there. The bar is the stream of bytes at the receiver. Blue data have been delivered to the " +
-      "program. Orange data have arrived on the fast path and wait behind a hole: earlier data are missing, because they are still on the slow path. The " +
-      "program receives data only in order, so it gets nothing until the hole is filled. The bars below the graphs divide the time of a download by its causes.",
+      "program. Orange data have arrived on the fast path and wait behind a hole: earlier data are missing, because they are still on the slow path or were " +
+      "lost there. The program receives data only in order, so it gets nothing until the hole is filled. The bars below the graphs divide the time of a " +
+      "download by its causes.",
     state: `${UNEQUAL}&schedulers=min_rtt,ecf`,
     claims: [{ of: "ecf", to: "min_rtt", least: 0.15, most: 0.3 }],
     opens: "inside",
