@@ -34,6 +34,7 @@ TYPES = {
         ("UnseenEvents", "UnseenEvents", None), ("ClassPath", "ClassPath", None), ("PhaseLimits", "PhaseLimits", None),
         ("Setting", "Condition", None),
     ],
+    "lab/src/usage.rs": [("PathUsage", "PathUsage", None)],
     "lab/src/compare.rs": [("Cost", "Cost", None), ("Comparison", "Comparison", None)],
     "lab/src/explain/cause.rs": [("Cause", "Cause", None)],
     "lab/src/explain/row.rs": [

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anabranch_lab::run;
-use anabranch_lab::scenario::Scenario;
+use anabranch_lab::scenario::{Endpoints, Scenario};
 use anabranch_sim::topology::Topology;
 
 use crate::command::Process;
@@ -17,7 +17,7 @@ use crate::error::EmulateError;
 use crate::leftovers::{self, Record, VARIABLE};
 use crate::namespace::Namespace;
 use crate::network::{self, Addresses, Role, STACK_DEVICE};
-use crate::report::{Bounds, Report};
+use crate::report::{Bounds, Named, Report};
 use crate::signals::{Change, Signals};
 use crate::tap::Tap;
 use crate::wiring::{Lane, Port, Wiring};
@@ -85,7 +85,7 @@ pub struct Outcome {
 /// On drop, everything that it has made is removed, and every process in its namespaces is killed.
 #[derive(Debug)]
 pub struct Emulation {
-    names: Vec<String>,
+    paths: Vec<Named>,
     addresses: Addresses,
     topology: Topology,
     options: Options,
@@ -94,6 +94,7 @@ pub struct Emulation {
     record: Record,
     notes: Vec<String>,
     changes: Vec<Change>,
+    withdrawals: Vec<Change>,
 }
 
 #[derive(Debug)]
@@ -108,7 +109,7 @@ pub struct Live<'a> {
     emulation: &'a Emulation,
     engine: Engine,
     lost: Vec<u64>,
-    signals: Signals,
+    signals: [Signals; 2],
 }
 
 impl Emulation {
@@ -129,8 +130,12 @@ impl Emulation {
         options.engine.seed = scenario.run_seed(options.run);
         let topology = run::topology(experiment, options.engine.seed)
             .map_err(|error| EmulateError::Usage(error.to_string()))?;
-        let addresses =
-            Addresses { paths: experiment.paths().len(), initial: experiment.initial, ipv6: experiment.ipv6 };
+        let addresses = Addresses {
+            paths: experiment.paths().len(),
+            initial: experiment.initial,
+            ipv6: experiment.ipv6,
+            endpoints: experiment.endpoints.clone(),
+        };
         let mut notes = leftovers::clear()?;
         let (client, server) = (Namespace::new()?, Namespace::new()?);
         let record = Record::new(&[client.inode(), server.inode()])?;
@@ -161,7 +166,7 @@ impl Emulation {
             if experiment.ipv6 {
                 namespace.ip6(&network::routes6(&addresses, role, &with))?;
                 let own: Vec<Ipv6Addr> =
-                    (0..addresses.paths).map(|at| network::address6(role, at, 1)).collect();
+                    (0..addresses.count(role)).map(|number| network::address6(role, number, 1)).collect();
                 await_addresses(&namespace, &own)?;
             }
             let endpoints = network::endpoints(&addresses, role, &backup, options.subflows);
@@ -179,8 +184,13 @@ impl Emulation {
                 .collect(),
         };
         let changes = experiment.signals().into_iter().map(change).collect();
+        let withdrawal = |(number, signal): (usize, anabranch_lab::scenario::Signal)| Change {
+            at: Duration::from_nanos(signal.at.0),
+            commands: vec![network::withdrawn(&addresses, number, signal.up)],
+        };
+        let withdrawals = experiment.endpoints.iter().flat_map(Endpoints::signals).map(withdrawal).collect();
         Ok(Emulation {
-            names: experiment.paths().iter().map(|path| path.name.clone()).collect(),
+            paths: experiment.paths().iter().map(|path| (path.name.clone(), path.tariff)).collect(),
             addresses,
             topology,
             options,
@@ -189,6 +199,7 @@ impl Emulation {
             record,
             notes,
             changes,
+            withdrawals,
         })
     }
 
@@ -275,7 +286,10 @@ impl Emulation {
         let wiring = Wiring::new(&self.topology, client, server);
         let lost = self.lost()?;
         let engine = Engine::start_with(wiring, &self.options.engine, tap).map_err(failed)?;
-        let signals = Signals::start(&self.client.namespace, changes)?;
+        let signals = [
+            Signals::start(&self.client.namespace, changes)?,
+            Signals::start(&self.server.namespace, self.withdrawals.clone())?,
+        ];
         Ok(Live { emulation: self, engine, lost, signals })
     }
 
@@ -370,7 +384,7 @@ impl Live<'_> {
             emulation.lost()?.iter().zip(&before).map(|(now, before)| now - before).collect::<Vec<_>>();
         let engine = engine.stop().map_err(|error| EmulateError::system("moving packets", error))?;
         let lanes = Lane::of(&emulation.topology);
-        Ok(Report::new(&emulation.names, &lanes, &lost, &engine, &emulation.options.bounds))
+        Ok(Report::new(&emulation.paths, &lanes, &lost, &engine, &emulation.options.bounds))
     }
 }
 

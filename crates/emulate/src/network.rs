@@ -3,11 +3,14 @@
 //! On path `n`, counted from 1, the client's kernel has the address 10.0.n.1 and the server's 10.1.n.1, each
 //! on a TUN device `path<n>`. 10.0.n.2 and 10.1.n.2 belong to another TUN device `anabranch`, for a stack in
 //! user space. The client's address determines the path of a packet in both directions, as in the simulator.
+//! If the scenario gives the server addresses of its own, those are 10.1.m.1 and 10.1.m.2, by their number `m`.
 //! In a scenario over IPv6 the kernels also have fd86:8684:0:n::1 and fd86:8684:1:n::1, which their endpoints
 //! use.
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use anabranch_lab::scenario::{EndpointRole, Endpoints};
 
 /// One of the two hosts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,24 +44,64 @@ pub(crate) const STACK_DEVICE: &str = "anabranch";
 /// The addresses of the hosts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Addresses {
-    /// The number of addresses of each host.
+    /// The number of paths.
     pub paths: usize,
     /// The position of the path of a connection's initial subflow.
     pub initial: usize,
     /// True if the kernels have IPv6 addresses too, and use them.
     pub ipv6: bool,
+    /// The addresses of the server, and the endpoints and limits of both kernels; none: an address on each path.
+    pub endpoints: Option<Endpoints>,
 }
 
 impl Addresses {
-    /// Returns the kernel's address of that host on the path at `position`, from 0.
+    /// Returns the kernel's address of that host on the path at `position`, from 0; of a server with addresses of its
+    /// own the first to which the path leads.
     pub fn kernel(&self, role: Role, position: usize) -> Ipv4Addr {
-        address(role, position, 1)
+        address(role, self.number(role, position), 1)
+    }
+
+    /// Returns the number, from 0, of a host's address on the path at `position`.
+    pub(crate) fn number(&self, role: Role, position: usize) -> usize {
+        match &self.endpoints {
+            Some(endpoints) if role == Role::Server => endpoints.server_on(position),
+            _ => position,
+        }
+    }
+
+    /// Returns how many addresses a host has.
+    pub(crate) fn count(&self, role: Role) -> usize {
+        match &self.endpoints {
+            Some(endpoints) if role == Role::Server => endpoints.servers.len(),
+            _ => self.paths,
+        }
+    }
+
+    /// Returns the position of the path that leads from a host to its peer's address `number`, if its own address does
+    /// not decide.
+    fn route(&self, role: Role, number: usize) -> usize {
+        match &self.endpoints {
+            Some(endpoints) if role == Role::Client => endpoints.route(number),
+            _ => number,
+        }
+    }
+
+    /// Returns the position of the path with the device of a host's address `number`.
+    fn device(&self, number: usize) -> usize {
+        number.min(self.paths - 1)
+    }
+
+    /// Returns the pairs of a path and an address of the server to which it does not lead.
+    fn apart(&self) -> Vec<(usize, usize)> {
+        let Some(endpoints) = &self.endpoints else { return Vec::new() };
+        let pairs = (0..self.paths).flat_map(|path| (0..endpoints.servers.len()).map(move |at| (path, at)));
+        pairs.filter(|(path, at)| !endpoints.leads(*path, *at)).collect()
     }
 
     /// Returns that address, or the IPv6 address in a scenario over IPv6.
     pub fn of(&self, role: Role, position: usize) -> IpAddr {
         if self.ipv6 {
-            IpAddr::V6(address6(role, position, 1))
+            IpAddr::V6(address6(role, self.number(role, position), 1))
         } else {
             IpAddr::V4(self.kernel(role, position))
         }
@@ -66,20 +109,24 @@ impl Addresses {
 
     /// Returns the address of a stack in user space on that host on the path at `position`, from 0.
     pub fn stack(&self, role: Role, position: usize) -> Ipv4Addr {
-        address(role, position, 2)
+        address(role, self.number(role, position), 2)
     }
 
     /// Returns the environment variables of commands on the host `role`.
     pub fn environment(&self, role: Role) -> Vec<(String, String)> {
-        let list = |of: &dyn Fn(usize) -> Ipv4Addr| {
-            (0..self.paths).map(|at| of(at).to_string()).collect::<Vec<_>>().join(",")
+        let list = |role, host| {
+            let all = (0..self.count(role)).map(|number| address(role, number, host).to_string());
+            all.collect::<Vec<_>>().join(",")
         };
         let mut all = vec![
             ("ANABRANCH_ROLE".to_owned(), role.name().to_owned()),
             ("ANABRANCH_PATHS".to_owned(), self.paths.to_string()),
             ("ANABRANCH_TUN".to_owned(), STACK_DEVICE.to_owned()),
-            ("ANABRANCH_ADDRESSES".to_owned(), list(&|at| self.stack(role, at))),
+            ("ANABRANCH_ADDRESSES".to_owned(), list(role, 2)),
         ];
+        if self.endpoints.is_some() {
+            all.push(("ANABRANCH_SERVER_ADDRESSES".to_owned(), list(Role::Server, 1)));
+        }
         for (name, role) in [("ANABRANCH_CLIENT", Role::Client), ("ANABRANCH_SERVER", Role::Server)] {
             all.push((name.to_owned(), self.kernel(role, self.initial).to_string()));
             all.push((format!("{name}_STACK"), self.stack(role, self.initial).to_string()));
@@ -158,16 +205,32 @@ pub(crate) fn routes(addresses: &Addresses, role: Role, with: &Attributes) -> St
         "link set lo up\ntuntap add dev {STACK_DEVICE} mode tun\nlink set {STACK_DEVICE} txqueuelen {queue} up\n"
     );
     for at in 0..addresses.paths {
-        let (name, own) = (device(at), addresses.kernel(role, at));
-        let there = Ipv4Addr::from_bits(address(role.other(), at, 0).to_bits());
-        let _ = writeln!(text, "link set {name} txqueuelen {queue}{mtu} up");
-        let _ = writeln!(text, "addr add {own}/32 dev {name}");
-        let _ = writeln!(text, "route add {} dev {STACK_DEVICE}", addresses.stack(role, at));
+        let _ = writeln!(text, "link set {} txqueuelen {queue}{mtu} up", device(at));
+    }
+    for number in 0..addresses.count(role) {
+        let name = device(addresses.device(number));
+        let _ = writeln!(text, "addr add {}/32 dev {name}", address(role, number, 1));
+        let _ = writeln!(text, "route add {} dev {STACK_DEVICE}", address(role, number, 2));
+    }
+    for number in 0..addresses.count(role.other()) {
+        let at = addresses.route(role, number);
+        let (name, own, there) = (device(at), addresses.kernel(role, at), address(role.other(), number, 0));
         let _ = writeln!(text, "route add {there}/24 dev {name} src {own}{more}");
-        if role == Role::Client {
-            let (table, here) = (FIRST_TABLE + at, address(role, at, 0));
-            let _ = writeln!(text, "route add default dev {name} table {table}{more}");
-            let _ = writeln!(text, "rule add from {here}/24 table {table} priority {table}");
+    }
+    match role {
+        Role::Client => {
+            for at in 0..addresses.paths {
+                let (table, here) = (FIRST_TABLE + at, address(role, at, 0));
+                let _ = writeln!(text, "route add default dev {} table {table}{more}", device(at));
+                let _ = writeln!(text, "rule add from {here}/24 table {table} priority {table}");
+            }
+        }
+        // An answer over a path that does not lead to the address is lost, as the packet itself in the simulator.
+        Role::Server => {
+            for (path, number) in addresses.apart() {
+                let (from, to) = (address(role, number, 0), address(Role::Client, path, 0));
+                let _ = writeln!(text, "rule add from {from}/24 to {to}/24 blackhole priority {FIRST_TABLE}");
+            }
         }
     }
     text
@@ -177,14 +240,27 @@ pub(crate) fn routes(addresses: &Addresses, role: Role, with: &Attributes) -> St
 pub(crate) fn routes6(addresses: &Addresses, role: Role, with: &Attributes) -> String {
     let more: String = with.route.iter().map(|attribute| format!(" {attribute}")).collect();
     let mut text = String::new();
-    for at in 0..addresses.paths {
-        let (name, own, there) = (device(at), address6(role, at, 1), address6(role.other(), at, 0));
-        let _ = writeln!(text, "addr add {own}/128 dev {name} nodad");
+    for number in 0..addresses.count(role) {
+        let name = device(addresses.device(number));
+        let _ = writeln!(text, "addr add {}/128 dev {name} nodad", address6(role, number, 1));
+    }
+    for number in 0..addresses.count(role.other()) {
+        let (name, there) = (device(addresses.route(role, number)), address6(role.other(), number, 0));
         let _ = writeln!(text, "route add {there}/64 dev {name}{more}");
-        if role == Role::Client {
-            let (table, here) = (FIRST_TABLE + at, address6(role, at, 0));
-            let _ = writeln!(text, "route add default dev {name} table {table}{more}");
-            let _ = writeln!(text, "rule add from {here}/64 table {table} priority {table}");
+    }
+    match role {
+        Role::Client => {
+            for at in 0..addresses.paths {
+                let (table, here) = (FIRST_TABLE + at, address6(role, at, 0));
+                let _ = writeln!(text, "route add default dev {} table {table}{more}", device(at));
+                let _ = writeln!(text, "rule add from {here}/64 table {table} priority {table}");
+            }
+        }
+        Role::Server => {
+            for (path, number) in addresses.apart() {
+                let (from, to) = (address6(role, number, 0), address6(Role::Client, path, 0));
+                let _ = writeln!(text, "rule add from {from}/64 to {to}/64 blackhole priority {FIRST_TABLE}");
+            }
         }
     }
     text
@@ -199,6 +275,9 @@ const MOST_SUBFLOWS: usize = 8;
 /// Returns the input of `ip -batch` that makes the kernel's Multipath TCP use all paths, with at most
 /// `subflows` subflows.
 pub(crate) fn endpoints(addresses: &Addresses, role: Role, backup: &[bool], subflows: Option<u32>) -> String {
+    if let Some(own) = &addresses.endpoints {
+        return given_endpoints(addresses, own, role, backup, subflows);
+    }
     // The kernel does not count the first.
     let most = subflows.map_or(MOST_SUBFLOWS as u32, |subflows| subflows.saturating_sub(1));
     let mut text = format!("mptcp limits set subflow {most} add_addr_accepted {most}\n");
@@ -212,16 +291,78 @@ pub(crate) fn endpoints(addresses: &Addresses, role: Role, backup: &[bool], subf
     text
 }
 
+/// Returns the same for the endpoints and limits of the scenario.
+fn given_endpoints(
+    addresses: &Addresses,
+    own: &Endpoints,
+    role: Role,
+    backup: &[bool],
+    subflows: Option<u32>,
+) -> String {
+    let limits = if role == Role::Client { own.client } else { own.server };
+    let most = subflows.map_or(u32::from(limits.subflows), |subflows| subflows.saturating_sub(1));
+    let mut text =
+        format!("mptcp limits set subflow {most} add_addr_accepted {}\n", limits.add_addr_accepted);
+    match role {
+        Role::Client => {
+            for at in 0..addresses.paths {
+                let is_initial = at == addresses.initial;
+                // The kernel never opens a second subflow from the address of the first, except to announced addresses.
+                let skipped = is_initial && own.roles.get(at) != Some(&EndpointRole::FullMesh);
+                let backup = backup.get(at) == Some(&true) && !is_initial;
+                if !skipped {
+                    text += &client_endpoint(addresses, at, backup).unwrap_or_default();
+                }
+            }
+        }
+        Role::Server => {
+            for number in (0..own.servers.len()).filter(|number| own.servers[*number].signal) {
+                text += &server_endpoint(addresses, number);
+            }
+        }
+    }
+    text
+}
+
+/// Returns the command that adds the client's endpoint of the path at `at`; none if its address is none.
+fn client_endpoint(addresses: &Addresses, at: usize, backup: bool) -> Option<String> {
+    let roles = addresses.endpoints.as_ref().map_or(&[][..], |own| &own.roles);
+    let flags = match roles.get(at).copied().unwrap_or_default() {
+        EndpointRole::FullMesh => "subflow fullmesh",
+        EndpointRole::Subflow => "subflow",
+        EndpointRole::None | EndpointRole::Signal => return None,
+    };
+    let (own, backup) = (addresses.of(Role::Client, at), if backup { " backup" } else { "" });
+    Some(format!("mptcp endpoint add {own} dev {} id {} {flags}{backup}\n", device(at), at + 1))
+}
+
+/// Returns the command that adds the endpoint of the server's address `number`.
+fn server_endpoint(addresses: &Addresses, number: usize) -> String {
+    let of = addresses.endpoints.as_ref().and_then(|own| own.servers.get(number));
+    let backup = if of.is_some_and(|address| address.backup) { " backup" } else { "" };
+    let own = match addresses.ipv6 {
+        true => IpAddr::V6(address6(Role::Server, number, 1)),
+        false => IpAddr::V4(address(Role::Server, number, 1)),
+    };
+    let name = device(addresses.device(number));
+    format!("mptcp endpoint add {own} dev {name} id {} signal{backup}\n", number + 1)
+}
+
+/// Returns the input of `ip -batch` by which the server withdraws its address `number`, or announces it again.
+pub(crate) fn withdrawn(addresses: &Addresses, number: usize, up: bool) -> String {
+    match up {
+        true => server_endpoint(addresses, number),
+        false => format!("mptcp endpoint delete id {}\n", number + 1),
+    }
+}
+
 /// Returns the input of `ip -batch` by which the client's host notices that the interface of the path at `at` is down,
 /// or up again: its endpoint is removed or added, as a network manager does. The kernel then ends the subflows of the
 /// address and sends REMOVE_ADDR, or opens subflows.
 pub(crate) fn noticed(addresses: &Addresses, at: usize, backup: bool, up: bool) -> String {
     let own = addresses.of(Role::Client, at);
-    let backup = if backup { " backup" } else { "" };
     match up {
-        true => {
-            format!("mptcp endpoint add {own} dev {} id {} subflow{backup}\n", device(at), at + 1)
-        }
+        true => client_endpoint(addresses, at, backup).unwrap_or_default(),
         // The address of the initial subflow has no endpoint at first. One of both commands applies.
         false if at == addresses.initial => {
             format!("mptcp endpoint delete id 0 {own}\nmptcp endpoint delete id {}\n", at + 1)
@@ -236,7 +377,7 @@ mod tests {
 
     #[test]
     fn each_path_has_an_address_a_device_a_table_and_an_endpoint() {
-        let addresses = Addresses { paths: 2, initial: 1, ipv6: false };
+        let addresses = Addresses { paths: 2, initial: 1, ipv6: false, endpoints: None };
         let with =
             Attributes { queue: 1000, mtu: None, route: vec!["congctl cubic".into(), "initcwnd 4".into()] };
         let text = routes(&addresses, Role::Client, &with);
@@ -274,7 +415,7 @@ mod tests {
 
     #[test]
     fn an_interface_that_is_noticed_to_be_down_loses_its_endpoint() {
-        let addresses = Addresses { paths: 2, initial: 0, ipv6: false };
+        let addresses = Addresses { paths: 2, initial: 0, ipv6: false, endpoints: None };
         assert_eq!(noticed(&addresses, 1, true, false), "mptcp endpoint delete id 2\n");
         let up = noticed(&addresses, 1, true, true);
         assert_eq!(up, "mptcp endpoint add 10.0.2.1 dev path2 id 2 subflow backup\n");
@@ -283,7 +424,7 @@ mod tests {
 
     #[test]
     fn commands_hear_of_every_address() {
-        let all = Addresses { paths: 2, initial: 1, ipv6: false }.environment(Role::Server);
+        let all = Addresses { paths: 2, initial: 1, ipv6: false, endpoints: None }.environment(Role::Server);
         let get = |name: &str| all.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str());
         assert_eq!(get("ANABRANCH_SERVER"), Some("10.1.2.1"));
         assert_eq!(get("ANABRANCH_SERVER_1"), Some("10.1.1.1"));

@@ -1,5 +1,6 @@
 //! The report of a run.
 
+use anabranch_lab::scenario::Tariff;
 use anabranch_link::{Counters, Tally};
 use anabranch_units::Duration;
 use serde::Serialize;
@@ -86,7 +87,16 @@ pub struct PathReport {
     pub up: DirectionReport,
     /// From the server to the client.
     pub down: DirectionReport,
+    /// The cost of the data that the client sent and received; none without a price.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<f64>,
+    /// True if that data exceeds a quota; none without a quota.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub over_quota: Option<bool>,
 }
+
+/// A path of the scenario: its name, and its price and quotas.
+pub(crate) type Named = (String, Tariff);
 
 /// The report of one direction of a path.
 #[derive(Clone, Debug, Serialize)]
@@ -160,10 +170,9 @@ impl From<&LinkTotals> for LinkReport {
 }
 
 impl Report {
-    /// Returns the report on paths with these `names` and the directions `lanes` (up and down of each in
-    /// turn); `lost` is the number of packets lost by the devices at their starts.
+    /// Returns the report on these `paths` and the directions `lanes` (up and down of each in turn); `lost` is the number of packets lost by the devices at their starts.
     pub(crate) fn new(
-        names: &[String],
+        paths: &[Named],
         lanes: &[Lane],
         lost: &[u64],
         engine: &EngineReport,
@@ -172,7 +181,7 @@ impl Report {
         let users = |link: usize| lanes.iter().filter(|lane| lane.links.contains(&link)).count();
         let direction = |number: usize| {
             let (totals, lane): (&LaneTotals, &Lane) = (&engine.lanes[number], &lanes[number]);
-            let own = lane.links.iter().filter(|link| users(**link) == 1 || names.len() == 1);
+            let own = lane.links.iter().filter(|link| users(**link) == 1 || paths.len() == 1);
             DirectionReport {
                 carried_packets: totals.delivered.packets,
                 carried_bytes: totals.delivered.bytes,
@@ -182,13 +191,28 @@ impl Report {
                 links: own.map(|link| LinkReport::from(&engine.links[*link])).collect(),
             }
         };
-        let paths: Vec<PathReport> = names
+        // What the client sends counts at its interface, before the first link.
+        let sent = |number: usize| {
+            let first = lanes[number].links.first().map(|link| &engine.links[*link]);
+            first.map_or(0, |link| link.counters.offered.bytes)
+        };
+        let count = paths.len();
+        let paths: Vec<PathReport> = paths
             .iter()
             .enumerate()
-            .map(|(n, name)| PathReport {
-                path: name.clone(),
-                up: direction(2 * n),
-                down: direction(2 * n + 1),
+            .map(|(n, (name, tariff))| {
+                let (up, down) = (direction(2 * n), direction(2 * n + 1));
+                // A common link counts the packets of all paths.
+                let is_own = lanes[2 * n].links.first().is_some_and(|link| users(*link) == 1);
+                let bytes = (if is_own { sent(2 * n) } else { up.carried_bytes }, down.carried_bytes);
+                let has_price = tariff.price_up > 0.0 || tariff.price_down > 0.0;
+                PathReport {
+                    path: name.clone(),
+                    cost: has_price.then(|| tariff.cost(bytes.0, bytes.1)),
+                    over_quota: tariff.has_quota().then(|| tariff.is_exceeded(bytes.0, bytes.1)),
+                    up,
+                    down,
+                }
             })
             .collect();
         let merged = |first: usize| {
@@ -196,7 +220,7 @@ impl Report {
             engine.lanes.iter().skip(first).step_by(2).for_each(|lane| all.merge(&lane.lateness));
             LatenessReport::from(&all)
         };
-        let shared = (0..engine.links.len()).filter(|link| names.len() > 1 && users(*link) > 1);
+        let shared = (0..engine.links.len()).filter(|link| count > 1 && users(*link) > 1);
         let mut report = Report {
             elapsed_s: engine.elapsed.as_secs_f64(),
             realtime: engine.realtime,

@@ -82,6 +82,22 @@ fn each_address_of_the_server_is_behind_its_path() {
 }
 
 #[test]
+fn a_path_costs_what_it_has_carried() {
+    if !root() {
+        return;
+    }
+    let text = "path = [
+        { rate = '50 Mbit/s', rtt = '4 ms', price = { up = 1, down = 2 }, quota = '800 B' },
+        { rate = '50 Mbit/s', rtt = '4 ms', quota = { down = '1 KB' } },
+        { rate = '50 Mbit/s', rtt = '4 ms' },
+    ]";
+    let (outcome, _) = run(text, None, "ping -c 5 -i 0.05 $ANABRANCH_SERVER_1 >/dev/null");
+    let seen: Vec<_> = outcome.report.paths.iter().map(|path| (path.cost, path.over_quota)).collect();
+    // 84 bytes each way, five times.
+    assert_eq!(seen, [(Some(420.0 * 3.0 / 1e9), Some(true)), (None, Some(false)), (None, None)]);
+}
+
+#[test]
 fn the_kernels_multipath_tcp_uses_both_paths() {
     if !root() {
         return;

@@ -19,6 +19,7 @@ use crate::run::{Prepared, RunError, RunResult};
 use crate::scenario::estimate;
 use crate::scenario::{Scenario, Transport};
 use crate::starts::{self, DecisiveStart, OtherStart};
+use crate::usage::{self, PathUsage};
 
 /// The version of the keys of `anabranch compare --json`; it increases with every change of their names or
 /// meanings.
@@ -46,6 +47,9 @@ pub struct Comparison {
     pub fairness_verdict: Option<String>,
     /// The shares of the flows, for each condition and contender with several flows in a run.
     pub fairness: Vec<Fairness>,
+    /// The data of each path and its cost, for each condition and contender; absent if no path has a price or a quota.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub usage: Vec<PathUsage>,
     /// The setting of each condition, and its best single path.
     pub conditions: Vec<Setting>,
     /// The cost of the simulation.
@@ -257,9 +261,9 @@ fn select_beside(
 ) -> Result<(), RunError> {
     let race = |condition: &crate::scenario::Condition| {
         let paths = condition.experiment.paths().len();
-        let beside = condition.experiment.traffic.beside.as_ref()?;
+        let is_open = condition.experiment.traffic.beside.iter().any(|beside| beside.path.is_none());
         let race = || Race::new(paths, report::is_bulk(condition), scenario.min_effect, scenario.runs);
-        beside.path.is_none().then(race)
+        is_open.then(race)
     };
     let mut races: Races = scenario.conditions.iter().map(|condition| vec![race(condition)]).collect();
     run_races(scenario, prepared, &mut races, Purpose::SelectBeside, options, cost)?;
@@ -389,12 +393,16 @@ pub fn compare_each(
     measured.simulate(&prepared, options, &mut performance, each)?;
     let others = other_starts(&measured, &prepared, options, &mut performance)?;
     let (mut rows, mut findings, mut conditions) = (Vec::new(), Vec::new(), Vec::<Setting>::new());
-    let mut shares = Vec::new();
+    let (mut shares, mut usage) = (Vec::new(), Vec::new());
     for (position, condition) in scenario.conditions.iter().enumerate() {
         let scenario = &measured.scenario_of(position);
         let entrants = measured.entrants(position);
         rows.extend(report::rows(scenario, condition, &entrants));
         shares.extend(fairness::fairness(scenario, condition, &entrants));
+        for entrant in &entrants {
+            let runs: Vec<_> = entrant.runs.iter().map(|run| run.usage.as_slice()).collect();
+            usage.extend(usage::rows(condition, &entrant.name, &runs));
+        }
         let ideal = prepared[position].ideal_goodput_bps(0);
         let mut setting = Setting::new(scenario, condition, &races[position], ideal);
         (setting.other_starts, setting.decisive_start) = others[position].clone();
@@ -413,6 +421,7 @@ pub fn compare_each(
         rows,
         fairness_verdict: fairness::sentences(&shares),
         fairness: shares,
+        usage,
         conditions,
         performance,
     })

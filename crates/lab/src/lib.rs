@@ -40,6 +40,7 @@ pub mod samples;
 pub mod spoken;
 pub mod starts;
 pub mod sweep;
+pub mod usage;
 pub mod whole_file;
 
 pub use anabranch_measure as measure;

@@ -9,7 +9,7 @@ use anabranch_sim::{HostId, LinkId, Network, NetworkError};
 use anabranch_stack::segment::PathId;
 use anabranch_units::{Duration, RandomStream};
 
-use crate::scenario::{Direction, Experiment, Link, Path, Phases, TraceStart};
+use crate::scenario::{Direction, Endpoints, Experiment, Link, Path, Phases, TraceStart};
 
 /// The microseconds of a millisecond, in which the timestamps of a host tick once.
 const MILLISECOND: u64 = 1000;
@@ -80,7 +80,8 @@ pub(crate) fn build(
         hosts.insert(position, host);
     }
     let mut addresses: BTreeMap<usize, Vec<IpAddr>> = BTreeMap::new();
-    // Hosts that connect have an address for each path, and those that only listen have one.
+    // Hosts that connect have an address for each path, and those that only listen have one, unless the scenario gives
+    // them more.
     let mut clients = 0;
     for pair in &experiment.pairs {
         if addresses.contains_key(&pair.client) {
@@ -105,10 +106,18 @@ pub(crate) fn build(
     let mut servers = 0;
     for pair in &experiment.pairs {
         if let std::collections::btree_map::Entry::Vacant(entry) = addresses.entry(pair.server) {
-            servers += 1;
-            let ip = IpAddr::V4(Ipv4Addr::from_bits(0xac10_0000 + servers));
-            network.add_address(hosts[&pair.server], ip, false)?;
-            entry.insert(vec![ip]);
+            let host = hosts[&pair.server];
+            let mut own = Vec::new();
+            for backup in server_backups(experiment) {
+                servers += 1;
+                let ip = IpAddr::V4(Ipv4Addr::from_bits(0xac10_0000 + servers));
+                network.add_address(host, ip, backup)?;
+                own.push(ip);
+            }
+            for (at, signal) in experiment.endpoints.iter().flat_map(Endpoints::signals) {
+                network.add_address_change(signal.at, host, PathId(at as u16), signal.up)?;
+            }
+            entry.insert(own);
         }
     }
     // Two hosts that connect to each other share the routes between them.
@@ -133,6 +142,9 @@ pub(crate) fn build(
             let (up, down) = directions(experiment, path);
             let (up, down) = (chains(up), chains(down));
             for (place, server_ip) in server_addresses.iter().enumerate() {
+                if experiment.endpoints.as_ref().is_some_and(|endpoints| !endpoints.leads(number, place)) {
+                    continue;
+                }
                 add(&mut network, client, PathId(number as u16), *server_ip, &up)?;
                 add(&mut network, server, PathId(place as u16), *client_ip, &down)?;
             }
@@ -163,6 +175,14 @@ pub fn path_names(experiment: &Experiment) -> Vec<(IpAddr, String)> {
         sim.client_addresses.into_iter().zip(names).collect::<Vec<_>>()
     };
     pairs.into_iter().zip(&experiment.pairs).flat_map(of).collect()
+}
+
+/// Returns for each address of a host that only listens whether it asks for backups.
+fn server_backups(experiment: &Experiment) -> Vec<bool> {
+    match &experiment.endpoints {
+        Some(endpoints) => endpoints.servers.iter().map(|address| address.backup).collect(),
+        None => vec![false],
+    }
 }
 
 /// Returns the routes of a path from the client and those to it.

@@ -1,6 +1,7 @@
 //! One run: the network and the flows of a scenario, simulated for one contender.
 
 mod classes;
+mod endpoints;
 mod error;
 #[cfg(test)]
 mod flow_tests;
@@ -31,6 +32,7 @@ use crate::recording::{Beginning, Dynamic, Recording};
 use crate::scenario::ScenarioError;
 use crate::scenario::lower_bound::{Limits, LowerBound};
 use crate::scenario::{Condition, Direction, Experiment, FlowSize, Phases, Scenario, Transport};
+use crate::usage::{self, Usage};
 
 fn impossible(error: impl core::fmt::Display) -> RunError {
     RunError::Scenario(ScenarioError::new(error.to_string()))
@@ -56,6 +58,8 @@ pub struct RunResult {
     pub links: Vec<LinkReport>,
     /// The middleboxes, in the order of the experiment's paths; empty in a comparison.
     pub middleboxes: Vec<MiddleboxReport>,
+    /// The data of each path; empty if none has a price or a quota.
+    pub usage: Vec<Usage>,
     /// The amount of simulation.
     pub performance: Performance,
 }
@@ -488,6 +492,7 @@ impl<'a> Prepared<'a> {
         debug_assert!(!flows.is_empty());
         Ok(RunResult {
             flows,
+            usage: usage::of_run(experiment, &self.topology.pairs, &report.links),
             links: report.links,
             middleboxes: report.middleboxes,
             performance: report.performance,

@@ -211,25 +211,30 @@ struct Run<'a> {
     condition: &'a Condition,
     job: &'a Job,
     entrant: Entrant<'a>,
-    /// The name of the competing TCPs.
-    beside: String,
-    /// The congestion control of the contender, of the competing TCPs, of other plain TCPs, and of datagrams.
-    congestion: [String; 4],
+    /// The name and the congestion control of each kind of competing TCPs.
+    beside: Vec<(String, String)>,
+    /// The congestion control of the contender, of other plain TCPs, and of datagrams.
+    congestion: [String; 3],
     seed: String,
 }
 
 impl<'a> Run<'a> {
     fn new(scenario: &'a Scenario, job: &'a Job) -> Run<'a> {
         let condition = &scenario.conditions[job.condition];
-        let configs = [&condition.configs[job.contender], &condition.beside_config(), &condition.plain];
-        let [own, beside, plain] = configs.map(|config| config.congestion.name().to_owned());
+        let configs = [&condition.configs[job.contender], &condition.plain];
+        let [own, plain] = configs.map(|config| config.congestion.name().to_owned());
         let entrant = Entrant::of(scenario, job);
         Run {
             condition,
             job,
-            beside: report::beside_name(&entrant.name),
+            beside: (0..condition.experiment.traffic.beside.len().max(1))
+                .map(|kind| {
+                    let congestion = condition.beside_config(kind).congestion.name().to_owned();
+                    (report::beside_name(condition, kind, &entrant.name), congestion)
+                })
+                .collect(),
             entrant,
-            congestion: [own, beside, plain, "none".to_owned()],
+            congestion: [own, plain, "none".to_owned()],
             seed: scenario.run_seed(job.run).to_string(),
         }
     }
@@ -243,8 +248,11 @@ impl<'a> Run<'a> {
         let plain = flow.class != Class::Contender || entrant.path.is_some();
         let (class, scheduler, congestion) = match flow.class {
             Class::Contender => ("contender", &entrant.name, &congestion[0]),
-            Class::Beside => ("beside", &self.beside, &congestion[1]),
-            Class::Other => ("other", &entrant.name, &congestion[2 + usize::from(is_stream)]),
+            Class::Beside => match self.beside.get(flow.group) {
+                Some((name, congestion)) => ("beside", name, congestion),
+                None => ("beside", &entrant.name, &congestion[1]),
+            },
+            Class::Other => ("other", &entrant.name, &congestion[1 + usize::from(is_stream)]),
         };
         [
             count(SCHEMA.into()),

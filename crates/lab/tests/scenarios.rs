@@ -120,7 +120,7 @@ fn profile_linux_is_the_kernel_where_nothing_else_is_given() {
         let scenario = changed(|document| more.iter().for_each(|set| document.set(set).unwrap()));
         let condition = &scenario.conditions[0];
         let [tcp, multipath] = &condition.configs[..] else { panic!() };
-        assert_eq!(condition.beside_config().mss, tcp.mss);
+        assert_eq!(condition.beside_config(0).mss, tcp.mss);
         let experiment = &condition.experiment;
         let apart: Vec<bool> = experiment
             .paths()

@@ -20,7 +20,7 @@ pub enum Class {
 pub struct FlowResult {
     /// Its owner.
     pub class: Class,
-    /// The position of its class of traffic; 0 if there are none.
+    /// The position of its class of traffic, or of its kind of competing TCPs; 0 if there are none.
     pub group: usize,
     /// The position of its pair of hosts.
     pub pair: usize,

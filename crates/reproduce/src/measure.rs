@@ -221,7 +221,7 @@ fn packets(scenario: &Scenario) -> f64 {
             FlowSize::Web { .. } => WEB,
             FlowSize::Drawn(sizes) => sizes.mean(),
         };
-        let flows = traffic.flows + traffic.beside.as_ref().map_or(0, |beside| beside.flows);
+        let flows = traffic.flows + traffic.beside.iter().map(|beside| beside.flows).sum::<u32>();
         let own = f64::from(flows) * size;
         match traffic.background.iter().map(|background| background.flows).sum::<u32>() {
             0 => own / PACKET,
@@ -375,7 +375,7 @@ fn run(
         return Ok((measured(&Ran { result: &result, watch: None, bulk, download }), Vec::new()));
     }
     let traffic = &experiment.traffic;
-    let flows = traffic.flows + traffic.beside.as_ref().map_or(0, |beside| beside.flows);
+    let flows = traffic.flows + traffic.beside.iter().map(|beside| beside.flows).sum::<u32>();
     let watch = Watch::new(flows as usize, download);
     if wanted.takes.is_empty() {
         let (result, watch) = prepared.run_with(job, cancelled, watch)?;

@@ -79,7 +79,13 @@ fn result() -> RunResult {
     flows[1].report.fct = Some(Duration::from_millis(4000));
     flows[1].report.acked = None;
     flows[2].report.delivered = 125_000;
-    RunResult { flows, links: Vec::new(), middleboxes: Vec::new(), performance: Performance::default() }
+    RunResult {
+        flows,
+        links: Vec::new(),
+        middleboxes: Vec::new(),
+        usage: Vec::new(),
+        performance: Performance::default(),
+    }
 }
 
 fn of(result: &RunResult, bulk: bool, metric: &str) -> f64 {

@@ -53,7 +53,7 @@ fn the_paths_of_figures_21_and_24_cross_one_link() {
     let mix = scenario("dmptcp/mix");
     let beside = mix.conditions.iter().map(|condition| {
         let traffic = &condition.experiment.traffic;
-        (traffic.flows, traffic.beside.as_ref().map(|beside| beside.flows))
+        (traffic.flows, traffic.beside.first().map(|beside| beside.flows))
     });
     assert_eq!(beside.collect::<Vec<_>>(), [(30, Some(30)), (10, Some(10))]);
 }
@@ -99,7 +99,7 @@ fn the_paths_of_the_stms_paper_meet_at_one_address() {
 fn the_tcp_of_figure_18_is_on_the_first_of_two_disjoint_paths() {
     for condition in &scenario("coupled/disjoint").conditions {
         assert!(are_disjoint(condition));
-        let beside = condition.experiment.traffic.beside.as_ref().unwrap();
+        let beside = condition.experiment.traffic.beside.first().unwrap();
         assert_eq!((beside.flows, beside.path), (1, Some(0)));
     }
 }
@@ -108,6 +108,6 @@ fn the_tcp_of_figure_18_is_on_the_first_of_two_disjoint_paths() {
 fn the_paths_of_figure_20_cross_one_link() {
     for condition in &scenario("coupled/shared").conditions {
         assert_eq!(common(condition), 1);
-        assert_eq!(condition.experiment.traffic.beside.as_ref().map(|beside| beside.flows), Some(1));
+        assert_eq!(condition.experiment.traffic.beside.first().map(|beside| beside.flows), Some(1));
     }
 }

@@ -31,12 +31,13 @@ pub mod schema;
 mod text;
 
 pub use anabranch_sim::distribution::{Distribution, PUBLISHED};
+pub use anabranch_stack::path_manager::EndpointRole;
 
 pub use bounds::{estimate, lower_bound};
 pub use model::{
-    Background, Beside, Condition, Contender, Direction, Experiment, FlowSize, Form, Graph, GraphNode,
-    InitialChoice, Kind, Link, Outage, Pair, Path, PhaseChoice, Phases, Scenario, Signal, Start, TraceStart,
-    Traffic, TrafficClass, Transport, Via, main_class,
+    Background, Beside, Condition, Contender, Direction, Endpoints, Experiment, FlowSize, Form, Graph,
+    GraphNode, InitialChoice, Kind, Link, Outage, Pair, Path, PhaseChoice, Phases, Scenario, ServerAddress,
+    Signal, Start, SubflowLimits, Tariff, TraceStart, Traffic, TrafficClass, Transport, Via, main_class,
 };
 pub use read::distribution::distributions;
 pub use read::files::sha256;

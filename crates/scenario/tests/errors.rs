@@ -64,3 +64,8 @@ fn graphs() {
 fn classes_of_traffic() {
     check("classes.txt");
 }
+
+#[test]
+fn addresses_of_the_server_and_endpoints() {
+    check("endpoints.txt");
+}

@@ -56,6 +56,7 @@ pub fn text(scenario: &Scenario, comparison: &Comparison, gaps: bool) -> String 
         {
             text.push_str(&wrap_behind("  ", &note, terminal::text_width()));
         }
+        text.push_str(&crate::usage::table(&comparison.usage, &condition.name));
         text.push('\n');
     }
     let cost = &comparison.performance;

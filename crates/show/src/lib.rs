@@ -24,5 +24,6 @@ pub mod sweep;
 pub mod table;
 pub mod terminal;
 pub mod texts;
+mod usage;
 pub mod verdicts;
 pub mod visible;

@@ -8,7 +8,7 @@ use anabranch_lab::output::Runs;
 use anabranch_lab::scenario::Scenario;
 
 use crate::table::{Align, Table, wrap, wrap_behind};
-use crate::terminal;
+use crate::{terminal, usage};
 
 /// Returns the runs as text. `gaps` asks for the column of the longest gap, which scenarios with changes of links have anyway.
 pub fn text(scenario: &Scenario, output: &Runs, gaps: bool) -> String {
@@ -23,6 +23,7 @@ pub fn text(scenario: &Scenario, output: &Runs, gaps: bool) -> String {
             text.push_str(&classes::table(condition, flows(), gaps));
             text.push_str(&failures(flows()));
             text.push_str(&middleboxes(output, &condition.name));
+            text.push_str(&usage::table(&output.usage, &condition.name));
             text.push('\n');
             continue;
         }
@@ -63,6 +64,7 @@ pub fn text(scenario: &Scenario, output: &Runs, gaps: bool) -> String {
         text.push_str(&table.render(terminal::width()));
         text.push_str(&failures(flows()));
         text.push_str(&middleboxes(output, &condition.name));
+        text.push_str(&usage::table(&output.usage, &condition.name));
         text.push('\n');
     }
     let cost = &output.performance;

@@ -339,7 +339,7 @@ impl Point {
         let experiment = self.experiment();
         let traffic = &experiment.traffic;
         let together = traffic.start == Start::Together(Time::ZERO);
-        experiment.classes.is_empty() && traffic.beside.is_none() && (self.is_sized() || together)
+        experiment.classes.is_empty() && traffic.beside.is_empty() && (self.is_sized() || together)
     }
 
     /// Returns the positions of the classes of traffic, the main one first, and the names of their rows.
@@ -481,7 +481,7 @@ fn default(transport: &Transport, condition: &Condition) -> Result<SimConfig, Po
 /// True if there are flows of a plain TCP besides the contender's.
 fn has_other_senders(experiment: &Experiment) -> bool {
     let other = |class: &TrafficClass| matches!(class.via, anabranch_lab::scenario::Via::Tcp(_));
-    experiment.traffic.beside.is_some() || experiment.classes.iter().any(other)
+    !experiment.traffic.beside.is_empty() || experiment.classes.iter().any(other)
 }
 
 fn check(experiment: &Experiment) -> Result<(), String> {
@@ -501,11 +501,18 @@ pub fn is_the_kernels(scheduler: &str) -> bool {
 
 /// Checks the numbers of flows and paths, and the lengths of datagrams.
 fn limits(experiment: &Experiment) -> Result<(), String> {
+    if experiment.endpoints.is_some() {
+        return Err(
+            "it has addresses of the server, endpoints or limits, with which the simulator is not compared; \
+                    measure your own programs with `anabranch emulate`"
+                .to_owned(),
+        );
+    }
     let traffic = &experiment.traffic;
     if traffic.flows == 0 || traffic.flows > MOST_FLOWS {
         return Err(format!("it has {} flows; the kernel is measured with 1 to {MOST_FLOWS}", traffic.flows));
     }
-    let beside = traffic.beside.as_ref().map_or(0, |beside| beside.flows);
+    let beside = traffic.beside.iter().map(|beside| beside.flows).sum::<u32>();
     let background: u32 = traffic.background.iter().map(|background| background.flows).sum::<u32>() + beside;
     if background > MOST_FLOWS {
         return Err(format!("it has {background} background flows; the limit is {MOST_FLOWS}"));

@@ -57,7 +57,14 @@ fn summary(name: &str, scenario: &Scenario) -> String {
         let line = format!("middlebox of {}: {}", path.name, remarks.join(", "));
         (!remarks.is_empty()).then(|| wrap(&line, terminal::text_width()))
     });
-    let remarks: String = remarks.chain(boxes).collect();
+    let tariffs = first.paths().iter().filter_map(|path| {
+        let remarks = path.tariff.remarks();
+        let line = format!("tariff of {}: {}", path.name, remarks.join(", "));
+        (!remarks.is_empty()).then(|| wrap(&line, terminal::text_width()))
+    });
+    let hosts = first.endpoints.iter().flat_map(|endpoints| endpoints.remarks(first.paths()));
+    let hosts = hosts.map(|line| wrap(&line, terminal::text_width()));
+    let remarks: String = remarks.chain(boxes).chain(tariffs).chain(hosts).collect();
     let sentence = format!("{name}: {}: {}", paint(GOOD, "OK"), parts.join(", "));
     let mut text = wrap(&sentence, terminal::text_width()) + &remarks;
     let mut last: Vec<String> = Vec::new();

@@ -373,6 +373,14 @@ fn table(report: &Report, width: usize) -> String {
         let acts = if acts.is_empty() { "changed nothing".to_owned() } else { acts };
         text.push_str(&format!("middlebox of {}: {acts}\n", one.path));
     }
+    for path in &report.paths {
+        let cost = path.cost.map(|cost| format!("cost {}", output::digits(cost)));
+        let quota = path.over_quota.map(|over| if over { "quota exceeded" } else { "quota kept" }.to_owned());
+        let parts: Vec<String> = cost.into_iter().chain(quota).collect();
+        if !parts.is_empty() {
+            text.push_str(&format!("tariff of {}: {}\n", path.path, parts.join(", ")));
+        }
+    }
     for (name, lateness) in [("up", &report.lateness_up), ("down", &report.lateness_down)] {
         text.push_str(&format!(
             "lateness {name}: p50 {} us, p99 {} us, p99.9 {} us, max {} us\n",

@@ -379,12 +379,12 @@ impl Base<'_> {
 
     fn no_other_flows(&mut self) {
         let traffic = &self.experiment().traffic;
-        if traffic.background.is_empty() && traffic.beside.is_none() {
+        if traffic.background.is_empty() && traffic.beside.is_empty() {
             return;
         }
         self.add("no other flows".to_owned(), |condition, _| {
             condition.experiment.traffic.background.clear();
-            condition.experiment.traffic.beside = None;
+            condition.experiment.traffic.beside.clear();
         });
     }
 
@@ -404,6 +404,9 @@ impl Base<'_> {
                 initial if initial == path => 0,
                 initial => initial,
             };
+            if let Some(endpoints) = &mut experiment.endpoints {
+                endpoints.remove_path(path);
+            }
             let others = &mut experiment.traffic;
             others.background.retain(|background| background.path != path);
             for background in &mut others.background {

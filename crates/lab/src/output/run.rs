@@ -12,6 +12,7 @@ use crate::report::{self, beside_name};
 use crate::run::{self, Class, FlowResult, LinkReport, RunResult};
 use crate::samples;
 use crate::scenario::{Condition, Direction, Scenario, Transport};
+use crate::usage::{self, PathUsage};
 
 /// The version of the keys.
 pub const RUN_SCHEMA: u32 = 1;
@@ -33,6 +34,9 @@ pub struct Runs {
     /// The middleboxes of each run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub middleboxes: Vec<MiddleboxCounts>,
+    /// The data of each path and its cost in each run; absent if no path has a price or a quota.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub usage: Vec<PathUsage>,
     /// The flows that were to use Multipath TCP, and have given it up.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fallbacks: Vec<Fallback>,
@@ -145,6 +149,9 @@ impl Runs {
                 resets: middlebox.counters.resets,
             })
         });
+        let usage = results.iter().flat_map(|(job, result)| {
+            usage::rows(&scenario.conditions[job.condition], &job.name(scenario), &[&result.usage])
+        });
         let fallbacks = results.iter().flat_map(|(job, result)| {
             result.flows.iter().filter_map(|flow| Fallback::of(scenario, job, flow))
         });
@@ -155,6 +162,7 @@ impl Runs {
             flows: flows.collect(),
             links: links.collect(),
             middleboxes: middleboxes.collect(),
+            usage: usage.collect(),
             fallbacks: fallbacks.collect(),
             performance,
         }
@@ -184,12 +192,12 @@ fn record(scenario: &Scenario, job: &Job, result: &FlowResult) -> FlowRecord {
     let of = report::of(condition, false, 0);
     FlowRecord {
         scheduler: match result.class {
-            Class::Beside => beside_name(&contender),
+            Class::Beside => beside_name(condition, result.group, &contender),
             Class::Contender | Class::Other => contender,
         },
         congestion: match result.class {
             Class::Contender => condition.configs[job.contender].congestion.name().to_owned(),
-            Class::Beside => condition.beside_config().congestion.name().to_owned(),
+            Class::Beside => condition.beside_config(result.group).congestion.name().to_owned(),
             Class::Other => class::congestion(condition, class).to_owned(),
         },
         condition: condition.name.clone(),

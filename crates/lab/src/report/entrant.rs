@@ -53,10 +53,10 @@ impl<'a> Entrant<'a> {
         self.path.map(|path| of_class.map_or(path, |flow| flow.path))
     }
 
-    /// Returns the flows of a class, by run.
-    pub(super) fn flows(&self, class: Class) -> Vec<Vec<&'a FlowResult>> {
-        let of_class =
-            |result: &'a RunResult| result.flows.iter().filter(|flow| flow.class == class).collect();
+    /// Returns the flows of a class without classes of traffic, by run; of the competing TCPs those of the kind at `kind`.
+    pub(super) fn flows(&self, class: Class, kind: usize) -> Vec<Vec<&'a FlowResult>> {
+        let is_meant = |flow: &&FlowResult| flow.class == class && flow.group == kind;
+        let of_class = |result: &'a RunResult| result.flows.iter().filter(is_meant).collect();
         self.runs.iter().map(of_class).collect()
     }
 }
@@ -68,9 +68,10 @@ impl Job {
     }
 }
 
-/// Returns the name of the row of the plain TCPs that compete with a contender.
-pub fn beside_name(contender: &str) -> String {
-    format!("tcp beside {contender}")
+/// Returns the name of the row of the plain TCPs of the kind at `kind` that compete with a contender.
+pub fn beside_name(condition: &Condition, kind: usize, contender: &str) -> String {
+    let name = condition.experiment.traffic.beside.get(kind).and_then(|beside| beside.name.as_deref());
+    format!("{} beside {contender}", name.unwrap_or("tcp"))
 }
 
 /// True if goodput is the measure.

@@ -96,6 +96,7 @@ pub struct Fairness {
 
 /// The flows of one contender's runs and the competing TCPs.
 struct Field<'a> {
+    condition: &'a Condition,
     entrant: &'a Entrant<'a>,
     /// By run, always in the same order.
     runs: Vec<&'a [FlowResult]>,
@@ -104,7 +105,7 @@ struct Field<'a> {
 }
 
 impl<'a> Field<'a> {
-    fn new(condition: &Condition, entrant: &'a Entrant<'a>) -> Field<'a> {
+    fn new(condition: &'a Condition, entrant: &'a Entrant<'a>) -> Field<'a> {
         let experiment = &condition.experiment;
         let runs: Vec<&[FlowResult]> = entrant.runs.iter().map(|run| run.flows.as_slice()).collect();
         let first = runs.first().copied().unwrap_or_default();
@@ -129,13 +130,13 @@ impl<'a> Field<'a> {
             }
             None => Vec::new(),
         };
-        Field { entrant, fair, runs }
+        Field { condition, entrant, fair, runs }
     }
 
-    /// Returns the positions of the flows of a class.
-    fn of_class(&self, class: Class) -> Vec<usize> {
+    /// Returns the positions of the flows of a class; of the competing TCPs those of the kind at `kind`.
+    fn of_class(&self, class: Class, kind: usize) -> Vec<usize> {
         let first = self.runs.first().copied().unwrap_or_default();
-        (0..first.len()).filter(|at| first[*at].class == class).collect()
+        (0..first.len()).filter(|at| first[*at].class == class && first[*at].group == kind).collect()
     }
 
     /// Returns the fair share of the flows at `members`.
@@ -187,11 +188,14 @@ impl<'a> Field<'a> {
         let first = &self.runs.first()?[*members.first()?];
         let least = 100.0 * scenario.min_effect;
         let fair = self.fair_share(members);
-        let number = || members[0] + 1 - self.of_class(first.class).first().copied().unwrap_or(0);
+        let number =
+            || members[0] + 1 - self.of_class(first.class, first.group).first().copied().unwrap_or(0);
         Some(Party {
             scheduler: match first.class {
                 Class::Contender => self.entrant.name.clone(),
-                Class::Beside | Class::Other => super::beside_name(&self.entrant.name),
+                Class::Beside | Class::Other => {
+                    super::beside_name(self.condition, first.group, &self.entrant.name)
+                }
             },
             flow: is_one.then(number),
             flows: members.len(),
@@ -232,9 +236,13 @@ pub(crate) fn fairness(
         return Vec::new();
     }
     let bulk = is_bulk(condition);
-    let has_beside = condition.experiment.traffic.beside.is_some();
+    let kinds = condition.experiment.traffic.beside.len();
+    let has_beside = kinds > 0;
     let sides = |field: &Field<'_>| match has_beside && !field.fair.is_empty() {
-        true => vec![field.of_class(Class::Contender), field.of_class(Class::Beside)],
+        true => [field.of_class(Class::Contender, 0)]
+            .into_iter()
+            .chain((0..kinds).map(|kind| field.of_class(Class::Beside, kind)))
+            .collect(),
         false => Vec::new(),
     };
     let each = |field: &Field<'_>| match bulk && count <= MOST_FLOWS {

@@ -50,6 +50,7 @@ fn flow(class: Class, path: usize, kbps: u64) -> FlowResult {
 fn runs(rates: &[(&[u64], &[u64])]) -> Vec<RunResult> {
     let run = |(own, beside): &(&[u64], &[u64])| RunResult {
         links: Vec::new(),
+        usage: Vec::new(),
         middleboxes: Vec::new(),
         flows: own
             .iter()

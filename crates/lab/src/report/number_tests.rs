@@ -46,7 +46,7 @@ fn the_family_of_the_best_one_is_all_pairs() {
     assert_eq!(finding.others[1].vs_best, None, "it is itself the best");
     let values: Vec<_> = entrants(&scenario, &runs)
         .iter()
-        .map(|entrant| measured::of_flows(&entrant.flows(Class::Contender), false))
+        .map(|entrant| measured::of_flows(&entrant.flows(Class::Contender, 0), false))
         .collect();
     let pairs = |a: usize, b: usize| difference::pairs(&values[a], &values[b]);
     let all_entrants = entrants(&scenario, &runs);
@@ -82,8 +82,10 @@ fn an_interval_is_mostly_unseen_if_the_bound_is_its_greater_part() {
         let runs = [noisy(50.0, "tcp"), noisy(44.0, "a"), late, noisy(42.0, "c")];
         let all = entrants(&scenario, &runs);
         let finding = verdict::findings(&scenario, &scenario.conditions[0], &all).remove(0);
-        let values: Vec<_> =
-            all.iter().map(|entrant| measured::of_flows(&entrant.flows(Class::Contender), false)).collect();
+        let values: Vec<_> = all
+            .iter()
+            .map(|entrant| measured::of_flows(&entrant.flows(Class::Contender, 0), false))
+            .collect();
         let series: Vec<_> = (0..4).map(|at| difference::pairs(&values[at], &values[0])).collect();
         let shown = difference::family(&series, 5)[1].unwrap();
         let width = |difference: Difference| difference.ci95.unwrap().half_width();

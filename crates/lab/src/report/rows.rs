@@ -16,15 +16,14 @@ pub(crate) fn rows(scenario: &Scenario, condition: &Condition, entrants: &[Entra
         return classes::rows(scenario, condition, entrants);
     }
     let bulk = is_bulk(condition);
-    let classes: &[Class] = match condition.experiment.traffic.beside {
-        Some(_) => &[Class::Contender, Class::Beside],
-        None => &[Class::Contender],
-    };
+    let kinds = 0..condition.experiment.traffic.beside.len();
+    let classes: Vec<(Class, usize)> =
+        [(Class::Contender, 0)].into_iter().chain(kinds.map(|kind| (Class::Beside, kind))).collect();
     let mut rows: Vec<Record> = Vec::new();
     let reference =
         entrants.iter().position(|entrant| entrant.listed && Some(entrant.contender) == scenario.reference);
-    for class in classes {
-        let flows: Vec<_> = entrants.iter().map(|entrant| entrant.flows(*class)).collect();
+    for (class, kind) in &classes {
+        let flows: Vec<_> = entrants.iter().map(|entrant| entrant.flows(*class, *kind)).collect();
         let values: Vec<_> = flows.iter().map(|runs| measured::of_flows(runs, bulk)).collect();
         let all: Vec<&Entrant<'_>> = entrants.iter().collect();
         let measure = if bulk { Measure::Goodput } else { Measure::MeanTime };
@@ -40,7 +39,9 @@ pub(crate) fn rows(scenario: &Scenario, condition: &Condition, entrants: &[Entra
             }
             let (name, config) = match class {
                 Class::Contender => (entrant.name.clone(), condition.configs[entrant.contender].clone()),
-                Class::Beside | Class::Other => (beside_name(&entrant.name), condition.beside_config()),
+                Class::Beside | Class::Other => {
+                    (beside_name(condition, *kind, &entrant.name), condition.beside_config(*kind))
+                }
             };
             row.scheduler = name;
             row.congestion = config.congestion.name().to_owned();

@@ -120,7 +120,7 @@ pub(crate) fn findings(scenario: &Scenario, condition: &Condition, entrants: &[E
     }
     let bulk = is_bulk(condition);
     let values: Vec<Vec<Vec<Measured>>> =
-        listed.iter().map(|entrant| measured::of_flows(&entrant.flows(Class::Contender), bulk)).collect();
+        listed.iter().map(|entrant| measured::of_flows(&entrant.flows(Class::Contender, 0), bulk)).collect();
     let measure = if bulk { Measure::Goodput } else { Measure::MeanTime };
     let contest = Contest { scenario, condition, listed: &listed, values: &values, measure, class: None };
     contest.findings(condition.experiment.traffic.size.mean())

@@ -4,8 +4,8 @@ use anabranch_sim::FlowSpec;
 use anabranch_sim::traffic::{FlowSource, Sizes, Starts};
 use anabranch_units::{Duration, RandomStream, Time};
 
-use super::scatter;
 use super::{Choice, Class, Owned, Owner, Prepared, RunError, Task, impossible};
+use super::{endpoints, scatter};
 use crate::scenario::lower_bound::Limits;
 use crate::scenario::{Direction, Experiment, Kind, Pair, Path, Start, TrafficClass, Via};
 
@@ -146,6 +146,7 @@ impl Prepared<'_> {
                     spec = spec.download();
                 }
                 self.delay(&mut spec, &mut reactions);
+                endpoints::adapt(&mut spec, experiment, pair, path);
                 scatter::adapt(&mut spec, &experiment.graph, &experiment.pairs[place].paths[path]);
                 specs.push(spec);
                 owners.push(Some(Owned { class, group, pair: place, path }));

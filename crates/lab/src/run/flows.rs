@@ -6,8 +6,8 @@ use anabranch_sim::traffic::{Drawn, FlowSource, Starts};
 use anabranch_stack::config::SimConfig;
 use anabranch_units::{Bytes, Duration, RandomStream, Time};
 
-use super::scatter;
 use super::{Class, Prepared, RunError, Task, impossible};
+use super::{endpoints, scatter};
 use crate::network::Draws;
 use crate::scenario::lower_bound::LowerBound;
 use crate::scenario::{Direction, Experiment, Start, Transport};
@@ -98,7 +98,7 @@ impl Prepared<'_> {
                        name: String,
                        drawn: Drawn,
                        config: &SimConfig,
-                       class: Option<Class>| {
+                       class: Option<(Class, usize)>| {
             let pair: &HostPair = &self.topology.pairs[place];
             let mut spec = pair.flow_by(path, name, drawn.size, config.clone()).starting(drawn.start);
             if !latest.is_zero() {
@@ -112,9 +112,10 @@ impl Prepared<'_> {
                 spec = spec.download();
             }
             self.delay(&mut spec, &mut reactions);
+            endpoints::adapt(&mut spec, experiment, pair, path);
             scatter::adapt(&mut spec, &experiment.graph, &experiment.pairs[place].paths[path]);
             specs.push(spec);
-            classes.push(class.map(|class| Owned { class, group: 0, pair: place, path }));
+            classes.push(class.map(|(class, group)| Owned { class, group, pair: place, path }));
         };
         let mut choices: Vec<Choice> = (0..traffic.pairs).map(|pair| self.choose(&task, pair)).collect();
         let drawn = match beside_alone {
@@ -124,21 +125,27 @@ impl Prepared<'_> {
         for (index, flow) in drawn.into_iter().enumerate() {
             let pair = index % traffic.pairs;
             let path = self.existing(pair, choices[pair].path(flow.size));
-            add(pair, path, format!("{}", index + 1), flow, config, Some(Class::Contender));
+            add(pair, path, format!("{}", index + 1), flow, config, Some((Class::Contender, 0)));
         }
-        if let Some(beside) = &traffic.beside {
-            let plain = self.condition.beside_config();
-            let measured = path.filter(|_| beside_alone).or(beside.path).or(self.beside);
+        for (kind, beside) in traffic.beside.iter().enumerate() {
+            let plain = self.condition.beside_config(kind);
+            let measured = beside.path.or(path.filter(|_| beside_alone)).or(self.beside);
             let choose = |pair: &usize| measured.map_or_else(|| self.best(&plain, *pair), Choice::Fixed);
             let mut choices: Vec<Choice> = beside.pairs.iter().map(choose).collect();
-            let class = if beside_alone { Class::Contender } else { Class::Beside };
-            let drawn = source(experiment, "beside", beside.flows).draw(seed).map_err(impossible)?;
+            // Only flows without a configured path choose the path.
+            let chooses = beside_alone && beside.path.is_none();
+            let class = if chooses { Class::Contender } else { Class::Beside };
+            let (stream, of) = match &beside.name {
+                Some(name) => (format!("beside.{name}"), name.as_str()),
+                None => ("beside".to_owned(), "beside"),
+            };
+            let drawn = source(experiment, &stream, beside.flows).draw(seed).map_err(impossible)?;
             for (index, flow) in drawn.into_iter().enumerate() {
                 let turn = index % beside.pairs.len();
                 let pair = beside.pairs[turn];
                 let path = self.existing(pair, choices[turn].path(flow.size));
-                let name = format!("beside {}", index + 1);
-                add(pair, path, name, flow, &plain, Some(class));
+                let name = format!("{of} {}", index + 1);
+                add(pair, path, name, flow, &plain, Some((class, kind)));
             }
         }
         for (group, background) in traffic.background.iter().enumerate() {

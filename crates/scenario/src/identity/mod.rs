@@ -28,7 +28,7 @@ use crate::model::{
 };
 use crate::read::files::sha256;
 use crate::read::link::IMPAIRMENTS;
-use crate::read::{knobs, middlebox, queueing};
+use crate::read::{endpoints, knobs, middlebox, queueing, tariff};
 use crate::text::base::{
     self, bytes, capacity, distribution, instant, list, loss, number, optional, queue, time,
 };
@@ -100,6 +100,7 @@ fn write_experiment(form: &mut Canonical<'_>, experiment: &Experiment) {
         initial,
         // The way of the choice is reported; the run depends only on the path.
         initial_choice: InitialChoice::First | InitialChoice::Given | InitialChoice::Best,
+        endpoints,
         ipv6,
         traffic,
         classes,
@@ -109,6 +110,9 @@ fn write_experiment(form: &mut Canonical<'_>, experiment: &Experiment) {
     form.line("profile", profile.name());
     form.line("initial", initial);
     form.line("ipv6", ipv6);
+    for (key, value) in endpoints.iter().flat_map(endpoints::canonical) {
+        form.always(key, value);
+    }
     form.line("deadline", time(*deadline));
     match phases {
         PhaseChoice::Unset => {}
@@ -148,7 +152,8 @@ fn write_experiment(form: &mut Canonical<'_>, experiment: &Experiment) {
 }
 
 fn write_path(form: &mut Canonical<'_>, experiment: &Experiment, path: &Path) {
-    let Path { name, backup, middlebox, data: _, acks: _ } = path;
+    // The role of the endpoint is written with the others.
+    let Path { name, backup, endpoint: _, middlebox, tariff, data: _, acks: _ } = path;
     let (data, acks) = (experiment.own_link(path), experiment.own_ack_link(path));
     form.always("path", name);
     form.always("path.down", capacity(&data.config.capacity));
@@ -162,6 +167,9 @@ fn write_path(form: &mut Canonical<'_>, experiment: &Experiment, path: &Path) {
     write_other_side(form, data, acks);
     form.line("path.backup", backup);
     write_middlebox(form, middlebox);
+    for (key, value) in tariff::canonical(tariff) {
+        form.always(&format!("path.{key}"), value);
+    }
     // Both directions have the same changes, except of the loss, unless the scenario separates them.
     let common = |steps: &[Step]| -> Vec<Step> {
         steps.iter().filter(|step| !matches!(step.change, Change::Loss(_))).cloned().collect()
@@ -302,7 +310,8 @@ fn write_graph(form: &mut Canonical<'_>, graph: &Graph, pairs: &[Pair]) {
     }
     for Pair { client, server, paths } in pairs {
         form.always("pair", format!("{client} {server}"));
-        for Path { name, backup, middlebox, data, acks } in paths {
+        // Links have no tariff.
+        for Path { name, backup, endpoint: _, middlebox, tariff: _, data, acks } in paths {
             form.always("path", name);
             form.line("path.backup", backup);
             write_middlebox(form, middlebox);
@@ -404,8 +413,12 @@ fn write_traffic(form: &mut Canonical<'_>, traffic: &Traffic, shape: Form) {
         form.line("background.flows", flows);
         form.line("background.start", instant(*start));
     }
-    if let Some(Beside { flows, pairs, path, congestion }) = beside {
+    for Beside { name, flows, pairs, path, congestion } in beside {
         form.always("beside", flows);
+        if let Some(name) = name {
+            // Random streams depend on the name.
+            form.always("beside.name", name);
+        }
         if shape == Form::Graph {
             form.always("beside.pairs", list(pairs));
         }

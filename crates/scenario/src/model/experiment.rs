@@ -5,6 +5,7 @@ use anabranch_stack::config::Profile;
 use anabranch_units::{Duration, Time};
 
 use super::class::{TrafficClass, Via, main_class};
+use super::endpoints::Endpoints;
 use super::graph::{Graph, Link, Pair, Path, Signal};
 use super::phases::PhaseChoice;
 use super::traffic::{Direction, Traffic};
@@ -22,6 +23,8 @@ pub struct Experiment {
     pub initial: usize,
     /// The way in which that path was chosen.
     pub initial_choice: InitialChoice,
+    /// The addresses of the server and the rules of both hosts; none for one address and a full mesh.
+    pub endpoints: Option<Endpoints>,
     /// True if addresses and headers are IPv6.
     pub ipv6: bool,
     /// The traffic. With several classes: the pairs and the direction of the network, and the size of the main class.

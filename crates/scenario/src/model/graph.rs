@@ -1,7 +1,10 @@
 //! The network of an experiment: hosts and routers, links between them, and the paths of each client and server.
 
 use anabranch_link::{Capacity, Change, LinkConfig, LossDraws, MiddleboxConfig, Redrawn};
+use anabranch_stack::path_manager::EndpointRole;
 use anabranch_units::{Duration, Rate, Time};
+
+use super::tariff::Tariff;
 
 /// Hosts, routers and links.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,8 +103,12 @@ pub struct Path {
     pub name: String,
     /// True if subflows over it ask to be backups.
     pub backup: bool,
+    /// The key `endpoint`: the role of the client's address.
+    pub endpoint: Option<EndpointRole>,
     /// The middlebox at the client's end.
     pub middlebox: MiddleboxConfig,
+    /// Its price and its quotas.
+    pub tariff: Tariff,
     /// The routes of the data, each a list of positions of links in order; several if they have equal cost.
     pub data: Vec<Vec<usize>>,
     /// The routes of the acknowledgements.

@@ -56,10 +56,10 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// Returns the configuration of the competing plain TCP flows.
-    pub fn beside_config(&self) -> SimConfig {
+    /// Returns the configuration of the competing plain TCP flows of the kind at `at`.
+    pub fn beside_config(&self, at: usize) -> SimConfig {
         let mut config = self.plain.clone();
-        let beside = self.experiment.traffic.beside.as_ref();
+        let beside = self.experiment.traffic.beside.get(at);
         if let Some(congestion) = beside.and_then(|beside| beside.congestion.as_ref()) {
             config.congestion = congestion.clone();
         }

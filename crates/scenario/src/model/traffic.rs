@@ -25,7 +25,7 @@ pub struct Traffic {
     /// Plain TCP flows that fill a path and are not counted.
     pub background: Vec<Background>,
     /// Plain TCP flows with the same traffic that compete with the contender's, and have their own row.
-    pub beside: Option<Beside>,
+    pub beside: Vec<Beside>,
 }
 
 /// The size of each flow, or no end.
@@ -100,9 +100,11 @@ pub struct Background {
     pub start: Time,
 }
 
-/// Plain TCP flows with the same traffic that compete with the contender's.
+/// A kind of plain TCP flows with the same traffic that compete with the contender's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Beside {
+    /// Its name in results; none where it is the only kind, unless it has one.
+    pub name: Option<String>,
     /// The number of plain TCPs in each run.
     pub flows: u32,
     /// The positions of their pairs, among which they alternate.
@@ -124,7 +126,7 @@ impl Default for Traffic {
             duration: Duration::from_secs(10),
             size_known: true,
             background: Vec::new(),
-            beside: None,
+            beside: Vec::new(),
         }
     }
 }

@@ -156,7 +156,7 @@ pub(super) fn read(
         duration: longest,
         size_known: true,
         background: Vec::new(),
-        beside: None,
+        beside: Vec::new(),
     };
     Ok((traffic, classes))
 }

@@ -7,6 +7,7 @@ pub(crate) mod classes;
 pub(crate) mod contender;
 pub(crate) mod distribution;
 mod document;
+pub(crate) mod endpoints;
 pub(crate) mod files;
 pub mod knobs;
 pub(crate) mod link;
@@ -19,6 +20,7 @@ pub mod presets;
 pub(crate) mod queueing;
 pub(crate) mod scenario;
 mod sides;
+pub(crate) mod tariff;
 pub(crate) mod traffic;
 
 pub use document::Document;

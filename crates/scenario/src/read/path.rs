@@ -3,23 +3,21 @@
 
 use anabranch_link::{Capacity, LinkConfig, MiddleboxConfig, Strip};
 use anabranch_stack::config::Profile;
+use anabranch_stack::path_manager::EndpointRole;
 use anabranch_units::Duration;
 
 use super::files::Files;
-use super::{change, link, middlebox, presets, sides};
-use crate::model::{Direction, Path, Signal, TraceStart};
+use super::{change, endpoints, link, middlebox, presets, sides, tariff};
+use crate::model::{Direction, Path, Signal, Tariff, TraceStart};
 use crate::text::keys::{Keys, Sides, rows};
 use crate::text::reader::{Reader, list};
 use crate::text::source::{Problem, Span, did_you_mean};
 use crate::text::tree::{Node, Table, Value, parse_value_at, parts};
 
 /// The keys of a `[[path]]`.
-pub(crate) const KEYS: &[&str] =
-    &link::join::<{ OWN_KEYS.len() + middlebox::KEYS.len() + link::KEYS.len() }>(&[
-        OWN_KEYS,
-        middlebox::KEYS,
-        link::KEYS,
-    ]);
+pub(crate) const KEYS: &[&str] = &link::join::<
+    { OWN_KEYS.len() + middlebox::KEYS.len() + tariff::KEYS.len() + link::KEYS.len() },
+>(&[OWN_KEYS, middlebox::KEYS, tariff::KEYS, link::KEYS]);
 
 rows! {
     /// The keys that a link does not have.
@@ -34,6 +32,7 @@ rows! {
         "delay": Time, "one-way propagation delay";
         "loss-up": Probability, "loss of acknowledgements; default 0";
         "backup": Bool, "whether its subflows are backups; default false";
+        "endpoint": Choice(&endpoints::ROLES), "role of the client's address, as in `ip mptcp endpoint`; default `subflow`";
         "change": List(&Table(&CHANGE)), "changes during the run, in order of time";
         "change-every": Time, "interval at which the changes repeat";
     }
@@ -43,7 +42,7 @@ rows! {
 pub(crate) const TABLE: Keys = Keys {
     one_of: &[&["preset", "rate", "trace"], &["preset", "rtt", "delay"]],
     sides: Some(SIDES),
-    ..Keys::new("path", &[OWN_ROWS, middlebox::ROWS, link::ROWS])
+    ..Keys::new("path", &[OWN_ROWS, middlebox::ROWS, tariff::ROWS, link::ROWS])
 };
 
 const SIDES: Sides = Sides {
@@ -71,8 +70,12 @@ pub(super) struct Described {
     pub acks: LinkConfig,
     /// True if subflows over it ask to be backups.
     pub backup: bool,
+    /// The role of the client's address, if it is given.
+    pub endpoint: Option<EndpointRole>,
     /// The middlebox at the client's end.
     pub middlebox: MiddleboxConfig,
+    /// Its price and its quotas.
+    pub tariff: Tariff,
     /// The times at which the client notices that its interface is down or up.
     pub signals: Vec<Signal>,
 }
@@ -169,9 +172,11 @@ fn read(
     };
     let signals = change::read(&path, &change::PATH, files, split, &mut data, Some(&mut acks))?;
     let backup = path.optional("backup", Node::boolean)?.unwrap_or(false);
+    let endpoint = path.optional("endpoint", endpoints::role)?;
     let middlebox = middlebox::read(&path)?;
+    let tariff = tariff::read(&path, &data_reader, &acks_reader, direction)?;
     let rtt = rtt.unwrap_or(data.delay + acks.delay);
-    Ok(Described { name, rtt, trace_start, data, acks, backup, middlebox, signals })
+    Ok(Described { name, rtt, trace_start, data, acks, backup, endpoint, middlebox, tariff, signals })
 }
 
 /// Reads the capacity of a direction of the path `name`.

@@ -6,9 +6,11 @@ use anabranch_units::Duration;
 
 use super::contender::Base;
 use super::files::Files;
-use super::{classes, contender, knobs, network, parameters, path, phases, traffic};
+use super::{classes, contender, endpoints, knobs, network, parameters, path, phases, traffic};
 use crate::bounds::estimate;
-use crate::model::{Condition, Contender, Experiment, FlowSize, InitialChoice, Path, Scenario, Transport};
+use crate::model::{
+    Condition, Contender, Experiment, FlowSize, Form, InitialChoice, Path, Scenario, SubflowLimits, Transport,
+};
 use crate::text::keys::{Keys, rows};
 use crate::text::reader::{Reader, list, unknown_key};
 use crate::text::source::{Problem, Span, did_you_mean};
@@ -35,6 +37,8 @@ rows! {
         "other-starts": Bool, "whether a comparison also measures starts on other paths; default true";
         "ipv6": Bool, "IPv6 addresses and headers; default false";
         "path": List(&Table(&path::TABLE)), "the paths";
+        "client": Table(&endpoints::CLIENT), "limits of the client's subflows";
+        "server": Table(&endpoints::SERVER), "addresses of the server, and limits of its subflows";
         "topology": Table(&network::TOPOLOGY), "a common link of the paths, a dumbbell or a fat tree";
         "node": List(&Table(&network::NODE)), "hosts and routers of any network, in place of paths";
         "link": List(&Table(&network::LINK)), "its links";
@@ -385,12 +389,18 @@ fn experiment(table: &Table, end: &Span, files: &Files<'_>) -> Result<(Experimen
     let (initial, initial_choice) =
         reader.optional("initial", |node| initial(node, &paths))?.unwrap_or_default();
     let (graph, pairs) = network.finish();
+    let endpoints = endpoints::read(&reader, &paths, graph.form == Form::Graph)?;
+    if endpoints.is_some() {
+        // Linux counts the subflows besides the first.
+        base.max_subflows = base.max_subflows.max(SubflowLimits::MOST + 1);
+    }
     let mut experiment = Experiment {
         profile,
         graph,
         pairs,
         initial,
         initial_choice,
+        endpoints,
         ipv6,
         deadline: deadline.unwrap_or(DEFAULT_DEADLINE.max(traffic.duration)),
         phases: reader.optional("phases", phases::read)?.unwrap_or_default(),

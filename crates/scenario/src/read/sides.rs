@@ -26,6 +26,7 @@ pub(crate) const WHOLE: &[&str] = &[
     "name",
     "preset",
     "backup",
+    "endpoint",
     "rtt",
     "trace-start",
     "strip",

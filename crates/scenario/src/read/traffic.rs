@@ -26,7 +26,7 @@ rows! {
         "duration": Time, "bulk flows send until this time after the start of the last one; default 10 s";
         "size-known": Bool, "whether the sender knows the size of its flow beforehand; default true";
         "background": OneOrMore(&Table(&BACKGROUND)), "plain TCP flows that fill a path and are not counted";
-        "beside": Table(&BESIDE), "plain TCP flows of the same traffic, with rows of their own";
+        "beside": OneOrMore(&Table(&BESIDE)), "plain TCP flows of the same traffic, with rows of their own";
         "from": OneOrMore(&Name), "the host that sends, or a list of hosts";
         "to": OneOrMore(&Name), "the host that receives, or a list of hosts";
         "pattern": Choice(&network::PATTERNS), "all hosts in pairs, or all hosts to one";
@@ -57,6 +57,7 @@ const BACKGROUND: Keys =
 
 rows! {
     BESIDE_ROWS, BESIDE_KEYS {
+        "name": Name, "their name in results; required in a list";
         "flows": Whole(1, MOST_FLOWS), "number of flows";
         "path": Name, "their path; default the best one as measured";
         "congestion": Derived(Derived::Congestion), "their congestion control";
@@ -118,8 +119,8 @@ pub(super) fn read(
             None => Vec::new(),
         },
         beside: match table.get("beside") {
-            Some(node) => Some(beside(node, network, pairs)?),
-            None => None,
+            Some(node) => all_beside(node, network, pairs)?,
+            None => Vec::new(),
         },
     })
 }
@@ -228,6 +229,37 @@ fn background(node: &Node, network: &mut Network, all: &mut Vec<Background>) -> 
     Ok(())
 }
 
+/// Reads one kind of competing flows, or a list of them.
+fn all_beside(node: &Node, network: &mut Network, flow_pairs: usize) -> Result<Vec<Beside>, Problem> {
+    let items = node.items();
+    if items.is_empty() {
+        return Err(Problem::at(&node.span, "the list of competing flows is empty")
+            .help("give at least one table such as `{ flows = 1 }`, or remove `beside`"));
+    }
+    let mut all: Vec<Beside> = Vec::with_capacity(items.len());
+    for node in items {
+        let one = beside(node, network, flow_pairs)?;
+        let Some(name) = one.name.clone() else {
+            if items.len() == 1 {
+                return Ok(vec![one]);
+            }
+            return Err(Problem::at(&node.span, "one of several kinds of competing flows has no `name`")
+                .help("add for example `name = \"cubic\"`, by which results show it"));
+        };
+        if all.iter().any(|other| other.name.as_ref() == Some(&name)) {
+            return Err(Problem::at(&node.span, format!("two kinds of competing flows are called `{name}`"))
+                .help("give each a `name` of its own"));
+        }
+        all.push(one);
+    }
+    let flows: u64 = all.iter().map(|one| u64::from(one.flows)).sum();
+    if flows > MOST_FLOWS as u64 {
+        return Err(Problem::at(&node.span, format!("there are {flows} competing flows"))
+            .help(format!("give at most {MOST_FLOWS} in all")));
+    }
+    Ok(all)
+}
+
 fn beside(node: &Node, network: &mut Network, flow_pairs: usize) -> Result<Beside, Problem> {
     let table = Reader::of(node, "beside", BESIDE_KEYS)?;
     let pairs = network.named_pairs(&table)?;
@@ -237,6 +269,7 @@ fn beside(node: &Node, network: &mut Network, flow_pairs: usize) -> Result<Besid
     };
     let only = (pairs.is_some() && paths.len() == 1).then_some(0);
     Ok(Beside {
+        name: table.optional("name", Node::name)?,
         flows: table.required("flows", "30", |node| node.integer(1, MOST_FLOWS))? as u32,
         path: table.optional("path", |node| path_position(node, paths))?.or(only),
         congestion: table.optional("congestion", congestion)?,

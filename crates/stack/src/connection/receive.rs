@@ -11,6 +11,7 @@ use super::step::{NEXT, STOP, Step};
 use super::{Connection, Mode};
 use crate::event::{CloseReason, Placement, SubflowId};
 use crate::observer::{Observer, StackEvent, StackEvents, report};
+use crate::path_manager::PathManagerKind;
 use crate::segment::{DataAck, Dss, Flags, MappedDsn, MptcpOption, ResetReason, Segment};
 use crate::seq::Seq;
 use crate::subflow::receive::Acceptance;
@@ -240,7 +241,7 @@ impl Connection {
                     // The first data of the initiator: the peer's keys are already known.
                     if !self.initiator && capable.data_len.is_some() && !self.confirmed {
                         self.peer_wide = true;
-                        self.confirm();
+                        self.confirm(now);
                     }
                 }
                 MptcpOption::Join(_) => {
@@ -259,16 +260,20 @@ impl Connection {
     }
 
     /// Records that the peer has the local key: joins may begin.
-    fn confirm(&mut self) {
+    fn confirm(&mut self, now: Time) {
         if !self.confirmed {
             self.confirmed = true;
             self.start_path_manager();
+            // As Linux does, before it acknowledges data: its client takes up announced addresses first.
+            if matches!(self.config.path_manager, PathManagerKind::Endpoints(_)) {
+                self.send_announcements(now);
+            }
         }
     }
 
     /// Processes the DSS; stops if the segment is not processed further.
     fn process_dss(&mut self, now: Time, at: usize, dss: &Dss, segment: &Segment) -> Step {
-        self.confirm();
+        self.confirm(now);
         if let Some(data_ack) = dss.data_ack {
             if self.subflows[at].note_data_ack(segment) {
                 // Data that waited for this signal need not wait longer (`Connection::reinject_head`).

@@ -3,8 +3,8 @@
 use core::fmt;
 
 use super::{
-    CustomPathManager, CustomPathManagerKind, FullMesh, HostAddress, NDiffPorts, PathCommand, PathEvent,
-    PathManager,
+    CustomPathManager, CustomPathManagerKind, EndpointRules, Endpoints, FullMesh, HostAddress, NDiffPorts,
+    PathCommand, PathEvent, PathManager,
 };
 
 /// The path manager of a connection.
@@ -16,12 +16,14 @@ pub enum PathManagerKind {
     FullMesh,
     /// Several subflows between the addresses of the first, from different ports; the total number.
     NDiffPorts(u8),
+    /// The endpoints and limits of Linux's own path manager.
+    Endpoints(EndpointRules),
     /// A user-defined path manager.
     Custom(CustomPathManagerKind),
 }
 
 impl PathManagerKind {
-    /// The names of all built-in path managers.
+    /// The names of the built-in path managers that need no list of addresses.
     pub const NAMES: [&'static str; 3] = ["none", "full_mesh", "n_diff_ports"];
 
     /// Returns the name used in scenarios and on the command line.
@@ -30,6 +32,7 @@ impl PathManagerKind {
             PathManagerKind::None => "none",
             PathManagerKind::FullMesh => "full_mesh",
             PathManagerKind::NDiffPorts(_) => "n_diff_ports",
+            PathManagerKind::Endpoints(_) => "endpoints",
             PathManagerKind::Custom(custom) => &custom.name,
         }
     }
@@ -40,6 +43,9 @@ impl PathManagerKind {
             PathManagerKind::None => AnyPathManager::None,
             PathManagerKind::FullMesh => AnyPathManager::FullMesh(FullMesh::new(addresses)),
             PathManagerKind::NDiffPorts(count) => AnyPathManager::NDiffPorts(NDiffPorts::new(*count)),
+            PathManagerKind::Endpoints(rules) => {
+                AnyPathManager::Endpoints(Endpoints::new(rules.clone(), addresses))
+            }
             PathManagerKind::Custom(custom) => AnyPathManager::Custom((custom.build)(addresses)),
         }
     }
@@ -54,6 +60,8 @@ pub enum AnyPathManager {
     FullMesh(FullMesh),
     /// Several subflows between one pair.
     NDiffPorts(NDiffPorts),
+    /// Endpoints and limits.
+    Endpoints(Endpoints),
     /// A user-defined path manager.
     Custom(Box<dyn CustomPathManager>),
 }
@@ -64,6 +72,7 @@ impl fmt::Debug for AnyPathManager {
             AnyPathManager::None => f.write_str("None"),
             AnyPathManager::FullMesh(inner) => inner.fmt(f),
             AnyPathManager::NDiffPorts(inner) => inner.fmt(f),
+            AnyPathManager::Endpoints(inner) => inner.fmt(f),
             AnyPathManager::Custom(_) => f.write_str("Custom"),
         }
     }
@@ -75,6 +84,7 @@ impl PathManager for AnyPathManager {
             AnyPathManager::None => {}
             AnyPathManager::FullMesh(inner) => inner.on_event(event),
             AnyPathManager::NDiffPorts(inner) => inner.on_event(event),
+            AnyPathManager::Endpoints(inner) => inner.on_event(event),
             AnyPathManager::Custom(inner) => inner.on_event(event),
         }
     }
@@ -84,6 +94,7 @@ impl PathManager for AnyPathManager {
             AnyPathManager::None => None,
             AnyPathManager::FullMesh(inner) => inner.poll(),
             AnyPathManager::NDiffPorts(inner) => inner.poll(),
+            AnyPathManager::Endpoints(inner) => inner.poll(),
             AnyPathManager::Custom(inner) => inner.poll(),
         }
     }

@@ -3,6 +3,7 @@
 
 mod any;
 mod custom;
+mod endpoints;
 mod full_mesh;
 mod n_diff_ports;
 
@@ -13,6 +14,7 @@ use crate::segment::{Address, ResetReason};
 
 pub use any::{AnyPathManager, PathManagerKind};
 pub use custom::CustomPathManagerKind;
+pub use endpoints::{EndpointRole, EndpointRules, Endpoints};
 pub use full_mesh::FullMesh;
 pub use n_diff_ports::NDiffPorts;
 

@@ -152,12 +152,13 @@ impl Limits {
             flow,
             initial: experiment.initial.min(pair.paths.len().saturating_sub(1)),
             direction: experiment.traffic.direction,
-            // A host that only listens has one address.
+            // A host that only listens has one address, unless the scenario gives it more.
             addresses: experiment
                 .pairs
                 .iter()
                 .find(|other| other.client == pair.server)
-                .map_or(1, |other| other.paths.len()),
+                .map_or(1, |other| other.paths.len())
+                .max(experiment.endpoints.as_ref().map_or(1, |endpoints| endpoints.servers.len())),
         }
     }
 

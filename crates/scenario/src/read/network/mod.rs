@@ -256,7 +256,9 @@ impl Network {
             Path {
                 name: described.name.clone(),
                 backup: described.backup,
+                endpoint: described.endpoint,
                 middlebox: described.middlebox,
+                tariff: described.tariff,
                 data: vec![data],
                 acks: vec![acks],
             }

@@ -5,7 +5,7 @@ use anabranch_sim::routing;
 use anabranch_units::RandomStream;
 
 use super::Network;
-use crate::model::{Direction, Form, Pair, Path};
+use crate::model::{Direction, Form, Pair, Path, Tariff};
 use crate::text::reader::Reader;
 use crate::text::source::{Problem, Span};
 use crate::text::tree::{Node, Value};
@@ -176,7 +176,9 @@ impl Network {
             paths.push(Path {
                 name: self.names[*interface].clone(),
                 backup: self.backup[*interface],
+                endpoint: None,
                 middlebox: MiddleboxConfig::default(),
+                tariff: Tariff::default(),
                 data,
                 acks,
             });

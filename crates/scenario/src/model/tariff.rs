@@ -1,0 +1,57 @@
+//! The price of a path, and the data that it may carry.
+
+use anabranch_units::Bytes;
+
+/// The price of a path, and its quotas. They are reported; no packet is dropped because of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Tariff {
+    /// The data that both directions may carry together.
+    pub quota: Option<Bytes>,
+    /// The data that the client may send.
+    pub quota_up: Option<Bytes>,
+    /// The data that the client may receive.
+    pub quota_down: Option<Bytes>,
+    /// The price of a GB (10⁹ bytes) that the client sends.
+    pub price_up: f64,
+    /// The price of a GB that the client receives.
+    pub price_down: f64,
+}
+
+impl Tariff {
+    /// True if the data of the path is free and unlimited.
+    pub fn is_none(&self) -> bool {
+        *self == Tariff::default()
+    }
+
+    /// True if there is a quota.
+    pub fn has_quota(&self) -> bool {
+        self.quota.or(self.quota_up).or(self.quota_down).is_some()
+    }
+
+    /// Returns the cost of these bytes.
+    pub fn cost(&self, up: u64, down: u64) -> f64 {
+        (up as f64 * self.price_up + down as f64 * self.price_down) / 1e9
+    }
+
+    /// True if these bytes exceed a quota.
+    pub fn is_exceeded(&self, up: u64, down: u64) -> bool {
+        let exceeded = |quota: Option<Bytes>, bytes: u64| quota.is_some_and(|quota| bytes > quota.0);
+        exceeded(self.quota, up.saturating_add(down))
+            || exceeded(self.quota_up, up)
+            || exceeded(self.quota_down, down)
+    }
+
+    /// Describes the tariff.
+    pub fn remarks(&self) -> Vec<String> {
+        let Tariff { quota, quota_up, quota_down, price_up, price_down } = *self;
+        let mut remarks = Vec::new();
+        let quotas = [(quota, ""), (quota_up, " up"), (quota_down, " down")];
+        remarks.extend(quotas.iter().filter_map(|(quota, way)| Some(format!("quota of {}{way}", (*quota)?))));
+        match price_up == price_down {
+            true if price_up > 0.0 => remarks.push(format!("{price_up} for a GB")),
+            true => {}
+            false => remarks.push(format!("{price_up} for a GB up, {price_down} down")),
+        }
+        remarks
+    }
+}

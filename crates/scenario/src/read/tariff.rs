@@ -1,0 +1,70 @@
+//! Reads the price and the quota of a path.
+
+use anabranch_units::Bytes;
+
+use super::sides::is_split;
+use crate::model::{Direction, Tariff};
+use crate::text::base::{self, number};
+use crate::text::keys::rows;
+use crate::text::reader::Reader;
+use crate::text::source::Problem;
+use crate::text::tree::{Node, Value};
+
+rows! {
+    /// The keys of a path that describe its tariff.
+    pub(super) ROWS, KEYS {
+        "quota": Size, "data that the path may carry, both directions together or each by itself; default any";
+        "price": Number, "price of a GB that it carries; default 0";
+    }
+}
+
+/// Reads the tariff of a path, the settings of which are separated into the directions of `data` and `acks`.
+pub(super) fn read(
+    path: &Reader<'_>,
+    data: &Reader<'_>,
+    acks: &Reader<'_>,
+    direction: Direction,
+) -> Result<Tariff, Problem> {
+    let (up, down) = match direction {
+        Direction::Upload => (data, acks),
+        Direction::Download => (acks, data),
+    };
+    let has_sides =
+        matches!(path.get("quota").map(|node| &node.value), Some(Value::Table(table)) if is_split(table));
+    let quota = |of: &Reader<'_>| of.optional("quota", quota);
+    let [total, quota_up, quota_down] = match has_sides {
+        true => [None, quota(up)?, quota(down)?],
+        false => [quota(path)?, None, None],
+    };
+    let price = |of: &Reader<'_>| of.optional("price", price).map(Option::unwrap_or_default);
+    Ok(Tariff { quota: total, quota_up, quota_down, price_up: price(up)?, price_down: price(down)? })
+}
+
+fn quota(node: &Node) -> Result<Bytes, Problem> {
+    let size = node.size()?;
+    match size.0 {
+        0 => Err(Problem::at(&node.span, "a quota of 0 bytes permits no connection")
+            .help("give for example `10 GB`, or remove the path")),
+        _ => Ok(size),
+    }
+}
+
+fn price(node: &Node) -> Result<f64, Problem> {
+    let price = node.number().map_err(|problem| problem.help("give the price of a GB, such as `0.5`"))?;
+    match price < 0.0 {
+        true => Err(Problem::at(&node.span, format!("a price of {price} is below 0"))
+            .help("give the price of a GB, such as `0.5`")),
+        false => Ok(price),
+    }
+}
+
+/// Returns the canonical form of the values that are not the default, by key.
+pub(crate) fn canonical(tariff: &Tariff) -> Vec<(&'static str, String)> {
+    let Tariff { quota, quota_up, quota_down, price_up, price_down } = *tariff;
+    let mut all = Vec::new();
+    let quotas = [("quota", quota), ("quota-up", quota_up), ("quota-down", quota_down)];
+    all.extend(quotas.into_iter().filter_map(|(key, quota)| Some((key, base::bytes(quota?)))));
+    let prices = [("price-up", price_up), ("price-down", price_down)];
+    all.extend(prices.into_iter().filter(|(_, price)| *price > 0.0).map(|(key, price)| (key, number(price))));
+    all
+}
