@@ -78,6 +78,8 @@ fn several_kinds_of_tcps_beside_have_their_own_rows() {
     let parties: Vec<_> =
         comparison.fairness[0].parties.iter().map(|party| party.scheduler.as_str()).collect();
     assert_eq!(parties, ["min_rtt", "reno beside min_rtt", "bbr beside min_rtt"]);
+    let verdict = comparison.fairness_verdict.unwrap();
+    assert!(verdict.contains("min_rtt") && verdict.contains(" beside reno and bbr"), "{verdict}");
     // A list of one is the same as a table, and the path of those without one is measured.
     let alone = |text: &str| compared(text).unwrap().rows[1].clone();
     assert_eq!(alone("[{ flows = 1 }]"), alone("{ flows = 1 }"));

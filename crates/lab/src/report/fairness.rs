@@ -330,7 +330,14 @@ fn clauses(own: &[&Fairness]) -> String {
     let sides: Vec<(String, &Party)> =
         own.iter().filter_map(|one| Some((one.scheduler.clone(), one.parties.first()?))).collect();
     if !sides.is_empty() {
-        return balances(&sides, " beside tcp").join("; ");
+        // `tcp`, or the names of several kinds of competing TCPs, as their rows have them.
+        let of = |one: &Fairness| -> Vec<String> {
+            let end = format!(" beside {}", one.scheduler);
+            let others = one.parties.iter().skip(1);
+            others.filter_map(|party| Some(party.scheduler.strip_suffix(&end)?.to_owned())).collect()
+        };
+        let others = own.iter().map(|one| of(one)).find(|others| !others.is_empty()).unwrap_or_default();
+        return balances(&sides, &format!(" beside {}", crate::scenario::list(&others))).join("; ");
     }
     let all = |one: &Fairness, balance: Balance| {
         !one.flows.is_empty() && one.flows.iter().all(|flow| flow.balance == balance)
