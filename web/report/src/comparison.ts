@@ -1,24 +1,20 @@
 // The figures of a comparison.
 
 import { type Any, base, mark, nameWidth, rowAxes, rowGrid, whisker, xAxis, yAxis } from "./chart";
-import type { Comparison, Difference, Row, Samples } from "./results";
-import { type Cell, choice, el, tip } from "./dom";
+import type { Comparison, Row, Samples } from "./results";
+import { type Cell, choice, el, type Table, tip } from "./dom";
 import { type Figure, lineStyle, type Panel, type Scene } from "./figure";
-import { type Estimate, forest } from "./forest";
-import { bytes, count, digits, exactly, interval, NONE, number, pathName, percent, percentTick, plain, rate, seconds, signed } from "./format";
+import { forest } from "./forest";
+import { bytes, count, digits, exactly, interval, number, pathName, percent, percentTick, plain, rate, seconds, signed } from "./format";
+import { ends, estimate, label, usesContender } from "./rows";
 import { type Bin, bins, box, distribution, firstAbove, jitter, sorted } from "./stats";
 import { pathColour } from "./theme";
+import { trade } from "./trade";
 import { capital, classes, hasGoodput, titled, type Words, words } from "./traffic";
 
 /** Beyond this many points of a contender, bins are drawn. */
 const MOST_POINTS = 4000;
 const BINS = 160;
-
-/** The name of a contender: plain TCP with its path. Traffic of a class that does not use the contender has its path whatever that is. */
-const label = (row: Row): string =>
-  row.path === null || !usesContender(row) ? row.scheduler : `${row.scheduler} (${pathName(row.path)})`;
-
-const usesContender = (row: Row): boolean => row.transport === undefined || row.transport === "contender";
 
 /** The same, with the flows that were delivered if some were not. */
 const delivered = (row: Row): string =>
@@ -41,7 +37,8 @@ export function comparisonFigures(result: Comparison, samples: Samples | null, p
     return new ComparisonFigures({ ...result, rows }, samples, flows, own, traffic);
   });
   const together = all[0] ?? new ComparisonFigures(result, samples, flows, prefix, null);
-  return [...all.flatMap((each) => each.figures()), ...together.common(prefix)];
+  const trades = all.length > 1 ? trade(result, prefix) : null;
+  return [...(trades ? [trades] : []), ...all.flatMap((each) => each.figures()), ...together.common(prefix)];
 }
 
 /** The figures of one class of traffic, or of a scenario without classes. */
@@ -104,7 +101,9 @@ class ComparisonFigures {
       this.paths(),
       this.goodput(),
     ];
-    return found.filter((figure) => figure !== null);
+    const traffic = this.traffic;
+    const shown = found.filter((figure) => figure !== null);
+    return traffic === null ? shown : shown.map((figure) => ({ ...figure, table: () => inClass(traffic, figure.table()) }));
   }
 
   /** The figures of all traffic together. */
@@ -545,20 +544,9 @@ class ComparisonFigures {
 }
 
 const sum = (values: number[]): number => values.reduce((all, value) => all + value, 0);
-const ends = (of: Difference | null): Cell[] => [of?.mean ?? null, of?.ci95?.[0] ?? null, of?.ci95?.[1] ?? null];
-
-function estimate(contender: string, label: string, of: Difference | null, band: number): Estimate {
-  const [low, high] = of?.ci95 ?? [-Infinity, Infinity];
-  return {
-    contender,
-    label,
-    value: of?.mean ?? 0,
-    interval: of?.ci95 ?? null,
-    // As the verdict reads it: outside the band, or within it.
-    certain: low > 0 || high < 0 || (low >= -band && high <= band),
-    lines: [["mean", signed(of?.mean)], ["interval", of?.ci95 ? interval(of.ci95, signed) : NONE]],
-  };
-}
+/** A table of a class, which has its name in each row: saved tables of several classes can be joined. */
+const inClass = (traffic: string, table: Table): Table =>
+  ({ columns: ["class", ...table.columns], rows: table.rows.map((row) => [traffic, ...row]) });
 
 /** Where the flows of each condition, contender and class are in the samples. */
 function groups(samples: Samples): Map<string, number[]> {

@@ -222,7 +222,7 @@ const ink = (chart) => chart.locator("canvas").first().evaluate((canvas) => {
 });
 const pixels = (chart) => chart.locator("canvas").first().evaluate((canvas) => canvas.toDataURL());
 
-for (const [name, figures] of [["comparison.html", 6], ["classes.html", 20], ["sweep.html", 2], ["kinds.html", 2], ["recording.html", 9], ["explanation.html", 1]]) {
+for (const [name, figures] of [["comparison.html", 6], ["classes.html", 21], ["sweep.html", 2], ["kinds.html", 2], ["recording.html", 9], ["explanation.html", 1]]) {
   for (const colorScheme of ["light", "dark"]) {
     test(`${name} shows all its figures, ${colorScheme}`, async () => {
       const { page, charts, trouble, close } = await open(name, { colorScheme });
@@ -415,9 +415,20 @@ test("each class of a comparison has figures of its own, by the measure of its k
     assert.ok((await texts(page, `#${id}`)).includes(axis), axis);
     await figure.locator("summary").click();
     await figure.locator("td").first().waitFor();
-    const means = await figure.locator("tbody tr td:nth-child(5)").allInnerTexts();
+    const means = await figure.locator("tbody tr td:nth-child(6)").allInnerTexts();
     assert.deepEqual(means, rows.filter((row) => row.traffic === traffic).map((row) => String(row.fct_s.mean)), traffic);
   }
+  // The first figure has all classes, and the tables of all figures have the class.
+  assert.equal(titles[0], "All classes of traffic: difference from tcp");
+  const trade = page.locator(".figure[id]").first();
+  const marks = await texts(page, `#${await trade.getAttribute("id")}`);
+  for (const one of ["min_rtt, web", "blest, photos"]) assert.ok(marks.includes(one), `${one}: ${marks.join("; ")}`);
+  assert.ok(!marks.includes("min_rtt, backup"), "goodput has another direction");
+  await trade.locator("summary").click();
+  await trade.locator("td").first().waitFor();
+  const cells = (column) => trade.locator(`tbody tr td:nth-child(${column})`).allInnerTexts();
+  assert.deepEqual(await cells(1), rows.map((row) => row.traffic));
+  assert.deepEqual(await cells(6), rows.map((row) => row.fct_s.mean === null ? "" : String(row.fct_s.mean)));
   const setting = await page.locator(".setting").innerText();
   assert.match(setting, /web \(requests\), film \(video\), call \(udp on wifi\), photos \(transfer\) and backup \(transfer\)/);
   assert.deepEqual(trouble, []);
