@@ -46,6 +46,13 @@ export const PRESETS: Preset[] = [
   { name: "DSL and a satellite in a low orbit", state: (lists) => ({ paths: [preset(lists, "dsl"), preset(lists, "satellite-leo")], size: 5000 }) },
   { name: "Two DSL lines", state: (lists) => ({ paths: [preset(lists, "dsl"), { ...preset(lists, "dsl"), name: "dsl-2" }], size: 5000 }) },
   {
+    name: "DMPTCP's Figure 8: the paths and the size",
+    state: () => ({
+      paths: [path("1", 100, 20, { queue: 20 }), path("2", 100, 80, { queue: 80 })],
+      size: 50, direction: "upload", profile: "ns3", schedulers: ["tcp", "min_rtt", "dmptcp"],
+    }),
+  },
+  {
     name: "DMPTCP's Figure 12: the paths and the size",
     state: () => ({
       paths: [path("1", 100, 20, { queue: 20 }), path("2", 100, 100, { queue: 100 })],
@@ -57,6 +64,21 @@ export const PRESETS: Preset[] = [
     state: () => ({
       paths: [20, 100, 200, 400].map((rtt, at) => path(String(at + 1), 100, rtt, { queue: rtt })),
       size: 40, direction: "upload", profile: "ns3", schedulers: ["tcp", "min_rtt", "dmptcp"], buffer: 20_000,
+    }),
+  },
+  {
+    // The longest delay of the figure, 200 ms one way; 100 packets at 8 Mbit/s are 150 ms. The paper's flows are endless.
+    name: "CP's Figure 11: the paths and the buffer",
+    state: () => ({
+      paths: [path("1", 8, 20, { queue: 150 }), path("2", 8, 400, { queue: 150 })],
+      size: 10_000, direction: "upload", schedulers: ["tcp", "min_rtt", "cp_radical", "cp_conservative"], congestion: "newreno", buffer: 200, runs: 10,
+    }),
+  },
+  {
+    name: "STMS's Figure 8: the paths and a buffer",
+    state: () => ({
+      paths: [path("1", 30, 20, { queue: 50, loss: 0.01 }), path("2", 30, 200, { queue: 500, loss: 0.01 })],
+      size: 20_000, direction: "upload", schedulers: ["tcp", "min_rtt", "stms_c", "stms_a"], congestion: "cubic", buffer: 800, runs: 10,
     }),
   },
 ];

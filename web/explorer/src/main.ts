@@ -97,14 +97,14 @@ class Page {
       el("footer", {}, el("p", { class: "dim" }, "This page loads nothing from anywhere and sends nothing to anywhere. The same version, scenario and " +
         "seed give the same numbers to the last digit here, on the command line and in Python.")));
     this.form.show(this.state);
-    this.tour.show(tourOf(location.hash));
+    this.follow();
     // A file that misses its path does not replace the page.
     for (const kind of ["dragover", "drop"]) addEventListener(kind, (event) => event.preventDefault());
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.repaint());
     addEventListener("hashchange", () => {
       if (location.hash === this.written) return;
       this.written = location.hash;
-      this.tour.show(tourOf(location.hash));
+      this.follow();
       this.take(stateOf(location.hash));
     });
     void this.begin();
@@ -136,8 +136,21 @@ class Page {
   private tell(step: Step | null): void {
     if (!step) return this.changed();
     this.take(fromFragment(step.state));
+    this.openPart(step);
+  }
+
+  /** Opens the part of the page that a step of the tour is about. */
+  private openPart(step: Step): void {
     this.inside.element.open = step.opens === "inside";
     this.map.element.open = step.opens === "map";
+  }
+
+  /** Shows the step of the tour that the address has. */
+  private follow(): void {
+    const at = tourOf(location.hash);
+    this.tour.show(at);
+    const step = STEPS[at - 1];
+    if (step) this.openPart(step);
   }
 
   /** After each change of the state. */

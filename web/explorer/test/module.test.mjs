@@ -11,9 +11,10 @@ import { anabranch, attempt, command, load, place, source } from "./tools.mjs";
 let module;
 let lists;
 const { Film, FATE, KIND } = await source("../src/film.ts");
-const { fromFragment, toCommand, toFragment, toPython, toToml } = await source("../src/state.ts");
+const { FIRST, fromFragment, toCommand, toFragment, toPython, toToml } = await source("../src/state.ts");
 const { keys, RUNS, toSweep, values } = await source("../src/axes.ts");
 const { STEPS } = await source("../src/tour.ts");
+const { PRESETS } = await source("../src/lists.ts");
 before(async () => {
   module = await load();
   lists = JSON.parse(module.answer({ verb: "list" }));
@@ -189,6 +190,16 @@ test("the slow path of the tour drops a third of its packets", async () => {
   const sent = [...packets.path.keys()].filter((at) => packets.path[at] === 1 && packets.way[at] === 0 && packets.kind[at] === KIND.sent);
   const dropped = sent.filter((at) => packets.fate[at] === FATE.droppedByQueue);
   assert.ok(Math.abs(dropped.length / sent.length - 1 / 3) < 0.08, `${dropped.length} of ${sent.length}`);
+});
+
+test("an address restores each preset, and all its flows end", () => {
+  for (const preset of PRESETS) {
+    const state = { ...FIRST, ...preset.state(lists), runs: 2 };
+    assert.deepEqual(fromFragment(toFragment(state)), state, preset.name);
+    const { error, verdict } = JSON.parse(module.answer({ verb: "compare", name: "preset.toml", text: toToml(state) }));
+    assert.equal(error, undefined, preset.name);
+    assert.doesNotMatch(verdict, /did not end/, preset.name);
+  }
 });
 
 test("names are the command's", () => {

@@ -233,6 +233,26 @@ export interface Condition {
   single_paths: SinglePath[];
 }
 
+/** The data that a path carried for a contender, and its cost. Paths with a price or a quota are the reason to count. */
+export interface PathUsage {
+  /** The condition's name; empty if it is the only one. */
+  condition: string;
+  /** The contender's name. */
+  scheduler: string;
+  /** The name of the path. */
+  path: string;
+  /** Bytes that the client sent over it, with IP headers: the mean over runs. */
+  up_bytes: number;
+  /** Bytes that the client received over it. */
+  down_bytes: number;
+  /** The cost of both. */
+  cost: number;
+  /** The number of runs in which a quota was exceeded; none without a quota. */
+  over_quota: number | null;
+  /** The number of runs. */
+  runs: number;
+}
+
 /** The cost of a simulation. The first four values are the same for the same seed. */
 export interface Cost {
   /** Simulated time in seconds, over all runs. */
@@ -281,6 +301,8 @@ export interface Comparison {
   fairness_verdict: string | null;
   /** The shares of the flows, for each condition and contender with several flows in a run. */
   fairness: Fairness[];
+  /** The data of each path and its cost, for each condition and contender; absent if no path has a price or a quota. */
+  usage?: PathUsage[];
   /** The setting of each condition, and its best single path. */
   conditions: Condition[];
   /** The cost of the simulation. */
