@@ -44,7 +44,7 @@ impl PathManagerKind {
             PathManagerKind::FullMesh => AnyPathManager::FullMesh(FullMesh::new(addresses)),
             PathManagerKind::NDiffPorts(count) => AnyPathManager::NDiffPorts(NDiffPorts::new(*count)),
             PathManagerKind::Endpoints(rules) => {
-                AnyPathManager::Endpoints(Endpoints::new(rules.clone(), addresses))
+                AnyPathManager::Endpoints(Box::new(Endpoints::new(rules.clone(), addresses)))
             }
             PathManagerKind::Custom(custom) => AnyPathManager::Custom((custom.build)(addresses)),
         }
@@ -60,8 +60,8 @@ pub enum AnyPathManager {
     FullMesh(FullMesh),
     /// Several subflows between one pair.
     NDiffPorts(NDiffPorts),
-    /// Endpoints and limits.
-    Endpoints(Endpoints),
+    /// Endpoints and limits: in a box, as it is rare and larger than the others.
+    Endpoints(Box<Endpoints>),
     /// A user-defined path manager.
     Custom(Box<dyn CustomPathManager>),
 }
