@@ -57,27 +57,34 @@ pub enum Sign {
     Undecided,
 }
 
-/// Returns the size of a difference as sentences have it: in tenths of a per cent.
-fn as_printed(percent: f64) -> f64 {
-    (percent.abs() * 10.0).round() / 10.0
+/// True if a difference of this size is more than `least`. Sentences have tenths of a per cent, and "1.0 %" is not more than 1 %.
+fn exceeds(percent: f64, least: f64) -> bool {
+    percent >= least && (least < 0.1 || (percent * 10.0).round() / 10.0 > least)
 }
 
 impl Difference {
-    /// Returns the interpretation if up to `least` per cent is irrelevant; none without an interval. Who reads "1.0 %" takes it
-    /// for 1 %, so the mean counts as it is printed.
+    /// Returns the interpretation if up to `least` per cent is irrelevant; none without an interval. A difference has a direction if
+    /// its interval is on one side of 0 and the half of it between the mean and the end that is nearer to 0 exceeds `least` on
+    /// average: a mean that is just above `least` by chance has none.
     pub fn read(&self, least: f64) -> Option<Sign> {
         let Interval(low, high) = self.ci95?;
-        Some(if -least <= low && high <= least {
+        let nearer = if self.mean > 0.0 { low } else { high };
+        Some(if self.is_within(least) {
             Sign::Equal
         } else if low <= 0.0 && 0.0 <= high {
             Sign::Undecided
-        } else if self.mean.abs() < least || (least >= 0.1 && as_printed(self.mean) <= least) {
+        } else if !exceeds(0.5 * (self.mean.abs() + nearer.abs()), least) {
             Sign::Equal
         } else if self.mean > 0.0 {
             Sign::Above
         } else {
             Sign::Below
         })
+    }
+
+    /// True if the whole interval is within plus and minus `least` per cent.
+    pub fn is_within(&self, least: f64) -> bool {
+        self.ci95.is_some_and(|Interval(low, high)| -least <= low && high <= least)
     }
 
     /// Returns an estimate of the number of runs that would be decisive, after `runs` that are not: the

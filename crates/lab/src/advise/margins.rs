@@ -6,7 +6,6 @@ use super::search::{Found, Setting};
 use super::{AdviceError, Answer, Candidate};
 use crate::compare::Comparison;
 use crate::report::Record;
-use crate::report::difference::Reading;
 use crate::scenario::FlowSize;
 use crate::stats::Interval;
 
@@ -252,16 +251,11 @@ impl Stage {
         if gain.0 >= least_pct && gain.0 > 0.0 {
             return Some(true);
         }
-        // The last stage is read as the judgement is.
-        if self.widening > 1.0 {
+        // The last stage is read as the judgement is: the sign is certain, and the mean is enough.
+        if self.widening > 1.0 || gain.contains(0.0) {
             return None;
         }
-        match difference.read(least_pct)? {
-            Reading::Undecided => None,
-            Reading::Equal => Some(false),
-            Reading::Above => Some(bulk),
-            Reading::Below => Some(!bulk),
-        }
+        Some(gain.0 > 0.0 && mean >= least_pct)
     }
 }
 

@@ -107,9 +107,15 @@ fn a_difference_is_read_by_its_interval_and_the_least_effect() {
     assert_eq!(read(-3.0, -6.0, 0.0), Reading::Undecided);
     assert_eq!(read(0.99, 0.1, 1.9), Reading::Equal);
     assert_eq!(read(-0.99, -1.9, -0.1), Reading::Equal);
+    // The nearer half of the interval is between 0.6 and 1.2 %, and between 0.7 and 1.5 %.
+    assert_eq!((read(1.2, 0.6, 1.8), read(-1.2, -1.8, -0.6)), (Reading::Equal, Reading::Equal));
+    assert_eq!((read(1.5, 0.7, 2.3), read(-1.5, -2.3, -0.7)), (Reading::Above, Reading::Below));
+    // The farther half, which bounds for unseen events widen, counts for nothing.
+    assert_eq!((read(1.2, 0.6, 90.0), read(-1.2, -90.0, -0.6)), (Reading::Equal, Reading::Equal));
+    assert_eq!((read(1.5, 0.7, 1.5), read(-1.5, -1.5, -0.7)), (Reading::Above, Reading::Below));
     // "1.0 %" is not more than 1 %.
-    assert_eq!((read(1.04, 0.1, 1.9), read(-1.04, -1.9, -0.1)), (Reading::Equal, Reading::Equal));
-    assert_eq!((read(1.06, 0.1, 1.9), read(-1.06, -1.9, -0.1)), (Reading::Above, Reading::Below));
+    assert_eq!((read(1.04, 1.04, 1.04), read(-1.04, -1.04, -1.04)), (Reading::Equal, Reading::Equal));
+    assert_eq!((read(1.06, 1.06, 1.06), read(-1.06, -1.06, -1.06)), (Reading::Above, Reading::Below));
     assert_eq!(Difference { mean: 9.0, ci95: None }.read(1.0), None);
 }
 

@@ -94,10 +94,11 @@ impl Finding {
             }
             Outcome::Equal => {
                 let least = (self.min_effect_pct * 1e6).round() / 1e6;
-                all.push(format!(
-                    "{} and {name} are practically equal, within {least} %. {of_best}",
-                    best.name
-                ));
+                let limit = match difference.is_within(least) {
+                    true => format!(", within {least} %"),
+                    false => format!(": no difference above {least} % is shown"),
+                };
+                all.push(format!("{} and {name} are practically equal{limit}. {of_best}", best.name));
             }
             _ if better => {
                 let like = |reading| self.like(reading, |other| other.vs_best, &best.name);
