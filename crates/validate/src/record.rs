@@ -1,10 +1,11 @@
 //! The recorded table of differences, and its comparison with new ones.
 
-use anabranch_lab::stats::Interval;
+use anabranch_lab::stats::{Interval, mean};
 use serde::Serialize;
 
 use crate::compare::{BOUND, Difference, LEAST_PAIRS, Row, Verdict};
-use crate::measure::{Kind, Metric};
+use crate::measure::{Kind, Measured, Metric};
+use crate::points::Point;
 
 /// The last recorded table, as text.
 pub const RECORDED: &str = include_str!("../fidelity.csv");
@@ -107,6 +108,29 @@ fn row(line: &str) -> Option<Row> {
             verdict: Verdict::from_name(verdict)?,
         },
     })
+}
+
+/// Returns the differences of the simulator of this build from the recorded runs of the kernel: the mean of the
+/// runs in `simulated`, by point, against the recorded mean. Points and measures that were never recorded are left out.
+pub fn against_recorded(points: &[Point], simulated: &[Vec<Measured>], recorded: &[Row]) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (point, runs) in points.iter().zip(simulated) {
+        for (class, name) in point.classes() {
+            // The names of points in a table have no commas.
+            let name = name.replace(',', ";");
+            let of_point = |row: &&Row| {
+                row.point == name && (row.kind, row.reference) == (Kind::Simulated, Kind::Kernel)
+            };
+            for kept in recorded.iter().filter(of_point) {
+                let value = |run: &Measured| kept.metric.of(point, run.of_class(class)?);
+                let values: Vec<f64> = runs.iter().filter_map(value).collect();
+                let difference = mean(&values)
+                    .and_then(|mean| Difference::of(&[(mean, kept.difference.second)], kept.metric.floor()));
+                rows.extend(difference.map(|difference| Row { difference, ..kept.clone() }));
+            }
+        }
+    }
+    rows
 }
 
 /// The result of comparing a difference with the recorded one.

@@ -1,18 +1,23 @@
 //! `docs/fidelity.md` and the README show the summaries of the recorded table, and the page explains each large
 //! difference.
 //!
-//! `ANABRANCH_BLESS=1 cargo test -p anabranch-validate --test page` updates them there.
+//! `ANABRANCH_BLESS=1 cargo test -p anabranch-validate --test page -- --test-threads=1` updates them there.
 #![cfg(target_os = "linux")]
+
+use std::sync::atomic::AtomicBool;
 
 use anabranch_validate::compare::{Row, Verdict};
 use anabranch_validate::grid::Which;
-use anabranch_validate::record::{RECORDED, read};
+use anabranch_validate::machine::Machine;
+use anabranch_validate::record::{RECORDED, against_recorded, read};
+use anabranch_validate::results::Results;
 use anabranch_validate::summary::{self, Summary, is_main};
-use anabranch_validate::{Kind, grid};
+use anabranch_validate::{Campaign, Kind, Plan, grid};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/fidelity.md");
 const README: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
 const SUMMARY: [&str; 2] = ["<!-- summary: crates/validate/fidelity.csv -->\n", "<!-- end of summary -->\n"];
+const NOW: [&str; 2] = ["<!-- now: anabranch validate --recorded -->\n", "<!-- end of now -->\n"];
 const HEADLINE: [&str; 2] = ["<!-- headline: crates/validate/fidelity.csv -->", "<!-- end of headline -->"];
 
 fn recorded() -> (Vec<String>, Vec<Row>) {
@@ -45,6 +50,28 @@ fn the_page_and_the_readme_show_the_summaries_of_the_table() {
         assert!(
             page == meant && readme == meant_readme,
             "docs/fidelity.md or README.md has other summaries than fidelity.csv; see the head of this file"
+        );
+    }
+}
+
+/// As `anabranch validate --recorded` does.
+#[test]
+fn the_page_shows_how_far_this_build_is_from_the_recorded_runs_of_the_kernel() {
+    let points = grid::grid(Which::Drawn).unwrap();
+    let plan =
+        Plan { points, runs: 10, attempts: 1, jobs: 1, until: None, build: String::new(), captures: None };
+    let mut campaign = Campaign::new(plan, Results::in_memory(Machine::here()));
+    campaign.simulate(&AtomicBool::new(false)).unwrap();
+    let points = &campaign.plan().points;
+    let rows = against_recorded(points, campaign.simulated(), &recorded().1);
+    let page = std::fs::read_to_string(PAGE).unwrap();
+    let meant = put(&page, NOW, &summary::markdown(&summary::summaries(&rows, points)));
+    if std::env::var_os("ANABRANCH_BLESS").is_some() {
+        std::fs::write(PAGE, meant).unwrap();
+    } else {
+        assert!(
+            page == meant,
+            "docs/fidelity.md has another table for this build; see the head of this file"
         );
     }
 }

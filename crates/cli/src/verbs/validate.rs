@@ -29,6 +29,7 @@ use crate::{interrupt, output, terminal};
 #[command(long_about = LONG, after_help = "Examples:\n    \
     sudo anabranch validate --quick\n    \
     sudo anabranch validate --full --results fidelity.jsonl\n    \
+    anabranch validate --recorded\n    \
     sudo anabranch validate --full --kind failures --time-limit 8 --results fidelity.jsonl\n    \
     sudo anabranch validate mine.toml --set 'schedulers=[\"linux\"]' --runs 5\n    \
     sudo anabranch validate --full --point 'mptcp 25M/10ms/1 + 5M' --runs 1 --pcap x.pcapng")]
@@ -41,8 +42,12 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["full", "scenarios"])]
     quick: bool,
     /// Measure the whole grid, in at most two hours
-    #[arg(long, conflicts_with = "scenarios")]
+    #[arg(long, conflicts_with = "scenarios", group = "grid")]
     full: bool,
+    /// Simulate the whole grid and compare it with the recorded runs of the kernel, in some seconds and
+    /// without root
+    #[arg(long, conflicts_with_all = ["quick", "full", "scenarios", "attempts", "jobs", "results", "time_limit", "pcap"], group = "grid")]
+    recorded: bool,
     /// The number of reliable runs in real time of each kind at each point; 20, with --quick 5
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=10_000))]
     runs: Option<u32>,
@@ -61,11 +66,11 @@ pub(crate) struct Args {
     time_limit: Option<f64>,
     #[command(flatten)]
     common: Common,
-    /// The points of the grid that --full measures: those drawn at random, the chosen ones, or all
-    #[arg(long, value_name = "WHICH", default_value = "all", requires = "full")]
+    /// The points of the grid: those drawn at random, the chosen ones, or all
+    #[arg(long, value_name = "WHICH", default_value = "all", requires = "grid")]
     points: Points,
     /// Measure only the points of this kind of the grid, or of these
-    #[arg(long = "kind", value_name = "KIND", requires = "full", value_parser = KIND_NAMES)]
+    #[arg(long = "kind", value_name = "KIND", requires = "grid", value_parser = KIND_NAMES)]
     kinds: Vec<String>,
     #[command(flatten)]
     capture: Capture,
@@ -121,12 +126,16 @@ With --pcap FILE the packets of run 0, at the host that sends the data, are writ
 `.kernel`, `.emulated` and `.simulated` before its extension, and with several points the point's
 name before that.
 
-Needs root and a kernel with Multipath TCP; without them it exits with 77 and the reason.";
+Needs root and a kernel with Multipath TCP; without them it exits with 77 and the reason. With
+--recorded it simulates only, and compares with the runs of the kernel that were recorded with this
+version.";
 
 /// The width to which sentences are wrapped.
 const WIDTH: usize = 100;
 /// The default file for the runs of `--full`.
 const RESULTS: &str = "anabranch-validate.jsonl";
+/// The simulated runs of each point with `--recorded`.
+const RECORDED_RUNS: u32 = 10;
 /// The exit code if nothing could be measured.
 const SKIPPED: u8 = 77;
 
@@ -165,6 +174,18 @@ struct Output {
     rows: Vec<RowOutput>,
 }
 
+/// The object that `--recorded --json` prints.
+#[derive(Serialize)]
+struct RecordedOutput {
+    version: &'static str,
+    runs: u32,
+    /// The accuracy of the simulator of this build by kind of point.
+    summary: Vec<Summary>,
+    /// The accuracy when the kernel was measured.
+    recorded: Vec<Summary>,
+    rows: Vec<Row>,
+}
+
 /// The numbers of runs of a point.
 #[derive(Serialize)]
 struct PointOutput {
@@ -190,6 +211,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let points = points(args)?;
     let recorded =
         record::read(record::RECORDED).map_err(|error| Failure::Failed(format!("fidelity.csv: {error}")))?;
+    if args.recorded {
+        return against_recorded(args, points, &recorded.1);
+    }
     if let Some(obstacle) = anabranch_emulate::obstacle() {
         output::print_error(&format!("SKIPPED: nothing was compared with the kernel: {obstacle}\n"));
         return Ok(ExitCode::from(SKIPPED));
@@ -288,6 +312,66 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
+/// Simulates `points`, and compares them with the `recorded` runs of the kernel.
+fn against_recorded(args: &Args, points: Vec<Point>, recorded: &[Row]) -> Result<ExitCode, Failure> {
+    let runs = args.runs.unwrap_or(RECORDED_RUNS);
+    let (attempts, jobs, build) = (1, 1, campaign::build_id());
+    let plan = Plan { points, runs, attempts, jobs, until: None, build, captures: None };
+    let mut campaign = Campaign::new(plan, Results::in_memory(Machine::here()));
+    campaign.simulate(interrupt::watch())?;
+    let points = &campaign.plan().points;
+    let rows = record::against_recorded(points, campaign.simulated(), recorded);
+    let (summary, before) = (summary::summaries(&rows, points), summary::summaries(recorded, points));
+    if let Some(path) = &args.csv {
+        let mut about = vec![format!("Simulated, {runs} runs, against the recorded means of the kernel.")];
+        about.extend(summary.iter().map(Summary::to_string));
+        anabranch_lab::whole_file::write(path, record::write(&about, &rows))
+            .map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
+    }
+    if args.show.json {
+        let version = env!("CARGO_PKG_VERSION");
+        output::print_json(&RecordedOutput { version, runs, summary, recorded: before, rows })?;
+    } else {
+        output::print(&recorded_table(&summary, &before))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the medians of each kind of points, and those of the recorded table.
+fn recorded_table(now: &[Summary], before: &[Summary]) -> String {
+    let mut table = Table::new()
+        .column("kind", Align::Left)
+        .column("points", Align::Right)
+        .column("median, %", Align::Right)
+        .column("recorded", Align::Right)
+        .column("<5 %", Align::Right)
+        .column("<10 %", Align::Right)
+        .column(">25 %", Align::Right)
+        .wrapped("farthest");
+    for own in now {
+        let kept = before.iter().find(|kept| (kept.drawn, kept.kind) == (own.drawn, own.kind));
+        table.row(vec![
+            format!("{}{}", own.kind, if own.drawn { "" } else { ", chosen" }),
+            own.points.to_string(),
+            format!("{:.1}", own.median_pct),
+            kept.map_or_else(String::new, |kept| format!("{:.1}", kept.median_pct)),
+            own.close.to_string(),
+            own.near.to_string(),
+            own.far.to_string(),
+            format!("{:+.1} % {}", own.worst_pct, own.worst),
+        ]);
+    }
+    let mut text = table.render(terminal::width());
+    text.push('\n');
+    text.push_str(&wrap_behind(
+        "",
+        "The mean of simulated runs against the recorded mean of the kernel's, by the main measure of each point. \
+         `recorded` is the median when the kernel was measured, with the simulator of that day.",
+        WIDTH,
+    ));
+    text
+}
+
 /// Returns the selected points.
 fn points(args: &Args) -> Result<Vec<Point>, Failure> {
     let mut points = all_points(args)?;
@@ -313,11 +397,13 @@ fn all_points(args: &Args) -> Result<Vec<Point>, Failure> {
     if args.quick {
         return Ok(grid::quick()?);
     }
-    if args.full {
+    if args.full || args.recorded {
         return Ok(grid::grid(args.points.into())?);
     }
     if args.scenarios.is_empty() {
-        return Err(Failure::Usage("say what to validate: --quick, --full or a scenario".to_owned()));
+        return Err(Failure::Usage(
+            "say what to validate: --quick, --full, --recorded or a scenario".to_owned(),
+        ));
     }
     let mut all = Vec::new();
     for name in &args.scenarios {
