@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::cause::Cause;
 use crate::estimate::PathEstimate;
 use crate::histogram::Histogram;
+use crate::kernel::KernelReport;
 use crate::sentence;
 use crate::track::{Connection, Place, Protocol, Stream, Subflow, Table, Vantage};
 
@@ -217,6 +218,8 @@ pub struct DirectionReport {
     pub rtt: Option<RttReport>,
     /// The path; null if it carried less than 10 segments.
     pub path: Option<PathEstimate>,
+    /// The values of the sender's kernel; null unless they were sampled meanwhile (`anabranch record`).
+    pub kernel: Option<KernelReport>,
 }
 
 /// The data of one direction.
@@ -593,6 +596,7 @@ impl DirectionReport {
             duplicate_acks: counts.duplicate_acks,
             rtt: own_rtt,
             path: (counts.segments >= 10).then(|| PathEstimate::new(subflow, half)),
+            kernel: None,
         }
     }
 }

@@ -22,6 +22,7 @@ mod netlink;
 pub mod pm;
 pub mod record;
 pub mod run;
+pub mod samples;
 pub mod socket;
 pub mod steer;
 pub mod top;

@@ -14,7 +14,7 @@ use anabranch_recording::measured::{Measured, MeasuredFlow, MeasuredSubflow, Mea
 use anabranch_recording::{DirectoryError, Origin, Settings};
 use anabranch_units::Time;
 
-use crate::diag::{Connection, Diagnostics, SubflowState};
+use crate::diag::{Connection, Diagnostics, SubflowState, TcpInfo};
 use crate::error::KernelError;
 use crate::interfaces::{Interfaces, Links};
 use crate::pm::{Subflow, Token};
@@ -61,7 +61,7 @@ struct Seen {
     /// Payload acknowledged and received at the last sample.
     acked: u64,
     received: u64,
-    window: Option<[Option<u64>; 6]>,
+    window: Option<MeasuredWindow>,
     there: bool,
 }
 
@@ -112,7 +112,7 @@ pub fn record(
     let begun = Instant::now();
     let mut child = command.spawn().map_err(failed)?;
     let mut interfaces = interfaces;
-    let mut next = begun;
+    let mut pace = Pace::new(every);
     let status = loop {
         let status = child.try_wait().map_err(failed)?;
         let mut seen = diagnostics.connections()?;
@@ -129,10 +129,7 @@ pub fn record(
         if let Some(status) = status {
             break status;
         }
-        next += every;
-        std::thread::sleep(next.saturating_duration_since(Instant::now()));
-        // Samples that were missed are not made up for.
-        next = next.max(Instant::now() - every);
+        pace.wait();
     };
     let count = recorder.finish()?;
     Ok((status, count))
@@ -229,29 +226,10 @@ impl Flow {
             acked.push((at, info.bytes_acked.saturating_sub(seen.acked)));
             received.push((at, info.bytes_received.saturating_sub(seen.received)));
             (seen.acked, seen.received) = (info.bytes_acked, info.bytes_received);
-            let segments = |count: u32| u64::from(count) * u64::from(info.snd_mss);
-            let window = MeasuredWindow {
-                time: now,
-                flow: self.index,
-                way: sends,
-                subflow: at as u8,
-                cwnd_bytes: Some(segments(info.cwnd)),
-                ssthresh_bytes: info.ssthresh.map(segments),
-                inflight_bytes: segments(info.in_flight()),
-                srtt_us: Some(u64::from(info.rtt_us)).filter(|rtt| *rtt > 0),
-                pacing_bps: info.pacing_rate.map(|rate| rate.saturating_mul(8)),
-                peer_window_bytes: info.snd_wnd.unwrap_or(0).into(),
-            };
-            let values = [
-                window.cwnd_bytes,
-                window.ssthresh_bytes,
-                Some(window.inflight_bytes),
-                window.srtt_us,
-                window.pacing_bps,
-                Some(window.peer_window_bytes),
-            ];
-            if one.can_send() && seen.window != Some(values) {
-                seen.window = Some(values);
+            let window = window(now, info);
+            let window = MeasuredWindow { flow: self.index, way: sends, subflow: at as u8, ..window };
+            if one.can_send() && seen.window.is_none_or(|before| differs(&before, &window)) {
+                seen.window = Some(window);
                 measured.window(&window);
             }
         }
@@ -336,6 +314,54 @@ impl Flow {
             rto_count: timeouts.map(|all| all.iter().sum()),
             delivery: None,
         }
+    }
+}
+
+/// Returns the windows of a socket.
+pub(crate) fn window(now: Time, info: &TcpInfo) -> MeasuredWindow {
+    let segments = |count: u32| u64::from(count) * u64::from(info.snd_mss);
+    MeasuredWindow {
+        time: now,
+        flow: 0,
+        way: Way::Up,
+        subflow: 0,
+        cwnd_bytes: Some(segments(info.cwnd)),
+        ssthresh_bytes: info.ssthresh.map(segments),
+        inflight_bytes: segments(info.in_flight()),
+        srtt_us: Some(u64::from(info.rtt_us)).filter(|rtt| *rtt > 0),
+        pacing_bps: info.pacing_rate.map(|rate| rate.saturating_mul(8)),
+        peer_window_bytes: info.snd_wnd.unwrap_or(0).into(),
+    }
+}
+
+/// True if the windows differ, apart from their time.
+pub(crate) fn differs(one: &MeasuredWindow, other: &MeasuredWindow) -> bool {
+    let values = |row: &MeasuredWindow| {
+        (
+            [row.cwnd_bytes, row.ssthresh_bytes, row.srtt_us, row.pacing_bps],
+            [row.inflight_bytes, row.peer_window_bytes],
+        )
+    };
+    values(one) != values(other)
+}
+
+/// The times of samples at an interval.
+pub(crate) struct Pace {
+    next: Instant,
+    every: Duration,
+}
+
+impl Pace {
+    pub(crate) fn new(every: Duration) -> Pace {
+        Pace { next: Instant::now(), every }
+    }
+
+    /// Sleeps until the next sample.
+    pub(crate) fn wait(&mut self) {
+        self.next += self.every;
+        std::thread::sleep(self.next.saturating_duration_since(Instant::now()));
+        // Samples that were missed are not made up for.
+        self.next = self.next.max(Instant::now() - self.every);
     }
 }
 

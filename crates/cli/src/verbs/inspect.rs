@@ -1,8 +1,10 @@
 //! `anabranch inspect`
 
+mod kernel;
 mod run_directory;
 mod simulate;
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::hash::BuildHasher as _;
 use std::io::{BufWriter, Read, Write};
@@ -15,6 +17,7 @@ use anabranch_inspect::{
 };
 use anabranch_lab::figures::{about, rate, size, span};
 use anabranch_lab::whole_file::WholeFile;
+use anabranch_recording::measured::MeasuredWindow;
 
 use crate::args::Jobs;
 use crate::failure::Failure;
@@ -100,7 +103,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     let captures = readers(&args.captures)?;
     args.reading.prepare()?;
-    show(&args.reading, read(captures)?, || readers(&args.captures))
+    show(&args.reading, read(captures)?, &Sampled::new(), || readers(&args.captures))
 }
 
 impl Reading {
@@ -115,10 +118,14 @@ impl Reading {
     }
 }
 
-/// Shows connections; `again` opens their captures once more.
+/// The windows that the kernel had, by connection, subflow and direction; times count from 1970.
+pub(super) type Sampled = BTreeMap<(usize, usize, usize), Vec<MeasuredWindow>>;
+
+/// Shows connections; `again` opens their captures once more, and `sampled` has the windows of this host.
 pub(super) fn show(
     args: &Reading,
     mut inspection: Inspection,
+    sampled: &Sampled,
     again: impl FnOnce() -> Result<Merged, Failure>,
 ) -> Result<(), Failure> {
     if let Some(number) = args.connection {
@@ -131,7 +138,9 @@ pub(super) fn show(
         }
     }
     if args.records() {
-        run_directory::record(&args.record, simulate::chosen(&inspection)?, again)?;
+        let connection = simulate::chosen(&inspection)?;
+        let begun = inspection.begun_unix_s + connection.start_s;
+        run_directory::record(&args.record, connection, (sampled, begun), again)?;
     }
     if args.scenario.is_some() || args.simulate || args.advise {
         return draft(args, &inspection);
@@ -369,6 +378,7 @@ fn page(connection: &ConnectionReport, width: usize) -> String {
         text.push_str(&wrap_behind("  ", &line, width));
     }
     text.push_str(&subflows(connection, width));
+    text.push_str(&kernel::table(connection, width));
     for fault in &connection.faults {
         let times = if fault.count == 1 { String::new() } else { format!(" ({} times)", fault.count) };
         let line = format!("{}: {}{times}, first at {:.3} s", fault.rule, fault.text, fault.time_s);

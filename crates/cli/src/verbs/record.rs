@@ -1,5 +1,7 @@
 //! `anabranch record`
 
+mod samples;
+
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read, Seek as _, Write as _};
@@ -12,11 +14,13 @@ use std::time::Duration;
 
 use anabranch_inspect::capture::{Merged, Reader};
 use anabranch_inspect::{ConnectionReport, Inspection, Inspector};
+use anabranch_kernel::samples::Sampler;
 use anabranch_lab::whole_file::WholeFile;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::inspect::{Reading, damaged, show};
+use crate::args::parse_span;
 use crate::failure::Failure;
 use crate::{interrupt, output, provenance};
 
@@ -31,6 +35,9 @@ pub(crate) struct Args {
     /// Keeps the capture in FILE, as pcap
     #[arg(long, value_name = "FILE")]
     keep: Option<PathBuf>,
+    /// The time between two samples of the kernel's windows and round trips
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = parse_span)]
+    every: Duration,
     #[command(flatten)]
     pub reading: Reading,
     /// The program and its arguments
@@ -42,7 +49,9 @@ const LONG: &str = "\
 Runs a program, captures its connections, and says what happened in them, as `anabranch inspect` does.
 
 All TCP connections of this host (or network namespace) that begin while the program runs are shown,
-also the connections of other programs. It needs root and tcpdump. The exit code is the program's.";
+also the connections of other programs. The kernel's congestion windows, round trips and limits are sampled
+meanwhile (tcp_info), and are on the pages and in the recording. It needs root and tcpdump. The exit code is
+the program's.";
 
 /// The bytes of each packet that are captured: no payload is needed.
 const SNAP: &str = "160";
@@ -68,10 +77,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     };
     let again = copy.as_ref().map(File::try_clone);
     let mut capture = Capture::start(copy)?;
+    let sampler = Sampler::start(args.every);
     let status = Command::new(program).args(arguments).status();
     if status.is_ok() {
         std::thread::sleep(LAST_PACKETS);
     }
+    let sockets = sampler.and_then(Sampler::end).unwrap_or_else(|error| {
+        output::warn(format_args!("the values of the kernel are missing: {error}"));
+        Vec::new()
+    });
     let inspection = capture.end();
     let status = status
         .map_err(|error| Failure::Usage(format!("cannot run {}: {error}", program.to_string_lossy())))?;
@@ -91,7 +105,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
             inspection.connections.retain(begun);
             inspection.commit = provenance::commit();
             inspection.command = provenance::command();
-            show(&args.reading, inspection, || reread(again))?;
+            let sampled = samples::attach(&mut inspection, sockets);
+            show(&args.reading, inspection, &sampled, || reread(again))?;
         }
         _ => output::warn("no TCP connection began while the program ran"),
     }

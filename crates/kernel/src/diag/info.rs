@@ -77,6 +77,12 @@ pub struct TcpInfo {
     pub delivery_rate: u64,
     /// True if the application limited that rate.
     pub app_limited: bool,
+    /// The time in which data was queued or in flight.
+    pub busy_us: u64,
+    /// The part of that time in which the peer's receive window was full.
+    pub receive_window_us: u64,
+    /// The part of that time in which the send buffer was too small.
+    pub send_buffer_us: u64,
     /// Payload sent, retransmissions included.
     pub bytes_sent: u64,
     /// Payload retransmitted.
@@ -120,6 +126,9 @@ impl TcpInfo {
             data_segs_in: at.u32(152),
             data_segs_out: at.u32(156),
             delivery_rate: at.u64(160).unwrap_or(0),
+            busy_us: at.u64(168).unwrap_or(0),
+            receive_window_us: at.u64(176).unwrap_or(0),
+            send_buffer_us: at.u64(184).unwrap_or(0),
             bytes_sent: at.u64(200).unwrap_or(0),
             bytes_retrans: at.u64(208).unwrap_or(0),
             snd_wnd: at.bytes(228).map(u32::from_ne_bytes),

@@ -93,6 +93,21 @@ impl Diagnostics {
         Ok(found)
     }
 
+    /// Returns all sockets of TCP that are connected, subflows or not.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn sockets(&mut self) -> Result<Vec<SubflowState>, KernelError> {
+        let mut found = Vec::new();
+        for family in [libc::AF_INET, libc::AF_INET6] {
+            self.dump(family, libc::IPPROTO_TCP, "list the connections of TCP", |payload| {
+                found.push(parse::parse_socket(payload)?.state);
+                Ok(())
+            })?;
+        }
+        Ok(found)
+    }
+
     fn dump(
         &mut self,
         family: i32,

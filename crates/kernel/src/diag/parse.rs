@@ -148,12 +148,25 @@ pub fn parse_connection(payload: &[u8]) -> Result<Option<Connection>, KernelErro
     }))
 }
 
+/// A socket of TCP, and the token of its connection if it is a subflow and this user may know it.
+pub(super) struct TcpSocket {
+    pub token: Option<Token>,
+    pub is_subflow: bool,
+    pub state: SubflowState,
+}
+
 /// Returns the subflow in an answer about a socket of TCP, with the token of its connection if this user may know it;
 /// none for a socket that is no subflow.
 ///
 /// # Errors
 /// If it is malformed.
 pub fn parse_subflow(payload: &[u8]) -> Result<Option<(Option<Token>, SubflowState)>, KernelError> {
+    let socket = parse_socket(payload)?;
+    Ok(socket.is_subflow.then_some((socket.token, socket.state)))
+}
+
+/// Returns the socket in an answer about a socket of TCP.
+pub(super) fn parse_socket(payload: &[u8]) -> Result<TcpSocket, KernelError> {
     let (head, attributes) = head(payload)?;
     let mut subflow = SubflowState {
         addresses: head.addresses,
@@ -191,5 +204,5 @@ pub fn parse_subflow(payload: &[u8]) -> Result<Option<(Option<Token>, SubflowSta
         }
         Ok(())
     })?;
-    Ok(is_subflow.then_some((token, subflow)))
+    Ok(TcpSocket { token, is_subflow, state: subflow })
 }

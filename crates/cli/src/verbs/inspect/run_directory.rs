@@ -1,5 +1,6 @@
 //! `--record`: a connection of a capture as a run directory.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use anabranch_inspect::capture::Merged;
@@ -9,7 +10,7 @@ use anabranch_recording::measured::{
 };
 use anabranch_units::{Duration, Time};
 
-use super::damaged;
+use super::{Sampled, damaged};
 use crate::failure::Failure;
 use crate::record::Record;
 use crate::{interrupt, output, progress};
@@ -17,10 +18,12 @@ use crate::{interrupt, output, progress};
 /// The name of the only run.
 const RUN: &str = "capture";
 
-/// Writes `connection` as a run directory, if that is asked for; `again` are its captures once more.
+/// Writes `connection` as a run directory, if that is asked for; `again` are its captures once more, and `sampled` has the
+/// windows of this host and the time in seconds since 1970 at which the connection began.
 pub(super) fn record(
     args: &Record,
     connection: &ConnectionReport,
+    (sampled, begun): (&Sampled, f64),
     again: impl FnOnce() -> Result<Merged, Failure>,
 ) -> Result<(), Failure> {
     let Some(directory) = args.directory() else { return Ok(()) };
@@ -32,11 +35,12 @@ pub(super) fn record(
         Measured::create(directory, RUN, &paths, Record::origin(None), args.settings()).map_err(failed)?;
     let cancelled = interrupt::watch();
     let progress = progress::Progress::of("packets");
+    let mut windows = Windows::new(connection.number, sampled, begun);
     let read = follow(
         &mut captures,
         connection,
         |_| !cancelled.load(Ordering::Relaxed),
-        |event| add(&mut measured, event),
+        |event| add(&mut measured, &mut windows, event),
     );
     progress.finish();
     read.map_err(damaged)?;
@@ -48,13 +52,92 @@ pub(super) fn record(
     Ok(())
 }
 
+/// The place of a series of windows: the subflow and the direction.
+type Series = (usize, usize);
+
+/// The windows of the capture and of the kernel, which become one series for each subflow and direction: bytes in flight and the
+/// receiver's window are the capture's, and the other values are the kernel's, as long as it has some.
+struct Windows<'a> {
+    /// The samples that are still to come.
+    sampled: BTreeMap<Series, &'a [MeasuredWindow]>,
+    begun: f64,
+    /// The last row of the capture, and the last sample.
+    last: BTreeMap<Series, (Option<MeasuredWindow>, Option<MeasuredWindow>)>,
+}
+
+impl<'a> Windows<'a> {
+    fn new(connection: usize, sampled: &'a Sampled, begun: f64) -> Windows<'a> {
+        let own = sampled.iter().filter(|(place, _)| place.0 == connection);
+        let sampled = own.map(|(place, rows)| ((place.1, place.2), rows.as_slice())).collect();
+        Windows { sampled, begun, last: BTreeMap::new() }
+    }
+
+    /// Adds the samples until `now`.
+    fn advance(&mut self, now: Time, measured: &mut Measured) {
+        let begun = Duration::from_secs_f64(self.begun);
+        for (place, rows) in &mut self.sampled {
+            while let Some((row, rest)) = rows.split_first()
+                && row.time.0.saturating_sub(begun.0) <= now.0
+            {
+                *rows = rest;
+                let time = Time(row.time.0.saturating_sub(begun.0));
+                let (direction, subflow) = (place.1, u8::try_from(place.0).unwrap_or(u8::MAX));
+                let row = MeasuredWindow { time, flow: 0, way: way(direction), subflow, ..*row };
+                let last = self.last.entry(*place).or_default();
+                last.1 = Some(row);
+                measured.change(&joined(time, *last));
+            }
+        }
+    }
+
+    /// Adds a row of the capture.
+    fn add(&mut self, place: Series, row: MeasuredWindow, measured: &mut Measured) {
+        let last = self.last.entry(place).or_default();
+        last.0 = Some(row);
+        measured.change(&joined(row.time, *last));
+    }
+}
+
+/// Returns the row of a capture with the values of a kernel.
+fn joined(time: Time, last: (Option<MeasuredWindow>, Option<MeasuredWindow>)) -> MeasuredWindow {
+    match last {
+        (Some(captured), Some(kernel)) => MeasuredWindow {
+            time,
+            inflight_bytes: captured.inflight_bytes,
+            peer_window_bytes: captured.peer_window_bytes,
+            srtt_us: kernel.srtt_us.or(captured.srtt_us),
+            ..kernel
+        },
+        (captured, kernel) => MeasuredWindow { time, ..captured.or(kernel).unwrap_or(NONE) },
+    }
+}
+
+/// A row without values.
+const NONE: MeasuredWindow = MeasuredWindow {
+    time: Time::ZERO,
+    flow: 0,
+    way: Way::Up,
+    subflow: 0,
+    cwnd_bytes: None,
+    ssthresh_bytes: None,
+    inflight_bytes: 0,
+    srtt_us: None,
+    pacing_bps: None,
+    peer_window_bytes: 0,
+};
+
+fn way(direction: usize) -> Way {
+    [Way::Up, Way::Down][direction & 1]
+}
+
 /// Adds the row of an event.
-fn add(measured: &mut Measured, event: &Event) {
+fn add(measured: &mut Measured, windows: &mut Windows<'_>, event: &Event) {
     if measured.is_broken() {
         return;
     }
+    windows.advance(event.time, measured);
     let (time, flow) = (event.time, 0);
-    let way = [Way::Up, Way::Down][event.direction & 1];
+    let way = way(event.direction);
     // A host gives its subflows numbers of 8 bits.
     let subflow = u8::try_from(event.subflow).unwrap_or(u8::MAX);
     let progress =
@@ -65,18 +148,19 @@ fn add(measured: &mut Measured, event: &Event) {
         }
         Seen::Received { range } => measured.progress(&progress(range, true, None)),
         Seen::DataAcked { range, edge } => measured.progress(&progress(range, false, edge)),
-        Seen::Flight { bytes, srtt, window } => measured.change(&MeasuredWindow {
-            time,
-            flow,
-            way,
-            subflow,
-            cwnd_bytes: None,
-            ssthresh_bytes: None,
-            inflight_bytes: bytes,
-            srtt_us: srtt.map(|srtt| srtt.0 / 1000),
-            pacing_bps: None,
-            peer_window_bytes: window,
-        }),
+        Seen::Flight { bytes, srtt, window } => {
+            let row = MeasuredWindow {
+                time,
+                flow,
+                way,
+                subflow,
+                inflight_bytes: bytes,
+                srtt_us: srtt.map(|srtt| srtt.0 / 1000),
+                peer_window_bytes: window,
+                ..NONE
+            };
+            windows.add((event.subflow, event.direction), row, measured);
+        }
     }
 }
 
@@ -135,7 +219,7 @@ fn subflows(connection: &ConnectionReport) -> Vec<MeasuredSubflow> {
                 bytes_delivered: Some(other.delivered_bytes),
                 segments_sent: own.data_segments,
                 segments_retransmitted: own.retransmitted_segments,
-                rto_count: None,
+                rto_count: own.kernel.as_ref().and_then(|kernel| kernel.rto_count),
                 min_rtt_us: own.rtt.map(|rtt| (rtt.min_s * 1e6) as u64),
             }
         })

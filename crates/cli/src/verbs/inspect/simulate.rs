@@ -60,7 +60,8 @@ pub(super) fn draft(
     let name = if file == "-" { "standard input" } else { file };
     let default = if connection.protocol == ProtocolName::Mptcp { "linux" } else { "tcp" };
     let scheduler = scheduler.unwrap_or(default);
-    let drafted = scenario(connection, name, scheduler, congestion.unwrap_or("cubic_linux"));
+    let congestion = congestion.or(super::kernel::congestion(connection)).unwrap_or("cubic_linux");
+    let drafted = scenario(connection, name, scheduler, congestion);
     drafted.map_err(|error| Failure::Usage(error.to_string()))
 }
 
