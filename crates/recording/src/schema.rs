@@ -157,7 +157,10 @@ pub const TABLES: [TableSchema; 6] = [
             FLOW,
             DIRECTION,
             SUBFLOW,
-            integer("cwnd_bytes", "congestion window; missing in the record of a capture"),
+            integer(
+                "cwnd_bytes",
+                "congestion window; missing in the record of a capture without samples of the kernel",
+            ),
             integer("ssthresh_bytes", "slow-start threshold; missing while it is infinite"),
             always(integer("inflight_bytes", "bytes in flight by the sender's estimate")),
             integer("srtt_us", "smoothed RTT"),
