@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 from pathlib import Path
 
 LINES = """\
@@ -24,6 +25,24 @@ result.plot.cdf().figure.savefig("figure.svg")
 METADATA = "import importlib.metadata as m, json; print(json.dumps(m.metadata('anabranch').json))"
 
 
+# `e_machine` of ELF files.
+MACHINES = {"x86_64": 62, "aarch64": 183}
+
+
+def check_machines(directory):
+    """Ends with a message if a Linux wheel has a module for another machine than its name says."""
+    for path in sorted(Path(directory).glob("anabranch-*linux*.whl")):
+        named = next((machine for machine in MACHINES if path.stem.endswith(machine)), None)
+        with zipfile.ZipFile(path) as archive:
+            heads = {name: archive.read(name)[:20] for name in archive.namelist() if name.endswith(".so")}
+        if named is None or not heads:
+            sys.exit(f"{path.name}: no module, or a machine that this test does not know")
+        for name, head in heads.items():
+            machine = int.from_bytes(head[18:20], "little")
+            if head[:4] != b"\x7fELF" or machine != MACHINES[named]:
+                sys.exit(f"{path.name}: {name} is for ELF machine {machine}, not for {named} ({MACHINES[named]})")
+
+
 def wheel(directory):
     """The wheel for this machine."""
     found = sorted(Path(directory).glob(f"anabranch-*{platform.machine()}.whl"))
@@ -33,6 +52,7 @@ def wheel(directory):
 
 
 def main():
+    check_machines(*sys.argv[1:])
     own = wheel(*sys.argv[1:])
     # The package of the working tree is none of this.
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
