@@ -143,10 +143,20 @@ fn the_simulator_opens_the_subflows_that_the_kernel_opens() {
     cases.push((limits((8, 8), 8), ["", "subflow"]));
     cases.push(("server.address = [{}, { paths = [] }]".to_owned(), ["", "subflow"]));
     cases.push(("server.address = [{}, {}, { paths = [2] }]".to_owned(), ["", "subflow"]));
+    // On a machine with other work the kernel sometimes exceeds a limit by one, as two of its events then count subflows at
+    // the same time. So each case has three attempts.
     let differ = |(more, endpoints): &(String, [&str; 2])| {
         let scenario = scenario(more, *endpoints);
-        let (simulated, real) = (simulated(&scenario), real(&scenario));
-        (simulated != real).then(|| format!("{more} {endpoints:?}: simulated {simulated:?}, kernel {real:?}"))
+        let simulated = simulated(&scenario);
+        let mut seen = Vec::new();
+        for _ in 0..3 {
+            let real = real(&scenario);
+            if real == simulated {
+                return None;
+            }
+            seen.push(real);
+        }
+        Some(format!("{more} {endpoints:?}: simulated {simulated:?}, kernel {seen:?}"))
     };
     let all: Vec<String> = cases.iter().filter_map(differ).collect();
     assert!(all.is_empty(), "{}", all.join("\n"));
