@@ -208,58 +208,80 @@ pub(crate) fn routes(addresses: &Addresses, role: Role, with: &Attributes) -> St
         let _ = writeln!(text, "link set {} txqueuelen {queue}{mtu} up", device(at));
     }
     for number in 0..addresses.count(role) {
-        let name = device(addresses.device(number));
-        let _ = writeln!(text, "addr add {}/32 dev {name}", address(role, number, 1));
         let _ = writeln!(text, "route add {} dev {STACK_DEVICE}", address(role, number, 2));
+    }
+    text + &paths(addresses, role, &more, &FAMILY4)
+}
+
+/// Returns the input of `ip -6 -batch` that follows in a scenario over IPv6.
+pub(crate) fn routes6(addresses: &Addresses, role: Role, with: &Attributes) -> String {
+    let more: String = with.route.iter().map(|attribute| format!(" {attribute}")).collect();
+    paths(addresses, role, &more, &FAMILY6)
+}
+
+/// How addresses of a version of IP are written.
+struct Family {
+    /// Returns an address of a host by its number, with this last part.
+    address: fn(Role, usize, u8) -> IpAddr,
+    /// The length of the prefix that all addresses of a number share.
+    prefix: u8,
+    /// The length of an address.
+    bits: u8,
+    /// Appended to the command that gives a device an address.
+    flags: &'static str,
+    /// True if a route names the address from which the kernel sends.
+    source: bool,
+}
+
+const FAMILY4: Family = Family {
+    address: |role, number, host| IpAddr::V4(address(role, number, host)),
+    prefix: 24,
+    bits: 32,
+    flags: "",
+    source: true,
+};
+
+const FAMILY6: Family = Family {
+    address: |role, number, host| IpAddr::V6(address6(role, number, host.into())),
+    prefix: 64,
+    bits: 128,
+    flags: " nodad",
+    source: false,
+};
+
+/// Returns the commands that give a host's devices their addresses, and lead packets to their paths.
+fn paths(addresses: &Addresses, role: Role, more: &str, family: &Family) -> String {
+    let Family { address, prefix, bits, flags, source } = family;
+    let mut text = String::new();
+    for number in 0..addresses.count(role) {
+        let (own, name) = (address(role, number, 1), device(addresses.device(number)));
+        let _ = writeln!(text, "addr add {own}/{bits} dev {name}{flags}");
     }
     for number in 0..addresses.count(role.other()) {
         let at = addresses.route(role, number);
-        let (name, own, there) = (device(at), addresses.kernel(role, at), address(role.other(), number, 0));
-        let _ = writeln!(text, "route add {there}/24 dev {name} src {own}{more}");
+        let (name, there) = (device(at), address(role.other(), number, 0));
+        let own = match source {
+            true => format!(" src {}", addresses.kernel(role, at)),
+            false => String::new(),
+        };
+        let _ = writeln!(text, "route add {there}/{prefix} dev {name}{own}{more}");
     }
     match role {
         Role::Client => {
             for at in 0..addresses.paths {
                 let (table, here) = (FIRST_TABLE + at, address(role, at, 0));
                 let _ = writeln!(text, "route add default dev {} table {table}{more}", device(at));
-                let _ = writeln!(text, "rule add from {here}/24 table {table} priority {table}");
+                let _ = writeln!(text, "rule add from {here}/{prefix} table {table} priority {table}");
             }
         }
         // An answer over a path that does not lead to the address is lost, as the packet itself in the simulator.
         Role::Server => {
             for (path, number) in addresses.apart() {
                 let (from, to) = (address(role, number, 0), address(Role::Client, path, 0));
-                let _ = writeln!(text, "rule add from {from}/24 to {to}/24 blackhole priority {FIRST_TABLE}");
-            }
-        }
-    }
-    text
-}
-
-/// Returns the input of `ip -6 -batch` that follows in a scenario over IPv6.
-pub(crate) fn routes6(addresses: &Addresses, role: Role, with: &Attributes) -> String {
-    let more: String = with.route.iter().map(|attribute| format!(" {attribute}")).collect();
-    let mut text = String::new();
-    for number in 0..addresses.count(role) {
-        let name = device(addresses.device(number));
-        let _ = writeln!(text, "addr add {}/128 dev {name} nodad", address6(role, number, 1));
-    }
-    for number in 0..addresses.count(role.other()) {
-        let (name, there) = (device(addresses.route(role, number)), address6(role.other(), number, 0));
-        let _ = writeln!(text, "route add {there}/64 dev {name}{more}");
-    }
-    match role {
-        Role::Client => {
-            for at in 0..addresses.paths {
-                let (table, here) = (FIRST_TABLE + at, address6(role, at, 0));
-                let _ = writeln!(text, "route add default dev {} table {table}{more}", device(at));
-                let _ = writeln!(text, "rule add from {here}/64 table {table} priority {table}");
-            }
-        }
-        Role::Server => {
-            for (path, number) in addresses.apart() {
-                let (from, to) = (address6(role, number, 0), address6(Role::Client, path, 0));
-                let _ = writeln!(text, "rule add from {from}/64 to {to}/64 blackhole priority {FIRST_TABLE}");
+                let _ = writeln!(
+                    text,
+                    "rule add from {from}/{prefix} to {to}/{prefix} blackhole priority {FIRST_TABLE}"
+                );
             }
         }
     }
