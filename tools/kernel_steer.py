@@ -3,7 +3,8 @@
 
     sudo tools/kernel_steer.py wifi-lte --runs 20
     sudo tools/kernel_steer.py wifi-lte --runs 21 --download
-    sudo tools/kernel_steer.py "20Mbit/s,20ms,loss=0.1%" "20Mbit/s,100ms,loss=0.1%" --runs 15
+    sudo tools/kernel_steer.py "20Mbit/s,20ms,loss=0.1%" "20Mbit/s,100ms,loss=0.1%" --runs 30
+    sudo tools/kernel_steer.py "20Mbit/s,20ms,loss=3%" "20Mbit/s,100ms,loss=3%" --runs 30 --up-to "1 MB"
 
 The arguments are a scenario, or its paths. Each run has, for each size, one connection of each kind over the emulator, one after
 the other in rotating order. The table has the mean differences of the completion times with their 95 % intervals (bootstrap over
@@ -92,7 +93,12 @@ def transfer(kind, size, download):
         return time.perf_counter() - begun
 
 
-def client(runs, download, anabranch):
+def up_to(largest):
+    names = list(SIZES)
+    return names[: names.index(largest) + 1]
+
+
+def client(runs, download, anabranch, largest):
     """Prints an object for each run: the times of each size and kind."""
     with tempfile.TemporaryDirectory() as place:
         command = [anabranch, "kernel", "steer", "--quiet", "--run-directory", place, "--state-directory", place]
@@ -101,7 +107,8 @@ def client(runs, download, anabranch):
         try:
             for run in range(runs):
                 times = {}
-                for name, size in SIZES.items():
+                for name in up_to(largest):
+                    size = SIZES[name]
                     for kind in KINDS[run % 3 :] + KINDS[: run % 3]:
                         times[f"{name} {kind}"] = transfer(kind, size, download)
                         time.sleep(PAUSE)
@@ -117,9 +124,9 @@ def shown(runs, one, other):
     return f"{mean:.1f} % ({low:.1f} to {high:.1f})"
 
 
-def table(runs):
+def table(runs, largest):
     lines = ["| size | kernel's path manager, vs TCP | `steer` vs TCP | `steer` vs kernel's |", "|---|---|---|---|"]
-    for size in SIZES:
+    for size in up_to(largest):
         cells = [shown(runs, f"{size} {a}", f"{size} {b}") for a, b in (("kernel", "tcp"), ("steer", "tcp"), ("steer", "kernel"))]
         lines.append(f"| {size} | {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -130,6 +137,7 @@ def main():
     parser.add_argument("paths", nargs="+", metavar="PATH", help="a scenario, or two or more paths")
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--download", action="store_true", help="the server sends")
+    parser.add_argument("--up-to", choices=SIZES, default="8 MB", help="the largest size")
     parser.add_argument("--binary", default=str(TARGET / "release" / "anabranch"))
     args = parser.parse_args()
     if args.runs < 2:
@@ -139,19 +147,19 @@ def main():
     command = [
         args.binary, "emulate", *what, "--kernel-cc", "cubic",
         "--server-command", f"{shlex.quote(sys.executable)} {me} --serve", "--",
-        sys.executable, str(Path(__file__).resolve()), "--client", str(args.runs), str(int(args.download)), args.binary,
+        sys.executable, str(Path(__file__).resolve()), "--client", str(args.runs), str(int(args.download)), args.binary, args.up_to,
     ]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=False, text=True)
     runs = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     if not runs:
         sys.exit(f"no run has ended: {shlex.join(command)}")
-    print(f"{len(runs)} runs\n\n{table(runs)}")
+    print(f"{len(runs)} runs\n\n{table(runs, args.up_to)}")
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--serve"]:
         serve()
     elif sys.argv[1:2] == ["--client"]:
-        client(int(sys.argv[2]), sys.argv[3] == "1", sys.argv[4])
+        client(int(sys.argv[2]), sys.argv[3] == "1", *sys.argv[4:6])
     else:
         main()
