@@ -10,6 +10,7 @@ records of measures have rows in place of structs: `crates/measure/src/types.rs`
 """
 
 import argparse
+import keyword
 import re
 import sys
 import textwrap
@@ -57,6 +58,18 @@ TYPES = {
         ("FlowView", "RecordedFlow", None), ("RunView", "RecordedRun", None), ("View", "Recording", None),
     ],
     "recording/src/report.rs": [("Input", "Input", None), ("Report", "Report", None)],
+    "inspect/src/cause.rs": [("Cause", None, None)],
+    "inspect/src/track/subflow.rs": [("Vantage", None, None)],
+    "inspect/src/kernel.rs": [("KernelReport", None, "KernelValues")],
+    "inspect/src/estimate.rs": [
+        ("RateSource", None, None), ("Estimate", None, "Estimated"), ("PathEstimate", None, "PathEstimate"),
+    ],
+    "inspect/src/result.rs": [
+        ("ProtocolName", None, None), ("RttReport", None, "RoundTrip"), ("DirectionReport", None, "CapturedDirection"),
+        ("SubflowReport", None, "CapturedSubflow"), ("PartReport", None, "CapturedPart"), ("StreamReport", None, "CapturedStream"),
+        ("AddressReport", None, "AnnouncedAddress"), ("FaultReport", None, "ProtocolFault"), ("ConnectionReport", None, "CapturedConnection"),
+    ],
+    "lab/src/inspected.rs": [("Match", None, "Match")],
     "reproduce/src/judge.rs": [("Status", None, None)],
     "reproduce/src/parts.rs": [("Part", None, "Part")],
     "reproduce/src/finding.rs": [("Line", None, "Line"), ("Checked", None, "Checked"), ("Tried", None, "Tried"), ("Finding", None, "Finding")],
@@ -65,7 +78,7 @@ TYPES = {
 # The types that are no struct of the list, in TypeScript and in Python.
 PLAIN = {
     **dict.fromkeys(["String", "&'static str"], ("string", "str")),
-    **dict.fromkeys(["u32", "u64", "usize"], ("number", "int")),
+    **dict.fromkeys(["u8", "u32", "u64", "usize"], ("number", "int")),
     "f64": ("number", "float"),
     "bool": ("boolean", "bool"),
     # A number or a text: a value of a swept key.
@@ -134,6 +147,8 @@ class Types:
                 of = self.type(path, inner[1])
                 wide = f"({of})" if " | " in of and not python else of
                 return {"Box": of, "Vec": f"list[{of}]" if python else f"{wide}[]", "Option": f"{of} | {'None' if python else 'null'}"}[outer]
+        if inner := re.fullmatch(r"\[(.*); \d+\]", of):
+            return self.type(path, f"Vec<{inner[1]}>")
         if inner := re.fullmatch(r"\((.*)\)", of):
             parts = ", ".join(self.type(path, part) for part in inner[1].split(", "))
             return f"tuple[{parts}]" if python else f"[{parts}]"
@@ -196,7 +211,7 @@ def python(read):
     wanted = {place: name for place, name in types.names.items() if name}
     text = f'"""The records of results, with the keys of the command\'s JSON.\n\n{ORIGIN}\n"""\n\n'
     text += "from __future__ import annotations\n\nimport dataclasses\nfrom dataclasses import dataclass\n\n"
-    text += "from anabranch._records import Difference\n\n"
+    text += "from anabranch._records import Difference, Interval\n\n"
     text += "__all__ = [\n" + "".join(f'    "{name}",\n' for name in sorted(wanted.values())) + "]\n"
     for place, name in wanted.items():
         about = types.parsed[place][0]
@@ -204,6 +219,7 @@ def python(read):
         for key, of, optional, why in types.fields(place):
             defaults = {"str": '""', "int": "0", "bool": "False"}
             default = "dataclasses.field(default_factory=list)" if of.startswith("list[") else defaults.get(of, "None")
+            key += "_" * keyword.iskeyword(key)
             text += f"    {key}: {of} = {default}\n" if optional else f"    {key}: {of}\n"
             text += f'    """{docstring(why)}"""\n' if why else ""
     return text

@@ -17,6 +17,7 @@ from anabranch.dmptcp import ModelRound, PathChoice, model, select
 from anabranch.exceptions import (
     AnabranchError,
     ArgumentError,
+    CaptureError,
     NotFoundError,
     RunError,
     ScenarioError,
@@ -25,6 +26,7 @@ from anabranch.exceptions import (
     SweepError,
 )
 from anabranch.explaining import Explanation, explain
+from anabranch.inspecting import CaptureSimulation, Inspection, inspect
 from anabranch.network import Link, Node, Path, Route
 from anabranch.recording import Recording
 from anabranch.reproducing import Reproduction, reproduce
@@ -40,9 +42,12 @@ __all__ = [
     "AnabranchError",
     "ArgumentError",
     "Assign",
+    "CaptureError",
+    "CaptureSimulation",
     "Comparison",
     "Event",
     "Explanation",
+    "Inspection",
     "Link",
     "ModelRound",
     "Node",
@@ -75,6 +80,7 @@ __all__ = [
     "compare",
     "congestion",
     "explain",
+    "inspect",
     "model",
     "reproduce",
     "run",

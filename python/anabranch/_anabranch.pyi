@@ -18,12 +18,14 @@ __all__ = [
     "Document",
     "Event",
     "Explanation",
+    "Inspection",
     "Pending",
     "Plan",
     "Recall",
     "Reproducing",
     "Reproduction",
     "Run",
+    "Simulation",
     "Subflow",
     "Summary",
     "Sweep",
@@ -38,10 +40,12 @@ __all__ = [
     "command",
     "compare",
     "explain",
+    "inspect",
     "model",
     "read_table",
     "run",
     "select",
+    "simulate",
     "simulate_part",
 ]
 
@@ -187,6 +191,32 @@ class Explanation:
     @property
     def table(self) -> Table: ...
     def json(self) -> str: ...
+
+@final
+class Inspection:
+    @property
+    def text(self) -> str: ...
+    def json(self) -> str: ...
+    def scenario(self, connection: int | None, *, scheduler: str | None, congestion: str | None) -> str: ...
+
+@final
+class Simulation:
+    @property
+    def text(self) -> str: ...
+    @property
+    def comparison(self) -> Comparison: ...
+    def json(self) -> str: ...
+
+def inspect(files: Sequence[str | os.PathLike[str]]) -> Inspection: ...
+def simulate(
+    inspection: Inspection,
+    connection: int | None,
+    *,
+    scheduler: str | None,
+    congestion: str | None,
+    jobs: int,
+    progress: Callable[[int, int], object] | None,
+) -> Simulation: ...
 
 @final
 class Reproducing:

@@ -8,19 +8,31 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from anabranch._records import Difference
+from anabranch._records import Difference, Interval
 
 __all__ = [
+    "AnnouncedAddress",
+    "CapturedConnection",
+    "CapturedDirection",
+    "CapturedPart",
+    "CapturedStream",
+    "CapturedSubflow",
     "Change",
     "Checked",
+    "Estimated",
     "Excess",
     "Explained",
     "Finding",
+    "KernelValues",
     "Largest",
     "Line",
+    "Match",
     "OutagePart",
     "Part",
+    "PathEstimate",
     "PathPart",
+    "ProtocolFault",
+    "RoundTrip",
     "Standing",
     "TimePart",
     "Tried",
@@ -218,6 +230,314 @@ class Standing:
     """The least difference, and its point."""
     greatest: tuple[float, int] | None
     """The greatest difference, and its point."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelValues:
+    """One direction of a subflow in the kernel of its sender, from samples of its socket (`tcp_info`)."""
+
+    congestion: str
+    """The congestion control, by the name of the kernel."""
+    samples: int
+    """Samples."""
+    cwnd_p50_bytes: int | None
+    """The congestion window: the median over the time with data in flight."""
+    cwnd_max_bytes: int | None
+    """Its largest value."""
+    ssthresh_bytes: int | None
+    """The last slow-start threshold; null while it is infinite."""
+    srtt_p50_s: float | None
+    """The smoothed round trip: the median over the time with data in flight."""
+    min_rtt_s: float | None
+    """The least round trip."""
+    window_full_pct: float | None
+    """Samples in which the congestion window was full, in percent of the samples with data in flight."""
+    busy_s: float
+    """The time in which data was queued or in flight."""
+    receive_window_s: float
+    """The part of that time in which the peer's receive window was full."""
+    send_buffer_s: float
+    """The part of that time in which the send buffer was too small."""
+    rto_count: int | None
+    """Retransmission timeouts; null before Linux 6.7."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimated:
+    """A value with the range in which it probably is."""
+
+    value: float
+    """The most probable value, in the unit of the field that has the estimate."""
+    low: float
+    """The lower end of the range."""
+    high: float
+    """The upper end of the range."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PathEstimate:
+    """The path in one direction, as far as the packets show it."""
+
+    rate_bps: Estimated | None
+    """The rate of the bottleneck, of whole IP packets, in bit/s."""
+    rate_source: str
+    """The packets from which the rate was estimated."""
+    busy_s: float
+    """The time in which packets waited at the bottleneck, in seconds."""
+    rtt_s: Estimated | None
+    """The round trip without queues and without the time that packets take to be transmitted."""
+    queue_s: float
+    """The largest delay above the least one, in seconds."""
+    queue_bytes: int | None
+    """The queue that this is at the rate, in bytes."""
+    queue_was_full: bool
+    """True if packets were lost when the queue was at its largest: it was full. Otherwise it is at least that
+    large."""
+    random_loss: Estimated
+    """The probability of a loss while the queue was not full."""
+    queue_losses: int
+    """Losses at a full queue."""
+    random_losses: int
+    """Other losses."""
+    random_drops: list[int]
+    """The numbers of the packets of those losses among the data packets, from 1; the first thousand."""
+    packets: int
+    """Data packets that were sent, or arrived."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundTrip:
+    """A round trip as the capture shows it."""
+
+    from_: str
+    """`ack`: from data to its acknowledgement, at the sender. `timestamps`: from a timestamp to its echo."""
+    samples: int
+    """Round trips that were measured."""
+    min_s: float
+    """The least one."""
+    p50_s: float
+    """The median."""
+    p95_s: float
+    """The 95th percentile."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapturedDirection:
+    """One direction of a subflow."""
+
+    packets: int
+    """Packets in this direction, also without payload."""
+    bytes: int
+    """Payload, retransmissions included."""
+    delivered_bytes: int
+    """Unique bytes of the stream that arrived on this subflow first."""
+    share_pct: float
+    """Its share of the stream, in percent."""
+    goodput_bps: float | None
+    """Those bytes over the time from its first data to its last one."""
+    data_segments: int
+    """Segments with payload, as on the wire, retransmissions included."""
+    retransmitted_segments: int
+    """Retransmissions."""
+    retransmitted_packets: int
+    """The packets of the capture with them, which segmentation offload may have joined."""
+    spurious_segments: int
+    """Retransmissions that were not needed: the receiver reported the data twice (DSACK)."""
+    reordered_segments: int
+    """Segments that were overtaken."""
+    dss_packets: int
+    """Packets with a data sequence signal."""
+    ce_packets: int
+    """Packets with a mark of congestion."""
+    duplicate_acks: int
+    """Acknowledgements without progress while data was in flight."""
+    rtt: RoundTrip | None
+    """The round trip of its data."""
+    path: PathEstimate | None
+    """The path; null if it carried less than 10 segments."""
+    kernel: KernelValues | None
+    """The values of the sender's kernel; null unless they were sampled meanwhile (`anabranch record`)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapturedSubflow:
+    """A TCP connection that carries the data of the connection."""
+
+    from_: str
+    """The address that opened it."""
+    to: str
+    """The address that accepted it."""
+    opened_by_server: bool
+    """True if the connection's server opened it."""
+    captured: str
+    """The place of the capture."""
+    start_s: float
+    """Its first packet."""
+    connected_s: float | None
+    """From its SYN to the third packet."""
+    syn_count: int
+    """SYNs."""
+    backup: bool
+    """True if a host asked for it to be a backup."""
+    hmac: bool | None
+    """Whether the codes of its join are right; null if they could not be verified."""
+    directions: list[CapturedDirection]
+    """The data from the connection's client and from its server."""
+    ended: str | None
+    """The end in words; null if the capture does not have it."""
+    copies: int
+    """Packets that were captured on a second interface too."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapturedPart:
+    """A part of a connection's time."""
+
+    cause: str
+    """The cause, as in the accounts of `explain`."""
+    seconds: float
+    """Its time."""
+    share_pct: float
+    """The share of the whole time, in percent."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapturedStream:
+    """The data of one direction."""
+
+    delivered_bytes: int
+    """Unique bytes that were delivered in order, as far as the capture shows it."""
+    time_s: float
+    """From the first data to the last acknowledgement, at the receiver to the last delivery."""
+    fct_s: float | None
+    """The completion time: from the client's first SYN until the receiver had the last byte that was delivered,
+    without the time in which the sender had nothing to send. In a capture at the server half a round trip is
+    added, for the SYN; in a capture at the sender half a round trip is subtracted, for the acknowledgement.
+    Null without the handshake."""
+    goodput_bps: float | None
+    """Those bytes over that time."""
+    data_segments: int
+    """Segments with payload."""
+    retransmitted_ratio: float
+    """Retransmissions on the same subflow, of all data segments."""
+    reinjected_ratio: float
+    """Segments with bytes that another subflow had carried, of all data segments."""
+    reinjected_bytes: int
+    """Bytes that another subflow had carried."""
+    duplicate_bytes: int
+    """Bytes that arrived after they had been delivered."""
+    holes: int
+    """Times at which bytes began to wait for an earlier one."""
+    blocked_s: float
+    """The time in which bytes waited for an earlier one."""
+    wait_mean_s: float
+    """The mean wait of a byte for earlier ones."""
+    most_waiting_bytes: int
+    """The most bytes that waited."""
+    longest_gap_s: float
+    """The longest time between two advances of in-order delivery."""
+    longest_gap_at_s: float | None
+    """The time at which that gap began."""
+    bursts: int | None
+    """Periods of sending, each after a pause with nothing in flight; null in a capture at the receiver."""
+    ended: bool
+    """True if the end of the stream (DATA_FIN or FIN) is in the capture."""
+    parts: list[CapturedPart]
+    """The time by its cause, from the connection's first packet to its last one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnnouncedAddress:
+    """An announced address."""
+
+    by: str
+    """`client` or `server`."""
+    id: int
+    """The address ID of ADD_ADDR or REMOVE_ADDR."""
+    address: str
+    """The address, with its port if it has one."""
+    time_s: float
+    """The time of the signal, from the connection's first packet."""
+    echoed: bool
+    """True if the peer has echoed it."""
+    removed: bool
+    """True if it was removed later."""
+    used: bool
+    """True if a subflow uses it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProtocolFault:
+    """A fault against a rule."""
+
+    rule: str
+    """The standard and its section."""
+    text: str
+    """The fault."""
+    time_s: float
+    """The first time."""
+    count: int
+    """Packets."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapturedConnection:
+    """A connection with all of its subflows, or a plain TCP connection."""
+
+    number: int
+    """Its number in this result, from 1."""
+    protocol: str
+    """The protocol of the connection after its handshakes."""
+    standard: str | None
+    """The standard of its version: `RFC 8684` or `RFC 6824`; null for TCP."""
+    client: str
+    """The client's first address."""
+    server: str
+    """The server's first address."""
+    captured: str
+    """The place of the capture."""
+    file: int
+    """The place of its capture in `files`."""
+    start_s: float
+    """The first packet."""
+    connected_s: float | None
+    """From the first SYN to the third packet of the handshake; null without the handshake."""
+    duration_s: float
+    """From the first packet to the last one."""
+    tokens: list[str | None]
+    """The tokens of client and server, in hexadecimal."""
+    fallback: str | None
+    """The reason that it continued as TCP."""
+    by_continuity: bool
+    """True if subflows were tied to it by their data sequence numbers, since their handshakes are missing."""
+    subflows: list[CapturedSubflow]
+    """The subflows, in the order of their first packets."""
+    streams: list[CapturedStream]
+    """The data from the client and from the server."""
+    addresses: list[AnnouncedAddress]
+    """Announced addresses."""
+    priority_changes: int
+    """MP_PRIO options."""
+    outcome: str
+    """The end in words."""
+    faults: list[ProtocolFault]
+    """Faults against rules."""
+    sentences: list[str]
+    """The largest cause of its time, and remarks, in sentences."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Match:
+    """A measure of the capture and of its simulation."""
+
+    measure: str
+    """Its name and unit."""
+    captured: float
+    """Its value in the capture."""
+    simulated: float
+    """Its value in the simulation: of times the median of the runs."""
+    ci95: Interval | None
+    """The 95 % interval of the mean of times."""
 
 
 @dataclass(frozen=True, kw_only=True)

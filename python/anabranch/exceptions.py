@@ -17,6 +17,7 @@ from __future__ import annotations
 __all__ = [
     "AnabranchError",
     "ArgumentError",
+    "CaptureError",
     "NotFoundError",
     "RunError",
     "ScenarioError",
@@ -130,6 +131,31 @@ class RunError(AnabranchError, RuntimeError):
     ...     print(error)
     /nowhere is no recording: [Errno 2] No such file or directory: '/nowhere/run.json'
     """
+
+
+class CaptureError(AnabranchError, ValueError):
+    """A capture cannot be read, or has too little for a scenario.
+
+    >>> import anabranch
+    >>> try:
+    ...     anabranch.inspect("/nowhere.pcap")
+    ... except anabranch.CaptureError as error:
+    ...     print(error)
+    cannot read the capture /nowhere.pcap: No such file or directory (os error 2); give a file of `tcpdump -w`
+    """
+
+    file: str | None
+    """The file."""
+    help: str | None
+    """The correction."""
+
+    def __init__(self, text: str, file: str | None = None, help: str | None = None) -> None:  # noqa: A002
+        super().__init__(text, file, help)
+        self.file = file
+        self.help = help
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class SchedulerError(AnabranchError, TypeError):

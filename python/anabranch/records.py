@@ -9,16 +9,28 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from anabranch._records import Difference, Interval, Row, Statistics
 from anabranch._results import (
+    AnnouncedAddress,
+    CapturedConnection,
+    CapturedDirection,
+    CapturedPart,
+    CapturedStream,
+    CapturedSubflow,
     Change,
     Checked,
+    Estimated,
     Excess,
     Explained,
     Finding,
+    KernelValues,
     Largest,
     Line,
+    Match,
     OutagePart,
     Part,
+    PathEstimate,
     PathPart,
+    ProtocolFault,
+    RoundTrip,
     Standing,
     TimePart,
     Tried,
@@ -27,18 +39,30 @@ from anabranch._results import (
 from anabranch.exceptions import NotFoundError
 
 __all__ = [
+    "AnnouncedAddress",
+    "CapturedConnection",
+    "CapturedDirection",
+    "CapturedPart",
+    "CapturedStream",
+    "CapturedSubflow",
     "Change",
     "Checked",
     "Difference",
+    "Estimated",
     "Excess",
     "Explained",
     "Finding",
     "Interval",
+    "KernelValues",
     "Largest",
     "Line",
+    "Match",
     "OutagePart",
     "Part",
+    "PathEstimate",
     "PathPart",
+    "ProtocolFault",
+    "RoundTrip",
     "Row",
     "Standing",
     "Statistics",
@@ -79,9 +103,10 @@ def row_of(rows: list[AnyRow], scheduler: str, condition: str | None, traffic: s
 
 
 def record(kind: type[Record], data: dict[str, Any]) -> Record:
-    """Return ``data`` of the command's JSON as a record."""
+    """Return ``data`` of the command's JSON as a record; the name of a key that is a word of Python ends with ``_``."""
     hints = _hints(kind)  # type: ignore[arg-type]
-    return kind(**{name: _value(hint, data[name]) for name, hint in hints.items() if name in data})
+    keys = {name: name.rstrip("_") for name in hints}
+    return kind(**{name: _value(hint, data[keys[name]]) for name, hint in hints.items() if keys[name] in data})
 
 
 @functools.cache

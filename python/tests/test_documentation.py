@@ -6,6 +6,8 @@ import inspect
 import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +27,11 @@ BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # Items that are the result of a function, a field or a method.
 MADE = {
     "Advice": "advise",
+    "CaptureSimulation": "simulate",
     "Comparison": "compare",
     "Event": "on_event",
     "Explanation": "explain",
+    "Inspection": "inspect",
     "ModelRound": "model",
     "PathChoice": "select",
     "Reproduction": "reproduce",
@@ -71,6 +75,23 @@ def test_every_public_item_is_documented_and_has_an_example() -> None:
 def test_a_notebook_runs(path: Path, tmp_path: Path) -> None:
     for capture in path.parent.glob("*.pcap"):
         shutil.copy(capture, tmp_path)
+    execute(path, tmp_path)
+
+
+@pytest.mark.parametrize("direction", ["upload", "download"])
+@pytest.mark.filterwarnings("ignore")
+def test_the_notebook_of_captures_runs_with_another_capture(direction: str, tmp_path: Path) -> None:
+    paths = ["--path", "20Mbit/s,20ms", "--path", "10Mbit/s,40ms,loss=0.5%"]
+    traffic = ["--size", "1MB", "--set", f"traffic.direction={direction}", "--schedulers", "linux"]
+    words = ["run", *paths, *traffic, "--pcap", "made.pcapng", "--pcap-at", "sender", "-q", "-o", "out.txt"]
+    subprocess.run([sys.executable, "-m", "anabranch", *words], cwd=tmp_path, check=True)
+    # The notebook knows the capture by this name.
+    (tmp_path / "made.pcapng").rename(tmp_path / "two-paths.pcap")
+    execute(ROOT / "examples" / "notebooks" / "your-own-capture.ipynb", tmp_path)
+
+
+def execute(path: Path, tmp_path: Path) -> None:
+    """Run a notebook in a directory."""
     if "tshark" in path.read_text(encoding="utf-8") and shutil.which("tshark") is None:
         skipped("there is no tshark (Debian: apt install tshark)")
     notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]

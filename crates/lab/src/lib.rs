@@ -26,6 +26,7 @@ pub mod explain;
 pub mod figures;
 pub mod guard;
 pub mod head;
+pub mod inspected;
 pub mod job;
 #[cfg(test)]
 mod made;

@@ -41,6 +41,25 @@ impl Comparison {
     }
 }
 
+impl Comparison {
+    /// Returns the comparison of `scenario`, with a row for each flow if there are `samples`.
+    pub(crate) fn new(
+        py: Python<'_>,
+        scenario: &Scenario,
+        comparison: lab::Comparison,
+        samples: Option<Table>,
+    ) -> PyResult<Comparison> {
+        let rows = PointResult::new(0, &comparison);
+        Ok(Comparison {
+            samples: samples.map(|samples| Py::new(py, samples)).transpose()?,
+            table: Py::new(py, sweep::comparison_table(&rows)?)?,
+            text: texts::comparison(scenario, &comparison),
+            complete: comparison.verdicts.iter().all(|verdict| verdict.outcome != Outcome::Incomplete),
+            comparison,
+        })
+    }
+}
+
 /// Returns `value` as JSON.
 pub(crate) fn json(value: &impl serde::Serialize) -> PyResult<String> {
     serde_json::to_string(value).map_err(|error| pyo3::exceptions::PyRuntimeError::new_err(error.to_string()))
@@ -78,14 +97,8 @@ pub(crate) fn compare(
     comparison.performance.wall_s = begun.elapsed().as_secs_f64();
     comparison.keep_fairness_that_applies();
     explain_refusals(&scenario, &mut comparison, &control);
-    let rows = PointResult::new(0, &comparison);
-    Ok(Comparison {
-        samples: if samples { Some(Py::new(py, flows.finish()?)?) } else { None },
-        table: Py::new(py, sweep::comparison_table(&rows)?)?,
-        text: texts::comparison(&scenario, &comparison),
-        complete: comparison.verdicts.iter().all(|verdict| verdict.outcome != Outcome::Incomplete),
-        comparison,
-    })
+    let samples = if samples { Some(flows.finish()?) } else { None };
+    Comparison::new(py, &scenario, comparison, samples)
 }
 
 /// Adds the decisions that were refused to a verdict on flows that did not end: a later deadline would not help those.

@@ -1,5 +1,6 @@
 //! The exceptions of `anabranch.exceptions`.
 
+use anabranch_inspect::CaptureFault;
 use anabranch_lab::ScenarioError;
 use anabranch_lab::run::RunError;
 use anabranch_lab::sweep::{JournalError, SweepError};
@@ -28,6 +29,17 @@ pub(crate) fn scenario(py: Python<'_>, error: &ScenarioError) -> PyErr {
         error.help.clone(),
     );
     raised(py, "ScenarioError", arguments)
+}
+
+/// A capture that cannot be read, or has too little.
+pub(crate) fn capture(py: Python<'_>, text: &str, file: Option<&str>, help: Option<&str>) -> PyErr {
+    raised(py, "CaptureError", (text, file, help))
+}
+
+/// A fault of a capture.
+pub(crate) fn fault(py: Python<'_>, fault: &CaptureFault) -> PyErr {
+    let help = Some(fault.help.as_str()).filter(|help| !help.is_empty());
+    capture(py, &fault.to_string(), Some(&fault.file), help)
 }
 
 /// An argument that is not valid.

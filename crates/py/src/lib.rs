@@ -11,6 +11,7 @@ mod congestion;
 mod dmptcp;
 mod errors;
 mod explain;
+mod inspect;
 mod recording;
 mod reproduce;
 mod run;
@@ -73,6 +74,8 @@ mod _anabranch {
     use super::dmptcp::{model, select};
     #[pymodule_export]
     use super::explain::{Explanation, explain};
+    #[pymodule_export]
+    use super::inspect::{Inspection, Simulation, inspect, simulate};
     #[pymodule_export]
     use super::recording::read_table;
     #[pymodule_export]

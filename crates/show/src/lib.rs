@@ -17,6 +17,7 @@ pub mod advise;
 pub mod compare;
 pub mod explain;
 pub mod fairness;
+pub mod inspect;
 #[cfg(test)]
 mod made;
 pub mod run;

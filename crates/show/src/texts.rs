@@ -1,15 +1,17 @@
 //! Results as the text that the command prints, without colours, for other programs.
 
+use anabranch_inspect::Inspection;
 use anabranch_lab::advise::Advice;
 use anabranch_lab::compare::Comparison;
 use anabranch_lab::explain::Explanation;
+use anabranch_lab::inspected::Simulation;
 use anabranch_lab::output::Runs;
 use anabranch_lab::scenario::Scenario;
 use anabranch_lab::sweep::{Journal, JournalError, Plan, Summary};
 use anabranch_reproduce::claims::Paper;
 use anabranch_reproduce::finding::Finding;
 
-use crate::{advise, compare, explain, fairness, run, sweep, terminal, verdicts, visible};
+use crate::{advise, compare, explain, fairness, inspect, run, sweep, terminal, verdicts, visible};
 
 fn plain(text: &str) -> String {
     anstream::adapter::strip_str(&visible::lines(text)).to_string()
@@ -48,4 +50,15 @@ pub fn explanation(scenario: &Scenario, explanation: &Explanation, bytes: bool) 
 /// Returns the verdicts on claims, with their names if `names`; everything about it, if there is only one.
 pub fn verdicts(papers: &[Paper], findings: &[Finding], names: bool) -> String {
     plain(&verdicts::text(papers, findings, names))
+}
+
+/// Returns the pages of the connections of captures.
+pub fn inspection(inspection: &Inspection) -> String {
+    plain(&inspect::text(inspection))
+}
+
+/// Returns the match of a capture and its simulation, and the comparison with other contenders.
+pub fn simulation(scenario: &Scenario, simulation: &Simulation) -> String {
+    let comparison = compare::text(scenario, &simulation.comparison, false);
+    plain(&inspect::simulation::text(simulation, &comparison))
 }

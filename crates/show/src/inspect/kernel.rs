@@ -63,16 +63,3 @@ fn row(from: &str, data: &str, kernel: &KernelReport, captured: Option<RttReport
         kernel.rto_count.map_or("-".to_owned(), |count| count.to_string()),
     ]
 }
-
-/// Returns the congestion control of a simulation that is nearest to the kernel's, if it was sampled and there is one.
-pub(super) fn congestion(connection: &ConnectionReport) -> Option<&'static str> {
-    let direction = connection.main_direction();
-    let sent = connection.subflows.iter().map(|subflow| &subflow.directions[direction]);
-    let main = sent.max_by_key(|own| own.data_segments)?;
-    match main.kernel.as_ref()?.congestion.as_str() {
-        "cubic" => Some("cubic_linux"),
-        "reno" => Some("newreno"),
-        "bbr" => Some("bbr"),
-        _ => None,
-    }
-}
