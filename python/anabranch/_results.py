@@ -32,6 +32,7 @@ __all__ = [
     "PathEstimate",
     "PathPart",
     "ProtocolFault",
+    "RatePhase",
     "RoundTrip",
     "Standing",
     "TimePart",
@@ -275,6 +276,22 @@ class Estimated:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RatePhase:
+    """A time in which the rate of a bottleneck did not change."""
+
+    from_s: float
+    """Its begin at the bottleneck, in seconds since the client began the connection; 0 for the first phase."""
+    from_low_s: float
+    """The earliest time at which it may have begun."""
+    from_high_s: float
+    """The latest time at which it may have begun."""
+    rate_bps: Estimated
+    """Its rate, of whole IP packets, in bit/s."""
+    busy_s: float
+    """The time in which packets waited at the bottleneck, in seconds."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class PathEstimate:
     """The path in one direction, as far as the packets show it."""
 
@@ -282,6 +299,8 @@ class PathEstimate:
     """The rate of the bottleneck, of whole IP packets, in bit/s."""
     rate_source: str
     """The packets from which the rate was estimated."""
+    rate_phases: list[RatePhase]
+    """The phases of the rate, if it changed; empty if there is no evidence for a change."""
     busy_s: float
     """The time in which packets waited at the bottleneck, in seconds."""
     rtt_s: Estimated | None

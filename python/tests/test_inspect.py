@@ -46,6 +46,7 @@ def test_a_connection_is_a_record(inspection: anabranch.Inspection) -> None:
     assert near is not None
     assert near.rate_bps is not None
     assert near.rate_bps.value == pytest.approx(12e6, rel=0.01)
+    assert near.rate_phases == []
     assert far is not None
     assert far.random_losses == 4
     causes = {part.cause: part.share_pct for part in connection.streams[1].parts}

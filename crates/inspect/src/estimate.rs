@@ -1,9 +1,10 @@
 //! The path of a subflow in the direction of its data: rate, least round trip, queue, losses, each with its source.
 
-use anabranch_units::Duration;
+use anabranch_units::{Duration, Time};
 use serde::Serialize;
 
-use crate::track::{Half, Meter, Subflow};
+use crate::phases::{Phase, Phases};
+use crate::track::{Chunk, Half, Loss, Meter, Subflow};
 
 /// The share of the largest queue from which on a queue counts as full.
 const FULL: f64 = 0.7;
@@ -44,6 +45,21 @@ impl RateSource {
     }
 }
 
+/// A time in which the rate of a bottleneck did not change.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct RatePhase {
+    /// Its begin at the bottleneck, in seconds since the client began the connection; 0 for the first phase.
+    pub from_s: f64,
+    /// The earliest time at which it may have begun.
+    pub from_low_s: f64,
+    /// The latest time at which it may have begun.
+    pub from_high_s: f64,
+    /// Its rate, of whole IP packets, in bit/s.
+    pub rate_bps: Estimate,
+    /// The time in which packets waited at the bottleneck, in seconds.
+    pub busy_s: f64,
+}
+
 /// The path in one direction, as far as the packets show it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PathEstimate {
@@ -51,6 +67,8 @@ pub struct PathEstimate {
     pub rate_bps: Option<Estimate>,
     /// The packets from which the rate was estimated.
     pub rate_source: RateSource,
+    /// The phases of the rate, if it changed; empty if there is no evidence for a change.
+    pub rate_phases: Vec<RatePhase>,
     /// The time in which packets waited at the bottleneck, in seconds.
     pub busy_s: f64,
     /// The round trip without queues and without the time that packets take to be transmitted.
@@ -86,31 +104,64 @@ fn share(count: f64, all: f64) -> Estimate {
 }
 
 impl PathEstimate {
-    /// Estimates the path that `subflow` takes, in the direction of its half number `half`.
-    pub(crate) fn new(subflow: &Subflow, half: usize) -> PathEstimate {
+    /// Estimates the path that `subflow` takes, in the direction of its half number `half`, of a connection that began
+    /// at `begun`.
+    pub(crate) fn new(subflow: &Subflow, half: usize, begun: Time) -> PathEstimate {
         let (own, other) = (&subflow.halves[half & 1], &subflow.halves[(half & 1) ^ 1]);
         let at_sender = subflow.is_at_sender(half);
         let meter = if at_sender { &own.by_ack } else { &own.by_arrival };
         let (rate, rate_source) = rate(own, meter);
+        let phases = Phases::find(&meter.chunks);
         let packets = own.counts.segments;
         let largest = meter.queues.quantile(0.999).unwrap_or_default();
-        let split = split_losses(meter, packets, largest, rate.map(|rate| rate.value));
-        let queue = if split.full > Duration::ZERO { split.full } else { largest };
-        let queue_bytes = rate.map(|rate| (rate.value * queue.as_secs_f64() / 8.0) as u64);
+        let value = rate.map(|rate| rate.value);
+        let split = match phases.0.is_empty() {
+            true => split_losses(meter, packets, &Queue::of_delays(meter, largest), value),
+            false => split_losses(meter, packets, &Queue::of_bits(meter, &phases, packets), value),
+        };
+        let full = split.full.is_some();
+        let (queue_s, queue_bytes) = match phases.0.is_empty() {
+            true => {
+                let delay = split.full.map_or(largest.as_secs_f64(), |full| full / 1e9);
+                (delay, rate.map(|rate| (rate.value * delay / 8.0) as u64))
+            }
+            false => {
+                let bits = split.full.unwrap_or_else(|| Queue::of_bits(meter, &phases, packets).largest);
+                (largest.as_secs_f64(), Some((bits / 8.0) as u64))
+            }
+        };
+        let fastest = phases.0.iter().map(|phase| phase.rate.0).max_by(f64::total_cmp);
+        let rtt = rtt(subflow, (own, other), at_sender, half, fastest.or(value));
+        let late = rtt.map_or(0.0, |rtt| if at_sender { rtt.value } else { rtt.value / 2.0 });
         PathEstimate {
             rate_bps: rate,
             rate_source,
+            rate_phases: phases.0.iter().map(|phase| rate_phase(phase, begun, late)).collect(),
             busy_s: meter.busy_time.as_secs_f64(),
-            rtt_s: rtt(subflow, (own, other), at_sender, half, rate),
-            queue_s: queue.as_secs_f64(),
+            rtt_s: rtt,
+            queue_s,
             queue_bytes,
-            queue_was_full: split.full > Duration::ZERO,
+            queue_was_full: full,
             random_loss: split.random,
             queue_losses: split.at_queue,
             random_losses: split.others,
             random_drops: split.drops,
             packets,
         }
+    }
+}
+
+/// Returns a phase as a result. Packets and acknowledgements were captured `late` seconds after the bottleneck at most.
+fn rate_phase(phase: &Phase, begun: Time, late: f64) -> RatePhase {
+    let (value, low, high) = phase.rate;
+    let since = |time: Time, late: f64| (time.since(begun).as_secs_f64() - late).max(0.0);
+    let (from, earliest, latest) = phase.from.unwrap_or((begun, begun, begun));
+    RatePhase {
+        from_s: since(from, late),
+        from_low_s: since(earliest, late),
+        from_high_s: since(latest, 0.0),
+        rate_bps: Estimate { value, low, high },
+        busy_s: phase.busy.as_secs_f64(),
     }
 }
 
@@ -134,10 +185,10 @@ fn rtt(
     (own, other): (&Half, &Half),
     at_sender: bool,
     half: usize,
-    rate: Option<Estimate>,
+    rate: Option<f64>,
 ) -> Option<Estimate> {
     // The rate towards the sender is not known; where it carries acknowledgements only it hardly matters.
-    let takes = |bytes: u32| rate.map_or(0.0, |rate| f64::from(bytes) * 8.0 / rate.value);
+    let takes = |bytes: u32| rate.map_or(0.0, |rate| f64::from(bytes) * 8.0 / rate);
     let handshake = subflow.handshake_rtt().map(|rtt| {
         let bytes = subflow.syn_wire[half & 1];
         (rtt.as_secs_f64() - takes(bytes)).max(0.0)
@@ -158,10 +209,54 @@ fn rtt(
     Some(Estimate { value, low: (value - spread.min(value * 0.1)).max(0.0), high: value + spread })
 }
 
+/// The queue in front of a bottleneck, by one measure: the delay in nanoseconds, or its content in bits.
+struct Queue<'a> {
+    /// The measure of a packet that waited for so long, and left the queue at that time.
+    of: Box<dyn Fn(Duration, Time) -> f64 + 'a>,
+    /// The largest queue.
+    largest: f64,
+    /// The share of packets that met a queue of that size or more.
+    share: Box<dyn Fn(f64) -> f64 + 'a>,
+    /// True if it is more than a few packets.
+    is_seen: bool,
+}
+
+impl<'a> Queue<'a> {
+    /// Measures delays, for a rate that did not change.
+    fn of_delays(meter: &'a Meter, largest: Duration) -> Queue<'a> {
+        let samples = meter.queues.count().max(1) as f64;
+        Queue {
+            of: Box::new(|delay, _| delay.0 as f64),
+            largest: largest.0 as f64,
+            share: Box::new(move |size| meter.queues.at_least(Duration(size as u64)) as f64 / samples),
+            is_seen: largest > Duration::from_micros(500),
+        }
+    }
+
+    /// Measures bits: a queue of one size has another delay in each phase. The direction has sent this number of packets.
+    fn of_bits(meter: &'a Meter, phases: &'a Phases, packets: u64) -> Queue<'a> {
+        let of = |delay: Duration, at: Time| phases.bits(Time(at.0.saturating_sub(delay.0)), at);
+        let ends = move |chunk: &Chunk| (of(chunk.queue.0, chunk.until), of(chunk.queue.1, chunk.until));
+        // At a change the delays of a chunk belong to two rates.
+        let within = meter.chunks.iter().filter(|chunk| phases.is_within(chunk));
+        let largest = within.map(|chunk| ends(chunk).1).fold(0.0, f64::max);
+        let packets = packets.max(1) as f64;
+        let share = move |size: f64| {
+            // The queues of a chunk are spread evenly between its ends.
+            let above = meter.chunks.iter().map(|chunk| {
+                let (least, most) = ends(chunk);
+                f64::from(chunk.packets) * ((most - size) / (most - least).max(1.0)).clamp(0.0, 1.0)
+            });
+            (above.sum::<f64>() * f64::from(meter.stride()) / packets).min(1.0)
+        };
+        Queue { of: Box::new(of), largest, share: Box::new(share), is_seen: largest > 0.0 }
+    }
+}
+
 /// Losses at a full queue and other ones.
 struct Split {
-    /// The delay of a full queue; zero if losses do not show one.
-    full: Duration,
+    /// A full queue by the measure of the queue; none if losses do not show one.
+    full: Option<f64>,
     at_queue: u64,
     others: u64,
     random: Estimate,
@@ -172,17 +267,17 @@ struct Split {
 /// The most packets that are listed.
 const MAX_DROPS: usize = 1000;
 
-fn split_losses(meter: &Meter, packets: u64, largest: Duration, rate: Option<f64>) -> Split {
+fn split_losses(meter: &Meter, packets: u64, queue: &Queue<'_>, rate: Option<f64>) -> Split {
     let all: u64 = meter.losses.iter().map(|loss| u64::from(loss.weight)).sum();
-    let threshold = Duration((largest.0 as f64 * FULL) as u64);
-    let at_queue: u64 =
-        meter.losses.iter().filter(|loss| loss.queue >= threshold).map(|loss| u64::from(loss.weight)).sum();
-    let samples = meter.queues.count().max(1) as f64;
-    let high = meter.queues.at_least(threshold) as f64 / samples * packets as f64;
+    let threshold = queue.largest * FULL;
+    let size = |loss: &Loss| (queue.of)(loss.queue, loss.at);
+    let at = meter.losses.iter().filter(|loss| size(loss) >= threshold);
+    let at_queue: u64 = at.clone().map(|loss| u64::from(loss.weight)).sum();
+    let high = (queue.share)(threshold) * packets as f64;
     let low = (packets as f64 - high).max(0.0);
     let others = all - at_queue;
-    let drops = |below: Duration| {
-        let losses = meter.losses.iter().filter(|loss| loss.queue < below);
+    let drops = |below: f64| {
+        let losses = meter.losses.iter().filter(|loss| size(loss) < below);
         let mut numbers: Vec<u64> = losses.map(|loss| loss.number).collect();
         numbers.sort_unstable();
         numbers.dedup();
@@ -190,26 +285,30 @@ fn split_losses(meter: &Meter, packets: u64, largest: Duration, rate: Option<f64
         numbers
     };
     // A queue of less than a few packets is noise.
-    let packet = rate.map_or(0.001, |rate| 12_000.0 / rate);
-    let has_queue = largest.as_secs_f64() > 3.0 * packet && largest > Duration::from_micros(500);
+    let packet = rate.map_or(Duration::from_millis(1), |rate| Duration::from_secs_f64(12_000.0 / rate));
+    let few = (queue.of)(Duration(3 * packet.0), Time(u64::MAX));
+    let has_queue = queue.largest > few && queue.is_seen;
     let often = at_queue as f64 / high.max(1.0);
     let seldom = (others as f64 + 1.0) / low.max(1.0);
     if has_queue && at_queue >= 2 && often > 3.0 * seldom {
-        let mut full: Vec<Duration> =
-            meter.losses.iter().map(|loss| loss.queue).filter(|queue| *queue >= threshold).collect();
-        full.sort();
-        let middle = full.get(full.len() / 2).copied().unwrap_or(largest);
+        let mut full: Vec<f64> = at.map(size).collect();
+        full.sort_by(f64::total_cmp);
+        let middle = full.get(full.len() / 2).copied().unwrap_or(queue.largest);
         let random = share(others as f64, low);
-        return Split { full: middle.max(largest), at_queue, others, random, drops: drops(threshold) };
+        return Split {
+            full: Some(middle.max(queue.largest)),
+            at_queue,
+            others,
+            random,
+            drops: drops(threshold),
+        };
     }
     let random = share(all as f64, packets as f64);
-    Split { full: Duration::ZERO, at_queue: 0, others: all, random, drops: drops(Duration::MAX) }
+    Split { full: None, at_queue: 0, others: all, random, drops: drops(f64::INFINITY) }
 }
 
 #[cfg(test)]
 mod tests {
-    use anabranch_units::Time;
-
     use super::*;
 
     #[test]
@@ -235,9 +334,9 @@ mod tests {
             meter.sample(Time::from_millis(number), queue, Duration::from_millis(20), 1500, 1);
         }
         for (number, queue) in (1..).zip(at) {
-            meter.loss(1500 * number, Duration::from_millis(*queue), number);
+            meter.loss(1500 * number, Duration::from_millis(*queue), number, Time::ZERO);
         }
-        split_losses(&meter, 1000, Duration::from_millis(50), Some(12e6))
+        split_losses(&meter, 1000, &Queue::of_delays(&meter, Duration::from_millis(50)), Some(12e6))
     }
 
     #[test]
@@ -245,11 +344,11 @@ mod tests {
         // From 35 ms on, 70 % of the largest queue.
         let found = split(&[50, 50, 48, 36, 34]);
         assert_eq!((found.at_queue, found.others, &found.drops[..]), (4, 1, &[5][..]));
-        assert!(found.full >= Duration::from_millis(50), "{:?}", found.full);
+        assert!(found.full >= Some(50e6), "{:?}", found.full);
         assert!((found.random.value - 1.0 / 900.0).abs() < 1e-4, "{:?}", found.random);
         // One loss shows no full queue, and losses everywhere do not either.
         let one = split(&[50]);
-        assert_eq!((one.at_queue, one.others, one.full), (0, 1, Duration::ZERO));
+        assert_eq!((one.at_queue, one.others, one.full), (0, 1, None));
         let everywhere = split(&[50, 50, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]);
         assert_eq!((everywhere.at_queue, everywhere.others), (0, 14));
     }

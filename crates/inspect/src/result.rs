@@ -422,8 +422,12 @@ impl ConnectionReport {
         };
         let standard = connection.version.map(|version| if version == 0 { "RFC 6824" } else { "RFC 8684" });
         let streams = [0, 1].map(|direction| stream(connection, &subflows, direction, origin));
-        let reports: Vec<SubflowReport> =
-            subflows.iter().map(|subflow| SubflowReport::new(subflow, connection, origin)).collect();
+        // At the server the SYN arrives half a round trip after the client has sent it.
+        let late =
+            first.filter(|first| first.vantage() == Vantage::Server).and_then(|first| first.handshake_rtt());
+        let sent = Time(begun.0.saturating_sub(late.map_or(0, |rtt| rtt.0 / 2)));
+        let report = |subflow: &&Subflow| SubflowReport::new(subflow, connection, origin, sent);
+        let reports: Vec<SubflowReport> = subflows.iter().map(report).collect();
         let addresses = connection.addresses.iter().map(|address| AddressReport {
             by: if address.by == 0 { "client" } else { "server" },
             id: address.id,
@@ -519,7 +523,7 @@ fn reason(reason: ResetReason) -> &'static str {
 }
 
 impl SubflowReport {
-    fn new(subflow: &Subflow, connection: &Connection, origin: Origin) -> SubflowReport {
+    fn new(subflow: &Subflow, connection: &Connection, origin: Origin, begun: Time) -> SubflowReport {
         let end = |half: usize| if subflow.direction(half) == 0 { "the client" } else { "the server" };
         let ended = match (&subflow.reset, subflow.halves[0].fin, subflow.halves[1].fin) {
             (Some(reset), ..) => {
@@ -550,7 +554,7 @@ impl SubflowReport {
             syn_count: subflow.syn_count,
             backup: subflow.backup != [false; 2],
             hmac,
-            directions: [0, 1].map(|direction| DirectionReport::new(subflow, connection, direction)),
+            directions: [0, 1].map(|direction| DirectionReport::new(subflow, connection, direction, begun)),
             ended,
             copies: subflow.copies,
         }
@@ -569,7 +573,7 @@ fn rtt(histogram: &Histogram, from: &'static str) -> Option<RttReport> {
 }
 
 impl DirectionReport {
-    fn new(subflow: &Subflow, connection: &Connection, direction: usize) -> DirectionReport {
+    fn new(subflow: &Subflow, connection: &Connection, direction: usize, begun: Time) -> DirectionReport {
         let half = direction ^ usize::from(subflow.flipped);
         let (own, other) = (&subflow.halves[half & 1], &subflow.halves[(half & 1) ^ 1]);
         let at_sender = subflow.is_at_sender(half);
@@ -595,7 +599,7 @@ impl DirectionReport {
             ce_packets: counts.ce,
             duplicate_acks: counts.duplicate_acks,
             rtt: own_rtt,
-            path: (counts.segments >= 10).then(|| PathEstimate::new(subflow, half)),
+            path: (counts.segments >= 10).then(|| PathEstimate::new(subflow, half, begun)),
             kernel: None,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::estimate::{Estimate, PathEstimate, RateSource};
+use crate::estimate::{Estimate, PathEstimate, RatePhase, RateSource};
 use crate::result::{ConnectionReport, ProtocolName, SubflowReport};
 
 /// The reason that a connection has no scenario.
@@ -160,19 +160,19 @@ fn line(toml: &mut String, text: &str) {
 
 fn write_path(toml: &mut String, path: &Path<'_>, name: &str, replay: bool) {
     let Path { subflow, estimate, rate, rtt } = path;
-    let mega = |bps: f64| format!("{:.2}", bps / 1e6);
     line(toml, "[[path]]");
     line(toml, &format!("name = \"{name}\" # {} -> {}", subflow.from, subflow.to));
-    let range = if rate.high.is_finite() {
-        format!("{} to {}", mega(rate.low), mega(rate.high))
-    } else {
-        format!("{} or more", mega(rate.low))
-    };
     let source = match estimate.rate_source {
         RateSource::BusyPeriods => format!("packets waited for {:.2} s in all", estimate.busy_s),
         source => source.name().to_owned(),
     };
-    line(toml, &format!("rate = \"{} kbit/s\" # {range} Mbit/s: {source}", (rate.value / 1e3).round()));
+    let first = estimate.rate_phases.first();
+    match first {
+        Some(first) => {
+            line(toml, &rate_line(&first.rate_bps, &format!("until it changed, {}", waited(first))))
+        }
+        None => line(toml, &rate_line(rate, &source)),
+    }
     line(
         toml,
         &format!(
@@ -218,7 +218,29 @@ fn write_path(toml: &mut String, path: &Path<'_>, name: &str, replay: bool) {
     if subflow.backup {
         line(toml, "backup = true # a host asked for it");
     }
+    for phase in estimate.rate_phases.iter().skip(1) {
+        let (low, high) = (phase.from_low_s, phase.from_high_s);
+        line(toml, "[[path.change]]");
+        let _ = writeln!(toml, "at = \"{:.3} s\" # {low:.2} to {high:.2} s", phase.from_s);
+        line(toml, &rate_line(&phase.rate_bps, &waited(phase)));
+    }
     if subflow.start_s > 0.0 {
         let _ = writeln!(toml, "# Its subflow began at {:.3} s.", subflow.start_s);
     }
+}
+
+/// Returns the line of a rate.
+fn rate_line(rate: &Estimate, source: &str) -> String {
+    let mega = |bps: f64| format!("{:.2}", bps / 1e6);
+    let range = if rate.high.is_finite() {
+        format!("{} to {}", mega(rate.low), mega(rate.high))
+    } else {
+        format!("{} or more", mega(rate.low))
+    };
+    format!("rate = \"{} kbit/s\" # {range} Mbit/s: {source}", (rate.value / 1e3).round())
+}
+
+/// Returns the source of the rate of a phase.
+fn waited(phase: &RatePhase) -> String {
+    format!("packets waited for {:.2} s", phase.busy_s)
 }

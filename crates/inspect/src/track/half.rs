@@ -322,7 +322,7 @@ impl Half {
             let before = start.saturating_sub(hole.start) / payload;
             for n in 0..lost.min(64) {
                 let queue = hole.queue.unwrap_or_default();
-                self.by_arrival.loss(start, queue, hole.number + before + n);
+                self.by_arrival.loss(start, queue, hole.number + before + n, hole.time);
             }
             self.lost += lost;
             return Kind::Retransmission;
@@ -336,7 +336,8 @@ impl Half {
         if let Some(rtt) = rtt {
             let base = self.rtt.min().unwrap_or(rtt);
             let before = start.saturating_sub(unit.start) / u64::from(self.longest_payload.clamp(1, 1460));
-            self.by_ack.loss(start, Duration(rtt.0.saturating_sub(base.0)), unit.number + before);
+            let queue = Duration(rtt.0.saturating_sub(base.0));
+            self.by_ack.loss(start, queue, unit.number + before, unit.sent + rtt);
         }
         self.split(at, start, end);
         let at = self.units.partition_point(|unit| unit.end <= start);

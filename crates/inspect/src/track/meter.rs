@@ -21,6 +21,8 @@ const MOST: usize = 2048;
 pub(crate) struct Loss {
     pub start: u64,
     pub queue: Duration,
+    /// The time at which it would have left that queue.
+    pub at: Time,
     pub weight: u32,
     /// The number of the packet among the data packets of its direction, from 1.
     pub number: u64,
@@ -31,6 +33,11 @@ pub(crate) struct Loss {
 pub(crate) struct Chunk {
     pub bps: f64,
     pub seconds: f64,
+    /// Its end.
+    pub until: Time,
+    pub packets: u32,
+    /// The shortest and the longest queue of its packets.
+    pub queue: (Duration, Duration),
 }
 
 /// A busy period that has not ended.
@@ -40,8 +47,14 @@ struct Busy {
     last: Time,
     bytes: u64,
     packets: u32,
-    /// The longest time without a packet, and its place.
-    longest: Duration,
+    /// The shortest and the longest queue.
+    queue: (Duration, Duration),
+}
+
+impl Busy {
+    fn new(now: Time) -> Busy {
+        Busy { begun: now, last: now, bytes: 0, packets: 0, queue: (Duration(u64::MAX), Duration::ZERO) }
+    }
 }
 
 /// The knowledge of a bottleneck.
@@ -69,8 +82,7 @@ impl Meter {
         let least = Duration((base.0 / 12).clamp(150_000, 3_000_000));
         let Some(busy) = &mut self.busy else {
             if queue >= least {
-                self.busy =
-                    Some(Busy { begun: now, last: now, bytes: 0, packets: 0, longest: Duration::ZERO });
+                self.busy = Some(Busy::new(now));
             }
             return;
         };
@@ -82,13 +94,7 @@ impl Meter {
         if queue < least || idle {
             let busy = *busy;
             self.end(busy);
-            self.busy = (queue >= least).then_some(Busy {
-                begun: now,
-                last: now,
-                bytes: 0,
-                packets: 0,
-                longest: Duration::ZERO,
-            });
+            self.busy = (queue >= least).then_some(Busy::new(now));
             return;
         }
         if bytes > 0 && gap.0 > 0 {
@@ -97,10 +103,10 @@ impl Meter {
         busy.last = now;
         busy.bytes += bytes;
         busy.packets += packets;
-        busy.longest = busy.longest.max(gap);
+        busy.queue = (busy.queue.0.min(queue), busy.queue.1.max(queue));
         if busy.packets >= CHUNK_PACKETS {
             let full = *busy;
-            *busy = Busy { begun: now, last: now, bytes: 0, packets: 0, longest: Duration::ZERO };
+            *busy = Busy::new(now);
             self.chunk(full);
         }
     }
@@ -138,11 +144,17 @@ impl Meter {
             self.stride *= 2;
         }
         let seconds = time.as_secs_f64();
-        self.chunks.push(Chunk { bps: busy.bytes as f64 * 8.0 / seconds, seconds });
+        self.chunks.push(Chunk {
+            bps: busy.bytes as f64 * 8.0 / seconds,
+            seconds,
+            until: busy.last,
+            packets: busy.packets,
+            queue: busy.queue,
+        });
     }
 
-    /// Takes a loss of a packet that met `queue`.
-    pub(crate) fn loss(&mut self, start: u64, queue: Duration, number: u64) {
+    /// Takes a loss of a packet that met `queue`, and would have left it at `at`.
+    pub(crate) fn loss(&mut self, start: u64, queue: Duration, number: u64, at: Time) {
         if self.losses.len() >= MOST {
             let mut keep = false;
             self.losses.retain_mut(|loss| {
@@ -151,7 +163,7 @@ impl Meter {
                 keep
             });
         }
-        self.losses.push(Loss { start, queue, weight: 1, number });
+        self.losses.push(Loss { start, queue, at, weight: 1, number });
     }
 
     /// Removes a loss that was none: the receiver has got the packet twice.
@@ -172,18 +184,12 @@ impl Meter {
 
     /// Returns the rate while a queue waited: the median over time, and the range that has 80 % of the time.
     pub(crate) fn rate(&self) -> Option<(f64, f64, f64)> {
-        let mut chunks: Vec<Chunk> = self.chunks.clone();
-        chunks.sort_by(|a, b| a.bps.total_cmp(&b.bps));
-        let total: f64 = chunks.iter().map(|chunk| chunk.seconds).sum();
-        let at = |share: f64| {
-            let mut before = 0.0;
-            let found = chunks.iter().find(|chunk| {
-                before += chunk.seconds;
-                before >= share * total
-            });
-            found.map(|chunk| chunk.bps)
-        };
-        Some((at(0.5)?, at(0.1)?, at(0.9)?))
+        rate_of(&self.chunks)
+    }
+
+    /// Returns the number of chunks for which each kept one stands.
+    pub(crate) fn stride(&self) -> u32 {
+        self.stride.max(1)
     }
 
     /// Returns the rate of pairs of packets, bit/s.
@@ -194,6 +200,22 @@ impl Meter {
     }
 }
 
+/// Returns the rate of chunks: the median over time, and the range that has 80 % of the time.
+pub(crate) fn rate_of(chunks: &[Chunk]) -> Option<(f64, f64, f64)> {
+    let mut chunks: Vec<Chunk> = chunks.to_vec();
+    chunks.sort_by(|a, b| a.bps.total_cmp(&b.bps));
+    let total: f64 = chunks.iter().map(|chunk| chunk.seconds).sum();
+    let at = |share: f64| {
+        let mut before = 0.0;
+        let found = chunks.iter().find(|chunk| {
+            before += chunk.seconds;
+            before >= share * total
+        });
+        found.map(|chunk| chunk.bps)
+    };
+    Some((at(0.5)?, at(0.1)?, at(0.9)?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,7 +224,7 @@ mod tests {
     fn a_packet_that_arrived_twice_was_not_lost() {
         let mut meter = Meter::default();
         for number in 1..=3 {
-            meter.loss(1000 * number, Duration::from_millis(5), number);
+            meter.loss(1000 * number, Duration::from_millis(5), number, Time::ZERO);
         }
         meter.undo_loss(2000, 3000);
         assert_eq!(meter.losses.iter().map(|loss| loss.number).collect::<Vec<_>>(), [1, 3]);
@@ -214,12 +236,14 @@ mod tests {
     fn the_rate_is_the_median_over_the_busy_time() {
         let mut meter = Meter::default();
         assert_eq!(meter.rate(), None);
-        let mut chunk = |bps, seconds| meter.chunks.push(Chunk { bps, seconds });
+        let of =
+            |bps, seconds| Chunk { bps, seconds, until: Time::ZERO, packets: 1, queue: Default::default() };
+        let mut chunk = |bps, seconds| meter.chunks.push(of(bps, seconds));
         // The fast chunks are many and short.
         (0..8).for_each(|_| chunk(100e6, 0.01));
         chunk(10e6, 1.0);
         assert_eq!(meter.rate(), Some((10e6, 10e6, 10e6)));
-        meter.chunks.push(Chunk { bps: 5e6, seconds: 1.2 });
+        meter.chunks.push(of(5e6, 1.2));
         assert_eq!(meter.rate(), Some((5e6, 5e6, 10e6)));
     }
 }

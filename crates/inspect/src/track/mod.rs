@@ -17,7 +17,7 @@ use rustc_hash::FxHashMap;
 
 pub(crate) use connection::{Connection, Protocol, Stream};
 pub(crate) use half::{Half, Kind};
-pub(crate) use meter::Meter;
+pub(crate) use meter::{Chunk, Loss, Meter, rate_of};
 pub(crate) use notes::{Note, Notes, Place};
 pub(crate) use subflow::Subflow;
 pub use subflow::Vantage;

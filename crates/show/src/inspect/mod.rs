@@ -168,7 +168,8 @@ fn subflows(connection: &ConnectionReport, width: usize) -> String {
         for direction in directions(connection) {
             table.row(row(subflow, direction));
         }
-        let mut remarks = Vec::new();
+        let mut remarks: Vec<String> =
+            directions(connection).into_iter().filter_map(|at| changes(&subflow.directions[at])).collect();
         if subflow.backup {
             remarks.push("backup".to_owned());
         }
@@ -189,6 +190,15 @@ fn subflows(connection: &ConnectionReport, width: usize) -> String {
         }
     }
     table.render(width) + &endings
+}
+
+/// Returns the changes of the rate in words; none if it did not change.
+fn changes(own: &DirectionReport) -> Option<String> {
+    let phases = own.path.as_ref()?.rate_phases.as_slice();
+    let (first, others) = phases.split_first()?;
+    let changed = others.iter().map(|phase| format!("{:.2} s {}", phase.from_s, rate(phase.rate_bps.value)));
+    let changed: Vec<String> = changed.collect();
+    Some(format!("its rate changed: {}, from {}", rate(first.rate_bps.value), changed.join(", from ")))
 }
 
 fn row(subflow: &SubflowReport, direction: usize) -> Vec<String> {

@@ -1,0 +1,84 @@
+use anabranch_units::{Duration, RandomStream, Time};
+
+use super::*;
+
+/// Returns chunks of a tenth of a second with these rates in Mbit/s.
+fn series(rates: impl IntoIterator<Item = f64>) -> Vec<Chunk> {
+    let chunk = |(at, rate): (usize, f64)| Chunk {
+        bps: rate * 1e6,
+        seconds: 0.1,
+        until: Time::from_millis(100 * (at as u64 + 1)),
+        packets: 64,
+        queue: (Duration::from_millis(5), Duration::from_millis(10)),
+    };
+    rates.into_iter().enumerate().map(chunk).collect()
+}
+
+/// Returns `count` rates near `rate`, up to a tenth off.
+fn near(random: &mut RandomStream, rate: f64, count: usize) -> Vec<f64> {
+    (0..count).map(|_| rate * (0.9 + 0.2 * random.next_f64())).collect()
+}
+
+/// Returns the medians of the phases in Mbit/s, rounded.
+fn medians(phases: &Phases) -> Vec<f64> {
+    phases.0.iter().map(|phase| (phase.rate.0 / 1e6).round()).collect()
+}
+
+#[test]
+fn noise_is_no_change() {
+    for seed in 0..40 {
+        let mut random = RandomStream::new(seed, "noise");
+        let rates = near(&mut random, 20.0, 30 + 20 * seed as usize);
+        assert_eq!(Phases::find(&series(rates)), Phases::default(), "{seed}");
+    }
+    assert_eq!(Phases::find(&[]), Phases::default());
+    assert_eq!(Phases::find(&series([20.0; 50])), Phases::default());
+    // Too few to tell.
+    assert_eq!(Phases::find(&series([20.0, 20.0, 20.0, 5.0, 5.0, 5.0])), Phases::default());
+}
+
+#[test]
+fn outliers_and_small_differences_are_no_change() {
+    let mut random = RandomStream::new(1, "outliers");
+    let mut rates = near(&mut random, 20.0, 100);
+    (rates[10], rates[50], rates[51]) = (2.0, 90.0, 1.0);
+    assert_eq!(Phases::find(&series(rates)), Phases::default());
+    let exact = [20.0; 60].into_iter().chain([22.0; 60]);
+    assert_eq!(Phases::find(&series(exact)), Phases::default());
+}
+
+#[test]
+fn a_step_and_a_short_dip_are_found() {
+    let mut random = RandomStream::new(2, "steps");
+    let step = [near(&mut random, 20.0, 30), near(&mut random, 5.0, 12)].concat();
+    let found = Phases::find(&series(step));
+    assert_eq!(medians(&found), [20.0, 5.0]);
+    let (at, low, high) = found.0[1].from.unwrap();
+    assert!(low < at && at < high && high.since(low) < Duration::from_millis(60), "{low:?} {at:?} {high:?}");
+    assert!(at.since(Time::ZERO) == Duration::from_secs(3), "{at:?}");
+    let dip =
+        [near(&mut random, 20.0, 100), near(&mut random, 5.0, 13), near(&mut random, 20.0, 100)].concat();
+    assert_eq!(medians(&Phases::find(&series(dip))), [20.0, 5.0, 20.0]);
+}
+
+#[test]
+fn a_chunk_between_two_rates_has_the_time_of_the_change() {
+    let rates = [20.0; 20].into_iter().chain([8.75]).chain([5.0; 20]);
+    let found = Phases::find(&series(rates));
+    // 8.75 is a quarter of the chunk at 20.
+    assert_eq!(found.0[1].from.unwrap().0, Time::from_millis(2025));
+    // A queue that began before the change has bits of both rates.
+    let bits = found.bits(Time::from_millis(2005), Time::from_millis(2045));
+    assert!((bits - 0.02 * 20e6 - 0.02 * 5e6).abs() < 1.0, "{bits}");
+}
+
+#[test]
+fn the_number_of_changes_is_bounded() {
+    // A staircase of 14 steps.
+    let rates = (0..15).scan(2.0, |rate, _| {
+        *rate *= 1.3;
+        Some([*rate; 20])
+    });
+    let found = Phases::find(&series(rates.flatten()));
+    assert!((MOST..=MOST + 2).contains(&found.0.len()), "{}", found.0.len());
+}
