@@ -2,7 +2,7 @@
 
 import { comparisonFigures } from "./comparison";
 import type { Comparison, Input, PhaseLimits, Report } from "./results";
-import { button, el, name } from "./dom";
+import { button, csv, el, name, save, type Table, table } from "./dom";
 import { explanationFigures } from "./explanation";
 import { Drawn, type Figure, type Scene } from "./figure";
 import { count, list, pathName, rate, seconds, shell } from "./format";
@@ -10,6 +10,7 @@ import { hiddenSubflow, RecordingFigures } from "./recording";
 import { SweepFigures } from "./sweep";
 import { type Choice, styles, themeOf } from "./theme";
 import { classes, hasGoodput } from "./traffic";
+import { usageTable } from "./usage";
 
 /** The version of the data that this page reads. */
 const VERSION = 1;
@@ -27,6 +28,8 @@ interface Section {
   /** The names of subflows that can be hidden. */
   subflows?: string[];
   figures: Figure[];
+  /** The data of each path and its cost. */
+  usage?: Table | null;
   setting: [string, string][];
   command: string | null;
 }
@@ -75,6 +78,7 @@ function comparisonSection(input: Extract<Input, { kind: "comparison" }>, at: nu
     warnings,
     contenders: [...new Set(result.rows.map((row) => row.scheduler))],
     figures: comparisonFigures(result, input.samples, `f${at + 1}`),
+    usage: usageTable(result),
     setting: [
       ["file", input.samples ? `${input.file}, ${input.samples.file} (${count(input.samples.run.length)} ${named ? "rows" : "flows"})` : input.file],
       ...built(result.version, result.commit),
@@ -239,7 +243,7 @@ class Page {
     const subflows = [...new Set(sections.flatMap((section) => section.subflows ?? []))];
     const legend = this.legend(contenders, subflows);
     if (contenders.length) this.root.append(legend);
-    for (const each of sections) this.show(each);
+    sections.forEach((each, at) => this.show(each, `f${at + 1}`));
     this.root.append(footer(this.report));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.repaint());
     addEventListener("beforeprint", () => this.print(true));
@@ -272,13 +276,14 @@ class Page {
 
   private refill: () => void = () => {};
 
-  private show(each: Section): void {
+  private show(each: Section, prefix: string): void {
     this.root.append(el("h2", {}, name(each.title)));
     for (const figure of each.figures) {
       const drawn = new Drawn(figure, this.scene);
       this.drawn.push(drawn);
       this.root.append(drawn.element);
     }
+    if (each.usage) this.root.append(usage(each.usage, `${prefix}-usage`));
     const setting = each.setting.map(([key, value]) => el("tr", {}, el("th", { scope: "row" }, key),
       el("td", {}, value.includes("\n") ? el("pre", {}, value.trimEnd()) : value)));
     const box = el("section", { class: "figure", "aria-label": "Setting" }, el("h3", {}, "Setting, and how to make it again"));
@@ -303,6 +308,14 @@ class Page {
     this.printing = on;
     this.repaint();
   }
+}
+
+/** The section with the data of each path and its cost. */
+function usage(data: Table, id: string): HTMLElement {
+  const title = "Data and cost of each path";
+  const tools = el("div", { class: "tools" }, button("Save CSV", "The table as CSV", () => save(`${id}.csv`, "text/csv", csv(data))));
+  return el("section", { class: "figure", id, "aria-label": title }, el("div", { class: "top" }, el("h3", {}, title), tools),
+    el("p", { class: "dim" }, "The mean of a run, as the client's interface counts it: whole packets with their headers, of all flows."), table(data));
 }
 
 function verdict(each: Section, titled: boolean): HTMLElement {

@@ -79,6 +79,9 @@ before(async () => {
   writeFileSync(file("classes.toml"), CLASSES);
   run("classes", "classes.toml", "--samples", "classes.csv");
   anabranch("report", "classes.json", "classes.csv", "-o", "classes.html");
+  const metered = ["--path", "20Mbit/s,20ms,name=wifi", "--path", "10Mbit/s,40ms,name=lte,price=2,quota=500KB"];
+  run("metered", ...metered, "--size", "3MB", "--schedulers", "tcp,min_rtt", "--runs", "4");
+  anabranch("report", "metered.json", "-o", "metered.html");
   anabranch("sweep", "classes.toml", "--vary", "path.wifi.rate=5Mbit/s,20Mbit/s", "--vary", "path.lte.rtt=20ms,60ms", "--runs", "2", "-o", "kinds");
   anabranch("report", "kinds", "-o", "kinds.html");
   anabranch("sweep", "two-paths", "--vary", "path.1.rate=5..50 Mbit/s:3:log", "--vary", "path.2.rtt=20ms,60ms", "--runs", "3", "-o", "grid");
@@ -235,6 +238,25 @@ for (const [name, figures] of [["comparison.html", 6], ["classes.html", 21], ["s
     });
   }
 }
+
+test("paths with a price or a quota have a table with their data and its cost, as the command prints it", async () => {
+  const { page, trouble, close } = await open("metered.html");
+  const cells = (row) => page.locator(`#f1-usage tbody tr:nth-child(${row}) td`).allInnerTexts();
+  assert.deepEqual(await page.locator("#f1-usage th").allInnerTexts(), ["contender", "path", "up MB", "down MB", "cost", "quota"]);
+  const usage = JSON.parse(readFileSync(file("metered.json"), "utf8")).usage.filter((row) => row.scheduler === "min_rtt");
+  const [wifi, lte, all] = [await cells(4), await cells(5), await cells(6)];
+  assert.deepEqual([wifi[1], wifi[4], wifi[5]], ["wifi", "0", "none"]);
+  assert.deepEqual([lte[0], lte[1], lte[5]], ["min_rtt", "lte", "exceeded in 4 of 4 runs"]);
+  assert.ok(Math.abs(Number(lte[3]) / (usage[1].down_bytes / 1e6) - 1) < 0.005, lte.join());
+  assert.ok(Math.abs(Number(lte[4]) / usage[1].cost - 1) < 0.005, lte.join());
+  assert.equal(all[1], "all");
+  assert.ok(Math.abs(Number(all[3]) / ((usage[0].down_bytes + usage[1].down_bytes) / 1e6) - 1) < 0.005, all.join());
+  assert.deepEqual(trouble, []);
+  await close();
+  const { page: other, close: done } = await open("comparison.html");
+  assert.equal(await other.locator("#f1-usage").count(), 0);
+  await done();
+});
 
 test("the legend takes a contender out of the figures and brings it back", async () => {
   const { page, charts, trouble, close } = await open("comparison.html");
