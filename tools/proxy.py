@@ -2,6 +2,7 @@
 """Measures `anabranch proxy`: the tables of docs/proxy.md.
 
     sudo tools/proxy.py downloads wifi-lte --runs 20 --scheduler dmptcp
+    sudo tools/proxy.py downloads wifi-lte --tls
     sudo tools/proxy.py handover --runs 20
     tools/proxy.py throughput
     tools/proxy.py idle --connections 10000
@@ -12,8 +13,9 @@ the mean differences to TCP, with 95 % intervals (bootstrap over runs); below 0 
 
 `handover`: downloads during which one path and then the other is cut for a second, again and again; the longest pause of each.
 
-`throughput`: bytes a second through both sides on the loopback device, beside two plain relays of the same shape (`cargo build --example
-plain_relay -p anabranch-proxy --profile quick`) and a direct connection, in rotating order.
+`throughput`: bytes a second through both sides on the loopback device, with and without TLS, beside two plain relays of the same shape (`cargo build
+--release --example plain_relay -p anabranch-proxy`), which copy or call `splice`, and a direct connection, in rotating order. The table has the
+differences to both kinds of relays; above 0 is faster.
 
 `idle`: the memory of both sides with many idle connections.
 """
@@ -79,8 +81,16 @@ def stack(most=None):
     return ["--transport", "anabranch", "--tun", os.environ["ANABRANCH_TUN"], *own]
 
 
+def tls_of(place, server):
+    """The options of a side with TLS, if `--tls` was given."""
+    pem = Path(place) / "server.pem"
+    if not (Path(place) / "tls").exists():
+        return []
+    return ["--tls", "--certificate", str(pem)] if server else ["--tls", "--pin", pem.read_text(encoding="ascii").split()[3]]
+
+
 def server(anabranch, place, scheduler):
-    common = [anabranch, "proxy", "--quiet", "--server", "--policy", f"{place}/server.toml"]
+    common = [anabranch, "proxy", "--quiet", "--server", "--policy", f"{place}/server.toml", *tls_of(place, True)]
     subprocess.Popen(common)
     subprocess.Popen([*common, "--listen", f"[::]:{STACK_PORT}", *stack(1), "--scheduler", scheduler])
     serve_web()
@@ -88,7 +98,7 @@ def server(anabranch, place, scheduler):
 
 def clients(anabranch, place):
     """Starts a client side of each transport. Returns the options of curl for each."""
-    common = [anabranch, "proxy", "--quiet", "--key", f"{place}/client.key"]
+    common = [anabranch, "proxy", "--quiet", "--key", f"{place}/client.key", *tls_of(place, False)]
     kernel, own = os.environ["ANABRANCH_SERVER"], os.environ["ANABRANCH_SERVER_STACK"]
     subprocess.Popen([*common, "--to", f"{kernel}:{KERNEL_PORT}", "--listen", "127.0.0.1:1080", "--status", f"{place}/kernel"])
     subprocess.Popen(
@@ -231,27 +241,33 @@ def rate_of(connection, seconds=2.0):
     return count / (now - begun)
 
 
-def local_sides(binary, place, children):
+def local_sides(binary, place, children, extra=(), port=KERNEL_PORT, listen=1080):
     common = [binary, "proxy", "--quiet"]
-    start([*common, "--server", "--policy", f"{place}/server.toml", "--listen", f"127.0.0.1:{KERNEL_PORT}"], children)
-    client = [*common, "--to", f"127.0.0.1:{KERNEL_PORT}", "--key", f"{place}/client.key", "--listen", "127.0.0.1:1080"]
-    start(client, children)
-    start([sys.executable, ME, "--web"], children)
-    time.sleep(1.5)
+    tls = ["--tls", "--certificate", f"{place}/server.pem"] if "--tls" in extra else []
+    rest = [word for word in extra if word != "--tls"]
+    start([*common, "--server", "--policy", f"{place}/server.toml", "--listen", f"127.0.0.1:{port}", *tls, *rest], children)
+    tls = ["--tls", "--pin", Path(f"{place}/server.pem").read_text(encoding="ascii").split()[3]] if tls else []
+    client = ["--to", f"127.0.0.1:{port}", "--key", f"{place}/client.key", "--listen", f"127.0.0.1:{listen}"]
+    start([*common, *client, *tls, *rest], children)
 
 
 def throughput(binary, place, rounds):
     children = []
     try:
         local_sides(binary, place, children)
+        local_sides(binary, place, children, ("--tls",), KERNEL_PORT + 1, 1081)
+        start([sys.executable, ME, "--web"], children)
         relay = str(Path(binary).parent / "examples" / "plain_relay")
-        start([relay, "127.0.0.1:1082", f"127.0.0.1:{WEB}"], children)
-        start([relay, "127.0.0.1:1083", "127.0.0.1:1082"], children)
-        time.sleep(0.5)
+        for port, words in ((1082, ()), (1084, ("splice",))):
+            start([relay, f"127.0.0.1:{port}", f"127.0.0.1:{WEB}", *words], children)
+            start([relay, f"127.0.0.1:{port + 1}", f"127.0.0.1:{port}", *words], children)
+        time.sleep(2)
         kinds = {
             "direct": lambda: socket.create_connection(("127.0.0.1", WEB)),
             "two plain relays": lambda: socket.create_connection(("127.0.0.1", 1083)),
+            "two plain relays, `splice`": lambda: socket.create_connection(("127.0.0.1", 1085)),
             "proxy": lambda: socks(("127.0.0.1", 1080), "127.0.0.1", WEB),
+            "proxy, `--tls`": lambda: socks(("127.0.0.1", 1081), "127.0.0.1", WEB),
         }
         names = list(kinds)
         runs = []
@@ -260,7 +276,8 @@ def throughput(binary, place, rounds):
             runs.append({name: rate_of(kinds[name]()) for name in names[turn:] + names[:turn]})
         for name in names:
             mean = statistics.fmean(run[name] for run in runs)
-            print(f"| {name} | {8e-9 * mean:.2f} Gbit/s | {difference(runs, name, 'two plain relays')} |")
+            cells = [shown(runs, name, other) for other in names[1:3]]
+            print(f"| {name} | {8e-9 * mean:.2f} Gbit/s | {' | '.join(cells)} |")
     finally:
         end(children)
 
@@ -279,6 +296,8 @@ def idle(binary, place, connections):
     children = []
     try:
         local_sides(binary, place, children)
+        start([sys.executable, ME, "--web"], children)
+        time.sleep(1.5)
         sides = {"server side": children[0], "client side": children[1]}
         # The first ones load what every later one shares.
         held = [socks(("127.0.0.1", 1080), "127.0.0.1", WEB) for _ in range(20)]
@@ -310,16 +329,22 @@ def main():
     parser.add_argument("paths", nargs="*", metavar="PATH", help="a scenario, or two or more paths")
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--scheduler", default="dmptcp")
+    parser.add_argument("--tls", action="store_true", help="with TLS between the two sides (downloads, handover)")
     parser.add_argument("--connections", type=int, default=10_000)
     parser.add_argument("--binary", default=str(TARGET / "release" / "anabranch"))
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         key = subprocess.run([args.binary, "proxy", "--new-key", "test"], stdout=subprocess.PIPE, check=True, text=True).stdout
         limits = "allow = ['10.0.0.0/8', '127.0.0.0/8']\nrate = 10000\nconnections = 100000\n"
-        for name, text in (("client.key", key), ("server.toml", limits + key)):
+        pem = subprocess.run(
+            [args.binary, "proxy", "--quiet", "--new-certificate", "127.0.0.1"], stdout=subprocess.PIPE, check=True, text=True
+        ).stdout
+        for name, text in (("client.key", key), ("server.toml", limits + key), ("server.pem", pem)):
             file = Path(place) / name
             file.touch(0o600)
             file.write_text(text, encoding="ascii")
+        if args.tls:
+            (Path(place) / "tls").touch()
         if args.what == "throughput":
             throughput(args.binary, place, args.runs)
         elif args.what == "idle":

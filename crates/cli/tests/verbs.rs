@@ -626,6 +626,13 @@ fn a_mistake_in_the_options_of_the_proxy_has_its_correction() {
     let two = file("two.key", &format!("{key}{}", stdout(&["proxy", "--new-key", "desktop"])));
     let policy = file("policy.toml", "vai = 'direct'");
     let scheduler = file("scheduler.toml", "scheduler = 'blest'");
+    let text = stdout(&["proxy", "--new-certificate", "server.example"]);
+    assert!(
+        text.starts_with("# server.example, --pin sha256:") && text.contains("BEGIN PRIVATE KEY"),
+        "{text}"
+    );
+    let pin = text.split_whitespace().nth(3).unwrap().to_owned();
+    let pem = file("server.pem", &text);
     for (words, error) in [
         (&["--new-key", "a b"][..], "letters, digits"),
         (&["--to", "host"], "server.example:8803"),
@@ -637,6 +644,15 @@ fn a_mistake_in_the_options_of_the_proxy_has_its_correction() {
         (&["--policy", &scheduler], "--transport anabranch"),
         (&["--listen", "0.0.0.0:0"], "`[[user]]`"),
         (&["--tun", "tun0"], "--transport anabranch"),
+        (&["--transport", "anabranch", "--threads", "2"], "--threads is for --transport kernel"),
+        (&["--tls"], "add --to HOST:PORT"),
+        (&["--to", "host:1", "--key", &one, "--pin", &pin], "--tls"),
+        (&["--to", "host:1", "--key", &one, "--tls", "--pin", "sha256:12"], "64 hexadecimal digits"),
+        (&["--to", "host:1", "--key", &one, "--tls", "--certificate", &pem], "--server"),
+        (&["--server", "--policy", &one, "--tls"], "--certificate FILE"),
+        (&["--server", "--policy", &one, "--certificate", &pem], "--tls"),
+        (&["--server", "--policy", &one, "--tls", "--certificate", &one], "no certificate in it"),
+        (&["--new-certificate", "a b"], "server.example"),
         (&["--transport", "anabranch", "--to", "127.0.0.1:1", "--key", &one], "--tun NAME --address IP"),
     ] {
         // Warnings of the kernel and of the modes of files may come first.

@@ -132,6 +132,18 @@ impl<T: Transport> Client<T> {
         !lock(&self.shared.policy).users.is_empty()
     }
 
+    /// Connects to the server side once, and ends the connection: a failure is known before an application has it.
+    ///
+    /// # Errors
+    /// If there is no connection.
+    pub async fn check_server(&self) -> Result<(), Failure> {
+        let Some(server) = &self.shared.server else { return Ok(()) };
+        let how = lock(&self.shared.policy).treatments().next().cloned().unwrap_or_default();
+        let mut link = self.shared.dial_server(server, &how).await?;
+        let _ = link.shutdown().await;
+        Ok(())
+    }
+
     /// Returns the number of destinations that are known to have Multipath TCP, and to have none.
     pub fn destinations(&self) -> (usize, usize) {
         lock(&self.shared.destinations).count()
@@ -325,6 +337,7 @@ impl<T: Transport> Shared<T> {
             message.extend_from_slice(&first.held);
             let lost = |error: io::Error| Failure::Server(format!("the server side is lost: {error}"));
             link.write_all(&message).await.map_err(lost)?;
+            link.flush().await.map_err(lost)?;
             let mut gate = Gate::new(link, self.waiting(server.key, code, to.clone()));
             if early && self.is_known.load(Ordering::Relaxed) {
                 return Ok(gate);

@@ -5,10 +5,14 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
 
 use crate::convert::{HEADER, length_of};
 use crate::failure::Failure;
 use crate::transport::{Link, LinkReport};
+
+/// The beginning of an alert of TLS, by which a server refuses a connection without. // RFC 8446 section 5.1
+const TLS_ALERT: [u8; 2] = [21, 3];
 
 /// The failure of a gate, and true if another attempt may help.
 #[derive(Debug)]
@@ -61,7 +65,11 @@ impl<L: Link> Gate<L> {
                     let header = *waiting.message.first_chunk().unwrap_or(&[0; HEADER]);
                     let length = length_of(header);
                     waiting.wanted = length.map_err(|why| {
-                        let text = format!("the server side speaks another protocol: {why}");
+                        let text = if header[..2] == TLS_ALERT {
+                            "the server side accepts only TLS; add --tls".to_owned()
+                        } else {
+                            format!("the server side speaks another protocol: {why}")
+                        };
                         io::Error::other(Refused(Failure::Server(text), false))
                     })?;
                     if waiting.wanted > HEADER {
@@ -113,6 +121,10 @@ impl<L: Link> AsyncWrite for Gate<L> {
 }
 
 impl<L: Link> Link for Gate<L> {
+    fn socket(&self) -> Option<&TcpStream> {
+        if self.waiting.is_none() { self.link.socket() } else { None }
+    }
+
     fn reset(self) {
         self.link.reset();
     }

@@ -26,6 +26,7 @@ mod failure;
 mod front;
 mod gate;
 mod guard;
+mod pipe;
 mod reach;
 mod relay;
 pub mod server;

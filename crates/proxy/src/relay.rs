@@ -2,7 +2,8 @@
 //!
 //! The directions are independent: the end of one is passed on, and the other goes on. A connection that waits holds no
 //! buffer: bytes are read into one buffer of the thread and written at once, and only the rest that the receiver does not
-//! take is kept.
+//! take is kept. Between two sockets of the kernel, a direction with much data is moved through a pipe by `splice`, so that no
+//! process copies it.
 
 use std::cell::RefCell;
 use std::future::Future as _;
@@ -12,12 +13,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
+use crate::pipe::{Pipe, is_unsupported};
+use crate::transport::Link;
+
 /// The most bytes that are read at once.
 const MOST: usize = 64 << 10;
+/// The bytes of a call of `splice` below which reading is cheaper.
+const FEW: usize = 16 << 10;
 /// The least, for a receiver that is slower than the sender.
 const LEAST: usize = 4 << 10;
 /// Copies of one direction in a row, before other connections have their turn.
@@ -25,6 +32,24 @@ const TURNS: usize = 8;
 
 thread_local! {
     static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; MOST]);
+}
+
+/// A stream of bytes.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin {
+    /// Returns the socket, if its bytes are the bytes of the stream.
+    fn socket(&self) -> Option<&TcpStream>;
+}
+
+impl Stream for TcpStream {
+    fn socket(&self) -> Option<&TcpStream> {
+        Some(self)
+    }
+}
+
+impl<L: Link> Stream for L {
+    fn socket(&self) -> Option<&TcpStream> {
+        Link::socket(self)
+    }
 }
 
 /// The reason that a relay has ended.
@@ -43,11 +68,26 @@ pub(crate) struct Direction {
     /// Bytes that were read and not written.
     held: Vec<u8>,
     written: usize,
+    /// True if the receiver may hold bytes that it has taken: it has to pass them on before more are read.
+    unflushed: bool,
     /// The number of bytes that may still be read; none for any.
     left: Option<u64>,
     /// The number of bytes of the next read.
     size: usize,
     state: State,
+    way: Way,
+    /// The pipe, while bytes are in it.
+    pipe: Option<Pipe>,
+}
+
+/// The way of the next bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Copy,
+    /// The sender has filled the buffer: there is much data.
+    Splice,
+    /// The kernel has no `splice` for these sockets.
+    OnlyCopy,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,15 +101,24 @@ enum State {
 impl Direction {
     /// Returns a direction that begins with the bytes `held`, and in which `left` more may follow.
     pub(crate) fn new(held: Vec<u8>, left: Option<u64>) -> Direction {
-        Direction { held, written: 0, left, size: MOST, state: State::Open }
+        Direction {
+            held,
+            written: 0,
+            unflushed: true,
+            left,
+            size: MOST,
+            state: State::Open,
+            way: Way::Copy,
+            pipe: None,
+        }
     }
 
     /// Copies as much as is possible now. Ready when the direction has ended.
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        from: &mut (impl AsyncRead + Unpin),
-        to: &mut (impl AsyncWrite + Unpin),
+        from: &mut impl Stream,
+        to: &mut impl Stream,
         count: &AtomicU64,
         moved: &mut bool,
     ) -> Poll<io::Result<()>> {
@@ -80,11 +129,16 @@ impl Direction {
                     return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
                 }
                 self.written += n;
+                self.unflushed = true;
                 count.fetch_add(n as u64, Ordering::Relaxed);
                 *moved = true;
             }
             // Its memory is given back.
             (self.held, self.written) = (Vec::new(), 0);
+            if self.unflushed {
+                ready!(Pin::new(&mut *to).poll_flush(cx))?;
+                self.unflushed = false;
+            }
             match self.state {
                 State::Ended => return Poll::Ready(Ok(())),
                 State::Ending => {
@@ -98,11 +152,21 @@ impl Direction {
                     self.state = State::Ended;
                     return Poll::Ready(Ok(()));
                 }
-                State::Open => ready!(self.poll_copy(cx, from, to, count, moved))?,
+                State::Open => match (from.socket(), to.socket()) {
+                    (Some(from), Some(to)) if self.is_spliced() => {
+                        ready!(self.poll_splice(cx, from, to, count, moved))?;
+                    }
+                    _ => ready!(self.poll_copy(cx, from, to, count, moved))?,
+                },
             }
         }
         cx.waker().wake_by_ref();
         Poll::Pending
+    }
+
+    /// True if the next bytes are moved by `splice`. Bytes in the pipe are before all others.
+    fn is_spliced(&self) -> bool {
+        self.pipe.is_some() || self.way == Way::Splice && self.left.is_none()
     }
 
     /// Reads once, and writes it.
@@ -132,7 +196,11 @@ impl Direction {
                 Poll::Ready(n) => n?,
                 Poll::Pending => 0,
             };
+            self.unflushed = true;
             count.fetch_add(n as u64, Ordering::Relaxed);
+            if bytes.len() == MOST && self.way == Way::Copy {
+                self.way = Way::Splice;
+            }
             if n < bytes.len() {
                 self.held = bytes[n..].to_vec();
                 self.size = LEAST;
@@ -141,6 +209,77 @@ impl Direction {
             }
             Poll::Ready(Ok(()))
         })
+    }
+}
+
+impl Direction {
+    /// Moves the bytes in the pipe, and once it is empty those that the sender has.
+    fn poll_splice(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &TcpStream,
+        to: &TcpStream,
+        count: &AtomicU64,
+        moved: &mut bool,
+    ) -> Poll<io::Result<()>> {
+        let Some(mut pipe) = self.pipe.take().or_else(Pipe::take) else {
+            self.way = Way::Copy;
+            self.size = MOST / 2;
+            return Poll::Ready(Ok(()));
+        };
+        let polled = if pipe.filled() > 0 {
+            let emptied = poll_io(cx, to, Interest::WRITABLE, || pipe.empty(to));
+            emptied.map_ok(|n| {
+                count.fetch_add(n as u64, Ordering::Relaxed);
+                *moved = true;
+            })
+        } else {
+            let filled = poll_io(cx, from, Interest::READABLE, || pipe.fill(from));
+            filled.map_ok(|n| {
+                *moved = true;
+                match n {
+                    0 => self.state = State::Ending,
+                    1..FEW => self.way = Way::Copy,
+                    _ => {}
+                }
+            })
+        };
+        match polled {
+            Poll::Ready(Err(error)) if is_unsupported(&error) => {
+                self.way = Way::OnlyCopy;
+                self.held = pipe.read()?;
+                pipe.give_back();
+                Poll::Ready(Ok(()))
+            }
+            polled => {
+                if pipe.filled() > 0 {
+                    self.pipe = Some(pipe);
+                } else {
+                    pipe.give_back();
+                }
+                polled
+            }
+        }
+    }
+}
+
+/// Calls `act` when the socket is ready for it, until it no more would block.
+fn poll_io(
+    cx: &mut Context<'_>,
+    socket: &TcpStream,
+    interest: Interest,
+    mut act: impl FnMut() -> io::Result<usize>,
+) -> Poll<io::Result<usize>> {
+    loop {
+        let is_ready = match interest {
+            Interest::WRITABLE => socket.poll_write_ready(cx),
+            _ => socket.poll_read_ready(cx),
+        };
+        ready!(is_ready)?;
+        match socket.try_io(interest, &mut act) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            done => return Poll::Ready(done),
+        }
     }
 }
 
@@ -156,8 +295,8 @@ pub(crate) async fn relay<A, B>(
     report: impl Fn(&B),
 ) -> End
 where
-    A: AsyncRead + AsyncWrite + Unpin,
-    B: AsyncRead + AsyncWrite + Unpin,
+    A: Stream,
+    B: Stream,
 {
     let mut down = Direction::new(Vec::new(), None);
     let mut last = Instant::now();
@@ -257,6 +396,53 @@ mod tests {
         let mut got = Vec::new();
         tokio::join!(writing, async { ends.far.read_to_end(&mut got).await.unwrap() });
         assert!(got == sent);
+    }
+
+    /// Returns both ends of a connection of TCP.
+    async fn connected() -> (TcpStream, TcpStream) {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        (near, listener.accept().await.unwrap().0)
+    }
+
+    #[tokio::test]
+    async fn much_data_between_sockets_is_spliced_and_complete() {
+        let (mut near, mut here) = connected().await;
+        let (mut there, mut far) = connected().await;
+        let relaying = tokio::spawn(async move {
+            let counts = [AtomicU64::new(0), AtomicU64::new(0)];
+            let (_asks, asked) = watch::channel(0);
+            let up = Direction::new(b"first".to_vec(), None);
+            let end = relay(&mut here, &mut there, up, counts.each_ref(), HOUR, asked, |_| {}).await;
+            (end, counts.map(AtomicU64::into_inner))
+        });
+        let sent: Vec<u8> = (0..30_000_000_u32).map(|at| (at * 7 / 3) as u8).collect();
+        let writing = async {
+            near.write_all(&sent).await.unwrap();
+            near.shutdown().await.unwrap();
+        };
+        let reading = async {
+            // Nobody reads until bytes wait in a pipe: the receiver is slower than the sender.
+            for _ in 0..1_000_000 {
+                if crate::pipe::count() > 0 {
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+            assert!(crate::pipe::count() > 0, "it is not spliced");
+            let mut got = Vec::new();
+            far.read_to_end(&mut got).await.unwrap();
+            got
+        };
+        let ((), got) = tokio::join!(writing, reading);
+        assert!(got[..5] == *b"first" && got[5..] == sent);
+        far.write_all(b"answer").await.unwrap();
+        far.shutdown().await.unwrap();
+        let mut answer = String::new();
+        near.read_to_string(&mut answer).await.unwrap();
+        let (end, counted) = relaying.await.unwrap();
+        assert!(answer == "answer" && matches!(end, End::Finished));
+        assert_eq!(counted, [5 + sent.len() as u64, 6]);
     }
 
     #[tokio::test]

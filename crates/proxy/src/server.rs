@@ -131,6 +131,7 @@ impl Shared {
         let turned = match timeout(REQUEST_TIME, Box::pin(read_request(&mut link))).await {
             Err(_) => Turned::plain(None, "slow"),
             Ok(Err(Unread::Gone)) => Turned::plain(None, "gone"),
+            Ok(Err(Unread::NotSecured)) => Turned::plain(None, "tls"),
             Ok(Err(Unread::Malformed(message, why))) => {
                 Turned::plain(answer_to_malformed(&message, why), "malformed")
             }
@@ -193,7 +194,7 @@ impl Shared {
         };
         let mptcp = admitted.request.asks_for_mptcp.then(|| far.is_mptcp());
         let answer = seal::reply(&Reply::Connected { mptcp }, &key, &admitted.code, now_ms());
-        if link.write_all(&answer).await.is_err() {
+        if link.write_all(&answer).await.is_err() || link.flush().await.is_err() {
             return self.status.fail("gone");
         }
         let to = admitted.request.destination.to_string();
@@ -245,11 +246,14 @@ impl Shared {
 /// The reason that there is no request.
 enum Unread {
     Gone,
+    /// The handshake of TLS has failed.
+    NotSecured,
     Malformed(Vec<u8>, Malformed),
 }
 
 /// Reads the message of a request, and no byte after it.
 async fn read_request<L: Link>(link: &mut L) -> Result<Vec<u8>, Unread> {
+    link.prepare().await.map_err(|_| Unread::NotSecured)?;
     let mut header = [0; HEADER];
     link.read_exact(&mut header).await.map_err(|_| Unread::Gone)?;
     let length = length_of(header).map_err(|why| Unread::Malformed(header.to_vec(), why))?;

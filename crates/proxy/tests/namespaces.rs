@@ -15,11 +15,13 @@ use anabranch_proxy::client::{Client, ServerSide};
 use anabranch_proxy::convert::Destination;
 use anabranch_proxy::server::Server;
 use anabranch_proxy::status::{Snapshot, Status};
+use anabranch_proxy::transport::tls::{Identity, PublicKeyPin, Tls, Trust, new_certificate};
 use anabranch_proxy::transport::{Kernel, Transport as _};
 use anabranch_scenario::Document;
 use anabranch_scenario::policy::proxy::{ClientPolicy, Key, ServerPolicy};
 
 const SERVER_PORT: u16 = 8803;
+const TLS_PORT: u16 = 8804;
 const WEB_PORT: u16 = 8000;
 const PROXY: &str = "127.0.0.1:1080";
 const REDIRECTED: &str = "127.0.0.1:1081";
@@ -73,15 +75,41 @@ impl Hosts {
 
     /// Starts the server side, on a thread in the namespace of the server.
     fn start_server(&self) {
-        let text =
-            format!("allow = '10.0.0.0/8'\n{}", ServerPolicy::text_of_key("test", Key([7; 32])).unwrap());
         self.in_thread(Role::Server, move |ready| async move {
-            let policy = ServerPolicy::parse("server.toml", &text).unwrap();
-            let server = Server::new(Kernel::open().0, "kernel", policy).unwrap();
             let listener = Kernel::open().0.listen(SocketAddr::from(([0; 4], SERVER_PORT))).unwrap();
-            ready.send(server.status()).unwrap();
-            server.serve(listener).await;
+            ready.send(()).unwrap();
+            server().serve(listener).await;
         });
+    }
+
+    /// Starts a server side with TLS. Returns its pin.
+    fn start_server_with_tls(&self) -> PublicKeyPin {
+        let file = self.directory.path().join("server.pem");
+        let (text, pin) = new_certificate("server.example").unwrap();
+        std::fs::write(&file, text).unwrap();
+        self.in_thread(Role::Server, move |ready| async move {
+            let transport = Tls::server(Kernel::open().0, Identity::open(&file, &file).unwrap());
+            let listener = transport.listen(SocketAddr::from(([0; 4], TLS_PORT))).unwrap();
+            ready.send(()).unwrap();
+            server().serve(listener).await;
+        });
+        pin
+    }
+
+    /// Starts a client side that accepts a server with this pin only.
+    fn start_client_with_tls(&self, pin: PublicKeyPin) -> (Arc<Status>, Option<String>) {
+        let at = Destination::new(&self.server_address().to_string(), TLS_PORT).unwrap();
+        let side = ServerSide { at, name: "test".to_owned(), key: Key([7; 32]) };
+        self.in_thread(Role::Client, move |ready| async move {
+            let transport =
+                Tls::client(Kernel::open().0, Trust::pinned("server.example", vec![pin]).unwrap());
+            let client =
+                Client::new(transport, Kernel::open().0, Some(side), ClientPolicy::default()).unwrap();
+            let listener = tokio::net::TcpListener::bind(PROXY).await.unwrap();
+            let checked = client.check_server().await.err().map(|error| error.to_string());
+            ready.send((client.status(), checked)).unwrap();
+            client.serve(listener).await;
+        })
     }
 
     /// Starts the client side with this policy.
@@ -134,6 +162,13 @@ impl Hosts {
         let got = std::fs::read(self.directory.path().join("got")).unwrap();
         assert!(got.iter().enumerate().all(|(at, found)| *found == byte(at)), "{options:?}");
     }
+}
+
+/// Returns the server side of all tests.
+fn server() -> Server {
+    let text = format!("allow = '10.0.0.0/8'\n{}", ServerPolicy::text_of_key("test", Key([7; 32])).unwrap());
+    let policy = ServerPolicy::parse("server.toml", &text).unwrap();
+    Server::new(Kernel::open().0, "kernel", policy).unwrap()
 }
 
 /// Answers one request with the file, in pieces of what the stream takes.
@@ -230,5 +265,37 @@ fn an_application_that_knows_nothing_of_the_proxy_is_carried() {
     let output = hosts.curl(&["--connect-to", &format!("::{REDIRECTED}")], "/file");
     assert!(!output.status.success());
     wait(&status, |look| look.totals.failures.get("request") == Some(&1));
+    drop(live);
+}
+
+#[test]
+fn curl_fetches_over_both_paths_with_tls() {
+    let paths = "path = [{ rate = '30 Mbit/s', rtt = '10 ms' }, { rate = '20 Mbit/s', rtt = '40 ms' }]";
+    let Some(hosts) = Hosts::new(paths) else { return };
+    let live = hosts.emulation.go().unwrap();
+    let pin = hosts.start_server_with_tls();
+    let (status, checked) = hosts.start_client_with_tls(pin);
+    assert_eq!(checked, None);
+    hosts.fetch(&["--proxy", &format!("socks5h://{PROXY}")]);
+    let look = wait(&status, |look| look.connections.is_empty());
+    assert_eq!((look.totals.plain_tcp, look.totals.failures.len()), (0, 0), "{look:?}");
+    let by_path: Vec<u64> = look.totals.paths.values().map(|path| path.received_bytes).collect();
+    assert!(by_path.len() == 2 && by_path.iter().all(|bytes| *bytes > 500_000), "{by_path:?}");
+    drop(live);
+}
+
+#[test]
+fn a_client_with_a_wrong_pin_carries_nothing() {
+    let paths = "path = [{ rate = '30 Mbit/s', rtt = '10 ms' }, { rate = '20 Mbit/s', rtt = '40 ms' }]";
+    let Some(hosts) = Hosts::new(paths) else { return };
+    let live = hosts.emulation.go().unwrap();
+    hosts.start_server_with_tls();
+    let (status, checked) = hosts.start_client_with_tls(PublicKeyPin([1; 32]));
+    let checked = checked.unwrap_or_default();
+    assert!(checked.contains("its public key is not the pinned one"), "{checked}");
+    let output = hosts.curl(&["--proxy", &format!("socks5h://{PROXY}")], "/file");
+    assert!(!output.status.success());
+    let look = wait(&status, |look| !look.last_failures.is_empty());
+    assert!(look.last_failures[0].why.contains("not the pinned one"), "{look:?}");
     drop(live);
 }

@@ -239,7 +239,19 @@ pub(crate) fn raise_file_limit() {
 
 /// Runs `work` on one thread, until it is done or Ctrl-C is pressed.
 pub(crate) fn block_on<F: Future<Output = Result<(), Failure>>>(work: F) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    block_on_threads(1, work)
+}
+
+/// Runs `work`, and its tasks on that number of threads.
+pub(crate) fn block_on_threads<F: Future<Output = Result<(), Failure>>>(
+    threads: usize,
+    work: F,
+) -> Result<(), Failure> {
+    use tokio::runtime::Builder;
+    let runtime = match threads {
+        1 => Builder::new_current_thread().enable_all().build(),
+        _ => Builder::new_multi_thread().worker_threads(threads).enable_all().build(),
+    };
     let runtime = runtime.map_err(|error| Failure::Failed(format!("cannot start: {error}")))?;
     let result = runtime.block_on(work);
     // A file being read from a slow disk must not delay the end.

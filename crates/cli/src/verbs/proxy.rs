@@ -13,6 +13,7 @@ use anabranch_proxy::convert::Destination;
 use anabranch_proxy::server::Server;
 use anabranch_proxy::status::Status;
 use anabranch_proxy::status_socket::StatusSocket;
+use anabranch_proxy::transport::tls::{Identity, PublicKeyPin, Tls, Trust, new_certificate};
 use anabranch_proxy::transport::{Anabranch, Kernel, Transport};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -29,6 +30,8 @@ use crate::output;
     anabranch proxy --new-key laptop > laptop.key\n    \
     anabranch proxy --server --policy server.toml\n    \
     anabranch proxy --to server.example:8803 --key laptop.key\n    \
+    anabranch proxy --new-certificate server.example > server.pem\n    \
+    anabranch proxy --server --policy server.toml --tls --certificate server.pem\n    \
     curl --proxy socks5h://127.0.0.1:1080 https://example.org/")]
 pub(crate) struct Args {
     /// Be the server side, which connects to the destinations of its clients
@@ -53,8 +56,24 @@ pub(crate) struct Args {
     /// The Multipath TCP between the two sides
     #[arg(long, value_name = "NAME", default_value = "kernel")]
     transport: TransportName,
+    /// Encrypt everything between the two sides with TLS 1.3; connections without are refused
+    #[arg(long)]
+    tls: bool,
+    /// The public key that the server side has, instead of a certificate that an authority of this system has signed; may be
+    /// given several times
+    #[arg(long, value_name = "sha256:HEX", requires = "tls", conflicts_with = "server")]
+    pin: Vec<PublicKeyPin>,
+    /// With --server --tls the certificate as PEM, read again on SIGHUP
+    #[arg(long, value_name = "FILE", requires = "tls", requires = "server")]
+    certificate: Option<PathBuf>,
+    /// Its private key as PEM, if it is in another file
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    private_key: Option<PathBuf>,
     #[command(flatten)]
     host: HostArgs,
+    /// The threads that carry connections, for the transport `kernel`
+    #[arg(long, value_name = "N", default_value = "1", value_parser = crate::args::whole::<usize>(1..=256))]
+    threads: usize,
     /// Serve the state as JSON, and at /metrics for Prometheus, on this socket of UNIX
     #[arg(long, value_name = "PATH")]
     status: Option<PathBuf>,
@@ -67,6 +86,9 @@ pub(crate) struct Args {
     /// Make a key for a client of this name, print it, and end
     #[arg(long, value_name = "NAME", exclusive = true)]
     new_key: Option<String>,
+    /// Make a key and a certificate for the server side of this name, print them, and end
+    #[arg(long, value_name = "HOST", exclusive = true)]
+    new_certificate: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -96,6 +118,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             ServerPolicy::text_of_key(name, Key(key)).map_err(|error| Failure::Usage(error.to_string()))?;
         return output::print(&text);
     }
+    if let Some(name) = &args.new_certificate {
+        let (text, pin) = new_certificate(name).map_err(Failure::Usage)?;
+        output::print(&text)?;
+        output::remark(format_args!("clients accept this server with --tls --pin {pin}"));
+        return Ok(());
+    }
     if let Some(path) = &args.top {
         return top::show(path);
     }
@@ -105,8 +133,18 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         let text = "--tun and --address are for --transport anabranch; add it, or leave them out";
         return Err(Failure::Usage(text.to_owned()));
     }
+    if args.tls && !args.server && args.to.is_none() {
+        let text =
+            "--tls is for the way to a server side: add --to HOST:PORT, or with --server --certificate FILE";
+        return Err(Failure::Usage(text.to_owned()));
+    }
     online::raise_file_limit();
-    online::block_on(async {
+    if args.threads > 1 && args.transport == TransportName::Anabranch {
+        let text =
+            "--threads is for --transport kernel: the stack of --transport anabranch runs on one thread";
+        return Err(Failure::Usage(text.to_owned()));
+    }
+    online::block_on_threads(args.threads, async {
         let (kernel, remark) = Kernel::open();
         if let Some(remark) = remark {
             output::warn(remark);
@@ -122,7 +160,39 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 async fn sides<T: Transport>(args: &Args, transport: T, direct: Kernel) -> Result<(), Failure> {
-    if args.server { server(args, transport, direct).await } else { client(args, transport, direct).await }
+    match (args.server, args.tls) {
+        (true, false) => server(args, transport, direct, None).await,
+        (true, true) => {
+            let identity = identity(args)?;
+            server(args, Tls::server(transport, identity.clone()), direct, Some(identity)).await
+        }
+        (false, false) => client(args, transport, direct).await,
+        (false, true) => client(args, Tls::client(transport, trust(args)?), direct).await,
+    }
+}
+
+/// Returns the servers that a client accepts.
+fn trust(args: &Args) -> Result<Trust, Failure> {
+    let name = args.to.as_ref().map(|to| to.host.to_string()).unwrap_or_default();
+    let trust =
+        if args.pin.is_empty() { Trust::system(&name) } else { Trust::pinned(&name, args.pin.clone()) };
+    trust.map_err(Failure::Usage)
+}
+
+/// Returns the files of a server's certificate and private key.
+fn identity_files(args: &Args) -> Result<(&Path, &Path), Failure> {
+    let certificate = args.certificate.as_deref().ok_or_else(|| {
+        let text = "--server --tls needs --certificate FILE; `anabranch proxy --new-certificate HOST > server.pem` makes one";
+        Failure::Usage(text.to_owned())
+    })?;
+    Ok((certificate, args.private_key.as_deref().unwrap_or(certificate)))
+}
+
+fn identity(args: &Args) -> Result<Identity, Failure> {
+    let (certificate, key) = identity_files(args)?;
+    let identity = Identity::open(certificate, key).map_err(Failure::Usage)?;
+    warn_of_readers(key);
+    Ok(identity)
 }
 
 async fn client<T: Transport>(args: &Args, transport: T, direct: Kernel) -> Result<(), Failure> {
@@ -159,7 +229,19 @@ async fn client<T: Transport>(args: &Args, transport: T, direct: Kernel) -> Resu
         }
     };
     let way = args.to.as_ref().map_or("directly".to_owned(), |to| format!("by {to}"));
-    output::remark(format_args!("proxy for SOCKS 5 and HTTP at {at}; connections go {way}"));
+    let tls = if args.tls { ", with TLS" } else { "" };
+    output::remark(format_args!("proxy for SOCKS 5 and HTTP at {at}; connections go {way}{tls}"));
+    let checking = async {
+        if args.tls
+            && let Err(error) = client.check_server().await
+        {
+            output::warn(error);
+        }
+        std::future::pending::<std::io::Error>().await
+    };
+    let serving = async {
+        tokio::select! { error = serving => error, error = checking => error }
+    };
     let reload = || match client_policy(args.policy.as_deref()) {
         // Without users an address that others can reach would be open.
         Ok(policy) if !listen.ip().is_loopback() && policy.users.is_empty() => {
@@ -171,7 +253,12 @@ async fn client<T: Transport>(args: &Args, transport: T, direct: Kernel) -> Resu
     until_the_end(args, client.status(), serving, reload).await
 }
 
-async fn server<T: Transport>(args: &Args, transport: T, direct: Kernel) -> Result<(), Failure> {
+async fn server<T: Transport>(
+    args: &Args,
+    transport: T,
+    direct: Kernel,
+    identity: Option<Identity>,
+) -> Result<(), Failure> {
     let file = args.policy.as_deref().unwrap_or(Path::new(""));
     let server = Server::new(direct, transport.name(), server_policy(file)?);
     let server = server.map_err(|error| Failure::Failed(error.to_string()))?;
@@ -184,13 +271,19 @@ async fn server<T: Transport>(args: &Args, transport: T, direct: Kernel) -> Resu
     }
     let listener =
         listener.map_err(|error| Failure::Failed(format!("cannot listen at {wanted}: {error}")))?;
-    output::remark(format_args!("server side of the proxy at port {}", wanted.port()));
-    let reload = || match server_policy(file) {
-        Ok(policy) => {
-            server.set_policy(policy);
-            Ok(())
+    let tls = identity.as_ref().map(|identity| format!(", with TLS; --pin {}", identity.pin()));
+    output::remark(format_args!(
+        "server side of the proxy at port {}{}",
+        wanted.port(),
+        tls.unwrap_or_default()
+    ));
+    let reload = || {
+        let policy = server_policy(file).map_err(words)?;
+        if let (Some(identity), Ok((certificate, key))) = (&identity, identity_files(args)) {
+            identity.renew(certificate, key)?;
         }
-        Err(error) => Err(words(error)),
+        server.set_policy(policy);
+        Ok(())
     };
     until_the_end(args, server.status(), server.serve(listener), reload).await
 }

@@ -165,6 +165,10 @@ impl KernelLink {
 }
 
 impl Link for KernelLink {
+    fn socket(&self) -> Option<&TcpStream> {
+        Some(&self.stream)
+    }
+
     fn reset(self) {
         // A failure leaves an orderly end.
         let _ = socket2::SockRef::from(&self.stream).set_linger(Some(std::time::Duration::ZERO));

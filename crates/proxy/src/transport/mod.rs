@@ -2,6 +2,7 @@
 
 mod anabranch;
 mod kernel;
+pub mod tls;
 
 use std::future::Future;
 use std::io;
@@ -10,6 +11,7 @@ use std::net::SocketAddr;
 use anabranch_scenario::policy::proxy::Treatment;
 use serde::Serialize;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 
 pub use anabranch::Anabranch;
 pub use kernel::{Kernel, KernelLink, KernelListener};
@@ -57,11 +59,24 @@ pub trait Accept: Send + 'static {
 
 /// A connection. Its halves end apart; dropped without their ends, it is closed in order where it can be.
 pub trait Link: AsyncRead + AsyncWrite + Unpin + Send + 'static {
+    /// Completes an accepted connection: the handshake of TLS, if it has one. Then it can be read and written.
+    ///
+    /// # Errors
+    /// If the peer does not begin as it has to; then the connection has ended.
+    fn prepare(&mut self) -> impl Future<Output = io::Result<()>> + Send {
+        std::future::ready(Ok(()))
+    }
+
     /// Ends it at once, so that the peer gets an error.
     fn reset(self);
 
     /// Returns its paths.
     fn report(&self) -> LinkReport;
+
+    /// Returns the kernel's socket, if all that is read from it and written to it is the payload of this connection.
+    fn socket(&self) -> Option<&TcpStream> {
+        None
+    }
 }
 
 /// The paths of a connection.
