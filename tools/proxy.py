@@ -5,6 +5,7 @@
     sudo tools/proxy.py downloads wifi-lte --tls
     sudo tools/proxy.py handover --runs 20
     tools/proxy.py throughput
+    tools/proxy.py cores
     tools/proxy.py idle --connections 10000
 
 `downloads`: each run has, for each size, a download by curl of plain TCP on the first path, through the proxy with the kernel's transport and
@@ -16,6 +17,9 @@ the mean differences to TCP, with 95 % intervals (bootstrap over runs); below 0 
 `throughput`: bytes a second through both sides on the loopback device, with and without TLS, beside two plain relays of the same shape (`cargo build
 --release --example plain_relay -p anabranch-proxy`), which copy or call `splice`, and a direct connection, in rotating order. The table has the
 differences to both kinds of relays; above 0 is faster.
+
+`cores`: bytes a second of eight downloads at once, with all parts (both sides, sink and source) on one core, and on two cores with one and with two
+threads for each side, in rotating order; with and without TLS.
 
 `idle`: the memory of both sides with many idle connections.
 """
@@ -224,8 +228,9 @@ def handover(runs):
 # --- On the loopback device.
 
 
-def start(command, children):
-    children.append(subprocess.Popen(command))
+def start(command, children, cores=None):
+    pinned = ["taskset", "--cpu-list", cores] if cores else []
+    children.append(subprocess.Popen([*pinned, *command]))
     return children[-1]
 
 
@@ -241,14 +246,14 @@ def rate_of(connection, seconds=2.0):
     return count / (now - begun)
 
 
-def local_sides(binary, place, children, extra=(), port=KERNEL_PORT, listen=1080):
+def local_sides(binary, place, children, extra=(), port=KERNEL_PORT, listen=1080, cores=None):
     common = [binary, "proxy", "--quiet"]
     tls = ["--tls", "--certificate", f"{place}/server.pem"] if "--tls" in extra else []
     rest = [word for word in extra if word != "--tls"]
-    start([*common, "--server", "--policy", f"{place}/server.toml", "--listen", f"127.0.0.1:{port}", *tls, *rest], children)
+    start([*common, "--server", "--policy", f"{place}/server.toml", "--listen", f"127.0.0.1:{port}", *tls, *rest], children, cores)
     tls = ["--tls", "--pin", Path(f"{place}/server.pem").read_text(encoding="ascii").split()[3]] if tls else []
     client = ["--to", f"127.0.0.1:{port}", "--key", f"{place}/client.key", "--listen", f"127.0.0.1:{listen}"]
-    start([*common, *client, *tls, *rest], children)
+    start([*common, *client, *tls, *rest], children, cores)
 
 
 def throughput(binary, place, rounds):
@@ -280,6 +285,49 @@ def throughput(binary, place, rounds):
             print(f"| {name} | {8e-9 * mean:.2f} Gbit/s | {' | '.join(cells)} |")
     finally:
         end(children)
+
+
+def read_many(proxy_port, web_port, connections):
+    """Prints the bytes a second of that number of downloads at once."""
+    counts = []
+
+    def read():
+        counts.append(rate_of(socks(("127.0.0.1", proxy_port), "127.0.0.1", web_port)))
+
+    threads = [threading.Thread(target=read) for _ in range(connections)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    print(sum(counts))
+
+
+def cores(binary, place, rounds):
+    for tls in ((), ("--tls",)):
+        children = []
+        try:
+            kinds = {"one core": ("0", 1), "two cores, one thread": ("0,1", 1), "two cores, `--threads 2`": ("0,1", 2)}
+            for at, (which, threads) in enumerate(kinds.values()):
+                extra = (*tls, "--threads", str(threads))
+                local_sides(binary, place, children, extra, KERNEL_PORT + at, 1080 + at, which)
+                start([sys.executable, ME, "--web", str(WEB + at)], children, which)
+            time.sleep(2)
+            runs = []
+            names = list(kinds)
+            for turn in range(rounds):
+                turn %= len(names)
+                rates = {}
+                for name in names[turn:] + names[:turn]:
+                    at = names.index(name)
+                    command = ["taskset", "--cpu-list", kinds[name][0], sys.executable, ME]
+                    command += ["--read", str(1080 + at), str(WEB + at), "8"]
+                    rates[name] = float(subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout)
+                runs.append(rates)
+            for name in names:
+                mean = statistics.fmean(run[name] for run in runs)
+                print(f"| {name}{', TLS' if tls else ''} | {8e-9 * mean:.2f} Gbit/s | {shown(runs, name, names[0])} |")
+        finally:
+            end(children)
 
 
 def memory(process):
@@ -325,7 +373,7 @@ def end(children):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["downloads", "handover", "throughput", "idle"])
+    parser.add_argument("what", choices=["downloads", "handover", "throughput", "cores", "idle"])
     parser.add_argument("paths", nargs="*", metavar="PATH", help="a scenario, or two or more paths")
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--scheduler", default="dmptcp")
@@ -347,6 +395,8 @@ def main():
             (Path(place) / "tls").touch()
         if args.what == "throughput":
             throughput(args.binary, place, args.runs)
+        elif args.what == "cores":
+            cores(args.binary, place, args.runs)
         elif args.what == "idle":
             idle(args.binary, place, args.connections)
         elif args.what == "downloads":
@@ -373,8 +423,10 @@ def outages(runs):
 
 if __name__ == "__main__":
     match sys.argv[1:]:
-        case ["--web"]:
-            serve_web("127.0.0.1")
+        case ["--web", *port]:
+            serve_web("127.0.0.1", int(port[0]) if port else WEB)
+        case ["--read", proxy_port, web_port, connections]:
+            read_many(int(proxy_port), int(web_port), int(connections))
         case ["--serve", anabranch, place, scheduler]:
             server(anabranch, place, scheduler)
         case ["--client-downloads", anabranch, place, runs]:

@@ -68,6 +68,7 @@ pub const FILES: &[(&str, &str, Role)] = &[
     ("plot", "output", Role::Written),
     ("proxy", "certificate", Role::Read),
     ("proxy", "key", Role::Read),
+    ("proxy", "memory", Role::Written),
     ("proxy", "pcap", Role::Written),
     ("proxy", "policy", Role::Read),
     ("proxy", "private_key", Role::Read),

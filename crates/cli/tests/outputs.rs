@@ -69,7 +69,9 @@ fn command(verb: &str, option: &str) -> (&'static [&'static str], &'static str, 
         ("doctor", "output") => (&["doctor", "-o", "OUT"], "out", &[]),
         ("get", "output" | "pcap") | ("bench", "output" | "pcap") => (&[], "out", &[]),
         ("tun setup" | "tun show" | "tun teardown", "output") => (&[], "out", &[]),
-        ("proxy", "pcap" | "status") | ("record", "keep" | "output" | "scenario") => (&[], "out", &[]),
+        ("proxy", "memory" | "pcap" | "status") | ("record", "keep" | "output" | "scenario") => {
+            (&[], "out", &[])
+        }
         _ => panic!("give {verb} --{option}, which writes a file, a command here"),
     }
 }

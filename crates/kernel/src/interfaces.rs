@@ -66,6 +66,17 @@ impl Interfaces {
         self.get(bound).or_else(|| self.with_address(ip))
     }
 
+    /// Returns the interfaces on which a connection to `destination` can begin: running, no loopback, with an address of the
+    /// same family, which is returned too.
+    pub fn towards(&self, destination: IpAddr) -> Vec<(&Interface, IpAddr)> {
+        let address = |interface: &Interface| {
+            let same = |ip: &IpAddr| ip.is_ipv4() == destination.is_ipv4();
+            interface.addresses.iter().map(|net| net.addr()).find(same)
+        };
+        let usable = self.0.values().filter(|interface| interface.running && !interface.loopback);
+        usable.filter_map(|interface| Some((interface, address(interface)?))).collect()
+    }
+
     /// Returns the interface with this number.
     pub fn get(&self, index: u32) -> Option<&Interface> {
         self.0.get(&index)

@@ -16,6 +16,7 @@
 
 pub mod diag;
 mod error;
+mod files;
 pub mod interfaces;
 pub mod memory;
 mod netlink;

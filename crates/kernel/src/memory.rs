@@ -5,7 +5,9 @@
 //! arguments, and a file has it as JSON.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
 
 use anabranch_units::{Bytes, Duration, Time};
 use ipnet::IpNet;
@@ -112,6 +114,14 @@ impl Memory {
         serde_json::to_string_pretty(&stored).unwrap_or_default() + "\n"
     }
 
+    /// Replaces the file in one step.
+    ///
+    /// # Errors
+    /// If it cannot be written; then the old one stays.
+    pub fn write(&self, file: &Path) -> io::Result<()> {
+        crate::files::replace(file, &self.text())
+    }
+
     /// Returns the number of paths.
     pub fn len(&self) -> usize {
         self.entries.len()
@@ -137,23 +147,35 @@ impl Memory {
         self.entries.iter().filter_map(|(key, seen)| Some((key.interface.as_str(), key.net()?, seen)))
     }
 
+    /// Notes values of the path from this interface to this destination. They are left out if the last ones are less than a
+    /// second older.
+    pub fn note(&mut self, interface: &str, destination: IpAddr, sample: Remembered) {
+        let key = Key::new(interface, destination);
+        let old = self.entries.get(&key).copied();
+        if old.is_some_and(|old| sample.updated_ns.saturating_sub(old.updated_ns) < EVERY.0) {
+            return;
+        }
+        self.entries.insert(key, old.map_or(sample, |old| old.mean_with(&sample)));
+        if self.entries.len() > MOST {
+            self.forget(Time(sample.updated_ns));
+        }
+    }
+
+    /// Removes the memory of the path from this interface to this destination, as it does not work now.
+    pub fn remove(&mut self, interface: &str, destination: IpAddr) {
+        self.entries.remove(&Key::new(interface, destination));
+    }
+
     /// Notes the paths of a connection at `now`, since 1970.
     pub(crate) fn learn(&mut self, now: Time, connection: &Connection, interfaces: &Interfaces) {
         for subflow in &connection.subflows {
             let info = &subflow.info;
             let interface = interfaces.of(subflow.interface, subflow.addresses.local.ip());
             let Some(interface) = interface.filter(|one| !one.loopback && info.rtt_us > 0) else { continue };
-            let key = Key::new(&interface.name, subflow.addresses.remote.ip());
-            let old = self.entries.get(&key).copied();
-            if old.is_some_and(|old| now.0.saturating_sub(old.updated_ns) < EVERY.0) {
-                continue;
-            }
-            let rate =
-                (!info.app_limited && info.delivery_rate > 0).then_some(info.delivery_rate as f64 * 8.0);
             let sample = Remembered {
                 rtt_s: f64::from(info.rtt_us) / 1e6,
                 variation_s: f64::from(info.rttvar_us) / 1e6,
-                rate_bps: rate,
+                rate_bps: info.rate_bps(),
                 loss: if info.bytes_sent > 0 {
                     info.bytes_retrans as f64 / info.bytes_sent as f64
                 } else {
@@ -161,10 +183,7 @@ impl Memory {
                 },
                 updated_ns: now.0,
             };
-            self.entries.insert(key, old.map_or(sample, |old| old.mean_with(&sample)));
-        }
-        if self.entries.len() > MOST {
-            self.forget(now);
+            self.note(&interface.name, subflow.addresses.remote.ip(), sample);
         }
     }
 
@@ -194,6 +213,11 @@ impl Memory {
 }
 
 impl Remembered {
+    /// Returns the values of a path at `now`, since 1970.
+    pub fn new(rtt_s: f64, variation_s: f64, rate_bps: Option<f64>, loss: f64, now: Time) -> Remembered {
+        Remembered { rtt_s, variation_s, rate_bps, loss, updated_ns: now.0 }
+    }
+
     /// Returns the mean with a newer value.
     fn mean_with(&self, new: &Remembered) -> Remembered {
         let age = Duration(new.updated_ns.saturating_sub(self.updated_ns));

@@ -26,6 +26,7 @@ mod failure;
 mod front;
 mod gate;
 mod guard;
+pub mod paths;
 mod pipe;
 mod reach;
 mod relay;

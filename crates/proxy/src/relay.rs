@@ -422,7 +422,7 @@ mod tests {
             near.shutdown().await.unwrap();
         };
         let reading = async {
-            // Nobody reads until bytes wait in a pipe: the receiver is slower than the sender.
+            // Read only once bytes wait in a pipe: the receiver is slower than the sender.
             for _ in 0..1_000_000 {
                 if crate::pipe::count() > 0 {
                     break;

@@ -130,6 +130,8 @@ pub struct Status {
     totals: Mutex<Totals>,
     last_failures: Mutex<VecDeque<FailureRow>>,
     asks: watch::Sender<u64>,
+    /// The last reports of connections that have ended; none before the first request for them.
+    ended: Mutex<Option<VecDeque<LinkReport>>>,
 }
 
 /// The state of a proxy.
@@ -161,6 +163,7 @@ impl Status {
             totals: Mutex::default(),
             last_failures: Mutex::default(),
             asks: watch::Sender::new(0),
+            ended: Mutex::default(),
         }
     }
 
@@ -195,6 +198,12 @@ impl Status {
     /// Returns the number of connections of this moment.
     pub fn active(&self) -> usize {
         lock(&self.live).len()
+    }
+
+    /// Returns the last reports of the connections that have ended since the last call. They are kept from the first call on, up
+    /// to 256.
+    pub(crate) fn take_ended(&self) -> VecDeque<LinkReport> {
+        lock(&self.ended).replace(VecDeque::new()).unwrap_or_default()
     }
 
     pub(crate) fn asked(&self) -> watch::Receiver<u64> {
@@ -247,6 +256,12 @@ impl Tracked {
 
     /// Notes the paths of the connection at its end.
     pub(crate) fn finish(&self, report: &LinkReport) {
+        if let Some(ended) = &mut *lock(&self.status.ended) {
+            if ended.len() >= MOST {
+                ended.pop_front();
+            }
+            ended.push_back(report.clone());
+        }
         let mut totals = lock(&self.status.totals);
         totals.plain_tcp += u64::from(!report.mptcp);
         for subflow in &report.subflows {

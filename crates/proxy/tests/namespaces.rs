@@ -5,20 +5,24 @@
 #[path = "../../../tests/skipped.rs"]
 mod skipped;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::{Command, Output};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use anabranch_emulate::{Emulation, Options, Role};
+use anabranch_kernel::interfaces::Links;
+use anabranch_kernel::memory::{Memory, Remembered};
 use anabranch_proxy::client::{Client, ServerSide};
 use anabranch_proxy::convert::Destination;
+use anabranch_proxy::paths::{PathNames, Paths};
 use anabranch_proxy::server::Server;
 use anabranch_proxy::status::{Snapshot, Status};
 use anabranch_proxy::transport::tls::{Identity, PublicKeyPin, Tls, Trust, new_certificate};
-use anabranch_proxy::transport::{Kernel, Transport as _};
+use anabranch_proxy::transport::{Kernel, Link as _, Transport as _};
 use anabranch_scenario::Document;
-use anabranch_scenario::policy::proxy::{ClientPolicy, Key, ServerPolicy};
+use anabranch_scenario::policy::proxy::{ClientPolicy, Key, ServerPolicy, Treatment};
+use anabranch_units::{Bytes, Time};
 
 const SERVER_PORT: u16 = 8803;
 const TLS_PORT: u16 = 8804;
@@ -184,6 +188,38 @@ fn answer(mut stream: std::net::TcpStream) {
     let body: Vec<u8> = (0..SIZE).map(byte).collect();
     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {SIZE}\r\nConnection: close\r\n\r\n");
     let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body));
+}
+
+#[test]
+fn a_connection_begins_on_the_path_that_the_memory_expects_to_be_faster() {
+    let paths = "path = [{ rate = '30 Mbit/s', rtt = '10 ms' }, { rate = '20 Mbit/s', rtt = '40 ms' }]";
+    let Some(hosts) = Hosts::new(paths) else { return };
+    let live = hosts.emulation.go().unwrap();
+    let to = SocketAddr::from((hosts.server_address(), WEB_PORT));
+    let file = hosts.directory.path().join("paths.json");
+    let own = [0, 1].map(|at| IpAddr::V4(hosts.emulation.addresses().kernel(Role::Client, at)));
+    let begun = hosts.in_thread(Role::Client, move |ready| async move {
+        let interfaces = Links::open().unwrap().read().unwrap();
+        let usable: Vec<_> =
+            interfaces.towards(to.ip()).into_iter().filter(|(_, ip)| own.contains(ip)).collect();
+        assert_eq!(usable.len(), 2, "{interfaces:?}");
+        let mut begun = Vec::new();
+        for best in 0..2 {
+            let mut memory = Memory::default();
+            for (at, (interface, _)) in usable.iter().enumerate() {
+                let rtt = if at == best { 0.010 } else { 0.100 };
+                memory.note(&interface.name, to.ip(), Remembered::new(rtt, 0.0, None, 0.0, Time(u64::MAX)));
+            }
+            memory.write(&file).unwrap();
+            let paths = Paths::open(&file, PathNames::Interfaces, Bytes(100_000)).unwrap();
+            let kernel = Kernel::open().0.with_paths(Some(paths));
+            let link = kernel.dial(to, &Treatment::default()).await.unwrap();
+            begun.push((link.report().subflows[0].local.ip(), usable[best].1));
+        }
+        ready.send(begun).unwrap();
+    });
+    assert!(begun.iter().all(|(found, wanted)| found == wanted), "{begun:?}");
+    drop(live);
 }
 
 /// Waits for a state in which `is_so`.

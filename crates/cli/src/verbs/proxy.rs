@@ -8,13 +8,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_lab::scenario::policy::proxy::{ClientPolicy, Key, ServerPolicy};
+use anabranch_lab::scenario::units;
 use anabranch_proxy::client::{Client, ServerSide};
 use anabranch_proxy::convert::Destination;
+use anabranch_proxy::paths::{PathNames, Paths};
 use anabranch_proxy::server::Server;
 use anabranch_proxy::status::Status;
 use anabranch_proxy::status_socket::StatusSocket;
 use anabranch_proxy::transport::tls::{Identity, PublicKeyPin, Tls, Trust, new_certificate};
 use anabranch_proxy::transport::{Anabranch, Kernel, Transport};
+use anabranch_units::Bytes;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
@@ -64,13 +67,19 @@ pub(crate) struct Args {
     #[arg(long, value_name = "sha256:HEX", requires = "tls", conflicts_with = "server")]
     pin: Vec<PublicKeyPin>,
     /// With --server --tls the certificate as PEM, read again on SIGHUP
-    #[arg(long, value_name = "FILE", requires = "tls", requires = "server")]
+    #[arg(long, value_name = "FILE", requires = "tls")]
     certificate: Option<PathBuf>,
     /// Its private key as PEM, if it is in another file
     #[arg(long, value_name = "FILE", requires = "certificate")]
     private_key: Option<PathBuf>,
     #[command(flatten)]
     host: HostArgs,
+    /// Remember the paths (RTT, rate, loss) in this file, and begin each connection on the path that is expected to finish first
+    #[arg(long, value_name = "FILE", conflicts_with = "server")]
+    memory: Option<PathBuf>,
+    /// The expected size of a transfer, for that choice
+    #[arg(long, value_name = "SIZE", default_value = "100KB", requires = "memory", value_parser = size)]
+    expect: Bytes,
     /// The threads that carry connections, for the transport `kernel`
     #[arg(long, value_name = "N", default_value = "1", value_parser = crate::args::whole::<usize>(1..=256))]
     threads: usize,
@@ -133,6 +142,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         let text = "--tun and --address are for --transport anabranch; add it, or leave them out";
         return Err(Failure::Usage(text.to_owned()));
     }
+    if args.certificate.is_some() && !args.server {
+        let text = "--certificate is for --server; a client has --pin for the server's key";
+        return Err(Failure::Usage(text.to_owned()));
+    }
     if args.tls && !args.server && args.to.is_none() {
         let text =
             "--tls is for the way to a server side: add --to HOST:PORT, or with --server --certificate FILE";
@@ -150,24 +163,46 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             output::warn(remark);
         }
         if args.transport == TransportName::Kernel {
-            return sides(args, kernel.clone(), kernel).await;
+            let paths = paths(args, PathNames::Interfaces)?;
+            let kernel = kernel.with_paths(paths.clone());
+            return sides(args, kernel.clone(), kernel, paths).await;
         }
+        let paths = paths(args, PathNames::Addresses)?;
         let started = args.host.start(|builder| builder)?;
-        let transport = Anabranch::new(started.host.clone(), args.host.config());
-        let result = sides(args, transport, kernel).await;
+        let transport = Anabranch::new(started.host.clone(), args.host.config()).with_paths(paths.clone());
+        let result = sides(args, transport, kernel, paths).await;
         Started::leave(started, result).await
     })
 }
 
-async fn sides<T: Transport>(args: &Args, transport: T, direct: Kernel) -> Result<(), Failure> {
+/// Reads the memory of paths.
+fn paths(args: &Args, names: PathNames) -> Result<Option<Paths>, Failure> {
+    let open = |file: &PathBuf| {
+        let failed =
+            |error| Failure::Failed(format!("cannot read the memory of paths {}: {error}", file.display()));
+        Paths::open(file, names, args.expect).map_err(failed)
+    };
+    args.memory.as_ref().map(open).transpose()
+}
+
+fn size(text: &str) -> Result<Bytes, String> {
+    units::parse_size(text).map_err(|error| error.to_string())
+}
+
+async fn sides<T: Transport>(
+    args: &Args,
+    transport: T,
+    direct: Kernel,
+    paths: Option<Paths>,
+) -> Result<(), Failure> {
     match (args.server, args.tls) {
         (true, false) => server(args, transport, direct, None).await,
         (true, true) => {
             let identity = identity(args)?;
             server(args, Tls::server(transport, identity.clone()), direct, Some(identity)).await
         }
-        (false, false) => client(args, transport, direct).await,
-        (false, true) => client(args, Tls::client(transport, trust(args)?), direct).await,
+        (false, false) => client(args, transport, direct, paths).await,
+        (false, true) => client(args, Tls::client(transport, trust(args)?), direct, paths).await,
     }
 }
 
@@ -195,7 +230,12 @@ fn identity(args: &Args) -> Result<Identity, Failure> {
     Ok(identity)
 }
 
-async fn client<T: Transport>(args: &Args, transport: T, direct: Kernel) -> Result<(), Failure> {
+async fn client<T: Transport>(
+    args: &Args,
+    transport: T,
+    direct: Kernel,
+    paths: Option<Paths>,
+) -> Result<(), Failure> {
     let policy = client_policy(args.policy.as_deref())?;
     let side = match (&args.to, &args.key) {
         (Some(at), Some(file)) => Some(server_side(at, file)?),
@@ -250,7 +290,23 @@ async fn client<T: Transport>(args: &Args, transport: T, direct: Kernel) -> Resu
         Ok(policy) => client.set_policy(policy),
         Err(error) => Err(words(error)),
     };
-    until_the_end(args, client.status(), serving, reload).await
+    let status = client.status();
+    let learning = async {
+        match &paths {
+            Some(paths) => paths.watch(&status).await,
+            None => std::future::pending().await,
+        }
+    };
+    let result = tokio::select! {
+        result = until_the_end(args, Arc::clone(&status), serving, reload) => result,
+        () = learning => Ok(()),
+    };
+    if let (Some(paths), Some(file)) = (&paths, &args.memory)
+        && let Err(error) = paths.write()
+    {
+        output::warn(format_args!("cannot write the memory of paths {}: {error}", file.display()));
+    }
+    result
 }
 
 async fn server<T: Transport>(

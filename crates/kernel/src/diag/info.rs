@@ -97,6 +97,11 @@ pub struct TcpInfo {
 const INFINITE: u32 = 0x7fff_ffff;
 
 impl TcpInfo {
+    /// Returns the rate of the last delivery in bit/s; none if the application limited it.
+    pub fn rate_bps(&self) -> Option<f64> {
+        (!self.app_limited && self.delivery_rate > 0).then_some(self.delivery_rate as f64 * 8.0)
+    }
+
     /// Reads a `struct tcp_info` of any length.
     pub fn parse(bytes: &[u8]) -> TcpInfo {
         let at = Layout(bytes);

@@ -154,16 +154,7 @@ fn choose<'a>(
     first: &FirstPath,
     destination: IpAddr,
 ) -> Option<(&'a Interface, IpAddr)> {
-    let address = |interface: &Interface| {
-        let same = |ip: &IpAddr| ip.is_ipv4() == destination.is_ipv4();
-        interface.addresses.iter().map(|net| net.addr()).find(same)
-    };
-    let usable: Vec<(&Interface, IpAddr)> = interfaces
-        .0
-        .values()
-        .filter(|interface| interface.running && !interface.loopback)
-        .filter_map(|interface| Some((interface, address(interface)?)))
-        .collect();
+    let usable = interfaces.towards(destination);
     let at = match &first.interface {
         Some(name) => usable.iter().position(|(interface, _)| interface.name == *name),
         None => {

@@ -18,6 +18,7 @@ use super::undo::Taken;
 pub use super::undo::{check, namespace};
 use crate::diag::Diagnostics;
 use crate::error::KernelError;
+use crate::files::replace;
 use crate::interfaces::{LinkEvents, Links};
 use crate::memory::Memory;
 use crate::pm::{Command, Events, PathManager};
@@ -364,7 +365,7 @@ impl Daemon<'_> {
     /// Writes the memory of paths. A full disk is no reason to end.
     fn write_memory(&self) {
         if !self.options.dry_run && !self.steering.memory().is_empty() {
-            let _ = write(&self.options.memory, &self.steering.memory().text());
+            let _ = self.steering.memory().write(&self.options.memory);
         }
     }
 
@@ -375,18 +376,8 @@ impl Daemon<'_> {
             if let (Ok(file), Ok(text)) =
                 (status_file(&self.options.run_directory), serde_json::to_string(&self.status))
             {
-                let _ = write(&file, &text);
+                let _ = replace(&file, &text);
             }
         }
     }
-}
-
-/// Replaces a file in one step.
-fn write(path: &Path, text: &str) -> std::io::Result<()> {
-    if let Some(directory) = path.parent() {
-        std::fs::create_dir_all(directory)?;
-    }
-    let partial = path.with_extension("partial");
-    std::fs::write(&partial, text)?;
-    std::fs::rename(&partial, path)
 }

@@ -14,6 +14,7 @@ use anabranch_stack::path_manager::{
 };
 
 use super::{Accept, Link, LinkReport, SubflowReport, Transport};
+use crate::paths::Paths;
 
 /// The number of connections that may wait to be accepted.
 const BACKLOG: usize = 4096;
@@ -43,12 +44,18 @@ impl CustomPathManager for Chosen {
 pub struct Anabranch {
     host: Host,
     config: ConnectionConfig,
+    paths: Option<Paths>,
 }
 
 impl Anabranch {
     /// Returns the transport of a host; `config` holds for connections that have no other treatment.
     pub fn new(host: Host, config: ConnectionConfig) -> Anabranch {
-        Anabranch { host, config }
+        Anabranch { host, config, paths: None }
+    }
+
+    /// Lets connections begin on the best path of this memory.
+    pub fn with_paths(self, paths: Option<Paths>) -> Anabranch {
+        Anabranch { paths, ..self }
     }
 
     /// Returns the configuration of a connection, and the address of its first subflow.
@@ -63,8 +70,10 @@ impl Anabranch {
         let own = self.host.addresses().into_iter().filter(|ip| ip.is_ipv4() == to.is_ipv4());
         let (mut used, backup): (Vec<IpAddr>, Vec<IpAddr>) =
             own.filter(|ip| how.allows(&ip.to_string())).partition(|ip| !how.is_backup(&ip.to_string()));
+        // A backup is the first path only if there is no other.
+        let known = self.paths.as_ref().and_then(|paths| paths.best_address(&used, to.ip()));
         used.extend(backup);
-        let first = used.first().copied().ok_or_else(|| {
+        let first = known.or_else(|| used.first().copied()).ok_or_else(|| {
             io::Error::new(io::ErrorKind::AddrNotAvailable, "the policy allows no path to this destination")
         })?;
         if how.paths.is_some() || !how.backup.is_empty() {
@@ -97,7 +106,14 @@ impl Transport for Anabranch {
 
     async fn dial(&self, to: SocketAddr, how: &Treatment) -> io::Result<MptcpStream> {
         let (config, first) = self.adapt(to, how)?;
-        self.host.connect_from(first, to, config).await
+        let connected = self.host.connect_from(first, to, config).await;
+        if let (Err(error), Some(paths)) = (&connected, &self.paths)
+            && error.kind() != io::ErrorKind::ConnectionRefused
+        {
+            // The next connection tries another path.
+            paths.forget(&first.to_string(), to.ip());
+        }
+        connected
     }
 
     fn listen(&self, at: SocketAddr) -> io::Result<MptcpListener> {
@@ -124,6 +140,8 @@ impl Link for MptcpStream {
             local: SocketAddr::new(subflow.local.ip, subflow.local.port),
             remote: SocketAddr::new(subflow.remote.ip, subflow.remote.port),
             srtt_us: subflow.srtt.map(|srtt| srtt.0 / 1000),
+            variation_us: None,
+            rate_bps: None,
             sent_bytes: subflow.counters.bytes_sent,
             received_bytes: subflow.counters.bytes_delivered,
             retransmitted_bytes: subflow.counters.segments_retransmitted * u64::from(subflow.mss),

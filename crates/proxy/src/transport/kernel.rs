@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use anabranch_kernel::diag::TcpInfo;
 use anabranch_kernel::socket;
@@ -11,24 +12,29 @@ use anabranch_scenario::policy::proxy::Treatment;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::time::timeout;
 
 use super::{Accept, Link, LinkReport, SubflowReport, Transport};
+use crate::paths::Paths;
 
 /// The number of connections that may wait to be accepted.
 const BACKLOG: i32 = 4096;
+/// The time for a connection on the path that the memory has chosen. Two lost SYNs are within it.
+const PATIENCE: Duration = Duration::from_secs(4);
 
 /// The kernel's Multipath TCP, or its TCP where it has no other.
 #[derive(Clone, Debug)]
 pub struct Kernel {
     mptcp: bool,
     congestion: Option<String>,
+    paths: Option<Paths>,
 }
 
 impl Kernel {
     /// Returns the transport; with a remark if this kernel has plain TCP only.
     pub fn open() -> (Kernel, Option<String>) {
         let probe = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::MPTCP));
-        let kernel = Kernel { mptcp: probe.is_ok(), congestion: None };
+        let kernel = Kernel { mptcp: probe.is_ok(), congestion: None, paths: None };
         let remark = probe.err().map(|error| {
             format!(
                 "this kernel gives no socket of Multipath TCP ({error}), so connections are plain TCP on one path; see \
@@ -40,12 +46,17 @@ impl Kernel {
 
     /// Returns the transport of plain TCP.
     pub fn plain_tcp() -> Kernel {
-        Kernel { mptcp: false, congestion: None }
+        Kernel { mptcp: false, congestion: None, paths: None }
     }
 
     /// Sets the congestion control of connections that have no other by their treatment.
     pub fn with_congestion(self, congestion: Option<String>) -> Kernel {
         Kernel { congestion, ..self }
+    }
+
+    /// Lets connections begin on the best path of this memory.
+    pub fn with_paths(self, paths: Option<Paths>) -> Kernel {
+        Kernel { paths, ..self }
     }
 
     /// True if connections can be Multipath TCP.
@@ -58,6 +69,16 @@ impl Kernel {
         let socket =
             Socket::new(Domain::for_address(at), Type::STREAM.nonblocking().cloexec(), Some(protocol))?;
         socket.set_tcp_nodelay(true)?;
+        Ok(socket)
+    }
+}
+
+impl Kernel {
+    fn outgoing(&self, to: SocketAddr, how: &Treatment) -> io::Result<Socket> {
+        let socket = self.socket(to)?;
+        if let Some(congestion) = how.congestion.as_ref().or(self.congestion.as_ref()) {
+            socket.set_tcp_congestion(congestion.as_bytes())?;
+        }
         Ok(socket)
     }
 }
@@ -96,10 +117,23 @@ impl Transport for Kernel {
     }
 
     async fn dial(&self, to: SocketAddr, how: &Treatment) -> io::Result<KernelLink> {
-        let socket = self.socket(to)?;
-        if let Some(congestion) = how.congestion.as_ref().or(self.congestion.as_ref()) {
-            socket.set_tcp_congestion(congestion.as_bytes())?;
+        let paths = self.paths.as_ref().filter(|_| !to.ip().is_loopback());
+        if let Some(paths) = paths
+            && let Some((interface, source)) = paths.best_interface(to.ip())
+        {
+            let socket = self.outgoing(to, how)?;
+            socket.bind_device(Some(interface.as_bytes()))?;
+            socket.bind(&SocketAddr::new(source, 0).into())?;
+            let connecting = TcpSocket::from_std_stream(socket.into()).connect(to);
+            match timeout(PATIENCE, connecting).await {
+                Ok(Ok(stream)) => return Ok(KernelLink { stream, mptcp: self.mptcp }),
+                // The peer has answered, so the path works.
+                Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => return Err(error),
+                // The path may have failed since. The system chooses.
+                _ => paths.forget(&interface, to.ip()),
+            }
         }
+        let socket = self.outgoing(to, how)?;
         let stream = TcpSocket::from_std_stream(socket.into()).connect(to).await?;
         Ok(KernelLink { stream, mptcp: self.mptcp })
     }
@@ -171,7 +205,7 @@ impl Link for KernelLink {
 
     fn reset(self) {
         // A failure leaves an orderly end.
-        let _ = socket2::SockRef::from(&self.stream).set_linger(Some(std::time::Duration::ZERO));
+        let _ = socket2::SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
     }
 
     fn report(&self) -> LinkReport {
@@ -194,6 +228,8 @@ fn subflow(local: SocketAddr, remote: SocketAddr, info: &TcpInfo) -> SubflowRepo
         local,
         remote,
         srtt_us: (info.rtt_us > 0).then_some(info.rtt_us.into()),
+        variation_us: (info.rtt_us > 0).then_some(info.rttvar_us.into()),
+        rate_bps: info.rate_bps().map(|rate| rate as u64),
         sent_bytes: info.bytes_sent,
         received_bytes: info.bytes_received,
         retransmitted_bytes: info.bytes_retrans,

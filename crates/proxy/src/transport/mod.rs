@@ -97,6 +97,10 @@ pub struct SubflowReport {
     pub remote: SocketAddr,
     /// The smoothed RTT; none without a sample.
     pub srtt_us: Option<u64>,
+    /// The variation of the RTT; none if it is not known.
+    pub variation_us: Option<u64>,
+    /// The rate of the last delivery in bit/s; none if the application limited it, or it is not known.
+    pub rate_bps: Option<u64>,
     /// Payload sent, retransmissions included.
     pub sent_bytes: u64,
     /// Payload received.

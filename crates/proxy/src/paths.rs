@@ -1,0 +1,290 @@
+//! The memory of paths: connections begin on the path with the shortest expected time.
+//!
+//! A path is an interface of this host (transport `kernel`) or one of its addresses (transport `anabranch`), towards the network of the
+//! peer: with a server side its network. Once a second the connections of the moment, and those that have ended since, give the values. The
+//! memory itself, and the expected time, are [`kernel steer`](anabranch_kernel::memory)'s.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anabranch_kernel::interfaces::{Interfaces, Links};
+use anabranch_kernel::memory::{Memory, Remembered};
+use anabranch_units::{Bytes, Time};
+use tokio::time::Instant;
+
+use crate::now_ms;
+use crate::status::{Status, lock};
+use crate::transport::{LinkReport, SubflowReport};
+
+/// The time between two values of a connection.
+const EVERY: Duration = Duration::from_secs(1);
+/// The time between two writes of the file.
+const WRITE_EVERY: Duration = Duration::from_secs(60);
+/// The least part of [`EVERY`] over which a rate is computed.
+const LEAST_SPAN: Duration = Duration::from_millis(500);
+/// A rate counts if the receiver got more than this in a round trip: then the initial window did not limit it. // RFC 6928
+const LEAST_ROUND: f64 = 20_000.0;
+
+/// The names of paths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathNames {
+    /// Interfaces of this host.
+    Interfaces,
+    /// Addresses of this host.
+    Addresses,
+}
+
+/// The memory of paths. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct Paths {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    names: PathNames,
+    /// The expected size of a transfer.
+    size: Bytes,
+    file: PathBuf,
+    memory: Mutex<Memory>,
+    /// The interfaces of the last second.
+    interfaces: Mutex<Interfaces>,
+}
+
+/// The bytes that a subflow had received.
+type Seen = BTreeMap<(u64, SocketAddr, SocketAddr), (Instant, u64)>;
+
+impl Paths {
+    /// Reads the file; without one the memory is empty. `size` is the expected size of a transfer.
+    ///
+    /// # Errors
+    /// If there is a file that cannot be read, or the interfaces cannot be.
+    pub fn open(file: &Path, names: PathNames, size: Bytes) -> io::Result<Paths> {
+        let text = match std::fs::read_to_string(file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            other => other?,
+        };
+        let mut memory = Memory::parse(&text);
+        memory.forget(now());
+        let interfaces = read_interfaces(names)?;
+        let inner = Inner {
+            names,
+            size,
+            file: file.to_owned(),
+            memory: Mutex::new(memory),
+            interfaces: Mutex::new(interfaces),
+        };
+        Ok(Paths { inner: Arc::new(inner) })
+    }
+
+    /// Returns the name of the path from this local address; none for loopback.
+    fn name(&self, local: IpAddr) -> Option<String> {
+        match self.inner.names {
+            PathNames::Addresses => Some(local.to_string()),
+            PathNames::Interfaces => {
+                let interfaces = lock(&self.inner.interfaces);
+                let interface = interfaces.with_address(local).filter(|interface| !interface.loopback);
+                interface.map(|interface| interface.name.clone())
+            }
+        }
+    }
+
+    /// Returns the best of these addresses of this host for a new connection; none if no path from them is known.
+    pub(crate) fn best_address(&self, own: &[IpAddr], to: IpAddr) -> Option<IpAddr> {
+        let names: Vec<String> = own.iter().map(ToString::to_string).collect();
+        let best = lock(&self.inner.memory).best(names.iter().map(String::as_str), to, self.inner.size);
+        best.and_then(|at| own.get(at).copied())
+    }
+
+    /// Returns the best interface for a new connection, and its address; none if no path is known.
+    pub(crate) fn best_interface(&self, to: IpAddr) -> Option<(String, IpAddr)> {
+        let interfaces = lock(&self.inner.interfaces);
+        let usable = interfaces.towards(to);
+        let names = usable.iter().map(|(interface, _)| interface.name.as_str());
+        let best = lock(&self.inner.memory).best(names, to, self.inner.size)?;
+        usable.get(best).map(|(interface, address)| (interface.name.clone(), *address))
+    }
+
+    /// Forgets a path on which a connection could not begin.
+    pub(crate) fn forget(&self, name: &str, to: IpAddr) {
+        lock(&self.inner.memory).remove(name, to);
+    }
+
+    /// Returns the memory of this moment.
+    pub fn memory(&self) -> Memory {
+        lock(&self.inner.memory).clone()
+    }
+
+    /// Notes the values of a subflow, with the rate at which it has received.
+    fn learn(&self, now: Time, subflow: &SubflowReport, received_bps: Option<f64>) {
+        let (Some(srtt_us), Some(name)) = (subflow.srtt_us, self.name(subflow.local.ip())) else { return };
+        let rtt_s = srtt_us as f64 / 1e6;
+        let received = received_bps.filter(|rate| rate * rtt_s / 8.0 > LEAST_ROUND);
+        let sent = subflow.rate_bps.map(|rate| rate as f64);
+        let loss = match subflow.sent_bytes {
+            0 => 0.0,
+            sent => subflow.retransmitted_bytes as f64 / sent as f64,
+        };
+        let rate = received.into_iter().chain(sent).reduce(f64::max);
+        let variation_s = subflow.variation_us.unwrap_or(0) as f64 / 1e6;
+        let values = Remembered::new(rtt_s, variation_s, rate, loss, now);
+        lock(&self.inner.memory).note(&name, subflow.remote.ip(), values);
+    }
+
+    fn learn_all(&self, number: u64, report: &LinkReport, at: Instant, seen: &Seen, next: &mut Seen) {
+        for subflow in &report.subflows {
+            let key = (number, subflow.local, subflow.remote);
+            let before = seen.get(&key);
+            let rate = before.and_then(|(since, bytes)| {
+                let span = at.saturating_duration_since(*since);
+                let got = subflow.received_bytes.saturating_sub(*bytes);
+                (span >= LEAST_SPAN).then(|| got as f64 * 8.0 / span.as_secs_f64())
+            });
+            self.learn(now(), subflow, rate);
+            next.insert(key, (at, subflow.received_bytes));
+        }
+    }
+
+    /// Learns from the connections of a proxy, and writes the file once a minute.
+    pub async fn watch(&self, status: &Status) {
+        let mut seen = Seen::new();
+        let mut written = Instant::now();
+        loop {
+            tokio::time::sleep(EVERY).await;
+            if let Ok(interfaces) = read_interfaces(self.inner.names) {
+                *lock(&self.inner.interfaces) = interfaces;
+            }
+            let look = status.look().await;
+            let (at, mut next) = (Instant::now(), Seen::new());
+            for report in status.take_ended() {
+                self.learn_all(0, &report, at, &Seen::new(), &mut Seen::new());
+            }
+            for row in &look.connections {
+                self.learn_all(row.number, &row.report, at, &seen, &mut next);
+            }
+            seen = next;
+            if written.elapsed() >= WRITE_EVERY {
+                written = Instant::now();
+                // A full disk is no reason to end.
+                let _ = self.write();
+            }
+        }
+    }
+
+    /// Writes the file.
+    ///
+    /// # Errors
+    /// If it cannot be written; the old one stays.
+    pub fn write(&self) -> io::Result<()> {
+        let memory = self.memory();
+        if memory.is_empty() { Ok(()) } else { memory.write(&self.inner.file) }
+    }
+}
+
+fn now() -> Time {
+    Time(now_ms().saturating_mul(1_000_000))
+}
+
+fn read_interfaces(names: PathNames) -> io::Result<Interfaces> {
+    match names {
+        PathNames::Addresses => Ok(Interfaces::default()),
+        PathNames::Interfaces => Links::open().and_then(|mut links| links.read()).map_err(io::Error::other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn subflow(local: &str, srtt_ms: u64, received_bytes: u64) -> SubflowReport {
+        SubflowReport {
+            local: SocketAddr::new(local.parse().unwrap(), 4000),
+            remote: "192.0.2.9:8803".parse().unwrap(),
+            srtt_us: Some(srtt_ms * 1000),
+            variation_us: None,
+            rate_bps: None,
+            sent_bytes: 1000,
+            received_bytes,
+            retransmitted_bytes: 10,
+        }
+    }
+
+    fn report(near: SubflowReport, far: SubflowReport) -> LinkReport {
+        LinkReport { mptcp: true, subflows: vec![near, far] }
+    }
+
+    const NEAR: &str = "10.0.0.1";
+    const FAR: &str = "10.0.1.1";
+
+    fn addresses() -> [IpAddr; 2] {
+        [NEAR, FAR].map(|ip| ip.parse().unwrap())
+    }
+
+    #[tokio::test]
+    async fn the_rate_of_a_download_counts_for_large_transfers_and_the_round_trip_for_small_ones() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("paths.json");
+        let there: IpAddr = "192.0.2.77".parse().unwrap();
+        let open = |bytes| Paths::open(&file, PathNames::Addresses, Bytes(bytes)).unwrap();
+        let paths = open(10_000);
+        assert_eq!(paths.best_address(&addresses(), there), None, "nothing is known");
+        let (mut seen, mut next) = (Seen::new(), Seen::new());
+        let start = Instant::now();
+        // The near path receives 2 Mbit/s, the far one 80 Mbit/s.
+        let first = report(subflow(NEAR, 100, 0), subflow(FAR, 200, 0));
+        for (number, report) in [(7, first.clone()), (8, first)] {
+            paths.learn_all(number, &report, start, &seen, &mut next);
+        }
+        std::mem::swap(&mut seen, &mut next);
+        // The values of one path are a second apart.
+        lock(&paths.inner.memory).remove(NEAR, there);
+        lock(&paths.inner.memory).remove(FAR, there);
+        let later = report(subflow(NEAR, 100, 250_000), subflow(FAR, 200, 10_000_000));
+        paths.learn_all(7, &later, start + EVERY, &seen, &mut next);
+        assert_eq!(paths.best_address(&addresses(), there), Some(addresses()[0]));
+        let memory = paths.memory();
+        let far = memory.path(FAR, there).unwrap();
+        assert!(far.rate_bps == Some(80e6) && far.loss == 0.01, "{far:?}");
+        assert_eq!(memory.path(NEAR, there).unwrap().rate_bps, Some(2e6));
+        paths.write().unwrap();
+        let large = open(10_000_000);
+        assert_eq!(large.best_address(&addresses(), there), Some(addresses()[1]));
+        // A path on which no connection began is not chosen again, and one of another network is unknown.
+        large.forget(FAR, there);
+        assert_eq!(large.best_address(&addresses(), there), Some(addresses()[0]));
+        assert_eq!(large.best_address(&addresses(), "198.51.100.1".parse().unwrap()), None);
+    }
+
+    #[tokio::test]
+    async fn a_rate_that_the_application_limits_is_no_rate_of_the_path() {
+        let directory = tempfile::tempdir().unwrap();
+        let paths = Paths::open(&directory.path().join("p.json"), PathNames::Addresses, Bytes(1)).unwrap();
+        let start = Instant::now();
+        let seen = Seen::from([((1, subflow(NEAR, 10, 0).local, subflow(NEAR, 10, 0).remote), (start, 0))]);
+        let slow = LinkReport { mptcp: true, subflows: vec![subflow(NEAR, 10, 100_000)] };
+        paths.learn_all(1, &slow, start + EVERY, &seen, &mut Seen::new());
+        assert_eq!(paths.memory().path(NEAR, "192.0.2.9".parse().unwrap()).unwrap().rate_bps, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn connections_that_have_ended_between_two_looks_are_learnt() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("p.json");
+        let paths = Paths::open(&file, PathNames::Addresses, Bytes(1)).unwrap();
+        let status = Arc::new(Status::new("client", "anabranch"));
+        let ending = async {
+            tokio::time::sleep(EVERY * 3 / 2).await;
+            let tracked = status.begin("", "192.0.2.9:80".to_owned(), "server");
+            tracked.finish(&report(subflow(NEAR, 10, 0), subflow(FAR, 20, 0)));
+            drop(tracked);
+            tokio::time::sleep(WRITE_EVERY + EVERY).await;
+        };
+        tokio::select! { () = paths.watch(&status) => {}, () = ending => {} }
+        assert_eq!(paths.memory().len(), 2);
+        assert!(file.exists(), "it is written once a minute");
+    }
+}
