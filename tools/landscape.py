@@ -5,6 +5,7 @@
     tools/landscape.py validate                          150 scenarios, from an arbitrary path and from the remembered best one
     tools/landscape.py train --first 40 --schedulers backup,anabranch --starts best
     tools/landscape.py train --schedulers anabranch:tail=0,anabranch --worst anabranch     one part off, and the scenarios to look at
+    tools/landscape.py train --starts race,race=10ms     nothing known, with a race of the first subflow, and its delay
     tools/landscape.py train --json train.json           all figures, one object for each scenario, start and scheduler
     tools/landscape.py train --json train.json --schedulers anabranch --again
                                                          measures `anabranch` anew, and takes the others from the file
@@ -100,9 +101,11 @@ def measure(args, number, start, schedulers):
     text, total, flows = draw(args.set, number)
     with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
         file.write(f"schedulers = {json.dumps(['tcp', *schedulers])}\nruns = {args.runs}\nother-starts = false\n")
-        file.write('initial = "best"\n' * (start == "best") + text)
+        kind, _, delay = start.partition("=")
+        file.write(f'initial = "{kind}"\n' * (kind != "arbitrary") + text)
         file.flush()
         command = [args.binary, "compare", file.name, "--jobs", "1", "--json"]
+        command += ["--set", f"connection.race={delay}"] if delay else []
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
     if done.returncode > 1:
         sys.exit(f"{args.set} {number}: {done.stderr.decode()}\n{text}")

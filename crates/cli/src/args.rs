@@ -115,7 +115,7 @@ pub(crate) struct Common {
     /// path.wifi.rtt=5ms, or a knob of the connection, such as rto.min=300ms
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// The path of the initial subflow: a number, a name, or `best`, which has the least estimated time
+    /// The path of the initial subflow: a number, a name, `best`, which has the least estimated time, or `race`
     #[arg(long, value_name = "PATH")]
     initial: Option<String>,
     /// The seed: the same seed gives the same result

@@ -83,10 +83,11 @@ impl Plan {
         estimates: &[anabranch_units::Duration],
     ) -> Option<Plan> {
         let condition = &scenario.conditions[position];
-        // If all handshakes start together no path is first.
+        // If all handshakes start together no path is first, and a race finds its own.
         let has_first = |at: &usize| {
+            let config = &condition.configs[*at];
             let multipath = matches!(scenario.contenders[*at].transport, Transport::Multipath(_));
-            multipath && !condition.configs[*at].only.simultaneous
+            multipath && !config.only.simultaneous && config.race.is_none()
         };
         let contenders: Vec<usize> = (0..scenario.contenders.len()).filter(has_first).collect();
         let initial = condition.experiment.initial;

@@ -168,7 +168,11 @@ fn notes(
     };
     parts.push(format!("{queues}{shared}"));
     if setting.queues.len() > 1 {
-        let best = if setting.initial_choice == "best" { " (initial = best)" } else { "" };
+        let best = match setting.initial_choice.as_str() {
+            "best" => " (initial = best)",
+            "race" => ", or on the one that answers first (initial = race)",
+            _ => "",
+        };
         parts.push(format!("first subflow on {}{best}", path_name(&setting.initial)));
     }
     notes.push(parts.join("; "));

@@ -1,4 +1,4 @@
-//! The cost of one decision with 8 subflows: one call of `decide`.
+//! The cost of one decision with 8 subflows, and with the last 2 of them: one call of `decide`.
 
 use std::hint::black_box;
 
@@ -26,12 +26,14 @@ fn subflows(full: usize) -> Vec<SubflowView> {
 }
 
 fn decide(c: &mut Criterion) {
-    let outstanding: Vec<_> = (0..200)
-        .map(|n| Pending {
+    // The outstanding data of the last `count` subflows.
+    let outstanding = |count: u64| -> Vec<Pending> {
+        let pending = |n: u64| Pending {
             range: DataRange::new(n * MSS, (n + 1) * MSS),
-            tried: SubflowSet::one(SubflowId((n % 8) as u8)),
-        })
-        .collect();
+            tried: SubflowSet::one(SubflowId((8 - count + n % count) as u8)),
+        };
+        (0..200).map(pending).collect()
+    };
     let unassigned = [DataRange::new(200 * MSS, 3000 * MSS)];
     for (what, full, remaining) in [
         ("room everywhere", 0, 2800 * MSS),
@@ -40,29 +42,32 @@ fn decide(c: &mut Criterion) {
         ("all full", 8, 2800 * MSS),
     ] {
         let subflows = subflows(full);
-        let view = View {
-            outstanding: &outstanding,
-            data_nxt: 200 * MSS,
-            peer_window: 1 << 30,
-            remaining,
-            ..View::fresh(Time::from_secs(1), &subflows, &unassigned)
-        };
-        let mut group = c.benchmark_group(format!("8 subflows, {what}"));
-        for kind in SchedulerKind::ALL {
-            // A copy decides, so that every decision is the same: redundant would advance. It has decided
-            // once before, as the first choice of dmptcp is different (see the bench `model`). The copy is
-            // not timed.
-            let mut scheduler = kind.build();
-            scheduler.decide(&view);
-            group.bench_function(kind.name(), |b| {
-                b.iter_batched_ref(
-                    || scheduler.clone(),
-                    |scheduler| scheduler.decide(black_box(&view)),
-                    BatchSize::NumIterations(16),
-                )
-            });
+        for count in [8, 2] {
+            let outstanding = outstanding(count);
+            let view = View {
+                outstanding: &outstanding,
+                data_nxt: 200 * MSS,
+                peer_window: 1 << 30,
+                remaining,
+                ..View::fresh(Time::from_secs(1), &subflows[8 - count as usize..], &unassigned)
+            };
+            let mut group = c.benchmark_group(format!("{count} subflows, {what}"));
+            for kind in SchedulerKind::ALL {
+                // A copy decides, so that every decision is the same: redundant would advance. It has decided
+                // once before, as the first choice of dmptcp is different (see the bench `model`). The copy is
+                // not timed.
+                let mut scheduler = kind.build();
+                scheduler.decide(&view);
+                group.bench_function(kind.name(), |b| {
+                    b.iter_batched_ref(
+                        || scheduler.clone(),
+                        |scheduler| scheduler.decide(black_box(&view)),
+                        BatchSize::NumIterations(16),
+                    )
+                });
+            }
+            group.finish();
         }
-        group.finish();
     }
 }
 

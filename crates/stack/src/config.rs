@@ -362,6 +362,9 @@ pub struct ConnectionConfig {
     pub max_subflows: u8,
     /// The time before a host opens a further subflow.
     pub join_delay: Duration,
+    /// The time after which the next local address tries to open the first subflow as well, unless one is already open:
+    /// the first answer wins, as in RFC 8305. `None`: only the given address tries.
+    pub race: Option<Duration>,
     /// Opportunistic retransmission.
     pub opportunistic: OpportunisticRetransmission,
     /// The events at which a subflow's data is reinjected on another.
@@ -378,6 +381,10 @@ pub struct ConnectionConfig {
 const SMALLEST_FIXED: u64 = 2304;
 
 impl ConnectionConfig {
+    /// The usual delay of a race of first subflows ([`ConnectionConfig::race`]): none. Every path of the connection gets
+    /// a SYN anyway, with or without a race, and a delay is a delay of each flow with the wrong first path.
+    pub const RACE_DELAY: Duration = Duration::ZERO;
+
     /// Returns the defaults of this library: a sender and receiver as in Linux, but with the CUBIC of RFC
     /// 9438, 1400 bytes per segment, and without `nagle`, `fill_window`, `tso_defer`,
     /// `whole_first_window`, `window_memory` and `ack.drain`. [`Profile::Linux`] has the kernel's own CUBIC, segments that fill the MTU, and those.
@@ -447,6 +454,7 @@ impl ConnectionConfig {
             path_manager: PathManagerKind::FullMesh,
             max_subflows: 8,
             join_delay: Duration::ZERO,
+            race: None,
             opportunistic: OpportunisticRetransmission::Off,
             reinjection: Reinjection::OnTimeout,
             dsn_width: DsnWidth::Wide,

@@ -239,6 +239,7 @@ const KNOBS: &[(&str, Matters, How)] = &[
             PathManagerKind::Custom(_) => Err("the kernel has no path manager of a user's own".to_owned()),
         }),
     ),
+    ("race", Both, Refused("the kernel opens a connection on one path")),
     (
         "max-subflows",
         Both,
@@ -453,6 +454,7 @@ mod tests {
         ("time-wait", "1 s"),
         ("close-timeout", "1 s"),
         ("path-manager", "none"),
+        ("race", "50 ms"),
         ("max-subflows", "4"),
         ("opportunistic", "retransmit"),
         ("reinjection", "on-death"),

@@ -217,7 +217,7 @@ export interface Condition {
   independent_traces: number;
   /** The path of the initial subflow. */
   initial: string;
-  /** The way it was chosen: `first` (the first one listed), `given`, or `best` by the estimates. */
+  /** The way it was chosen: `first` (the first one listed), `given`, `best` by the estimates, or `race`. */
   initial_choice: string;
   /** A host's estimate of each path beforehand, in seconds: `best` is the one with the least. */
   estimates_s: number[];

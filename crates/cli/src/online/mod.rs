@@ -172,6 +172,24 @@ impl HostArgs {
     }
 }
 
+/// How a connection begins.
+#[derive(clap::Args)]
+pub(crate) struct RaceArgs {
+    /// Try every path when a connection begins, each this time after the one before, by default at once; the first
+    /// answer decides which path carries the first subflow
+    #[arg(long, value_name = "SPAN", num_args = 0..=1, require_equals = true, default_missing_value = "0",
+          value_parser = crate::args::parse_span)]
+    race: Option<Duration>,
+}
+
+impl RaceArgs {
+    /// Returns `config` with the race.
+    pub(crate) fn apply(&self, config: ConnectionConfig) -> ConnectionConfig {
+        let race = self.race.map(|delay| anabranch_units::Duration(delay.as_nanos() as u64));
+        ConnectionConfig { race, ..config }
+    }
+}
+
 /// The time limit of a connection attempt.
 #[derive(clap::Args)]
 pub(crate) struct ConnectArgs {

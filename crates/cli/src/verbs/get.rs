@@ -14,6 +14,9 @@ pub(crate) struct Args {
     #[cfg(all(target_os = "linux", feature = "network"))]
     #[command(flatten)]
     connect: crate::online::ConnectArgs,
+    #[cfg(all(target_os = "linux", feature = "network"))]
+    #[command(flatten)]
+    race: crate::online::RaceArgs,
     /// The file to write; `-` is standard output. The default is the last part of the URL
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -244,7 +247,7 @@ mod linux {
         let remote = online::resolve(host, url.host_str().unwrap_or_default(), url.port_or_known_default())
             .await
             .map_err(Broken::Failed)?;
-        let connecting = host.connect(remote, args.host.config());
+        let connecting = host.connect(remote, args.race.apply(args.host.config()));
         let stream = args.connect.wait(remote, connecting).await.map_err(Broken::Off)?;
         transfer.connections += 1;
         converse(stream, url, target, sink, transfer).await

@@ -355,7 +355,7 @@ impl<'a> Setting<'a> {
     /// if all are backups.
     fn starts(&self) -> Vec<usize> {
         let condition = self.condition();
-        if condition.experiment.initial_choice == InitialChoice::Given {
+        if matches!(condition.experiment.initial_choice, InitialChoice::Given | InitialChoice::Race) {
             return vec![condition.experiment.initial];
         }
         let estimates = crate::scenario::estimate::estimates(&condition.experiment, &condition.base);

@@ -40,7 +40,7 @@ pub struct Setting {
     pub independent_traces: usize,
     /// The path of the initial subflow.
     pub initial: String,
-    /// The way it was chosen: `first` (the first one listed), `given`, or `best` by the estimates.
+    /// The way it was chosen: `first` (the first one listed), `given`, `best` by the estimates, or `race`.
     pub initial_choice: String,
     /// A host's estimate of each path beforehand, in seconds: `best` is the one with the least.
     pub estimates_s: Vec<f64>,

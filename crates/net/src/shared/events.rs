@@ -45,7 +45,12 @@ impl Core {
         };
         let mptcp = matches!(event, Event::Connected | Event::Accepted)
             && self.endpoint.stats(id).is_some_and(|stats| stats.mptcp);
+        // A race of first subflows may have been won by another local address.
+        let ends = if event == Event::Connected { self.ends(id) } else { None };
         let Some((flow, pool)) = self.flow_and_pool(now, id) else { return };
+        if let Some(ends) = ends {
+            (flow.local, flow.remote) = ends;
+        }
         let (number, local, remote) = (flow.number, flow.local, flow.remote);
         match event {
             Event::Connected => {

@@ -168,6 +168,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     ("path-manager", "full_mesh", "full_mesh"),
     ("path-mtu", "icmp", "off"),
     ("prr", "true", "false"),
+    ("race", "off", "off"),
     ("receive-buffer", "{ initial = 131072 B, max = 33554432 B }", "{ initial = 131072 B, max = 6291456 B }"),
     ("reinjection", "on-timeout", "on-timeout"),
     ("repeat-keys", "false", "true"),

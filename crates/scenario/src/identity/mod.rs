@@ -98,8 +98,10 @@ fn write_experiment(form: &mut Canonical<'_>, experiment: &Experiment) {
         graph,
         pairs,
         initial,
-        // The way of the choice is reported; the run depends only on the path.
-        initial_choice: InitialChoice::First | InitialChoice::Given | InitialChoice::Best,
+        // The way of the choice is reported; the run depends only on the path, and in a race on the delay of each
+        // connection.
+        initial_choice:
+            InitialChoice::First | InitialChoice::Given | InitialChoice::Best | InitialChoice::Race,
         endpoints,
         ipv6,
         traffic,

@@ -47,6 +47,9 @@ pub enum InitialChoice {
     Given,
     /// The best by a host's estimate beforehand ([`estimate`](crate::estimate)).
     Best,
+    /// By a race: the first one listed, and after a delay the next one too; the first answer decides. The position is
+    /// the first one's.
+    Race,
 }
 
 impl InitialChoice {
@@ -56,6 +59,7 @@ impl InitialChoice {
             InitialChoice::First => "first",
             InitialChoice::Given => "given",
             InitialChoice::Best => "best",
+            InitialChoice::Race => "race",
         }
     }
 }

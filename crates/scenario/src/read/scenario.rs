@@ -1,6 +1,6 @@
 //! Reads a whole scenario, and each of its conditions.
 
-use anabranch_stack::config::{Profile, SimConfig};
+use anabranch_stack::config::{ConnectionConfig, Profile, SimConfig};
 use anabranch_stack::scheduler::SchedulerKind;
 use anabranch_units::Duration;
 
@@ -33,7 +33,7 @@ rows! {
         "min-effect": Probability, "a difference below this is practically equal; default 1%";
         "phases": AnyOf(&[Bool, Table(&phases::TABLE)]), "small random shifts of each run";
         "deadline": Time, "a run ends this long after the start of its last flow; default 60 s";
-        "initial": Name, "the path of the initial subflow, by name or number, or `best`; default the first";
+        "initial": Name, "the path of the initial subflow, by name or number, `best` or `race`; default the first";
         "other-starts": Bool, "whether a comparison also measures starts on other paths; default true";
         "ipv6": Bool, "IPv6 addresses and headers; default false";
         "path": List(&Table(&path::TABLE)), "the paths";
@@ -388,6 +388,9 @@ fn experiment(table: &Table, end: &Span, files: &Files<'_>) -> Result<(Experimen
     }
     let (initial, initial_choice) =
         reader.optional("initial", |node| initial(node, &paths))?.unwrap_or_default();
+    if initial_choice == InitialChoice::Race {
+        base.race = base.race.or(Some(ConnectionConfig::RACE_DELAY));
+    }
     let (graph, pairs) = network.finish();
     let endpoints = endpoints::read(&reader, &paths, graph.form == Form::Graph)?;
     if endpoints.is_some() {
@@ -414,16 +417,17 @@ fn experiment(table: &Table, end: &Span, files: &Files<'_>) -> Result<(Experimen
 }
 
 /// Reads the path of the initial subflow and the way of its choice; `best` is determined when everything is
-/// read, unless a path has that name.
+/// read. A path of that name, or with the name `race`, has precedence.
 fn initial(node: &Node, paths: &[Path]) -> Result<(usize, InitialChoice), Problem> {
     let name = node.name()?;
     match path::find_path(&name, paths) {
         Some(position) => Ok((position, InitialChoice::Given)),
         None if name == "best" => Ok((0, InitialChoice::Best)),
+        None if name == "race" => Ok((0, InitialChoice::Race)),
         None => {
             let problem = path::no_such_path(node, &name, paths);
             let help = problem.help.clone().unwrap_or_default();
-            Err(problem.help(format!("{help}; or `best`")))
+            Err(problem.help(format!("{help}; or `best`, or `race`")))
         }
     }
 }

@@ -105,6 +105,7 @@ impl Options for ConnectionConfig {
         parameter!(ConnectionConfig, "time-wait", "how long a closed subflow is remembered", time Duration::ZERO, LONGEST, time_wait),
         parameter!(ConnectionConfig, "close-timeout", "how long a connection lives without a subflow", time Duration::ZERO, LONGEST, close_timeout),
         parameter!(ConnectionConfig, "max-subflows", "most subflows at once", integer 1, 32, max_subflows),
+        parameter!(ConnectionConfig, "race", "time after which the next path tries to open the connection too, or `off`", open time Duration::ZERO, LONGEST, "off", race),
         parameter!(ConnectionConfig, "opportunistic", "opportunistic retransmission", choice ["off" => OpportunisticRetransmission::Off, "retransmit" => OpportunisticRetransmission::Retransmit, "retransmit-and-penalise" => OpportunisticRetransmission::RetransmitAndPenalise], opportunistic),
         parameter!(ConnectionConfig, "reinjection", "reinjection", choice ["on-death" => Reinjection::OnDeath, "on-timeout" => Reinjection::OnTimeout], reinjection),
         parameter!(ConnectionConfig, "path-mtu", "how a smaller MTU on the way is found", choice ["off" => PathMtuDiscovery::Off, "icmp" => PathMtuDiscovery::Icmp, "probe" => PathMtuDiscovery::Probe], path_mtu),

@@ -12,6 +12,7 @@ impl Connection {
     pub(crate) fn end(&mut self, reason: CloseReason) {
         if self.phase != Phase::Ended {
             self.phase = Phase::Ended;
+            self.paths.end_race();
             self.events.push(Event::Closed(reason));
             self.timers.disarm(Timer::Data);
             self.timers.disarm(Timer::Persist);

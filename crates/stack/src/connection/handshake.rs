@@ -28,7 +28,8 @@ impl Connection {
             None => return None,
         };
         let id = SubflowId(at as u8);
-        let local_id = self.paths.local_id(setup.local.ip);
+        // RFC 8684 section 3.1: the address of the first subflow has ID 0.
+        let local_id = if setup.join.is_some() { self.paths.local_id(setup.local.ip) } else { 0 };
         let scattered = self.scatter.is_on() && setup.join.is_none();
         let tolerance = if scattered { tolerance(&self.config.only) } else { Tolerance::default() };
         let subflow = Subflow::new(id, now, &setup, local_id, tolerance, &self.config);
@@ -41,10 +42,10 @@ impl Connection {
     }
 
     /// Returns the maximum number of subflows at this time. Of simultaneous joins any may arrive first, even
-    /// one on a failing path: all may try until one is established.
+    /// one on a failing path: all may try until one is established. So may all attempts of a race.
     fn most_subflows(&self, initiator: bool) -> usize {
         let open = self.config.only.simultaneous && !initiator && self.phase == Phase::Opening;
-        if open { 32 } else { usize::from(self.config.max_subflows.clamp(1, 32)) }
+        if open || self.is_racing() { 32 } else { usize::from(self.config.max_subflows.clamp(1, 32)) }
     }
 
     /// Puts a new subflow into the state SYN-RECEIVED, as if it had sent the SYN/ACK that its peer has

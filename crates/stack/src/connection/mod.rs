@@ -13,7 +13,7 @@
 //!    every segment, `depart.rs` updates the state after a transmission.
 //! 4. The ends: `close.rs` (the local stream, and the application's request), `keepalive.rs`,
 //!    `subflow_end.rs`, `end.rs` (the connection).
-//! 5. The parts: `data_timer.rs`, `reinject.rs`, `opportunistic.rs`, `scatter.rs`, `paths.rs`, `persist.rs`,
+//! 5. The parts: `race.rs`, `data_timer.rs`, `reinject.rs`, `opportunistic.rs`, `scatter.rs`, `paths.rs`, `persist.rs`,
 //!    `deliver.rs`, `send_space.rs`, `negotiate.rs`, `challenge.rs`.
 //! 6. The state: this file, with the common predicates; `context.rs`, the state that a step lends to a part;
 //!    `subflows.rs`, `send_state.rs` and `recv_state.rs`, the halves of
@@ -48,6 +48,7 @@ mod opportunistic;
 mod paths;
 mod payload;
 mod persist;
+mod race;
 mod receive;
 mod recv_state;
 mod reinject;

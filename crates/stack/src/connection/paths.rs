@@ -65,6 +65,8 @@ pub(crate) struct PathsState {
     announcements: Vec<Announcement>,
     /// The subflows to be opened by the endpoint.
     new_subflows: Vec<NewSubflow>,
+    /// True if `new_subflows` are attempts to be the first subflow, until one of them is answered.
+    race: bool,
     /// The attempts to replace subflows that have ended.
     rejoins: Rejoins,
 }
@@ -79,6 +81,7 @@ impl PathsState {
             joins_denied: false,
             announcements: Vec::new(),
             new_subflows: Vec::new(),
+            race: false,
             rejoins: Rejoins::default(),
         }
     }
@@ -192,9 +195,35 @@ impl PathsState {
         timers
     }
 
-    /// Returns and removes the subflows to be opened by the endpoint.
-    pub(crate) fn take_new_subflows(&mut self) -> Vec<NewSubflow> {
-        core::mem::take(&mut self.new_subflows)
+    /// Returns and removes the subflows to be opened by the endpoint now.
+    pub(crate) fn take_new_subflows(&mut self, now: Time) -> Vec<NewSubflow> {
+        let mut taken = core::mem::take(&mut self.new_subflows);
+        if self.race {
+            (taken, self.new_subflows) = taken.into_iter().partition(|new| new.at <= now);
+        }
+        taken
+    }
+
+    /// Adds an attempt to be the first subflow, which begins at the time `at`.
+    pub(super) fn add_attempt(&mut self, local: IpAddr, remote: Address, at: Time) {
+        self.race = true;
+        self.new_subflows.push(NewSubflow { local, remote, remote_id: 0, backup: false, at });
+    }
+
+    /// Cancels the attempts that have not begun.
+    pub(super) fn end_race(&mut self) {
+        if core::mem::take(&mut self.race) {
+            self.new_subflows.clear();
+        }
+    }
+
+    /// Lets the next attempt begin now, and the later ones earlier by the same time. Returns false if there is none.
+    pub(super) fn hasten(&mut self, now: Time) -> bool {
+        let earlier = self.open_at().since(now);
+        for new in &mut self.new_subflows {
+            new.at = new.at - earlier;
+        }
+        !self.new_subflows.is_empty()
     }
 
     pub(crate) fn learn_remote(&mut self, id: u8, address: Address) {
@@ -285,11 +314,20 @@ impl Connection {
         self.admits_join() && (sends || !self.recv.finished())
     }
 
+    /// True if several local addresses compete for the first subflow.
+    #[inline]
+    pub(crate) fn is_racing(&self) -> bool {
+        self.phase == Phase::Opening && self.paths.race
+    }
+
     /// Returns when the new subflows are to be opened: at once, or after `join_delay` since they were first
     /// requested. Those without use by then are dropped.
     pub(crate) fn opening(&mut self, now: Time) -> Opening {
         if self.paths.new_subflows.is_empty() {
             return Opening::Nothing;
+        }
+        if self.is_racing() {
+            return if self.paths.open_at() <= now { Opening::Now } else { Opening::Later(Timers::Moved) };
         }
         if self.config.join_delay.is_zero() {
             return Opening::Now;

@@ -108,6 +108,9 @@ impl Connection {
     /// Closes a subflow that could not be opened.
     #[cold]
     pub(super) fn fail_handshake(&mut self, now: Time, at: usize, reason: CloseReason) {
+        if self.is_racing() && self.lose_attempt(now, at) {
+            return;
+        }
         self.set_closed(at);
         self.subflow_ended(now, at);
         if self.phase == Phase::Opening && self.live_subflows().next().is_none() {

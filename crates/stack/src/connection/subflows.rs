@@ -187,6 +187,14 @@ impl Subflows {
         }
     }
 
+    /// Exchanges the subflow at `at` with the first one, before either is established.
+    pub(super) fn make_first(&mut self, at: usize) {
+        self.list.swap(0, at);
+        for (subflow, id) in self.iter_mut().zip(0..) {
+            subflow.set_id(SubflowId(id));
+        }
+    }
+
     /// Prefetches the state of the subflow at `at` for a segment with data or without.
     #[inline]
     pub(super) fn fetch(&self, at: usize, data: bool) {

@@ -188,9 +188,15 @@ impl<O: Observer> Endpoint<O> {
                     return;
                 }
                 entry.timers = Timers::Moved;
+                let subflow = match connection.is_racing() {
+                    true => Self::judge_race(&mut self.demux, entry, now, (id, subflow), segment),
+                    false => subflow,
+                };
+                let connection = &mut entry.connection;
                 connection.handle_segment(now, subflow, segment, placed, &mut self.observer);
                 connection.report_windows(now, &mut self.observer);
             }
+            let connection = &mut entry.connection;
             if !entry.in_ready {
                 if connection.wants_to_send() {
                     entry.in_ready = true;

@@ -6,15 +6,17 @@ use std::sync::Arc;
 use anabranch_units::Time;
 
 use super::Endpoint;
+use super::demux::Demux;
+use super::table::Entry;
 use crate::config::SimConfig;
 use crate::connection::Connection;
 use crate::crypto;
-use crate::event::ConnectionId;
+use crate::event::{ConnectionId, SubflowId, SubflowSet};
 use crate::observer::Observer;
 use crate::path_manager::HostAddress;
-use crate::segment::{Address, Key, PathId};
+use crate::segment::{Address, Key, PathId, Segment};
 use crate::seq::{Dsn, Seq};
-use crate::subflow::{FastPaths, JoinSetup, SubflowSetup};
+use crate::subflow::{FastPaths, JoinSetup, Subflow, SubflowSetup};
 use crate::timestamp::TimestampTick;
 
 /// The reason why a connection could not be opened.
@@ -83,8 +85,9 @@ impl<O: Observer> Endpoint<O> {
         if self.demux.find(end, remote).is_some() {
             return Err(ConnectError::NoFreePort);
         }
-        let config = config.into();
+        let config: SimConfig = config.into();
         let simultaneous = config.mptcp && config.only.simultaneous;
+        let race = config.race.filter(|_| config.mptcp && !simultaneous);
         let id = if simultaneous {
             let token = self.entropy.next_u32() | 1;
             self.create_agreed(now, token, true, config)
@@ -109,6 +112,14 @@ impl<O: Observer> Endpoint<O> {
                 entry.note_demuxed(subflow);
                 let to = (id, subflow);
                 self.demux.add(end, remote, to);
+            }
+            if let Some(delay) = race {
+                // The rest of the addresses in their order of preference. A backup is for the time when no other works.
+                let rivals =
+                    self.config.addresses.iter().filter(|own| {
+                        own.ip != local && own.ip.is_ipv4() == remote.ip.is_ipv4() && !own.backup
+                    });
+                entry.connection.start_race(now, rivals.map(|own| own.ip), remote, delay);
             }
         }
         if simultaneous && let Some(connection) = self.connection_mut(id) {
@@ -137,7 +148,8 @@ impl<O: Observer> Endpoint<O> {
     #[cold]
     pub(super) fn open_subflows(&mut self, now: Time, id: ConnectionId) {
         let Some(connection) = self.connection_mut(id) else { return };
-        let wanted = connection.paths.take_new_subflows();
+        let racing = connection.is_racing();
+        let wanted = connection.paths.take_new_subflows(now);
         for new in wanted {
             let Some(path) = self.path_of(new.local) else { continue };
             let Some(port) = self.free_port(new.local, new.remote) else { continue };
@@ -155,7 +167,7 @@ impl<O: Observer> Endpoint<O> {
                 iss: self.initial_seq(now, id, local, new.remote),
                 initiator: true,
                 nonce: self.entropy.next_u32(),
-                join: Some(join),
+                join: (!racing).then_some(join),
             };
             let Some(entry) = self.connections.get_mut(id) else { return };
             let Some(at) = entry.connection.add_subflow(now, setup) else { continue };
@@ -164,6 +176,32 @@ impl<O: Observer> Endpoint<O> {
             self.demux.add(local, new.remote, to);
         }
         self.mark_ready(id);
+    }
+
+    /// Returns the ID of the subflow for which `segment` has arrived. If it ends a race of first subflows, that is a
+    /// new ID, and the addresses of the other attempts are forgotten.
+    #[cold]
+    pub(super) fn judge_race(
+        demux: &mut Demux,
+        entry: &mut Entry,
+        now: Time,
+        (id, subflow): (ConnectionId, SubflowId),
+        segment: &Segment,
+    ) -> SubflowId {
+        let ends = |subflow: &Subflow| (subflow.route().local(), subflow.route().remote());
+        let known = entry.connection.subflows.iter().filter(|subflow| entry.demuxed.has(subflow.id()));
+        let known: Vec<(Address, Address)> = known.map(ends).collect();
+        if !entry.connection.settle_race(now, subflow, segment) {
+            return subflow;
+        }
+        for (local, remote) in known {
+            demux.remove(local, remote);
+        }
+        let first = &entry.connection.subflows[0];
+        let (local, remote) = ends(first);
+        demux.add(local, remote, (id, first.id()));
+        entry.demuxed = SubflowSet::one(first.id());
+        first.id()
     }
 
     /// Returns the initial sequence number of a subflow of connection `id` (RFC 6528): a clock with a tick of

@@ -314,6 +314,11 @@ impl Subflow {
         self.id
     }
 
+    /// Changes its ID, before it is established.
+    pub(crate) fn set_id(&mut self, id: SubflowId) {
+        self.id = id;
+    }
+
     /// Returns its path: addresses, their IDs, and its priority.
     #[inline]
     pub(crate) fn route(&self) -> &Route {

@@ -197,11 +197,11 @@ impl Limits {
             PathManagerKind::NDiffPorts(count) => usize::from(count.max(1)),
             _ => self.addresses,
         };
-        let mut bound = self.bound(config, everything, self.initial);
+        let mut bound = self.bound(config, everything, None);
         if subflows > 1 {
             let wire = Wire::new(config);
             for (path, limit) in self.paths.iter().enumerate() {
-                let start = self.join_start(config, &wire, path, self.initial);
+                let start = self.earliest(config, |initial| self.join_start(config, &wire, path, initial));
                 let further = (1..subflows).map(|_| Curve::new(limit, start, config, &wire));
                 bound.curves.extend(further);
             }
@@ -217,19 +217,35 @@ impl Limits {
 
     /// Returns the bound for connections of this configuration over a single path.
     pub fn one_path(&self, config: &SimConfig, path: usize) -> LowerBound {
-        self.bound(config, path..path + 1, path)
+        self.bound(config, path..path + 1, Some(path))
     }
 
-    fn bound(&self, config: &SimConfig, which: core::ops::Range<usize>, initial: usize) -> LowerBound {
+    /// Returns the bound over some paths, with the initial subflow on `initial` or on the path of the experiment.
+    fn bound(
+        &self,
+        config: &SimConfig,
+        which: core::ops::Range<usize>,
+        initial: Option<usize>,
+    ) -> LowerBound {
         let wire = Wire::new(config);
         let curves: Vec<Curve> = which
             .map(|path| {
                 let limit = &self.paths[path];
-                let start = self.start(config, &wire, path, initial);
+                let start = |initial| self.start(config, &wire, path, initial);
+                let start = initial.map_or_else(|| self.earliest(config, start), start);
                 Curve::new(limit, start, config, &wire)
             })
             .collect();
         LowerBound { curves, common: self.common, wire }
+    }
+
+    /// Returns the time that `start` returns for the initial path, in nanoseconds; in a race, the least for any path that
+    /// may win, which begins later than the first one.
+    fn earliest(&self, config: &SimConfig, start: impl Fn(usize) -> u64) -> u64 {
+        let first = start(self.initial);
+        let Some(delay) = config.race.filter(|_| config.mptcp) else { return first };
+        let others = (0..self.paths.len()).filter(|path| *path != self.initial);
+        others.map(|path| start(path).saturating_add(delay.0)).fold(first, u64::min)
     }
 
     /// Returns the time that packets of these lengths take over `path`, from the client and back.
