@@ -385,7 +385,7 @@ def main():
         key = subprocess.run([args.binary, "proxy", "--new-key", "test"], stdout=subprocess.PIPE, check=True, text=True).stdout
         limits = "allow = ['10.0.0.0/8', '127.0.0.0/8']\nrate = 10000\nconnections = 100000\n"
         pem = subprocess.run(
-            [args.binary, "proxy", "--quiet", "--new-certificate", "127.0.0.1"], stdout=subprocess.PIPE, check=True, text=True
+            [args.binary, "proxy", "--new-certificate", "127.0.0.1"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True, text=True
         ).stdout
         for name, text in (("client.key", key), ("server.toml", limits + key), ("server.pem", pem)):
             file = Path(place) / name
