@@ -153,7 +153,7 @@ def main():
     what = args.paths if len(args.paths) == 1 else [word for path in args.paths for word in ("--path", path)]
     me = shlex.quote(str(Path(__file__).resolve()))
     command = [
-        args.binary, "emulate", *what, "--kernel-cc", "cubic",
+        args.binary, "emulate", *what, "--kernel-cc", "cubic", "--download" if args.download else "--upload",
         "--server-command", f"{shlex.quote(sys.executable)} {me} --serve", "--",
         sys.executable, str(Path(__file__).resolve()), "--client", str(args.runs), str(int(args.download)), args.binary, args.up_to,
     ]
