@@ -287,8 +287,10 @@ static inline __u32 queued(__u32 window, __u32 rtt, __u32 base)
 }
 
 // wVegas: returns the window after a round trip in congestion avoidance, of the mean `rtt`. `others` is the sum of the rates that
-// the other subflows have recorded; `*rate` is the one of this.
-static inline __u32 wvegas_window(struct vegas *vegas, __u64 *rate, __u64 others, __u32 window, __u32 rtt, int limited)
+// the other subflows have recorded; `*rate` is the one of this. `*threshold`, in segments, follows a step down. It does not follow
+// the draining of the queue, so that slow start leads back to the window that the path had.
+static inline __u32 wvegas_window(struct vegas *vegas, __u64 *rate, __u64 others, __u32 window, __u32 rtt, int limited,
+				  __u32 *threshold)
 {
 	__u32 in_queue = queued(window, rtt, vegas->base);
 	__u32 alpha = vegas->alpha ? vegas->alpha : VEGAS_LEAST;
@@ -302,10 +304,13 @@ static inline __u32 wvegas_window(struct vegas *vegas, __u64 *rate, __u64 others
 		alpha = target > VEGAS_LEAST ? target : VEGAS_LEAST;
 		vegas->alpha = alpha;
 	}
-	if (in_queue > alpha)
+	if (in_queue > alpha) {
 		window = window > SEGMENT ? window - SEGMENT : 0;
-	else if (in_queue < alpha && limited)
+		if (window / SEGMENT < *threshold)
+			*threshold = window / SEGMENT;
+	} else if (in_queue < alpha && limited) {
 		window += SEGMENT;
+	}
 	if (!vegas->queueing || delay < vegas->queueing)
 		vegas->queueing = delay;
 	if (delay && delay / 2 >= vegas->queueing && rtt) {

@@ -93,11 +93,9 @@ ALWAYS bool end_round(struct tcp_sock *tp, struct own *own, struct connection *c
 			others += *(volatile __u64 *)&connection->rows[k].rate;
 	vegas = own->vegas;
 	rate = row->rate;
-	after = wvegas_window(&vegas, &rate, others, window, rtt, limited);
+	after = wvegas_window(&vegas, &rate, others, window, rtt, limited, &threshold);
 	own->vegas = vegas;
 	row->rate = rate;
-	if (after < window && after / SEGMENT < threshold)
-		threshold = after / SEGMENT;
 	settle(tp, own, after, threshold);
 	return 1;
 }

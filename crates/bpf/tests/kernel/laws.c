@@ -3,7 +3,7 @@
 // Answers each line of standard input with the numbers of a law, for the test that compares them with crates/stack.
 //
 //   LAW index segments, and for each of 8 rows: window srtt delivered
-//   wvegas base alpha queueing rate others window rtt limited
+//   wvegas base alpha queueing rate others window rtt limited threshold
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -42,14 +42,14 @@ static int wvegas(void)
 {
 	struct vegas vegas;
 	__u64 rate, others;
-	__u32 window, rtt;
+	__u32 window, rtt, threshold;
 	int limited;
 
-	if (scanf("%" SCNu32 "%" SCNu32 "%" SCNu32 "%" SCNu64 "%" SCNu64 "%" SCNu32 "%" SCNu32 "%d", &vegas.base, &vegas.alpha,
-		  &vegas.queueing, &rate, &others, &window, &rtt, &limited) != 8)
+	if (scanf("%" SCNu32 "%" SCNu32 "%" SCNu32 "%" SCNu64 "%" SCNu64 "%" SCNu32 "%" SCNu32 "%d%" SCNu32, &vegas.base,
+		  &vegas.alpha, &vegas.queueing, &rate, &others, &window, &rtt, &limited, &threshold) != 9)
 		return 0;
-	window = wvegas_window(&vegas, &rate, others, window, rtt, limited);
-	printf("%" PRIu32 " %" PRIu32 " %" PRIu32 " %" PRIu64 "\n", window, vegas.alpha, vegas.queueing, rate);
+	window = wvegas_window(&vegas, &rate, others, window, rtt, limited, &threshold);
+	printf("%" PRIu32 " %" PRIu32 " %" PRIu32 " %" PRIu64 " %" PRIu32 "\n", window, vegas.alpha, vegas.queueing, rate, threshold);
 	return 1;
 }
 

@@ -91,7 +91,8 @@ fn windows(rows: &[Row]) -> Windows {
     let window = |row: &Row| Window {
         up: true,
         segments: f64::from(row.window) / SEGMENT,
-        ssthresh: 1.0,
+        // The highest in congestion avoidance.
+        ssthresh: f64::from(row.window) / SEGMENT,
         srtt: Duration::from_micros(row.srtt.into()),
         mss: 1448,
         recovering: false,
@@ -181,12 +182,13 @@ struct VegasCase {
     other: (u32, u32, u32),
 }
 
-/// Returns the windows after each of two round trips.
-fn wvegas_of_stack(case: &VegasCase) -> [f64; 2] {
+/// Returns the window and the threshold after each of two round trips, which begin with a threshold
+/// of the window.
+fn wvegas_of_stack(case: &VegasCase) -> [[f64; 2]; 2] {
     let mut rule = Wvegas::new(WvegasOptions::DEFAULT);
     let row = |window, srtt| Row { window, srtt, delivered: 0 };
     let mut rows = [row(case.window, case.base), row(case.other.0, case.other.1)];
-    let mut results = [0.0; 2];
+    let mut results = [[0.0; 2]; 2];
     let round = |rule: &mut Wvegas, rows: &[Row], index: u8, base: u32, rtt: u32| {
         let windows = windows(rows);
         let id = SubflowId(index);
@@ -198,13 +200,13 @@ fn wvegas_of_stack(case: &VegasCase) -> [f64; 2] {
             rule.on_round(&windows, id, &ack(base));
         }
         (0..3).for_each(|_| rule.observe(&windows, id, &ack(rtt)));
-        rule.on_round(&windows, id, &ack(rtt)).map(|step| step.segments)
+        rule.on_round(&windows, id, &ack(rtt)).map(|step| [step.segments, step.ssthresh])
     };
     round(&mut rule, &rows, 1, case.other.1, case.other.2);
     for (k, rtt) in case.rtts.into_iter().enumerate() {
         let base = if k == 0 { case.base } else { 0 };
         results[k] = round(&mut rule, &rows, 0, base, rtt).unwrap();
-        rows[0].window = (results[k] * SEGMENT).round() as u32;
+        rows[0].window = (results[k][0] * SEGMENT).round() as u32;
     }
     results
 }
@@ -235,9 +237,13 @@ fn wvegas_moves_the_window_as_in_the_stack() {
     // The program is asked once for the other subflow, and once for each round trip, with its own answers before.
     let ask = |name, lines: Vec<String>| answers(name, lines.concat());
     let line = |base: u32, state: &[f64], others: f64, window: f64, rtt: u32| {
-        format!("wvegas {base} {} {} {} {others} {window} {rtt} 1\n", state[1], state[2], state[3])
+        let threshold = (window / SEGMENT).floor();
+        format!(
+            "wvegas {base} {} {} {} {others} {window} {rtt} 1 {threshold}\n",
+            state[1], state[2], state[3]
+        )
     };
-    let new = [0.0; 4];
+    let new = [0.0; 5];
     let others = cases.iter().map(|c| line(c.other.1, &new, 0.0, c.other.0.into(), c.other.2)).collect();
     let Some(others) = ask("wvegas", others) else { return };
     let mut states: Vec<Vec<f64>> = vec![new.to_vec(); cases.len()];
@@ -252,9 +258,11 @@ fn wvegas_moves_the_window_as_in_the_stack() {
             .collect();
         states = ask("wvegas", lines).unwrap();
         for (case, state) in cases.iter().zip(&states) {
-            let of_stack = wvegas_of_stack(case)[round];
+            let [of_stack, threshold_of_stack] = wvegas_of_stack(case)[round];
             let of_program = (state[0] / SEGMENT).max(2.0);
             let difference = (of_program - of_stack).abs() / of_stack;
+            // As `settle` of programs/wvegas.c sets it, in whole segments.
+            let threshold = state[4].max((of_program.floor() * 0.75).floor()).max(2.0);
             // A comparison within the rounding error moves the window by a segment, and a delay of exactly twice the minimum halves it
             // or does not.
             let is_twice = case.rtts[1] - case.base == 2 * (case.rtts[0] - case.base);
@@ -262,6 +270,11 @@ fn wvegas_moves_the_window_as_in_the_stack() {
                 apart += 1;
             } else {
                 worst = worst.max(difference);
+                // The threshold follows a step down, and not the draining of the queue.
+                assert!(
+                    (threshold - threshold_of_stack).abs() < 2.0,
+                    "{threshold} {threshold_of_stack} {case:?}"
+                );
             }
         }
         starts = states.iter().map(|state| state[0].max(512.0)).collect();
