@@ -15,8 +15,8 @@ the mean differences to TCP, with 95 % intervals (bootstrap over runs); below 0 
 `handover`: downloads during which one path and then the other is cut for a second, again and again; the longest pause of each.
 
 `throughput`: bytes a second through both sides on the loopback device, with and without TLS, beside two plain relays of the same shape (`cargo build
---release --example plain_relay -p anabranch-proxy`), which copy or call `splice`, and a direct connection, in rotating order. The table has the
-differences to both kinds of relays; above 0 is faster.
+--release --example plain_relay -p anabranch-proxy`), which copy or call `splice`, two relays with the kernel's Multipath TCP between them, which show what that
+costs by itself, and a direct connection, in rotating order. The table has the ratios to the relays with `splice` and to the ones with Multipath TCP.
 
 `cores`: bytes a second of eight downloads at once, with all parts (both sides, sink and source) on one core, and on two cores with one and with two
 threads for each side, in rotating order; with and without TLS.
@@ -206,6 +206,11 @@ def shown(runs, one, other):
     return f"{mean:+.1f} % ({low:+.1f} to {high:+.1f})"
 
 
+def ratio(runs, one, other):
+    mean, low, high = (1 + value / 100 for value in difference(runs, one, other))
+    return f"{mean:.2f} ({low:.2f} to {high:.2f})"
+
+
 def downloads(runs):
     lines = ["| size | TCP | `kernel`, vs TCP | `anabranch`, vs TCP |", "|---|---|---|---|"]
     for size in SIZES:
@@ -246,13 +251,14 @@ def rate_of(connection, seconds=2.0):
     return count / (now - begun)
 
 
-def local_sides(binary, place, children, extra=(), port=KERNEL_PORT, listen=1080, cores=None):
+def local_sides(binary, place, children, extra=(), port=KERNEL_PORT, listen=1080, cores=None, policy=None):
     common = [binary, "proxy", "--quiet"]
     tls = ["--tls", "--certificate", f"{place}/server.pem"] if "--tls" in extra else []
     rest = [word for word in extra if word != "--tls"]
     start([*common, "--server", "--policy", f"{place}/server.toml", "--listen", f"127.0.0.1:{port}", *tls, *rest], children, cores)
     tls = ["--tls", "--pin", Path(f"{place}/server.pem").read_text(encoding="ascii").split()[3]] if tls else []
     client = ["--to", f"127.0.0.1:{port}", "--key", f"{place}/client.key", "--listen", f"127.0.0.1:{listen}"]
+    client += ["--policy", policy] if policy else []
     start([*common, *client, *tls, *rest], children, cores)
 
 
@@ -261,27 +267,42 @@ def throughput(binary, place, rounds):
     try:
         local_sides(binary, place, children)
         local_sides(binary, place, children, ("--tls",), KERNEL_PORT + 1, 1081)
+        plain = Path(place) / "plain.toml"
+        plain.write_text("multipath = 'never'\n", encoding="ascii")
+        local_sides(binary, place, children, (), KERNEL_PORT + 2, 1090, policy=str(plain))
         start([sys.executable, ME, "--web"], children)
         relay = str(Path(binary).parent / "examples" / "plain_relay")
-        for port, words in ((1082, ()), (1084, ("splice",))):
-            start([relay, f"127.0.0.1:{port}", f"127.0.0.1:{WEB}", *words], children)
-            start([relay, f"127.0.0.1:{port + 1}", f"127.0.0.1:{port}", *words], children)
+        # The kernel moves data into a socket of Multipath TCP by `splice`, but not out of it.
+        relays = {
+            1082: ((), ()),
+            1084: (("splice",), ("splice",)),
+            1086: (("splice", "accept-mptcp"), ("dial-mptcp",)),
+        }
+        for port, (remote, local) in relays.items():
+            start([relay, f"127.0.0.1:{port}", f"127.0.0.1:{WEB}", *remote], children)
+            start([relay, f"127.0.0.1:{port + 1}", f"127.0.0.1:{port}", *local], children)
         time.sleep(2)
         kinds = {
             "direct": lambda: socket.create_connection(("127.0.0.1", WEB)),
             "two plain relays": lambda: socket.create_connection(("127.0.0.1", 1083)),
             "two plain relays, `splice`": lambda: socket.create_connection(("127.0.0.1", 1085)),
+            "two relays, Multipath TCP between": lambda: socket.create_connection(("127.0.0.1", 1087)),
             "proxy": lambda: socks(("127.0.0.1", 1080), "127.0.0.1", WEB),
+            "proxy, `multipath = \"never\"`": lambda: socks(("127.0.0.1", 1090), "127.0.0.1", WEB),
             "proxy, `--tls`": lambda: socks(("127.0.0.1", 1081), "127.0.0.1", WEB),
         }
         names = list(kinds)
         runs = []
+        # The first connection finds out that the destination has no Multipath TCP.
+        for name in names[4:]:
+            rate_of(kinds[name](), 0.2)
         for turn in range(rounds):
             turn %= len(names)
             runs.append({name: rate_of(kinds[name]()) for name in names[turn:] + names[:turn]})
+        print("| | rate | of the relays with `splice` | of the relays with Multipath TCP |\n|---|---|---|---|")
         for name in names:
             mean = statistics.fmean(run[name] for run in runs)
-            cells = [shown(runs, name, other) for other in names[1:3]]
+            cells = [ratio(runs, name, other) for other in names[2:4]]
             print(f"| {name} | {8e-9 * mean:.2f} Gbit/s | {' | '.join(cells)} |")
     finally:
         end(children)

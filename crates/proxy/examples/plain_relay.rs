@@ -1,12 +1,14 @@
-//! A plain relay of TCP, with which `tools/proxy.py throughput` measures the proxy: `plain_relay LISTEN TO [splice]`.
+//! A plain relay of TCP, with which `tools/proxy.py throughput` measures the proxy: `plain_relay LISTEN TO [splice] [accept-mptcp]
+//! [dial-mptcp]`. The last two words make its sockets on one side Multipath TCP, which measures what the kernel's own Multipath TCP costs.
 
 use std::error::Error;
 use std::io;
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr};
 
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
+use socket2::{Domain, Protocol, Socket, Type};
 use tokio::io::Interest;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 /// The most bytes that are read at once.
 const MOST: usize = 64 << 10;
@@ -31,17 +33,33 @@ async fn carry(from: &TcpStream, to: &TcpStream) -> io::Result<()> {
     }
 }
 
+fn socket(at: SocketAddr, mptcp: bool) -> io::Result<TcpSocket> {
+    let protocol = if mptcp { Protocol::MPTCP } else { Protocol::TCP };
+    let socket = Socket::new(Domain::for_address(at), Type::STREAM.nonblocking().cloexec(), Some(protocol))?;
+    Ok(TcpSocket::from_std_stream(socket.into()))
+}
+
+fn listen(at: SocketAddr, mptcp: bool) -> io::Result<TcpListener> {
+    let socket = socket(at, mptcp)?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(at)?;
+    socket.listen(1024)
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut words = std::env::args().skip(1);
     let (Some(at), Some(to)) = (words.next(), words.next()) else { return Err("give LISTEN and TO".into()) };
-    let spliced = words.next().is_some_and(|word| word == "splice");
-    let listener = TcpListener::bind(at).await?;
+    let (at, to): (SocketAddr, SocketAddr) = (at.parse()?, to.parse()?);
+    let words: Vec<String> = words.collect();
+    let has = |word: &str| words.iter().any(|one| one == word);
+    let (spliced, dials_mptcp) = (has("splice"), has("dial-mptcp"));
+    let listener = listen(at, has("accept-mptcp"))?;
     loop {
         let (mut near, _) = listener.accept().await?;
-        let to = to.clone();
         tokio::spawn(async move {
-            let Ok(mut far) = TcpStream::connect(to).await else { return };
+            let Ok(far) = socket(to, dials_mptcp) else { return };
+            let Ok(mut far) = far.connect(to).await else { return };
             if spliced {
                 let _ = tokio::join!(carry(&near, &far), carry(&far, &near));
             } else {

@@ -68,7 +68,7 @@ struct Shared<T> {
     direct: Kernel,
     server: Option<ServerSide>,
     policy: Mutex<Arc<ClientPolicy>>,
-    destinations: Mutex<Destinations>,
+    destinations: Mutex<Destinations<Destination>>,
     /// The server's clock minus the one of this host, in milliseconds.
     clock_offset_ms: AtomicI64,
     /// True once the server side has given an authentic answer, so that the clocks fit.

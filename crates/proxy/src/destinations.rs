@@ -1,8 +1,6 @@
-//! The memory of destinations: which have Multipath TCP.
+//! The memory of destinations: which have Multipath TCP. A destination is a name or an address, with its port.
 
 use std::collections::BTreeMap;
-
-use crate::convert::Destination;
 
 /// The greatest number of destinations.
 const MOST: usize = 4096;
@@ -10,14 +8,20 @@ const MOST: usize = 4096;
 const OLDEST_MS: u64 = 86_400_000;
 
 /// The destinations, each with the time of the last report.
-#[derive(Debug, Default)]
-pub(crate) struct Destinations {
-    known: BTreeMap<Destination, (bool, u64)>,
+#[derive(Debug)]
+pub(crate) struct Destinations<D> {
+    known: BTreeMap<D, (bool, u64)>,
 }
 
-impl Destinations {
+impl<D> Default for Destinations<D> {
+    fn default() -> Destinations<D> {
+        Destinations { known: BTreeMap::new() }
+    }
+}
+
+impl<D: Ord + Clone> Destinations<D> {
     /// Notes whether a destination has Multipath TCP.
-    pub(crate) fn note(&mut self, now_ms: u64, destination: &Destination, mptcp: bool) {
+    pub(crate) fn note(&mut self, now_ms: u64, destination: &D, mptcp: bool) {
         if self.known.len() >= MOST && !self.known.contains_key(destination) {
             self.known.retain(|_, (_, at)| now_ms.saturating_sub(*at) < OLDEST_MS);
             let oldest = self.known.iter().min_by_key(|(_, (_, at))| *at).map(|(key, _)| key.clone());
@@ -29,7 +33,7 @@ impl Destinations {
     }
 
     /// Returns whether a destination has Multipath TCP; none if it is unknown.
-    pub(crate) fn has_mptcp(&self, now_ms: u64, destination: &Destination) -> Option<bool> {
+    pub(crate) fn has_mptcp(&self, now_ms: u64, destination: &D) -> Option<bool> {
         let (mptcp, at) = self.known.get(destination)?;
         (now_ms.saturating_sub(*at) < OLDEST_MS).then_some(*mptcp)
     }
@@ -44,6 +48,7 @@ impl Destinations {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::convert::Destination;
 
     #[test]
     fn it_is_bounded_and_forgets() {

@@ -8,10 +8,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 
-/// The most bytes that a pipe holds.
-const SIZE: usize = 256 << 10;
+/// The most bytes that one of the first pipes holds.
+const LARGE: usize = 1 << 20;
+/// The number of pipes of that size.
+const MOST_LARGE: usize = 16;
+/// The most bytes that one of the others holds.
+const SMALL: usize = 256 << 10;
 /// The most pipes of the process: together they hold as much as the system lets a user without privileges have.
-const MOST: usize = 256;
+const MOST: usize = 208;
 /// The most empty pipes that a thread keeps.
 const MOST_KEPT: usize = 8;
 
@@ -35,7 +39,8 @@ impl Pipe {
         if let Some(pipe) = KEPT.with_borrow_mut(Vec::pop) {
             return Some(pipe);
         }
-        if COUNT.fetch_add(1, Ordering::Relaxed) >= MOST {
+        let before = COUNT.fetch_add(1, Ordering::Relaxed);
+        if before >= MOST {
             COUNT.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
@@ -45,7 +50,7 @@ impl Pipe {
             return None;
         };
         // A smaller one works too.
-        let _ = fcntl_setpipe_size(&into, SIZE);
+        let _ = fcntl_setpipe_size(&into, if before < MOST_LARGE { LARGE } else { SMALL });
         Some(Pipe { out, into, filled: 0 })
     }
 
@@ -67,7 +72,7 @@ impl Pipe {
 
     /// Moves bytes of a socket into the pipe. Returns their number; 0 at the end of the stream.
     pub(crate) fn fill(&mut self, from: impl AsFd) -> io::Result<usize> {
-        let n = splice(from, None, &self.into, None, SIZE, flags())?;
+        let n = splice(from, None, &self.into, None, LARGE, flags())?;
         self.filled += n;
         Ok(n)
     }

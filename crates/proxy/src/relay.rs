@@ -2,8 +2,9 @@
 //!
 //! The directions are independent: the end of one is passed on, and the other goes on. A connection that waits holds no
 //! buffer: bytes are read into one buffer of the thread and written at once, and only the rest that the receiver does not
-//! take is kept. Between two sockets of the kernel, a direction with much data is moved through a pipe by `splice`, so that no
-//! process copies it.
+//! take is kept. From a socket of TCP to another socket of the kernel, a direction with much data is moved through a pipe by
+//! `splice`, so that no process copies it. The kernel has no such way out of a socket of Multipath TCP: there `splice` copies too, into
+//! pages that it allocates for each call, and reading is faster.
 
 use std::cell::RefCell;
 use std::future::Future as _;
@@ -13,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use socket2::{Protocol, SockRef};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -86,7 +88,7 @@ enum Way {
     Copy,
     /// The sender has filled the buffer: there is much data.
     Splice,
-    /// The kernel has no `splice` for these sockets.
+    /// The kernel has no `splice` for these sockets, or none that is faster.
     OnlyCopy,
 }
 
@@ -173,8 +175,8 @@ impl Direction {
     fn poll_copy(
         &mut self,
         cx: &mut Context<'_>,
-        from: &mut (impl AsyncRead + Unpin),
-        to: &mut (impl AsyncWrite + Unpin),
+        from: &mut impl Stream,
+        to: &mut impl Stream,
         count: &AtomicU64,
         moved: &mut bool,
     ) -> Poll<io::Result<()>> {
@@ -199,7 +201,8 @@ impl Direction {
             self.unflushed = true;
             count.fetch_add(n as u64, Ordering::Relaxed);
             if bytes.len() == MOST && self.way == Way::Copy {
-                self.way = Way::Splice;
+                let is_cheap = from.socket().is_some_and(|socket| !is_mptcp(socket));
+                self.way = if is_cheap { Way::Splice } else { Way::OnlyCopy };
             }
             if n < bytes.len() {
                 self.held = bytes[n..].to_vec();
@@ -261,6 +264,12 @@ impl Direction {
             }
         }
     }
+}
+
+/// True if it is a socket of Multipath TCP, also after a fallback.
+fn is_mptcp(socket: &TcpStream) -> bool {
+    let protocol = SockRef::from(socket).protocol();
+    protocol.is_ok_and(|protocol| protocol == Some(Protocol::MPTCP))
 }
 
 /// Calls `act` when the socket is ready for it, until it no more would block.
@@ -443,6 +452,45 @@ mod tests {
         let (end, counted) = relaying.await.unwrap();
         assert!(answer == "answer" && matches!(end, End::Finished));
         assert_eq!(counted, [5 + sent.len() as u64, 6]);
+    }
+
+    #[tokio::test]
+    async fn data_of_multipath_tcp_is_copied() {
+        let Ok(socket) =
+            socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, Some(Protocol::MPTCP))
+        else {
+            // This kernel has none.
+            return;
+        };
+        let (mut there, _far) = connected().await;
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let socket = tokio::net::TcpSocket::from_std_stream(socket.into());
+        let mut here = socket.connect(listener.local_addr().unwrap()).await.unwrap();
+        let mut near = listener.accept().await.unwrap().0;
+        let ways = async |from: &mut TcpStream, to: &mut TcpStream| {
+            let mut direction = Direction::new(Vec::new(), None);
+            let polling = std::future::poll_fn(|cx| {
+                let polled = direction.poll(cx, from, to, &AtomicU64::new(0), &mut false);
+                if polled.is_pending() && direction.way == Way::Copy {
+                    Poll::Pending
+                } else {
+                    Poll::Ready(())
+                }
+            });
+            polling.await;
+            direction.way
+        };
+        let data = vec![0; 4 * MOST];
+        let sending = tokio::spawn(async move {
+            near.write_all(&data).await.unwrap();
+            near
+        });
+        assert_eq!(ways(&mut here, &mut there).await, Way::OnlyCopy);
+        sending.abort();
+        let (mut near, mut here) = connected().await;
+        let _sending = tokio::spawn(async move { near.write_all(&[0; 4 * MOST]).await });
+        assert_eq!(ways(&mut here, &mut there).await, Way::Splice);
     }
 
     #[tokio::test]

@@ -224,15 +224,13 @@ impl Shared {
         if allowed.is_empty() {
             return Err((ErrorCode::NotAuthorized, "forbidden"));
         }
-        let far =
-            connect(&self.direct, &allowed, &Treatment::default()).await.map_err(|error| {
-                match error.kind() {
-                    io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset => {
-                        (ErrorCode::ConnectionReset, "connection_refused")
-                    }
-                    _ => (ErrorCode::Unreachable, "unreachable"),
-                }
-            })?;
+        let how = Treatment { multipath: lock(&self.policy).multipath, ..Treatment::default() };
+        let far = connect(&self.direct, &allowed, &how).await.map_err(|error| match error.kind() {
+            io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset => {
+                (ErrorCode::ConnectionReset, "connection_refused")
+            }
+            _ => (ErrorCode::Unreachable, "unreachable"),
+        })?;
         // An address of this host, which its firewall may keep from others, is reached only where a prefix names it.
         match far.ends() {
             Ok((local, remote)) if local.ip() == remote.ip() && !client.reach.names(remote.ip()) => {

@@ -159,18 +159,19 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     online::block_on_threads(args.threads, async {
         let (kernel, remark) = Kernel::open();
+        let destinations = kernel.clone().with_fallback_memory();
         if let Some(remark) = remark {
             output::warn(remark);
         }
         if args.transport == TransportName::Kernel {
             let paths = paths(args, PathNames::Interfaces)?;
             let kernel = kernel.with_paths(paths.clone());
-            return sides(args, kernel.clone(), kernel, paths).await;
+            return sides(args, kernel, destinations.with_paths(paths.clone()), paths).await;
         }
         let paths = paths(args, PathNames::Addresses)?;
         let started = args.host.start(|builder| builder)?;
         let transport = Anabranch::new(started.host.clone(), args.host.config()).with_paths(paths.clone());
-        let result = sides(args, transport, kernel, paths).await;
+        let result = sides(args, transport, destinations, paths).await;
         Started::leave(started, result).await
     })
 }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use anabranch_net::{Host, MptcpListener, MptcpStream};
 use anabranch_scenario::parameters::from_option;
-use anabranch_scenario::policy::proxy::Treatment;
+use anabranch_scenario::policy::proxy::{Multipath, Treatment};
 use anabranch_stack::config::ConnectionConfig;
 use anabranch_stack::congestion::CongestionKind;
 use anabranch_stack::path_manager::{
@@ -100,6 +100,9 @@ impl Transport for Anabranch {
     }
 
     fn check(&self, how: &Treatment) -> Result<(), String> {
+        if how.multipath == Multipath::Never {
+            return Err("`multipath = \"never\"` is for sockets of the kernel: --transport kernel, or rules with `via = \"direct\"`".to_owned());
+        }
         let Some(name) = &how.congestion else { return Ok(()) };
         from_option::<CongestionKind>("congestion", name).map(drop).map_err(|error| error.to_string())
     }

@@ -3,29 +3,35 @@
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use anabranch_kernel::diag::TcpInfo;
 use anabranch_kernel::socket;
-use anabranch_scenario::policy::proxy::Treatment;
+use anabranch_scenario::policy::proxy::{Multipath, Treatment};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::timeout;
 
 use super::{Accept, Link, LinkReport, SubflowReport, Transport};
+use crate::destinations::Destinations;
+use crate::now_ms;
 use crate::paths::Paths;
+use crate::status::lock;
 
 /// The number of connections that may wait to be accepted.
 const BACKLOG: i32 = 4096;
 /// The time for a connection on the path that the memory has chosen. Two lost SYNs are within it.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// The kernel's Multipath TCP, or its TCP where it has no other.
+/// The kernel's Multipath TCP, or its TCP where it has no other. Clones share what they know of destinations.
 #[derive(Clone, Debug)]
 pub struct Kernel {
     mptcp: bool,
+    /// Addresses that have answered, with and without Multipath TCP.
+    known: Option<Arc<Mutex<Destinations<SocketAddr>>>>,
     congestion: Option<String>,
     paths: Option<Paths>,
 }
@@ -34,7 +40,7 @@ impl Kernel {
     /// Returns the transport; with a remark if this kernel has plain TCP only.
     pub fn open() -> (Kernel, Option<String>) {
         let probe = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::MPTCP));
-        let kernel = Kernel { mptcp: probe.is_ok(), congestion: None, paths: None };
+        let kernel = Kernel { mptcp: probe.is_ok(), known: None, congestion: None, paths: None };
         let remark = probe.err().map(|error| {
             format!(
                 "this kernel gives no socket of Multipath TCP ({error}), so connections are plain TCP on one path; see \
@@ -46,12 +52,19 @@ impl Kernel {
 
     /// Returns the transport of plain TCP.
     pub fn plain_tcp() -> Kernel {
-        Kernel { mptcp: false, congestion: None, paths: None }
+        Kernel { mptcp: false, known: None, congestion: None, paths: None }
     }
 
     /// Sets the congestion control of connections that have no other by their treatment.
     pub fn with_congestion(self, congestion: Option<String>) -> Kernel {
         Kernel { congestion, ..self }
+    }
+
+    /// Remembers for a day which addresses have answered without Multipath TCP, and dials those with sockets of plain TCP: sockets of
+    /// Multipath TCP are slower after their fallback too, and have no `splice` without a copy.
+    #[must_use]
+    pub fn with_fallback_memory(self) -> Kernel {
+        Kernel { known: Some(Arc::default()), ..self }
     }
 
     /// Lets connections begin on the best path of this memory.
@@ -64,18 +77,37 @@ impl Kernel {
         self.mptcp
     }
 
-    fn socket(&self, at: SocketAddr) -> io::Result<Socket> {
-        let protocol = if self.mptcp { Protocol::MPTCP } else { Protocol::TCP };
+    /// True if a connection to this address is Multipath TCP, or may be.
+    fn tries_mptcp(&self, to: SocketAddr, how: &Treatment) -> bool {
+        let known = || self.known.as_ref().and_then(|known| lock(known).has_mptcp(now_ms(), &to));
+        match how.multipath {
+            Multipath::Remember => self.mptcp && known() != Some(false),
+            Multipath::Always => self.mptcp,
+            Multipath::Never => false,
+        }
+    }
+
+    /// Returns the connection with this peer, and remembers whether it is Multipath TCP.
+    fn linked(&self, stream: TcpStream, to: SocketAddr, mptcp: bool) -> KernelLink {
+        let link = KernelLink { stream, mptcp };
+        if mptcp && let Some(known) = &self.known {
+            lock(known).note(now_ms(), &to, link.is_mptcp());
+        }
+        link
+    }
+}
+
+impl Kernel {
+    fn socket(at: SocketAddr, mptcp: bool) -> io::Result<Socket> {
+        let protocol = if mptcp { Protocol::MPTCP } else { Protocol::TCP };
         let socket =
             Socket::new(Domain::for_address(at), Type::STREAM.nonblocking().cloexec(), Some(protocol))?;
         socket.set_tcp_nodelay(true)?;
         Ok(socket)
     }
-}
 
-impl Kernel {
-    fn outgoing(&self, to: SocketAddr, how: &Treatment) -> io::Result<Socket> {
-        let socket = self.socket(to)?;
+    fn outgoing(&self, to: SocketAddr, mptcp: bool, how: &Treatment) -> io::Result<Socket> {
+        let socket = Kernel::socket(to, mptcp)?;
         if let Some(congestion) = how.congestion.as_ref().or(self.congestion.as_ref()) {
             socket.set_tcp_congestion(congestion.as_bytes())?;
         }
@@ -117,29 +149,30 @@ impl Transport for Kernel {
     }
 
     async fn dial(&self, to: SocketAddr, how: &Treatment) -> io::Result<KernelLink> {
+        let mptcp = self.tries_mptcp(to, how);
         let paths = self.paths.as_ref().filter(|_| !to.ip().is_loopback());
         if let Some(paths) = paths
             && let Some((interface, source)) = paths.best_interface(to.ip())
         {
-            let socket = self.outgoing(to, how)?;
+            let socket = self.outgoing(to, mptcp, how)?;
             socket.bind_device(Some(interface.as_bytes()))?;
             socket.bind(&SocketAddr::new(source, 0).into())?;
             let connecting = TcpSocket::from_std_stream(socket.into()).connect(to);
             match timeout(PATIENCE, connecting).await {
-                Ok(Ok(stream)) => return Ok(KernelLink { stream, mptcp: self.mptcp }),
+                Ok(Ok(stream)) => return Ok(self.linked(stream, to, mptcp)),
                 // The peer has answered, so the path works.
                 Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => return Err(error),
                 // The path may have failed since. The system chooses.
                 _ => paths.forget(&interface, to.ip()),
             }
         }
-        let socket = self.outgoing(to, how)?;
+        let socket = self.outgoing(to, mptcp, how)?;
         let stream = TcpSocket::from_std_stream(socket.into()).connect(to).await?;
-        Ok(KernelLink { stream, mptcp: self.mptcp })
+        Ok(self.linked(stream, to, mptcp))
     }
 
     fn listen(&self, at: SocketAddr) -> io::Result<KernelListener> {
-        let socket = self.socket(at)?;
+        let socket = Kernel::socket(at, self.mptcp)?;
         socket.set_reuse_address(true)?;
         if at.is_ipv6() {
             socket.set_only_v6(!at.ip().is_unspecified())?;
@@ -257,5 +290,32 @@ impl AsyncWrite for KernelLink {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_destination_without_multipath_tcp_is_dialled_with_plain_tcp_the_next_time() {
+        let (kernel, _) = Kernel::open();
+        let kernel = kernel.with_fallback_memory();
+        let plain = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let multipath = kernel.listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let protocol = async |at: SocketAddr, multipath| {
+            let how = Treatment { multipath, ..Treatment::default() };
+            // A clone knows it too.
+            let link = kernel.clone().dial(at, &how).await.unwrap();
+            socket2::SockRef::from(&link.stream).protocol().unwrap().unwrap()
+        };
+        let best = if kernel.has_mptcp() { Protocol::MPTCP } else { Protocol::TCP };
+        let (without, with) = (plain.local_addr().unwrap(), multipath.local_address().unwrap());
+        assert_eq!(protocol(without, Multipath::Remember).await, best);
+        assert_eq!(protocol(without, Multipath::Remember).await, Protocol::TCP);
+        assert_eq!(protocol(without, Multipath::Always).await, best);
+        assert_eq!(protocol(with, Multipath::Remember).await, best);
+        assert_eq!(protocol(with, Multipath::Remember).await, best);
+        assert_eq!(protocol(with, Multipath::Never).await, Protocol::TCP);
     }
 }

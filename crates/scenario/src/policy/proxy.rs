@@ -44,6 +44,21 @@ pub enum Answer {
 
 const ANSWERS: [(&str, Answer); 2] = [("early", Answer::Early), ("late", Answer::Late)];
 
+/// The kinds of sockets of the kernel to a destination.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Multipath {
+    /// Multipath TCP, but plain TCP for a day to a destination that has answered without it.
+    #[default]
+    Remember,
+    /// Always Multipath TCP.
+    Always,
+    /// Plain TCP.
+    Never,
+}
+
+const MULTIPATHS: [(&str, Multipath); 3] =
+    [("remember", Multipath::Remember), ("always", Multipath::Always), ("never", Multipath::Never)];
+
 /// The treatment of a connection of an application.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Treatment {
@@ -59,6 +74,8 @@ pub struct Treatment {
     pub paths: Option<Vec<String>>,
     /// The paths that are used only if no other is left.
     pub backup: Vec<String>,
+    /// The kind of its socket, if it is the kernel's.
+    pub multipath: Multipath,
 }
 
 impl Treatment {
@@ -146,11 +163,23 @@ pub struct ClientPolicy {
     rules: Vec<Rule>,
 }
 
-const TREATMENT_KEYS: [&str; 6] = ["via", "answer", "scheduler", "congestion", "paths", "backup"];
-const CLIENT_KEYS: [&str; 8] =
-    ["via", "answer", "scheduler", "congestion", "paths", "backup", "user", "rule"];
-const RULE_KEYS: [&str; 10] =
-    ["host", "destination", "port", "user", "via", "answer", "scheduler", "congestion", "paths", "backup"];
+const TREATMENT_KEYS: [&str; 7] =
+    ["via", "answer", "scheduler", "congestion", "paths", "backup", "multipath"];
+const CLIENT_KEYS: [&str; 9] =
+    ["via", "answer", "scheduler", "congestion", "paths", "backup", "multipath", "user", "rule"];
+const RULE_KEYS: [&str; 11] = [
+    "host",
+    "destination",
+    "port",
+    "user",
+    "via",
+    "answer",
+    "scheduler",
+    "congestion",
+    "paths",
+    "backup",
+    "multipath",
+];
 const USER_KEYS: [&str; 2] = ["name", "password"];
 
 impl ClientPolicy {
@@ -249,7 +278,12 @@ fn treatment(reader: &Reader<'_>, otherwise: &Treatment) -> Result<Treatment, Pr
         congestion: reader.optional("congestion", Node::name)?.or_else(|| otherwise.congestion.clone()),
         paths: reader.optional("paths", names)?.or_else(|| otherwise.paths.clone()),
         backup: reader.optional("backup", names)?.unwrap_or_else(|| otherwise.backup.clone()),
+        multipath: reader.optional("multipath", multipath)?.unwrap_or(otherwise.multipath),
     })
+}
+
+fn multipath(node: &Node) -> Result<Multipath, Problem> {
+    Ok(MULTIPATHS[node.choice("kind of sockets", &MULTIPATHS.map(|(name, _)| name))?].1)
 }
 
 /// Reads a name of a host, or `*.` and the ending of names.
@@ -417,10 +451,12 @@ pub struct ServerPolicy {
     pub clients: Vec<Client>,
     /// The time after which a connection without data is closed.
     pub idle: Duration,
+    /// The kind of sockets to destinations.
+    pub multipath: Multipath,
 }
 
 const LIMIT_KEYS: [&str; 4] = ["allow", "port", "connections", "rate"];
-const SERVER_KEYS: [&str; 6] = ["allow", "port", "connections", "rate", "idle", "client"];
+const SERVER_KEYS: [&str; 7] = ["allow", "port", "connections", "rate", "idle", "multipath", "client"];
 const CLIENT_ENTRY_KEYS: [&str; 6] = ["name", "key", "allow", "port", "connections", "rate"];
 /// The length of a name of a client, in bytes.
 const LONGEST_NAME: usize = 32;
@@ -459,6 +495,7 @@ fn server(table: &Table) -> Result<ServerPolicy, Problem> {
     let reader = Reader::new(table, &nowhere, "the server's policy", &SERVER_KEYS)?;
     let limits = limits(&reader, &Limits::default())?;
     let idle = reader.optional("idle", Node::positive_time)?.unwrap_or(Duration::from_secs(3600));
+    let multipath = reader.optional("multipath", multipath)?.unwrap_or_default();
     let mut clients: Vec<Client> = Vec::new();
     for node in reader.get("client").map(Node::array).transpose()?.unwrap_or_default() {
         let one = client_entry(node, &limits)?;
@@ -472,7 +509,7 @@ fn server(table: &Table) -> Result<ServerPolicy, Problem> {
         return Err(Problem::at(reader.span, "the policy has no `[[client]]`")
             .help("add the output of `anabranch proxy --new-key NAME`"));
     }
-    Ok(ServerPolicy { clients, idle })
+    Ok(ServerPolicy { clients, idle, multipath })
 }
 
 /// The limits of clients that have none in their own table.
