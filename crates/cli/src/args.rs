@@ -46,6 +46,12 @@ impl Experiment {
         self.changes.document(self.scenario.as_deref())
     }
 
+    /// Returns the same with these values of `--path`, which cannot be given too.
+    #[cfg(all(target_os = "linux", feature = "network"))]
+    pub(crate) fn document_with(&self, paths: &[String]) -> Result<Document, Failure> {
+        self.changes.document_with(self.scenario.as_deref(), paths)
+    }
+
     /// Returns the given options that choose contenders and the one with which others are compared.
     pub(crate) fn contenders(&self) -> impl Iterator<Item = &'static str> {
         let schedulers = (!self.changes.schedulers.is_empty()).then_some("--schedulers");
@@ -177,12 +183,16 @@ impl Changes {
 
     /// Returns the same scenario before it is read.
     pub(crate) fn document(&self, name: Option<&str>) -> Result<Document, Failure> {
+        self.document_with(name, &self.paths)
+    }
+
+    fn document_with(&self, name: Option<&str>, paths: &[String]) -> Result<Document, Failure> {
         let mut document = match name {
             Some(name) => Document::open(name)?,
-            None if self.paths.is_empty() => Document::open(library::DEFAULT)?,
+            None if paths.is_empty() => Document::open(library::DEFAULT)?,
             None => Document::bare(),
         };
-        document.set_paths(&self.paths)?;
+        document.set_paths(paths)?;
         if let Some(size) = &self.size {
             document.set_size("--size", size);
         }

@@ -23,6 +23,8 @@ pub enum Role {
 /// The options and arguments that name files: the verb, the name for clap, and the role. A test compares the list with
 /// clap's own.
 pub const FILES: &[(&str, &str, Role)] = &[
+    ("advise", "from_kernel", Role::Read),
+    ("advise", "from_proxy", Role::Read),
     ("advise", "output", Role::Written),
     ("advise", "scenario", Role::Read),
     ("bench", "output", Role::Written),

@@ -104,6 +104,11 @@ impl Memory {
         Memory { entries: entries.map(|one| (one.key, one.remembered)).collect() }
     }
 
+    /// True if a text is a memory of this version, which may have no path.
+    pub fn is_memory(text: &str) -> bool {
+        serde_json::from_str::<Stored>(text).is_ok_and(|stored| stored.version == VERSION)
+    }
+
     /// Returns the text of a file.
     pub fn text(&self) -> String {
         let paths = self
@@ -216,6 +221,11 @@ impl Remembered {
     /// Returns the values of a path at `now`, since 1970.
     pub fn new(rtt_s: f64, variation_s: f64, rate_bps: Option<f64>, loss: f64, now: Time) -> Remembered {
         Remembered { rtt_s, variation_s, rate_bps, loss, updated_ns: now.0 }
+    }
+
+    /// Returns the time of the last value, since 1970.
+    pub fn updated(&self) -> Time {
+        Time(self.updated_ns)
     }
 
     /// Returns the mean with a newer value.

@@ -1,5 +1,8 @@
 //! `anabranch advise`
 
+#[cfg(all(target_os = "linux", feature = "network"))]
+mod measured;
+
 use anabranch_lab::advise::{Advice, AdviceError, Answer, Application, Options, advise};
 use anabranch_lab::scenario::{Document, units};
 
@@ -13,6 +16,9 @@ use crate::{interrupt, output, provenance, visible};
 pub(crate) struct Args {
     #[command(flatten)]
     experiment: Experiment,
+    #[cfg(all(target_os = "linux", feature = "network"))]
+    #[command(flatten)]
+    measured: measured::Measured,
     /// One condition of a scenario that has several; without it there is advice for each, without margins
     #[arg(long, value_name = "NAME")]
     condition: Option<String>,
@@ -52,11 +58,12 @@ answer for this candidate becomes another one: within 9 %, or from the last valu
 holds to the first one at which another one clearly does; where few runs cannot tell up to the end of
 the range, it says so.
 
-Without a scenario it advises for `phone`, as `compare` does: for each of its two conditions.";
+Without a scenario it advises for `phone`, as `compare` does: for each of its two conditions. With
+--from-proxy or --from-kernel it advises for paths as the proxy or `kernel steer` has measured them.";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let cancelled = interrupt::watch();
-    let document = args.experiment.document()?;
+    let document = document(args)?;
     crate::args::read(&document)?;
     for option in args.experiment.contenders() {
         output::warn(format_args!("{option} has no effect: advice has candidates of its own"));
@@ -86,6 +93,19 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         all.push(advised(&document, &options)?);
     }
     print(&all, args.show.json)
+}
+
+#[cfg(all(target_os = "linux", feature = "network"))]
+fn document(args: &Args) -> Result<Document, Failure> {
+    match args.measured.paths()? {
+        Some(paths) => args.experiment.document_with(&paths),
+        None => args.experiment.document(),
+    }
+}
+
+#[cfg(not(all(target_os = "linux", feature = "network")))]
+fn document(args: &Args) -> Result<Document, Failure> {
+    args.experiment.document()
 }
 
 /// Prints the advice for each condition.
