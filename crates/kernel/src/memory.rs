@@ -4,6 +4,8 @@
 //! were not renewed for a week are forgotten, and the oldest ones if there are too many. It is plain data: times are
 //! arguments, and a file has it as JSON.
 
+mod month;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -15,6 +17,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::diag::Connection;
 use crate::interfaces::Interfaces;
+
+pub use month::Month;
 
 /// The greatest number of entries.
 const MOST: usize = 4096;
@@ -70,6 +74,8 @@ pub struct Remembered {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Memory {
     entries: BTreeMap<Key, Remembered>,
+    /// The bytes of metered paths by month.
+    used: BTreeMap<(String, Month), u64>,
 }
 
 /// The form of the memory in a file.
@@ -77,6 +83,15 @@ pub struct Memory {
 struct Stored {
     version: u32,
     paths: Vec<StoredPath>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    used: Vec<StoredUse>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredUse {
+    path: String,
+    month: Month,
+    bytes: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -94,14 +109,20 @@ impl Memory {
     /// Reads the text of a file. A text of another version, or none, gives an empty memory.
     pub fn parse(text: &str) -> Memory {
         let stored: Option<Stored> = serde_json::from_str(text).ok();
-        let paths = stored.filter(|stored| stored.version == VERSION).map(|stored| stored.paths);
+        let Some(stored) = stored.filter(|stored| stored.version == VERSION) else {
+            return Memory::default();
+        };
         let is_valid = |one: &StoredPath| {
             let seen = one.remembered;
             let positive = |value: f64| value.is_finite() && value >= 0.0;
             positive(seen.rtt_s) && positive(seen.variation_s) && positive(seen.loss)
         };
-        let entries = paths.into_iter().flatten().filter(is_valid).take(MOST);
-        Memory { entries: entries.map(|one| (one.key, one.remembered)).collect() }
+        let entries = stored.paths.into_iter().filter(is_valid).take(MOST);
+        let used = stored.used.into_iter().take(MOST);
+        Memory {
+            entries: entries.map(|one| (one.key, one.remembered)).collect(),
+            used: used.map(|one| ((one.path, one.month), one.bytes)).collect(),
+        }
     }
 
     /// True if a text is a memory of this version, which may have no path.
@@ -115,7 +136,13 @@ impl Memory {
             .entries
             .iter()
             .map(|(key, remembered)| StoredPath { key: key.clone(), remembered: *remembered });
-        let stored = Stored { version: VERSION, paths: paths.collect() };
+        let use_of = |((path, month), bytes): (&(String, Month), &u64)| StoredUse {
+            path: path.clone(),
+            month: *month,
+            bytes: *bytes,
+        };
+        let used = self.used.iter().map(use_of).collect();
+        let stored = Stored { version: VERSION, paths: paths.collect(), used };
         serde_json::to_string_pretty(&stored).unwrap_or_default() + "\n"
     }
 
@@ -150,6 +177,23 @@ impl Memory {
     /// Returns all paths: the interface, the network and the memory.
     pub fn iter(&self) -> impl Iterator<Item = (&str, IpNet, &Remembered)> {
         self.entries.iter().filter_map(|(key, seen)| Some((key.interface.as_str(), key.net()?, seen)))
+    }
+
+    /// Adds bytes of a metered path. Bytes of earlier months are forgotten.
+    pub fn spend(&mut self, path: &str, month: Month, bytes: u64) {
+        self.used.retain(|(_, of), _| *of >= month);
+        if self.used.len() < MOST {
+            let used = self.used.entry((path.to_owned(), month)).or_default();
+            *used = used.saturating_add(bytes);
+        }
+    }
+
+    /// Returns the bytes of metered paths in a month.
+    pub fn used(&self, month: Month) -> impl Iterator<Item = (&str, u64)> {
+        self.used
+            .iter()
+            .filter(move |((_, of), _)| *of == month)
+            .map(|((path, _), bytes)| (path.as_str(), *bytes))
     }
 
     /// Notes values of the path from this interface to this destination. They are left out if the last ones are less than a

@@ -22,6 +22,7 @@ use crate::guard::WINDOW_MS;
 use crate::now_ms;
 use crate::reach::{connect, resolve};
 use crate::relay::{Direction, End, relay};
+use crate::sizes::{Messages, Sizes};
 use crate::status::{Status, Tracked, lock};
 use crate::transport::{Kernel, KernelLink, Link, Transport};
 
@@ -118,6 +119,7 @@ impl<T: Transport> Client<T> {
             let by_server = shared.server.is_some() && how.via != Via::Direct;
             if by_server { shared.transport.check(how) } else { shared.direct.check(how) }?;
         }
+        shared.transport.set_budgets(&policy.budgets)?;
         *lock(&shared.policy) = Arc::new(policy);
         Ok(())
     }
@@ -283,7 +285,11 @@ impl<T: Transport> Shared<T> {
         };
         let who = asked.user.as_deref().unwrap_or_default();
         let gone = |error: io::Error| Failure::Unreachable(format!("the application is gone: {error}"));
-        let mut first = First { held: asked.first.clone(), then: asked.then };
+        let sizes = T::Link::USES_SIZE.then(|| {
+            let hint = how.sends.map(|size| size.0);
+            Box::new(Sizes::new(Messages::Requests, hint))
+        });
+        let mut first = First { held: asked.first.clone(), then: asked.then, sizes };
         let Some(server) = via else {
             let unknown = |error| Failure::Unreachable(format!("{to} is not found: {error}"));
             let addresses = resolve(to).await.map_err(unknown)?;
@@ -307,7 +313,8 @@ impl<T: Transport> Shared<T> {
             app.write_all(&asked.connected()).await.map_err(gone)?;
         }
         tracked.live.up.fetch_add(first.held.len() as u64, Ordering::Relaxed);
-        Ok((Begun { way: Way::Server(gate), up: Direction::new(Vec::new(), first.then) }, tracked))
+        let up = Direction::new(Vec::new(), first.then).with_sizes(first.sizes.take());
+        Ok((Begun { way: Way::Server(gate), up }, tracked))
     }
 
     /// Connects to a destination through the server side. The first data, and more if the application has sent it
@@ -334,6 +341,11 @@ impl<T: Transport> Shared<T> {
             let offset = self.clock_offset_ms.load(Ordering::Relaxed);
             let time = now_ms().saturating_add_signed(offset);
             let (mut message, code) = seal::request(&request, &server.name, &server.key, time, nonce);
+            if let Some(sizes) = first.sizes.as_mut().filter(|_| attempts == 1)
+                && let Some(remaining) = sizes.see(&first.held)
+            {
+                link.set_remaining(remaining.map(|remaining| remaining + message.len() as u64));
+            }
             message.extend_from_slice(&first.held);
             let lost = |error: io::Error| Failure::Server(format!("the server side is lost: {error}"));
             link.write_all(&message).await.map_err(lost)?;
@@ -427,6 +439,8 @@ struct First {
     held: Vec<u8>,
     /// The number of bytes that may follow; none for any.
     then: Option<u64>,
+    /// The sizes of the application's messages, if the transport uses them.
+    sizes: Option<Box<Sizes>>,
 }
 
 impl First {

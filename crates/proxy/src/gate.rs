@@ -121,6 +121,12 @@ impl<L: Link> AsyncWrite for Gate<L> {
 }
 
 impl<L: Link> Link for Gate<L> {
+    const USES_SIZE: bool = L::USES_SIZE;
+
+    fn set_remaining(&self, remaining: Option<u64>) {
+        self.link.set_remaining(remaining);
+    }
+
     fn socket(&self) -> Option<&TcpStream> {
         if self.waiting.is_none() { self.link.socket() } else { None }
     }

@@ -15,6 +15,7 @@
 #![cfg(target_os = "linux")]
 #![warn(unreachable_pub)]
 
+pub mod budgets;
 #[doc(hidden)]
 pub mod chew;
 pub mod client;
@@ -33,6 +34,7 @@ mod relay;
 pub mod server;
 #[cfg(test)]
 mod server_tests;
+mod sizes;
 pub mod status;
 pub mod status_socket;
 pub mod transport;

@@ -12,12 +12,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anabranch_kernel::interfaces::{Interfaces, Links};
-use anabranch_kernel::memory::{Memory, Remembered};
+use anabranch_kernel::memory::{Memory, Month, Remembered};
+use anabranch_scenario::policy::proxy::{Budget, Spent};
 use anabranch_units::{Bytes, Time};
 use tokio::time::Instant;
 
+use crate::budgets::Budgets;
 use crate::now_ms;
-use crate::status::{Status, lock};
+use crate::status::{Snapshot, Status, lock};
 use crate::transport::{LinkReport, SubflowReport};
 
 /// The time between two values of a connection.
@@ -51,6 +53,7 @@ struct Inner {
     size: Bytes,
     file: PathBuf,
     memory: Mutex<Memory>,
+    budgets: Mutex<Budgets>,
     /// The interfaces of the last second.
     interfaces: Mutex<Interfaces>,
 }
@@ -76,6 +79,7 @@ impl Paths {
             size,
             file: file.to_owned(),
             memory: Mutex::new(memory),
+            budgets: Mutex::default(),
             interfaces: Mutex::new(interfaces),
         };
         Ok(Paths { inner: Arc::new(inner) })
@@ -93,19 +97,46 @@ impl Paths {
         }
     }
 
-    /// Returns the best of these addresses of this host for a new connection; none if no path from them is known.
-    pub(crate) fn best_address(&self, own: &[IpAddr], to: IpAddr) -> Option<IpAddr> {
+    /// Replaces the budgets of metered paths.
+    pub(crate) fn set_budgets(&self, budgets: &[Budget]) {
+        lock(&self.inner.budgets).set(budgets);
+    }
+
+    /// Returns the use of a path whose budget of this month is spent; none if it may be used.
+    pub(crate) fn spent(&self, name: &str) -> Option<Spent> {
+        let budgets = lock(&self.inner.budgets);
+        if budgets.is_empty() {
+            None
+        } else {
+            budgets.spent(name, Month::of(now()), &lock(&self.inner.memory))
+        }
+    }
+
+    /// Counts the bytes of metered paths, and shows their budgets.
+    fn count(&self, status: &Status, look: &Snapshot) {
+        let mut budgets = lock(&self.inner.budgets);
+        if !budgets.is_empty() {
+            let (mut memory, month) = (lock(&self.inner.memory), Month::of(now()));
+            budgets.count(look, month, &mut memory, |ip| self.name(ip));
+            status.set_budgets(budgets.rows(month, &memory));
+        }
+    }
+
+    /// Returns the best of these addresses of this host for a transfer of this size, or else of the expected one; none if no path from
+    /// them is known.
+    pub(crate) fn best_address(&self, own: &[IpAddr], to: IpAddr, size: Option<Bytes>) -> Option<IpAddr> {
         let names: Vec<String> = own.iter().map(ToString::to_string).collect();
-        let best = lock(&self.inner.memory).best(names.iter().map(String::as_str), to, self.inner.size);
+        let size = size.unwrap_or(self.inner.size);
+        let best = lock(&self.inner.memory).best(names.iter().map(String::as_str), to, size);
         best.and_then(|at| own.get(at).copied())
     }
 
-    /// Returns the best interface for a new connection, and its address; none if no path is known.
-    pub(crate) fn best_interface(&self, to: IpAddr) -> Option<(String, IpAddr)> {
+    /// Returns the best interface for a transfer of this size, or else of the expected one, and its address; none if no path is known.
+    pub(crate) fn best_interface(&self, to: IpAddr, size: Option<Bytes>) -> Option<(String, IpAddr)> {
         let interfaces = lock(&self.inner.interfaces);
         let usable = interfaces.towards(to);
         let names = usable.iter().map(|(interface, _)| interface.name.as_str());
-        let best = lock(&self.inner.memory).best(names, to, self.inner.size)?;
+        let best = lock(&self.inner.memory).best(names, to, size.unwrap_or(self.inner.size))?;
         usable.get(best).map(|(interface, address)| (interface.name.clone(), *address))
     }
 
@@ -167,6 +198,7 @@ impl Paths {
                 self.learn_all(row.number, &row.report, at, &seen, &mut next);
             }
             seen = next;
+            self.count(status, &look);
             if written.elapsed() >= WRITE_EVERY {
                 written = Instant::now();
                 // A full disk is no reason to end.
@@ -175,13 +207,22 @@ impl Paths {
         }
     }
 
+    /// Counts the last bytes, and writes the file.
+    ///
+    /// # Errors
+    /// If it cannot be written; the old one stays.
+    pub fn finish(&self, status: &Status) -> io::Result<()> {
+        self.count(status, &status.snapshot());
+        self.write()
+    }
+
     /// Writes the file.
     ///
     /// # Errors
     /// If it cannot be written; the old one stays.
     pub fn write(&self) -> io::Result<()> {
         let memory = self.memory();
-        if memory.is_empty() { Ok(()) } else { memory.write(&self.inner.file) }
+        if memory == Memory::default() { Ok(()) } else { memory.write(&self.inner.file) }
     }
 }
 
@@ -231,7 +272,7 @@ mod tests {
         let there: IpAddr = "192.0.2.77".parse().unwrap();
         let open = |bytes| Paths::open(&file, PathNames::Addresses, Bytes(bytes)).unwrap();
         let paths = open(10_000);
-        assert_eq!(paths.best_address(&addresses(), there), None, "nothing is known");
+        assert_eq!(paths.best_address(&addresses(), there, None), None, "nothing is known");
         let (mut seen, mut next) = (Seen::new(), Seen::new());
         let start = Instant::now();
         // The near path receives 2 Mbit/s, the far one 80 Mbit/s.
@@ -245,18 +286,20 @@ mod tests {
         lock(&paths.inner.memory).remove(FAR, there);
         let later = report(subflow(NEAR, 100, 250_000), subflow(FAR, 200, 10_000_000));
         paths.learn_all(7, &later, start + EVERY, &seen, &mut next);
-        assert_eq!(paths.best_address(&addresses(), there), Some(addresses()[0]));
+        assert_eq!(paths.best_address(&addresses(), there, None), Some(addresses()[0]));
         let memory = paths.memory();
         let far = memory.path(FAR, there).unwrap();
         assert!(far.rate_bps == Some(80e6) && far.loss == 0.01, "{far:?}");
         assert_eq!(memory.path(NEAR, there).unwrap().rate_bps, Some(2e6));
+        // A rule may expect another size.
+        assert_eq!(paths.best_address(&addresses(), there, Some(Bytes(10_000_000))), Some(addresses()[1]));
         paths.write().unwrap();
         let large = open(10_000_000);
-        assert_eq!(large.best_address(&addresses(), there), Some(addresses()[1]));
+        assert_eq!(large.best_address(&addresses(), there, None), Some(addresses()[1]));
         // A path on which no connection began is not chosen again, and one of another network is unknown.
         large.forget(FAR, there);
-        assert_eq!(large.best_address(&addresses(), there), Some(addresses()[0]));
-        assert_eq!(large.best_address(&addresses(), "198.51.100.1".parse().unwrap()), None);
+        assert_eq!(large.best_address(&addresses(), there, None), Some(addresses()[0]));
+        assert_eq!(large.best_address(&addresses(), "198.51.100.1".parse().unwrap(), None), None);
     }
 
     #[tokio::test]

@@ -21,6 +21,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use crate::pipe::{Pipe, is_unsupported};
+use crate::sizes::Sizes;
 use crate::transport::Link;
 
 /// The most bytes that are read at once.
@@ -40,6 +41,9 @@ thread_local! {
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin {
     /// Returns the socket, if its bytes are the bytes of the stream.
     fn socket(&self) -> Option<&TcpStream>;
+
+    /// Announces the amount of data that remains to be written; none if it is not known.
+    fn set_remaining(&self, _remaining: Option<u64>) {}
 }
 
 impl Stream for TcpStream {
@@ -51,6 +55,10 @@ impl Stream for TcpStream {
 impl<L: Link> Stream for L {
     fn socket(&self) -> Option<&TcpStream> {
         Link::socket(self)
+    }
+
+    fn set_remaining(&self, remaining: Option<u64>) {
+        Link::set_remaining(self, remaining);
     }
 }
 
@@ -80,6 +88,8 @@ pub(crate) struct Direction {
     way: Way,
     /// The pipe, while bytes are in it.
     pipe: Option<Pipe>,
+    /// The sizes of messages, if the receiver uses them.
+    sizes: Option<Box<Sizes>>,
 }
 
 /// The way of the next bytes.
@@ -112,7 +122,13 @@ impl Direction {
             state: State::Open,
             way: Way::Copy,
             pipe: None,
+            sizes: None,
         }
+    }
+
+    /// Returns the same direction that announces the sizes of its messages to the receiver.
+    pub(crate) fn with_sizes(self, sizes: Option<Box<Sizes>>) -> Direction {
+        Direction { sizes, ..self }
     }
 
     /// Copies as much as is possible now. Ready when the direction has ended.
@@ -190,6 +206,9 @@ impl Direction {
             if bytes.is_empty() {
                 self.state = State::Ending;
                 return Poll::Ready(Ok(()));
+            }
+            if let Some(remaining) = self.sizes.as_mut().and_then(|sizes| sizes.see(bytes)) {
+                to.set_remaining(remaining);
             }
             if let Some(left) = &mut self.left {
                 *left = left.saturating_sub(bytes.len() as u64);
@@ -452,6 +471,68 @@ mod tests {
         let (end, counted) = relaying.await.unwrap();
         assert!(answer == "answer" && matches!(end, End::Finished));
         assert_eq!(counted, [5 + sent.len() as u64, 6]);
+    }
+
+    /// A receiver that notes what remains.
+    struct Noting(DuplexStream, std::cell::RefCell<Vec<Option<u64>>>);
+
+    impl AsyncRead for Noting {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+            buf: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.0).poll_read(cx, buf)
+        }
+    }
+
+    impl AsyncWrite for Noting {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+            from: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            Pin::new(&mut self.0).poll_write(cx, from)
+        }
+
+        fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.0).poll_flush(cx)
+        }
+
+        fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.0).poll_shutdown(cx)
+        }
+    }
+
+    impl Stream for Noting {
+        fn socket(&self) -> Option<&TcpStream> {
+            None
+        }
+
+        fn set_remaining(&self, remaining: Option<u64>) {
+            self.1.borrow_mut().push(remaining);
+        }
+    }
+
+    #[tokio::test]
+    async fn the_receiver_knows_what_remains_before_it_is_written() {
+        let (mut near, mut here) = duplex(100);
+        let (there, mut far) = duplex(100);
+        let mut there = Noting(there, std::cell::RefCell::default());
+        let head = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
+        near.write_all(head).await.unwrap();
+        near.write_all(b"12345").await.unwrap();
+        drop(near);
+        let sizes = Some(Box::new(Sizes::new(crate::sizes::Messages::Responses, None)));
+        let mut direction = Direction::new(Vec::new(), None).with_sizes(sizes);
+        let moved = std::future::poll_fn(|cx| {
+            direction.poll(cx, &mut here, &mut there, &AtomicU64::new(0), &mut false)
+        });
+        moved.await.unwrap();
+        let mut got = Vec::new();
+        far.read_to_end(&mut got).await.unwrap();
+        assert_eq!(got.len(), head.len() + 5);
+        assert_eq!(there.1.into_inner(), [Some(head.len() as u64 + 5)]);
     }
 
     #[tokio::test]

@@ -17,6 +17,7 @@ use crate::guard::Accounts;
 use crate::now_ms;
 use crate::reach::{connect, resolve};
 use crate::relay::{Direction, End, relay};
+use crate::sizes::{Messages, Sizes};
 use crate::status::{Status, lock};
 use crate::transport::{Accept, Kernel, KernelLink, Link};
 
@@ -199,11 +200,18 @@ impl Shared {
         }
         let to = admitted.request.destination.to_string();
         let tracked = self.status.begin(&admitted.client.name, to, "server");
-        let idle = Duration::from_nanos(lock(&self.policy).idle.0);
+        let policy = Arc::clone(&lock(&self.policy));
+        let idle = Duration::from_nanos(policy.idle.0);
+        let hint = policy.size(admitted.request.destination.port).map(|size| size.0);
+        drop(policy);
         let (live, asked) = (&tracked.live, self.status.asked());
         // The client is the far end, which has the paths.
         let counts = [&live.down, &live.up];
-        let down = Direction::new(Vec::new(), None);
+        if let (true, Some(hint)) = (L::USES_SIZE, hint) {
+            link.set_remaining(Some(hint));
+        }
+        let sizes = L::USES_SIZE.then(|| Box::new(Sizes::new(Messages::Responses, hint)));
+        let down = Direction::new(Vec::new(), None).with_sizes(sizes);
         let end =
             relay(&mut far, &mut link, down, counts, idle, asked, |link| live.set_report(link.report()));
         let end = end.await;

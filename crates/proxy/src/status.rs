@@ -10,6 +10,7 @@ use std::time::Instant;
 use serde::Serialize;
 use tokio::sync::watch;
 
+use crate::budgets::BudgetRow;
 use crate::transport::LinkReport;
 
 /// The greatest number of kinds, paths or clients that are counted apart.
@@ -132,6 +133,7 @@ pub struct Status {
     asks: watch::Sender<u64>,
     /// The last reports of connections that have ended; none before the first request for them.
     ended: Mutex<Option<VecDeque<LinkReport>>>,
+    budgets: Mutex<Vec<BudgetRow>>,
 }
 
 /// The state of a proxy.
@@ -147,6 +149,9 @@ pub struct Snapshot {
     pub totals: Totals,
     /// The last requests without a connection.
     pub last_failures: Vec<FailureRow>,
+    /// The budgets of metered paths.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub budgets: Vec<BudgetRow>,
     /// The connections of this moment.
     pub connections: Vec<ConnectionRow>,
 }
@@ -164,6 +169,7 @@ impl Status {
             last_failures: Mutex::default(),
             asks: watch::Sender::new(0),
             ended: Mutex::default(),
+            budgets: Mutex::default(),
         }
     }
 
@@ -206,6 +212,10 @@ impl Status {
         lock(&self.ended).replace(VecDeque::new()).unwrap_or_default()
     }
 
+    pub(crate) fn set_budgets(&self, budgets: Vec<BudgetRow>) {
+        *lock(&self.budgets) = budgets;
+    }
+
     pub(crate) fn asked(&self) -> watch::Receiver<u64> {
         self.asks.subscribe()
     }
@@ -236,6 +246,7 @@ impl Status {
             uptime_s: self.began.elapsed().as_secs_f64(),
             totals: lock(&self.totals).clone(),
             last_failures: lock(&self.last_failures).iter().cloned().collect(),
+            budgets: lock(&self.budgets).clone(),
             connections: lock(&self.live).values().map(row).collect(),
         }
     }
@@ -341,6 +352,19 @@ impl Snapshot {
             "Requests without a connection by the reason",
             &counts(&self.totals.failures, "reason"),
         );
+        if !self.budgets.is_empty() {
+            let budget = |value: fn(&BudgetRow) -> u64| -> Vec<(String, f64)> {
+                let row = |row: &BudgetRow| (format!("{{path=\"{}\"}}", row.path), value(row) as f64);
+                self.budgets.iter().map(row).collect()
+            };
+            metric("budget_bytes", "gauge", "Monthly budget of a path", &budget(|row| row.monthly_bytes));
+            metric(
+                "budget_used_bytes",
+                "gauge",
+                "Payload of a path in this month",
+                &budget(|row| row.used_bytes),
+            );
+        }
         metric("up_bytes_total", "counter", "Bytes to destinations", &one(up as f64));
         metric("down_bytes_total", "counter", "Bytes from destinations", &one(down as f64));
         metric(

@@ -183,6 +183,11 @@ pub(crate) struct RaceArgs {
 }
 
 impl RaceArgs {
+    /// True if there is a race.
+    pub(crate) fn is_given(&self) -> bool {
+        self.race.is_some()
+    }
+
     /// Returns `config` with the race.
     pub(crate) fn apply(&self, config: ConnectionConfig) -> ConnectionConfig {
         let race = self.race.map(|delay| anabranch_units::Duration(delay.as_nanos() as u64));

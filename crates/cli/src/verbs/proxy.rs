@@ -80,6 +80,8 @@ pub(crate) struct Args {
     /// The expected size of a transfer, for that choice
     #[arg(long, value_name = "SIZE", default_value = "100KB", requires = "memory", value_parser = size)]
     expect: Bytes,
+    #[command(flatten)]
+    race: online::RaceArgs,
     /// The threads that carry connections, for the transport `kernel`
     #[arg(long, value_name = "N", default_value = "1", value_parser = crate::args::whole::<usize>(1..=256))]
     threads: usize,
@@ -151,6 +153,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             "--tls is for the way to a server side: add --to HOST:PORT, or with --server --certificate FILE";
         return Err(Failure::Usage(text.to_owned()));
     }
+    if args.race.is_given() && (args.server || args.transport == TransportName::Kernel) {
+        let text = "--race is for a client with --transport anabranch: the kernel opens a connection on one path, and a server dials none";
+        return Err(Failure::Usage(text.to_owned()));
+    }
     online::raise_file_limit();
     if args.threads > 1 && args.transport == TransportName::Anabranch {
         let text =
@@ -170,7 +176,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         }
         let paths = paths(args, PathNames::Addresses)?;
         let started = args.host.start(|builder| builder)?;
-        let transport = Anabranch::new(started.host.clone(), args.host.config()).with_paths(paths.clone());
+        let config = args.race.apply(args.host.config());
+        let transport = Anabranch::new(started.host.clone(), config).with_paths(paths.clone());
         let result = sides(args, transport, destinations, paths).await;
         Started::leave(started, result).await
     })
@@ -303,7 +310,7 @@ async fn client<T: Transport>(
         () = learning => Ok(()),
     };
     if let (Some(paths), Some(file)) = (&paths, &args.memory)
-        && let Err(error) = paths.write()
+        && let Err(error) = paths.finish(&status)
     {
         output::warn(format_args!("cannot write the memory of paths {}: {error}", file.display()));
     }

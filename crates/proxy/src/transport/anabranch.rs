@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use anabranch_net::{Host, MptcpListener, MptcpStream};
 use anabranch_scenario::parameters::from_option;
-use anabranch_scenario::policy::proxy::{Multipath, Treatment};
+use anabranch_scenario::policy::proxy::{Budget, Multipath, Spent, Treatment};
 use anabranch_stack::config::ConnectionConfig;
 use anabranch_stack::congestion::CongestionKind;
 use anabranch_stack::path_manager::{
@@ -67,16 +67,24 @@ impl Anabranch {
         if let Some(name) = &how.congestion {
             config.congestion = from_option("congestion", name).map_err(io::Error::other)?;
         }
+        let mut how = how.clone();
         let own = self.host.addresses().into_iter().filter(|ip| ip.is_ipv4() == to.is_ipv4());
+        let spent = |path: &str| self.paths.as_ref().and_then(|paths| paths.spent(path));
+        let own: Vec<IpAddr> = own.filter(|ip| admit(&ip.to_string(), &mut how, spent)).collect();
         let (mut used, backup): (Vec<IpAddr>, Vec<IpAddr>) =
-            own.filter(|ip| how.allows(&ip.to_string())).partition(|ip| !how.is_backup(&ip.to_string()));
+            own.into_iter().partition(|ip| !how.is_backup(&ip.to_string()));
         // A backup is the first path only if there is no other.
-        let known = self.paths.as_ref().and_then(|paths| paths.best_address(&used, to.ip()));
+        let known = self.paths.as_ref().and_then(|paths| paths.best_address(&used, to.ip(), how.receives));
         used.extend(backup);
         let first = known.or_else(|| used.first().copied()).ok_or_else(|| {
-            io::Error::new(io::ErrorKind::AddrNotAvailable, "the policy allows no path to this destination")
+            io::Error::new(
+                io::ErrorKind::AddrNotAvailable,
+                "the policy, or the budget of a path, allows no path to this destination",
+            )
         })?;
-        if how.paths.is_some() || !how.backup.is_empty() {
+        if how.paths.is_some() || !how.backup.is_empty() || !how.refused.is_empty() {
+            // A race would use all addresses.
+            config.race = None;
             let how = how.clone();
             let kind = CustomPathManagerKind::new("full_mesh_by_policy", move |own| {
                 let own = own.iter().filter(|one| how.allows(&one.ip.to_string()));
@@ -87,8 +95,23 @@ impl Anabranch {
             });
             config.path_manager = PathManagerKind::Custom(kind);
         }
+        config.flow_size = how.sends;
         Ok((config, first))
     }
+}
+
+/// True if a connection may use this path. If its budget is spent, it is a backup, or not used.
+fn admit(path: &str, how: &mut Treatment, spent: impl Fn(&str) -> Option<Spent>) -> bool {
+    if !how.allows(path) {
+        // Not even as a backup.
+        return false;
+    }
+    match spent(path) {
+        None => {}
+        Some(Spent::Backup) => how.backup.push(path.to_owned()),
+        Some(Spent::Off) => how.refused.push(path.to_owned()),
+    }
+    how.allows(path)
 }
 
 impl Transport for Anabranch {
@@ -105,6 +128,17 @@ impl Transport for Anabranch {
         }
         let Some(name) = &how.congestion else { return Ok(()) };
         from_option::<CongestionKind>("congestion", name).map(drop).map_err(|error| error.to_string())
+    }
+
+    fn set_budgets(&self, budgets: &[Budget]) -> Result<(), String> {
+        match &self.paths {
+            Some(paths) => {
+                paths.set_budgets(budgets);
+                Ok(())
+            }
+            None if budgets.is_empty() => Ok(()),
+            None => Err("`[[budget]]` needs --memory FILE, which keeps the bytes of the month".to_owned()),
+        }
     }
 
     async fn dial(&self, to: SocketAddr, how: &Treatment) -> io::Result<MptcpStream> {
@@ -133,6 +167,12 @@ impl Accept for MptcpListener {
 }
 
 impl Link for MptcpStream {
+    const USES_SIZE: bool = true;
+
+    fn set_remaining(&self, remaining: Option<u64>) {
+        self.set_flow_size(remaining.map(|remaining| self.written().saturating_add(remaining)));
+    }
+
     fn reset(self) {
         self.abort();
     }
@@ -150,5 +190,24 @@ impl Link for MptcpStream {
             retransmitted_bytes: subflow.counters.segments_retransmitted * u64::from(subflow.mss),
         });
         LinkReport { mptcp: self.stats().mptcp, subflows: subflows.collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_with_a_spent_budget_is_a_backup_or_not_used() {
+        let mut how = Treatment { paths: Some(vec!["10.0.0.*".to_owned()]), ..Treatment::default() };
+        let spent = |path: &str| match path {
+            "10.0.0.2" | "10.0.1.1" => Some(Spent::Backup),
+            "10.0.0.3" => Some(Spent::Off),
+            _ => None,
+        };
+        let names = ["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.1.1"];
+        assert_eq!(names.map(|path| admit(path, &mut how, spent)), [true, true, false, false]);
+        assert_eq!(names.map(|path| how.allows(path)), [true, true, false, false]);
+        assert_eq!(names.map(|path| how.is_backup(path)), [false, true, false, false]);
     }
 }

@@ -152,7 +152,7 @@ impl Transport for Kernel {
         let mptcp = self.tries_mptcp(to, how);
         let paths = self.paths.as_ref().filter(|_| !to.ip().is_loopback());
         if let Some(paths) = paths
-            && let Some((interface, source)) = paths.best_interface(to.ip())
+            && let Some((interface, source)) = paths.best_interface(to.ip(), how.receives)
         {
             let socket = self.outgoing(to, mptcp, how)?;
             socket.bind_device(Some(interface.as_bytes()))?;

@@ -8,7 +8,7 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 
-use anabranch_scenario::policy::proxy::Treatment;
+use anabranch_scenario::policy::proxy::{Budget, Treatment};
 use serde::Serialize;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -31,6 +31,19 @@ pub trait Transport: Clone + Send + Sync + 'static {
     /// # Errors
     /// The reason, with a remedy.
     fn check(&self, how: &Treatment) -> Result<(), String>;
+
+    /// Replaces the budgets of metered paths.
+    ///
+    /// # Errors
+    /// If it cannot keep them; with a remedy.
+    fn set_budgets(&self, budgets: &[Budget]) -> Result<(), String> {
+        if budgets.is_empty() {
+            return Ok(());
+        }
+        Err("the kernel's path manager decides about subflows, so `[[budget]]` needs --transport anabranch; `anabranch kernel steer \
+             --policy` has `backup` for the kernel"
+            .to_owned())
+    }
 
     /// Opens a connection.
     ///
@@ -69,6 +82,12 @@ pub trait Link: AsyncRead + AsyncWrite + Unpin + Send + 'static {
 
     /// Ends it at once, so that the peer gets an error.
     fn reset(self);
+
+    /// True if its scheduler uses the amount of data that remains.
+    const USES_SIZE: bool = false;
+
+    /// Announces the amount of data that remains to be written; none if it is not known.
+    fn set_remaining(&self, _remaining: Option<u64>) {}
 
     /// Returns its paths.
     fn report(&self) -> LinkReport;

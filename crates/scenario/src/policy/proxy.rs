@@ -1,12 +1,14 @@
 //! Policies of `anabranch proxy`: the treatment of connections at a client, and the clients of a server.
 
+mod budget;
+
 use core::fmt;
 use core::ops::RangeInclusive;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
 use anabranch_stack::scheduler::SchedulerKind;
-use anabranch_units::Duration;
+use anabranch_units::{Bytes, Duration};
 
 use super::{Prefix, interface, is_named, ports, prefix};
 use crate::read::files::{MOST_BYTES, read_file};
@@ -14,6 +16,8 @@ use crate::read::parameters;
 use crate::text::reader::Reader;
 use crate::text::source::{Problem, ScenarioError, Source, Span};
 use crate::text::tree::{Node, Table};
+
+pub use budget::{Budget, SizeHint, Spent};
 
 /// The way of a connection to its destination.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,14 +78,22 @@ pub struct Treatment {
     pub paths: Option<Vec<String>>,
     /// The paths that are used only if no other is left.
     pub backup: Vec<String>,
+    /// Paths that it may not use now; no key of a policy.
+    pub refused: Vec<String>,
     /// The kind of its socket, if it is the kernel's.
     pub multipath: Multipath,
+    /// The expected size of the data that the application sends; none if it is not known.
+    pub sends: Option<Bytes>,
+    /// The expected size of the data that it receives, for the first path; none for the one of the command line.
+    pub receives: Option<Bytes>,
 }
 
 impl Treatment {
     /// True if it may use the path.
     pub fn allows(&self, path: &str) -> bool {
-        self.paths.as_deref().is_none_or(|names| is_named(path, names)) || is_named(path, &self.backup)
+        let allowed =
+            self.paths.as_deref().is_none_or(|names| is_named(path, names)) || is_named(path, &self.backup);
+        allowed && !is_named(path, &self.refused)
     }
 
     /// True if the path is used only if no other is left.
@@ -159,15 +171,29 @@ impl fmt::Debug for User {
 pub struct ClientPolicy {
     /// The users, if applications have to give a name and a password.
     pub users: Vec<User>,
+    /// The budgets of metered paths.
+    pub budgets: Vec<Budget>,
     otherwise: Treatment,
     rules: Vec<Rule>,
 }
 
-const TREATMENT_KEYS: [&str; 7] =
-    ["via", "answer", "scheduler", "congestion", "paths", "backup", "multipath"];
-const CLIENT_KEYS: [&str; 9] =
-    ["via", "answer", "scheduler", "congestion", "paths", "backup", "multipath", "user", "rule"];
-const RULE_KEYS: [&str; 11] = [
+const TREATMENT_KEYS: [&str; 9] =
+    ["via", "answer", "scheduler", "congestion", "paths", "backup", "multipath", "sends", "receives"];
+const CLIENT_KEYS: [&str; 12] = [
+    "via",
+    "answer",
+    "scheduler",
+    "congestion",
+    "paths",
+    "backup",
+    "multipath",
+    "sends",
+    "receives",
+    "user",
+    "budget",
+    "rule",
+];
+const RULE_KEYS: [&str; 13] = [
     "host",
     "destination",
     "port",
@@ -179,6 +205,8 @@ const RULE_KEYS: [&str; 11] = [
     "paths",
     "backup",
     "multipath",
+    "sends",
+    "receives",
 ];
 const USER_KEYS: [&str; 2] = ["name", "password"];
 
@@ -229,7 +257,8 @@ fn client(table: &Table) -> Result<ClientPolicy, Problem> {
     let otherwise = treatment(&reader, &Treatment::default())?;
     let users: Vec<User> = tables(&reader, "user", user)?;
     let rules = tables(&reader, "rule", |node| rule(node, &otherwise))?;
-    Ok(ClientPolicy { users, otherwise, rules })
+    let budgets = tables(&reader, "budget", budget::budget)?;
+    Ok(ClientPolicy { users, budgets, otherwise, rules })
 }
 
 fn tables<T>(
@@ -278,7 +307,10 @@ fn treatment(reader: &Reader<'_>, otherwise: &Treatment) -> Result<Treatment, Pr
         congestion: reader.optional("congestion", Node::name)?.or_else(|| otherwise.congestion.clone()),
         paths: reader.optional("paths", names)?.or_else(|| otherwise.paths.clone()),
         backup: reader.optional("backup", names)?.unwrap_or_else(|| otherwise.backup.clone()),
+        refused: Vec::new(),
         multipath: reader.optional("multipath", multipath)?.unwrap_or(otherwise.multipath),
+        sends: reader.optional("sends", Node::size)?.or(otherwise.sends),
+        receives: reader.optional("receives", Node::size)?.or(otherwise.receives),
     })
 }
 
@@ -453,10 +485,13 @@ pub struct ServerPolicy {
     pub idle: Duration,
     /// The kind of sockets to destinations.
     pub multipath: Multipath,
+    /// The expected sizes of what destinations send.
+    pub sizes: Vec<SizeHint>,
 }
 
 const LIMIT_KEYS: [&str; 4] = ["allow", "port", "connections", "rate"];
-const SERVER_KEYS: [&str; 7] = ["allow", "port", "connections", "rate", "idle", "multipath", "client"];
+const SERVER_KEYS: [&str; 8] =
+    ["allow", "port", "connections", "rate", "idle", "multipath", "size", "client"];
 const CLIENT_ENTRY_KEYS: [&str; 6] = ["name", "key", "allow", "port", "connections", "rate"];
 /// The length of a name of a client, in bytes.
 const LONGEST_NAME: usize = 32;
@@ -481,6 +516,14 @@ impl ServerPolicy {
     /// Returns the client that sends `name`; none if it is unknown.
     pub fn client(&self, name: &str) -> Option<&Client> {
         self.clients.iter().find(|client| client.name == name)
+    }
+
+    /// Returns the expected size of what a destination at this port sends; none if it is not known.
+    pub fn size(&self, port: u16) -> Option<Bytes> {
+        let mut hints = self.sizes.iter();
+        let hint =
+            hints.find(|hint| hint.ports.is_empty() || hint.ports.iter().any(|ports| ports.contains(&port)));
+        hint.map(|hint| hint.size)
     }
 
     /// Returns the text of a policy with one client, which is also the file of this client's key.
@@ -509,7 +552,8 @@ fn server(table: &Table) -> Result<ServerPolicy, Problem> {
         return Err(Problem::at(reader.span, "the policy has no `[[client]]`")
             .help("add the output of `anabranch proxy --new-key NAME`"));
     }
-    Ok(ServerPolicy { clients, idle, multipath })
+    let sizes = tables(&reader, "size", budget::size_hint)?;
+    Ok(ServerPolicy { clients, idle, multipath, sizes })
 }
 
 /// The limits of clients that have none in their own table.

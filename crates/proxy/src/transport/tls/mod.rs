@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use anabranch_scenario::policy::proxy::Treatment;
+use anabranch_scenario::policy::proxy::{Budget, Treatment};
 use rustls::crypto::{CryptoProvider, ring};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::time::timeout;
@@ -71,6 +71,10 @@ impl<T: Transport> Transport for Tls<T> {
 
     fn check(&self, how: &Treatment) -> Result<(), String> {
         self.transport.check(how)
+    }
+
+    fn set_budgets(&self, budgets: &[Budget]) -> Result<(), String> {
+        self.transport.set_budgets(budgets)
     }
 
     async fn dial(&self, to: SocketAddr, how: &Treatment) -> io::Result<TlsLink<T::Link>> {
@@ -157,6 +161,15 @@ impl<L: Link> Link for TlsLink<L> {
                 TlsStream::Client(stream) => stream.into_inner().0.reset(),
                 TlsStream::Server(stream) => stream.into_inner().0.reset(),
             },
+        }
+    }
+
+    const USES_SIZE: bool = L::USES_SIZE;
+
+    /// Announces it without the overhead of TLS.
+    fn set_remaining(&self, remaining: Option<u64>) {
+        if let State::Open(stream) = &self.0 {
+            stream.get_ref().0.set_remaining(remaining);
         }
     }
 

@@ -18,6 +18,14 @@ const CLIENT: &str = "
     paths = 'wlan*'
     answer = 'late'
     multipath = 'never'
+    sends = '5MB'
+    [[budget]]
+    path = 'wwan*'
+    monthly = '10GB'
+    spent = 'off'
+    [[budget]]
+    path = '10.0.0.2'
+    monthly = '1GB'
 ";
 
 const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1eff";
@@ -43,7 +51,10 @@ fn the_first_rule_that_matches_holds() {
     assert_eq!((ssh.via, ssh.answer, ssh.congestion.as_deref()), (Via::Auto, Answer::Late, Some("lia")));
     assert!(ssh.scheduler.is_some() && ssh.allows("wlan0") && ssh.allows("wwan0") && !ssh.allows("eth0"));
     assert!(ssh.is_backup("wwan0"));
-    assert_eq!(ssh.multipath, Multipath::Never);
+    assert_eq!((ssh.multipath, ssh.sends, ssh.receives), (Multipath::Never, Some(Bytes(5_000_000)), None));
+    let [first, second] = policy.budgets.as_slice() else { panic!("{:?}", policy.budgets) };
+    assert!(first.covers("wwan0") && !first.covers("wlan0") && first.spent == Spent::Off);
+    assert_eq!((second.monthly, second.spent), (Bytes(1_000_000_000), Spent::Backup));
     let other = of(Facts { address: Some(ip("9.9.9.9")), port: 22, user: Some("bob"), ..Facts::default() });
     assert_eq!((other.answer, other.multipath), (Answer::Early, Multipath::Remember));
     assert_eq!(ClientPolicy::parse("", "").unwrap(), ClientPolicy::default());
@@ -55,6 +66,9 @@ fn an_error_of_a_client_has_its_place_and_a_remedy() {
         ("vai = 'server'", ["p.toml:1:1", "did you mean `via`?"]),
         ("via = 'sever'", ["p.toml:1:7", "did you mean `server`?"]),
         ("multipath = 'nevr'", ["p.toml:1:13", "did you mean `never`?"]),
+        ("[[budget]]\npath = 'wwan0'", ["p.toml:1:1", "monthly"]),
+        ("[[budget]]\npath = 'wwan0'\nmonthly = '5'", ["p.toml:3:11", "unit"]),
+        ("[[budget]]\npath = 'wwan0'\nmonthly = '1GB'\nspent = 'of'", ["p.toml:4:9", "did you mean `off`?"]),
         ("scheduler = 'minrt'", ["p.toml:1:13", "did you mean"]),
         ("[[rule]]\nport = 80", ["this rule changes nothing", "via = \"direct\""]),
         ("[[rule]]\nhost = '10.0.0.0/8'\nvia = 'direct'", ["p.toml:2:8", "`destination`"]),
@@ -69,11 +83,12 @@ fn an_error_of_a_client_has_its_place_and_a_remedy() {
 #[test]
 fn a_client_of_a_server_has_the_limits_of_the_file_or_its_own() {
     let text = format!(
-        "allow = ['public', '10.1.0.0/16']\nrate = 5\nmultipath = 'always'\n[[client]]\nname = 'a'\nkey = '{KEY}'\n\
+        "allow = ['public', '10.1.0.0/16']\nrate = 5\nmultipath = 'always'\n[[size]]\nport = [80, '8000-8100']\nsize = '2MB'\n[[client]]\nname = 'a'\nkey = '{KEY}'\n\
          [[client]]\nname = 'b'\nkey = '{KEY}'\nallow = '192.0.2.1'\nport = [80, '8000-8100']\nrate = 9"
     );
     let policy = ServerPolicy::parse("s.toml", &text).unwrap();
     assert_eq!(policy.multipath, Multipath::Always);
+    assert_eq!((policy.size(8050), policy.size(443)), (Some(Bytes(2_000_000)), None));
     let a = policy.client("a").unwrap();
     assert_eq!((a.rate, a.key.0[31], a.key.to_string().as_str()), (5, 0xff, KEY));
     assert!(a.reach.contains(ip("8.8.8.8"), 1) && a.reach.contains(ip("10.1.2.3"), 1));

@@ -1,0 +1,142 @@
+//! Budgets of metered paths: the payload of each path in this month, and the paths that have no budget left.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use anabranch_kernel::memory::{Memory, Month};
+use anabranch_scenario::policy::proxy::{Budget, Spent};
+use serde::Serialize;
+
+use crate::status::Snapshot;
+
+/// A budget, as it is shown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BudgetRow {
+    /// The path, as the policy has it.
+    pub path: String,
+    /// The budget of a month.
+    pub monthly_bytes: u64,
+    /// The payload of this month.
+    pub used_bytes: u64,
+    /// True if it is spent.
+    pub spent: bool,
+}
+
+/// The budgets, and the bytes that are counted in the memory.
+#[derive(Debug, Default)]
+pub(crate) struct Budgets {
+    budgets: Vec<Budget>,
+    /// The bytes of each path since the start.
+    counted: BTreeMap<IpAddr, u64>,
+}
+
+impl Budgets {
+    pub(crate) fn set(&mut self, budgets: &[Budget]) {
+        self.budgets = budgets.to_vec();
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.budgets.is_empty()
+    }
+
+    /// Notes the bytes of a proxy in the memory, as far as paths have a budget. `name` is the name of the path from an address.
+    pub(crate) fn count(
+        &mut self,
+        look: &Snapshot,
+        month: Month,
+        memory: &mut Memory,
+        name: impl Fn(IpAddr) -> Option<String>,
+    ) {
+        let mut now: BTreeMap<IpAddr, u64> = BTreeMap::new();
+        for (ip, totals) in &look.totals.paths {
+            *now.entry(*ip).or_default() += totals.sent_bytes + totals.received_bytes;
+        }
+        for subflow in look.connections.iter().flat_map(|row| &row.report.subflows) {
+            *now.entry(subflow.local.ip()).or_default() += subflow.sent_bytes + subflow.received_bytes;
+        }
+        for (ip, bytes) in now {
+            let counted = self.counted.entry(ip).or_default();
+            // A connection that ends at this moment may be counted twice; then later bytes are not counted until they are more.
+            let new = bytes.saturating_sub(*counted);
+            *counted = bytes.max(*counted);
+            let name = name(ip).filter(|name| self.budgets.iter().any(|budget| budget.covers(name)));
+            if let Some(name) = name.filter(|_| new > 0) {
+                memory.spend(&name, month, new);
+            }
+        }
+    }
+
+    /// Returns the use of a path whose budget is spent; none if it has a budget left, or none at all.
+    pub(crate) fn spent(&self, path: &str, month: Month, memory: &Memory) -> Option<Spent> {
+        let spent = self.budgets.iter().filter(|budget| budget.covers(path));
+        spent
+            .filter(|budget| used(budget, month, memory) >= budget.monthly.0)
+            .map(|budget| budget.spent)
+            .max()
+    }
+
+    pub(crate) fn rows(&self, month: Month, memory: &Memory) -> Vec<BudgetRow> {
+        let row = |budget: &Budget| {
+            let used_bytes = used(budget, month, memory);
+            BudgetRow {
+                path: budget.path.clone(),
+                monthly_bytes: budget.monthly.0,
+                used_bytes,
+                spent: used_bytes >= budget.monthly.0,
+            }
+        };
+        self.budgets.iter().map(row).collect()
+    }
+}
+
+fn used(budget: &Budget, month: Month, memory: &Memory) -> u64 {
+    let used = memory.used(month).filter(|(path, _)| budget.covers(path));
+    used.fold(0, |sum, (_, bytes)| sum.saturating_add(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::{PathTotals, Status};
+    use anabranch_units::{Bytes, Time};
+
+    fn budget(path: &str, monthly: u64, spent: Spent) -> Budget {
+        Budget { path: path.to_owned(), monthly: Bytes(monthly), spent }
+    }
+
+    #[test]
+    fn a_budget_is_spent_by_its_paths_for_the_rest_of_the_month() {
+        let mut budgets = Budgets::default();
+        budgets.set(&[budget("10.0.1.*", 100, Spent::Backup), budget("10.0.1.2", 150, Spent::Off)]);
+        let mut memory = Memory::default();
+        let month = Month::of(Time::from_secs(1_000_000_000));
+        let mut look = Status::new("client", "anabranch").snapshot();
+        let mut count = |sent: [u64; 3], memory: &mut Memory| {
+            for (ip, sent) in ["10.0.0.1", "10.0.1.1", "10.0.1.2"].into_iter().zip(sent) {
+                let totals = PathTotals { sent_bytes: sent, received_bytes: 10, ..PathTotals::default() };
+                look.totals.paths.insert(ip.parse().unwrap(), totals);
+            }
+            budgets.count(&look, month, memory, |ip| Some(ip.to_string()));
+            let later = Month::of(Time::from_secs(1_003_000_000));
+            ["10.0.0.1", "10.0.1.1", "10.0.1.2"]
+                .map(|path| (budgets.spent(path, month, memory), budgets.spent(path, later, memory)))
+        };
+        let spent = |use_of| (Some(use_of), None);
+        assert_eq!(count([1000, 40, 39], &mut memory), [(None, None); 3]);
+        // The same bytes count once, and a total that falls does not count again.
+        assert_eq!(count([1000, 40, 39], &mut memory), [(None, None); 3]);
+        assert_eq!(count([1000, 20, 39], &mut memory), [(None, None); 3]);
+        assert_eq!(
+            count([1000, 40, 40], &mut memory),
+            [(None, None), spent(Spent::Backup), spent(Spent::Backup)]
+        );
+        assert_eq!(
+            count([1000, 40, 140], &mut memory),
+            [(None, None), spent(Spent::Backup), spent(Spent::Off)]
+        );
+        assert_eq!(memory.used(month).count(), 2, "paths without a budget are not counted");
+        let rows = budgets.rows(month, &memory);
+        assert_eq!((rows[0].used_bytes, rows[0].spent, rows[1].used_bytes), (200, true, 150));
+        assert_eq!(Memory::parse(&memory.text()), memory);
+    }
+}

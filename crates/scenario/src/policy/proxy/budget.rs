@@ -1,0 +1,68 @@
+//! Budgets of metered paths, and size hints.
+
+use core::ops::RangeInclusive;
+
+use anabranch_units::Bytes;
+
+use super::super::{interface, is_named, ports};
+use super::items;
+use crate::text::reader::Reader;
+use crate::text::source::Problem;
+use crate::text::tree::Node;
+
+/// The use of a path whose budget is spent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Spent {
+    /// It is a backup.
+    #[default]
+    Backup,
+    /// New connections do not use it.
+    Off,
+}
+
+const SPENTS: [(&str, Spent); 2] = [("backup", Spent::Backup), ("off", Spent::Off)];
+
+/// The budget of a path, or of several paths together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// The name of the path, which may end in `*`.
+    pub path: String,
+    /// The payload, sent and received, of a calendar month in UTC.
+    pub monthly: Bytes,
+    /// The use of the path for the rest of the month, once the budget is spent.
+    pub spent: Spent,
+}
+
+impl Budget {
+    /// True if the path uses this budget.
+    pub fn covers(&self, path: &str) -> bool {
+        is_named(path, core::slice::from_ref(&self.path))
+    }
+}
+
+/// The expected size of connections to some ports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SizeHint {
+    /// The ports of destinations; none for any.
+    pub ports: Vec<RangeInclusive<u16>>,
+    /// The size.
+    pub size: Bytes,
+}
+
+pub(super) fn budget(node: &Node) -> Result<Budget, Problem> {
+    let reader = Reader::of(node, "a budget", &["path", "monthly", "spent"])?;
+    let spent = |node: &Node| Ok(SPENTS[node.choice("use", &SPENTS.map(|(name, _)| name))?].1);
+    Ok(Budget {
+        path: reader.required("path", "\"10.86.84.2\"", interface)?,
+        monthly: reader.required("monthly", "\"10GB\"", Node::size)?,
+        spent: reader.optional("spent", spent)?.unwrap_or_default(),
+    })
+}
+
+pub(super) fn size_hint(node: &Node) -> Result<SizeHint, Problem> {
+    let reader = Reader::of(node, "a size hint", &["port", "size"])?;
+    Ok(SizeHint {
+        ports: items(&reader, "port", ports)?,
+        size: reader.required("size", "\"5MB\"", Node::size)?,
+    })
+}
