@@ -77,7 +77,7 @@ enum Verb {
     #[cfg(all(target_os = "linux", feature = "network"))]
     Kernel(verbs::kernel::Args),
     #[cfg(all(target_os = "linux", feature = "network"))]
-    Proxy(verbs::proxy::Args),
+    Proxy(Box<verbs::proxy::Args>),
     #[cfg(all(target_os = "linux", feature = "network"))]
     Emulate(verbs::emulate::Args),
     #[cfg(all(target_os = "linux", feature = "network"))]
