@@ -1,11 +1,11 @@
 //! The server side: authenticates its clients, and connects to the destinations that they may reach.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anabranch_scenario::policy::proxy::{Client, Key, ServerPolicy, Treatment};
+use anabranch_scenario::policy::proxy::{Client, Key, Reach, ServerPolicy, Treatment};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -239,14 +239,19 @@ impl Shared {
             }
             _ => (ErrorCode::Unreachable, "unreachable"),
         })?;
-        // An address of this host, which its firewall may keep from others, is reached only where a prefix names it.
         match far.ends() {
-            Ok((local, remote)) if local.ip() == remote.ip() && !client.reach.names(remote.ip()) => {
+            Ok((local, remote)) if !may_reach(&client.reach, local.ip(), remote.ip()) => {
                 Err((ErrorCode::NotAuthorized, "forbidden"))
             }
             _ => Ok(far),
         }
     }
+}
+
+/// True if a client may have a connection with these ends. An address of this host, which its firewall may keep from others, is reached
+/// only where a prefix names it.
+pub(crate) fn may_reach(reach: &Reach, local: IpAddr, remote: IpAddr) -> bool {
+    local != remote || reach.names(remote)
 }
 
 /// The reason that there is no request.

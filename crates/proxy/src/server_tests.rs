@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use crate::convert::seal::{self, Code, Received, read_reply};
 use crate::convert::{Destination, ErrorCode, HEADER, Reply, Request, length_of};
 use crate::now_ms;
-use crate::server::Server;
+use crate::server::{Server, may_reach};
 use crate::transport::{Accept, Kernel, Link, LinkReport};
 
 impl Link for DuplexStream {
@@ -240,4 +240,17 @@ async fn strangers_are_bounded() {
     tokio::time::sleep(Duration::from_secs(11)).await;
     // Their time is over, and there is space again.
     assert_eq!(side.failures(), [("slow", 1024), ("strangers", 1500 - 1024)]);
+}
+
+#[test]
+fn an_address_of_the_server_itself_needs_a_prefix() {
+    let reach = |allow: &str| {
+        let key = "07".repeat(32);
+        let text = format!("allow = [{allow}]\n[[client]]\nname = 'a'\nkey = '{key}'");
+        ServerPolicy::parse("s.toml", &text).unwrap().clients.remove(0).reach
+    };
+    let [own, other] = ["8.8.8.8", "9.9.9.9"].map(|ip| ip.parse().unwrap());
+    assert!(reach("'public'").contains(own, 80) && may_reach(&reach("'public'"), own, other));
+    assert!(!may_reach(&reach("'public'"), own, own));
+    assert!(may_reach(&reach("'public', '8.8.8.0/24'"), own, own));
 }

@@ -384,3 +384,24 @@ async fn a_slow_receiver_gets_every_byte_through_a_relay() {
     assert_eq!(answer, "answer");
     assert!(matches!(relaying.await.unwrap(), End::Finished));
 }
+
+#[tokio::test]
+async fn no_byte_goes_around_tls() {
+    let place = Place::new();
+    let (text, pin) = new_certificate("server.example").unwrap();
+    let kernel = crate::transport::Kernel::plain_tcp();
+    let mut listener =
+        Tls::server(kernel.clone(), place.identity(&text)).listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let port = listener.listener.local_address().unwrap();
+    let client = Tls::client(kernel, Trust::pinned("server.example", vec![pin]).unwrap());
+    let accepting = async {
+        let (mut link, _) = listener.accept().await.unwrap();
+        assert!(link.socket().is_none());
+        link.prepare().await.unwrap();
+        link
+    };
+    let how = Treatment::default();
+    let (near, far) = tokio::join!(client.dial(port, &how), accepting);
+    // The relay would move the bytes of these sockets.
+    assert!(near.unwrap().socket().is_none() && far.socket().is_none());
+}
