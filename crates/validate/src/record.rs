@@ -110,8 +110,11 @@ fn row(line: &str) -> Option<Row> {
     })
 }
 
-/// Returns the differences of the simulator of this build from the recorded runs of the kernel: the mean of the
-/// runs in `simulated`, by point, against the recorded mean. Points and measures that were never recorded are left out.
+/// Returns the differences of the simulator of this build from the recorded runs of the kernel: the mean over the
+/// runs in `simulated`, by point, that the kernel has too, against the recorded mean. Points and measures that were never
+/// recorded are left out.
+///
+/// A record has the number of the kernel's runs, which are the first ones: a run with other losses moves a mean by half.
 pub fn against_recorded(points: &[Point], simulated: &[Vec<Measured>], recorded: &[Row]) -> Vec<Row> {
     let mut rows = Vec::new();
     for (point, runs) in points.iter().zip(simulated) {
@@ -123,7 +126,8 @@ pub fn against_recorded(points: &[Point], simulated: &[Vec<Measured>], recorded:
             };
             for kept in recorded.iter().filter(of_point) {
                 let value = |run: &Measured| kept.metric.of(point, run.of_class(class)?);
-                let values: Vec<f64> = runs.iter().filter_map(value).collect();
+                let same = runs.iter().take(kept.difference.pairs);
+                let values: Vec<f64> = same.filter_map(value).collect();
                 let difference = mean(&values)
                     .and_then(|mean| Difference::of(&[(mean, kept.difference.second)], kept.metric.floor()));
                 rows.extend(difference.map(|difference| Row { difference, ..kept.clone() }));
@@ -266,6 +270,18 @@ mod tests {
         assert_eq!(judge(&[13.0; 5], &[-12.0; 20]), Judgement::Grown);
         // A decrease is permitted.
         assert_eq!(judge(&[1.0; 5], &[12.0; 20]), Judgement::Same);
+    }
+
+    #[test]
+    fn a_build_is_compared_in_the_runs_that_the_kernel_has() {
+        let points = crate::grid::grid(crate::grid::Which::Chosen).unwrap();
+        let point = points.iter().find(|point| point.classes().len() == 1).unwrap();
+        let mut kept = row(&[0.0; 2]);
+        kept.point = point.name.clone();
+        let run = |time_s| Measured { time_s: Some(time_s), ..Measured::default() };
+        let simulated = [vec![run(1.0), run(1.1), run(9.0)]];
+        let now = against_recorded(std::slice::from_ref(point), &simulated, &[kept]);
+        assert!((now[0].difference.first - 1.05).abs() < 1e-9, "{:?}", now[0].difference);
     }
 
     #[test]

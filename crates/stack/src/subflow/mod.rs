@@ -134,6 +134,9 @@ pub(crate) struct Subflow {
     buffer_checked: bool,
     /// True if `send_space` limits the data that may be assigned.
     space_bounds: bool,
+    /// True if a packet of the queue that was sent in part takes no more data: its mapping is fixed
+    /// (`mptcp_ext.frozen` of Linux), so that further data begins another packet.
+    freezes: bool,
     /// The number of segments sent at the time `last_sent` since the last with PSH.
     train: u8,
     /// The content of the peer's reset: whether the cause is transient, and the cause.
@@ -282,6 +285,7 @@ impl Subflow {
             send_buffer: u32::MAX,
             send_space: u32::MAX,
             space_bounds: false,
+            freezes: false,
             buffer_checked: true,
             packets_from: 0,
             probe_wanted: false,

@@ -48,6 +48,8 @@ pub(super) struct Packet {
     pub len: u64,
     /// True if it is the last one, to which data may be appended.
     pub last: bool,
+    /// True if a part of it was sent.
+    pub begun: bool,
 }
 
 impl SendQueue {
@@ -67,12 +69,31 @@ impl SendQueue {
         self.parts.is_empty()
     }
 
-    /// Appends `range`.
-    pub(super) fn push(&mut self, range: DataRange, kind: AssignKind) {
+    /// Appends `range`, and returns the low bits of the offset from which the packets of the first part are counted.
+    /// With `freezes` a packet that was sent in part takes no more data.
+    pub(super) fn push(
+        &mut self,
+        range: DataRange,
+        kind: AssignKind,
+        from: u32,
+        packet: u64,
+        freezes: bool,
+    ) -> u32 {
         self.bytes += range.len();
+        let first = self.first_packet(from, packet);
+        let frozen = freezes && first.is_some_and(|first| first.last && first.begun);
         match self.parts.back_mut() {
-            Some(last) if last.range.end == range.start && last.kind == kind => last.range.end = range.end,
+            Some(last) if !frozen && last.range.end == range.start && last.kind == kind => {
+                last.range.end = range.end;
+            }
             _ => self.parts.push_back(Queued { range, kind }),
+        }
+        match first {
+            None => range.start as u32,
+            Some(Packet { last: true, .. }) if !frozen => {
+                self.parts.front().map_or(from, |front| front.range.start as u32)
+            }
+            Some(_) => from,
         }
     }
 
@@ -88,19 +109,7 @@ impl SendQueue {
         let front = self.parts.front()?.range;
         let sent = u64::from((front.start as u32).wrapping_sub(from)) % packet.max(1);
         let len = (packet - sent).min(front.len());
-        Some(Packet { len, last: len == front.len() && self.parts.len() == 1 })
-    }
-
-    /// Returns the low bits of the offset from which the packets of the first part are counted, once `start` is appended.
-    /// The last packet grows to its size even if a part of it was sent.
-    fn packets_from(&self, from: u32, packet: u64, start: u64) -> u32 {
-        match self.first_packet(from, packet) {
-            None => start as u32,
-            Some(Packet { last: true, .. }) => {
-                self.parts.front().map_or(from, |front| front.range.start as u32)
-            }
-            Some(_) => from,
-        }
+        Some(Packet { len, last: len == front.len() && self.parts.len() == 1, begun: sent > 0 })
     }
 
     /// Removes `len` bytes from the front of the first part, which has at least that many.
@@ -181,8 +190,8 @@ impl Subflow {
     /// Appends `range` to the queue.
     #[inline]
     pub(crate) fn assign(&mut self, range: DataRange, kind: AssignKind) {
-        self.packets_from = self.queue.packets_from(self.packets_from, self.largest_packet(), range.start);
-        self.queue.push(range, kind);
+        let packet = self.largest_packet();
+        self.packets_from = self.queue.push(range, kind, self.packets_from, packet, self.freezes);
     }
 
     /// Recalls `range` from the queue; `taken` receives each part of it that was there, with its kind.
@@ -291,12 +300,13 @@ mod tests {
     struct Packets {
         queue: SendQueue,
         from: u32,
+        freezes: bool,
     }
 
     impl Packets {
         fn push(&mut self, start: u64, end: u64) {
-            self.from = self.queue.packets_from(self.from, 1000, start);
-            self.queue.push(DataRange::new(start, end), AssignKind::New);
+            let range = DataRange::new(start, end);
+            self.from = self.queue.push(range, AssignKind::New, self.from, 1000, self.freezes);
         }
 
         fn take(&mut self, len: u64) {
@@ -324,6 +334,20 @@ mod tests {
         assert_eq!(packets.first(), Some((1000, false)), "from 2200 on");
         packets.take(1000);
         assert_eq!(packets.first(), Some((100, true)));
+    }
+
+    #[test]
+    fn a_frozen_packet_takes_no_more_data() {
+        let mut packets = Packets { freezes: true, ..Packets::default() };
+        packets.push(0, 300);
+        packets.push(300, 800);
+        assert_eq!(packets.first(), Some((800, true)), "nothing of it was sent");
+        packets.take(500);
+        packets.push(800, 1400);
+        assert_eq!(packets.first(), Some((300, false)), "its mapping is fixed");
+        packets.push(1400, 1500);
+        packets.take(300);
+        assert_eq!(packets.first(), Some((700, true)), "from 800 on");
     }
 
     #[test]
