@@ -255,6 +255,16 @@ class Pure(unittest.TestCase):
             self.assertLessEqual(other, PURE_MAY_USE, name)
 
 
+class Scripts(unittest.TestCase):
+    def test_a_file_that_names_its_interpreter_can_be_executed(self):
+        entries = subprocess.run(["git", "ls-files", "--stage"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+        files = [(line[:6], ROOT / line.split("\t", 1)[1]) for line in entries.splitlines()]
+        scripts = [(mode, path) for mode, path in files if path.is_file() and path.read_bytes()[:2] == b"#!"]
+        self.assertGreater(len(scripts), 20)
+        wrong = [str(path.relative_to(ROOT)) for mode, path in scripts if mode != "100755"]
+        self.assertEqual(wrong, [], "git update-index --chmod=+x")
+
+
 class Exact(unittest.TestCase):
     def test_results_use_no_function_of_the_systems_library(self):
         for name in EXACT:

@@ -23,7 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-SCREENED = ["linux", "min_rtt", "dmptcp", "blest", "ecf", "stms_a", "redundant"]
+SCREENED = ["linux", "min_rtt", "dmptcp", "blest", "ecf", "stms_a", "redundant", "anabranch"]
 # The share by which another way to send, or start, may be better.
 TOLERANCE = 0.02
 

@@ -75,7 +75,7 @@ def plot_phone(anabranch, file):
     for initial, title in [("wifi", "starting on Wi-Fi"), ("lte", "starting on LTE")]:
         of = lambda rate: ["phone", "--set", f"path.wifi.rate={rate}Mbit/s", "--initial", initial, ONE_START, "--runs", 60]
         results = [anabranch.json("compare", *of(rate)) for rate in rates]
-        curves = differences(results, rates, "good wifi", ["linux", "min_rtt", "dmptcp"], "tcp on the better path")
+        curves = differences(results, rates, "good wifi", ["linux", "min_rtt", "dmptcp", "anabranch"], "tcp on the better path")
         panels.append(panel("rate of the Wi-Fi, Mbit/s", "mean time of 1 MB against tcp, %", curves, title, log_x=True))
     anabranch.draw(panels, file, width="180mm")
 

@@ -143,7 +143,7 @@ fn a_directory_or_a_device_is_no_place_for_captures() {
         assert!(error.contains("it is a directory; give the name of a file in it"), "{error}");
     }
     let error = failure(&[&PATH[..], &["--size", "20KB", "--runs", "2", "--pcap", "/dev/null"]].concat(), 2);
-    assert!(error.contains("a device or a pipe, which cannot take 4 captures"), "{error}");
+    assert!(error.contains("a device or a pipe, which cannot take 5 captures"), "{error}");
     let missing = own.join("missing/x.pcapng");
     let error = failure(&[&PATH[..], &["--pcap", missing.to_str().unwrap()]].concat(), 2);
     assert!(error.contains(&format!("there is no directory {}", own.join("missing").display())), "{error}");

@@ -75,7 +75,7 @@ fn as_strs(args: &[String]) -> Vec<&str> {
 fn compare_prints_a_table_and_ends_in_one_sentence() {
     let text = stdout(SMALL);
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
-    for name in ["tcp", "linux", "min_rtt", "dmptcp"] {
+    for name in ["tcp", "linux", "min_rtt", "dmptcp", "anabranch"] {
         let row = text.lines().find(|line| line.starts_with(name)).unwrap();
         assert!(row.contains("8/8"), "{row}");
     }
@@ -111,7 +111,7 @@ fn compare_json_has_exactly_the_keys_of_the_issue() {
     assert_eq!(object["reference"], "tcp");
     assert_eq!(object["scenario_hash"].as_str().unwrap().len(), 64);
     let rows = object["rows"].as_array().unwrap();
-    assert_eq!(rows.len(), 4);
+    assert_eq!(rows.len(), 5);
     for row in rows {
         let expected = [
             "scheduler",
@@ -295,7 +295,7 @@ fn compare_without_arguments_is_a_phone_with_wifi_and_lte() {
     }
     let schedulers: Vec<&str> =
         object["rows"].as_array().unwrap().iter().map(|row| row["scheduler"].as_str().unwrap()).collect();
-    assert_eq!(schedulers, ["tcp", "linux", "min_rtt", "dmptcp"].repeat(2));
+    assert_eq!(schedulers, ["tcp", "linux", "min_rtt", "dmptcp", "anabranch"].repeat(2));
 }
 
 #[test]
@@ -533,7 +533,7 @@ fn ctrl_c_ends_without_a_result() {
     assert_eq!(output.status.code(), Some(130));
     assert!(output.stdout.is_empty());
     let error = String::from_utf8(output.stderr).unwrap();
-    assert!(error.contains(" of 800000 runs done"), "{error}");
+    assert!(error.contains(" of 1000000 runs done"), "{error}");
     assert!(error.ends_with("error: interrupted; there is no result\n"), "{error}");
 }
 
@@ -568,7 +568,7 @@ fn fairness_is_shown_beside_tcps_and_for_several_bulk_flows() {
     assert!(!view("answer").contains("air"));
     assert!(view("fairness").starts_with("fairness\n") && !view("fairness").contains("vs tcp, %"));
     let object = json(&[BESIDE, &["--json"]].concat());
-    assert_eq!(object["fairness"].as_array().unwrap().len(), 4);
+    assert_eq!(object["fairness"].as_array().unwrap().len(), 5);
     let [own, tcp] = object["fairness"][1]["parties"].as_array().unwrap().as_slice() else {
         panic!("{object}")
     };

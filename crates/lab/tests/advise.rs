@@ -125,24 +125,31 @@ fn a_connection_starts_on_a_backup_path_only_if_there_is_no_other() {
         let found = advice(&document, 0, false).unwrap();
         (found.start, found.screened)
     };
-    assert_eq!(start("", ",backup=true"), ("a".to_owned(), 7 + 4));
-    assert_eq!(start(",backup=true", ""), ("b".to_owned(), 7 + 4));
-    assert_eq!(start(",backup=true", ",backup=true").1, 2 * 7 + 4);
+    assert_eq!(start("", ",backup=true"), ("a".to_owned(), 8 + 4));
+    assert_eq!(start(",backup=true", ""), ("b".to_owned(), 8 + 4));
+    assert_eq!(start(",backup=true", ",backup=true").1, 2 * 8 + 4);
 }
 
-/// In 900 other runs starts on lte are 4.4 % faster than TCP, and those on w, where a SYN is lost in some, 3.5 % with a wide interval.
+/// In 600 other runs `stms_a` and `dmptcp` from lte are 3.7 % faster than TCP, and every scheduler from w, where a SYN is lost in some, is slower or cannot
+/// be told apart. Of 16 seeds 14 find lte; the others have too few lost SYNs, and their judgement is undecided.
 #[test]
 fn a_first_path_that_few_runs_cannot_tell_from_another_one_is_tried_in_more() {
-    for seed in ["1", "5", "6"] {
+    let mut on_lte = 0;
+    for seed in ["1", "2", "5", "6"] {
         let mut document = document(&["8Mbit/s,30ms,loss=2%,name=w", "lte"], "300KB");
         document.set_option("test", "seed", seed);
         let found = advice(&document, 0, false).unwrap();
-        assert_eq!(found.start, "lte", "seed {seed}");
         // 120 runs know 4.4 % to within 4 %, with the bounds for losses that none has shown.
         assert!(matches!(found.answer, Answer::Pays | Answer::Undecided), "seed {seed}: {:?}", found.answer);
-        let difference = found.difference_pct.unwrap().mean;
-        assert!((-9.0..-2.0).contains(&difference), "seed {seed}: {difference}");
+        if found.start == "lte" {
+            on_lte += 1;
+            let difference = found.difference_pct.unwrap().mean;
+            assert!((-9.0..-2.0).contains(&difference), "seed {seed}: {difference}");
+        } else {
+            assert_eq!(found.answer, Answer::Undecided, "seed {seed}");
+        }
     }
+    assert!(on_lte >= 3, "{on_lte} of 4");
 }
 
 /// Returns the interval of the gain of the advised way to send in another comparison, in percent of TCP's completion time.
@@ -225,7 +232,7 @@ fn advice_does_not_depend_on_the_number_of_threads() {
 #[test]
 fn judgement_runs_are_not_those_of_screening_or_of_compare() {
     let found = advice(&document(&["20Mbit/s,30ms,loss=1%", "10Mbit/s,50ms"], "200KB"), 0, false).unwrap();
-    assert_eq!(found.screened, 2 * 7 + 4);
+    assert_eq!(found.screened, 2 * 8 + 4);
     assert_ne!(found.judgement.head.seed, 1);
     // The three best, and the kernel's that are not among them.
     let names: Vec<&str> = found.candidates.iter().map(|candidate| candidate.name.as_str()).collect();

@@ -177,7 +177,7 @@ fn a_slow_first_path_matters_more_than_the_scheduler() {
     let setting = &comparison.conditions[0];
     assert_eq!((setting.initial.as_str(), setting.initial_choice.as_str()), ("1", "first"));
     let [start] = &setting.other_starts[..] else { panic!("{:?}", setting.other_starts) };
-    assert_eq!((start.path.as_str(), start.runs, start.changes.len()), ("2", 6, 3));
+    assert_eq!((start.path.as_str(), start.runs, start.changes.len()), ("2", 6, 4));
     for change in &start.changes {
         let difference = change.difference_pct.unwrap();
         assert!(difference.mean < -50.0 && difference.ci95.unwrap().1 < 0.0, "{change:?}");

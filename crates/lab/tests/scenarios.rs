@@ -70,7 +70,10 @@ fn the_later_override_of_a_key_counts() {
 fn the_default_is_a_phone_with_wifi_and_lte() {
     let scenario = Document::open(library::DEFAULT).unwrap().scenario().unwrap();
     let names: Vec<&str> = scenario.contenders.iter().map(|contender| contender.name.as_str()).collect();
-    assert_eq!((scenario.name.as_str(), names), ("phone", vec!["tcp", "linux", "min_rtt", "dmptcp"]));
+    assert_eq!(
+        (scenario.name.as_str(), names),
+        ("phone", vec!["tcp", "linux", "min_rtt", "dmptcp", "anabranch"])
+    );
     for condition in &scenario.conditions {
         let experiment = &condition.experiment;
         assert_eq!((experiment.profile, experiment.traffic.direction), (Profile::Linux, Direction::Download));
@@ -109,7 +112,7 @@ fn the_papers_comparison_has_its_true_round_trips() {
 fn the_default_comparison_has_the_kernels_scheduler() {
     let scenario = read(&TWO.replace("schedulers = ['tcp', 'min_rtt']", ""));
     let names: Vec<&str> = scenario.contenders.iter().map(|contender| contender.name.as_str()).collect();
-    assert_eq!(names, ["tcp", "linux", "min_rtt", "dmptcp"]);
+    assert_eq!(names, ["tcp", "linux", "min_rtt", "dmptcp", "anabranch"]);
 }
 
 /// By default, profile `linux` has the kernel's segments and congestion control, and its losses are numbered

@@ -194,6 +194,50 @@ fn anabranch_leaves_a_path_idle_that_brings_the_end_no_nearer_or_would_block_the
 }
 
 #[test]
+fn a_path_other_than_the_best_takes_a_segment_at_a_time() {
+    // Neither rate is known, so that the first subflow counts as the best one.
+    let takes = |first: u64, second: u64| {
+        let subflows = vec![steady(subflow(0, first, 10)), steady(subflow(1, second, 10))];
+        let connection = Connection::new(subflows, 100 * MSS);
+        match only(|_| ()).decide(&connection.view()) {
+            Decision::Assign { subflow, range, .. } => (subflow, range.len() / MSS),
+            wait => panic!("{wait:?}"),
+        }
+    };
+    assert_eq!(takes(20, 40), (SubflowId(0), 10));
+    assert_eq!(takes(40, 20), (SubflowId(1), 1));
+}
+
+// An autotuned receive window follows what arrives, so that a path of comparable rate does not wait for it.
+#[test]
+fn a_window_that_grows_blocks_only_paths_that_are_much_slower() {
+    let blocked_after = |acks_of_second: u64| {
+        let first = SubflowView { bytes_sent: 20 * MSS, ..full(steady(subflow(0, 20, 20))) };
+        let subflows = vec![first, steady(subflow(1, 100, 10))];
+        let mut connection = Connection { window_end: 5 * MSS, ..Connection::new(subflows, 1000 * MSS) };
+        let mut scheduler = only(|options| (options.block, options.rate) = (true, true));
+        for ack in 1..=20 {
+            connection.now += Duration::from_millis(1);
+            for (at, every) in [(0, 1), (1, 20 / acks_of_second)] {
+                if ack % every == 0 {
+                    connection.subflows[at].bytes_sent += MSS;
+                    connection.subflows[at].last_received = connection.now;
+                }
+            }
+            scheduler.decide(&connection.view());
+        }
+        let now = chosen(&mut scheduler, &connection).is_none();
+        connection.now += Duration::from_millis(200);
+        for subflow in &mut connection.subflows {
+            subflow.last_received = connection.now;
+        }
+        (now, chosen(&mut scheduler, &connection).is_none())
+    };
+    assert_eq!(blocked_after(10), (false, true), "half of the rate, and two round trips later");
+    assert_eq!(blocked_after(4), (true, true), "a fifth of the rate");
+}
+
+#[test]
 fn the_last_bytes_of_a_flow_take_the_subflow_that_delivers_them_soonest() {
     // 20 segments: ten now and ten after a round trip of 40 ms, or all at once in 25 ms.
     let subflows = vec![steady(subflow(0, 40, 10)), steady(subflow(1, 50, 30))];
@@ -222,8 +266,14 @@ fn data_that_a_slow_subflow_has_at_the_end_is_copied_and_no_more_than_allowed() 
     assert!(matches!(only(|_| ()).decide(&view), Decision::Wait { .. }), "unless told otherwise");
     // Data that arrives sooner on its own subflow is not copied.
     let heard = SubflowView { last_received: connection.now, ..full(subflow(1, 21, 10)) };
-    let soon = Connection { subflows: vec![subflow(0, 20, 10), heard], ..connection.clone() };
-    assert!(matches!(only(|options| options.tail = 0.01).decide(&soon.view()), Decision::Wait { .. }));
+    let mut soon = Connection { subflows: vec![subflow(0, 20, 10), heard], ..connection.clone() };
+    let mut copies = only(|options| options.tail = 0.01);
+    let Decision::Wait { until: Some(again), .. } = copies.decide(&soon.view()) else { panic!("{soon:?}") };
+    // Without an acknowledgement it is copied then, and not before.
+    soon.now = again - Duration::from_millis(1);
+    assert!(matches!(copies.decide(&soon.view()), Decision::Wait { until, .. } if until == Some(again)));
+    soon.now = again;
+    assert!(matches!(copies.decide(&soon.view()), Decision::Assign { kind: AssignKind::Copy, .. }));
 }
 
 // A path of 1.4 MB/s, and an unknown path.

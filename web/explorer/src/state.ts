@@ -48,7 +48,7 @@ export const FIRST: State = {
   paths: [path("wifi", 40, 20, { jitter: 2 }), path("lte", 20, 50, { queue: 200 })],
   size: 1000,
   direction: "download",
-  schedulers: ["tcp", "linux", "dmptcp"],
+  schedulers: ["tcp", "linux", "dmptcp", "anabranch"],
   congestion: "",
   profile: "linux",
   initial: "",

@@ -14,8 +14,9 @@ use crate::stats::Interval;
 
 /// The scheduler of the Linux kernel.
 pub(super) const KERNEL: &str = "linux";
-/// The schedulers that are screened: the available ones, and the best ones in the literature.
-const SCHEDULERS: [&str; 7] = [KERNEL, "min_rtt", "dmptcp", "blest", "ecf", "stms_a", "redundant"];
+/// The schedulers that are screened: the available ones, the best ones in the literature, and ours.
+const SCHEDULERS: [&str; 8] =
+    [KERNEL, "min_rtt", "dmptcp", "blest", "ecf", "stms_a", "redundant", "anabranch"];
 /// The congestion controls that are screened with the best scheduler, in addition to the scenario's one.
 const CONGESTION: [&str; 4] = ["lia", "olia", "balia", "bbr"];
 /// The congestion control that is screened for TCP on a single path, in addition to the scenario's one.

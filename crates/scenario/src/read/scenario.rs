@@ -69,7 +69,7 @@ pub(crate) const FIXED: &[&str] = &[
 ];
 
 /// The default contenders.
-const DEFAULT_SCHEDULERS: [&str; 4] = ["tcp", "linux", "min_rtt", "dmptcp"];
+const DEFAULT_SCHEDULERS: [&str; 5] = ["tcp", "linux", "min_rtt", "dmptcp", "anabranch"];
 const DEFAULT_RUNS: u32 = 30;
 const DEFAULT_PRECISION: f64 = 0.01;
 const DEFAULT_MIN_EFFECT: f64 = 0.01;

@@ -4,16 +4,20 @@
 //! While that segment is in flight, the subflows without free window deliver a number of bytes, the *gap*, as predicted from their windows,
 //! round trips and rates ([`crate::prediction`]). The segment gets the data after the gap, so that it arrives in order. If the gap and a
 //! margin are more than the rest of the flow, the others have delivered everything before it, and it stays idle. So it does if the others
-//! would fill the receive window before it is acknowledged.
+//! would fill the receive window before it is acknowledged, unless the window grows and the rates are comparable. The path with the highest rate
+//! takes as much as its window admits, and each other one a segment at a time, so that each segment is decided anew.
 //!
 //! **Copies**: a subflow with free window and nothing else to send gets copies of outstanding data of another one, if they are predicted to
-//! arrive sooner: at the end of a flow, and where full buffers admit no further data until the first outstanding data has arrived.
+//! arrive sooner: at the end of a flow, and where full buffers admit no further data until the first outstanding data has arrived. It
+//! looks again at the time at which an acknowledgement is so late that a copy would be sooner.
 //!
 //! **Source**: ours. The gap is the gap of STMS with growth and rates; the comparison with the rest of the flow is similar to DMPTCP and ECF, and the
 //! comparison with the window to BLEST.
 //!
 //! **Constants**: see [`AnabranchOptions`]. A path of unknown rate counts with a small share of the best rate, since a first window on a
 //! slow path takes long; the place of its data counts with half of the best rate, so that the path is tried in long flows.
+
+use anabranch_units::{Duration, Time};
 
 use super::pick::{self, Chunk};
 use super::{AssignKind, Decision, Pending, RecoveryState, Rule, Scheduler, SubflowView, View, Why};
@@ -31,6 +35,15 @@ const INSPECTED: usize = 512;
 const HOPE: f64 = 2.0;
 /// The segments that a path may always have in flight.
 const LEAST_FLIGHT: f64 = 10.0;
+/// A receive window that exceeds the largest one by this factor grows, for this number of the longest round trips.
+const GROWTH: f64 = 1.1;
+const GROWING: f64 = 2.0;
+/// The nanoseconds by which the time of the next look at copies is later than computed, so that the result has changed.
+const LOOK_LATER: u64 = 100_000;
+/// The seconds from which on no look is planned.
+const FOREVER: f64 = 1e6;
+/// The divisor of the best rate up to which a rate is comparable with it.
+const COMPARABLE: f64 = 4.0;
 
 /// The options. Each part can be switched off.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -132,6 +145,8 @@ pub struct Anabranch {
     options: AnabranchOptions,
     /// Bytes copied so far.
     copied: u64,
+    /// The largest receive window, and the time from which it was that large.
+    largest: (u64, Time),
     /// By subflow ID.
     meters: [Meter; MOST],
 }
@@ -168,6 +183,23 @@ impl Candidate<'_> {
         let due = if due < 0.0 { since / 2.0 } else { due };
         (due - base_rtt / 2.0).max(0.0) + repair
     }
+
+    /// Returns the time at which [`Candidate::outstanding`] exceeds `threshold` seconds if no acknowledgement arrives;
+    /// `None` if it has passed, or is not known.
+    fn overdue(&self, view: &View<'_>, bytes: u64, threshold: f64) -> Option<Time> {
+        if self.subflow.recovery != RecoveryState::Open {
+            return None;
+        }
+        let PathState { base_rtt, rate, .. } = self.state;
+        let repair = self.state.repair(bytes as f64);
+        let by_rate = if rate.is_finite() { bytes as f64 / rate } else { 0.0 };
+        let since = (2.0 * (threshold - repair) + base_rtt).max(base_rtt).max(by_rate);
+        if !(since < FOREVER) {
+            return None;
+        }
+        let at = self.subflow.last_received + Duration((since * 1e9) as u64 + LOOK_LATER);
+        (at > view.now).then_some(at)
+    }
 }
 
 /// The subflows that may carry data.
@@ -186,7 +218,7 @@ impl<'a> Candidates<'a> {
 impl Anabranch {
     /// Returns a scheduler with the given options.
     pub fn new(options: AnabranchOptions) -> Anabranch {
-        Anabranch { options, copied: 0, meters: [Meter::default(); MOST] }
+        Anabranch { options, copied: 0, largest: (0, Time(0)), meters: [Meter::default(); MOST] }
     }
 
     /// Returns the subflows that may carry data, and whether each has free window for the next data.
@@ -219,13 +251,15 @@ impl Anabranch {
 
     /// Returns the decision about new data.
     fn assign(&mut self, view: &View<'_>, chunk: Chunk) -> Decision {
+        if view.peer_window as f64 > self.largest.0 as f64 * GROWTH {
+            self.largest = (view.peer_window, view.now);
+        }
         let found = self.candidates(view, |subflow| chunk.fits(subflow));
         let ready = found.iter().filter(|candidate| candidate.ready);
         let first = least(ready.map(|candidate| (candidate, candidate.arrival())));
         let Some((chosen, arrives, second)) = first else {
             let rule = pick::why_none(view);
-            let copy = if rule == Rule::WindowFull { self.copy(view) } else { None };
-            return copy.unwrap_or(pick::wait(rule));
+            return if rule == Rule::WindowFull { self.copy(view, rule) } else { pick::wait(rule) };
         };
         let subflow = chosen.subflow;
         // The others without free window continue by themselves. A segment on one with free window arrives later.
@@ -259,7 +293,8 @@ impl Anabranch {
             }
         }
         if gap < chosen.state.mss {
-            return match chunk.fit(subflow, u64::MAX) {
+            let most = if subflow.id == found.best.0 { u64::MAX } else { subflow.mss };
+            return match chunk.fit(subflow, most) {
                 Some(range) => {
                     pick::assign_new(subflow, range, Why::scored(Rule::EarliestArrival, arrives, second))
                 }
@@ -275,7 +310,8 @@ impl Anabranch {
             let arrives = PathState { rate: found.best.1 / HOPE, ..chosen.state }.arrival(chosen.state.mss);
             (by(arrives), arrives)
         };
-        if self.options.block {
+        let comparable = chosen.measured && chosen.state.rate * COMPARABLE >= found.best.1;
+        if self.options.block && !(comparable && self.window_grows(view, &found)) {
             // The window moves on when the segment is acknowledged. Until then the others send what they deliver half a round trip later.
             let back = arrives + chosen.state.base_rtt / 2.0;
             let sent: f64 =
@@ -296,9 +332,23 @@ impl Anabranch {
         }
     }
 
-    /// Returns a copy of the first outstanding data that arrives sooner on another subflow. If new data waits for space, only
-    /// the first outstanding data matters.
-    fn copy(&mut self, view: &View<'_>) -> Option<Decision> {
+    /// True if the receive window has grown lately, as one that the receiver adapts to what arrives.
+    fn window_grows(&self, view: &View<'_>, found: &Candidates<'_>) -> bool {
+        let longest = found.iter().map(|candidate| candidate.state.base_rtt).fold(0.0, f64::max);
+        seconds(view.now.since(self.largest.1.min(view.now))) < GROWING * longest
+    }
+
+    /// Returns a copy of the first outstanding data that arrives sooner on another subflow. If there is none, it waits by `rule`
+    /// until a copy would.
+    fn copy(&mut self, view: &View<'_>, rule: Rule) -> Decision {
+        let mut again = Time::NEVER;
+        self.copy_now(view, &mut again)
+            .unwrap_or(Decision::Wait { until: (again < Time::NEVER).then_some(again), why: Why::rule(rule) })
+    }
+
+    /// Returns the copy. If new data waits for space, only the first outstanding data matters. `again` becomes the
+    /// earliest time at which there will be one if no acknowledgement arrives.
+    fn copy_now(&mut self, view: &View<'_>, again: &mut Time) -> Option<Decision> {
         let window = view.subflows.iter().map(|subflow| subflow.cwnd).max().unwrap_or(0);
         let allowed = ((view.written as f64 * self.options.tail) as u64).max(window);
         if self.options.tail <= 0.0 || view.outstanding.is_empty() || self.copied >= allowed {
@@ -332,11 +382,10 @@ impl Anabranch {
             if there == len || pending.tried.has(fast.subflow.id) {
                 continue;
             }
-            let late = match found.iter().find(|candidate| candidate.subflow.id == on.id) {
-                Some(candidate) => candidate.outstanding(view, before[at]),
-                None => f64::INFINITY,
-            };
-            if late > soonest * 1.1 + 0.001 {
+            let slow = found.iter().find(|candidate| candidate.subflow.id == on.id);
+            let late = slow.map_or(f64::INFINITY, |slow| slow.outstanding(view, before[at]));
+            let threshold = soonest * 1.1 + 0.001;
+            if late > threshold {
                 let chunk = Chunk::new(view, pending.range)?;
                 let limit = (allowed - self.copied).max(fast.subflow.mss);
                 let range = chunk.fit(fast.subflow, limit)?;
@@ -348,6 +397,9 @@ impl Anabranch {
                     kind: AssignKind::Copy,
                     why,
                 });
+            }
+            if let Some(overdue) = slow.and_then(|slow| slow.overdue(view, before[at], threshold)) {
+                *again = overdue.min(*again);
             }
             if view.remaining > 0 {
                 return None;
@@ -420,7 +472,7 @@ impl Scheduler for Anabranch {
         match pick::next_new(view) {
             Ok(chunk) => self.assign(view, chunk),
             Err(Decision::Wait { why, .. }) if matches!(why.rule, Rule::NothingToSend | Rule::WindowFull) => {
-                self.copy(view).unwrap_or(pick::wait(why.rule))
+                self.copy(view, why.rule)
             }
             Err(decision) => decision,
         }
