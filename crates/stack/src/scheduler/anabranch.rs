@@ -194,7 +194,7 @@ impl Candidate<'_> {
         let repair = self.state.repair(bytes as f64);
         let by_rate = if rate.is_finite() { bytes as f64 / rate } else { 0.0 };
         let since = (2.0 * (threshold - repair) + base_rtt).max(base_rtt).max(by_rate);
-        if !(since < FOREVER) {
+        if since.is_nan() || since > FOREVER {
             return None;
         }
         let at = self.subflow.last_received + Duration((since * 1e9) as u64 + LOOK_LATER);
