@@ -1,13 +1,13 @@
 //! Builds the simulator's network of an experiment, with the random draws of each run.
 
 use core::net::{IpAddr, Ipv4Addr};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use anabranch_link::{Capacity, Change, Jitter, JitterShape, LinkConfig};
+use anabranch_link::{Capacity, Change, Jitter, JitterShape, LinkConfig, MiddleboxConfig, QueueLimit};
 use anabranch_sim::topology::{HostPair, PathLinks, Topology};
 use anabranch_sim::{HostId, LinkId, Network, NetworkError};
 use anabranch_stack::segment::PathId;
-use anabranch_units::{Duration, RandomStream};
+use anabranch_units::{Duration, RandomStream, Rate};
 
 use crate::scenario::{Direction, Endpoints, Experiment, Link, Path, Phases, TraceStart};
 
@@ -130,6 +130,7 @@ pub(crate) fn build(
         network.add_equal_cost_routes(host, path, ip, routes)
     };
     let mut pairs = Vec::with_capacity(experiment.pairs.len());
+    let mut proxied = BTreeSet::new();
     for pair in &experiment.pairs {
         let (client, server) = (hosts[&pair.client], hosts[&pair.server]);
         let (client_addresses, server_addresses) =
@@ -141,21 +142,36 @@ pub(crate) fn build(
         for ((number, path), client_ip) in pair.paths.iter().enumerate().zip(&client_addresses) {
             let (up, down) = directions(experiment, path);
             let (up, down) = (chains(up), chains(down));
+            let proxy = match path.middlebox.proxy.filter(|_| proxied.insert((client, number))) {
+                Some(proxy) => Some(Proxied::new(
+                    &mut network,
+                    [graph.nodes[pair.client].name.as_str(), &path.name],
+                    proxy,
+                )?),
+                None => None,
+            };
             for (place, server_ip) in server_addresses.iter().enumerate() {
                 if experiment.endpoints.as_ref().is_some_and(|endpoints| !endpoints.leads(number, place)) {
                     continue;
                 }
-                add(&mut network, client, PathId(number as u16), *server_ip, &up)?;
-                add(&mut network, server, PathId(place as u16), *client_ip, &down)?;
+                let ends =
+                    [(client, PathId(number as u16), *client_ip), (server, PathId(place as u16), *server_ip)];
+                if let Some(proxy) = &proxy {
+                    proxy.join(&mut network, ends, [&up, &down])?;
+                } else if path.middlebox.proxy.is_none() {
+                    add(&mut network, client, ends[0].1, *server_ip, &up)?;
+                    add(&mut network, server, ends[1].1, *client_ip, &down)?;
+                }
             }
             let first = |routes: Vec<Vec<LinkId>>| routes.into_iter().next().unwrap_or_default();
             let path_links = PathLinks { up: first(up), down: first(down) };
             // Two classes of traffic may share a path.
-            if !path.middlebox.is_none()
+            let middlebox = MiddleboxConfig { proxy: None, ..path.middlebox };
+            if !middlebox.is_none()
                 && let (Some(&up), Some(&down)) = (path_links.up.first(), path_links.down.last())
                 && !network.middleboxes().iter().any(|other| other.up == up)
             {
-                network.add_middlebox(path.name.clone(), path.middlebox, up, down)?;
+                network.add_middlebox(path.name.clone(), middlebox, up, down)?;
             }
             paths.push(path_links);
         }
@@ -163,6 +179,54 @@ pub(crate) fn build(
     }
     let topology = Topology { network, pairs };
     Ok(if experiment.ipv6 { topology.over_ipv6() } else { topology })
+}
+
+/// A TCP proxy on a path, and the links between it and the client.
+struct Proxied {
+    host: HostId,
+    /// From the client and to the client.
+    links: [LinkId; 2],
+}
+
+impl Proxied {
+    /// The rate between the client and the proxy.
+    const RATE: Rate = Rate::from_mbps(1000);
+
+    /// Adds the proxy of a path, by the names of its client and of the path.
+    fn new(
+        network: &mut Network,
+        [client, path]: [&str; 2],
+        proxy: anabranch_link::Proxy,
+    ) -> Result<Proxied, NetworkError> {
+        // Other clients may use the path too.
+        let is_first = network.link(&format!("{path}.proxy.up")).is_none();
+        let name = if is_first { path.to_owned() } else { format!("{client}.{path}") };
+        let config = LinkConfig {
+            capacity: Capacity::Rate(Proxied::RATE),
+            delay: proxy.rtt / 2,
+            queue: QueueLimit::Unlimited,
+            ..LinkConfig::default()
+        };
+        let up = network.add_link(format!("{name}.proxy.up"), config.clone())?;
+        let down = network.add_link(format!("{name}.proxy.down"), config)?;
+        Ok(Proxied { host: network.add_proxy(format!("{name}.proxy"))?, links: [up, down] })
+    }
+
+    /// Adds the routes between a client and a server, each a host with its interface and its address; the links of the path lie
+    /// between the proxy and the server.
+    fn join(
+        &self,
+        network: &mut Network,
+        [client, server]: [(HostId, PathId, IpAddr); 2],
+        [up, down]: [&[Vec<LinkId>]; 2],
+    ) -> Result<(), NetworkError> {
+        network.add_route(client.0, client.1, server.2, &self.links[..1])?;
+        let near = network.intercept(client.0, client.1, server.2, self.host)?;
+        network.add_route(self.host, near, client.2, &self.links[1..])?;
+        network.add_equal_cost_routes(server.0, server.1, client.2, down)?;
+        let far = network.intercept(server.0, server.1, client.2, self.host)?;
+        network.add_equal_cost_routes(self.host, far, server.2, up)
+    }
 }
 
 /// Returns the addresses of the hosts that connect, with the name of the path that each belongs to: it decides the path in

@@ -2,6 +2,8 @@
 
 #[path = "links/middleboxes.rs"]
 mod middleboxes;
+#[path = "links/proxies.rs"]
+mod proxies;
 
 use std::sync::atomic::AtomicBool;
 

@@ -69,6 +69,11 @@ pub struct LinkConfig {
     pub drop_list: Vec<u64>,
     /// The assignment of random draws to packets. Default: shared.
     pub loss_draws: LossDraws,
+    /// The time after which a packet that the loss model or the drop list takes is delivered all the same, as in a tunnel over a
+    /// reliable stream such as TCP: the time that the tunnel takes to notice the loss and to repeat the packet. Packets after it
+    /// wait for it. The repetition is not lost, and takes no capacity. A full queue still drops: it is in front of
+    /// the tunnel. Default: `None`, it is lost.
+    pub repeat_after: Option<Duration>,
     /// Random delay added to `delay`. Default: none.
     pub jitter: Option<Jitter>,
     /// Packets delayed so that others overtake them. Default: none.
@@ -108,6 +113,7 @@ impl Default for LinkConfig {
             rtt: None,
             loss: Loss::None,
             drop_list: Vec::new(),
+            repeat_after: None,
             loss_draws: LossDraws::Shared,
             jitter: None,
             reordering: None,
@@ -155,6 +161,7 @@ impl LinkConfig {
         self.cross_traffic.iter().try_for_each(CrossTraffic::check)?;
         self.redraws.iter().try_for_each(Redraw::check)?;
         self.loss.check()?;
+        error::check_span("time of repetition", self.repeat_after.unwrap_or_default())?;
         if self.drop_list.contains(&0) {
             return Err(LinkConfigError::DropListZero);
         }

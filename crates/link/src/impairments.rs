@@ -29,6 +29,15 @@ impl Fate {
         duplicate: false,
         effects: Effects::NONE,
     };
+
+    /// Returns the fate on a link that repeats lost packets after this time.
+    pub(crate) fn repeated(mut self, after: Option<Duration>) -> Fate {
+        if let (Some(after), Some(_)) = (after, self.loss) {
+            self.loss = None;
+            self.extra += after;
+        }
+        self
+    }
 }
 
 /// The impairments of a link.

@@ -80,7 +80,9 @@ pub use error::LinkConfigError;
 pub use jitter::{Jitter, JitterShape};
 pub use link::{Label, Link};
 pub use loss::{DropReason, GilbertElliott, Loss, LossCause};
-pub use middlebox::{Connection, Middlebox, MiddleboxConfig, MiddleboxCounters, Nat, Passed, Passing, Strip};
+pub use middlebox::{
+    Connection, Middlebox, MiddleboxConfig, MiddleboxCounters, Nat, Passed, Passing, Proxy, Strip,
+};
 pub use output::{Arrival, Dropped, Polled, Pushed};
 pub use queue::{QueueLimit, ResolvedLimit};
 pub use redraw::{Redraw, Redrawn};

@@ -109,6 +109,8 @@ pub struct Link<P> {
     next_step: Time,
     /// Packets that exceed this limit are ECN-marked.
     threshold: ResolvedLimit,
+    /// The time after which lost packets are delivered.
+    repeat_after: Option<Duration>,
     impairments: Option<Box<Impairments>>,
     policer: Option<Bucket>,
     red: Option<Box<RedState>>,
@@ -173,6 +175,7 @@ impl<P> Link<P> {
             limit,
             threshold,
             marks: config.ecn_threshold.is_some(),
+            repeat_after: config.repeat_after,
             bare_offered: 0,
             counters: Counters::default(),
             delivered: Tally::default(),
@@ -301,7 +304,7 @@ impl<P> Link<P> {
         self.counters.offered.add(wire_bytes);
         let fate = match &mut self.impairments {
             None => Fate::NOTHING,
-            Some(impairments) => impairments.draw(now, label.data),
+            Some(impairments) => impairments.draw(now, label.data).repeated(self.repeat_after),
         };
         let was_empty = self.slots.is_empty();
         // Every packet offered takes a draw of RED, whatever happens to it.

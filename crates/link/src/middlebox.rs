@@ -59,6 +59,14 @@ pub struct Nat {
     pub resets: bool,
 }
 
+/// A TCP proxy at the client's end of a path: it ends the connections of the client, and opens others to the server in their
+/// place. [`Middlebox::pass`] has no part in it; the caller runs the connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Proxy {
+    /// The round trip between the client and the proxy, in addition to the round trip of the path.
+    pub rtt: Duration,
+}
+
 /// The settings of a middlebox. The default does nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MiddleboxConfig {
@@ -70,6 +78,8 @@ pub struct MiddleboxConfig {
     pub nat: Option<Nat>,
     /// The bytes that a tunnel adds to every packet, in both directions. The MTU of the links includes them.
     pub overhead: u32,
+    /// The TCP proxy; the other settings apply to the connections between the proxy and the server.
+    pub proxy: Option<Proxy>,
 }
 
 impl MiddleboxConfig {

@@ -160,7 +160,7 @@ impl<R: Recorder> Sim<R> {
     }
 
     /// Returns the interface of a host that has the address.
-    fn path_of(&self, host: HostId, ip: core::net::IpAddr) -> PathId {
+    pub(crate) fn path_of(&self, host: HostId, ip: core::net::IpAddr) -> PathId {
         let interfaces = &self.network.hosts()[host.index()].interfaces;
         PathId(interfaces.iter().position(|interface| interface.ip == ip).unwrap_or(0) as u16)
     }

@@ -9,6 +9,7 @@ use anabranch_stack::seq::Seq;
 use anabranch_units::{Duration, RandomStream, Time};
 
 use crate::calendar::Calendar;
+use crate::hash::{flow_hash, mix};
 use crate::middleboxes::{Middleboxes, Way};
 use crate::network::{HostId, LinkId, Network};
 use crate::pool::{Pool, Ticket};
@@ -147,6 +148,9 @@ pub(crate) struct Fabric<R> {
     /// The number of scattered packets, which distinguishes them in the hash.
     scattered: u64,
     destinations: Vec<(u32, PathId)>,
+    /// The first hop of each route, in order, with the host and the interface from which it leads; empty without proxies, since
+    /// the source address of a packet is then the address of its sender.
+    origins: Vec<(u32, u32, PathId)>,
     /// By host, then by interface.
     routes: Vec<Vec<Routes>>,
     pub(crate) pool: Pool,
@@ -171,9 +175,14 @@ impl<R: Recorder> Fabric<R> {
         }
         let mut destinations = Vec::new();
         let mut located = BTreeMap::new();
+        let mut proxies = BTreeMap::new();
         for (host, spec) in network.hosts().iter().enumerate() {
             for (path, interface) in spec.interfaces.iter().enumerate() {
-                located.insert(interface.ip, destinations.len() as u32);
+                let place = destinations.len() as u32;
+                match spec.is_proxy {
+                    false => drop(located.insert(interface.ip, place)),
+                    true => drop(proxies.insert((host as u32, PathId(path as u16)), place)),
+                }
                 destinations.push((host as u32, PathId(path as u16)));
             }
         }
@@ -181,6 +190,7 @@ impl<R: Recorder> Fabric<R> {
             network.hosts().iter().map(|host| vec![Routes::default(); host.interfaces.len()]).collect();
         let mut hops = Vec::new();
         let mut choices: Vec<Vec<u32>> = Vec::new();
+        let mut origins = Vec::new();
         for route in network.routes() {
             let table = &mut routes[route.from.index()][usize::from(route.path.0)];
             match table.by_destination.last_mut() {
@@ -194,8 +204,12 @@ impl<R: Recorder> Fabric<R> {
                 }
                 _ => table.by_destination.push((route.to, hops.len() as u32)),
             }
+            if !proxies.is_empty() {
+                origins.push((hops.len() as u32, route.from.0, route.path));
+            }
             hops.extend(route.links.iter().map(|link| link.0));
-            hops.push(LAST | located[&route.to]);
+            let end = route.proxy.and_then(|(host, path)| proxies.get(&(host.0, path)));
+            hops.push(LAST | end.copied().unwrap_or_else(|| located[&route.to]));
         }
         for table in routes.iter_mut().flatten() {
             table.by_destination.sort_unstable();
@@ -213,6 +227,7 @@ impl<R: Recorder> Fabric<R> {
             choice_key: RandomStream::new(seed, "network.equal-cost").next_u64(),
             scattered: 0,
             destinations,
+            origins,
             routes,
             pool: Pool::default(),
             recorder: Some(Box::new(recorder)),
@@ -475,14 +490,22 @@ impl<R: Recorder> Fabric<R> {
     fn report(&mut self, index: u32, ticket: Ticket) {
         let Some(mtu) = self.links[index as usize].reported_mtu() else { return };
         let segment = self.pool.get(ticket.packet);
-        let Some(&at) = self.located.get(&segment.source.ip) else { return };
+        let Some((host, _)) = self.origin(ticket.hop, segment.source.ip) else { return };
         let way =
             self.hops[..=(ticket.hop & !MARKS) as usize].iter().rev().take_while(|&&hop| hop & LAST == 0);
         let delay = way.fold(Duration::ZERO, |sum, &link| sum + self.links[link as usize].delay() * 2);
-        let host = self.destinations[at as usize].0;
         let (local, remote, seq) = (segment.source, segment.destination, segment.seq);
         let mtu = mtu.saturating_sub(self.middleboxes.overhead(index));
         self.answers.push((delay, Answer::TooBig(MtuReport { host, local, remote, seq, mtu })));
+    }
+
+    /// Returns the host and the interface that have sent a packet with the source address `ip`, which is at `hop` of its route.
+    fn origin(&self, hop: u32, ip: IpAddr) -> Option<(u32, PathId)> {
+        let route = self.origins.partition_point(|origin| origin.0 <= (hop & !MARKS)).checked_sub(1);
+        match route.and_then(|route| self.origins.get(route)) {
+            Some(&(_, host, path)) => Some((host, path)),
+            None => Some(self.destinations[*self.located.get(&ip)? as usize]),
+        }
     }
 
     /// Lets a packet pass the middlebox at an end of the link `index`, if there is one. Returns its length on the link, or
@@ -507,13 +530,14 @@ impl<R: Recorder> Fabric<R> {
             Ok(()) if way == Way::Entrance => return Some(wire_bytes + overhead),
             Ok(()) => return Some(wire_bytes.saturating_sub(overhead)),
             Err(reset) => {
-                if let (Some(segment), Some(&at)) = (reset, self.located.get(&before.source.ip)) {
+                if let (Some(segment), Some((host, path))) =
+                    (reset, self.origin(ticket.hop, before.source.ip))
+                {
                     // It comes from the other end, or seems to: the way there and back, without queues.
                     let hops = self.hops[(ticket.hop & !MARKS) as usize..].iter();
                     let way = hops.take_while(|&&hop| hop & LAST == 0);
                     let delay =
                         way.fold(Duration::ZERO, |sum, &link| sum + self.links[link as usize].delay() * 2);
-                    let (host, path) = self.destinations[at as usize];
                     self.answers.push((delay, Answer::Reset { host, path, segment }));
                 }
             }
@@ -659,30 +683,6 @@ impl<R: Recorder> Fabric<R> {
     pub(crate) fn links_mut(&mut self) -> &mut [Link<Ticket>] {
         &mut self.links
     }
-}
-
-/// Returns a hash of a segment's addresses and ports.
-pub(crate) fn flow_hash(key: u64, segment: &Segment) -> u64 {
-    let bits = |ip: IpAddr| match ip {
-        IpAddr::V4(v4) => u128::from(v4.to_bits()),
-        IpAddr::V6(v6) => v6.to_bits(),
-    };
-    let (source, destination) = (bits(segment.source.ip), bits(segment.destination.ip));
-    let ports = u64::from(segment.source.port) << 16 | u64::from(segment.destination.port);
-    let words = [source as u64, (source >> 64) as u64, destination as u64, (destination >> 64) as u64, ports];
-    let mut hash = key;
-    for word in words {
-        hash = mix(hash ^ word);
-    }
-    hash
-}
-
-/// Returns the finaliser of SplitMix64; 0 for 0.
-fn mix(word: u64) -> u64 {
-    let mut hash = word;
-    hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    hash ^ (hash >> 31)
 }
 
 #[cfg(test)]

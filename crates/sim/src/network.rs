@@ -48,6 +48,8 @@ pub struct HostSpec {
     pub interfaces: Vec<Interface>,
     /// The microseconds that have passed since the last millisecond of its clock when the run starts.
     pub clock_phase: u16,
+    /// True for a TCP proxy, which has addresses of other hosts.
+    pub is_proxy: bool,
 }
 
 /// A link of a network.
@@ -70,6 +72,8 @@ pub struct Route {
     pub to: IpAddr,
     /// The links, in order.
     pub links: Vec<LinkId>,
+    /// The proxy at which it ends, and its interface, in place of the host with the destination address.
+    pub proxy: Option<(HostId, PathId)>,
 }
 
 /// A middlebox at the client's end of a path; its tunnel leads to the other end.
@@ -149,7 +153,7 @@ impl Network {
         if !self.names.insert((Kind::Host, name.clone())) {
             return Err(NetworkError::HostName(name));
         }
-        self.hosts.push(HostSpec { name, interfaces: Vec::new(), clock_phase: 0 });
+        self.hosts.push(HostSpec { name, interfaces: Vec::new(), clock_phase: 0, is_proxy: false });
         Ok(HostId(self.hosts.len() as u32 - 1))
     }
 
@@ -207,7 +211,7 @@ impl Network {
         if !self.routed.insert((from, path, to)) {
             return Err(NetworkError::RouteTaken { from, path, to });
         }
-        self.routes.push(Route { from, path, to, links: links.to_vec() });
+        self.routes.push(Route { from, path, to, links: links.to_vec(), proxy: None });
         Ok(())
     }
 
@@ -273,6 +277,48 @@ impl Network {
         Ok(())
     }
 
+    /// Adds a TCP proxy: a host that ends the connections that reach it by [`Network::intercept`], and opens others to their
+    /// destinations in their place. It needs a route to each end.
+    ///
+    /// # Errors
+    /// If another host has the name.
+    pub fn add_proxy(&mut self, name: impl Into<String>) -> Result<HostId, NetworkError> {
+        let proxy = self.add_host(name)?;
+        self.hosts[proxy.index()].is_proxy = true;
+        Ok(proxy)
+    }
+
+    /// Lets the packets of `from` by its interface `path` for the address `to` arrive at `proxy`, which answers in the name of
+    /// that address. Returns the interface of the proxy, from which its packets with that source address are sent. Add the
+    /// routes before.
+    ///
+    /// # Errors
+    /// If the proxy is none or unknown, there is no such route, or the proxy has the largest number of interfaces already.
+    pub fn intercept(
+        &mut self,
+        from: HostId,
+        path: PathId,
+        to: IpAddr,
+        proxy: HostId,
+    ) -> Result<PathId, NetworkError> {
+        let spec = self.hosts.get_mut(proxy.index()).filter(|spec| spec.is_proxy);
+        let spec = spec.ok_or(NetworkError::UnknownHost(proxy))?;
+        if !self.routed.contains(&(from, path, to)) {
+            return Err(NetworkError::UnknownAddress(to));
+        }
+        let known = spec.interfaces.iter().position(|interface| interface.ip == to);
+        let place = known.unwrap_or(spec.interfaces.len());
+        let own = u16::try_from(place).map_err(|_| NetworkError::TooManyInterfaces(proxy))?;
+        if known.is_none() {
+            spec.interfaces.push(Interface { ip: to, backup: false });
+        }
+        let routes = self.routes.iter_mut();
+        for route in routes.filter(|route| (route.from, route.path, route.to) == (from, path, to)) {
+            route.proxy = Some((proxy, PathId(own)));
+        }
+        Ok(PathId(own))
+    }
+
     /// Lets the clock of `host` be `micros` after a millisecond when the run starts, of at most 999; by default it is at
     /// one. A host's timestamps tick every millisecond.
     ///
@@ -336,10 +382,10 @@ impl Network {
         self.links.get_mut(link.index()).map(|link| &mut link.config)
     }
 
-    /// Returns the host and the interface with the address.
+    /// Returns the host, which is no proxy, and the interface with the address.
     pub fn locate(&self, ip: IpAddr) -> Option<(HostId, PathId)> {
         self.addresses.contains(&ip).then_some(())?;
-        self.hosts.iter().enumerate().find_map(|(host, spec)| {
+        self.hosts.iter().enumerate().filter(|(_, spec)| !spec.is_proxy).find_map(|(host, spec)| {
             let path = spec.interfaces.iter().position(|interface| interface.ip == ip)?;
             Some((HostId(host as u32), PathId(path as u16)))
         })

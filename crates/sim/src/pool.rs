@@ -9,7 +9,7 @@ use anabranch_stack::segment::{
 use anabranch_stack::seq::{Dsn, Seq};
 use prefetch_index::prefetch_index;
 
-use crate::fabric::flow_hash;
+use crate::hash::flow_hash;
 
 /// A packet in flight: its index, and its position on the route.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -294,12 +294,14 @@ impl<R: Recorder> Recorder for Option<R> {
 #[derive(Clone, Debug)]
 pub struct HostObserver<R> {
     host: HostId,
+    /// True for a proxy: its connections belong to no flow.
+    is_silent: bool,
     pub(crate) lent: Option<Box<R>>,
 }
 
 impl<R> HostObserver<R> {
-    pub(crate) fn new(host: HostId) -> HostObserver<R> {
-        HostObserver { host, lent: None }
+    pub(crate) fn new(host: HostId, is_silent: bool) -> HostObserver<R> {
+        HostObserver { host, is_silent, lent: None }
     }
 }
 
@@ -313,7 +315,7 @@ impl<R: Recorder> Observer for HostObserver<R> {
 
     #[inline]
     fn on_event(&mut self, now: Time, connection: ConnectionId, event: &StackEvent<'_>) {
-        if let Some(recorder) = &mut self.lent {
+        if let Some(recorder) = self.lent.as_mut().filter(|_| !self.is_silent) {
             let scope = Scope { host: self.host, connection };
             recorder.on_trace(&Trace { time: now, what: What::Stack { scope, event } });
         }

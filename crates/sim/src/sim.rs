@@ -18,6 +18,7 @@ use crate::fabric::{Answer, Delivery, Fabric, MtuReport, Turn};
 use crate::flow::{End, FlowId, FlowSpec};
 use crate::network::{HostId, LinkId, Network};
 use crate::recorder::{HostEvent, HostObserver, LinkEvent, Recorder, What, report};
+use crate::relays::Relays;
 use crate::report::{Performance, RunReport};
 
 /// The stack of a host in a run.
@@ -42,7 +43,7 @@ pub struct Sim<R: Recorder = ()> {
     /// The answers of routers and middleboxes.
     answers: Vec<Answer>,
     /// The placements of a payload; reused for every packet.
-    placed: Vec<Placement>,
+    pub(crate) placed: Vec<Placement>,
     /// The segment between the pool and a stack; reused for every packet.
     pub(crate) segment: Segment,
 }
@@ -57,6 +58,8 @@ pub(crate) struct Host<R: Recorder> {
     pub(crate) listening: Vec<FlowId>,
     /// The index of the next flow's port.
     pub(crate) next_port: usize,
+    /// The connections of a proxy.
+    pub(crate) proxy: Option<Box<Relays>>,
 }
 
 impl<R: Recorder> Host<R> {
@@ -157,7 +160,8 @@ impl<R: Recorder> Sim<R> {
                 backup: interface.backup,
             });
             // No host floods another, so nothing is refused.
-            let most = flows.len().saturating_mul(2).saturating_add(16);
+            let each = if spec.is_proxy { 8 } else { 2 };
+            let most = flows.len().saturating_mul(each).saturating_add(16);
             let config = EndpointConfig {
                 max_connections: most,
                 max_half_open: most,
@@ -165,12 +169,13 @@ impl<R: Recorder> Sim<R> {
                 ..EndpointConfig::new(addresses.collect())
             };
             let entropy = Entropy::Seeded(RandomStream::new(seed, &format!("host.{}", spec.name)));
-            let observer = HostObserver::new(HostId(index as u32));
+            let observer = HostObserver::new(HostId(index as u32), spec.is_proxy);
             hosts.push(Host {
                 stack: Endpoint::with_observer(config, entropy, observer),
                 connections: Vec::new(),
                 listening: Vec::new(),
                 next_port: 0,
+                proxy: spec.is_proxy.then(Box::default),
             });
         }
         let mut agenda = Agenda::default();
@@ -307,6 +312,10 @@ impl<R: Recorder> Sim<R> {
         let (now, placed, segment) = (self.now, &mut self.placed, &mut self.segment);
         self.fabric.pool.read(packet, segment);
         self.fabric.pool.release(packet);
+        if self.hosts[host as usize].proxy.is_some() {
+            self.deliver_to_proxy(host, path);
+            return;
+        }
         if segment.flags == Flags::default() {
             self.on_datagram();
             return;
@@ -381,7 +390,10 @@ impl<R: Recorder> Sim<R> {
         let mut event = self.hosts[host as usize].stack.poll_event();
         loop {
             while let Some((id, what)) = event {
-                self.on_event(host, id, what);
+                match self.hosts[host as usize].proxy.is_some() {
+                    false => self.on_event(host, id, what),
+                    true => self.on_proxy_event(host, id, what),
+                }
                 event = self.hosts[host as usize].stack.poll_event();
             }
             let (stack, segment) = (&mut self.hosts[host as usize].stack, &mut self.segment);

@@ -256,7 +256,8 @@ mod tests {
     fn no_bytes_cause_a_panic() {
         let mut random = RandomStream::new(1, "middlebox");
         let nat = Some(Nat { timeout: Duration::from_secs(1), resets: true });
-        let config = MiddleboxConfig { strip: Strip::All, mss_clamp: Some(100), nat, overhead: 0 };
+        let config =
+            MiddleboxConfig { strip: Strip::All, mss_clamp: Some(100), nat, ..MiddleboxConfig::default() };
         for _ in 0..20_000 {
             let mut packet = bytes(&segment(ADDRESSES[random.below(2) as usize], Flags::SYN));
             for _ in 0..random.below(6) {

@@ -77,13 +77,15 @@ impl<W: Write> Capture<W> {
             .unwrap_or_default();
         let count = network.links().len();
         let (mut begins, mut ends) = (vec![false; count], vec![false; count]);
+        // The packets of a route that ends at a proxy do not arrive at the host.
         for route in network.routes() {
             if route.from == view
                 && let Some(first) = route.links.first()
             {
                 begins[first.index()] = true;
             }
-            if addresses.contains(&route.to)
+            if route.proxy.is_none()
+                && addresses.contains(&route.to)
                 && let Some(last) = route.links.last()
             {
                 ends[last.index()] = true;

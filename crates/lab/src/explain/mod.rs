@@ -83,13 +83,23 @@ impl<'a> Explicable<'a> {
     /// Returns the scenario, if it can be explained.
     ///
     /// # Errors
-    /// If its traffic has classes, and none of them uses the contender. (The reader refuses such a scenario too.)
+    /// If its traffic has classes, and none of them uses the contender (the reader refuses such a scenario too), or if a path
+    /// has a TCP proxy.
     pub fn new(scenario: &'a Scenario) -> Result<Explicable<'a>, ScenarioError> {
         if scenario.conditions.iter().any(|condition| groups(condition).is_empty()) {
             let mut error =
                 ScenarioError::new("this scenario cannot be explained: no traffic uses the contender");
             error.help =
                 Some("give a class of transfers, requests, on-off or video `via = \"contender\"`".to_owned());
+            return Err(error);
+        }
+        let mut paths = scenario.conditions.iter().flat_map(|condition| condition.experiment.paths());
+        if let Some(path) = paths.find(|path| path.middlebox.proxy.is_some()) {
+            let mut error = ScenarioError::new(format!(
+                "this scenario cannot be explained: path {} has a TCP proxy, and the wait of a byte in a proxy is not known",
+                path.name
+            ));
+            error.help = Some("leave `proxy` out, or compare both by `[[condition]]`s".to_owned());
             return Err(error);
         }
         Ok(Explicable(scenario))

@@ -364,3 +364,27 @@ fn loss_that_begins_later_drops_the_same_packets_of_either_kind() {
     }
     assert!(dropped.iter().all(|&count| count > 10), "{dropped:?}");
 }
+
+#[test]
+fn a_lost_packet_is_repeated_and_the_ones_after_it_wait() {
+    for loss in
+        [LinkConfig { drop_list: vec![2], ..slow() }, LinkConfig { loss: Loss::Bernoulli(1.0), ..slow() }]
+    {
+        let is_listed = !loss.drop_list.is_empty();
+        let mut link = link(LinkConfig { repeat_after: Some(us(5000)), ..loss });
+        push_all(&mut link, at(0), &[1000, 1000, 1000]);
+        // They depart at 1000, 2000 and 3000 us.
+        match is_listed {
+            true => assert_eq!(arrivals(&mut link), [(1, 1100), (2, 7100), (3, 7100)]),
+            false => assert_eq!(arrivals(&mut link), [(1, 6100), (2, 7100), (3, 8100)]),
+        }
+        assert_eq!(link.counters().delivered.packets, 3);
+        assert_eq!(link.push(at(9000), 4, 1000), Pushed::Queued);
+        assert_eq!(arrivals(&mut link), [(4, if is_listed { 10_100 } else { 15_100 })]);
+    }
+    // A full queue drops as on any link.
+    let config = LinkConfig { queue: QueueLimit::Packets(1), repeat_after: Some(us(5000)), ..slow() };
+    let mut link = link(config);
+    let pushed: Vec<bool> = (1..4).map(|n| link.push(at(0), n, 1000) == Pushed::Queued).collect();
+    assert!(pushed.contains(&false), "{pushed:?}");
+}

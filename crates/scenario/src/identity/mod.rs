@@ -200,6 +200,7 @@ fn write_other_side(form: &mut Canonical<'_>, data: &Link, acks: &Link) {
         when_down: data.config.when_down,
         mtu: data.config.mtu,
         reports_mtu: data.config.reports_mtu,
+        repeat_after: data.config.repeat_after,
         aqm: data.config.aqm,
         policer: data.config.policer,
         shaper: data.config.shaper,

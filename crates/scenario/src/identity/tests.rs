@@ -143,6 +143,8 @@ fn example_of(key: &str) -> Example {
             ..example("path.wifi.nat-resets=false", "path.wifi.nat-resets=true")
         },
         "path.overhead" => example("path.wifi.overhead=0 B", "path.wifi.overhead=60 B"),
+        "path.proxy" => without_default("path.wifi.proxy=1 ms"),
+        "path.repeat-after" => without_default("path.wifi.repeat-after=60 ms"),
         "path.corrupt" => example("path.wifi.corrupt=0", "path.wifi.corrupt=1%"),
         "path.preset" => without_default(""),
         "path.delay" => without_default(
@@ -290,6 +292,10 @@ fn every_part_of_a_value_changes_the_hash() {
             "path.wifi.strip=mptcp-data",
             "path.wifi.nat-timeout=30 s",
             "path.wifi.nat-timeout=31 s",
+            "path.wifi.proxy=1 ms",
+            "path.wifi.proxy=2 ms",
+            "path.wifi.repeat-after=60 ms",
+            "path.wifi.repeat-after={ down = '60 ms' }",
         ],
         &[
             "path.wifi.policer={ rate = '9 Mbit/s', burst = '30 KB' }",

@@ -155,7 +155,14 @@ impl Experiment {
                 "path {} has several routes of equal cost, and the emulator has one; give it by a `[[route]]`",
                 path.name
             )),
-            None => Ok(()),
+            None => match self.pairs[0].paths.iter().find(|path| path.middlebox.proxy.is_some()) {
+                Some(path) => Err(format!(
+                    "path {} has a TCP proxy, which exists in the simulator only; run a proxy program in the emulated network, or \
+                     leave `proxy` out",
+                    path.name
+                )),
+                None => Ok(()),
+            },
         }
     }
 

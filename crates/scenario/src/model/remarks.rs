@@ -10,7 +10,7 @@ use super::graph::{Link, Path};
 impl Link {
     /// Describes the features of the link other than a rate or a trace, a delay, losses and a drop-tail queue.
     pub fn remarks(&self) -> Vec<String> {
-        let LinkConfig { aqm, policer, shaper, cross_traffic, redraws, .. } = &self.config;
+        let LinkConfig { aqm, policer, shaper, cross_traffic, redraws, repeat_after, .. } = &self.config;
         let mut remarks = Vec::new();
         if *aqm != Aqm::DropTail {
             remarks.push(format!("queue {aqm}"));
@@ -33,6 +33,7 @@ impl Link {
             let what = if matches!(value, Redrawn::Rate(_)) { "rate" } else { "delay" };
             remarks.push(format!("{what} redrawn every {every}{}", interval(*from, *until)));
         }
+        remarks.extend(repeat_after.map(|after| format!("lost packets repeated after {after}")));
         remarks
     }
 }
@@ -40,7 +41,7 @@ impl Link {
 impl Path {
     /// Describes the middlebox of the path; nothing if it has none.
     pub fn remarks(&self) -> Vec<String> {
-        let MiddleboxConfig { strip, mss_clamp, nat, overhead } = self.middlebox;
+        let MiddleboxConfig { strip, mss_clamp, nat, overhead, proxy } = self.middlebox;
         let mut remarks = Vec::new();
         let stripped = match strip {
             Strip::Nothing => None,
@@ -55,6 +56,7 @@ impl Path {
             remarks.push(format!("forgets connections after {timeout}{answer}"));
         }
         remarks.extend(mss_clamp.map(|mss| format!("MSS of at most {mss} B")));
+        remarks.extend(proxy.map(|proxy| format!("a TCP proxy {} from the client", proxy.rtt)));
         remarks.extend((overhead > 0).then(|| format!("a tunnel that adds {overhead} B to each packet")));
         remarks
     }

@@ -36,6 +36,7 @@ rows! {
         "duplicate": Probability, "probability that a packet arrives twice";
         "drop": List(&Whole(1, i64::MAX)), "numbers of packets that are dropped, from 1";
         "corrupt": Probability, "probability that a packet arrives damaged";
+        "repeat-after": Time, "a lost packet is delivered so much later, and the ones after it wait, as in a tunnel over TCP; default it is lost";
     }
 }
 
@@ -174,6 +175,14 @@ pub(crate) const IMPAIRMENTS: &[Impairment] = &[
             Ok(())
         },
         canonical: |config| (!config.drop_list.is_empty()).then(|| base::list(&config.drop_list)),
+    },
+    Impairment {
+        key: "repeat-after",
+        read: |node, config| {
+            config.repeat_after = Some(node.positive_time()?);
+            Ok(())
+        },
+        canonical: |config| config.repeat_after.map(base::time),
     },
 ];
 

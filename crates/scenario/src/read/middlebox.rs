@@ -1,6 +1,6 @@
 //! Reads the middlebox of a path.
 
-use anabranch_link::{MiddleboxConfig, Nat, Strip};
+use anabranch_link::{MiddleboxConfig, Nat, Proxy, Strip};
 
 use crate::text::base;
 use crate::text::keys::rows;
@@ -15,6 +15,7 @@ rows! {
         "mss-clamp": Whole(88, 65_495), "largest MSS that a SYN may carry, in bytes; default any";
         "nat-timeout": Time, "idle time after which a NAT forgets a TCP connection; default never";
         "nat-resets": Bool, "whether packets to the server of a forgotten connection are answered by a reset; default false";
+        "proxy": Time, "a TCP proxy that ends the client's connections and opens others: its round trip from the client; default none";
         "overhead": Size, "bytes that a tunnel adds to every packet, at most 1000 B; default 0";
     }
 }
@@ -36,6 +37,7 @@ pub(super) fn read(path: &Reader<'_>) -> Result<MiddleboxConfig, Problem> {
         mss_clamp: path.optional("mss-clamp", |node| node.integer(88, 65_495))?.map(|mss| mss as u16),
         nat: timeout.map(|timeout| Nat { timeout, resets: resets.unwrap_or(false) }),
         overhead: path.optional("overhead", overhead)?.unwrap_or(0),
+        proxy: path.optional("proxy", Node::positive_time)?.map(|rtt| Proxy { rtt }),
     })
 }
 
@@ -52,7 +54,7 @@ fn overhead(node: &Node) -> Result<u32, Problem> {
 
 /// Returns the canonical form of the settings that are not the default, by key.
 pub(crate) fn canonical(config: &MiddleboxConfig) -> Vec<(&'static str, String)> {
-    let MiddleboxConfig { strip, mss_clamp, nat, overhead } = config;
+    let MiddleboxConfig { strip, mss_clamp, nat, overhead, proxy } = config;
     let mut all = Vec::new();
     all.extend(strip.name().map(|name| ("strip", name.to_owned())));
     all.extend(mss_clamp.map(|mss| ("mss-clamp", mss.to_string())));
@@ -60,6 +62,7 @@ pub(crate) fn canonical(config: &MiddleboxConfig) -> Vec<(&'static str, String)>
         all.push(("nat-timeout", base::time(*timeout)));
         all.extend(resets.then(|| ("nat-resets", "true".to_owned())));
     }
+    all.extend(proxy.map(|proxy| ("proxy", base::time(proxy.rtt))));
     all.extend((*overhead > 0).then(|| ("overhead", format!("{overhead} B"))));
     all
 }

@@ -34,6 +34,7 @@ pub(crate) const WHOLE: &[&str] = &[
     "nat-timeout",
     "nat-resets",
     "overhead",
+    "proxy",
     "at",
     "change",
     "change-every",
