@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_link::{Capacity, Change, Jitter, JitterShape, LinkConfig, MiddleboxConfig, QueueLimit};
 use anabranch_sim::topology::{HostPair, PathLinks, Topology};
-use anabranch_sim::{HostId, LinkId, Network, NetworkError};
+use anabranch_sim::{HostId, LinkId, Network, NetworkError, Quota};
 use anabranch_stack::segment::PathId;
 use anabranch_units::{Duration, RandomStream, Rate};
 
-use crate::scenario::{Direction, Endpoints, Experiment, Link, Path, Phases, TraceStart};
+use crate::scenario::{Direction, Endpoints, Experiment, Link, Path, Phases, Tariff, TraceStart};
 
 /// The microseconds of a millisecond, in which the timestamps of a host tick once.
 const MILLISECOND: u64 = 1000;
@@ -172,6 +172,13 @@ pub(crate) fn build(
                 && !network.middleboxes().iter().any(|other| other.up == up)
             {
                 network.add_middlebox(path.name.clone(), middlebox, up, down)?;
+            }
+            if path.tariff.becomes_backup
+                && let (Some(&up), Some(&down)) = (path_links.up.first(), path_links.down.last())
+            {
+                let Tariff { quota: total, quota_up: sent, quota_down: received, .. } = path.tariff;
+                let own = PathId(number as u16);
+                network.add_quota(Quota { host: client, path: own, up, down, total, sent, received })?;
             }
             paths.push(path_links);
         }

@@ -84,3 +84,39 @@ fn a_wrong_tariff_is_an_error() {
     assert!(error("quota = '0 B'").contains("permits no connection"));
     assert!(error("quota = '10'").contains("unit"), "{}", error("quota = '10'"));
 }
+
+/// A path beyond its quota carries what was on its way, acknowledgements, and nothing else.
+#[test]
+fn a_path_beyond_its_quota_becomes_a_backup() {
+    for direction in ["upload", "download"] {
+        let side = if direction == "upload" { "up" } else { "down" };
+        let used = |settings: &str| {
+            let rows = usage(&scenario("", settings, direction));
+            let row = &rows[1];
+            assert_eq!((row.scheduler.as_str(), row.path.as_str()), ("min_rtt", "2"));
+            if direction == "upload" { row.up_bytes } else { row.down_bytes }
+        };
+        let free = used(", quota = '300 KB'");
+        let limited = used(", quota = '300 KB', over-quota = 'backup'");
+        let by_side = used(&format!(", quota = {{ {side} = '300 KB' }}, over-quota = 'backup'"));
+        // A round trip of 20 ms and a queue at 10 Mbit/s are on their way, up to 25 KB each.
+        for limited in [limited, by_side] {
+            assert!(free > 900e3 && (280e3..370e3).contains(&limited), "{direction}: {free} {limited}");
+        }
+        // The other direction has acknowledgements only.
+        let other = if direction == "upload" { "down" } else { "up" };
+        let other = used(&format!(", quota = {{ {other} = '300 KB' }}, over-quota = 'backup'"));
+        assert!((other / free - 1.0).abs() < 0.01, "{other} {free}");
+    }
+}
+
+#[test]
+fn a_rule_without_a_quota_is_refused_and_so_is_its_emulation() {
+    let text = "schedulers = ['tcp@1']\npath = [{ rate = '10 Mbit/s', rtt = '20 ms', over-quota = 'backup' }]
+         traffic = { size = '2 MB' }";
+    let error = Document::built_in("test", text.to_owned()).unwrap().scenario().unwrap_err().to_string();
+    assert!(error.contains("the path has no quota"), "{error}");
+    let scenario = scenario(", quota = '1 MB', over-quota = 'backup'", "", "download");
+    let error = scenario.conditions[0].experiment.has_fixed_paths().unwrap_err();
+    assert!(error.contains("becomes a backup beyond its quota"), "{error}");
+}

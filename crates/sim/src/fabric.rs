@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 use std::collections::BTreeMap;
 
-use anabranch_link::{Change, DropReason, Effect, Label, Link, LinkConfigError, Polled, Pushed};
+use anabranch_link::{Change, Counters, DropReason, Effect, Label, Link, LinkConfigError, Polled, Pushed};
 use anabranch_stack::segment::{Address, PathId, Segment};
 use anabranch_stack::seq::Seq;
 use anabranch_units::{Duration, RandomStream, Time};
@@ -678,6 +678,11 @@ impl<R: Recorder> Fabric<R> {
         changed.apply(now, change)?;
         self.calendar.set(link.0, changed.next_event());
         Ok(())
+    }
+
+    /// Returns the counters of a link.
+    pub(crate) fn counters(&self, link: LinkId) -> Counters {
+        self.links[link.index()].counters()
     }
 
     pub(crate) fn links_mut(&mut self) -> &mut [Link<Ticket>] {

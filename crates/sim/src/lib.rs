@@ -49,6 +49,7 @@ mod network;
 mod pool;
 mod program;
 mod proxy;
+mod quotas;
 mod recorder;
 mod relays;
 mod report;
@@ -57,12 +58,14 @@ mod session;
 mod sim;
 pub mod topology;
 pub mod traffic;
+mod watched;
 
 pub use application::{AppReport, Application};
 pub use error::{FlowError, SimError};
 pub use flow::{Direction, End, FlowId, FlowSpec, Reading};
 pub use network::{
-    AddressChange, HostId, HostSpec, Interface, LinkId, LinkSpec, MiddleboxSpec, Network, NetworkError, Route,
+    AddressChange, HostId, HostSpec, Interface, LinkId, LinkSpec, MiddleboxSpec, Network, NetworkError,
+    Quota, Route,
 };
 pub use program::{Program, Step};
 pub use recorder::{

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use anabranch_link::{LinkConfig, LinkConfigError, MiddleboxConfig};
 use anabranch_stack::segment::PathId;
-use anabranch_units::Time;
+use anabranch_units::{Bytes, Time};
 
 /// Identifies a host of a [`Network`], in the order of addition.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -76,6 +76,35 @@ pub struct Route {
     pub proxy: Option<(HostId, PathId)>,
 }
 
+/// The data that an interface of a host may carry before its subflows become backups.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Quota {
+    /// The host.
+    pub host: HostId,
+    /// The interface.
+    pub path: PathId,
+    /// The first link of its packets.
+    pub up: LinkId,
+    /// The last link of the packets to it.
+    pub down: LinkId,
+    /// The data of both directions together.
+    pub total: Option<Bytes>,
+    /// The data that it sends.
+    pub sent: Option<Bytes>,
+    /// The data that it receives.
+    pub received: Option<Bytes>,
+}
+
+impl Quota {
+    /// True if these bytes are more.
+    pub(crate) fn is_exceeded(&self, sent: u64, received: u64) -> bool {
+        let exceeded = |quota: Option<Bytes>, bytes: u64| quota.is_some_and(|quota| bytes > quota.0);
+        exceeded(self.total, sent.saturating_add(received))
+            || exceeded(self.sent, sent)
+            || exceeded(self.received, received)
+    }
+}
+
 /// A middlebox at the client's end of a path; its tunnel leads to the other end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MiddleboxSpec {
@@ -127,6 +156,7 @@ pub struct Network {
     routes: Vec<Route>,
     changes: Vec<AddressChange>,
     middleboxes: Vec<MiddleboxSpec>,
+    quotas: Vec<Quota>,
     names: BTreeSet<(Kind, String)>,
     addresses: BTreeSet<IpAddr>,
     routed: BTreeSet<(HostId, PathId, IpAddr)>,
@@ -277,6 +307,19 @@ impl Network {
         Ok(())
     }
 
+    /// Makes backups of the subflows of an interface once it has used up its quota.
+    ///
+    /// # Errors
+    /// If a part of it is unknown.
+    pub fn add_quota(&mut self, quota: Quota) -> Result<(), NetworkError> {
+        self.interface(quota.host, quota.path)?;
+        if let Some(link) = [quota.up, quota.down].into_iter().find(|link| link.index() >= self.links.len()) {
+            return Err(NetworkError::UnknownLink(link));
+        }
+        self.quotas.push(quota);
+        Ok(())
+    }
+
     /// Adds a TCP proxy: a host that ends the connections that reach it by [`Network::intercept`], and opens others to their
     /// destinations in their place. It needs a route to each end.
     ///
@@ -348,6 +391,11 @@ impl Network {
     /// Returns the changes of addresses, in the order in which they were added.
     pub fn address_changes(&self) -> &[AddressChange] {
         &self.changes
+    }
+
+    /// Returns the quotas, in the order in which they were added.
+    pub fn quotas(&self) -> &[Quota] {
+        &self.quotas
     }
 
     /// Returns the middleboxes, in the order in which they were added.

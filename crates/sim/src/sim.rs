@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anabranch_link::{Change, LinkConfigError};
 use anabranch_stack::config::{EndpointConfig, Entropy, LocalAddress};
 use anabranch_stack::endpoint::Endpoint;
-use anabranch_stack::event::{ConnectionId, Placement};
+use anabranch_stack::event::{ConnectionId, Event, Placement};
 use anabranch_stack::segment::{Flags, PathId, Segment};
 use anabranch_stack::timestamp::TimestampTick;
 use anabranch_units::{RandomStream, Time};
@@ -20,6 +20,7 @@ use crate::network::{HostId, LinkId, Network};
 use crate::recorder::{HostEvent, HostObserver, LinkEvent, Recorder, What, report};
 use crate::relays::Relays;
 use crate::report::{Performance, RunReport};
+use crate::watched::Watched;
 
 /// The stack of a host in a run.
 pub type HostStack<R> = Endpoint<HostObserver<R>>;
@@ -40,6 +41,7 @@ pub struct Sim<R: Recorder = ()> {
     pub(crate) unfinished: usize,
     pub(crate) sized: bool,
     events: u64,
+    pub(crate) quotas: Vec<Watched>,
     /// The answers of routers and middleboxes.
     answers: Vec<Answer>,
     /// The placements of a payload; reused for every packet.
@@ -60,6 +62,10 @@ pub(crate) struct Host<R: Recorder> {
     pub(crate) next_port: usize,
     /// The connections of a proxy.
     pub(crate) proxy: Option<Box<Relays>>,
+    /// True if an interface has a quota.
+    has_quota: bool,
+    /// True if subflows may have begun since its quotas were checked.
+    pub(crate) has_new_subflows: bool,
 }
 
 impl<R: Recorder> Host<R> {
@@ -176,6 +182,8 @@ impl<R: Recorder> Sim<R> {
                 listening: Vec::new(),
                 next_port: 0,
                 proxy: spec.is_proxy.then(Box::default),
+                has_quota: network.quotas().iter().any(|quota| quota.host.index() == index),
+                has_new_subflows: false,
             });
         }
         let mut agenda = Agenda::default();
@@ -196,6 +204,7 @@ impl<R: Recorder> Sim<R> {
             agenda.push(flow.start, Wake::Start(FlowId(index as u32)));
         }
         let unfinished = flows.iter().filter(|flow| flow.is_finite()).count();
+        let quotas = network.quotas().iter().map(|quota| Watched::new(*quota)).collect();
         let mut sim = Sim {
             now: Time::ZERO,
             network: Arc::new(network),
@@ -207,6 +216,7 @@ impl<R: Recorder> Sim<R> {
             unfinished,
             sized: unfinished > 0,
             events: 0,
+            quotas,
             answers: Vec::new(),
             placed: Vec::new(),
             segment: crate::pool::blank(),
@@ -390,7 +400,10 @@ impl<R: Recorder> Sim<R> {
         let mut event = self.hosts[host as usize].stack.poll_event();
         loop {
             while let Some((id, what)) = event {
-                match self.hosts[host as usize].proxy.is_some() {
+                let own = &mut self.hosts[host as usize];
+                own.has_new_subflows |=
+                    matches!(what, Event::SubflowUp(_) | Event::Connected | Event::Accepted);
+                match own.proxy.is_some() {
                     false => self.on_event(host, id, what),
                     true => self.on_proxy_event(host, id, what),
                 }
@@ -406,7 +419,7 @@ impl<R: Recorder> Sim<R> {
                 }
             }
             event = stack.poll_event();
-            if event.is_none() {
+            if event.is_none() && !(self.hosts[host as usize].has_quota && self.check_quotas(host)) {
                 break;
             }
         }

@@ -159,6 +159,10 @@ fn example_of(key: &str) -> Example {
             Example { needs: &[SHARED], ..example("topology.aqm=drop-tail", "topology.aqm=codel") }
         }
         "path.quota" => without_default("path.wifi.quota=1 GB"),
+        "path.over-quota" => Example {
+            needs: &["path.wifi.quota=1 GB"],
+            ..example("path.wifi.over-quota=report", "path.wifi.over-quota=backup")
+        },
         "path.price" => example("path.wifi.price=0", "path.wifi.price=0.5"),
         "client" => without_default("client={ limits = { subflows = 2 } }"),
         "server" => without_default("server={ address = [{}, { paths = [1] }] }"),

@@ -1,6 +1,6 @@
 //! An experiment: the network, the traffic, and the questions that both answer together.
 
-use anabranch_link::Change;
+use anabranch_link::{Change, MiddleboxConfig};
 use anabranch_stack::config::Profile;
 use anabranch_units::{Duration, Time};
 
@@ -8,6 +8,7 @@ use super::class::{TrafficClass, Via, main_class};
 use super::endpoints::Endpoints;
 use super::graph::{Graph, Link, Pair, Path, Signal};
 use super::phases::PhaseChoice;
+use super::tariff::Tariff;
 use super::traffic::{Direction, Traffic};
 
 /// The experiment, without the contenders.
@@ -155,14 +156,17 @@ impl Experiment {
                 "path {} has several routes of equal cost, and the emulator has one; give it by a `[[route]]`",
                 path.name
             )),
-            None => match self.pairs[0].paths.iter().find(|path| path.middlebox.proxy.is_some()) {
-                Some(path) => Err(format!(
-                    "path {} has a TCP proxy, which exists in the simulator only; run a proxy program in the emulated network, or \
-                     leave `proxy` out",
-                    path.name
+            None => self.pairs[0].paths.iter().try_for_each(|path| match path {
+                Path { middlebox: MiddleboxConfig { proxy: Some(_), .. }, name, .. } => Err(format!(
+                    "path {name} has a TCP proxy, which exists in the simulator only; run a proxy program in the emulated network, or \
+                     leave `proxy` out"
                 )),
-                None => Ok(()),
-            },
+                Path { tariff: Tariff { becomes_backup: true, .. }, name, .. } => Err(format!(
+                    "path {name} becomes a backup beyond its quota, in the simulator only; run `ip mptcp endpoint change` in the \
+                     emulated network, or leave `over-quota` out"
+                )),
+                _ => Ok(()),
+            }),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use anabranch_units::Bytes;
 
-/// The price of a path, and its quotas. They are reported; no packet is dropped because of them.
+/// The price of a path, and its quotas. No packet is dropped because of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tariff {
     /// The data that both directions may carry together.
@@ -11,6 +11,8 @@ pub struct Tariff {
     pub quota_up: Option<Bytes>,
     /// The data that the client may receive.
     pub quota_down: Option<Bytes>,
+    /// True if the subflows of the path become backups once a quota is exceeded.
+    pub becomes_backup: bool,
     /// The price of a GB (10⁹ bytes) that the client sends.
     pub price_up: f64,
     /// The price of a GB that the client receives.
@@ -43,10 +45,11 @@ impl Tariff {
 
     /// Describes the tariff.
     pub fn remarks(&self) -> Vec<String> {
-        let Tariff { quota, quota_up, quota_down, price_up, price_down } = *self;
+        let Tariff { quota, quota_up, quota_down, becomes_backup, price_up, price_down } = *self;
         let mut remarks = Vec::new();
         let quotas = [(quota, ""), (quota_up, " up"), (quota_down, " down")];
         remarks.extend(quotas.iter().filter_map(|(quota, way)| Some(format!("quota of {}{way}", (*quota)?))));
+        remarks.extend(becomes_backup.then(|| "a backup beyond it".to_owned()));
         match price_up == price_down {
             true if price_up > 0.0 => remarks.push(format!("{price_up} for a GB")),
             true => {}

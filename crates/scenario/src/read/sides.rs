@@ -35,6 +35,7 @@ pub(crate) const WHOLE: &[&str] = &[
     "nat-resets",
     "overhead",
     "proxy",
+    "over-quota",
     "at",
     "change",
     "change-every",

@@ -14,9 +14,13 @@ rows! {
     /// The keys of a path that describe its tariff.
     pub(super) ROWS, KEYS {
         "quota": Size, "data that the path may carry, both directions together or each by itself; default any";
+        "over-quota": Choice(&RULES), "whether results only report a path beyond its quota, or its subflows become backups; default report";
         "price": Number, "price of a GB that it carries; default 0";
     }
 }
+
+/// The rules for a path beyond its quota.
+const RULES: [&str; 2] = ["report", "backup"];
 
 /// Reads the tariff of a path, the settings of which are separated into the directions of `data` and `acks`.
 pub(super) fn read(
@@ -36,8 +40,20 @@ pub(super) fn read(
         true => [None, quota(up)?, quota(down)?],
         false => [quota(path)?, None, None],
     };
+    let over_quota = path.optional("over-quota", |node| node.choice("rule", &RULES))?;
+    if let Some(node) = path.get("over-quota").filter(|_| total.or(quota_up).or(quota_down).is_none()) {
+        return Err(Problem::at(&node.span, "the path has no quota")
+            .help("add for example `quota = \"1 GB\"`, or remove `over-quota`"));
+    }
     let price = |of: &Reader<'_>| of.optional("price", price).map(Option::unwrap_or_default);
-    Ok(Tariff { quota: total, quota_up, quota_down, price_up: price(up)?, price_down: price(down)? })
+    Ok(Tariff {
+        quota: total,
+        quota_up,
+        quota_down,
+        becomes_backup: over_quota == Some(1),
+        price_up: price(up)?,
+        price_down: price(down)?,
+    })
 }
 
 fn quota(node: &Node) -> Result<Bytes, Problem> {
@@ -60,10 +76,11 @@ fn price(node: &Node) -> Result<f64, Problem> {
 
 /// Returns the canonical form of the values that are not the default, by key.
 pub(crate) fn canonical(tariff: &Tariff) -> Vec<(&'static str, String)> {
-    let Tariff { quota, quota_up, quota_down, price_up, price_down } = *tariff;
+    let Tariff { quota, quota_up, quota_down, becomes_backup, price_up, price_down } = *tariff;
     let mut all = Vec::new();
     let quotas = [("quota", quota), ("quota-up", quota_up), ("quota-down", quota_down)];
     all.extend(quotas.into_iter().filter_map(|(key, quota)| Some((key, base::bytes(quota?)))));
+    all.extend(becomes_backup.then(|| ("over-quota", "backup".to_owned())));
     let prices = [("price-up", price_up), ("price-down", price_down)];
     all.extend(prices.into_iter().filter(|(_, price)| *price > 0.0).map(|(key, price)| (key, number(price))));
     all
