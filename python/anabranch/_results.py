@@ -30,6 +30,7 @@ __all__ = [
     "OutagePart",
     "Part",
     "PathEstimate",
+    "PathOutage",
     "PathPart",
     "ProtocolFault",
     "RatePhase",
@@ -292,6 +293,18 @@ class RatePhase:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PathOutage:
+    """A time in which the path delivered nothing, and after which it was back."""
+
+    down_s: Estimated
+    """The time at which the path went down, in seconds since the client began the connection."""
+    up_s: Estimated | None
+    """The time at which it came back; null if it did not, before the capture ended."""
+    packets: int | None
+    """Data packets that were sent in vain; null at the receiver, which does not see them."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class PathEstimate:
     """The path in one direction, as far as the packets show it."""
 
@@ -301,6 +314,8 @@ class PathEstimate:
     """The packets from which the rate was estimated."""
     rate_phases: list[RatePhase]
     """The phases of the rate, if it changed; empty if there is no evidence for a change."""
+    outages: list[PathOutage]
+    """The times in which the path delivered nothing."""
     busy_s: float
     """The time in which packets waited at the bottleneck, in seconds."""
     rtt_s: Estimated | None

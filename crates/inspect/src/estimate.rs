@@ -3,6 +3,7 @@
 use anabranch_units::{Duration, Time};
 use serde::Serialize;
 
+use crate::outages::{self, Known};
 use crate::phases::{Phase, Phases};
 use crate::track::{Chunk, Half, Loss, Meter, Subflow};
 
@@ -60,6 +61,20 @@ pub struct RatePhase {
     pub busy_s: f64,
 }
 
+/// A time in which the path delivered nothing, and after which it was back.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Outage {
+    /// The time at which the path went down, in seconds since the client began the connection.
+    pub down_s: Estimate,
+    /// The time at which it came back; null if it did not, before the capture ended.
+    pub up_s: Option<Estimate>,
+    /// Data packets that were sent in vain; null at the receiver, which does not see them.
+    pub packets: Option<u64>,
+    /// The first packet after it.
+    #[serde(skip)]
+    pub(crate) ended: Option<Time>,
+}
+
 /// The path in one direction, as far as the packets show it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PathEstimate {
@@ -69,6 +84,8 @@ pub struct PathEstimate {
     pub rate_source: RateSource,
     /// The phases of the rate, if it changed; empty if there is no evidence for a change.
     pub rate_phases: Vec<RatePhase>,
+    /// The times in which the path delivered nothing.
+    pub outages: Vec<Outage>,
     /// The time in which packets waited at the bottleneck, in seconds.
     pub busy_s: f64,
     /// The round trip without queues and without the time that packets take to be transmitted.
@@ -105,8 +122,8 @@ fn share(count: f64, all: f64) -> Estimate {
 
 impl PathEstimate {
     /// Estimates the path that `subflow` takes, in the direction of its half number `half`, of a connection that began
-    /// at `begun`.
-    pub(crate) fn new(subflow: &Subflow, half: usize, begun: Time) -> PathEstimate {
+    /// at `begun`. `is_only` is true if no other subflow carries data in this direction.
+    pub(crate) fn new(subflow: &Subflow, half: usize, begun: Time, is_only: bool) -> PathEstimate {
         let (own, other) = (&subflow.halves[half & 1], &subflow.halves[(half & 1) ^ 1]);
         let at_sender = subflow.is_at_sender(half);
         let meter = if at_sender { &own.by_ack } else { &own.by_arrival };
@@ -115,10 +132,38 @@ impl PathEstimate {
         let packets = own.counts.segments;
         let largest = meter.queues.quantile(0.999).unwrap_or_default();
         let value = rate.map(|rate| rate.value);
-        let split = match phases.0.is_empty() {
-            true => split_losses(meter, packets, &Queue::of_delays(meter, largest), value),
-            false => split_losses(meter, packets, &Queue::of_bits(meter, &phases, packets), value),
+        let queue = match phases.0.is_empty() {
+            true => Queue::of_delays(meter, largest),
+            false => Queue::of_bits(meter, &phases, packets),
         };
+        let fastest = phases.0.iter().map(|phase| phase.rate.0).max_by(f64::total_cmp);
+        let rtt = rtt(subflow, (own, other), at_sender, half, fastest.or(value));
+        // Losses of outages are neither random nor the queue's.
+        let steady = |outages: &[outages::Outage]| {
+            let is_steady = |loss: &&Loss| {
+                outages.iter().all(|outage| loss.at < outage.silent.0 || loss.at >= outage.silent.1)
+            };
+            let losses: Vec<Loss> = meter.losses.iter().filter(is_steady).copied().collect();
+            split_losses(&losses, packets, &queue, value)
+        };
+        let mut known = Known {
+            at_sender,
+            is_only,
+            rtt: Duration::from_secs_f64(rtt.map_or(0.0, |rtt| rtt.value)),
+            packet: Duration::from_secs_f64(
+                value.map_or(0.0, |value| f64::from(own.full_wire) * 8.0 / value),
+            ),
+            packets,
+            loss: 0.0,
+        };
+        let mut outages = outages::candidates(subflow, half, &known);
+        let mut split = steady(&outages);
+        known.loss = split.random.high;
+        let candidates = outages.len();
+        outages.retain(|outage| outages::is_likely(outage, &known));
+        if outages.len() < candidates {
+            split = steady(&outages);
+        }
         let full = split.full.is_some();
         let (queue_s, queue_bytes) = match phases.0.is_empty() {
             true => {
@@ -126,17 +171,16 @@ impl PathEstimate {
                 (delay, rate.map(|rate| (rate.value * delay / 8.0) as u64))
             }
             false => {
-                let bits = split.full.unwrap_or_else(|| Queue::of_bits(meter, &phases, packets).largest);
+                let bits = split.full.unwrap_or(queue.largest);
                 (largest.as_secs_f64(), Some((bits / 8.0) as u64))
             }
         };
-        let fastest = phases.0.iter().map(|phase| phase.rate.0).max_by(f64::total_cmp);
-        let rtt = rtt(subflow, (own, other), at_sender, half, fastest.or(value));
         let late = rtt.map_or(0.0, |rtt| if at_sender { rtt.value } else { rtt.value / 2.0 });
         PathEstimate {
             rate_bps: rate,
             rate_source,
             rate_phases: phases.0.iter().map(|phase| rate_phase(phase, begun, late)).collect(),
+            outages: outages.iter().map(|outage| outage_since(outage, begun)).collect(),
             busy_s: meter.busy_time.as_secs_f64(),
             rtt_s: rtt,
             queue_s,
@@ -162,6 +206,20 @@ fn rate_phase(phase: &Phase, begun: Time, late: f64) -> RatePhase {
         from_high_s: since(latest, 0.0),
         rate_bps: Estimate { value, low, high },
         busy_s: phase.busy.as_secs_f64(),
+    }
+}
+
+/// Returns an outage as a result.
+fn outage_since(outage: &outages::Outage, begun: Time) -> Outage {
+    let seconds = |(value, low, high): outages::Range| {
+        let since = |time: Time| time.since(begun).as_secs_f64();
+        Estimate { value: since(value), low: since(low), high: since(high) }
+    };
+    Outage {
+        down_s: seconds(outage.down),
+        up_s: outage.up.map(seconds),
+        packets: outage.in_vain,
+        ended: outage.up.map(|_| outage.silent.1),
     }
 }
 
@@ -267,17 +325,17 @@ struct Split {
 /// The most packets that are listed.
 const MAX_DROPS: usize = 1000;
 
-fn split_losses(meter: &Meter, packets: u64, queue: &Queue<'_>, rate: Option<f64>) -> Split {
-    let all: u64 = meter.losses.iter().map(|loss| u64::from(loss.weight)).sum();
+fn split_losses(losses: &[Loss], packets: u64, queue: &Queue<'_>, rate: Option<f64>) -> Split {
+    let all: u64 = losses.iter().map(|loss| u64::from(loss.weight)).sum();
     let threshold = queue.largest * FULL;
     let size = |loss: &Loss| (queue.of)(loss.queue, loss.at);
-    let at = meter.losses.iter().filter(|loss| size(loss) >= threshold);
+    let at = losses.iter().filter(|loss| size(loss) >= threshold);
     let at_queue: u64 = at.clone().map(|loss| u64::from(loss.weight)).sum();
     let high = (queue.share)(threshold) * packets as f64;
     let low = (packets as f64 - high).max(0.0);
     let others = all - at_queue;
     let drops = |below: f64| {
-        let losses = meter.losses.iter().filter(|loss| size(loss) < below);
+        let losses = losses.iter().filter(|loss| size(loss) < below);
         let mut numbers: Vec<u64> = losses.map(|loss| loss.number).collect();
         numbers.sort_unstable();
         numbers.dedup();
@@ -336,7 +394,7 @@ mod tests {
         for (number, queue) in (1..).zip(at) {
             meter.loss(1500 * number, Duration::from_millis(*queue), number, Time::ZERO);
         }
-        split_losses(&meter, 1000, &Queue::of_delays(&meter, Duration::from_millis(50)), Some(12e6))
+        split_losses(&meter.losses, 1000, &Queue::of_delays(&meter, Duration::from_millis(50)), Some(12e6))
     }
 
     #[test]

@@ -4,6 +4,7 @@ use anabranch_units::Time;
 use anabranch_wire::{ParseError, view};
 
 use crate::capture::{Frame, Merged};
+use crate::clocks;
 use crate::error::CaptureFault;
 use crate::link_layer::{self, NoIp};
 use crate::result::{FileReport, Inspection, Skipped};
@@ -18,6 +19,8 @@ pub(crate) struct Counted {
     pub packets: u64,
     pub tcp: u64,
     pub bytes: u64,
+    /// The times of the first packet and of the last one.
+    pub times: Option<(Time, Time)>,
     /// The greatest number of an interface, plus one.
     pub interfaces: u32,
     /// Packets that were cut off within their headers.
@@ -34,8 +37,6 @@ pub struct Inspector {
     pub(crate) table: Table,
     files: Vec<Counted>,
     skipped: Skipped,
-    begun: Option<Time>,
-    ended: Time,
 }
 
 impl Inspector {
@@ -61,6 +62,7 @@ impl Inspector {
         mut progress: impl FnMut(u64) -> bool,
     ) -> Result<Inspection, CaptureFault> {
         let mut inspector = Inspector::new();
+        inspector.table.sightings.is_needed = captures.readers().len() > 1;
         let mut packets = 0;
         while captures.advance()? {
             if let Some((file, frame)) = captures.frame() {
@@ -86,8 +88,8 @@ impl Inspector {
         counted.packets += 1;
         counted.bytes += frame.bytes.len() as u64;
         counted.interfaces = counted.interfaces.max(frame.interface.saturating_add(1));
-        self.begun = Some(self.begun.map_or(frame.time, |begun| begun.min(frame.time)));
-        self.ended = self.ended.max(frame.time);
+        let (begun, ended) = counted.times.unwrap_or((frame.time, frame.time));
+        counted.times = Some((begun.min(frame.time), ended.max(frame.time)));
         let inner = match link_layer::find(frame.link_type, frame.bytes) {
             Ok(inner) => inner,
             Err(NoIp::Other) => {
@@ -141,7 +143,8 @@ impl Inspector {
         if self.table.subflows.is_empty() {
             return Err(self.nothing(name));
         }
-        let files = names.iter().zip(&self.files).map(|(reader, counted)| FileReport {
+        let clocks = clocks::clocks(&self.table, self.files.len());
+        let files = names.iter().zip(&self.files).zip(&clocks).map(|((reader, counted), clock)| FileReport {
             name: reader.name().to_owned(),
             format: reader.format_name(),
             packets: counted.packets,
@@ -151,13 +154,19 @@ impl Inspector {
                 .filter_map(|n| reader.interface_name(n).map(str::to_owned))
                 .collect(),
             snapped_packets: counted.snapped,
+            clock: clock.clone(),
             remark: reader.remark().map(str::to_owned),
         });
         let files: Vec<FileReport> = files.collect();
         let cut = self.files.iter().map(|file| file.cut).sum();
         let skipped = Skipped { cut, table_full: self.table.refused, ..self.skipped };
-        let begun = self.begun.unwrap_or_default();
-        Ok(Inspection::new(&self.table, files, skipped, (begun, self.ended)))
+        let times = self.files.iter().enumerate().filter_map(|(at, file)| {
+            let ahead = clocks::ahead(&clocks, at);
+            file.times
+                .map(|(begun, ended)| (clocks::corrected(begun, ahead), clocks::corrected(ended, ahead)))
+        });
+        let span = times.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unwrap_or_default();
+        Ok(Inspection::new(&self.table, files, skipped, span))
     }
 
     /// Returns the fault of captures without TCP.

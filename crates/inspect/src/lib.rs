@@ -23,6 +23,7 @@
 mod anonymise;
 pub mod capture;
 mod cause;
+mod clocks;
 mod error;
 mod estimate;
 mod follow;
@@ -30,6 +31,7 @@ mod histogram;
 mod inspector;
 mod kernel;
 mod link_layer;
+mod outages;
 mod phases;
 mod result;
 pub mod scenario;
@@ -38,8 +40,9 @@ mod track;
 
 pub use anonymise::Anonymiser;
 pub use cause::Cause;
+pub use clocks::ClockReport;
 pub use error::CaptureFault;
-pub use estimate::{Estimate, PathEstimate, RatePhase, RateSource};
+pub use estimate::{Estimate, Outage, PathEstimate, RatePhase, RateSource};
 pub use follow::{Event, Seen, follow};
 pub use inspector::Inspector;
 pub use kernel::KernelReport;

@@ -7,9 +7,11 @@ use anabranch_units::{Duration, Time};
 use serde::Serialize;
 
 use crate::cause::Cause;
+use crate::clocks::{self, ClockReport};
 use crate::estimate::PathEstimate;
 use crate::histogram::Histogram;
 use crate::kernel::KernelReport;
+use crate::outages;
 use crate::sentence;
 use crate::track::{Connection, Place, Protocol, Stream, Subflow, Table, Vantage};
 
@@ -58,6 +60,8 @@ pub struct FileReport {
     pub interfaces: Vec<String>,
     /// Packets with TCP that lost payload in the capture.
     pub snapped_packets: u64,
+    /// Its clock, if another capture shows the other end of one of its connections.
+    pub clock: Option<ClockReport>,
     /// A remark, such as that the file ends within a packet.
     pub remark: Option<String>,
 }
@@ -325,8 +329,12 @@ impl Inspection {
         skipped: Skipped,
         (begun, ended): (Time, Time),
     ) -> Inspection {
-        let origin = Origin(begun);
         let (twins, mut notes) = twins(table, &files);
+        let clocks: Vec<Option<ClockReport>> = files.iter().map(|file| file.clock.clone()).collect();
+        for (file, clock) in files.iter().filter_map(|file| Some((file, file.clock.as_ref()?))) {
+            let other = files.get(clock.than).map_or("-", |other| other.name.as_str());
+            notes.push(clocks::remark(clock, &file.name, other));
+        }
         notes.extend(files.iter().filter_map(|file| file.remark.clone()));
         if skipped.table_full > 0 {
             notes.push(format!(
@@ -345,6 +353,9 @@ impl Inspection {
                 continue;
             }
             let number = connections.len() + 1;
+            let file =
+                connection.subflows.first().and_then(|at| table.subflows.get(*at)).map_or(0, |one| one.file);
+            let origin = Origin(clocks::corrected(begun, -clocks::ahead(&clocks, file)));
             connections.push(ConnectionReport::new(table, connection, number, origin));
         }
         Inspection {
@@ -421,13 +432,17 @@ impl ConnectionReport {
             Protocol::Unknown | Protocol::Plain => ProtocolName::Tcp,
         };
         let standard = connection.version.map(|version| if version == 0 { "RFC 6824" } else { "RFC 8684" });
-        let streams = [0, 1].map(|direction| stream(connection, &subflows, direction, origin));
         // At the server the SYN arrives half a round trip after the client has sent it.
         let late =
             first.filter(|first| first.vantage() == Vantage::Server).and_then(|first| first.handshake_rtt());
         let sent = Time(begun.0.saturating_sub(late.map_or(0, |rtt| rtt.0 / 2)));
         let report = |subflow: &&Subflow| SubflowReport::new(subflow, connection, origin, sent);
         let reports: Vec<SubflowReport> = subflows.iter().map(report).collect();
+        let streams = [0, 1].map(|direction| {
+            let mut report = stream(connection, &subflows, direction, origin);
+            outages::charge(&mut report, &connection.streams[direction].silences, &reports, direction);
+            report
+        });
         let addresses = connection.addresses.iter().map(|address| AddressReport {
             by: if address.by == 0 { "client" } else { "server" },
             id: address.id,
@@ -599,7 +614,7 @@ impl DirectionReport {
             ce_packets: counts.ce,
             duplicate_acks: counts.duplicate_acks,
             rtt: own_rtt,
-            path: (counts.segments >= 10).then(|| PathEstimate::new(subflow, half, begun)),
+            path: (counts.segments >= 10).then(|| PathEstimate::new(subflow, half, begun, delivered == all)),
             kernel: None,
         }
     }

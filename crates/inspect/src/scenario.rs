@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::estimate::{Estimate, PathEstimate, RatePhase, RateSource};
+use crate::estimate::{Estimate, Outage, PathEstimate, RatePhase, RateSource};
 use crate::result::{ConnectionReport, ProtocolName, SubflowReport};
 
 /// The reason that a connection has no scenario.
@@ -19,6 +19,8 @@ impl std::error::Error for NoScenario {}
 
 /// The least queue of a path: a burst of an initial window fits.
 const LEAST_QUEUE: u64 = 15_000;
+/// The least time between the handshake and a subflow that began late, in seconds.
+const LEAST_DELAY_S: f64 = 0.1;
 /// The least bytes of a connection that can be simulated.
 const LEAST_BYTES: u64 = 1_000;
 
@@ -133,7 +135,7 @@ fn write(
     }
     for ((_, path), name) in paths.iter().zip(&names) {
         toml.push('\n');
-        write_path(&mut toml, path, name, replay);
+        write_path(&mut toml, path, name, join_delay(report, path), replay);
     }
     toml.push('\n');
     line(&mut toml, "[traffic]");
@@ -158,7 +160,18 @@ fn line(toml: &mut String, text: &str) {
     toml.push('\n');
 }
 
-fn write_path(toml: &mut String, path: &Path<'_>, name: &str, replay: bool) {
+/// Returns the times since the begin of the connection at which an interface goes down and comes up so that a subflow begins as late as
+/// in the capture; none if it began within three round trips and 0.1 s of the handshake. Lost SYNs are a part of the delay.
+fn join_delay(report: &ConnectionReport, path: &Path<'_>) -> Option<(f64, f64)> {
+    let connected = report.connected_s?;
+    let lost = path.subflow.connected_s.map_or(0.0, |own| (own - path.rtt.value).max(0.0));
+    let began = path.subflow.start_s - report.start_s + if path.subflow.syn_count > 1 { lost } else { 0.0 };
+    let usual = connected + LEAST_DELAY_S.max(3.0 * path.rtt.value);
+    // The client knows of the connection and has not joined yet.
+    (began > usual).then_some((connected / 2.0, began))
+}
+
+fn write_path(toml: &mut String, path: &Path<'_>, name: &str, delay: Option<(f64, f64)>, replay: bool) {
     let Path { subflow, estimate, rate, rtt } = path;
     line(toml, "[[path]]");
     line(toml, &format!("name = \"{name}\" # {} -> {}", subflow.from, subflow.to));
@@ -218,15 +231,45 @@ fn write_path(toml: &mut String, path: &Path<'_>, name: &str, replay: bool) {
     if subflow.backup {
         line(toml, "backup = true # a host asked for it");
     }
-    for phase in estimate.rate_phases.iter().skip(1) {
-        let (low, high) = (phase.from_low_s, phase.from_high_s);
-        line(toml, "[[path.change]]");
-        let _ = writeln!(toml, "at = \"{:.3} s\" # {low:.2} to {high:.2} s", phase.from_s);
-        line(toml, &rate_line(&phase.rate_bps, &waited(phase)));
+    if let Some((down, up)) = delay {
+        line(toml, "# Its subflow began late, so its interface comes up then.");
+        for (at, state) in [(down, "down"), (up, "up")] {
+            let _ =
+                writeln!(toml, "[[path.change]]\nat = \"{at:.3} s\"\n{state} = true\nnotify-after = \"0 s\"");
+        }
     }
-    if subflow.start_s > 0.0 {
+    let mut changes: Vec<(f64, [String; 2])> = estimate.rate_phases.iter().skip(1).map(rate_change).collect();
+    changes.extend(estimate.outages.iter().flat_map(outage_changes));
+    changes.sort_by(|a, b| a.0.total_cmp(&b.0));
+    for text in changes.iter().flat_map(|(_, lines)| lines) {
+        line(toml, text);
+    }
+    if subflow.start_s > 0.0 && delay.is_none() {
         let _ = writeln!(toml, "# Its subflow began at {:.3} s.", subflow.start_s);
     }
+}
+
+/// Returns the change that begins a phase of the rate, with its time.
+fn rate_change(phase: &RatePhase) -> (f64, [String; 2]) {
+    let range = Estimate { value: phase.from_s, low: phase.from_low_s, high: phase.from_high_s };
+    (phase.from_s, [at_line(&range, ""), rate_line(&phase.rate_bps, &waited(phase))])
+}
+
+/// Returns the changes that make an outage.
+fn outage_changes(outage: &Outage) -> Vec<(f64, [String; 2])> {
+    let source = match outage.packets {
+        Some(packets) => format!(": {packets} packets in vain"),
+        None => ": no data arrived until it was back".to_owned(),
+    };
+    let mut changes =
+        vec![(outage.down_s.value, [at_line(&outage.down_s, &source), "down = true".to_owned()])];
+    changes.extend(outage.up_s.map(|up| (up.value, [at_line(&up, ""), "up = true".to_owned()])));
+    changes
+}
+
+/// Returns the lines that begin a change.
+fn at_line(at: &Estimate, source: &str) -> String {
+    format!("[[path.change]]\nat = \"{:.3} s\" # {:.2} to {:.2} s{source}", at.value, at.low, at.high)
 }
 
 /// Returns the line of a rate.

@@ -56,6 +56,8 @@ pub(crate) struct Stream {
     pub account: [u64; Cause::ALL.len()],
     /// Time in which the application had sent nothing, since the last data.
     pub idle: u64,
+    /// Long times without data at the receiver, which count as the application's: the end and the length of each.
+    pub silences: Vec<(Time, Duration)>,
     pub first_sent: Option<Time>,
     pub last_sent: Option<Time>,
     pub last_acked: Option<Time>,
@@ -131,6 +133,13 @@ impl Stream {
             self.sent.pop_first();
         }
         known
+    }
+
+    /// Notes a long time without data that ends at `now`.
+    pub(crate) fn silence(&mut self, now: Time, span: Duration) {
+        if self.silences.len() < MAX_LIST {
+            self.silences.push((now, span));
+        }
     }
 
     /// The bytes that are sent and not acknowledged at the data level.

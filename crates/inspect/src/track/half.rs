@@ -8,6 +8,7 @@ use anabranch_units::{Duration, Time};
 
 use super::clock::Clock;
 use super::meter::Meter;
+use super::silence::{Arrivals, Tries};
 use crate::histogram::Histogram;
 
 /// The most segments in flight that are remembered: 64 MB of full segments.
@@ -122,6 +123,9 @@ pub(crate) struct Half {
     pub echo_rtt: Histogram,
     pub by_ack: Meter,
     pub by_arrival: Meter,
+    /// Transmissions without an answer, and pauses of the arrivals.
+    pub tries: Tries,
+    pub arrivals: Arrivals,
     clock: Clock,
     /// The queue that the last packet met, by its timestamp.
     last_queue: Option<Duration>,
@@ -234,6 +238,8 @@ impl Half {
         if len <= 1 && start + 1 == self.next && start < self.acked {
             return Kind::None;
         }
+        let full = u64::from(self.longest_payload.clamp(1, 1460));
+        self.tries.on_sent(now, self.in_flight().div_ceil(full));
         self.counts.bytes += u64::from(len);
         self.counts.segments += u64::from(packets);
         self.counts.wire_bytes += u64::from(wire);
@@ -398,12 +404,14 @@ impl Half {
     ) -> bool {
         let (mut bytes, mut packets, mut newest): (u64, u32, Option<(Time, Duration)>) = (0, 0, None);
         let (full, mut least) = (self.full_wire, self.full_rtt);
+        // A packet from before a silence was acknowledged then, or waited for its end.
+        let trusted = self.tries.trusted;
         let mut take = |unit: &Unit, until: u64| {
             let len = unit.end - unit.start;
             let share = if until >= unit.end { 1.0 } else { (until - unit.start) as f64 / len.max(1) as f64 };
             bytes += (f64::from(unit.wire) * share) as u64;
             packets += 1;
-            if unit.tries == 1 && newest.is_none_or(|(sent, _)| unit.sent >= sent) {
+            if unit.tries == 1 && unit.sent >= trusted && newest.is_none_or(|(sent, _)| unit.sent >= sent) {
                 newest = Some((unit.sent, now.since(unit.sent)));
                 if unit.wire == full {
                     least = Some(least.map_or(now.since(unit.sent), |least| least.min(now.since(unit.sent))));
@@ -523,6 +531,11 @@ impl Half {
             }
         }
         advanced
+    }
+
+    /// Takes any packet of the other side.
+    pub(crate) fn on_heard(&mut self, now: Time) {
+        self.tries.on_heard(now, self.rtt.min().unwrap_or(Duration::ZERO));
     }
 
     /// Takes a timestamp that this side sends.

@@ -7,6 +7,8 @@ mod half;
 mod meter;
 mod notes;
 mod options;
+mod sightings;
+mod silence;
 mod subflow;
 
 use anabranch_stack::observer::SendKind;
@@ -19,6 +21,8 @@ pub(crate) use connection::{Connection, Protocol, Stream};
 pub(crate) use half::{Half, Kind};
 pub(crate) use meter::{Chunk, Loss, Meter, rate_of};
 pub(crate) use notes::{Note, Notes, Place};
+pub(crate) use sightings::Sightings;
+pub(crate) use silence::{Pause, Unanswered};
 pub(crate) use subflow::Subflow;
 pub use subflow::Vantage;
 
@@ -56,6 +60,8 @@ pub(crate) struct Table {
     pub refused: u64,
     arrived: Vec<Arrived>,
     pub notes: Notes,
+    /// Packets that several captures have.
+    pub sightings: Sightings,
 }
 
 impl Table {
@@ -98,6 +104,8 @@ impl Table {
             return;
         }
         let half = usize::from(from != subflow.client);
+        let count = subflow.halves[half].counts.packets;
+        self.sightings.see(packet.time, (at, packet.file), half, count, segment);
         let connection = subflow.connection;
         self.spend(connection, packet.time);
         self.notes.begin(at);
@@ -177,6 +185,9 @@ impl Table {
             } else {
                 Cause::CongestionWindow
             };
+            if cause == Cause::Application && !at_sender && span >= silence::LEAST {
+                connection.streams[direction].silence(now, span);
+            }
             connection.spend(direction, cause, span);
         }
     }
@@ -188,6 +199,7 @@ impl Table {
         let other = half ^ 1;
         subflow.last = now;
         subflow.halves[half].counts.packets += 1;
+        subflow.halves[other].on_heard(now);
         subflow.halves[half].counts.ce += u64::from(segment.ecn == anabranch_stack::segment::Ecn::Ce);
         if segment.flags.has(Flags::SYN) {
             on_syn(subflow, half, packet);
@@ -296,6 +308,11 @@ impl Table {
         }
         let Some(connection) = self.connections.get_mut(subflow.connection) else { return };
         let stream = &mut connection.streams[direction & 1];
+        // Bytes that have arrived before, on this subflow or on another one.
+        let delivered = sender.mapped(start, end).zip(stream.by_arrival.prefix);
+        let repeats =
+            kind == Kind::Retransmission || delivered.is_some_and(|(range, prefix)| range.end <= prefix);
+        sender.arrivals.on_arrival(now, segment.payload_len >= sender.longest_payload, repeats);
         stream.data_segments += 1;
         stream.account[Cause::Application as usize] += core::mem::take(&mut stream.idle);
         if stream.in_flight() == 0 {
@@ -340,6 +357,7 @@ impl Table {
             for half in &mut subflow.halves {
                 half.by_ack.finish();
                 half.by_arrival.finish();
+                half.tries.finish();
             }
         }
     }

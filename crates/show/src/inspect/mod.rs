@@ -170,6 +170,7 @@ fn subflows(connection: &ConnectionReport, width: usize) -> String {
         }
         let mut remarks: Vec<String> =
             directions(connection).into_iter().filter_map(|at| changes(&subflow.directions[at])).collect();
+        remarks.extend(directions(connection).into_iter().flat_map(|at| outages(&subflow.directions[at])));
         if subflow.backup {
             remarks.push("backup".to_owned());
         }
@@ -199,6 +200,21 @@ fn changes(own: &DirectionReport) -> Option<String> {
     let changed = others.iter().map(|phase| format!("{:.2} s {}", phase.from_s, rate(phase.rate_bps.value)));
     let changed: Vec<String> = changed.collect();
     Some(format!("its rate changed: {}, from {}", rate(first.rate_bps.value), changed.join(", from ")))
+}
+
+/// Returns the outages in words.
+fn outages(own: &DirectionReport) -> Vec<String> {
+    let outages = own.path.iter().flat_map(|path| &path.outages);
+    let words = outages.map(|outage| {
+        let packets = outage.packets.map_or(String::new(), |packets| format!(", {packets} packets in vain"));
+        let down = format!("down from {:.2} s", outage.down_s.value);
+        match outage.up_s {
+            Some(up) if up.high - up.low < 0.01 => format!("{down} to {:.2} s{packets}", up.value),
+            Some(up) => format!("{down} to a time between {:.2} and {:.2} s{packets}", up.low, up.high),
+            None => format!("{down} to the end{packets}"),
+        }
+    });
+    words.collect()
 }
 
 fn row(subflow: &SubflowReport, direction: usize) -> Vec<String> {

@@ -1,0 +1,179 @@
+//! Times in which a path delivers nothing although its sender tries.
+//!
+//! At the sender, packets with data remain without any answer from the other host. At the receiver, no data arrives for a
+//! time, and then data that the sender must have tried to deliver meanwhile. Both are only noted here; the report judges them.
+
+use anabranch_units::{Duration, Time};
+
+/// The least silence.
+pub(crate) const LEAST: Duration = Duration::from_secs(1);
+/// The most silences of a direction that are remembered.
+const MOST: usize = 64;
+/// The transmissions that are remembered, to know the last one before the path was back.
+const TRIES: usize = 8;
+
+/// A time without an answer, at the sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unanswered {
+    /// The last packet of the other host before it, and the first one after it.
+    pub heard: Time,
+    pub ended: Option<Time>,
+    /// The first packet that was sent after the last answer.
+    pub first: Time,
+    /// The last packet that was sent in vain, and the one that was answered.
+    pub failed: Time,
+    pub answered: Time,
+    /// Packets that were sent in vain: those in flight at the last answer, and those after it.
+    pub in_flight: u64,
+    pub tries: u64,
+}
+
+/// The transmissions of a sender since it has last heard of the other host.
+#[derive(Debug, Default)]
+pub(crate) struct Tries {
+    heard: Option<Time>,
+    first: Option<Time>,
+    in_flight: u64,
+    count: u64,
+    last: [Time; TRIES],
+    /// Round trips of packets sent before it include a silence.
+    pub trusted: Time,
+    pub found: Vec<Unanswered>,
+}
+
+impl Tries {
+    /// Takes a packet with data, while `in_flight` packets before it are not acknowledged.
+    pub(crate) fn on_sent(&mut self, now: Time, in_flight: u64) {
+        if self.first.is_none() {
+            (self.first, self.in_flight) = (Some(now), in_flight);
+        }
+        self.last[(self.count % TRIES as u64) as usize] = now;
+        self.count += 1;
+    }
+
+    /// Takes any packet of the other host; `rtt` is the least round trip.
+    pub(crate) fn on_heard(&mut self, now: Time, rtt: Duration) {
+        self.end(Some(now), rtt);
+        self.heard = Some(now);
+        (self.first, self.count) = (None, 0);
+    }
+
+    /// Ends the silence at the end of the capture, if there is one.
+    pub(crate) fn finish(&mut self) {
+        self.end(None, Duration::ZERO);
+        self.first = None;
+    }
+
+    fn end(&mut self, ended: Option<Time>, rtt: Duration) {
+        let (Some(heard), Some(first)) = (self.heard, self.first) else { return };
+        let newest = (0..TRIES.min(self.count as usize) as u64)
+            .map(|back| self.last[((self.count - 1 - back) % TRIES as u64) as usize]);
+        // The answer comes a round trip after its packet at the earliest.
+        let latest = ended.map_or(Time(u64::MAX), |ended| Time(ended.0.saturating_sub(rtt.0 / 10 * 9)));
+        let mut before = newest.skip_while(|sent| *sent > latest);
+        let last = before.next().unwrap_or(first);
+        let (failed, answered) = match ended {
+            Some(_) => (before.next().unwrap_or(heard.max(first).min(last)), last),
+            None => (last, last),
+        };
+        let silent = ended.unwrap_or(failed).since(heard.max(first));
+        if silent >= LEAST {
+            self.trusted = answered;
+        }
+        if silent >= LEAST && self.found.len() < MOST {
+            let (in_flight, tries) = (self.in_flight, self.count);
+            self.found.push(Unanswered { heard, ended, first, failed, answered, in_flight, tries });
+        }
+    }
+}
+
+/// A time without data, at the receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pause {
+    /// The last data before it, and the first data after it.
+    pub begun: Time,
+    pub ended: Time,
+    /// True if that data had arrived before: the sender did not know it.
+    pub repeats: bool,
+    /// True if that was a packet of full length.
+    pub is_full: bool,
+    /// From it to the next packet with data.
+    pub next: Option<Duration>,
+}
+
+/// The arrivals of data.
+#[derive(Debug, Default)]
+pub(crate) struct Arrivals {
+    last: Option<Time>,
+    pub found: Vec<Pause>,
+}
+
+impl Arrivals {
+    /// Takes a packet with data.
+    pub(crate) fn on_arrival(&mut self, now: Time, is_full: bool, repeats: bool) {
+        let Some(last) = self.last.replace(now) else { return };
+        if let Some(pause) = self.found.last_mut().filter(|pause| pause.ended == last && pause.next.is_none())
+        {
+            pause.next = Some(now.since(last));
+        }
+        if now.since(last) >= LEAST && self.found.len() < MOST {
+            self.found.push(Pause { begun: last, ended: now, repeats, is_full, next: None });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT: Duration = Duration::from_millis(50);
+
+    #[test]
+    fn a_path_is_silent_while_the_sender_tries_and_hears_nothing() {
+        let at = Time::from_millis;
+        let mut tries = Tries::default();
+        tries.on_heard(at(1000), RTT);
+        // In time: 10 ms after the packets before.
+        tries.on_sent(at(1005), 12);
+        tries.on_heard(at(1010), RTT);
+        for (millis, in_flight) in [(1015, 12), (1215, 13), (1615, 13), (2415, 13), (2470, 13)] {
+            tries.on_sent(at(millis), in_flight);
+        }
+        tries.on_heard(at(2480), RTT);
+        let found = Unanswered {
+            heard: at(1010),
+            ended: Some(at(2480)),
+            first: at(1015),
+            failed: at(1615),
+            answered: at(2415),
+            in_flight: 12,
+            tries: 5,
+        };
+        assert_eq!(tries.found, [found]);
+        // The application has sent nothing.
+        tries.on_heard(at(9000), RTT);
+        tries.on_sent(at(12_000), 0);
+        tries.on_heard(at(12_050), RTT);
+        // It never comes back.
+        tries.on_sent(at(13_000), 0);
+        tries.on_sent(at(14_500), 1);
+        tries.finish();
+        assert_eq!(tries.found.len(), 2);
+        assert_eq!((tries.found[1].heard, tries.found[1].ended), (at(12_050), None));
+        assert_eq!((tries.found[1].first, tries.found[1].failed), (at(13_000), at(14_500)));
+    }
+
+    #[test]
+    fn a_pause_knows_what_came_after_it() {
+        let at = Time::from_millis;
+        let mut arrivals = Arrivals::default();
+        for (millis, repeats) in
+            [(0, false), (10, false), (1009, true), (2009, true), (2059, false), (2060, false)]
+        {
+            arrivals.on_arrival(at(millis), true, repeats);
+        }
+        let next = Some(Duration::from_millis(50));
+        let pause = Pause { begun: at(1009), ended: at(2009), repeats: true, is_full: true, next };
+        assert_eq!(arrivals.found, [pause]);
+    }
+}
