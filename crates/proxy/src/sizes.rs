@@ -195,9 +195,12 @@ mod tests {
         }
         let long = [b'a'; LONGEST + 1];
         assert_eq!(Sizes::new(Messages::Requests, None).see(&long), None);
-        for damaged in
-            ["HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n", "HTTP/1.1\r\n\r\n", "HTTP/1.1 101 X\r\n\r\n"]
-        {
+        for damaged in [
+            "HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "HTTP/1.1\r\n\r\n",
+            "HTTP/1.1 101 X\r\n\r\n",
+        ] {
             assert_eq!(Sizes::new(Messages::Responses, None).see(damaged.as_bytes()), None, "{damaged}");
         }
     }
