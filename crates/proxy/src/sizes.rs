@@ -83,7 +83,7 @@ impl Sizes {
                 let rest = &bytes[length - had..];
                 match body(&head[..length], self.messages) {
                     Some(body) => {
-                        self.end = Some(self.passed - rest.len() as u64 + body);
+                        self.end = Some((self.passed - rest.len() as u64).saturating_add(body));
                         self.state = if body > 0 { State::Body(body) } else { State::Head(Vec::new()) };
                         rest
                     }
