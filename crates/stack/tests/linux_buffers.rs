@@ -281,6 +281,35 @@ fn the_end_of_the_first_data_waits_for_more_and_delays_no_later_end() {
     }
 }
 
+// As captured at `mptcp 2.6M/25ms/1 + 38M/109ms/2 2830KB & 1199KB @1 down first=2`: the first join adds its buffer, so that the server's
+// program writes on at once. As captured at `mptcp 29M/22ms/2 + 9.2M/102ms/1/0.59% + 2.9M/123ms/4 + 12M/21ms/4 98KB down first=3`: a join
+// after the end of the stream is refused (`__mptcp_finish_join`), administratively prohibited.
+#[test]
+fn a_join_wakes_the_writer_of_a_listener_and_one_after_the_end_of_the_stream_is_refused() {
+    const FILE: u64 = 98_000;
+    let path = |kbps: u64, delay| Path { rate: Some(Rate(kbps * 1000)), queue: 90_000, ..Path::clean(delay) };
+    let mut pair = Pair::new(vec![path(2900, 61), path(12_000, 40), path(29_000, 55)], growing(), 1);
+    pair.connect(growing());
+    pair.write_all(Side::Server, FILE);
+    pair.close_after_backlog(Side::Server);
+    assert!(pair.run_until(Time::from_secs(2), |pair| pair.client.read == FILE), "{:?}", pair.now);
+    let from_server = |path: usize| -> Vec<Flags> {
+        let own = pair.log.iter().filter(|(_, side, on, ..)| *side == Side::Server && *on == path);
+        own.map(|(.., segment, _)| segment.flags).collect()
+    };
+    let (second, third) = (from_server(1), from_server(2));
+    assert!(second.len() > 2 && second.iter().all(|flags| !flags.has(Flags::RST)), "{second:?}");
+    let first_of = |side: Side, is: fn(&Segment) -> bool| {
+        let found =
+            pair.log.iter().find(|(_, from, on, segment, ..)| (*from, *on) == (side, 1) && is(segment));
+        found.unwrap().0
+    };
+    let joined = first_of(Side::Client, |segment| !segment.flags.has(Flags::SYN)) + Duration::from_millis(40);
+    let data = first_of(Side::Server, |segment| segment.payload_len > 0);
+    assert!(data.since(joined) < Duration::from_millis(1), "{joined:?} {data:?}");
+    assert!(third.len() == 2 && third[0].has(Flags::SYN) && third[1].has(Flags::RST), "{third:?}");
+}
+
 // As captured at `mptcp 7.7M/65ms/1 + 3.4M/130ms/4/0.055% 140KB first=1`: the SYN/ACK of the join arrives after the end of the
 // stream. The kernel resets the subflow (`mptcp_finish_join`), and closing it assigns all data again (`mptcp_close_ssk`).
 #[test]

@@ -143,10 +143,7 @@ impl Connection {
             subflow.state_mut().reject_syn_ack();
             return;
         }
-        let works = |subflow: &Subflow| subflow.state().is_usable() && !subflow.has_potentially_failed();
-        if self.models_buffers() && self.send.closed && self.subflows.iter().any(works) {
-            // `mptcp_finish_join` of Linux 6.18: after the end of the stream the subflow is reset. Departure: it is kept if no
-            // other subflow works.
+        if self.comes_too_late() {
             self.subflows[at].state_mut().reject_syn_ack();
             return;
         }
@@ -167,9 +164,14 @@ impl Connection {
         }
         // From the third ACK on the peer may send on it.
         self.fallback.note_joined();
-        if self.has_kernel_buffers() {
-            self.tell_writable();
-        }
+        self.tell_of_join();
+    }
+
+    /// True if a join that completes now is refused: after the end of the stream Linux resets it (`mptcp_finish_join` and
+    /// `__mptcp_finish_join` of 6.18). Departure: it is kept if no other subflow works.
+    fn comes_too_late(&self) -> bool {
+        let works = |subflow: &Subflow| subflow.state().is_usable() && !subflow.has_potentially_failed();
+        self.models_buffers() && self.send.closed && self.subflows.iter().any(works)
     }
 
     /// Processes a segment for a subflow in SYN-RECEIVED.
@@ -207,6 +209,10 @@ impl Connection {
                 return STOP;
             }
         }
+        if join && self.mode == Mode::Mptcp && self.comes_too_late() {
+            self.subflows[at].state_mut().request_reset(ResetCause::Because(ResetReason::Prohibited));
+            return STOP;
+        }
         let standing = self.live_subflows().filter(|subflow| subflow.stats().established.is_some()).count();
         if standing >= usize::from(self.config.max_subflows.clamp(1, 32)) {
             self.subflows[at].state_mut().request_reset(ResetCause::Because(ResetReason::Prohibited));
@@ -220,6 +226,9 @@ impl Connection {
             subflow.recv_mut().want_ack();
         }
         self.subflow_up(now, at);
+        if join {
+            self.tell_of_join();
+        }
         if self.phase == Phase::Opening {
             self.send.open(window);
             self.phase = Phase::Open;

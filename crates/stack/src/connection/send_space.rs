@@ -164,4 +164,11 @@ impl Connection {
             }
         }
     }
+
+    /// Notifies a waiting writer of the send buffer of a subflow that has joined.
+    pub(super) fn tell_of_join(&mut self) {
+        if self.has_kernel_buffers() {
+            self.tell_writable();
+        }
+    }
 }

@@ -64,9 +64,9 @@ impl Subflow {
     fn defers_packet<C: CongestionControl>(&mut self, now: Time, deferral: Deferral, congestion: &C) -> bool {
         let (first, ends) = match deferral {
             Deferral::Nothing => return false,
-            Deferral::Packets => (self.queue.first_packet(self.packets_from, self.largest_packet()), false),
+            Deferral::Packets => (self.queue.first_packet(self.packets.from, self.largest_packet()), false),
             Deferral::Stream { unassigned, ends } => {
-                let front = self.queue.first_packet(self.packets_from, u64::MAX);
+                let front = self.queue.first_packet(self.packets.from, u64::MAX);
                 (front.map(|front| Packet { len: front.len + unassigned, ..front }), ends)
             }
         };

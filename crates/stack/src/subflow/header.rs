@@ -89,7 +89,7 @@ impl Subflow {
         self.path_mtu.add_space(mss - self.mss);
         self.mss = mss;
         self.space_bounds = false;
-        self.freezes = false;
+        self.packets.freeze = false;
     }
 
     /// True if an acknowledgement number acknowledges exactly the local SYN.

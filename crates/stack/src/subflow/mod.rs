@@ -134,9 +134,6 @@ pub(crate) struct Subflow {
     buffer_checked: bool,
     /// True if `send_space` limits the data that may be assigned.
     space_bounds: bool,
-    /// True if a packet of the queue that was sent in part takes no more data: its mapping is fixed
-    /// (`mptcp_ext.frozen` of Linux), so that further data begins another packet.
-    freezes: bool,
     /// The number of segments sent at the time `last_sent` since the last with PSH.
     train: u8,
     /// The content of the peer's reset: whether the cause is transient, and the cause.
@@ -148,8 +145,8 @@ pub(crate) struct Subflow {
     /// Its send buffer, in bytes of memory, and the payload that fits into it.
     send_buffer: u32,
     send_space: u32,
-    /// The low bits of the offset in the stream from which the packets of the first part of its queue are counted.
-    packets_from: u32,
+    /// Where the packets of the queue begin.
+    packets: queue::Packets,
     /// The window advertised on it, as the peer may store it.
     window_held: WindowHeld,
     route: Route,
@@ -285,9 +282,8 @@ impl Subflow {
             send_buffer: u32::MAX,
             send_space: u32::MAX,
             space_bounds: false,
-            freezes: false,
             buffer_checked: true,
-            packets_from: 0,
+            packets: queue::Packets::default(),
             probe_wanted: false,
             signals: Signals::default(),
             tail_probe_wanted: false,

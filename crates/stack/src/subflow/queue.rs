@@ -48,8 +48,18 @@ pub(super) struct Packet {
     pub len: u64,
     /// True if it is the last one, to which data may be appended.
     pub last: bool,
-    /// True if a part of it was sent.
-    pub begun: bool,
+}
+
+/// Where the packets of a queue begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Packets {
+    /// The low bits of the offset from which the packets of the first part are counted.
+    pub from: u32,
+    /// The low bits of the offset at which the last packet begins.
+    pub last: u32,
+    /// True if a packet that was sent in part takes no more data: its mapping is fixed (`mptcp_ext.frozen` of Linux), so that
+    /// further data begins another packet.
+    pub freeze: bool,
 }
 
 impl SendQueue {
@@ -69,32 +79,39 @@ impl SendQueue {
         self.parts.is_empty()
     }
 
-    /// Appends `range`, and returns the low bits of the offset from which the packets of the first part are counted.
-    /// With `freezes` a packet that was sent in part takes no more data.
-    pub(super) fn push(
-        &mut self,
-        range: DataRange,
-        kind: AssignKind,
-        from: u32,
-        packet: u64,
-        freezes: bool,
-    ) -> u32 {
+    /// Appends `range` in packets of at most `packet` bytes.
+    pub(super) fn push(&mut self, range: DataRange, kind: AssignKind, packet: u64, packets: &mut Packets) {
         self.bytes += range.len();
-        let first = self.first_packet(from, packet);
-        let frozen = freezes && first.is_some_and(|first| first.last && first.begun);
-        match self.parts.back_mut() {
+        let first = self.first_packet(packets.from, packet);
+        let frozen = packets.freeze && self.is_begun(packets.last);
+        let tail = match self.parts.back_mut() {
             Some(last) if !frozen && last.range.end == range.start && last.kind == kind => {
                 last.range.end = range.end;
+                u64::from((range.start as u32).wrapping_sub(packets.last))
             }
-            _ => self.parts.push_back(Queued { range, kind }),
-        }
-        match first {
+            _ => {
+                self.parts.push_back(Queued { range, kind });
+                packets.last = range.start as u32;
+                0
+            }
+        };
+        packets.from = match first {
             None => range.start as u32,
             Some(Packet { last: true, .. }) if !frozen => {
-                self.parts.front().map_or(from, |front| front.range.start as u32)
+                self.parts.front().map_or(packets.from, |front| front.range.start as u32)
             }
-            Some(_) => from,
+            Some(_) => packets.from,
+        };
+        let more = range.len().saturating_sub(packet.saturating_sub(tail));
+        if more > 0 {
+            packets.last = (range.end - (more - 1) % packet.max(1) - 1) as u32;
         }
+    }
+
+    /// True if a part of the last packet, which begins at the offset with the low bits `last`, was sent.
+    fn is_begun(&self, last: u32) -> bool {
+        let sent = |front: &Queued| (front.range.start as u32).wrapping_sub(last) as i32;
+        self.parts.len() == 1 && self.parts.front().is_some_and(|front| sent(front) > 0)
     }
 
     /// Returns the first part.
@@ -109,7 +126,7 @@ impl SendQueue {
         let front = self.parts.front()?.range;
         let sent = u64::from((front.start as u32).wrapping_sub(from)) % packet.max(1);
         let len = (packet - sent).min(front.len());
-        Some(Packet { len, last: len == front.len() && self.parts.len() == 1, begun: sent > 0 })
+        Some(Packet { len, last: len == front.len() && self.parts.len() == 1 })
     }
 
     /// Removes `len` bytes from the front of the first part, which has at least that many.
@@ -191,7 +208,7 @@ impl Subflow {
     #[inline]
     pub(crate) fn assign(&mut self, range: DataRange, kind: AssignKind) {
         let packet = self.largest_packet();
-        self.packets_from = self.queue.push(range, kind, self.packets_from, packet, self.freezes);
+        self.queue.push(range, kind, packet, &mut self.packets);
     }
 
     /// Recalls `range` from the queue; `taken` receives each part of it that was there, with its kind.
@@ -297,33 +314,31 @@ mod tests {
 
     /// A queue with packets of 1000 bytes.
     #[derive(Default)]
-    struct Packets {
+    struct Queue {
         queue: SendQueue,
-        from: u32,
-        freezes: bool,
+        packets: Packets,
     }
 
-    impl Packets {
+    impl Queue {
         fn push(&mut self, start: u64, end: u64) {
-            let range = DataRange::new(start, end);
-            self.from = self.queue.push(range, AssignKind::New, self.from, 1000, self.freezes);
+            self.queue.push(DataRange::new(start, end), AssignKind::New, 1000, &mut self.packets);
         }
 
         fn take(&mut self, len: u64) {
             if let Some(next) = self.queue.take(len) {
-                self.from = next as u32;
+                self.packets.from = next as u32;
             }
         }
 
         fn first(&self) -> Option<(u64, bool)> {
-            self.queue.first_packet(self.from, 1000).map(|packet| (packet.len, packet.last))
+            self.queue.first_packet(self.packets.from, 1000).map(|packet| (packet.len, packet.last))
         }
     }
 
     #[test]
     fn the_last_packet_grows_to_its_size_after_a_part_of_it_was_sent() {
         let begin = (1 << 32) - 500;
-        let mut packets = Packets::default();
+        let mut packets = Queue::default();
         packets.push(begin, begin + 2500);
         assert_eq!(packets.first(), Some((1000, false)));
         packets.take(700);
@@ -338,7 +353,8 @@ mod tests {
 
     #[test]
     fn a_frozen_packet_takes_no_more_data() {
-        let mut packets = Packets { freezes: true, ..Packets::default() };
+        let packets = Packets { freeze: true, ..Packets::default() };
+        let mut packets = Queue { packets, ..Queue::default() };
         packets.push(0, 300);
         packets.push(300, 800);
         assert_eq!(packets.first(), Some((800, true)), "nothing of it was sent");
@@ -351,8 +367,22 @@ mod tests {
     }
 
     #[test]
+    fn packets_that_were_made_smaller_than_today_are_told_from_each_other() {
+        let packets = Packets { freeze: true, ..Packets::default() };
+        let mut packets = Queue { packets, ..Queue::default() };
+        packets.push(0, 2300);
+        packets.take(1900);
+        // The last one, from 2000 on, was not begun, and takes data up to the size of today.
+        packets.queue.push(DataRange::new(2300, 3500), AssignKind::New, 1300, &mut packets.packets);
+        assert_eq!((packets.queue.parts.len(), packets.packets.last), (1, 3300));
+        packets.take(1500);
+        packets.queue.push(DataRange::new(3500, 3600), AssignKind::New, 1300, &mut packets.packets);
+        assert_eq!((packets.queue.parts.len(), packets.packets.last), (2, 3500), "it was begun");
+    }
+
+    #[test]
     fn another_place_of_the_stream_is_another_packet() {
-        let mut packets = Packets::default();
+        let mut packets = Queue::default();
         packets.push(0, 1400);
         packets.push(5000, 5200);
         packets.take(1000);

@@ -162,7 +162,7 @@ impl Subflow {
     #[inline]
     pub(super) fn count_new_data(&mut self, now: Time, len: u64, segments: u64) {
         if let Some(next) = self.queue.take(len) {
-            self.packets_from = next as u32;
+            self.packets.from = next as u32;
         }
         self.round_sent += segments;
         self.last_new = now;

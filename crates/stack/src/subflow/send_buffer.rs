@@ -122,7 +122,7 @@ impl Subflow {
         self.send_space = payload(self.send_buffer, 2 * u64::from(self.mss));
         let counts_memory = matches!(config.scheduler, SchedulerKind::Linux(_));
         self.space_bounds = buffers.is_some() && config.kernel_buffers && multipath && !counts_memory;
-        self.freezes = buffers.is_some() && multipath && counts_memory;
+        self.packets.freeze = buffers.is_some() && multipath && counts_memory;
     }
 
     /// Returns the payload of the largest packet that the application's data is stored in: 64 KiB, or half of the
