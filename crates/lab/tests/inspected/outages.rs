@@ -112,8 +112,9 @@ fn sums(name: &str, outages: &[&[usize]], losses: &[f64], each: u64) -> [[usize;
 
 #[test]
 fn outages_are_found_within_their_ranges() {
-    // With random losses a range may be some milliseconds too narrow; the outage is found all the same.
-    for (name, losses, least) in [("no losses", &[0.0][..], 95), ("losses", &[0.1, 0.5, 1.0], 75)] {
+    // With random losses a range may be some milliseconds too narrow; the outage is found all the same. At the receiver a range begins too
+    // early if the scheduler had left the path idle before the outage: that is no event of the capture.
+    for (name, losses, least) in [("no losses", &[0.0][..], 90), ("losses", &[0.1, 0.5, 1.0], 75)] {
         for [all, right, others] in sums(name, &[&[1], &[2], &[1, 0], &[0, 1], &[2, 1]], losses, 20) {
             assert!(right * 100 >= all * least, "{name}: {right} of {all}");
             assert!(
