@@ -55,8 +55,8 @@ pub(super) struct Packet {
 pub(super) struct Packets {
     /// The low bits of the offset from which the packets of the first part are counted.
     pub from: u32,
-    /// The low bits of the offset at which the last packet begins.
-    pub last: u32,
+    /// The length of the last packet when data was added to it; 65,535 of 65,536 bytes.
+    pub last: u16,
     /// True if a packet that was sent in part takes no more data: its mapping is fixed (`mptcp_ext.frozen` of Linux), so that
     /// further data begins another packet.
     pub freeze: bool,
@@ -87,11 +87,10 @@ impl SendQueue {
         let tail = match self.parts.back_mut() {
             Some(last) if !frozen && last.range.end == range.start && last.kind == kind => {
                 last.range.end = range.end;
-                u64::from((range.start as u32).wrapping_sub(packets.last))
+                u64::from(packets.last)
             }
             _ => {
                 self.parts.push_back(Queued { range, kind });
-                packets.last = range.start as u32;
                 0
             }
         };
@@ -103,15 +102,13 @@ impl SendQueue {
             Some(_) => packets.from,
         };
         let more = range.len().saturating_sub(packet.saturating_sub(tail));
-        if more > 0 {
-            packets.last = (range.end - (more - 1) % packet.max(1) - 1) as u32;
-        }
+        let last = if more > 0 { (more - 1) % packet.max(1) + 1 } else { tail + range.len() };
+        packets.last = u16::try_from(last).unwrap_or(u16::MAX);
     }
 
-    /// True if a part of the last packet, which begins at the offset with the low bits `last`, was sent.
-    fn is_begun(&self, last: u32) -> bool {
-        let sent = |front: &Queued| (front.range.start as u32).wrapping_sub(last) as i32;
-        self.parts.len() == 1 && self.parts.front().is_some_and(|front| sent(front) > 0)
+    /// True if a part of the last packet, which had `last` bytes, was sent.
+    fn is_begun(&self, last: u16) -> bool {
+        self.parts.len() == 1 && self.parts.front().is_some_and(|front| front.range.len() < u64::from(last))
     }
 
     /// Returns the first part.
@@ -374,10 +371,10 @@ mod tests {
         packets.take(1900);
         // The last one, from 2000 on, was not begun, and takes data up to the size of today.
         packets.queue.push(DataRange::new(2300, 3500), AssignKind::New, 1300, &mut packets.packets);
-        assert_eq!((packets.queue.parts.len(), packets.packets.last), (1, 3300));
+        assert_eq!((packets.queue.parts.len(), packets.packets.last), (1, 200));
         packets.take(1500);
         packets.queue.push(DataRange::new(3500, 3600), AssignKind::New, 1300, &mut packets.packets);
-        assert_eq!((packets.queue.parts.len(), packets.packets.last), (2, 3500), "it was begun");
+        assert_eq!((packets.queue.parts.len(), packets.packets.last), (2, 100), "it was begun");
     }
 
     #[test]
