@@ -38,7 +38,7 @@ class Scenario:
     >>> from anabranch import Path, Scenario
     >>> scenario = Scenario([Path("50 Mbit/s", "20 ms"), Path("10 Mbit/s", "60 ms")], size="300 KB", runs=5)
     >>> scenario.paths, scenario.contenders, scenario.runs
-    (['1', '2'], ['tcp', 'linux', 'min_rtt', 'dmptcp'], 5)
+    (['1', '2'], ['tcp', 'linux', 'min_rtt', 'dmptcp', 'anabranch'], 5)
     """
 
     def __init__(
