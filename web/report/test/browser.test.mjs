@@ -536,7 +536,7 @@ test("names are text, whatever they contain", async () => {
   assert.equal(await page.evaluate(() => window.broken), undefined);
   assert.equal(await page.locator("img").count(), 0);
   const shown = await page.locator(".legend button").evaluateAll((buttons) => buttons.map((button) => button.title));
-  assert.deepEqual(shown, HOSTILE.slice(0, 4));
+  assert.deepEqual(shown, HOSTILE.slice(0, 5));
   const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
   assert.ok(wide <= 0, `the page is ${wide} px too wide`);
   for (const chart of charts) await chart.hover({ position: { x: 300, y: 40 } });
