@@ -209,7 +209,8 @@ impl Report {
                 PathReport {
                     path: name.clone(),
                     cost: has_price.then(|| tariff.cost(bytes.0, bytes.1)),
-                    over_quota: tariff.has_quota().then(|| tariff.is_exceeded(bytes.0, bytes.1)),
+                    over_quota: (!tariff.quotas.is_none())
+                        .then(|| tariff.quotas.is_exceeded(bytes.0, bytes.1)),
                     up,
                     down,
                 }

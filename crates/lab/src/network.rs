@@ -9,7 +9,7 @@ use anabranch_sim::{HostId, LinkId, Network, NetworkError, Quota};
 use anabranch_stack::segment::PathId;
 use anabranch_units::{Duration, RandomStream, Rate};
 
-use crate::scenario::{Direction, Endpoints, Experiment, Link, Path, Phases, Tariff, TraceStart};
+use crate::scenario::{Direction, Endpoints, Experiment, Link, Path, Phases, TraceStart};
 
 /// The microseconds of a millisecond, in which the timestamps of a host tick once.
 const MILLISECOND: u64 = 1000;
@@ -176,9 +176,8 @@ pub(crate) fn build(
             if path.tariff.becomes_backup
                 && let (Some(&up), Some(&down)) = (path_links.up.first(), path_links.down.last())
             {
-                let Tariff { quota: total, quota_up: sent, quota_down: received, .. } = path.tariff;
                 let own = PathId(number as u16);
-                network.add_quota(Quota { host: client, path: own, up, down, total, sent, received })?;
+                network.add_quota(Quota { host: client, path: own, up, down, most: path.tariff.quotas })?;
             }
             paths.push(path_links);
         }

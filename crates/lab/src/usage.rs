@@ -61,7 +61,7 @@ pub(crate) fn rows(condition: &Condition, scheduler: &str, runs: &[&[Usage]]) ->
     let of = |(at, path): (usize, &Path)| {
         let usages = || runs.iter().filter_map(move |run| run.get(at));
         let mean = |value: &dyn Fn(&Usage) -> f64| usages().map(value).sum::<f64>() / runs.len() as f64;
-        let exceeded = usages().filter(|usage| path.tariff.is_exceeded(usage.up, usage.down)).count();
+        let exceeded = usages().filter(|usage| path.tariff.quotas.is_exceeded(usage.up, usage.down)).count();
         PathUsage {
             condition: condition.name.clone(),
             scheduler: scheduler.to_owned(),
@@ -69,7 +69,7 @@ pub(crate) fn rows(condition: &Condition, scheduler: &str, runs: &[&[Usage]]) ->
             up_bytes: mean(&|usage| usage.up as f64),
             down_bytes: mean(&|usage| usage.down as f64),
             cost: mean(&|usage| path.tariff.cost(usage.up, usage.down)),
-            over_quota: path.tariff.has_quota().then_some(exceeded as u32),
+            over_quota: (!path.tariff.quotas.is_none()).then_some(exceeded as u32),
             runs: runs.len() as u32,
         }
     };

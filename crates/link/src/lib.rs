@@ -63,6 +63,7 @@ mod loss;
 mod middlebox;
 mod output;
 mod queue;
+mod quotas;
 mod red;
 mod redraw;
 mod server;
@@ -85,6 +86,7 @@ pub use middlebox::{
 };
 pub use output::{Arrival, Dropped, Polled, Pushed};
 pub use queue::{QueueLimit, ResolvedLimit};
+pub use quotas::Quotas;
 pub use redraw::{Redraw, Redrawn};
 pub use timeline::{Change, Step};
 pub use trace::{Trace, TraceError};

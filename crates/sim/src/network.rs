@@ -4,9 +4,9 @@ use core::fmt;
 use core::net::IpAddr;
 use std::collections::BTreeSet;
 
-use anabranch_link::{LinkConfig, LinkConfigError, MiddleboxConfig};
+use anabranch_link::{LinkConfig, LinkConfigError, MiddleboxConfig, Quotas};
 use anabranch_stack::segment::PathId;
-use anabranch_units::{Bytes, Time};
+use anabranch_units::Time;
 
 /// Identifies a host of a [`Network`], in the order of addition.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -87,22 +87,8 @@ pub struct Quota {
     pub up: LinkId,
     /// The last link of the packets to it.
     pub down: LinkId,
-    /// The data of both directions together.
-    pub total: Option<Bytes>,
-    /// The data that it sends.
-    pub sent: Option<Bytes>,
-    /// The data that it receives.
-    pub received: Option<Bytes>,
-}
-
-impl Quota {
-    /// True if these bytes are more.
-    pub(crate) fn is_exceeded(&self, sent: u64, received: u64) -> bool {
-        let exceeded = |quota: Option<Bytes>, bytes: u64| quota.is_some_and(|quota| bytes > quota.0);
-        exceeded(self.total, sent.saturating_add(received))
-            || exceeded(self.sent, sent)
-            || exceeded(self.received, received)
-    }
+    /// The data, sent over the first link and received over the last one.
+    pub most: Quotas,
 }
 
 /// A middlebox at the client's end of a path; its tunnel leads to the other end.

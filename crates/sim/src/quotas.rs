@@ -16,13 +16,10 @@ impl<R: Recorder> Sim<R> {
         let mut changed = false;
         let is_new = core::mem::take(&mut self.hosts[host as usize].has_new_subflows);
         for watched in self.quotas.iter_mut().filter(|watched| watched.quota.host.0 == host) {
-            let Quota { up, down, .. } = watched.quota;
+            let Quota { up, down, most, .. } = watched.quota;
             let was_used = watched.is_used;
-            watched.is_used |= {
-                let (sent, received) =
-                    (self.fabric.counters(up).offered, self.fabric.counters(down).delivered);
-                watched.quota.is_exceeded(sent.bytes, received.bytes)
-            };
+            let (sent, received) = (self.fabric.counters(up).offered, self.fabric.counters(down).delivered);
+            watched.is_used |= most.is_exceeded(sent.bytes, received.bytes);
             if !watched.is_used || (was_used && !is_new) {
                 continue;
             }

@@ -77,10 +77,11 @@ impl Tries {
             None => (last, last),
         };
         let silent = ended.unwrap_or(failed).since(heard.max(first));
-        if silent >= LEAST {
-            self.trusted = answered;
+        if silent < LEAST {
+            return;
         }
-        if silent >= LEAST && self.found.len() < MOST {
+        self.trusted = answered;
+        if self.found.len() < MOST {
             let (in_flight, tries) = (self.in_flight, self.count);
             self.found.push(Unanswered { heard, ended, first, failed, answered, in_flight, tries });
         }

@@ -95,9 +95,7 @@ impl Kernel {
         }
         link
     }
-}
 
-impl Kernel {
     fn socket(at: SocketAddr, mptcp: bool) -> io::Result<Socket> {
         let protocol = if mptcp { Protocol::MPTCP } else { Protocol::TCP };
         let socket =

@@ -1,16 +1,12 @@
 //! The price of a path, and the data that it may carry.
 
-use anabranch_units::Bytes;
+use anabranch_link::Quotas;
 
 /// The price of a path, and its quotas. No packet is dropped because of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tariff {
-    /// The data that both directions may carry together.
-    pub quota: Option<Bytes>,
-    /// The data that the client may send.
-    pub quota_up: Option<Bytes>,
-    /// The data that the client may receive.
-    pub quota_down: Option<Bytes>,
+    /// The data that it may carry.
+    pub quotas: Quotas,
     /// True if the subflows of the path become backups once a quota is exceeded.
     pub becomes_backup: bool,
     /// The price of a GB (10⁹ bytes) that the client sends.
@@ -25,29 +21,16 @@ impl Tariff {
         *self == Tariff::default()
     }
 
-    /// True if there is a quota.
-    pub fn has_quota(&self) -> bool {
-        self.quota.or(self.quota_up).or(self.quota_down).is_some()
-    }
-
     /// Returns the cost of these bytes.
     pub fn cost(&self, up: u64, down: u64) -> f64 {
         (up as f64 * self.price_up + down as f64 * self.price_down) / 1e9
     }
 
-    /// True if these bytes exceed a quota.
-    pub fn is_exceeded(&self, up: u64, down: u64) -> bool {
-        let exceeded = |quota: Option<Bytes>, bytes: u64| quota.is_some_and(|quota| bytes > quota.0);
-        exceeded(self.quota, up.saturating_add(down))
-            || exceeded(self.quota_up, up)
-            || exceeded(self.quota_down, down)
-    }
-
     /// Describes the tariff.
     pub fn remarks(&self) -> Vec<String> {
-        let Tariff { quota, quota_up, quota_down, becomes_backup, price_up, price_down } = *self;
+        let Tariff { quotas: Quotas { total, up, down }, becomes_backup, price_up, price_down } = *self;
         let mut remarks = Vec::new();
-        let quotas = [(quota, ""), (quota_up, " up"), (quota_down, " down")];
+        let quotas = [(total, ""), (up, " up"), (down, " down")];
         remarks.extend(quotas.iter().filter_map(|(quota, way)| Some(format!("quota of {}{way}", (*quota)?))));
         remarks.extend(becomes_backup.then(|| "a backup beyond it".to_owned()));
         match price_up == price_down {

@@ -179,35 +179,9 @@ pub struct ClientPolicy {
 
 const TREATMENT_KEYS: [&str; 9] =
     ["via", "answer", "scheduler", "congestion", "paths", "backup", "multipath", "sends", "receives"];
-const CLIENT_KEYS: [&str; 12] = [
-    "via",
-    "answer",
-    "scheduler",
-    "congestion",
-    "paths",
-    "backup",
-    "multipath",
-    "sends",
-    "receives",
-    "user",
-    "budget",
-    "rule",
-];
-const RULE_KEYS: [&str; 13] = [
-    "host",
-    "destination",
-    "port",
-    "user",
-    "via",
-    "answer",
-    "scheduler",
-    "congestion",
-    "paths",
-    "backup",
-    "multipath",
-    "sends",
-    "receives",
-];
+/// The keys of a policy, and of a rule, in addition.
+const CLIENT_KEYS: [&str; 3] = ["user", "budget", "rule"];
+const RULE_KEYS: [&str; 4] = ["host", "destination", "port", "user"];
 const USER_KEYS: [&str; 2] = ["name", "password"];
 
 impl ClientPolicy {
@@ -253,7 +227,7 @@ fn located<T>(
 
 fn client(table: &Table) -> Result<ClientPolicy, Problem> {
     let nowhere = Span::default();
-    let reader = Reader::new(table, &nowhere, "the policy", &CLIENT_KEYS)?;
+    let reader = Reader::new(table, &nowhere, "the policy", &[&TREATMENT_KEYS[..], &CLIENT_KEYS].concat())?;
     let otherwise = treatment(&reader, &Treatment::default())?;
     let users: Vec<User> = tables(&reader, "user", user)?;
     let rules = tables(&reader, "rule", |node| rule(node, &otherwise))?;
@@ -281,7 +255,7 @@ fn items<T>(
 }
 
 fn rule(node: &Node, otherwise: &Treatment) -> Result<Rule, Problem> {
-    let reader = Reader::of(node, "a rule", &RULE_KEYS)?;
+    let reader = Reader::of(node, "a rule", &[&RULE_KEYS[..], &TREATMENT_KEYS].concat())?;
     if !TREATMENT_KEYS.iter().any(|key| reader.get(key).is_some()) {
         return Err(Problem::at(&node.span, "this rule changes nothing")
             .help("add for example `via = \"direct\"` or `backup = \"wwan0\"`"));
@@ -490,9 +464,9 @@ pub struct ServerPolicy {
 }
 
 const LIMIT_KEYS: [&str; 4] = ["allow", "port", "connections", "rate"];
-const SERVER_KEYS: [&str; 8] =
-    ["allow", "port", "connections", "rate", "idle", "multipath", "size", "client"];
-const CLIENT_ENTRY_KEYS: [&str; 6] = ["name", "key", "allow", "port", "connections", "rate"];
+/// The keys of a server's policy, and of a client in it, in addition.
+const SERVER_KEYS: [&str; 4] = ["idle", "multipath", "size", "client"];
+const CLIENT_ENTRY_KEYS: [&str; 2] = ["name", "key"];
 /// The length of a name of a client, in bytes.
 const LONGEST_NAME: usize = 32;
 
@@ -535,7 +509,8 @@ impl ServerPolicy {
 
 fn server(table: &Table) -> Result<ServerPolicy, Problem> {
     let nowhere = Span::default();
-    let reader = Reader::new(table, &nowhere, "the server's policy", &SERVER_KEYS)?;
+    let reader =
+        Reader::new(table, &nowhere, "the server's policy", &[&LIMIT_KEYS[..], &SERVER_KEYS].concat())?;
     let limits = limits(&reader, &Limits::default())?;
     let idle = reader.optional("idle", Node::positive_time)?.unwrap_or(Duration::from_secs(3600));
     let multipath = reader.optional("multipath", multipath)?.unwrap_or_default();
@@ -574,7 +549,6 @@ impl Default for Limits {
 const MOST_RATE: i64 = 10_000;
 
 fn limits(reader: &Reader<'_>, otherwise: &Limits) -> Result<Limits, Problem> {
-    debug_assert!(LIMIT_KEYS.iter().all(|key| SERVER_KEYS.contains(key) && CLIENT_ENTRY_KEYS.contains(key)));
     let mut reach = otherwise.reach.clone();
     if let Some(node) = reader.get("allow") {
         (reach.public, reach.prefixes) = (false, Vec::new());
@@ -603,7 +577,7 @@ fn limits(reader: &Reader<'_>, otherwise: &Limits) -> Result<Limits, Problem> {
 }
 
 fn client_entry(node: &Node, otherwise: &Limits) -> Result<Client, Problem> {
-    let reader = Reader::of(node, "a client", &CLIENT_ENTRY_KEYS)?;
+    let reader = Reader::of(node, "a client", &[&CLIENT_ENTRY_KEYS[..], &LIMIT_KEYS].concat())?;
     let name = |node: &Node| {
         let name = node.string()?;
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.@".contains(&byte);

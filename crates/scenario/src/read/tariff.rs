@@ -1,5 +1,6 @@
 //! Reads the price and the quota of a path.
 
+use anabranch_link::Quotas;
 use anabranch_units::Bytes;
 
 use super::sides::is_split;
@@ -41,15 +42,14 @@ pub(super) fn read(
         false => [quota(path)?, None, None],
     };
     let over_quota = path.optional("over-quota", |node| node.choice("rule", &RULES))?;
-    if let Some(node) = path.get("over-quota").filter(|_| total.or(quota_up).or(quota_down).is_none()) {
+    let quotas = Quotas { total, up: quota_up, down: quota_down };
+    if let Some(node) = path.get("over-quota").filter(|_| quotas.is_none()) {
         return Err(Problem::at(&node.span, "the path has no quota")
             .help("add for example `quota = \"1 GB\"`, or remove `over-quota`"));
     }
     let price = |of: &Reader<'_>| of.optional("price", price).map(Option::unwrap_or_default);
     Ok(Tariff {
-        quota: total,
-        quota_up,
-        quota_down,
+        quotas,
         becomes_backup: over_quota == Some(1),
         price_up: price(up)?,
         price_down: price(down)?,
@@ -76,9 +76,9 @@ fn price(node: &Node) -> Result<f64, Problem> {
 
 /// Returns the canonical form of the values that are not the default, by key.
 pub(crate) fn canonical(tariff: &Tariff) -> Vec<(&'static str, String)> {
-    let Tariff { quota, quota_up, quota_down, becomes_backup, price_up, price_down } = *tariff;
+    let Tariff { quotas: Quotas { total, up, down }, becomes_backup, price_up, price_down } = *tariff;
     let mut all = Vec::new();
-    let quotas = [("quota", quota), ("quota-up", quota_up), ("quota-down", quota_down)];
+    let quotas = [("quota", total), ("quota-up", up), ("quota-down", down)];
     all.extend(quotas.into_iter().filter_map(|(key, quota)| Some((key, base::bytes(quota?)))));
     all.extend(becomes_backup.then(|| ("over-quota", "backup".to_owned())));
     let prices = [("price-up", price_up), ("price-down", price_down)];

@@ -209,12 +209,9 @@ impl Connection {
                 return STOP;
             }
         }
-        if join && self.mode == Mode::Mptcp && self.comes_too_late() {
-            self.subflows[at].state_mut().request_reset(ResetCause::Because(ResetReason::Prohibited));
-            return STOP;
-        }
         let standing = self.live_subflows().filter(|subflow| subflow.stats().established.is_some()).count();
-        if standing >= usize::from(self.config.max_subflows.clamp(1, 32)) {
+        let is_late = join && self.mode == Mode::Mptcp && self.comes_too_late();
+        if is_late || standing >= usize::from(self.config.max_subflows.clamp(1, 32)) {
             self.subflows[at].state_mut().request_reset(ResetCause::Because(ResetReason::Prohibited));
             return STOP;
         }

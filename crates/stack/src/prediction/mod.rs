@@ -74,7 +74,7 @@ impl PathState {
     }
 
     /// Returns the time that the link needs for `bytes`.
-    fn serial(&self, bytes: f64) -> f64 {
+    pub(crate) fn serial(&self, bytes: f64) -> f64 {
         if self.rate.is_finite() { bytes / self.rate.max(1.0) } else { 0.0 }
     }
 

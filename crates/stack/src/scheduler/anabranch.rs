@@ -170,13 +170,13 @@ impl Candidate<'_> {
 
     /// Returns the seconds until the first `bytes` of its outstanding data have arrived.
     fn outstanding(&self, view: &View<'_>, bytes: u64) -> f64 {
-        let PathState { rtt, base_rtt, rate, .. } = self.state;
+        let PathState { rtt, base_rtt, .. } = self.state;
         let repair = match self.subflow.recovery {
             RecoveryState::Loss => return 2.0 * rtt + 0.2,
             RecoveryState::Recovery => rtt,
             RecoveryState::Open => self.state.repair(bytes as f64),
         };
-        let by_rate = if rate.is_finite() { bytes as f64 / rate } else { 0.0 };
+        let by_rate = self.state.serial(bytes as f64);
         let since = seconds(view.now.since(self.subflow.last_received.min(view.now)));
         // An acknowledgement is due a round trip after the last one. One that is overdue is expected the later, the longer that is.
         let due = base_rtt.max(by_rate) - since;
@@ -190,9 +190,9 @@ impl Candidate<'_> {
         if self.subflow.recovery != RecoveryState::Open {
             return None;
         }
-        let PathState { base_rtt, rate, .. } = self.state;
+        let base_rtt = self.state.base_rtt;
         let repair = self.state.repair(bytes as f64);
-        let by_rate = if rate.is_finite() { bytes as f64 / rate } else { 0.0 };
+        let by_rate = self.state.serial(bytes as f64);
         let since = (2.0 * (threshold - repair) + base_rtt).max(base_rtt).max(by_rate);
         if since.is_nan() || since > FOREVER {
             return None;
