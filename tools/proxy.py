@@ -7,6 +7,7 @@
     tools/proxy.py throughput
     tools/proxy.py cores
     tools/proxy.py idle --connections 10000
+    tools/proxy.py rate
 
 `downloads`: each run has, for each size, a download by curl of plain TCP on the first path, through the proxy with the kernel's transport and
 with the transport `anabranch` (the scheduler is the one of the server side, which sends), one after the other in rotating order. The table has
@@ -16,12 +17,17 @@ the mean differences to TCP, with 95 % intervals (bootstrap over runs); below 0 
 
 `throughput`: bytes a second through both sides on the loopback device, with and without TLS, beside two plain relays of the same shape (`cargo build
 --release --example plain_relay -p anabranch-proxy`), which copy or call `splice`, two relays with the kernel's Multipath TCP between them, which show what that
-costs by itself, and a direct connection, in rotating order. The table has the ratios to the relays with `splice` and to the ones with Multipath TCP.
+costs by itself, and a direct connection, in rotating order. The rows of `--transport anabranch` have a TUN device for each side, between which the kernel
+forwards; relays with a device without offload between them show what packets of 1500 bytes cost the kernel. The table has the ratios to the relays. `--one-core`
+has all parts on one core. It runs in its own network namespace, without root in one of its own user namespace.
 
 `cores`: bytes a second of eight downloads at once, with all parts (both sides, sink and source) on one core, and on two cores with one and with two
-threads for each side, in rotating order; with and without TLS.
+threads for each side, in rotating order; with and without TLS. The last column is the processor time of both sides for each gigabyte.
 
 `idle`: the memory of both sides with many idle connections.
+
+`rate`: new connections a second through both sides, 32 at once, each with one small request and its answer, with and without TLS (`cargo build --release
+--example open_connections -p anabranch-proxy`).
 """
 
 import argparse
@@ -239,7 +245,11 @@ def start(command, children, cores=None):
     return children[-1]
 
 
-def rate_of(connection, seconds=2.0):
+# The time of a download.
+SECONDS = 2.0
+
+
+def rate_of(connection, seconds=SECONDS):
     """Returns the bytes a second of an endless download."""
     connection.sendall(b"GET /endless HTTP/1.1\r\n\r\n")
     buffer = bytearray(1 << 20)
@@ -262,14 +272,62 @@ def local_sides(binary, place, children, extra=(), port=KERNEL_PORT, listen=1080
     start([*common, *client, *tls, *rest], children, cores)
 
 
+def run(*command, stdout=None):
+    subprocess.run(command, stdout=stdout, check=True)
+
+
+def own_network(arguments):
+    """Runs this program again in a network namespace, for devices and addresses that disturb nothing."""
+    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    os.environ["ANABRANCH_PROXY_NETWORK"] = "own"
+    os.execvp("unshare", ["unshare", *user, "--net", sys.executable, ME, *arguments])
+
+
+def tun(name, network):
+    """Makes a TUN device. The address of its host in user space ends with 1."""
+    run("ip", "tuntap", "add", "dev", name, "mode", "tun")
+    run("ip", "link", "set", name, "txqueuelen", "10000", "up")
+    run("ip", "address", "add", f"10.86.{network}.254/24", "dev", name)
+    return ["--transport", "anabranch", "--tun", name, "--address", f"10.86.{network}.1"]
+
+
+def stack_sides(binary, place, children, listen, network, extra=()):
+    """Both sides with the transport `anabranch`: the kernel forwards between their devices."""
+    common = [binary, "proxy", "--quiet", *extra]
+    remote, local = tun(f"ab{network}", network), tun(f"ab{network + 1}", network + 1)
+    start([*common, "--server", "--policy", f"{place}/server.toml", *remote], children)
+    client = ["--to", f"10.86.{network}.1:{KERNEL_PORT}", "--key", f"{place}/client.key", "--listen", f"127.0.0.1:{listen}"]
+    start([*common, *client, *local], children)
+
+
+def relays_without_offload(relay, children, port):
+    """Two plain relays, with a device between them that has packets of 1500 bytes and no offload. The second is on another host with the source."""
+    other = start(["unshare", "--net", "sleep", "infinity"], children)
+    while os.readlink(f"/proc/{other.pid}/ns/net") == os.readlink("/proc/self/ns/net"):
+        time.sleep(0.01)
+    there = ["nsenter", f"--net=/proc/{other.pid}/ns/net"]
+    run("ip", "link", "add", "near", "type", "veth", "peer", "name", "far", "netns", str(other.pid))
+    for before, name, address in (([], "near", "10.85.0.1/24"), (there, "far", "10.85.0.2/24")):
+        for words in (("link", "set", "lo", "up"), ("address", "add", address, "dev", name), ("link", "set", name, "up")):
+            run(*before, "ip", *words)
+        run(*before, "ethtool", "--offload", name, "tx", "off", "tso", "off", "gso", "off", "gro", "off", stdout=subprocess.DEVNULL)
+    start([*there, sys.executable, ME, "--web"], children)
+    start([*there, relay, f"10.85.0.2:{port}", f"127.0.0.1:{WEB}", "splice"], children)
+    start([relay, f"127.0.0.1:{port}", f"10.85.0.2:{port}", "splice"], children)
+
+
 def throughput(binary, place, rounds):
     children = []
     try:
+        run("ip", "link", "set", "lo", "up")
+        Path("/proc/sys/net/ipv4/ip_forward").write_text("1", encoding="ascii")
         local_sides(binary, place, children)
         local_sides(binary, place, children, ("--tls",), KERNEL_PORT + 1, 1081)
         plain = Path(place) / "plain.toml"
         plain.write_text("multipath = 'never'\n", encoding="ascii")
         local_sides(binary, place, children, (), KERNEL_PORT + 2, 1090, policy=str(plain))
+        stack_sides(binary, place, children, 1091, 1)
+        stack_sides(binary, place, children, 1092, 3, ("--no-offload",))
         start([sys.executable, ME, "--web"], children)
         relay = str(Path(binary).parent / "examples" / "plain_relay")
         # The kernel moves data into a socket of Multipath TCP by `splice`, but not out of it.
@@ -281,28 +339,40 @@ def throughput(binary, place, rounds):
         for port, (remote, local) in relays.items():
             start([relay, f"127.0.0.1:{port}", f"127.0.0.1:{WEB}", *remote], children)
             start([relay, f"127.0.0.1:{port + 1}", f"127.0.0.1:{port}", *local], children)
+        relays_without_offload(relay, children, 1088)
         time.sleep(2)
+
+        def by(port):
+            return lambda: socket.create_connection(("127.0.0.1", port))
+
+        def through(port):
+            return lambda: socks(("127.0.0.1", port), "127.0.0.1", WEB)
+
         kinds = {
-            "direct": lambda: socket.create_connection(("127.0.0.1", WEB)),
-            "two plain relays": lambda: socket.create_connection(("127.0.0.1", 1083)),
-            "two plain relays, `splice`": lambda: socket.create_connection(("127.0.0.1", 1085)),
-            "two relays, Multipath TCP between": lambda: socket.create_connection(("127.0.0.1", 1087)),
-            "proxy": lambda: socks(("127.0.0.1", 1080), "127.0.0.1", WEB),
-            "proxy, `multipath = \"never\"`": lambda: socks(("127.0.0.1", 1090), "127.0.0.1", WEB),
-            "proxy, `--tls`": lambda: socks(("127.0.0.1", 1081), "127.0.0.1", WEB),
+            "direct": by(WEB),
+            "two plain relays": by(1083),
+            "two plain relays, `splice`": by(1085),
+            "two relays, Multipath TCP between": by(1087),
+            "two plain relays, `splice`, no offload between": by(1088),
+            "proxy": through(1080),
+            'proxy, `multipath = "never"`': through(1090),
+            "proxy, `--tls`": through(1081),
+            "proxy, `--transport anabranch`": through(1091),
+            "proxy, `--transport anabranch --no-offload`": through(1092),
         }
         names = list(kinds)
         runs = []
         # The first connection finds out that the destination has no Multipath TCP.
-        for name in names[4:]:
+        for name in names[5:]:
             rate_of(kinds[name](), 0.2)
         for turn in range(rounds):
             turn %= len(names)
             runs.append({name: rate_of(kinds[name]()) for name in names[turn:] + names[:turn]})
-        print("| | rate | of the relays with `splice` | of the relays with Multipath TCP |\n|---|---|---|---|")
+        columns = {"relays with `splice`": 2, "relays with Multipath TCP": 3, "relays without offload": 4}
+        print(f"| | rate | of the {' | of the '.join(columns)} |\n|---|---|{'---|' * len(columns)}")
         for name in names:
             mean = statistics.fmean(run[name] for run in runs)
-            cells = [ratio(runs, name, other) for other in names[2:4]]
+            cells = ["1.00" if names[other] == name else ratio(runs, name, names[other]) for other in columns.values()]
             print(f"| {name} | {8e-9 * mean:.2f} Gbit/s | {' | '.join(cells)} |")
     finally:
         end(children)
@@ -328,9 +398,11 @@ def cores(binary, place, rounds):
         children = []
         try:
             kinds = {"one core": ("0", 1), "two cores, one thread": ("0,1", 1), "two cores, `--threads 2`": ("0,1", 2)}
+            sides = []
             for at, (which, threads) in enumerate(kinds.values()):
                 extra = (*tls, "--threads", str(threads))
                 local_sides(binary, place, children, extra, KERNEL_PORT + at, 1080 + at, which)
+                sides.append(children[-2:])
                 start([sys.executable, ME, "--web", str(WEB + at)], children, which)
             time.sleep(2)
             runs = []
@@ -342,11 +414,14 @@ def cores(binary, place, rounds):
                     at = names.index(name)
                     command = ["taskset", "--cpu-list", kinds[name][0], sys.executable, ME]
                     command += ["--read", str(1080 + at), str(WEB + at), "8"]
+                    before = sum(map(cpu_time, sides[at]))
                     rates[name] = float(subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout)
+                    rates[f"{name} cpu"] = (sum(map(cpu_time, sides[at])) - before) / (rates[name] * SECONDS)
                 runs.append(rates)
             for name in names:
-                mean = statistics.fmean(run[name] for run in runs)
-                print(f"| {name}{', TLS' if tls else ''} | {8e-9 * mean:.2f} Gbit/s | {shown(runs, name, names[0])} |")
+                mean, cpu = (statistics.fmean(run[column] for run in runs) for column in (name, f"{name} cpu"))
+                cells = f"{8e-9 * mean:.2f} Gbit/s | {shown(runs, name, names[0])} | {1e9 * cpu:.2f} s, {shown(runs, f'{name} cpu', f'{names[0]} cpu')}"
+                print(f"| {name}{', TLS' if tls else ''} | {cells} |")
         finally:
             end(children)
 
@@ -385,6 +460,37 @@ def idle(binary, place, connections):
         end(children)
 
 
+def rate(binary, place, rounds):
+    opener = str(Path(binary).parent / "examples" / "open_connections")
+    for tls in ((), ("--tls",)):
+        children = []
+        try:
+            local_sides(binary, place, children, tls)
+            time.sleep(1.5)
+            found = []
+            for _ in range(rounds):
+                before = [cpu_time(child) for child in children]
+                text = subprocess.run([opener, "127.0.0.1:1080", "32", "5"], stdout=subprocess.PIPE, check=True, text=True).stdout
+                many, median, most, failed = (float(word) for word in text.split())
+                spent = [1e6 * (cpu_time(child) - one) / (5 * many) for child, one in zip(children, before, strict=True)]
+                found.append((many, median, most, failed, *spent))
+            means = [statistics.fmean(column) for column in zip(*found, strict=True)]
+            lost = sum(one[3] for one in found)
+            print(
+                f"{'with' if tls else 'without'} TLS: {means[0]:.0f} connections a second ({min(one[0] for one in found):.0f} to "
+                f"{max(one[0] for one in found):.0f}), median {means[1]:.1f} ms, 99th percentile {means[2]:.1f} ms, {lost:.0f} failed; processor time of "
+                f"each: server side {means[4]:.0f} us, client side {means[5]:.0f} us"
+            )
+        finally:
+            end(children)
+
+
+def cpu_time(process):
+    """The processor time of a process, in seconds."""
+    fields = Path(f"/proc/{process.pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def end(children):
     for child in children:
         child.send_signal(signal.SIGKILL)
@@ -394,14 +500,19 @@ def end(children):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["downloads", "handover", "throughput", "cores", "idle"])
+    parser.add_argument("what", choices=["downloads", "handover", "throughput", "cores", "idle", "rate"])
     parser.add_argument("paths", nargs="*", metavar="PATH", help="a scenario, or two or more paths")
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--scheduler", default="dmptcp")
     parser.add_argument("--tls", action="store_true", help="with TLS between the two sides (downloads, handover)")
     parser.add_argument("--connections", type=int, default=10_000)
+    parser.add_argument("--one-core", action="store_true", help="all parts on one core (throughput)")
     parser.add_argument("--binary", default=str(TARGET / "release" / "anabranch"))
     args = parser.parse_args()
+    if args.what == "throughput" and "ANABRANCH_PROXY_NETWORK" not in os.environ:
+        own_network(sys.argv[1:])
+    if args.one_core:
+        os.sched_setaffinity(0, {0})
     with tempfile.TemporaryDirectory() as place:
         key = subprocess.run([args.binary, "proxy", "--new-key", "test"], stdout=subprocess.PIPE, check=True, text=True).stdout
         limits = "allow = ['10.0.0.0/8', '127.0.0.0/8']\nrate = 10000\nconnections = 100000\n"
@@ -420,9 +531,11 @@ def main():
             cores(args.binary, place, args.runs)
         elif args.what == "idle":
             idle(args.binary, place, args.connections)
+        elif args.what == "rate":
+            rate(args.binary, place, args.runs)
         elif args.what == "downloads":
             paths = args.paths or ["wifi-lte"]
-            what = paths if len(paths) == 1 else [word for path in paths for word in ("--path", path)]
+            what = paths if len(paths) == 1 and "," not in paths[0] else [word for path in paths for word in ("--path", path)]
             print(downloads(emulate(args.binary, what, place, "downloads", args.runs, args.scheduler)))
         else:
             scenario = Path(place) / "handover.toml"

@@ -10,7 +10,8 @@ Needs curl, git, iperf3, OpenSSH, Node.js, Chromium (`--only` leaves programs ou
 `times`: in each run each program runs as a plain TCP on the first path, with the kernel's Multipath TCP (`anabranch kernel run`), and through the
 proxy with both transports, one after the other in rotating order. nftables redirects the program's connections to the proxy, so all programs
 are the same in all ways. The servers speak plain TCP, and others of the same kind Multipath TCP. The table has the mean differences of the times to TCP's, with 95 % intervals (bootstrap over runs); below 0 is faster. Both
-kernels use CUBIC. The time of Chromium is from the navigation to the load event, and of the others from the start to the end of the program.
+kernels use CUBIC. The time of Chromium is from the navigation to the load event, of the video the time for which its viewer
+waits (before the start and in stalls), and of the others from the start to the end of the program.
 
 `cuts`: the programs run longer, while two paths are cut in turn, for one second of four each. The table has the longest time in which the
 program received less than 1000 bytes, and the programs that failed. Then one download crosses 20 cuts.
@@ -46,9 +47,11 @@ SIZES = {
     "curl, 10 MB": (10_000_000, 20_000_000),
     "curl, HTTP/2 over TLS, 2 MB": (2_000_000, 20_000_000),
     "40 small downloads of 30 KB": (30_000, 400_000),
+    "40 objects over six connections": (30_000, None),
     "git clone, 3 MB": (3_000_000, 20_000_000),
     "ssh, 3 MB": (3_000_000, 20_000_000),
     "iperf3, 5 MB": (5_000_000, 20_000_000),
+    "a video of 12 segments": (1_500_000, 1_500_000),
     "Chromium, a page of 40 objects": (30_000, 400_000),
 }
 
@@ -101,6 +104,30 @@ def serve_web(port):
         threading.Thread(target=answer, args=(listener.accept()[0],), daemon=True).start()
 
 
+# The length of a segment of the video, and the most that is fetched before it is played, in seconds.
+SEGMENT, AHEAD, SEGMENTS = 0.5, 1.5, 12
+
+
+def play(address, port, size):
+    """Fetches the segments of a video ahead of their playback, over one connection. Prints the time for which the viewer waits: before the start, and
+    in stalls."""
+    import http.client
+
+    connection = http.client.HTTPConnection(address, port, timeout=60)
+    begun = time.perf_counter()
+    until = begun
+    waited = 0.0
+    for number in range(SEGMENTS):
+        time.sleep(max(0.0, until - time.perf_counter() - AHEAD))
+        connection.request("GET", f"/{size}/{number}")
+        if len(connection.getresponse().read()) != size:
+            sys.exit("a segment is not complete")
+        now = time.perf_counter()
+        waited += max(0.0, now - until)
+        until = max(until, now) + SEGMENT
+    print(f"WAITED {1000 * waited:.0f}")
+
+
 def page(size):
     """A page that writes the time of its load event into itself."""
     images = "".join(f"<img src='/{size}/{n}'>" for n in range(OBJECTS))
@@ -143,11 +170,15 @@ def commands(place, address, column, above=0):
             made[name] = [*curl, f"{web}/{size}"], size
         elif name.startswith("40 small"):
             made[name] = [*curl, f"{web}/{size}/[1-{OBJECTS}]"], OBJECTS * size
+        elif name.startswith("40 objects"):
+            made[name] = [*curl, "--parallel", "--parallel-max", "6", f"{web}/{size}/[1-{OBJECTS}]"], OBJECTS * size
         elif name.startswith("git"):
             made[name] = ["git", "clone", "--quiet", f"git://{address}:{GIT + above}/{size}.git", f"{place}/clone"], None
         elif name.startswith("ssh"):
             options = ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR", "-F", "none"]
             made[name] = ["ssh", *options, "-i", f"{place}/user", "-p", str(SSH + above), f"root@{address}", f"head -c {size} /dev/zero"], size
+        elif name.startswith("a video"):
+            made[name] = [sys.executable, ME, "--play", address, str(WEB + above), str(size)], None
         elif name.startswith("iperf3"):
             made[name] = ["iperf3", "-c", address, "-p", str(IPERF + above), "-R", "-n", str(size)], None
         else:
@@ -184,12 +215,12 @@ def once(command, wanted, place):
         if done.returncode != 0 or wanted not in (None, printed):
             errors.seek(0)
             raise OSError(f"{command[0]} ended with {done.returncode}, {printed} bytes: {errors.read()[-300:]!r}")
-        if "--dump-dom" in command:
+        if "--dump-dom" in command or "--play" in command:
             out.seek(0)
-            found = re.search(rb"LOADED (\d+)", out.read())
+            found = re.search(rb"(LOADED|WAITED) (\d+)", out.read())
             if not found:
-                raise OSError("the page was not loaded")
-            seconds = int(found[1]) / 1000
+                raise OSError("the page was not loaded, or the video not played")
+            seconds = int(found[2]) / 1000
     return seconds
 
 
@@ -317,7 +348,7 @@ def emulate(binary, what, place, kind, args):
 
 
 def times_table(runs):
-    lines = ["| program | TCP | Multipath TCP | proxy, `kernel` | proxy, `anabranch` |", "|---|---|---|---|---|"]
+    lines = ["| program | TCP | Multipath TCP | proxy, `kernel` | proxy, `anabranch` | medians |", "|---|---|---|---|---|---|"]
     for name in SIZES:
         cells = []
         for kind in ("mptcp", "kernel", "anabranch"):
@@ -328,7 +359,9 @@ def times_table(runs):
                 cells.append("-")
         tcp = [run[f"{name} tcp"] for run in runs if f"{name} tcp" in run]
         if tcp:
-            lines.append(f"| {name} | {1000 * statistics.fmean(tcp):.0f} ms | {' | '.join(cells)} |")
+            found = [[run[f"{name} {kind}"] for run in runs if f"{name} {kind}" in run] for kind in KINDS]
+            medians = ", ".join(f"{1000 * statistics.median(one):.0f}" if one else "-" for one in found)
+            lines.append(f"| {name} | {1000 * statistics.fmean(tcp):.0f} ms | {' | '.join(cells)} | {medians} ms |")
     return "\n".join(lines)
 
 
@@ -366,7 +399,7 @@ def main():
         prepare(args.binary, place)
         if args.what == "times":
             paths = args.paths or ["wifi-lte"]
-            what = paths if len(paths) == 1 else [word for path in paths for word in ("--path", path)]
+            what = paths if len(paths) == 1 and "," not in paths[0] else [word for path in paths for word in ("--path", path)]
             table = times_table
         else:
             scenario = Path(place) / "cuts.toml"
@@ -382,6 +415,8 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case ["--web", port]:
             serve_web(int(port))
+        case ["--play", address, port, size]:
+            play(address, int(port), int(size))
         case ["--serve", anabranch, place, scheduler, congestion]:
             serve(anabranch, place, scheduler, congestion)
         case ["--client-times", anabranch, place, runs, only, kinds]:

@@ -24,11 +24,20 @@ impl Lent {
         self.pieces.front().map_or(&[], |(block, range)| &block[range.clone()])
     }
 
-    /// Marks the next `n` bytes of [`Lent::bytes`] as read.
-    pub(crate) fn consume(&mut self, n: usize) {
-        let Some((_, range)) = self.pieces.front_mut() else { return };
-        range.start += n.min(range.len());
-        if range.start == range.end {
+    /// Returns all lent bytes in order, a piece for each block.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &[u8]> {
+        self.pieces.iter().map(|(block, range)| &block[range.clone()])
+    }
+
+    /// Marks the next `n` bytes as read.
+    pub(crate) fn consume(&mut self, mut n: usize) {
+        while let Some((_, range)) = self.pieces.front_mut() {
+            let read = n.min(range.len());
+            range.start += read;
+            n -= read;
+            if range.start < range.end {
+                return;
+            }
             self.done.extend(self.pieces.pop_front().map(|(block, _)| block));
         }
     }
@@ -78,10 +87,11 @@ mod tests {
         buffer.store(&mut pool, 0, &all);
         assert_eq!(lent.take_from(&mut buffer, &mut pool, all.len() as u64), (BLOCKS * BLOCK) as u64);
         let mut read = Vec::new();
-        for n in [1, BLOCK - 1, BLOCK, 5] {
-            read.extend_from_slice(&lent.bytes()[..n]);
+        for n in [1, BLOCK - 2, BLOCK + 1, 5] {
+            read.extend_from_slice(&lent.all().collect::<Vec<_>>().concat()[..n]);
             lent.consume(n);
         }
+        assert_eq!(lent.bytes(), &all[2 * BLOCK + 5..3 * BLOCK]);
         assert!(read == all[..2 * BLOCK + 5]);
         lent.give_back(&mut pool);
         assert_eq!(pool.used(), 4 * BLOCK as u64);

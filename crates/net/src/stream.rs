@@ -175,6 +175,12 @@ impl MptcpStream {
         self.control().written()
     }
 
+    /// Returns all bytes that are lent, in order: those of [`fill_buf`](tokio::io::AsyncBufReadExt::fill_buf) and the pieces after them, four at
+    /// most. [`consume`](AsyncBufRead::consume) may span several.
+    pub fn lent(&self) -> impl Iterator<Item = &[u8]> {
+        self.reading.lent.all()
+    }
+
     /// Sets the treatment of unacknowledged data when the stream is dropped: by default the connection
     /// continues in the background while the peer makes progress; with a time it is aborted after that time,
     /// at once if it is zero.

@@ -1,6 +1,6 @@
 //! A connection to the server side: its data can be read once the server's answer was.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -125,6 +125,18 @@ impl<L: Link> Link for Gate<L> {
 
     fn set_remaining(&self, remaining: Option<u64>) {
         self.link.set_remaining(remaining);
+    }
+
+    fn lends(&self) -> bool {
+        self.waiting.is_none() && self.link.lends()
+    }
+
+    fn poll_lend(
+        &mut self,
+        cx: &mut Context<'_>,
+        take: impl FnMut(&mut Context<'_>, &[IoSlice<'_>]) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        self.link.poll_lend(cx, take)
     }
 
     fn socket(&self) -> Option<&TcpStream> {

@@ -8,7 +8,7 @@
 
 use std::cell::RefCell;
 use std::future::Future as _;
-use std::io;
+use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
@@ -44,6 +44,20 @@ pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin {
 
     /// Announces the amount of data that remains to be written; none if it is not known.
     fn set_remaining(&self, _remaining: Option<u64>) {}
+
+    /// True if it lends received bytes.
+    fn lends(&self) -> bool {
+        false
+    }
+
+    /// As [`Link::poll_lend`].
+    fn poll_lend(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _take: impl FnMut(&mut Context<'_>, &[IoSlice<'_>]) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
+    }
 }
 
 impl Stream for TcpStream {
@@ -59,6 +73,18 @@ impl<L: Link> Stream for L {
 
     fn set_remaining(&self, remaining: Option<u64>) {
         Link::set_remaining(self, remaining);
+    }
+
+    fn lends(&self) -> bool {
+        Link::lends(self)
+    }
+
+    fn poll_lend(
+        &mut self,
+        cx: &mut Context<'_>,
+        take: impl FnMut(&mut Context<'_>, &[IoSlice<'_>]) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        Link::poll_lend(self, cx, take)
     }
 }
 
@@ -84,6 +110,8 @@ pub(crate) struct Direction {
     left: Option<u64>,
     /// The number of bytes of the next read.
     size: usize,
+    /// True if the sender is a socket of Multipath TCP; none before that has counted.
+    from_mptcp: Option<bool>,
     state: State,
     way: Way,
     /// The pipe, while bytes are in it.
@@ -119,6 +147,7 @@ impl Direction {
             unflushed: true,
             left,
             size: MOST,
+            from_mptcp: None,
             state: State::Open,
             way: Way::Copy,
             pipe: None,
@@ -174,6 +203,9 @@ impl Direction {
                     (Some(from), Some(to)) if self.is_spliced() => {
                         ready!(self.poll_splice(cx, from, to, count, moved))?;
                     }
+                    _ if from.lends() && self.left.is_none() && self.sizes.is_none() => {
+                        ready!(self.poll_pass(cx, from, to, count, moved))?;
+                    }
                     _ => ready!(self.poll_copy(cx, from, to, count, moved))?,
                 },
             }
@@ -185,6 +217,31 @@ impl Direction {
     /// True if the next bytes are moved by `splice`. Bytes in the pipe are before all others.
     fn is_spliced(&self) -> bool {
         self.pipe.is_some() || self.way == Way::Splice && self.left.is_none()
+    }
+
+    /// Writes bytes that the sender lends. It keeps those that the receiver does not take.
+    fn poll_pass(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &mut impl Stream,
+        to: &mut impl Stream,
+        count: &AtomicU64,
+        moved: &mut bool,
+    ) -> Poll<io::Result<()>> {
+        let mut has_ended = false;
+        let n = ready!(from.poll_lend(cx, |cx, pieces| {
+            has_ended = pieces.is_empty();
+            if has_ended { Poll::Ready(Ok(0)) } else { Pin::new(&mut *to).poll_write_vectored(cx, pieces) }
+        }))?;
+        *moved = true;
+        if has_ended {
+            self.state = State::Ending;
+        } else if n == 0 {
+            return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+        }
+        self.unflushed |= n > 0;
+        count.fetch_add(n as u64, Ordering::Relaxed);
+        Poll::Ready(Ok(()))
     }
 
     /// Reads once, and writes it.
@@ -220,12 +277,14 @@ impl Direction {
             self.unflushed = true;
             count.fetch_add(n as u64, Ordering::Relaxed);
             if bytes.len() == MOST && self.way == Way::Copy {
-                let is_cheap = from.socket().is_some_and(|socket| !is_mptcp(socket));
+                let is_cheap = from.socket().is_some() && !self.is_from_mptcp(from);
                 self.way = if is_cheap { Way::Splice } else { Way::OnlyCopy };
             }
             if n < bytes.len() {
                 self.held = bytes[n..].to_vec();
-                self.size = LEAST;
+                // Linux announces the space in the buffer of a socket of Multipath TCP late if it is read in small pieces: then the
+                // sender waits for its retransmission timer.
+                self.size = if self.is_from_mptcp(from) { MOST } else { LEAST };
             } else {
                 self.size = (self.size * 2).min(MOST);
             }
@@ -235,6 +294,11 @@ impl Direction {
 }
 
 impl Direction {
+    /// True if the sender is a socket of Multipath TCP.
+    fn is_from_mptcp(&mut self, from: &impl Stream) -> bool {
+        *self.from_mptcp.get_or_insert_with(|| from.socket().is_some_and(is_mptcp))
+    }
+
     /// Moves the bytes in the pipe, and once it is empty those that the sender has.
     fn poll_splice(
         &mut self,
@@ -535,43 +599,55 @@ mod tests {
         assert_eq!(there.1.into_inner(), [Some(head.len() as u64 + 5)]);
     }
 
+    /// Returns both ends of a connection; the second is a socket of Multipath TCP. None if this kernel has none.
+    async fn connected_by_multipath() -> Option<(TcpStream, TcpStream)> {
+        let (domain, kind) = (socket2::Domain::IPV4, socket2::Type::STREAM.nonblocking());
+        let socket = socket2::Socket::new(domain, kind, Some(Protocol::MPTCP)).ok()?;
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let socket = tokio::net::TcpSocket::from_std_stream(socket.into());
+        let here = socket.connect(listener.local_addr().unwrap()).await.unwrap();
+        Some((listener.accept().await.unwrap().0, here))
+    }
+
+    /// Copies from a sender with much data until `is_enough`.
+    async fn copied(
+        (mut near, mut here): (TcpStream, TcpStream),
+        mut to: impl Stream,
+        is_enough: impl Fn(&Direction) -> bool,
+    ) -> Direction {
+        let sending = tokio::spawn(async move { near.write_all(&[0; 4 * MOST]).await });
+        let mut direction = Direction::new(Vec::new(), None);
+        let polling = std::future::poll_fn(|cx| {
+            let polled = direction.poll(cx, &mut here, &mut to, &AtomicU64::new(0), &mut false);
+            if polled.is_pending() && !is_enough(&direction) { Poll::Pending } else { Poll::Ready(()) }
+        });
+        polling.await;
+        sending.abort();
+        direction
+    }
+
     #[tokio::test]
     async fn data_of_multipath_tcp_is_copied() {
-        let Ok(socket) =
-            socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, Some(Protocol::MPTCP))
-        else {
-            // This kernel has none.
-            return;
+        let Some(ends) = connected_by_multipath().await else { return };
+        let is_known = |direction: &Direction| direction.way != Way::Copy;
+        let (there, _far) = connected().await;
+        assert_eq!(copied(ends, there, is_known).await.way, Way::OnlyCopy);
+        let (there, _far) = connected().await;
+        assert_eq!(copied(connected().await, there, is_known).await.way, Way::Splice);
+    }
+
+    #[tokio::test]
+    async fn multipath_tcp_is_read_in_large_pieces_for_a_slow_receiver_too() {
+        let Some(ends) = connected_by_multipath().await else { return };
+        let is_slow = |direction: &Direction| !direction.held.is_empty();
+        let slow = || {
+            let (there, far) = duplex(100);
+            (Noting(there, std::cell::RefCell::default()), far)
         };
-        let (mut there, _far) = connected().await;
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        socket.set_nonblocking(true).unwrap();
-        let socket = tokio::net::TcpSocket::from_std_stream(socket.into());
-        let mut here = socket.connect(listener.local_addr().unwrap()).await.unwrap();
-        let mut near = listener.accept().await.unwrap().0;
-        let ways = async |from: &mut TcpStream, to: &mut TcpStream| {
-            let mut direction = Direction::new(Vec::new(), None);
-            let polling = std::future::poll_fn(|cx| {
-                let polled = direction.poll(cx, from, to, &AtomicU64::new(0), &mut false);
-                if polled.is_pending() && direction.way == Way::Copy {
-                    Poll::Pending
-                } else {
-                    Poll::Ready(())
-                }
-            });
-            polling.await;
-            direction.way
-        };
-        let data = vec![0; 4 * MOST];
-        let sending = tokio::spawn(async move {
-            near.write_all(&data).await.unwrap();
-            near
-        });
-        assert_eq!(ways(&mut here, &mut there).await, Way::OnlyCopy);
-        sending.abort();
-        let (mut near, mut here) = connected().await;
-        let _sending = tokio::spawn(async move { near.write_all(&[0; 4 * MOST]).await });
-        assert_eq!(ways(&mut here, &mut there).await, Way::Splice);
+        let (there, _far) = slow();
+        assert_eq!(copied(ends, there, is_slow).await.size, MOST);
+        let (there, _far) = slow();
+        assert_eq!(copied(connected().await, there, is_slow).await.size, LEAST);
     }
 
     #[tokio::test]

@@ -165,7 +165,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     online::block_on_threads(args.threads, async {
         let (kernel, remark) = Kernel::open();
-        let destinations = kernel.clone().with_fallback_memory();
+        let destinations = kernel.clone().for_destinations();
         if let Some(remark) = remark {
             output::warn(remark);
         }

@@ -1,7 +1,9 @@
 //! This project's Multipath TCP: a host in user space, with every scheduler and congestion control.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
 use anabranch_net::{Host, MptcpListener, MptcpStream};
 use anabranch_scenario::parameters::from_option;
@@ -12,10 +14,13 @@ use anabranch_stack::path_manager::{
     CustomPathManager, CustomPathManagerKind, FullMesh, HostAddress, PathCommand, PathEvent, PathManager,
     PathManagerKind,
 };
+use tokio::io::AsyncBufRead as _;
 
 use super::{Accept, Link, LinkReport, SubflowReport, Transport};
 use crate::paths::Paths;
 
+/// The most pieces that are written at once.
+const PIECES: usize = 4;
 /// The number of connections that may wait to be accepted.
 const BACKLOG: usize = 4096;
 
@@ -173,6 +178,27 @@ impl Link for MptcpStream {
         self.set_flow_size(remaining.map(|remaining| self.written().saturating_add(remaining)));
     }
 
+    fn lends(&self) -> bool {
+        true
+    }
+
+    fn poll_lend(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut take: impl FnMut(&mut Context<'_>, &[IoSlice<'_>]) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        ready!(Pin::new(&mut *self).poll_fill_buf(cx))?;
+        let mut pieces = [IoSlice::new(&[]); PIECES];
+        let mut count = 0;
+        for (piece, bytes) in pieces.iter_mut().zip(self.lent()) {
+            *piece = IoSlice::new(bytes);
+            count += 1;
+        }
+        let n = ready!(take(cx, &pieces[..count]))?;
+        Pin::new(&mut *self).consume(n);
+        Poll::Ready(Ok(n))
+    }
+
     fn reset(self) {
         self.abort();
     }
@@ -195,7 +221,53 @@ impl Link for MptcpStream {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use anabranch_net::default_config;
+    use anabranch_net::device::{Capabilities, memory};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
     use super::*;
+    use crate::relay::{Direction, End, relay};
+
+    const HOUR: core::time::Duration = core::time::Duration::from_secs(3600);
+
+    #[tokio::test(start_paused = true)]
+    async fn data_is_passed_from_the_buffers_of_the_stack_and_complete() {
+        let (left, right) = memory::pair(Capabilities::plain(1500));
+        let (here, there): (IpAddr, IpAddr) = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
+        let client = Host::builder().device(left, &[here]).start().unwrap();
+        let server = Host::builder().device(right, &[there]).start().unwrap();
+        let mut listener = server.listen(80, default_config(), 1).unwrap();
+        let mut near = client.connect((there, 80).into(), default_config()).await.unwrap();
+        let (mut far, _) = MptcpListener::accept(&mut listener).await.unwrap();
+        assert!(Link::lends(&near));
+        let sent: Vec<u8> = (0..1_000_000_u32).map(|at| (at * 7 / 3) as u8).collect();
+        let all = sent.clone();
+        tokio::spawn(async move {
+            far.write_all(&all).await.unwrap();
+            far.shutdown().await.unwrap();
+            far.read_to_end(&mut Vec::new()).await.unwrap();
+        });
+        // The application is slow, and takes pieces that end anywhere.
+        let (mut app, mut proxy) = tokio::io::duplex(10_007);
+        let counts = [AtomicU64::new(0), AtomicU64::new(0)];
+        let relaying = async {
+            let (_asks, asked) = tokio::sync::watch::channel(0);
+            let up = Direction::new(Vec::new(), None);
+            relay(&mut proxy, &mut near, up, counts.each_ref(), HOUR, asked, |_| {}).await
+        };
+        let reading = async {
+            let mut got = Vec::new();
+            app.read_to_end(&mut got).await.unwrap();
+            app.shutdown().await.unwrap();
+            got
+        };
+        let (end, got) = tokio::join!(relaying, reading);
+        assert!(matches!(end, End::Finished), "{end:?}");
+        assert!(got == sent);
+        assert_eq!(counts[1].load(Ordering::Relaxed), sent.len() as u64);
+    }
 
     #[test]
     fn a_path_with_a_spent_budget_is_a_backup_or_not_used() {

@@ -1,7 +1,7 @@
 //! The kernel's Multipath TCP: sockets of `IPPROTO_MPTCP`. Needs no privilege.
 
-use std::io;
-use std::net::SocketAddr;
+use std::io::{self, IoSlice};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(4);
 #[derive(Clone, Debug)]
 pub struct Kernel {
     mptcp: bool,
-    /// Addresses that have answered, with and without Multipath TCP.
+    /// Addresses that have answered, with and without Multipath TCP; for destinations.
     known: Option<Arc<Mutex<Destinations<SocketAddr>>>>,
     congestion: Option<String>,
     paths: Option<Paths>,
@@ -60,10 +60,12 @@ impl Kernel {
         Kernel { congestion, ..self }
     }
 
-    /// Remembers for a day which addresses have answered without Multipath TCP, and dials those with sockets of plain TCP: sockets of
-    /// Multipath TCP are slower after their fallback too, and have no `splice` without a copy.
+    /// Returns the transport for destinations. It remembers for a day which addresses have answered without Multipath TCP, and dials
+    /// those with sockets of plain TCP: sockets of Multipath TCP are slower after their fallback too, and have no `splice` without a copy.
+    /// It also dials addresses of this host with plain TCP. They have one path, and Linux often sends no DATA_ACK for data that arrives
+    /// during a read, as it does on the loopback device: a sender with a full window then waits for its retransmission timer, about 200 ms.
     #[must_use]
-    pub fn with_fallback_memory(self) -> Kernel {
+    pub fn for_destinations(self) -> Kernel {
         Kernel { known: Some(Arc::default()), ..self }
     }
 
@@ -79,9 +81,12 @@ impl Kernel {
 
     /// True if a connection to this address is Multipath TCP, or may be.
     fn tries_mptcp(&self, to: SocketAddr, how: &Treatment) -> bool {
-        let known = || self.known.as_ref().and_then(|known| lock(known).has_mptcp(now_ms(), &to));
+        let is_worth_it = |known: &Arc<Mutex<Destinations<SocketAddr>>>| {
+            let has = lock(known).has_mptcp(now_ms(), &to);
+            has != Some(false) && !is_of_this_host(to.ip())
+        };
         match how.multipath {
-            Multipath::Remember => self.mptcp && known() != Some(false),
+            Multipath::Remember => self.mptcp && self.known.as_ref().is_none_or(is_worth_it),
             Multipath::Always => self.mptcp,
             Multipath::Never => false,
         }
@@ -180,6 +185,16 @@ impl Transport for Kernel {
         let listener = TcpListener::from_std(socket.into())?;
         Ok(KernelListener { listener, mptcp: self.mptcp })
     }
+}
+
+/// True if this host has the address: its own datagrams to it would come from it. None is sent.
+fn is_of_this_host(ip: IpAddr) -> bool {
+    let any = if ip.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0; 16]) };
+    let source = UdpSocket::bind((any, 0)).and_then(|socket| {
+        socket.connect((ip, 9))?;
+        socket.local_addr()
+    });
+    ip.is_loopback() || source.is_ok_and(|source| source.ip() == ip)
 }
 
 /// A listening port.
@@ -282,6 +297,18 @@ impl AsyncWrite for KernelLink {
         Pin::new(&mut self.stream).poll_write(cx, from)
     }
 
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, pieces)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
@@ -298,22 +325,47 @@ mod tests {
     #[tokio::test]
     async fn a_destination_without_multipath_tcp_is_dialled_with_plain_tcp_the_next_time() {
         let (kernel, _) = Kernel::open();
-        let kernel = kernel.with_fallback_memory();
-        let plain = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let multipath = kernel.listen("127.0.0.1:0".parse().unwrap()).unwrap();
-        let protocol = async |at: SocketAddr, multipath| {
+        let kernel = kernel.for_destinations();
+        // A clone knows it too.
+        let tries = |to: &str, multipath| {
+            kernel.clone().tries_mptcp(to.parse().unwrap(), &Treatment { multipath, ..Treatment::default() })
+        };
+        let note = |to: &str, mptcp| {
+            lock(kernel.known.as_ref().unwrap()).note(now_ms(), &to.parse().unwrap(), mptcp);
+        };
+        let best = kernel.has_mptcp();
+        let (without, with) = ("203.0.113.1:80", "203.0.113.2:80");
+        assert_eq!(tries(without, Multipath::Remember), best);
+        note(without, false);
+        note(with, true);
+        assert!(!tries(without, Multipath::Remember));
+        assert_eq!(tries(without, Multipath::Always), best);
+        assert_eq!(tries(with, Multipath::Remember), best);
+        assert!(!tries(with, Multipath::Never));
+    }
+
+    #[tokio::test]
+    async fn a_destination_on_this_host_is_dialled_with_plain_tcp() {
+        let (kernel, _) = Kernel::open();
+        let listener = kernel.listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let at = listener.local_address().unwrap();
+        let protocol = async |kernel: &Kernel, multipath| {
             let how = Treatment { multipath, ..Treatment::default() };
-            // A clone knows it too.
-            let link = kernel.clone().dial(at, &how).await.unwrap();
+            let link = kernel.dial(at, &how).await.unwrap();
             socket2::SockRef::from(&link.stream).protocol().unwrap().unwrap()
         };
         let best = if kernel.has_mptcp() { Protocol::MPTCP } else { Protocol::TCP };
-        let (without, with) = (plain.local_addr().unwrap(), multipath.local_address().unwrap());
-        assert_eq!(protocol(without, Multipath::Remember).await, best);
-        assert_eq!(protocol(without, Multipath::Remember).await, Protocol::TCP);
-        assert_eq!(protocol(without, Multipath::Always).await, best);
-        assert_eq!(protocol(with, Multipath::Remember).await, best);
-        assert_eq!(protocol(with, Multipath::Remember).await, best);
-        assert_eq!(protocol(with, Multipath::Never).await, Protocol::TCP);
+        let destinations = kernel.clone().for_destinations();
+        assert_eq!(protocol(&destinations, Multipath::Remember).await, Protocol::TCP);
+        assert_eq!(protocol(&destinations, Multipath::Always).await, best);
+        // A server side that a test has on this host.
+        assert_eq!(protocol(&kernel, Multipath::Remember).await, best);
+    }
+
+    #[test]
+    fn addresses_of_this_host_are_known() {
+        for (ip, own) in [("127.0.0.1", true), ("127.8.7.6", true), ("203.0.113.1", false), ("::1", true)] {
+            assert_eq!(is_of_this_host(ip.parse().unwrap()), own, "{ip}");
+        }
     }
 }

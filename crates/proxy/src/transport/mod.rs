@@ -5,8 +5,9 @@ mod kernel;
 pub mod tls;
 
 use std::future::Future;
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
+use std::task::{Context, Poll};
 
 use anabranch_scenario::policy::proxy::{Budget, Treatment};
 use serde::Serialize;
@@ -91,6 +92,21 @@ pub trait Link: AsyncRead + AsyncWrite + Unpin + Send + 'static {
 
     /// Returns its paths.
     fn report(&self) -> LinkReport;
+
+    /// True if it lends received bytes, so that they are not copied.
+    fn lends(&self) -> bool {
+        false
+    }
+
+    /// Passes received bytes to `take`, which returns the number that it has taken; no bytes at the end of the stream. They are lent again
+    /// if it has not taken them. To be called only if [`Link::lends`].
+    fn poll_lend(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _take: impl FnMut(&mut Context<'_>, &[IoSlice<'_>]) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
+    }
 
     /// Returns the kernel's socket, if all that is read from it and written to it is the payload of this connection.
     fn socket(&self) -> Option<&TcpStream> {
