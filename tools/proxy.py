@@ -432,22 +432,36 @@ def memory(process):
     return 1024 * int(re.search(r"VmRSS:\s+(\d+)", text)[1])
 
 
-def idle(binary, place, connections):
+def raise_file_limit():
     import resource
 
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def keep(port):
+    """Accepts connections and keeps them, without a thread for each."""
+    raise_file_limit()
+    listener = socket.create_server(("127.0.0.1", port), backlog=4096)
+    kept = []
+    while True:
+        kept.append(listener.accept()[0])
+
+
+def idle(binary, place, connections):
+    raise_file_limit()
     children = []
     try:
         local_sides(binary, place, children)
         start([sys.executable, ME, "--web"], children)
+        start([sys.executable, ME, "--keep", str(WEB + 1)], children)
         time.sleep(1.5)
         sides = {"server side": children[0], "client side": children[1]}
         # The first ones load what every later one shares.
-        held = [socks(("127.0.0.1", 1080), "127.0.0.1", WEB) for _ in range(20)]
+        held = [socks(("127.0.0.1", 1080), "127.0.0.1", WEB + 1) for _ in range(20)]
         before = {name: memory(process) for name, process in sides.items()}
         begun = time.perf_counter()
-        held += [socks(("127.0.0.1", 1080), "127.0.0.1", WEB) for _ in range(connections)]
+        held += [socks(("127.0.0.1", 1080), "127.0.0.1", WEB + 1) for _ in range(connections)]
         seconds = time.perf_counter() - begun
         time.sleep(2)
         for name, process in sides.items():
@@ -559,6 +573,8 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case ["--web", *port]:
             serve_web("127.0.0.1", int(port[0]) if port else WEB)
+        case ["--keep", port]:
+            keep(int(port))
         case ["--read", proxy_port, web_port, connections]:
             read_many(int(proxy_port), int(web_port), int(connections))
         case ["--serve", anabranch, place, scheduler]:
