@@ -106,6 +106,7 @@ def measure(args, number, start, schedulers):
         file.flush()
         command = [args.binary, "compare", file.name, "--jobs", "1", "--json"]
         command += ["--set", f"connection.race={delay}"] if delay else []
+        command += [word for key in args.set_key for word in ("--set", key)]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
     if done.returncode > 1:
         sys.exit(f"{args.set} {number}: {done.stderr.decode()}\n{text}")
@@ -194,6 +195,7 @@ def main():
     parser.add_argument("--again", action="store_true", help="measure the schedulers named anew")
     parser.add_argument("--worst", help="print the scenarios in which this scheduler is slowest")
     parser.add_argument("--show", type=int, help="print this scenario")
+    parser.add_argument("--set-key", action="append", default=[], metavar="KEY=VALUE", help="for all scenarios, as `--set` of compare")
     parser.add_argument("--binary", default=str(TARGET / "release" / "anabranch"))
     args = parser.parse_args()
     if args.show is not None:

@@ -6,6 +6,7 @@ mod error;
 #[cfg(test)]
 mod flow_tests;
 mod flows;
+mod joins;
 mod scatter;
 #[cfg(test)]
 mod seed_tests;

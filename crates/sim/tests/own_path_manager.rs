@@ -1,6 +1,6 @@
 //! A path manager of a user's own, in a simulation.
 
-mod common;
+use crate::common;
 
 use anabranch_sim::{End, FlowId, Outcome, Sim};
 use anabranch_stack::config::ConnectionConfig;
@@ -25,6 +25,7 @@ impl PathManager for LastAddress {
             PathEvent::Established { initiator: true, remote, local, .. } => {
                 let last = self.addresses.iter().rfind(|own| own.ip != local.ip);
                 self.commands.extend(last.map(|own| PathCommand::SubflowCreate {
+                    after: anabranch_units::Duration::ZERO,
                     local: own.ip,
                     local_id: own.id,
                     remote,

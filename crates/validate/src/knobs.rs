@@ -233,6 +233,9 @@ const KNOBS: &[(&str, Matters, How)] = &[
             PathManagerKind::NDiffPorts(_) => {
                 Err("the kernel's path manager has no `n_diff_ports`".to_owned())
             }
+            PathManagerKind::Anabranch(_) => {
+                Err("the kernel's path manager opens every subflow at once".to_owned())
+            }
             PathManagerKind::Endpoints(_) => {
                 Err("endpoints and limits belong to hosts, not to a connection".to_owned())
             }

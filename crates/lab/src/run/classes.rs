@@ -5,7 +5,7 @@ use anabranch_sim::traffic::{FlowSource, Sizes, Starts};
 use anabranch_units::{Duration, RandomStream, Time};
 
 use super::{Choice, Class, Owned, Owner, Prepared, RunError, Task, impossible};
-use super::{endpoints, scatter};
+use super::{endpoints, joins, scatter};
 use crate::scenario::lower_bound::Limits;
 use crate::scenario::{Direction, Experiment, Kind, Pair, Path, Start, TrafficClass, Via};
 
@@ -124,6 +124,10 @@ impl Prepared<'_> {
             };
             let source =
                 FlowSource { name: format!("class.{name}"), sizes, starts: starts(experiment, traffic) };
+            let expected = match &traffic.kind {
+                Kind::Transfer { size, .. } => size.mean(),
+                _ => None,
+            };
             let class = if traffic.via == Via::Contender { Class::Contender } else { Class::Other };
             for (index, drawn) in source.draw(task.draws.seed).map_err(impossible)?.into_iter().enumerate() {
                 let turn = index % traffic.pairs.len();
@@ -147,6 +151,7 @@ impl Prepared<'_> {
                 }
                 self.delay(&mut spec, &mut reactions);
                 endpoints::adapt(&mut spec, experiment, pair, path);
+                joins::adapt(&mut spec, experiment, &experiment.pairs[place], expected);
                 scatter::adapt(&mut spec, &experiment.graph, &experiment.pairs[place].paths[path]);
                 specs.push(spec);
                 owners.push(Some(Owned { class, group, pair: place, path }));

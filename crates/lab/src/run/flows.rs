@@ -7,7 +7,7 @@ use anabranch_stack::config::SimConfig;
 use anabranch_units::{Bytes, Duration, RandomStream, Time};
 
 use super::{Class, Prepared, RunError, Task, impossible};
-use super::{endpoints, scatter};
+use super::{endpoints, joins, scatter};
 use crate::network::Draws;
 use crate::scenario::lower_bound::LowerBound;
 use crate::scenario::{Direction, Experiment, Start, Transport};
@@ -113,6 +113,7 @@ impl Prepared<'_> {
             }
             self.delay(&mut spec, &mut reactions);
             endpoints::adapt(&mut spec, experiment, pair, path);
+            joins::adapt(&mut spec, experiment, &experiment.pairs[place], traffic.size.mean());
             scatter::adapt(&mut spec, &experiment.graph, &experiment.pairs[place].paths[path]);
             specs.push(spec);
             classes.push(class.map(|(class, group)| Owned { class, group, pair: place, path }));

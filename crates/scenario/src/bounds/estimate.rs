@@ -15,55 +15,63 @@
 use anabranch_link::{Capacity, Change, Jitter, JitterShape};
 use anabranch_stack::config::SimConfig;
 use anabranch_stack::congestion::CongestionKind;
+use anabranch_stack::path_manager::KnownPath;
 use anabranch_units::{Duration, Time};
 
 use super::lower_bound::{Limits, LowerBound};
-use crate::model::{Experiment, Graph, Link, Outage, Path};
+use crate::model::{Experiment, Graph, Link, Outage, Pair, Path};
 
 /// Returns the estimate of each path for connections of this configuration.
 pub fn estimates(experiment: &Experiment, config: &SimConfig) -> Vec<Duration> {
-    let start = experiment.traffic.start.first();
-    let remembered = Experiment {
-        graph: Graph {
-            links: experiment.graph.links.iter().map(|link| remembered(link, start)).collect(),
-            ..experiment.graph.clone()
-        },
-        ..experiment.clone()
-    };
-    let graph = &remembered.graph;
-    // A path of several equal routes is the first of them.
-    let route = |path: &Path| path.data.first().cloned().unwrap_or_default();
-    let later = |path: &Path| {
-        let there_and_back = path.data.first().into_iter().chain(path.acks.first()).flatten();
-        there_and_back.fold(Duration::ZERO, |sum, &link| sum + mean_jitter(&experiment.graph.links[link]))
-    };
+    let remembered = Experiment { graph: remembered_graph(experiment), ..experiment.clone() };
     let pair = remembered.flow_pairs().iter().position(|pair| pair.paths.len() == remembered.paths().len());
     let mut limits = Limits::new(&remembered, pair.unwrap_or(0));
-    limits.lengthen(remembered.paths().iter().map(|path| later(path) / 2));
-    let mss = f64::from(config.mss);
-    let of_path = |(position, path): (usize, &Path)| {
-        let losses = route(path).into_iter().map(|link| graph.links[link].config.loss.mean_loss());
-        let passes = losses.fold(1.0, |passes, loss| passes * (1.0 - loss));
-        let rtt = (graph.path_rtt(path) + later(path)).as_secs_f64();
-        let payload = mss / (mss + f64::from(Limits::headers(config)));
-        Estimate {
-            alone: limits.one_path(config, position),
-            passes,
-            mss,
-            rtt: rtt.max(1e-6),
-            rate: graph.path_rate(path).as_bps_f64() * payload / 8.0,
-            sustained: window(&config.congestion, 1.0 - passes, rtt),
-            reduction: reduction(&config.congestion),
-            first_window: f64::from(config.initial_window.max(1)),
-        }
+    limits.lengthen(remembered.paths().iter().map(|path| lateness(experiment, path) / 2));
+    let known = of_graph(&remembered.graph, experiment, config, remembered.paths());
+    let of_path = |(position, known): (usize, KnownPath)| Estimate {
+        alone: limits.one_path(config, position),
+        passes: 1.0 - known.loss,
+        mss: f64::from(config.mss),
+        rtt: known.rtt.max(1e-6),
+        rate: known.rate,
+        sustained: window(&config.congestion, known.loss, known.rtt),
+        reduction: reduction(&config.congestion),
+        first_window: f64::from(config.initial_window.max(1)),
     };
-    let mut paths: Vec<Estimate> = remembered.paths().iter().enumerate().map(of_path).collect();
+    let mut paths: Vec<Estimate> = known.into_iter().enumerate().map(of_path).collect();
     let size = remembered.traffic.size.mean().unwrap_or_else(|| {
         // A bulk flow ends with its duration: the path is best that carries most in it.
         let duration = remembered.traffic.duration;
         paths.iter_mut().map(|path| path.carried(duration)).fold(0.0, f64::max)
     });
     paths.iter_mut().map(|path| path.time(size.max(1.0))).collect()
+}
+
+/// Returns what the hosts of a pair know of each of its paths from earlier connections.
+pub fn known_paths(experiment: &Experiment, config: &SimConfig, pair: &Pair) -> Vec<KnownPath> {
+    of_graph(&remembered_graph(experiment), experiment, config, &pair.paths)
+}
+
+fn of_graph(graph: &Graph, experiment: &Experiment, config: &SimConfig, paths: &[Path]) -> Vec<KnownPath> {
+    let mss = f64::from(config.mss);
+    let payload = mss / (mss + f64::from(Limits::headers(config)));
+    let of_path = |path: &Path| {
+        // A path of several equal routes is the first of them.
+        let losses =
+            path.data.first().into_iter().flatten().map(|&link| graph.links[link].config.loss.mean_loss());
+        KnownPath {
+            rtt: (graph.path_rtt(path) + lateness(experiment, path)).as_secs_f64(),
+            rate: graph.path_rate(path).as_bps_f64() * payload / 8.0,
+            loss: 1.0 - losses.fold(1.0, |passes, loss| passes * (1.0 - loss)),
+        }
+    };
+    paths.iter().map(of_path).collect()
+}
+
+/// Returns the mean delay that jitter adds to a round trip.
+fn lateness(experiment: &Experiment, path: &Path) -> Duration {
+    let there_and_back = path.data.first().into_iter().chain(path.acks.first()).flatten();
+    there_and_back.fold(Duration::ZERO, |sum, &link| sum + mean_jitter(&experiment.graph.links[link]))
 }
 
 /// The estimate of one path.
@@ -135,6 +143,13 @@ pub fn best(experiment: &Experiment, config: &SimConfig) -> usize {
     let start = experiment.traffic.start.first();
     let key = |&path: &usize| (is_down(&outages, path, start), paths[path].backup, estimates[path]);
     (0..paths.len()).min_by_key(key).unwrap_or(0)
+}
+
+/// Returns the links as connections before the first flow have measured them.
+fn remembered_graph(experiment: &Experiment) -> Graph {
+    let start = experiment.traffic.start.first();
+    let links = experiment.graph.links.iter().map(|link| remembered(link, start)).collect();
+    Graph { links, ..experiment.graph.clone() }
 }
 
 /// Returns the link as connections before the time `start` have measured it: its mean rate, with the changes up to this

@@ -96,7 +96,7 @@ const OWN: &[(&str, Knob)] = &[
         "max-subflows",
         Knob {
             name: "path-manager",
-            what: "path manager: none, full_mesh or n_diff_ports:N",
+            what: "path manager: none, full_mesh, n_diff_ports:N or anabranch",
             kind: Kind::Own {
                 sim_only: false,
                 set: set_path_manager,
@@ -150,6 +150,7 @@ fn set_path_manager(config: &mut SimConfig, node: &Node) -> Result<(), Problem> 
         ("none", _) if count.is_empty() => PathManagerKind::None,
         ("full_mesh", _) if count.is_empty() => PathManagerKind::FullMesh,
         ("n_diff_ports", Ok(n @ 1..=32)) => PathManagerKind::NDiffPorts(n),
+        ("anabranch", _) if count.is_empty() => PathManagerKind::Anabranch(Box::default()),
         ("n_diff_ports", _) => {
             return Err(Problem::at(&node.span, "how many ports?")
                 .help("write for example `n_diff_ports:2`; at most 32"));
@@ -159,7 +160,7 @@ fn set_path_manager(config: &mut SimConfig, node: &Node) -> Result<(), Problem> 
                 node,
                 text,
                 "path manager",
-                &["none", "full_mesh", "n_diff_ports:2"],
+                &["none", "full_mesh", "n_diff_ports:2", "anabranch"],
             ));
         }
     };

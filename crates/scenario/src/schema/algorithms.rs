@@ -152,7 +152,8 @@ pub(super) fn knobs() -> Map<String, Value> {
 fn own(name: &str) -> Value {
     match name {
         "path-manager" => {
-            let kinds = ["none", "full_mesh"].iter().flat_map(|name| spellings(&name.replace('_', "-")));
+            let kinds =
+                ["none", "full_mesh", "anabranch"].iter().flat_map(|name| spellings(&name.replace('_', "-")));
             any_of(vec![
                 json!({ "enum": kinds.collect::<Vec<_>>() }),
                 json!({ "type": "string", "pattern": r"^n[-_]diff[-_]ports:\s*\d+\s*$" }),

@@ -27,6 +27,8 @@ pub(crate) struct NewSubflow {
     pub remote: Address,
     pub remote_id: u8,
     pub backup: bool,
+    /// The time for which it is held back.
+    pub after: Duration,
     /// The time at which it is opened, once that is decided.
     pub at: Time,
 }
@@ -189,7 +191,7 @@ impl PathsState {
     fn set_opening(&mut self, at: Time) -> Timers {
         let mut timers = Timers::Unmoved;
         for new in self.new_subflows.iter_mut().filter(|new| !new.at.is_armed()) {
-            new.at = at;
+            new.at = at + new.after;
             timers = Timers::Moved;
         }
         timers
@@ -197,17 +199,23 @@ impl PathsState {
 
     /// Returns and removes the subflows to be opened by the endpoint now.
     pub(crate) fn take_new_subflows(&mut self, now: Time) -> Vec<NewSubflow> {
-        let mut taken = core::mem::take(&mut self.new_subflows);
-        if self.race {
-            (taken, self.new_subflows) = taken.into_iter().partition(|new| new.at <= now);
-        }
+        let all = core::mem::take(&mut self.new_subflows);
+        let (taken, later) = all.into_iter().partition(|new| new.at <= now || !new.at.is_armed());
+        self.new_subflows = later;
         taken
     }
 
     /// Adds an attempt to be the first subflow, which begins at the time `at`.
     pub(super) fn add_attempt(&mut self, local: IpAddr, remote: Address, at: Time) {
         self.race = true;
-        self.new_subflows.push(NewSubflow { local, remote, remote_id: 0, backup: false, at });
+        self.new_subflows.push(NewSubflow {
+            local,
+            remote,
+            remote_id: 0,
+            backup: false,
+            after: Duration::ZERO,
+            at,
+        });
     }
 
     /// Cancels the attempts that have not begun.
@@ -232,11 +240,11 @@ impl PathsState {
         }
     }
 
-    /// Adds a subflow to be opened by the endpoint.
-    fn add_new_subflow(&mut self, local: IpAddr, remote: Address, backup: bool) {
+    /// Adds a subflow to be opened by the endpoint after a time.
+    fn add_new_subflow(&mut self, local: IpAddr, remote: Address, backup: bool, after: Duration) {
         let known = self.remote.iter().find(|(_, known)| *known == remote);
         let remote_id = known.map_or(0, |(id, _)| *id);
-        self.new_subflows.push(NewSubflow { local, remote, remote_id, backup, at: Time::NEVER });
+        self.new_subflows.push(NewSubflow { local, remote, remote_id, backup, after, at: Time::NEVER });
     }
 
     /// Returns the time at which the first of the new subflows is opened.
@@ -284,12 +292,15 @@ impl Connection {
                     let (id, ip) = self.paths.withdraw(id);
                     self.signal(MptcpOption::RemoveAddress(AddressIds::one(id)), ip);
                 }
-                PathCommand::SubflowCreate { local, remote, backup, .. } => {
+                PathCommand::SubflowCreate { local, remote, backup, after, .. } => {
+                    self.paths
+                        .new_subflows
+                        .retain(|new| new.after.is_zero() || (new.local, new.remote) != (local, remote));
                     let live = self.live_subflows().count() + self.paths.new_subflows.len();
                     if live < usize::from(self.config.max_subflows.clamp(1, 32))
                         && self.has_use_for_subflows()
                     {
-                        self.paths.add_new_subflow(local, remote, backup);
+                        self.paths.add_new_subflow(local, remote, backup, after);
                     }
                 }
                 PathCommand::SubflowDestroy(id) => {
@@ -321,7 +332,7 @@ impl Connection {
     }
 
     /// Returns when the new subflows are to be opened: at once, or after `join_delay` since they were first
-    /// requested. Those without use by then are dropped.
+    /// requested, and the time for which each is held back. Those without use by then are dropped.
     pub(crate) fn opening(&mut self, now: Time) -> Opening {
         if self.paths.new_subflows.is_empty() {
             return Opening::Nothing;
@@ -329,12 +340,14 @@ impl Connection {
         if self.is_racing() {
             return if self.paths.open_at() <= now { Opening::Now } else { Opening::Later(Timers::Moved) };
         }
-        if self.config.join_delay.is_zero() {
+        let held = self.paths.new_subflows.iter().any(|new| !new.after.is_zero());
+        if self.config.join_delay.is_zero() && !held {
             return Opening::Now;
         }
         let timers = self.paths.set_opening(now + self.config.join_delay);
         if self.paths.open_at() > now {
-            return Opening::Later(timers);
+            // Others may have been opened before them.
+            return Opening::Later(if held { Timers::Moved } else { timers });
         }
         if !self.has_use_for_subflows() {
             self.paths.new_subflows.clear();
@@ -350,7 +363,7 @@ impl Connection {
         if !self.confirmed || !self.admits_join() || !room {
             return false;
         }
-        self.paths.add_new_subflow(local, remote, backup);
+        self.paths.add_new_subflow(local, remote, backup, Duration::ZERO);
         true
     }
 

@@ -3,8 +3,8 @@
 use core::fmt;
 
 use super::{
-    CustomPathManager, CustomPathManagerKind, EndpointRules, Endpoints, FullMesh, HostAddress, NDiffPorts,
-    PathCommand, PathEvent, PathManager,
+    Anabranch, CustomPathManager, CustomPathManagerKind, EndpointRules, Endpoints, FullMesh, HostAddress,
+    JoinRules, NDiffPorts, PathCommand, PathEvent, PathManager,
 };
 
 /// The path manager of a connection.
@@ -18,13 +18,15 @@ pub enum PathManagerKind {
     NDiffPorts(u8),
     /// The endpoints and limits of Linux's own path manager.
     Endpoints(EndpointRules),
+    /// A subflow where it helps, by what is known of the paths and of the connection.
+    Anabranch(Box<JoinRules>),
     /// A user-defined path manager.
     Custom(CustomPathManagerKind),
 }
 
 impl PathManagerKind {
     /// The names of the built-in path managers that need no list of addresses.
-    pub const NAMES: [&'static str; 3] = ["none", "full_mesh", "n_diff_ports"];
+    pub const NAMES: [&'static str; 4] = ["none", "full_mesh", "n_diff_ports", "anabranch"];
 
     /// Returns the name used in scenarios and on the command line.
     pub fn name(&self) -> &str {
@@ -33,6 +35,7 @@ impl PathManagerKind {
             PathManagerKind::FullMesh => "full_mesh",
             PathManagerKind::NDiffPorts(_) => "n_diff_ports",
             PathManagerKind::Endpoints(_) => "endpoints",
+            PathManagerKind::Anabranch(_) => "anabranch",
             PathManagerKind::Custom(custom) => &custom.name,
         }
     }
@@ -45,6 +48,9 @@ impl PathManagerKind {
             PathManagerKind::NDiffPorts(count) => AnyPathManager::NDiffPorts(NDiffPorts::new(*count)),
             PathManagerKind::Endpoints(rules) => {
                 AnyPathManager::Endpoints(Box::new(Endpoints::new(rules.clone(), addresses)))
+            }
+            PathManagerKind::Anabranch(rules) => {
+                AnyPathManager::Anabranch(Box::new(Anabranch::new((**rules).clone(), addresses)))
             }
             PathManagerKind::Custom(custom) => AnyPathManager::Custom((custom.build)(addresses)),
         }
@@ -62,6 +68,8 @@ pub enum AnyPathManager {
     NDiffPorts(NDiffPorts),
     /// Endpoints and limits: in a box, as it is rare and larger than the others.
     Endpoints(Box<Endpoints>),
+    /// A subflow where it helps: in a box, as it is rare and larger than the others.
+    Anabranch(Box<Anabranch>),
     /// A user-defined path manager.
     Custom(Box<dyn CustomPathManager>),
 }
@@ -73,6 +81,7 @@ impl fmt::Debug for AnyPathManager {
             AnyPathManager::FullMesh(inner) => inner.fmt(f),
             AnyPathManager::NDiffPorts(inner) => inner.fmt(f),
             AnyPathManager::Endpoints(inner) => inner.fmt(f),
+            AnyPathManager::Anabranch(inner) => inner.fmt(f),
             AnyPathManager::Custom(_) => f.write_str("Custom"),
         }
     }
@@ -85,6 +94,7 @@ impl PathManager for AnyPathManager {
             AnyPathManager::FullMesh(inner) => inner.on_event(event),
             AnyPathManager::NDiffPorts(inner) => inner.on_event(event),
             AnyPathManager::Endpoints(inner) => inner.on_event(event),
+            AnyPathManager::Anabranch(inner) => inner.on_event(event),
             AnyPathManager::Custom(inner) => inner.on_event(event),
         }
     }
@@ -95,6 +105,7 @@ impl PathManager for AnyPathManager {
             AnyPathManager::FullMesh(inner) => inner.poll(),
             AnyPathManager::NDiffPorts(inner) => inner.poll(),
             AnyPathManager::Endpoints(inner) => inner.poll(),
+            AnyPathManager::Anabranch(inner) => inner.poll(),
             AnyPathManager::Custom(inner) => inner.poll(),
         }
     }

@@ -15,6 +15,8 @@
 use core::net::IpAddr;
 use std::collections::VecDeque;
 
+use anabranch_units::Duration;
+
 use super::{HostAddress, PathCommand, PathEvent, PathManager};
 use crate::segment::{Address, ResetReason};
 
@@ -108,7 +110,13 @@ impl Endpoints {
             && !self.barred.contains(&(ip, remote.ip));
         if possible {
             self.open.push(pair);
-            self.commands.push_back(PathCommand::SubflowCreate { local: ip, local_id: id, remote, backup });
+            self.commands.push_back(PathCommand::SubflowCreate {
+                local: ip,
+                local_id: id,
+                remote,
+                backup,
+                after: Duration::ZERO,
+            });
         }
         possible
     }

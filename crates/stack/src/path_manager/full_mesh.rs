@@ -8,6 +8,8 @@
 use core::net::IpAddr;
 use std::collections::VecDeque;
 
+use anabranch_units::Duration;
+
 use super::{HostAddress, PathCommand, PathEvent, PathManager};
 use crate::segment::{Address, ResetReason};
 
@@ -69,7 +71,13 @@ impl FullMesh {
                 }
                 self.used.push(pair);
                 self.open.push(pair);
-                self.commands.push_back(PathCommand::SubflowCreate { local, local_id, remote, backup });
+                self.commands.push_back(PathCommand::SubflowCreate {
+                    local,
+                    local_id,
+                    remote,
+                    backup,
+                    after: Duration::ZERO,
+                });
             }
         }
     }
@@ -183,7 +191,13 @@ mod tests {
     fn the_initiator_opens_every_pair_once() {
         let mut mesh = started(true);
         let remote = Address::new(ip(9), 80);
-        let second = PathCommand::SubflowCreate { local: ip(2), local_id: 2, remote, backup: true };
+        let second = PathCommand::SubflowCreate {
+            local: ip(2),
+            local_id: 2,
+            remote,
+            backup: true,
+            after: Duration::ZERO,
+        };
         assert_eq!(mesh.poll(), Some(second));
         assert_eq!(mesh.poll(), None);
         mesh.on_event(&PathEvent::Announced { id: 7, address: Address::new(ip(8), 80) });

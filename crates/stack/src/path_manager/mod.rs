@@ -1,6 +1,7 @@
 //! Path managers: they decide which subflows a connection opens, in the kernel's vocabulary of events and
 //! commands, so that one object serves the stack, the simulator and the stock kernel's daemon.
 
+mod anabranch;
 mod any;
 mod custom;
 mod endpoints;
@@ -9,9 +10,12 @@ mod n_diff_ports;
 
 use core::net::IpAddr;
 
+use anabranch_units::Duration;
+
 use crate::event::SubflowId;
 use crate::segment::{Address, ResetReason};
 
+pub use anabranch::{Anabranch, JoinRules, KnownPath};
 pub use any::{AnyPathManager, PathManagerKind};
 pub use custom::CustomPathManagerKind;
 pub use endpoints::{EndpointRole, EndpointRules, Endpoints};
@@ -104,6 +108,8 @@ pub enum PathCommand {
         remote: Address,
         /// True to request use as a backup.
         backup: bool,
+        /// The time for which it is held back. The next request for the same addresses replaces it.
+        after: Duration,
     },
     /// Close a subflow.
     SubflowDestroy(SubflowId),

@@ -3,6 +3,8 @@
 
 use core::net::IpAddr;
 
+use anabranch_units::Duration;
+
 use super::{PathCommand, PathEvent, PathManager};
 use crate::segment::Address;
 
@@ -51,7 +53,7 @@ impl PathManager for NDiffPorts {
         let (local, remote) = self.ends?;
         self.pending = self.pending.checked_sub(1)?;
         // The address of the first subflow has ID 0 (RFC 8684 section 3.2).
-        Some(PathCommand::SubflowCreate { local, local_id: 0, remote, backup: false })
+        Some(PathCommand::SubflowCreate { local, local_id: 0, remote, backup: false, after: Duration::ZERO })
     }
 }
 
