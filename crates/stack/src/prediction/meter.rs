@@ -47,7 +47,14 @@ impl Meter {
         (self.acked, self.at) = (acked, subflow.last_received);
         let mss = subflow.mss.max(1) as f64;
         let (before, span) = if self.train.0 > 0.0 { self.train } else { self.known };
-        let longest = if before > 0.0 { GAP * span / before * bytes } else { seconds(subflow.min_rtt) / 2.0 };
+        let longest = if before > 0.0 {
+            GAP * span / before * bytes
+        } else {
+            // A segment that waited for longer than its distance from the one before left the bottleneck right behind it.
+            let base = seconds(subflow.min_rtt);
+            let waits = subflow.srtt.map_or(0.0, |srtt| seconds(srtt) - base);
+            base.max(waits) / 2.0
+        };
         if time <= longest.max(0.0005) {
             self.train = (self.train.0 + bytes, self.train.1 + time);
             if self.train.0 < LONGEST * mss {
@@ -100,6 +107,24 @@ mod tests {
             meter.observe(&view(segment, micros));
         }
         assert!((meter.rate(1000).unwrap() - 500_000.0).abs() < 1.0, "{meter:?}");
+    }
+
+    /// At 2 Mbit/s a segment takes 6 ms, longer than half of a round trip of 5 ms: its place in the queue shows that there was no pause.
+    #[test]
+    fn a_path_that_holds_less_than_a_segment_is_measured_once_segments_wait() {
+        for (rtt, known) in [(20, true), (8, false)] {
+            let mut meter = Meter::default();
+            for segment in 0..=10 {
+                let min_rtt = Duration::from_millis(5);
+                let subflow = view(segment, 50_000 + 6000 * segment);
+                meter.observe(&SubflowView { min_rtt, srtt: Some(Duration::from_millis(rtt)), ..subflow });
+            }
+            assert_eq!(
+                meter.rate(1000).is_some_and(|rate| (rate - 166_667.0).abs() < 1.0),
+                known,
+                "{meter:?}"
+            );
+        }
     }
 
     #[test]
