@@ -215,6 +215,42 @@ class Results(unittest.TestCase):
         self.assertRaises(ValueError, changed, "pub struct Party", "pub struct Side")
 
 
+MODULE = re.compile(r'(?:#\[path = "([^"]+)"\]\s*)?^ *(?:pub )?mod (\w+);', re.M)
+
+
+def reached(root):
+    """The files of a test program: `root`, and the modules that it names."""
+    seen, rest = set(), [(root.resolve(), True)]
+    while rest:
+        file, owns_folder = rest.pop()
+        if file in seen or not file.exists():
+            continue
+        seen.add(file)
+        folder = file.parent if owns_folder or file.name == "mod.rs" else file.parent / file.stem
+        for path, name in MODULE.findall(file.read_text()):
+            if path:
+                rest.append(((file.parent / path).resolve(), True))
+            else:
+                rest += [(folder / f"{name}.rs", False), (folder / name / "mod.rs", True)]
+    return seen
+
+
+class Tests(unittest.TestCase):
+    """A test that no program has is not run, and nobody is told."""
+
+    def test_every_file_of_tests_is_in_a_program(self):
+        for name, package in crates().items():
+            programs = [Path(one["src_path"]) for one in package["targets"] if {"test", "bench"} & set(one["kind"])]
+            files = set().union(*map(reached, programs))
+            written = {file.resolve() for file in (Path(package["manifest_path"]).parent / "tests").rglob("*.rs")}
+            self.assertEqual(sorted(map(str, written - files)), [], name)
+
+    def test_a_forgotten_file_would_be_noticed(self):
+        files = {file.name for file in reached(ROOT / "crates/stack/tests/all.rs")}
+        self.assertLessEqual({"golden_grid.rs", "mod.rs", "middlebox.rs", "case.rs"}, files)
+        self.assertNotIn("hostile_flood.rs", files)
+
+
 class Unsafe(unittest.TestCase):
     def test_unsafe_code_is_in_the_files_that_the_page_lists(self):
         listed = re.findall(r"^\* `([\w/]+\.rs)`: ", PAGE, re.M)

@@ -1,14 +1,14 @@
 //! A path that fails and returns: every built-in scheduler uses it again, no end keeps a subflow that the other has
 //! ended, and nothing hangs.
 //!
-//! `cargo test --profile quick -p anabranch-sim --test outages -- --ignored` combines all factors instead of every two, with
+//! `cargo test --profile quick -p anabranch-sim --test all outages -- --ignored` combines all factors instead of every two, with
 //! two lengths of outages each, and has paths of 100 Mbit/s too. Slower paths have smaller send buffers, which are full as
 //! soon.
 //!
 //! Three of these 3,168 outages fail (27 November 2026): `daps` has 82 to 84 % of its goodput without an outage; the cause is
 //! not known.
 
-mod common;
+use crate::common;
 #[path = "outages/random.rs"]
 mod random;
 

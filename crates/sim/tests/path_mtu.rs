@@ -1,6 +1,6 @@
 //! A path with an MTU of 1300 bytes, for hosts that assume 1500.
 
-mod common;
+use crate::common;
 
 use anabranch_link::QueueLimit;
 use anabranch_sim::topology::{self, ServerAddresses};

@@ -3,7 +3,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "a seed may be given in the environment")]
 
-mod common;
+use crate::common;
 
 use anabranch_link::{
     Aqm, Change, Codel, CrossTraffic, FqCodel, Jitter, JitterShape, LinkConfig, Loss, QueueLimit, Red,

@@ -1,6 +1,6 @@
 //! Whole runs with the real stack.
 
-mod common;
+use crate::common;
 
 use anabranch_link::{Change, Step};
 use anabranch_sim::topology::{self, ServerAddresses};

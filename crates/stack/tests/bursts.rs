@@ -1,6 +1,6 @@
 //! Departures that represent several segments: one mapping, with each segment lost and repaired individually.
 
-mod harness;
+use crate::harness;
 
 use anabranch_stack::config::{Checksums, ConnectionConfig};
 use anabranch_stack::segment::{Mapping, MptcpOption, Segment};

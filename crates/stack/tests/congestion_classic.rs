@@ -1,6 +1,6 @@
 //! The common behaviour of the classic congestion controls, whatever their rule.
 
-mod congestion_common;
+use crate::congestion_common;
 
 use anabranch_stack::congestion::{
     Ack, AnyCongestion, CongestionControl, CongestionEvent, CongestionKind, CustomCongestion,

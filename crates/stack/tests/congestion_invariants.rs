@@ -1,6 +1,6 @@
 //! Invariants of every congestion control under any order of events on any subflows.
 
-mod congestion_common;
+use crate::congestion_common;
 
 use anabranch_stack::congestion::{
     Ack, AnyCongestion, BbrOptions, CongestionControl, CongestionEvent, CongestionKind, Delivery, Loss,

@@ -1,6 +1,6 @@
 //! LIA (RFC 6356): its formula, and the bounds it guarantees.
 
-mod congestion_common;
+use crate::congestion_common;
 
 use anabranch_stack::congestion::{Ack, CongestionControl};
 use anabranch_stack::event::SubflowId;

@@ -1,6 +1,6 @@
 //! Proportional rate reduction (RFC 9937).
 
-mod congestion_common;
+use crate::congestion_common;
 
 use anabranch_stack::congestion::{
     Ack, AnyCongestion, CongestionControl, CongestionEvent, CongestionKind, SubflowStart,

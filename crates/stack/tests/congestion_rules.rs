@@ -1,6 +1,6 @@
 //! NewReno, CUBIC and HyStart++ compared with their formulas (RFC 5681, RFC 9438, RFC 9406).
 
-mod congestion_common;
+use crate::congestion_common;
 
 use anabranch_stack::congestion::{
     Ack, AnyCongestion, CongestionControl, CongestionKind, CubicOptions, SubflowStart,

@@ -1,7 +1,7 @@
 //! A pair of endpoints can be copied at any time, and both copies behave identically.
 
-mod harness;
-mod random;
+use crate::harness;
+use crate::random;
 
 use harness::{Pair, Side};
 use proptest::prelude::*;

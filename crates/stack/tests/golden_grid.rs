@@ -1,14 +1,14 @@
 //! A grid of losses, receive buffers and pairs of paths, whose results are kept in a file: a change of
 //! behaviour shows as a difference (docs/testing.md, Golden grid).
 //!
-//! `ANABRANCH_BLESS=1 cargo test -p anabranch-stack --test golden_grid` rewrites the file.
+//! `ANABRANCH_BLESS=1 cargo test -p anabranch-stack --test all golden_grid` rewrites the file.
 
 #![expect(
     clippy::disallowed_methods,
     reason = "golden files are read, and written when the environment asks for it"
 )]
 
-mod harness;
+use crate::harness;
 
 use std::fmt::Write as _;
 

@@ -1,6 +1,6 @@
 //! A sender with the send buffers of Linux: their size, and the subflow that gets the data.
 
-mod harness;
+use crate::harness;
 
 use anabranch_stack::config::{ConnectionConfig, Profile, ReceiveBuffer, SendBuffers, SimConfig};
 use anabranch_stack::scheduler::{LinuxOptions, SchedulerKind};

@@ -3,7 +3,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "the environment may ask for more output")]
 
-mod harness;
+use crate::harness;
 
 use anabranch_stack::config::{Checksums, ConnectionConfig};
 use anabranch_stack::event::CloseReason;

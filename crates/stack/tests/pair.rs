@@ -1,6 +1,6 @@
 //! Two endpoints on a virtual clock: connections open, carry data in both directions, and end.
 
-mod harness;
+use crate::harness;
 
 use anabranch_stack::config::{ConnectionConfig, LossDetection, SimConfig};
 use anabranch_stack::event::CloseReason;

@@ -1,6 +1,6 @@
 //! A race of first subflows: the next local address tries after a delay, and the first answer decides.
 
-mod harness;
+use crate::harness;
 
 use anabranch_stack::config::ConnectionConfig;
 use anabranch_stack::event::CloseReason;

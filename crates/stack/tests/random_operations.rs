@@ -10,8 +10,7 @@
     reason = "the cases are divided among threads"
 )]
 
-mod harness;
-mod random;
+use crate::random;
 
 use std::ops::AddAssign;
 use std::panic::{AssertUnwindSafe, catch_unwind};

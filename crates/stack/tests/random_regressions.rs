@@ -1,7 +1,7 @@
 //! Cases that once failed, each with the rule it violated.
 
-mod harness;
-mod random;
+use crate::harness;
+use crate::random;
 
 use harness::Side;
 use random::case::{Case, Knobs, Op, PathSetup};

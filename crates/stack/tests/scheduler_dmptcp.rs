@@ -1,6 +1,6 @@
 //! DMPTCP compared with its definition, and the conditions for a new choice (section 4.2 of the paper).
 
-mod scheduler_common;
+use crate::scheduler_common;
 
 use anabranch_stack::event::SubflowId;
 use anabranch_stack::scheduler::{

@@ -1,6 +1,6 @@
 //! Invariants of every built-in scheduler, in any state of a connection.
 
-mod scheduler_common;
+use crate::scheduler_common;
 
 use anabranch_stack::scheduler::{
     AssignKind, CustomScheduler, CustomSchedulerKind, DapsOptions, Decision, MinRtt, Pending,

@@ -1,6 +1,6 @@
 //! All schedulers end to end: the properties that docs/schedulers.md and the papers state for each kind.
 
-mod harness;
+use crate::harness;
 
 use anabranch_stack::config::ConnectionConfig;
 use anabranch_stack::congestion::CongestionKind;

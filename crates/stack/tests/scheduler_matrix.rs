@@ -1,7 +1,7 @@
 //! The field's acceptance matrix, as far as views show it: the behaviour of each scheduler in a few thousand
 //! of them. The rows that need a network are in `crates/sim/tests/schedulers`.
 
-mod scheduler_common;
+use crate::scheduler_common;
 
 use anabranch_stack::event::SubflowSet;
 use anabranch_stack::parameter::{Parameterised, Value};

@@ -1,6 +1,6 @@
 //! minRTT compared with an independent search of everything a view allows, and its properties.
 
-mod scheduler_common;
+use crate::scheduler_common;
 
 use anabranch_stack::event::{SubflowId, SubflowSet};
 use anabranch_stack::scheduler::{

@@ -1,7 +1,7 @@
 //! Schedulers compared with independent computations: searches, arrivals counted round by round, integer
 //! arithmetic, and numbers computed by hand.
 
-mod scheduler_common;
+use crate::scheduler_common;
 
 use anabranch_stack::event::SubflowId;
 use anabranch_stack::parameter::{Numbers, Parameterised, Value};

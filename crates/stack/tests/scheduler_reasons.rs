@@ -1,7 +1,7 @@
 //! The numbers with which schedulers give their reasons, worked out by hand: they are in `decisions` of a recording and in the
 //! page of a scheduler. And rules of BLEST, STMS-A and DMPTCP's model, against a second computation.
 
-mod scheduler_common;
+use crate::scheduler_common;
 
 use anabranch_stack::event::SubflowId;
 use anabranch_stack::parameter::{Numbers, Parameterised, Value};

@@ -1,6 +1,6 @@
 //! Redundant: each subflow carries the whole stream.
 
-mod scheduler_common;
+use crate::scheduler_common;
 
 use anabranch_stack::event::SubflowId;
 use anabranch_stack::scheduler::{AssignKind, Decision, Redundant, Scheduler};

@@ -1,6 +1,6 @@
 //! Round robin compared with the kernel's rule written step by step, and its properties.
 
-mod scheduler_common;
+use crate::scheduler_common;
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Rules of individual schedulers on numbers computed by hand, with more than two subflows or more than one
 //! decision.
 
-mod scheduler_common;
+use crate::scheduler_common;
 
 use anabranch_stack::event::SubflowId;
 use anabranch_stack::prediction;

@@ -1,6 +1,6 @@
 //! Schedulers and congestion controls in whole transfers: properties visible only end to end.
 
-mod harness;
+use crate::harness;
 
 use anabranch_stack::config::{ConnectionConfig, Profile, SimConfig};
 use anabranch_stack::congestion::CongestionKind;

@@ -1,0 +1,37 @@
+//! The integration tests in one program: each program more would compile the same generic code again, and link it.
+
+mod bursts;
+mod congestion_classic;
+mod congestion_common;
+mod congestion_invariants;
+mod congestion_lia;
+mod congestion_prr;
+mod congestion_rules;
+mod fork;
+mod golden_grid;
+mod harness;
+mod linux_buffers;
+mod middleboxes;
+mod pair;
+mod race;
+mod random;
+mod random_operations;
+mod random_regressions;
+mod scheduler_common;
+mod scheduler_dmptcp;
+mod scheduler_every;
+mod scheduler_field;
+mod scheduler_matrix;
+mod scheduler_min_rtt;
+mod scheduler_oracles;
+mod scheduler_reasons;
+mod scheduler_redundant;
+mod scheduler_round_robin;
+mod scheduler_rules;
+mod scheduler_transfer;
+mod security_page;
+mod syn_flood;
+mod transfer_model;
+mod transfer_model_accuracy;
+mod transfer_model_oracle;
+mod transfer_model_selection;
