@@ -19,15 +19,19 @@
 
 #![warn(unreachable_pub)]
 
+mod cap;
 mod clock;
 pub mod memory;
 mod packet;
+#[cfg(target_os = "linux")]
+pub mod share;
 #[cfg(target_os = "linux")]
 pub mod tun;
 
 use std::io;
 use std::task::{Context, Poll};
 
+pub use cap::{Cap, Capped, Caps};
 pub use clock::Clock;
 pub use packet::{Offload, Packet};
 

@@ -1,5 +1,7 @@
 //! A reusable packet buffer.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
 /// The longest IP packet, with space for the headers of a super-packet.
 pub(crate) const MAX_PACKET: usize = 65_535 + 120;
 
@@ -89,6 +91,23 @@ impl Packet {
     pub(crate) fn with_headroom(&mut self, headroom: usize) -> &mut [u8] {
         let len = self.len;
         &mut self.buffer[HEADROOM - headroom..HEADROOM + len]
+    }
+}
+
+/// Returns the source and the destination of an IP packet.
+pub(crate) fn ends(packet: &[u8]) -> Option<(IpAddr, IpAddr)> {
+    match packet.first()? >> 4 {
+        4 => {
+            let address =
+                |at: usize| packet.get(at..)?.first_chunk::<4>().map(|octets| Ipv4Addr::from(*octets));
+            Some((address(12)?.into(), address(16)?.into()))
+        }
+        6 => {
+            let address =
+                |at: usize| packet.get(at..)?.first_chunk::<16>().map(|octets| Ipv6Addr::from(*octets));
+            Some((address(8)?.into(), address(24)?.into()))
+        }
+        _ => None,
     }
 }
 

@@ -15,11 +15,13 @@ use crate::netlink::attributes::{each, ipv4_of, ipv6_of, text_of, u32_of};
 use crate::netlink::{Answer, Netlink};
 
 /// `NETLINK_ROUTE`.
-const PROTOCOL: i32 = 0;
+pub(crate) const PROTOCOL: i32 = 0;
 const GET_LINK: u16 = 18;
 const GET_ADDRESS: u16 = 22;
 /// The groups of changes: of links, and of addresses of IPv4 and IPv6.
 const GROUPS: [u32; 3] = [1, 5, 9];
+/// The groups of changes of routes and of rules, of IPv4 and IPv6.
+const ROUTE_GROUPS: [u32; 4] = [7, 8, 11, 19];
 /// `struct ifinfomsg` and `struct ifaddrmsg`.
 const LINK_HEAD: usize = 16;
 const ADDRESS_HEAD: usize = 8;
@@ -138,6 +140,14 @@ impl LinkEvents {
     /// If the system refuses.
     pub fn open() -> Result<LinkEvents, KernelError> {
         Ok(LinkEvents { netlink: Netlink::events(PROTOCOL, &GROUPS)? })
+    }
+
+    /// Opens it for changes of routes and rules too.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn with_routes() -> Result<LinkEvents, KernelError> {
+        Ok(LinkEvents { netlink: Netlink::events(PROTOCOL, &[&GROUPS[..], &ROUTE_GROUPS].concat())? })
     }
 
     /// True if something has changed since the last call. A lost event counts as a change.

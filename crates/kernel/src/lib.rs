@@ -27,5 +27,6 @@ pub mod samples;
 pub mod socket;
 pub mod steer;
 pub mod top;
+pub mod uplinks;
 
 pub use error::KernelError;

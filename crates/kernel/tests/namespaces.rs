@@ -20,6 +20,7 @@ use anabranch_kernel::pm::{Command as Order, Endpoint, EndpointFlags, Limits, Pa
 use anabranch_kernel::record::record;
 use anabranch_kernel::run::FirstPath;
 use anabranch_kernel::steer::daemon;
+use anabranch_kernel::uplinks::{Change, Uplinks};
 use anabranch_recording::view::{Details, View};
 use anabranch_recording::{Origin, Settings};
 use anabranch_scenario::Document;
@@ -465,4 +466,65 @@ fn endpoints_and_limits_of_the_kernels_own_path_manager_are_read_and_written() {
         assert!(error.to_string().contains("invalid token"), "{error}");
     };
     hosts.client().run(work).unwrap();
+}
+
+/// Runs a line of a shell in the network namespace of this thread.
+fn shell(line: &str) {
+    assert!(Command::new("sh").args(["-euc", line]).status().unwrap().success(), "{line}");
+}
+
+/// Returns the next changes.
+fn changes(uplinks: &mut Uplinks) -> Vec<Change> {
+    let begun = Instant::now();
+    loop {
+        let changes = uplinks.changes(&[]).unwrap();
+        if !changes.is_empty() {
+            return changes;
+        }
+        assert!(begun.elapsed() < PATIENCE, "no change");
+        let mut fds = [rustix::event::PollFd::new(&*uplinks, rustix::event::PollFlags::IN)];
+        let second = rustix::time::Timespec { tv_sec: 1, tv_nsec: 0 };
+        rustix::event::poll(&mut fds, Some(&second)).unwrap();
+    }
+}
+
+#[test]
+fn the_way_of_an_address_is_lost_and_found_with_its_interface_and_its_routes() {
+    if let Some(why) = anabranch_emulate::obstacle() {
+        return skipped::skipped(why);
+    }
+    let thread = std::thread::spawn(|| {
+        nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+        shell(
+            "ip link set lo up; ip tuntap add dev tun0 mode tun; ip addr add 10.86.84.254/24 dev tun0; ip link set tun0 up
+             echo 1 > /proc/sys/net/ipv4/ip_forward
+             for n in 0 1; do
+                 ip link add r$n type veth peer name f$n; ip link set r$n up; ip link set f$n up
+                 ip addr add 10.9.$n.2/24 dev r$n
+                 ip rule add from 10.86.84.$((n + 1)) lookup $((n + 10))
+                 ip route add default via 10.9.$n.1 dev r$n table $((n + 10))
+                 ip route add unreachable default metric 4294967295 table $((n + 10))
+             done",
+        );
+        let [first, second, third] = [1, 2, 3].map(|n| Ipv4Addr::new(10, 86, 84, n).into());
+        // The third one has no way, and is left alone.
+        let mut uplinks = Uplinks::open([first, second, third].map(|ip| (ip, "tun0".to_owned()))).unwrap();
+        assert!(uplinks.changes(&[]).unwrap().is_empty());
+        shell("ip addr add 10.9.7.1/32 dev lo");
+        assert!(uplinks.changes(&[]).unwrap().is_empty(), "it concerns no path");
+        shell("ip link set r0 down");
+        assert_eq!(changes(&mut uplinks), [Change::Lost(first)]);
+        shell("ip link set r0 up; ip route add default via 10.9.0.1 dev r0 table 10");
+        assert_eq!(changes(&mut uplinks), [Change::Found(first)]);
+        // Another gateway; and no carrier, with which the routes stay.
+        shell("ip route replace default via 10.9.1.7 dev r1 table 11");
+        assert_eq!(changes(&mut uplinks), [Change::Moved(second)]);
+        shell("ip link set f1 down");
+        assert_eq!(changes(&mut uplinks), [Change::Lost(second)]);
+        shell("ip link set f1 up");
+        assert_eq!(changes(&mut uplinks), [Change::Found(second)]);
+        shell("ip rule del from 10.86.84.2 lookup 11");
+        assert_eq!(changes(&mut uplinks), [Change::Lost(second)]);
+    });
+    thread.join().unwrap();
 }

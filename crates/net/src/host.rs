@@ -1,5 +1,6 @@
 //! A host in user space: its devices, addresses and connections.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -24,8 +25,7 @@ use crate::listener::MptcpListener;
 use crate::notice::Notice;
 use crate::shared::{Core, Handle, Listening, Shared};
 use crate::stream::MptcpStream;
-use anabranch_device::Clock;
-use anabranch_device::Device;
+use anabranch_device::{Capped, Caps, Clock, Device};
 
 /// Returns the default configuration of connections on a real network: like Linux, with its CUBIC, so that a comparison
 /// predicts it; but with a search for the path MTU when full-sized segments are lost silently (RFC 4821), since ICMP is
@@ -55,6 +55,7 @@ pub struct HostBuilder {
     seed: Option<u64>,
     notices: Option<UnboundedSender<Notice>>,
     capture: Option<Capture>,
+    caps: Option<Caps>,
 }
 
 impl fmt::Debug for HostBuilder {
@@ -75,6 +76,7 @@ impl Default for HostBuilder {
             seed: None,
             notices: None,
             capture: None,
+            caps: None,
         }
     }
 }
@@ -138,6 +140,12 @@ impl HostBuilder {
         self
     }
 
+    /// Keeps the packets of its addresses within `caps`, which may change while the host runs.
+    pub fn caps(mut self, caps: Caps) -> HostBuilder {
+        self.caps = Some(caps);
+        self
+    }
+
     /// Starts the host: its driver becomes a task of the current runtime.
     ///
     /// The driver ends when the host, its listeners and its streams were dropped and all connections have
@@ -152,6 +160,10 @@ impl HostBuilder {
         let (mut ports, mut port_of) = (Vec::new(), Vec::new());
         let mut mtu = u32::MAX;
         for (device, ips) in self.devices {
+            let device = match &self.caps {
+                Some(caps) => Box::new(Capped::new(device, caps.clone())),
+                None => device,
+            };
             mtu = mtu.min(device.capabilities().mtu);
             let first = PathId(addresses.len() as u16);
             for ip in ips {
@@ -287,8 +299,10 @@ impl Host {
     /// # Errors
     /// If there is no such address, the peer refuses or does not answer, or the host has stopped.
     pub async fn connect(&self, remote: SocketAddr, config: ConnectionConfig) -> io::Result<MptcpStream> {
-        let addresses = self.addresses();
-        let local = addresses.iter().find(|ip| ip.is_ipv4() == remote.is_ipv4()).ok_or_else(|| {
+        let mut addresses = self.addresses();
+        addresses.retain(|ip| ip.is_ipv4() == remote.is_ipv4());
+        let up = addresses.iter().find(|ip| self.is_address_up(**ip));
+        let local = up.or(addresses.first()).ok_or_else(|| {
             let family = if remote.is_ipv4() { "IPv4" } else { "IPv6" };
             let text = format!("this host has no {family} address from which to reach {remote}");
             io::Error::new(io::ErrorKind::AddrNotAvailable, text)
@@ -352,12 +366,23 @@ impl Host {
     }
 
     /// Marks a local address as unavailable or available again: its subflows end, and peers are notified
-    /// (REMOVE_ADDR, ADD_ADDR).
+    /// (REMOVE_ADDR, ADD_ADDR). New connections open no subflow from an unavailable address; with
+    /// [`Host::connect`] they begin at another one, if there is one.
     pub fn set_address_up(&self, ip: IpAddr, up: bool) {
-        self.handle.shared().act(|core, now| {
-            core.endpoint.set_address_up(now, ip, up);
-            core.stirred = true;
-        });
+        self.handle.shared().act(|core, now| core.set_address_up(now, ip, up));
+    }
+
+    /// True unless the address is marked as unavailable.
+    pub fn is_address_up(&self, ip: IpAddr) -> bool {
+        !self.handle.shared().lock().down.contains(&ip)
+    }
+
+    /// Returns the remote addresses of its connections, each once.
+    pub fn peers(&self) -> Vec<IpAddr> {
+        let core = self.handle.shared().lock();
+        let flows = core.connections().into_iter().filter_map(|id| core.flows.get(&id));
+        let peers: BTreeSet<IpAddr> = flows.map(|flow| flow.remote.ip).collect();
+        peers.into_iter().collect()
     }
 
     /// Returns the stack's counters of refused and discarded items.

@@ -2,7 +2,9 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::io::{self, IoSlice};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
@@ -14,7 +16,7 @@ use anabranch_middlebox::LinkedDevice;
 use anabranch_net::{Host, MptcpStream};
 use anabranch_stack::config::{Checksums, ConnectionConfig, ReceiveBuffer};
 use anabranch_units::Bytes;
-use common::{Path, config, content, hosts, receive_all, server_address};
+use common::{PORT, Path, client_ip, config, content, hosts, receive_all, server_address, server_ip};
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -203,4 +205,38 @@ async fn what_arrives_for_a_dropped_stream_is_answered_by_an_abort() {
     far.write_all(b"too late").await.unwrap();
     sleep(Duration::from_secs(1)).await;
     assert_eq!(far.write(b"x").await.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+}
+
+/// A path whose address is unavailable carries nothing, of open connections and of new ones, until it is available again.
+#[tokio::test(start_paused = true)]
+async fn an_unavailable_address_is_left_and_new_connections_begin_at_another() {
+    let (client, server) = hosts(&[Path::new(10, 10), Path::new(10, 20)]);
+    let mut listener = server.listen(PORT, config(), 4).unwrap();
+    tokio::spawn(async move {
+        let mut streams = Vec::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            streams.push(stream);
+        }
+    });
+    let config = || anabranch_net::default_config();
+    let to = |at| SocketAddr::new(server_ip(at), PORT);
+    let locals = |stream: &MptcpStream| {
+        let live = stream.subflow_stats().into_iter().filter(|subflow| subflow.ended.is_none());
+        live.map(|subflow| subflow.local.ip).collect::<BTreeSet<_>>()
+    };
+    let second = || sleep(Duration::from_secs(1));
+    let (first, other) = (client_ip(0), client_ip(1));
+    let stream = client.connect_from(first, to(0), config()).await.unwrap();
+    second().await;
+    assert_eq!(locals(&stream), [first, other].into());
+    assert_eq!(client.peers(), [server_ip(0)]);
+    client.set_address_up(first, false);
+    assert!(!client.is_address_up(first) && client.is_address_up(other));
+    assert_eq!(locals(&stream), [other].into(), "at once");
+    let new = client.connect(to(1), config()).await.unwrap();
+    second().await;
+    assert_eq!(locals(&new), [other].into());
+    client.set_address_up(first, true);
+    second().await;
+    assert_eq!((locals(&stream), locals(&new)), ([first, other].into(), [first, other].into()));
 }

@@ -125,7 +125,7 @@ fn make(
 }
 
 /// Makes one step; returns the previous value of a sysctl.
-fn make_one(
+pub(super) fn make_one(
     state: &mut State,
     n: usize,
     system: &mut dyn System,
@@ -190,7 +190,7 @@ fn roll_back(
 }
 
 /// Records the kernel's identifiers of the new objects.
-fn identify(state: &mut State, system: &mut dyn System) -> Result<(), SetupError> {
+pub(super) fn identify(state: &mut State, system: &mut dyn System) -> Result<(), SetupError> {
     let host = Host::read(system).map_err(SetupError::Failed)?;
     for record in state.records.iter_mut().filter(|record| record.phase != Phase::Planned) {
         if record.identity.is_none() {

@@ -44,6 +44,19 @@ pub struct Leg {
     pub networks: Vec<IpNet>,
     /// The address of the interface itself, which other hosts see.
     pub masquerade: IpAddr,
+    /// True if the gateway was given, and is not the one of a route.
+    #[serde(default)]
+    pub fixed: bool,
+    /// The addresses of this path for further hosts that share the device.
+    #[serde(default)]
+    pub others: Vec<IpAddr>,
+}
+
+impl Leg {
+    /// Returns the addresses of all hosts.
+    pub fn addresses(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        core::iter::once(self.address).chain(self.others.iter().copied())
+    }
 }
 
 /// Returns the number of paths that fit into a prefix.
@@ -140,6 +153,8 @@ impl Layout {
                     onlink: false,
                     networks: Vec::new(),
                     masquerade: number(*prefix, n as u128 + 1).addr(),
+                    fixed: false,
+                    others: others(options, *prefix, n as u128 + 1),
                 })
                 .collect(),
         };
@@ -150,6 +165,13 @@ impl Layout {
             kernel: prefixes.iter().map(|prefix| kernel_address(*prefix)).collect(),
             paths: options.paths.iter().enumerate().map(path).collect(),
         })
+    }
+
+    /// Returns the addresses of each host that shares the device, in the order of the paths.
+    pub fn hosts(&self) -> Vec<Vec<IpAddr>> {
+        let legs = || self.paths.iter().flat_map(|path| &path.legs);
+        let count = legs().map(|leg| leg.others.len() + 1).max().unwrap_or(0);
+        (0..count).map(|host| legs().filter_map(|leg| leg.addresses().nth(host)).collect()).collect()
     }
 
     /// Returns notes for the user.
@@ -214,7 +236,9 @@ fn path(options: &Options, host: &Host, n: u128, spec: &PathSpec) -> Result<Path
     ] {
         let Some(masquerade) = link.global(ipv6).next() else { continue };
         if options.families != unwanted {
-            legs.push(leg(host, link, ipv6, number(prefix, n).addr(), masquerade, spec));
+            let via = spec.via.iter().find(|via| via.is_ipv6() == ipv6).copied();
+            let others = others(options, prefix, n);
+            legs.push(Leg { others, ..leg(host, link, number(prefix, n).addr(), masquerade, via) });
         }
     }
     if legs.is_empty() {
@@ -236,7 +260,9 @@ fn path(options: &Options, host: &Host, n: u128, spec: &PathSpec) -> Result<Path
     Ok(PathLayout { interface: name.clone(), ifindex: link.ifindex, mtu: link.mtu, legs })
 }
 
-fn leg(host: &Host, link: &Link, ipv6: bool, address: IpAddr, masquerade: IpAddr, spec: &PathSpec) -> Leg {
+/// Returns the leg of `address` through an interface; `via` is the given gateway.
+pub(super) fn leg(host: &Host, link: &Link, address: IpAddr, masquerade: IpAddr, via: Option<IpAddr>) -> Leg {
+    let ipv6 = address.is_ipv6();
     let own = |route: &&Route| {
         route.table == MAIN_TABLE && route.dev == link.ifname && route.ipv6 == ipv6 && route.kind == "unicast"
     };
@@ -250,7 +276,6 @@ fn leg(host: &Host, link: &Link, ipv6: bool, address: IpAddr, masquerade: IpAddr
     }
     networks.sort_by_key(|network| (network.addr(), network.prefix_len()));
     let default = own.iter().filter(|route| route.dst.is_none()).min_by_key(|route| route.metric);
-    let via = spec.via.iter().find(|via| via.is_ipv6() == ipv6).copied();
     let gateway = via.or(default.and_then(|route| route.gateway));
     Leg {
         address,
@@ -259,7 +284,15 @@ fn leg(host: &Host, link: &Link, ipv6: bool, address: IpAddr, masquerade: IpAddr
         onlink: via.is_none() && default.is_some_and(|route| route.onlink),
         networks,
         masquerade,
+        fixed: via.is_some(),
+        others: Vec::new(),
     }
+}
+
+/// Returns the addresses of path `n` for all hosts but the first: each host has as many numbers as there are paths.
+fn others(options: &Options, prefix: IpNet, n: u128) -> Vec<IpAddr> {
+    let paths = options.paths.len() as u128;
+    (1..u128::from(options.hosts)).map(|host| number(prefix, host * paths + n).addr()).collect()
 }
 
 /// True for 169.254.0.0/16 (RFC 3927), fe80::/10 (RFC 4291) and multicast, which are the same on every

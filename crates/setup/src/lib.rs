@@ -3,8 +3,8 @@
 //! exactly.
 //!
 //! [`Options`] and a [`Host`] give a [`Layout`] (the interface of each address), and a layout gives a
-//! [`Plan`] (steps in order), both without side effects; [`setup`] executes the steps, [`teardown`] undoes
-//! them. `docs/decisions/ip-and-nft.md` explains why it runs `ip` and `nft`.
+//! [`Plan`] (steps in order), both without side effects; [`setup`] executes the steps, [`follow`] adapts the
+//! routes to changed interfaces, and [`teardown`] undoes all. `docs/decisions/ip-and-nft.md` explains why it runs `ip` and `nft`.
 //!
 //! ```
 //! use anabranch_setup::{Layout, Options, PathSpec, Plan};
@@ -24,6 +24,7 @@ mod congestion;
 pub mod doctor;
 mod error;
 mod execute;
+mod follow;
 mod host;
 mod layout;
 pub mod namespace;
@@ -44,12 +45,15 @@ use serde::{Deserialize, Serialize};
 pub use congestion::{choose, undo_choice};
 pub use error::SetupError;
 pub use execute::{plan, setup, teardown};
+pub use follow::{Followed, follow};
 pub use host::{Address, Host, Link, MAIN_TABLE, NftChain, NftTable, Route, Rule};
 pub use layout::{Layout, Leg};
-pub use options::{DEFAULT_DEVICE, DEFAULT_PREFIX, DEFAULT_PREFIX6, Families, Options, PathSpec, user_id};
+pub use options::{
+    DEFAULT_DEVICE, DEFAULT_PREFIX, DEFAULT_PREFIX6, Families, Options, PathSpec, group_id, user_id,
+};
 pub use plan::{Plan, RULE_PRIORITY, table_name};
 pub use privileges::Capabilities;
-pub use show::{Part, Shown, show};
+pub use show::{Part, Shown, layout, show};
 pub use state::{DEFAULT_DIRECTORY, Phase, Record, State, Store};
 pub use step::Step;
 pub(crate) use system::install;

@@ -52,6 +52,8 @@ pub struct Options {
     pub mtu: Option<u32>,
     /// The user id that may open the device without being root.
     pub owner: Option<u32>,
+    /// The number of hosts that share the device, at least 1: each has an address of its own for each path.
+    pub hosts: u16,
 }
 
 impl Options {
@@ -66,6 +68,7 @@ impl Options {
             families: Families::Any,
             mtu: None,
             owner: None,
+            hosts: 1,
         }
     }
 
@@ -74,9 +77,10 @@ impl Options {
         check_name(&self.device)?;
         let space =
             super::layout::capacity(self.prefix.into()).min(super::layout::capacity(self.prefix6.into()));
-        if self.paths.len() as u64 > space {
+        if self.paths.len() as u64 * u64::from(self.hosts) > space {
+            let hosts = if self.hosts > 1 { format!(" for {} hosts", self.hosts) } else { String::new() };
             return Err(SetupError::Usage(format!(
-                "{} paths do not fit into {} and {}, which have space for {space}; give larger ones with \
+                "{} paths{hosts} do not fit into {} and {}, which have space for {space}; give larger ones with \
                  --prefix and --prefix6",
                 self.paths.len(),
                 self.prefix,
@@ -131,6 +135,21 @@ pub fn user_id(text: &str) -> Result<u32, String> {
     match nix::unistd::User::from_name(text) {
         Ok(Some(user)) => Ok(user.uid.as_raw()),
         _ => Err(format!("there is no user `{text}`")),
+    }
+}
+
+/// Returns the id of the group `text`, which is a name or a number.
+///
+/// # Errors
+///
+/// The group does not exist.
+pub fn group_id(text: &str) -> Result<u32, String> {
+    if let Ok(id) = text.parse() {
+        return Ok(id);
+    }
+    match nix::unistd::Group::from_name(text) {
+        Ok(Some(group)) => Ok(group.gid.as_raw()),
+        _ => Err(format!("there is no group `{text}`")),
     }
 }
 

@@ -6,7 +6,7 @@ use core::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 
 use super::host::Host;
-use super::layout::Layout;
+use super::layout::{Layout, Leg};
 use super::step::Step;
 use super::{PathLayout, SetupError};
 
@@ -47,23 +47,12 @@ impl Plan {
         for path in &layout.paths {
             let table = free.next().unwrap_or(FIRST_TABLE);
             for leg in &path.legs {
-                let ipv6 = leg.address.is_ipv6();
-                let route = |dst, gateway, onlink| Step::Route {
-                    dst,
-                    ipv6,
-                    dev: Some(path.interface.clone()),
-                    gateway,
-                    onlink,
-                    table,
-                };
-                steps.extend(leg.networks.iter().map(|network| route(Some(*network), None, false)));
-                if leg.default {
-                    steps.push(route(None, leg.gateway, leg.onlink));
-                }
+                steps.extend(routes(&path.interface, leg, table));
                 // If the interface disappears so do its routes, and the path must not be sent over another
                 // interface then.
+                let ipv6 = leg.address.is_ipv6();
                 steps.push(Step::Route { dst: None, ipv6, dev: None, gateway: None, onlink: false, table });
-                rules.push(Step::Rule { from: leg.address, table, priority: RULE_PRIORITY });
+                rules.extend(leg.addresses().map(|from| Step::Rule { from, table, priority: RULE_PRIORITY }));
             }
         }
         steps.extend(rules);
@@ -77,6 +66,20 @@ impl Plan {
         steps.extend(device_steps(&layout));
         Plan { layout, steps }
     }
+}
+
+/// Returns the routes of a leg through its interface.
+pub(super) fn routes(interface: &str, leg: &Leg, table: u32) -> Vec<Step> {
+    let route = |dst, gateway, onlink| Step::Route {
+        dst,
+        ipv6: leg.address.is_ipv6(),
+        dev: Some(interface.to_owned()),
+        gateway,
+        onlink,
+        table,
+    };
+    let networks = leg.networks.iter().map(|network| route(Some(*network), None, false));
+    networks.chain(leg.default.then(|| route(None, leg.gateway, leg.onlink))).collect()
 }
 
 /// Returns the nftables table of a device.
@@ -117,9 +120,11 @@ fn chains(layout: &Layout, host: &Host) -> String {
     for path in &layout.paths {
         for leg in &path.legs {
             let family = if leg.address.is_ipv6() { "ip6" } else { "ip" };
-            let way = format!("{family} saddr {} oifname \"{}\"", leg.address, path.interface);
-            let _ = writeln!(nat, "        {way} masquerade");
-            let _ = writeln!(allowed, "        iifname \"{device}\" {way} accept");
+            for address in leg.addresses() {
+                let way = format!("{family} saddr {address} oifname \"{}\"", path.interface);
+                let _ = writeln!(nat, "        {way} masquerade");
+                let _ = writeln!(allowed, "        iifname \"{device}\" {way} accept");
+            }
         }
     }
     // An interface that did not forward before forwards for this device only.

@@ -61,6 +61,20 @@ pub fn show(system: &mut dyn System, root: &Path) -> Result<Vec<Shown>, SetupErr
     Ok(shown)
 }
 
+/// Returns the layout of the setup of `device`.
+///
+/// # Errors
+///
+/// There is none in this network namespace.
+pub fn layout(device: &str, root: &Path) -> Result<Layout, SetupError> {
+    let state = Store::read_only(root)?.load(device)?;
+    state.map(|state| state.layout).ok_or_else(|| {
+        SetupError::Refused(format!(
+            "{device} is not set up in this network namespace; first: anabranch tun setup --name {device} --path IFACE --hosts 4"
+        ))
+    })
+}
+
 fn present(record: &Record, host: &Host) -> Option<bool> {
     if matches!(record.step, Step::Nft { .. }) && host.nft_tables.is_none() {
         return None;

@@ -116,6 +116,14 @@ fn unbound() -> Result<OwnedFd, TunError> {
         .map_err(|errno| TunError::NoTunSupport(errno.into()))
 }
 
+/// Registers a descriptor with tokio, to wait until it is readable or writable. Has to be called within a tokio runtime.
+///
+/// # Errors
+/// If it cannot be waited for.
+pub fn watch(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    sys::register(fd)
+}
+
 /// Opens the device `name` in the network namespace of this thread, creating it if necessary, for a caller
 /// that reads it itself: each read returns and each write takes one IP packet, whole and with its checksums,
 /// and neither blocks. A device that was created is removed with its descriptor.
@@ -191,7 +199,7 @@ impl TunDevice {
         let offloads = if options.offload { sys::TUN_F_CSUM | sys::TUN_F_TSO4 | sys::TUN_F_TSO6 } else { 0 };
         sys::set_offload(fd.as_fd(), offloads).map_err(other)?;
         let mtu = sys::interface_mtu(&socket, name).map_err(other)?;
-        let fd = sys::register(fd).map_err(|error| TunError::Other(name.to_owned(), error))?;
+        let fd = watch(fd).map_err(|error| TunError::Other(name.to_owned(), error))?;
         Ok(TunDevice { fd, name: name.to_owned(), mtu, offload: options.offload, refused: 0 })
     }
 

@@ -3,9 +3,11 @@
 //! Layouts are from `include/uapi/linux/inet_diag.h`, `tcp.h` and `mptcp.h`.
 
 mod info;
+mod owner;
 mod parse;
 
 pub use info::{Counters, MptcpInfo, SendBuffer, SubflowFlags, TcpInfo};
+pub use owner::{Owner, programs};
 pub use parse::{Connection, SubflowState, parse_connection, parse_subflow};
 
 use std::collections::BTreeMap;

@@ -107,6 +107,8 @@ pub(crate) struct Core {
     pub tap: Option<Tap>,
     placed: Vec<Placement>,
     pub counters: HostCounters,
+    /// The addresses that are unavailable.
+    pub down: Vec<IpAddr>,
 }
 
 impl std::fmt::Debug for Core {
@@ -146,6 +148,7 @@ impl Core {
             tap,
             placed: Vec::new(),
             counters: HostCounters::default(),
+            down: Vec::new(),
         }
     }
 
@@ -191,6 +194,20 @@ impl Core {
         let mut flow = Box::new(Flow::new(now, self.opened, local, remote));
         flow.client = self.memory.join(remote.ip);
         self.flows.insert(id, flow);
+        // A connection that begins at such an address may know better.
+        for ip in self.down.clone().into_iter().filter(|ip| *ip != local.ip) {
+            self.endpoint.set_address_up_in(now, id, ip, false);
+        }
+    }
+
+    /// Marks an address of this host as available or not, for open and new connections.
+    pub(crate) fn set_address_up(&mut self, now: Time, ip: IpAddr, up: bool) {
+        self.down.retain(|known| *known != ip);
+        if !up && self.is_local(ip) {
+            self.down.push(ip);
+        }
+        self.endpoint.set_address_up(now, ip, up);
+        self.stirred = true;
     }
 
     /// Adds a connection opened by this host.

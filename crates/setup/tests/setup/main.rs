@@ -5,7 +5,7 @@ mod lab;
 #[path = "../../../../tests/skipped.rs"]
 mod skipped;
 
-use anabranch_setup::{Families, SetupError, setup, show, teardown};
+use anabranch_setup::{Families, SetupError, follow, setup, show, teardown};
 use lab::{Failing, Lab, possible, two_paths};
 
 const DEVICE: &str = "anabranch0";
@@ -157,6 +157,76 @@ fn a_second_setup_makes_what_is_missing_and_no_more() {
     let report = lab.at_home(|system, root| teardown(DEVICE, system, root)).unwrap();
     assert_eq!(report.left.len(), 2, "{:?}", report.left);
     same(&before, &lab.snapshot());
+}
+
+/// An interface that comes back, as it was or as a new one, and another gateway: the path has its routes again, and a teardown leaves nothing.
+#[test]
+fn paths_follow_their_interfaces() {
+    if !possible() {
+        return;
+    }
+    let lab = Lab::new();
+    let before = lab.snapshot();
+    let follow = || lab.at_home(|system, root| follow(DEVICE, system, root));
+    assert!(matches!(follow().unwrap_err(), SetupError::Refused(text) if text.contains("tun setup")));
+    lab.at_home(|system, root| setup(&two_paths(), system, root)).unwrap();
+    let whole = lab.snapshot();
+    let seen = |interface: &str, source: &str| Some((interface.to_owned(), source.to_owned()));
+    let changes = |wanted: [usize; 2]| {
+        let followed = follow().unwrap();
+        assert_eq!([followed.made.len(), followed.undone.len()], wanted, "{followed:?}");
+        assert!(followed.failed.is_empty(), "{followed:?}");
+    };
+    changes([0, 0]);
+    // Down and up: IPv4 loses the routes, IPv6 the addresses too.
+    lab.home("ip link set r0 down");
+    changes([0, 0]);
+    let back = "ip link set r0 up; ip -6 addr replace 2001:db8:1::2/64 dev r0 nodad
+        ip route add default via 192.0.2.1 dev r0 metric 100
+        ip -6 route replace default via 2001:db8:1::1 dev r0 metric 100";
+    lab.home(back);
+    changes([4, 0]);
+    same(&whole, &lab.snapshot());
+    assert_eq!(lab.ping(DEVICE, "10.86.84.1", "203.0.113.9"), seen("f0", "192.0.2.2"));
+    assert_eq!(lab.ping(DEVICE, "fd86:8684::1", "2001:db8:9::9"), seen("f0", "2001:db8:1::2"));
+    // Another network with another gateway.
+    lab::must(&format!("ip -n {} addr add 192.0.3.1/24 dev f0", lab.far));
+    lab.home(
+        "ip addr flush dev r0 scope global; ip addr add 192.0.3.2/24 dev r0
+         ip route add default via 192.0.3.1 dev r0 metric 100
+         ip -6 addr add 2001:db8:1::2/64 dev r0 nodad; ip -6 route replace default via 2001:db8:1::1 dev r0 metric 100",
+    );
+    changes([4, 0]);
+    assert_eq!(lab.ping(DEVICE, "10.86.84.1", "203.0.113.9"), seen("f0", "192.0.3.2"));
+    // Another gateway of the same network: the old route is removed.
+    lab::must(&format!("ip -n {} addr add 192.0.3.7/24 dev f0", lab.far));
+    lab.home("ip route replace default via 192.0.3.7 dev r0 metric 100");
+    changes([1, 1]);
+    assert!(lab.home("ip route show table 86841").contains("default via 192.0.3.7 dev r0"));
+    // A setup with the same options finds nothing missing.
+    let outcome = lab.at_home(|system, root| setup(&two_paths(), system, root)).unwrap();
+    assert!(outcome.repaired && outcome.made.is_empty(), "{:?}", outcome.made);
+    // A new interface of the same name.
+    let (home, far) = (&lab.home, &lab.far);
+    lab::must(&format!(
+        "ip -n {home} link del r1; ip -n {home} link add r1 type veth peer name f1 netns {far}
+        ip -n {home} addr add 198.51.100.2/24 dev r1; ip -n {far} addr add 198.51.100.1/24 dev f1
+        ip -n {home} link set r1 up; ip -n {far} link set f1 up
+        ip -n {home} route add default via 198.51.100.1 dev r1 metric 200"
+    ));
+    let followed = follow().unwrap();
+    assert!(followed.failed.is_empty() && followed.made.len() >= 3, "{followed:?}");
+    assert_eq!(lab.ping(DEVICE, "10.86.84.2", "203.0.113.9"), seen("f1", "198.51.100.2"));
+    let report = lab.at_home(|system, root| teardown(DEVICE, system, root)).unwrap();
+    assert!(
+        report.left.iter().all(|left| left.contains("gone already") || left.contains("IPv6 ")),
+        "{:?}",
+        report.left
+    );
+    let left = lab.home("ip rule; ip route show table all; ip -6 route show table all; nft list ruleset");
+    assert!(!left.contains("8684"), "{left}");
+    assert_eq!(lab.home("cat /proc/sys/net/ipv4/conf/r1/forwarding").trim(), "0");
+    drop(before);
 }
 
 /// Objects that others have made or changed meanwhile are left alone.

@@ -104,10 +104,15 @@ impl<O: Observer> Endpoint<O> {
     pub fn set_address_up(&mut self, now: Time, ip: IpAddr, up: bool) {
         let all: Vec<ConnectionId> = self.connections.ids().collect();
         for id in all {
-            if let Some(connection) = self.connection_mut(id) {
-                connection.set_address_up(now, ip, up);
-                self.mark_ready(id);
-            }
+            self.set_address_up_in(now, id, ip, up);
+        }
+    }
+
+    /// Sets whether one connection may use a local address.
+    pub fn set_address_up_in(&mut self, now: Time, id: ConnectionId, ip: IpAddr, up: bool) {
+        if let Some(connection) = self.connection_mut(id) {
+            connection.set_address_up(now, ip, up);
+            self.mark_ready(id);
         }
     }
 
