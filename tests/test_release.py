@@ -157,6 +157,12 @@ class Release(unittest.TestCase):
             text = unit.read_text(encoding="utf-8")
             # systemd looks for a name without directories in /usr/local/bin and in /usr/bin.
             self.assertRegex(text, r"(?m)^ExecStart=anabranch proxy ")
+        self.assertIn("packaging/systemd/*.socket", script)
+        for unit in ROOT.glob("packaging/systemd/*.socket"):
+            # A socket starts the service of its name, if it names no other.
+            named = re.search(r"(?m)^Service=(.*)$", unit.read_text(encoding="utf-8"))
+            service = named[1] if named else f"{unit.stem}.service"
+            self.assertTrue((unit.parent / service).exists(), unit)
 
     def test_other_numbers_need_another_version_of_results(self):
         before = "results 1\nweb table aa\n"

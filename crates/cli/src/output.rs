@@ -3,9 +3,9 @@
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 #[cfg(all(target_os = "linux", feature = "network"))]
@@ -189,21 +189,51 @@ fn write_error(text: &str) {
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
+/// The weight of a message to the user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Weight {
+    Remark,
+    Warning,
+    Error,
+}
+
+/// Writes messages in place of standard error.
+type Sink = fn(Weight, &str);
+
+static SINK: OnceLock<Sink> = OnceLock::new();
+
+/// Gives all further messages to `sink`, which writes them in the format of a log.
+#[cfg(all(target_os = "linux", feature = "network"))]
+pub(crate) fn set_sink(sink: Sink) {
+    let _ = SINK.set(sink);
+}
+
+fn message(weight: Weight, text: &dyn Display) {
+    if let Some(sink) = SINK.get() {
+        return sink(weight, &text.to_string());
+    }
+    match weight {
+        Weight::Remark => print_error(&format!("{text}\n")),
+        Weight::Warning => print_error(&format!("{} {text}\n", paint(WARNING, "warning:"))),
+        Weight::Error => print_error(&format!("{} {text}\n", paint(BAD, "error:"))),
+    }
+}
+
 /// Writes a remark to standard error, unless `--quiet` is given.
 pub(crate) fn remark(text: impl Display) {
     if !is_quiet() {
-        print_error(&format!("{text}\n"));
+        message(Weight::Remark, &text);
     }
 }
 
 /// Writes a warning to standard error.
 pub(crate) fn warn(text: impl Display) {
-    print_error(&format!("{} {text}\n", paint(WARNING, "warning:")));
+    message(Weight::Warning, &text);
 }
 
 /// Writes an error to standard error.
 pub(crate) fn error(text: impl Display) {
-    print_error(&format!("{} {text}\n", paint(BAD, "error:")));
+    message(Weight::Error, &text);
 }
 
 /// Returns the peak memory of this process, in bytes; none if the system does not report it.

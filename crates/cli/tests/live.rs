@@ -413,3 +413,58 @@ fn the_connections_of_a_program_are_recorded_and_shown() {
         "#,
     );
 }
+
+#[test]
+fn processes_share_a_device_and_a_path_follows_its_interface() {
+    let Some(out) = live(
+        r#"
+        for n in 0 1; do
+            ip link add r$n type veth peer name f$n; ip link set r$n up; ip link set f$n up
+            ip addr add 10.9.$n.2/24 dev r$n
+            ip route add default via 10.9.$n.1 dev r$n metric $((100 + n))
+        done
+        state="--state-dir $d/state"
+        $ANABRANCH tun setup -4 --path r0 --path r1 --hosts 2 $state >/dev/null
+        $ANABRANCH tun share --socket $d/socket --user nobody $state 2>$d/share &
+        until_up $d/share "is shared by up to 2 processes"
+        test "$(stat -c '%a %U' $d/socket)" = "600 nobody"
+        for host in 1 2; do
+            $ANABRANCH serve --tun $d/socket --port 8080 $d/www 2>$d/log$host &
+            test $host = 2 || first=$!
+            until_up $d/log$host "10.86.84.$((2 * host))"
+        done
+        cat $d/log1 $d/log2 | grep addresses
+        ! $ANABRANCH serve --tun $d/socket $d/www 2>$d/refused
+        grep 'all 2 hosts of anabranch0 are taken' $d/refused
+        for at in 1 4; do
+            curl -s -o $d/got http://10.86.84.$at:8080/file && same $d/got $d/www/file
+        done
+        # A process that is killed gives its host back.
+        kill -9 $first; wait $first || true
+        until_up $d/share "has given back 10.86.84.1, 10.86.84.2"
+        $ANABRANCH serve --tun $d/socket --port 8080 $d/www 2>$d/log3 &
+        until_up $d/log3 "10.86.84.2"
+        curl -s -o $d/got http://10.86.84.2:8080/file && same $d/got $d/www/file
+        # Both hosts notice that a path is lost; its routes come back with the interface, and it with them.
+        $ANABRANCH tun follow $state 2>$d/follow &
+        until_up $d/follow "follow their interfaces"
+        ip link set r0 down
+        until_up $d/log2 "path 10.86.84.3 is lost"
+        until_up $d/log3 "path 10.86.84.1 is lost"
+        ip link set r0 up; ip route add default via 10.9.0.1 dev r0 metric 100
+        until_up $d/log2 "path 10.86.84.3 is back"
+        until_up $d/log3 "path 10.86.84.1 is back"
+        grep made $d/follow
+        "#,
+    ) else {
+        return;
+    };
+    let lines: Vec<&str> = out.lines().collect();
+    for line in [
+        "the addresses of this host are 10.86.84.1, 10.86.84.2",
+        "the addresses of this host are 10.86.84.3, 10.86.84.4",
+        "made: route default through r0 in table 86841",
+    ] {
+        assert!(lines.contains(&line), "{line}: {out}");
+    }
+}

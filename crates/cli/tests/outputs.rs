@@ -68,7 +68,7 @@ fn command(verb: &str, option: &str) -> (&'static [&'static str], &'static str, 
         ("kernel steer", "output") => (&["kernel", "steer", "--once", "-o", "OUT"], "out", &[]),
         ("doctor", "output") => (&["doctor", "-o", "OUT"], "out", &[]),
         ("get", "output" | "pcap") | ("bench", "output" | "pcap") => (&[], "out", &[]),
-        ("tun setup" | "tun show" | "tun teardown", "output") => (&[], "out", &[]),
+        ("tun setup" | "tun show" | "tun teardown", "output") | ("tun share", "socket") => (&[], "out", &[]),
         ("proxy", "memory" | "pcap" | "status") | ("record", "keep" | "output" | "scenario") => {
             (&[], "out", &[])
         }

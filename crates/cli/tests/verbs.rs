@@ -626,6 +626,8 @@ fn a_mistake_in_the_options_of_the_proxy_has_its_correction() {
     let two = file("two.key", &format!("{key}{}", stdout(&["proxy", "--new-key", "desktop"])));
     let policy = file("policy.toml", "vai = 'direct'");
     let scheduler = file("scheduler.toml", "scheduler = 'blest'");
+    let cap = file("cap.toml", "[[cap]]\npath = 'wwan0'\nsend = '1Mbit/s'");
+    let budget = file("budget.toml", "[[budget]]\npath = 'wwan0'\nmonthly = '1GB'");
     let text = stdout(&["proxy", "--new-certificate", "server.example"]);
     assert!(
         text.starts_with("# server.example, --pin sha256:") && text.contains("BEGIN PRIVATE KEY"),
@@ -642,6 +644,9 @@ fn a_mistake_in_the_options_of_the_proxy_has_its_correction() {
         (&["--server", "--policy", &policy], "unknown key `vai`"),
         (&["--policy", &policy], "did you mean `via`?"),
         (&["--policy", &scheduler], "--transport anabranch"),
+        (&["--policy", &cap], "tc qdisc replace dev IFACE"),
+        (&["--policy", &budget], "--memory FILE"),
+        (&["--log-destinations"], "--log"),
         (&["--listen", "0.0.0.0:0"], "`[[user]]`"),
         (&["--tun", "tun0"], "--transport anabranch"),
         (&["--transport", "anabranch", "--threads", "2"], "--threads is for --transport kernel"),

@@ -5,6 +5,7 @@ use anabranch_scenario::policy::proxy::Key;
 use crate::convert::seal::{Code, Unverified, read_reply, request};
 use crate::convert::{Host, Malformed, answer_to_malformed};
 use crate::front::{http, socks};
+use crate::sizes::{Messages, Sizes};
 
 /// Reads bytes as messages of the Convert protocol.
 ///
@@ -38,4 +39,28 @@ pub fn convert(bytes: &[u8], code: &Code) {
 pub fn front(bytes: &[u8]) {
     let _ = (socks::greeting(bytes), socks::credentials(bytes), socks::request(bytes));
     let _ = http::head(bytes);
+}
+
+/// Reads bytes as the messages of HTTP whose sizes are announced.
+///
+/// # Panics
+/// If the known end of the data depends on the pieces in which they pass, or lies before them.
+pub fn sizes(bytes: &[u8]) {
+    let Some((first, bytes)) = bytes.split_first() else { return };
+    // Pieces of 1 to 64 bytes, with a hint or without.
+    let (piece, hint) = (usize::from(first & 63) + 1, (first & 64 != 0).then_some(40));
+    for messages in [Messages::Requests, Messages::Responses] {
+        let end = |piece: usize| {
+            let (mut sizes, mut passed, mut end) = (Sizes::new(messages, hint), 0_u64, hint);
+            for part in bytes.chunks(piece) {
+                if let Some(remaining) = sizes.see(part) {
+                    end = remaining.map(|remaining| passed + remaining);
+                }
+                passed += part.len() as u64;
+                assert!(end.is_none_or(|end| end >= passed));
+            }
+            end
+        };
+        assert_eq!(end(piece), end(bytes.len().max(1)));
+    }
 }

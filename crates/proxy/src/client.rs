@@ -20,6 +20,7 @@ use crate::front::{Asked, Unasked, ask, redirected};
 use crate::gate::{Gate, Refused, Waiting, refused};
 use crate::guard::WINDOW_MS;
 use crate::now_ms;
+use crate::owner;
 use crate::reach::{connect, resolve};
 use crate::relay::{Direction, End, relay};
 use crate::sizes::{Messages, Sizes};
@@ -119,7 +120,13 @@ impl<T: Transport> Client<T> {
             let by_server = shared.server.is_some() && how.via != Via::Direct;
             if by_server { shared.transport.check(how) } else { shared.direct.check(how) }?;
         }
+        owner::check(policy.questions())?;
         shared.transport.set_budgets(&policy.budgets)?;
+        if let Err(error) = shared.transport.set_caps(&policy.caps) {
+            let old = Arc::clone(&lock(&shared.policy));
+            shared.transport.set_budgets(&old.budgets)?;
+            return Err(error);
+        }
         *lock(&shared.policy) = Arc::new(policy);
         Ok(())
     }
@@ -174,13 +181,13 @@ impl<T: Transport> Client<T> {
                 Ok((stream, _)) => stream,
                 Err(error) if is_lasting(&error) => return error,
                 Err(_) => {
-                    self.shared.status.fail("accept");
+                    self.shared.status.fail("accept", None);
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                     continue;
                 }
             };
             let Ok(permit) = Arc::clone(&self.shared.space).try_acquire_owned() else {
-                self.shared.status.fail("busy");
+                self.shared.status.fail("busy", None);
                 continue;
             };
             let _ = stream.set_nodelay(true);
@@ -211,16 +218,17 @@ impl<T: Transport> Shared<T> {
         let asked = if redirected {
             match redirected::destination(&app) {
                 Some(destination) => Asked::redirected(destination),
-                None => return self.status.fail("request"),
+                None => return self.status.fail("request", None),
             }
         } else {
             match timeout(REQUEST_TIME, ask(&mut app, &policy.users)).await {
                 Ok(Ok(asked)) => asked,
-                Ok(Err(Unasked::Gone)) => return self.status.fail("gone"),
-                Ok(Err(Unasked::Wrong(_))) => return self.status.fail("request"),
-                Err(_) => return self.status.fail("slow"),
+                Ok(Err(Unasked::Gone)) => return self.status.fail("gone", None),
+                Ok(Err(Unasked::Wrong(_))) => return self.status.fail("request", None),
+                Err(_) => return self.status.fail("slow", None),
             }
         };
+        let process = owner::of(&app, &asked, policy.questions()).await;
         let facts = Facts {
             host: match &asked.destination.host {
                 Host::Name(name) => Some(name),
@@ -232,9 +240,11 @@ impl<T: Transport> Shared<T> {
             },
             port: asked.destination.port,
             user: asked.user.as_deref(),
+            uid: process.uid,
+            programs: &process.programs,
         };
         let how = policy.treatment(&facts).clone();
-        drop(policy);
+        drop((policy, process));
         // In a box, so that a connection that waits does not hold the state of its beginning.
         let (relaying, tracked) = match Box::pin(self.begin(&mut app, &asked, &how)).await {
             Ok(begun) => begun,
@@ -493,7 +503,7 @@ async fn carry<L: Link>(
     let counts = [&live.up, &live.down];
     let end =
         relay(&mut app, &mut link, up, counts, IDLE, asked, |link| live.set_report(link.report())).await;
-    tracked.finish(&link.report());
+    tracked.finish(&link.report(), end.word());
     if !matches!(end, End::Finished) {
         link.reset();
         reset(app);

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use anabranch_scenario::policy::proxy::{ClientPolicy, Key, Treatment};
+use anabranch_scenario::policy::proxy::{Budget, ClientPolicy, Key, Treatment};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -40,6 +40,10 @@ impl Transport for Memory {
         Ok(())
     }
 
+    fn set_budgets(&self, _: &[Budget]) -> Result<(), String> {
+        Ok(())
+    }
+
     async fn dial(&self, _: SocketAddr, _: &Treatment) -> io::Result<DuplexStream> {
         let (here, there) = duplex(1 << 16);
         self.0.send(there).map_err(io::Error::other)?;
@@ -47,6 +51,10 @@ impl Transport for Memory {
     }
 
     fn listen(&self, _: SocketAddr) -> io::Result<Nothing> {
+        Ok(Nothing)
+    }
+
+    fn adopt(&self, _: std::net::TcpListener) -> io::Result<Nothing> {
         Ok(Nothing)
     }
 }
@@ -234,4 +242,37 @@ async fn a_policy_refuses_and_is_replaced_without_an_effect_on_connections() {
     let mut data = [0; 4];
     app.read_exact(&mut data).await.unwrap();
     assert_eq!(&data, b"data");
+}
+
+/// The applications of these tests are this program.
+#[tokio::test]
+async fn a_rule_finds_the_user_and_the_program_of_an_application() {
+    let own = std::env::current_exe().unwrap();
+    let (path, name) = (own.to_str().unwrap(), own.file_name().unwrap().to_str().unwrap());
+    let uid = rustix::process::geteuid().as_raw();
+    for (rule, is_refused) in [
+        (format!("uid = {uid}"), true),
+        (format!("uid = {}", uid + 1), false),
+        (format!("program = '{name}'"), true),
+        (format!("program = '{path}'"), true),
+        (format!("program = 'x{name}'"), false),
+        (format!("program = '{name}'\nuid = {}", uid + 1), false),
+    ] {
+        let mut sides = Sides::start(&format!("[[rule]]\n{rule}\nvia = 'refuse'")).await;
+        let app = sides.ask(b"").await;
+        if is_refused {
+            assert!(sides.last_failure().await.contains("the policy refuses"), "{rule}");
+        } else {
+            sides.dialled().await;
+        }
+        drop(app);
+    }
+}
+
+#[tokio::test]
+async fn a_policy_with_a_cap_that_the_transport_cannot_keep_changes_nothing() {
+    let sides = Sides::start("").await;
+    let policy = ClientPolicy::parse("p.toml", "[[cap]]\npath = 'wwan0'\nsend = '1Mbit/s'").unwrap();
+    let error = sides.client.set_policy(policy).unwrap_err();
+    assert!(error.contains("--transport anabranch") && error.contains("tc qdisc"), "{error}");
 }

@@ -7,17 +7,21 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anabranch_kernel::interfaces::{Interfaces, Links};
+use anabranch_kernel::interfaces::{Interfaces, LinkEvents, Links};
 use anabranch_kernel::memory::{Memory, Month, Remembered};
+use anabranch_net::device::tun::watch;
 use anabranch_scenario::policy::proxy::{Budget, Spent};
 use anabranch_units::{Bytes, Time};
 use tokio::time::Instant;
+use tracing::warn;
 
 use crate::budgets::Budgets;
+use crate::endpoints::BackupEndpoints;
 use crate::now_ms;
 use crate::status::{Snapshot, Status, lock};
 use crate::transport::{LinkReport, SubflowReport};
@@ -54,8 +58,28 @@ struct Inner {
     file: PathBuf,
     memory: Mutex<Memory>,
     budgets: Mutex<Budgets>,
-    /// The interfaces of the last second.
+    /// The interfaces of this moment.
     interfaces: Mutex<Interfaces>,
+    /// The endpoints of interfaces with a spent budget.
+    endpoints: Mutex<BackupEndpoints>,
+}
+
+/// The first path of a connection of the kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum FirstPath {
+    /// Any: the system decides.
+    Any,
+    /// The one that is expected to finish first: an interface and its address. Any, if it fails.
+    Best(String, IpAddr),
+    /// One of these, as the budgets of others are spent; the best first. If `single`, others must not be joined.
+    Only {
+        /// The interfaces and their addresses.
+        paths: Vec<(String, IpAddr)>,
+        /// True if the kernel would join a path that must not be used.
+        single: bool,
+    },
+    /// None: the budgets of all are spent.
+    Spent,
 }
 
 /// The bytes that a subflow had received.
@@ -81,6 +105,7 @@ impl Paths {
             memory: Mutex::new(memory),
             budgets: Mutex::default(),
             interfaces: Mutex::new(interfaces),
+            endpoints: Mutex::default(),
         };
         Ok(Paths { inner: Arc::new(inner) })
     }
@@ -120,6 +145,16 @@ impl Paths {
             budgets.count(look, month, &mut memory, |ip| self.name(ip));
             status.set_budgets(budgets.rows(month, &memory));
         }
+        drop(budgets);
+        if self.inner.names == PathNames::Interfaces {
+            let interfaces = lock(&self.inner.interfaces).clone();
+            let is_backup = |name: &str| self.spent(name) == Some(Spent::Backup);
+            if let Err(error) = lock(&self.inner.endpoints).apply(&interfaces, is_backup) {
+                warn!(
+                    "the endpoints of a path with a spent budget cannot be backups, so new connections are plain TCP on another path: {error}"
+                );
+            }
+        }
     }
 
     /// Returns the best of these addresses of this host for a transfer of this size, or else of the expected one; none if no path from
@@ -131,13 +166,36 @@ impl Paths {
         best.and_then(|at| own.get(at).copied())
     }
 
-    /// Returns the best interface for a transfer of this size, or else of the expected one, and its address; none if no path is known.
-    pub(crate) fn best_interface(&self, to: IpAddr, size: Option<Bytes>) -> Option<(String, IpAddr)> {
-        let interfaces = lock(&self.inner.interfaces);
-        let usable = interfaces.towards(to);
-        let names = usable.iter().map(|(interface, _)| interface.name.as_str());
-        let best = lock(&self.inner.memory).best(names, to, size.unwrap_or(self.inner.size))?;
-        usable.get(best).map(|(interface, address)| (interface.name.clone(), *address))
+    /// Returns the first path of a connection of the kernel for a transfer of this size, or else of the expected one.
+    pub(crate) fn first_path(&self, to: IpAddr, size: Option<Bytes>) -> FirstPath {
+        let usable = lock(&self.inner.interfaces).clone();
+        let usable: Vec<(String, IpAddr)> =
+            usable.towards(to).into_iter().map(|(interface, ip)| (interface.name.clone(), ip)).collect();
+        let spent: Vec<Option<Spent>> = usable.iter().map(|(name, _)| self.spent(name)).collect();
+        let with = |allowed: &dyn Fn(Option<Spent>) -> bool| {
+            let paths = usable.iter().zip(&spent).filter(|(_, spent)| allowed(**spent));
+            paths.map(|(path, _)| path.clone()).collect::<Vec<_>>()
+        };
+        let best = |paths: &[(String, IpAddr)]| {
+            let names = paths.iter().map(|(name, _)| name.as_str());
+            lock(&self.inner.memory).best(names, to, size.unwrap_or(self.inner.size))
+        };
+        let mut paths = with(&|spent| spent.is_none());
+        if paths.is_empty() {
+            // Backups are left.
+            paths = with(&|spent| spent != Some(Spent::Off));
+        }
+        if paths.is_empty() && !usable.is_empty() {
+            return FirstPath::Spent;
+        }
+        let first = best(&paths);
+        if paths.len() == usable.len() {
+            let first = first.and_then(|at| paths.into_iter().nth(at));
+            return first.map_or(FirstPath::Any, |(name, ip)| FirstPath::Best(name, ip));
+        }
+        paths.swap(0, first.unwrap_or(0));
+        let single = spent.contains(&Some(Spent::Off)) || lock(&self.inner.endpoints).is_refused();
+        FirstPath::Only { paths, single }
     }
 
     /// Forgets a path on which a connection could not begin.
@@ -180,15 +238,47 @@ impl Paths {
         }
     }
 
+    /// Reads the interfaces whenever they change, or once a second if the system reports no changes.
+    async fn follow_interfaces(&self) {
+        if self.inner.names == PathNames::Addresses {
+            return std::future::pending().await;
+        }
+        let events = LinkEvents::open().map_err(io::Error::other);
+        let events = events.and_then(|events| Ok((watch(events.as_fd().try_clone_to_owned()?)?, events)));
+        let mut events = events.ok();
+        loop {
+            let ready = match &mut events {
+                Some((fd, events)) => fd.readable().await.and_then(|mut ready| {
+                    ready.clear_ready();
+                    events.has_changed().map_err(io::Error::other)
+                }),
+                None => {
+                    tokio::time::sleep(EVERY).await;
+                    Ok(true)
+                }
+            };
+            if ready.is_err() {
+                events = None;
+            }
+            if let Ok(interfaces) = read_interfaces(self.inner.names) {
+                *lock(&self.inner.interfaces) = interfaces;
+            }
+        }
+    }
+
     /// Learns from the connections of a proxy, and writes the file once a minute.
     pub async fn watch(&self, status: &Status) {
+        tokio::select! {
+            () = self.learn_from(status) => {}
+            () = self.follow_interfaces() => {}
+        }
+    }
+
+    async fn learn_from(&self, status: &Status) {
         let mut seen = Seen::new();
         let mut written = Instant::now();
         loop {
             tokio::time::sleep(EVERY).await;
-            if let Ok(interfaces) = read_interfaces(self.inner.names) {
-                *lock(&self.inner.interfaces) = interfaces;
-            }
             let look = status.look().await;
             let (at, mut next) = (Instant::now(), Seen::new());
             for report in status.take_ended() {
@@ -213,6 +303,7 @@ impl Paths {
     /// If it cannot be written; the old one stays.
     pub fn finish(&self, status: &Status) -> io::Result<()> {
         self.count(status, &status.snapshot());
+        lock(&self.inner.endpoints).undo(&lock(&self.inner.interfaces));
         self.write()
     }
 
@@ -223,6 +314,18 @@ impl Paths {
     pub fn write(&self) -> io::Result<()> {
         let memory = self.memory();
         if memory == Memory::default() { Ok(()) } else { memory.write(&self.inner.file) }
+    }
+}
+
+/// Gives the memory its budgets.
+pub(crate) fn set_budgets(paths: Option<&Paths>, budgets: &[Budget]) -> Result<(), String> {
+    match paths {
+        Some(paths) => {
+            paths.set_budgets(budgets);
+            Ok(())
+        }
+        None if budgets.is_empty() => Ok(()),
+        None => Err("`[[budget]]` needs --memory FILE, which keeps the bytes of the month".to_owned()),
     }
 }
 
@@ -322,7 +425,7 @@ mod tests {
         let ending = async {
             tokio::time::sleep(EVERY * 3 / 2).await;
             let tracked = status.begin("", "192.0.2.9:80".to_owned(), "server");
-            tracked.finish(&report(subflow(NEAR, 10, 0), subflow(FAR, 20, 0)));
+            tracked.finish(&report(subflow(NEAR, 10, 0), subflow(FAR, 20, 0)), "finished");
             drop(tracked);
             tokio::time::sleep(WRITE_EVERY + EVERY).await;
         };

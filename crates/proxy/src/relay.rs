@@ -99,6 +99,17 @@ pub(crate) enum End {
     Failed(io::Error),
 }
 
+impl End {
+    /// Returns it in a word, for the log.
+    pub(crate) fn word(&self) -> &'static str {
+        match self {
+            End::Finished => "finished",
+            End::Idle => "idle",
+            End::Failed(_) => "failed",
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Direction {
     /// Bytes that were read and not written.

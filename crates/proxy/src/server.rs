@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anabranch_scenario::policy::proxy::{Client, Key, Reach, ServerPolicy, Treatment};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::client::is_lasting;
@@ -81,22 +81,22 @@ impl Server {
     /// Does not return without one.
     pub async fn serve<A: Accept>(&self, mut listener: A) -> io::Error {
         loop {
-            let link = match listener.accept().await {
-                Ok((link, _)) => link,
+            let (link, peer) = match listener.accept().await {
+                Ok(accepted) => accepted,
                 Err(error) if is_lasting(&error) => return error,
                 Err(_) => {
-                    self.shared.status.fail("accept");
+                    self.shared.status.fail("accept", None);
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                     continue;
                 }
             };
             let Ok(permit) = Arc::clone(&self.shared.strangers).try_acquire_owned() else {
-                self.shared.status.fail("strangers");
+                self.shared.status.fail("strangers", Some(peer.ip()));
                 link.reset();
                 continue;
             };
             let shared = Arc::clone(&self.shared);
-            tokio::spawn(async move { shared.converse(link, permit).await });
+            tokio::spawn(async move { shared.converse(link, peer.ip().to_canonical(), permit).await });
         }
     }
 }
@@ -128,7 +128,7 @@ impl Turned {
 }
 
 impl Shared {
-    async fn converse<L: Link>(self: Arc<Self>, mut link: L, permit: tokio::sync::OwnedSemaphorePermit) {
+    async fn converse<L: Link>(self: Arc<Self>, mut link: L, from: IpAddr, permit: OwnedSemaphorePermit) {
         let turned = match timeout(REQUEST_TIME, Box::pin(read_request(&mut link))).await {
             Err(_) => Turned::plain(None, "slow"),
             Ok(Err(Unread::Gone)) => Turned::plain(None, "gone"),
@@ -140,11 +140,11 @@ impl Shared {
                 Err(turned) => turned,
                 Ok(admitted) => {
                     drop((permit, message));
-                    return self.carry(link, admitted).await;
+                    return self.carry(link, from, admitted).await;
                 }
             },
         };
-        self.status.fail(turned.kind);
+        self.status.fail(turned.kind, Some(from));
         refuse(link, turned.answer).await;
     }
 
@@ -181,7 +181,7 @@ impl Shared {
     }
 
     /// Carries the bytes of an admitted connection until it ends.
-    async fn carry<L: Link>(self: Arc<Self>, mut link: L, admitted: Admitted) {
+    async fn carry<L: Link>(self: Arc<Self>, mut link: L, from: IpAddr, admitted: Admitted) {
         let connected = Box::pin(self.connect(&admitted)).await;
         let key = admitted.client.key;
         let mut far = match connected {
@@ -196,7 +196,7 @@ impl Shared {
         let mptcp = admitted.request.asks_for_mptcp.then(|| far.is_mptcp());
         let answer = seal::reply(&Reply::Connected { mptcp }, &key, &admitted.code, now_ms());
         if link.write_all(&answer).await.is_err() || link.flush().await.is_err() {
-            return self.status.fail("gone");
+            return self.status.fail("gone", Some(from));
         }
         let to = admitted.request.destination.to_string();
         let tracked = self.status.begin(&admitted.client.name, to, "server");
@@ -215,7 +215,7 @@ impl Shared {
         let end =
             relay(&mut far, &mut link, down, counts, idle, asked, |link| live.set_report(link.report()));
         let end = end.await;
-        tracked.finish(&link.report());
+        tracked.finish(&link.report(), end.word());
         if !matches!(end, End::Finished) {
             link.reset();
             far.reset();

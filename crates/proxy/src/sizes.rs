@@ -105,10 +105,13 @@ fn may_be_http(head: &[u8], messages: Messages) -> bool {
             let n = head.len().min(7);
             head[..n] == b"HTTP/1."[..n]
         }
-        Messages::Requests => match head.iter().position(|byte| *byte == b'\n') {
-            Some(end) => head[..end].windows(8).any(|eight| eight == b" HTTP/1."),
-            None => head.iter().all(|byte| (b' '..0x7f).contains(byte) || *byte == b'\r'),
-        },
+        Messages::Requests => {
+            let end = head.iter().position(|byte| *byte == b'\n');
+            let line = &head[..end.unwrap_or(head.len())];
+            // The same for a line that has come in pieces.
+            line.iter().all(|byte| (b' '..0x7f).contains(byte) || *byte == b'\r')
+                && (end.is_none() || line.windows(8).any(|eight| eight == b" HTTP/1."))
+        }
     }
 }
 
@@ -167,6 +170,30 @@ mod tests {
             let mut sizes = Sizes::new(Messages::Responses, None);
             assert_eq!(sizes.see(&RESPONSE[..at]), None);
             assert_eq!(sizes.see(&RESPONSE[at..]), Some(Some((RESPONSE.len() - at) as u64 + 1000)), "{at}");
+        }
+    }
+
+    #[test]
+    fn any_bytes_in_any_pieces_have_the_same_end() {
+        let valid =
+            [RESPONSE, b"GET / HTTP/1.1\r\nContent-Length: 7\r\n\r\n1234567", b"HTTP/1.1 204 X\r\n\r\n"];
+        let mut state = 1_u64;
+        let mut next = move || {
+            // Knuth's generator for 64 bits.
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize
+        };
+        for _ in 0..2000 {
+            let mut bytes = vec![next() as u8];
+            for _ in 0..next() % 4 {
+                bytes.extend_from_slice(valid[next() % valid.len()]);
+                bytes.resize(bytes.len() + [0, 1000, next() % 2000][next() % 3], b'x');
+            }
+            for _ in 0..next() % 4 {
+                let at = next() % bytes.len();
+                bytes[at] = next() as u8;
+            }
+            crate::chew::sizes(&bytes);
         }
     }
 

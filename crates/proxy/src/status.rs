@@ -1,14 +1,15 @@
 //! Counters of a proxy and its connections of this moment, as JSON and for Prometheus.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use serde::Serialize;
 use tokio::sync::watch;
+use tracing::{info, warn};
 
 use crate::budgets::BudgetRow;
 use crate::transport::LinkReport;
@@ -36,6 +37,8 @@ pub struct Live {
     pub(crate) up: AtomicU64,
     pub(crate) down: AtomicU64,
     report: Mutex<LinkReport>,
+    /// True once its end is in the log.
+    is_logged: AtomicBool,
 }
 
 impl Default for Live {
@@ -49,6 +52,7 @@ impl Default for Live {
             up: AtomicU64::new(0),
             down: AtomicU64::new(0),
             report: Mutex::default(),
+            is_logged: AtomicBool::new(false),
         }
     }
 }
@@ -134,6 +138,8 @@ pub struct Status {
     /// The last reports of connections that have ended; none before the first request for them.
     ended: Mutex<Option<VecDeque<LinkReport>>>,
     budgets: Mutex<Vec<BudgetRow>>,
+    /// True if the log has destinations.
+    logs_destinations: AtomicBool,
 }
 
 /// The state of a proxy.
@@ -170,7 +176,18 @@ impl Status {
             asks: watch::Sender::new(0),
             ended: Mutex::default(),
             budgets: Mutex::default(),
+            logs_destinations: AtomicBool::new(false),
         }
+    }
+
+    /// From now on, events of `tracing` have destinations, and the reasons of failures, which may name them.
+    pub fn log_destinations(&self) {
+        self.logs_destinations.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns a destination as the log has it.
+    fn in_log<'a>(&self, text: &'a str) -> Option<&'a str> {
+        self.logs_destinations.load(Ordering::Relaxed).then_some(text)
     }
 
     /// Begins a connection. It is shown until the returned value is dropped.
@@ -179,11 +196,17 @@ impl Status {
         let live = Arc::new(Live { number, who: who.to_owned(), to, via, ..Live::default() });
         lock(&self.live).insert(number, Arc::clone(&live));
         *lock(&self.totals).connections.entry(via).or_default() += 1;
+        info!(connection = number, who = named(who), via, to = self.in_log(&live.to), "a connection begins");
         Tracked { status: Arc::clone(self), live }
     }
 
-    /// Counts a request without a connection.
-    pub(crate) fn fail(&self, kind: &'static str) {
+    /// Counts a request without a connection; `from` is the address of a client.
+    pub(crate) fn fail(&self, kind: &'static str, from: Option<IpAddr>) {
+        warn!(reason = kind, from = from.map(tracing::field::display), "no connection");
+        self.count(kind);
+    }
+
+    fn count(&self, kind: &'static str) {
         let mut totals = lock(&self.totals);
         if totals.failures.len() < MOST || totals.failures.contains_key(kind) {
             *totals.failures.entry(kind).or_default() += 1;
@@ -192,7 +215,10 @@ impl Status {
 
     /// Counts a request without a connection, and shows its destination and the reason.
     pub(crate) fn note(&self, kind: &'static str, to: &str, why: &str) {
-        self.fail(kind);
+        // Only the other reasons may have a part of a destination.
+        let in_log = if kind == "server" { Some(why) } else { self.in_log(why) };
+        warn!(reason = kind, why = in_log, to = self.in_log(to), "no connection");
+        self.count(kind);
         let mut last = lock(&self.last_failures);
         if last.len() >= MOST_SHOWN {
             last.pop_front();
@@ -265,8 +291,9 @@ impl Tracked {
         &self.live.to
     }
 
-    /// Notes the paths of the connection at its end.
-    pub(crate) fn finish(&self, report: &LinkReport) {
+    /// Notes the paths of the connection at its end; `end` is the end in a word.
+    pub(crate) fn finish(&self, report: &LinkReport, end: &'static str) {
+        self.log_end(end, Some(report));
         if let Some(ended) = &mut *lock(&self.status.ended) {
             if ended.len() >= MOST {
                 ended.pop_front();
@@ -288,8 +315,37 @@ impl Tracked {
     }
 }
 
+impl Tracked {
+    fn log_end(&self, end: &'static str, report: Option<&LinkReport>) {
+        let live = &self.live;
+        if live.is_logged.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let local = report.map(|report| report.subflows.iter().map(|subflow| subflow.local.ip()));
+        let local: BTreeSet<IpAddr> = local.into_iter().flatten().collect();
+        let local: Vec<String> = local.iter().map(ToString::to_string).collect();
+        info!(
+            connection = live.number,
+            end,
+            seconds = live.began.elapsed().as_secs_f64(),
+            up_bytes = live.up.load(Ordering::Relaxed),
+            down_bytes = live.down.load(Ordering::Relaxed),
+            mptcp = report.map(|report| report.mptcp),
+            paths = named(&local.join(" ")),
+            to = self.status.in_log(&live.to),
+            "a connection ends"
+        );
+    }
+}
+
+/// Returns a name for the log; none if it is empty.
+fn named(text: &str) -> Option<&str> {
+    (!text.is_empty()).then_some(text)
+}
+
 impl Drop for Tracked {
     fn drop(&mut self) {
+        self.log_end("failed", None);
         lock(&self.status.live).remove(&self.live.number);
         let mut totals = lock(&self.status.totals);
         totals.up_bytes += self.live.up.load(Ordering::Relaxed);

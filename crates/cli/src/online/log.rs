@@ -40,10 +40,16 @@ enum Entry {
 impl Log {
     /// Returns a log on standard error. Times count from now.
     pub(crate) fn new(quiet: bool) -> Log {
-        Log::to(quiet, std::io::stderr())
+        Log::to(quiet, std::io::stderr(), lost_text)
     }
 
-    fn to(quiet: bool, mut out: impl Write + Send + 'static) -> Log {
+    /// Returns a log on standard error of objects of JSON.
+    pub(crate) fn of_json() -> Log {
+        Log::to(false, std::io::stderr(), lost_json)
+    }
+
+    /// `lost_line` makes the line about a number of lost lines.
+    fn to(quiet: bool, mut out: impl Write + Send + 'static, lost_line: fn(u64) -> String) -> Log {
         let (lines, entries) = sync_channel(QUEUE);
         let dropped: Arc<AtomicU64> = Arc::default();
         let lost = Arc::clone(&dropped);
@@ -52,8 +58,7 @@ impl Log {
                 let lost = lost.swap(0, Ordering::Relaxed);
                 // A missing reader is not a reason to end.
                 if lost > 0 {
-                    let text = format!("({lost} lines were lost, because the reader was too slow)\n");
-                    let _ = out.write_all(text.as_bytes());
+                    let _ = out.write_all(lost_line(lost).as_bytes());
                 }
                 match entry {
                     Entry::Line(line) => drop(out.write_all(line.as_bytes())),
@@ -69,7 +74,15 @@ impl Log {
     /// Writes a line even if events of connections are not logged.
     pub(crate) fn say(&self, text: &str) {
         // A peer may choose a part of it, such as the name of a file.
-        let line = format!("{}\n", visible::line(text));
+        self.put(format!("{}\n", visible::line(text)));
+    }
+
+    /// Writes an object of JSON, on one line.
+    pub(crate) fn json(&self, text: &str) {
+        self.put(format!("{}\n", visible::json(text)));
+    }
+
+    fn put(&self, line: String) {
         if let Err(TrySendError::Full(_)) = self.lines.try_send(Entry::Line(line)) {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
@@ -154,6 +167,16 @@ impl Log {
     }
 }
 
+fn lost_text(lost: u64) -> String {
+    format!("({lost} lines were lost, because the reader was too slow)\n")
+}
+
+fn lost_json(lost: u64) -> String {
+    format!(
+        "{{\"level\":\"WARN\",\"message\":\"{lost} lines were lost, because the reader was too slow\"}}\n"
+    )
+}
+
 /// Returns the fallback of a connection that was plain TCP from the handshake on.
 fn plain(accepted: bool) -> Fallback {
     let stats = ConnectionStats::default();
@@ -198,7 +221,7 @@ mod tests {
     #[test]
     fn a_log_that_nobody_reads_holds_nobody_up_and_says_what_was_lost() {
         let (mut reader, writer) = std::io::pipe().unwrap();
-        let log = Log::to(false, writer);
+        let log = Log::to(false, writer, lost_text);
         let text = "x".repeat(200);
         // Far more than the pipe and the queue hold.
         for number in 0..20_000 {

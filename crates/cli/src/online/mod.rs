@@ -10,15 +10,21 @@ pub(crate) mod heap;
 pub(crate) mod http;
 pub(crate) mod log;
 pub(crate) mod table;
+pub(crate) mod trace;
+pub(crate) mod uplinks;
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
 use anabranch_lab::capture::CaptureFile;
 use anabranch_lab::scenario::parameters;
+use anabranch_net::device::Device as _;
+use anabranch_net::device::share::SharedDevice;
 use anabranch_net::device::tun::{TunDevice, TunError, TunOptions};
 use anabranch_net::{Host, HostBuilder};
 use anabranch_setup::route::{Route, route_to};
@@ -32,7 +38,7 @@ use crate::output;
 /// The devices and addresses of a host, and the behaviour of its connections.
 #[derive(clap::Args)]
 pub(crate) struct HostArgs {
-    /// A TUN device that exists and is up; may be given several times
+    /// A TUN device that exists and is up; may be given several times. A name with `/` is a socket of `anabranch tun share`
     #[arg(long, value_name = "NAME")]
     pub tun: Vec<String>,
     /// An address of anabranch itself that the kernel routes into the TUN device; each is a path
@@ -103,20 +109,37 @@ impl HostArgs {
         }
     }
 
-    /// Starts the host, after `change`. Has to be called within a runtime.
-    pub(crate) fn start(&self, change: impl FnOnce(HostBuilder) -> HostBuilder) -> Result<Started, Failure> {
-        let mut builder = change(self.builder()?);
+    /// Starts the host, after `change`. Has to be called within a runtime. `report` gets a line when a path is lost or back.
+    pub(crate) fn start(
+        &self,
+        change: impl FnOnce(HostBuilder) -> HostBuilder,
+        report: impl Fn(&str) + Send + 'static,
+    ) -> Result<Started, Failure> {
+        let (builder, addresses) = self.builder()?;
+        let mut builder = change(builder);
         let mut file = None;
         if let Some((wanted, capture)) = self.capture.open()? {
             builder = builder.capture(capture);
             file = Some(wanted);
         }
         let host = builder.start().map_err(|error| Failure::Usage(error.to_string()))?;
-        self.warn_of_routes();
+        warn_of_routes(&addresses);
+        uplinks::follow(&host, addresses, report);
         Ok(Started { host, capture: file })
     }
 
-    fn builder(&self) -> Result<HostBuilder, Failure> {
+    /// Returns the builder of the host, and its addresses with their devices.
+    fn builder(&self) -> Result<(HostBuilder, Vec<(IpAddr, String)>), Failure> {
+        if let [socket] = self.tun.as_slice()
+            && socket.contains('/')
+        {
+            return self.shared(Path::new(socket));
+        }
+        if let Some(socket) = self.tun.iter().find(|name| name.contains('/')) {
+            return Err(Failure::Usage(format!(
+                "{socket} is the socket of a shared device, which has to be the only --tun"
+            )));
+        }
         if self.tun.is_empty() || self.addresses.is_empty() {
             let text = "give this host's device and address: --tun NAME --address IP; `anabranch tun setup` \
                         makes such a device";
@@ -139,35 +162,55 @@ impl HostArgs {
             })?;
             builder = builder.device(device, &addresses);
         }
-        Ok(builder)
+        let of = |address: &OwnAddress| (address.ip, self.tun_of(address).to_owned());
+        Ok((builder, self.addresses.iter().map(of).collect()))
+    }
+
+    /// Returns the builder of a host on a shared device.
+    fn shared(&self, socket: &Path) -> Result<(HostBuilder, Vec<(IpAddr, String)>), Failure> {
+        if !self.addresses.is_empty() || self.no_offload {
+            let text = "the owner of a shared device gives the addresses and decides on offload: leave out --address and --no-offload";
+            return Err(Failure::Usage(text.to_owned()));
+        }
+        let device = SharedDevice::connect(socket).map_err(|error| {
+            let remedy = match error.kind() {
+                ErrorKind::NotFound | ErrorKind::ConnectionRefused => "; `anabranch tun share` makes it",
+                ErrorKind::PermissionDenied => "; `anabranch tun share --group GROUP` lets a group connect",
+                _ => "",
+            };
+            Failure::Failed(format!("cannot use {}: {error}{remedy}", socket.display()))
+        })?;
+        let name = device.name().unwrap_or_default().to_owned();
+        let addresses = device.addresses().to_vec();
+        let list: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+        output::remark(format_args!("the addresses of this host are {}", list.join(", ")));
+        let builder = Host::builder().device(device, &addresses);
+        Ok((builder, addresses.into_iter().map(|ip| (ip, name.clone())).collect()))
     }
 
     /// Returns the device of an address.
     fn tun_of<'a>(&'a self, address: &'a OwnAddress) -> &'a str {
         address.tun.as_ref().or(self.tun.first()).map_or("", String::as_str)
     }
+}
 
-    /// Warns of addresses if the kernel does not route their packets into their device. It is not an error,
-    /// since a route may be added later, or apply only to packets from other hosts.
-    fn warn_of_routes(&self) {
-        for address in &self.addresses {
-            let (ip, tun) = (address.ip, self.tun_of(address));
-            let remedy =
-                format!("so its packets will not arrive here; add one with `ip route add {ip} dev {tun}`");
-            match route_to(ip) {
-                Ok(Route::Local) => output::warn(format_args!(
-                    "{ip} is an address of this machine's kernel, which answers its packets itself; give \
-                     anabranch another address, with a route into {tun}"
-                )),
-                Ok(Route::Device(device)) if device != tun => {
-                    output::warn(format_args!(
-                        "the route to {ip} leads to {device} and not to {tun}, {remedy}"
-                    ));
-                }
-                Ok(Route::None) => output::warn(format_args!("there is no route to {ip}, {remedy}")),
-                // The query failed, so nothing is known.
-                Ok(Route::Device(_)) | Err(_) => {}
+/// Warns of addresses if the kernel does not route their packets into their device. It is not an error,
+/// since a route may be added later, or apply only to packets from other hosts.
+fn warn_of_routes(addresses: &[(IpAddr, String)]) {
+    for (ip, tun) in addresses {
+        let remedy =
+            format!("so its packets will not arrive here; add one with `ip route add {ip} dev {tun}`");
+        match route_to(*ip) {
+            Ok(Route::Local) => output::warn(format_args!(
+                "{ip} is an address of this machine's kernel, which answers its packets itself; give \
+                 anabranch another address, with a route into {tun}"
+            )),
+            Ok(Route::Device(device)) if device != *tun => {
+                output::warn(format_args!("the route to {ip} leads to {device} and not to {tun}, {remedy}"));
             }
+            Ok(Route::None) => output::warn(format_args!("there is no route to {ip}, {remedy}")),
+            // The query failed, so nothing is known.
+            Ok(Route::Device(_)) | Err(_) => {}
         }
     }
 }

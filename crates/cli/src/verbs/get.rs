@@ -86,7 +86,7 @@ mod linux {
             )));
         }
         online::block_on(async {
-            let started = args.host.start(|builder| builder)?;
+            let started = args.host.start(|builder| builder, |_| {})?;
             let host = &started.host;
             let result = tokio::select! {
                 result = fetch(args, host, url, target) => result,

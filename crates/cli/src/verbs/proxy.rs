@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use anabranch_lab::scenario::policy::proxy::{ClientPolicy, Key, ServerPolicy};
 use anabranch_lab::scenario::units;
+use anabranch_net::device::Caps;
 use anabranch_proxy::client::{Client, ServerSide};
 use anabranch_proxy::convert::Destination;
+use anabranch_proxy::passed::{self, Passed};
 use anabranch_proxy::paths::{PathNames, Paths};
 use anabranch_proxy::server::Server;
 use anabranch_proxy::status::Status;
@@ -23,6 +25,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 
 use crate::failure::Failure;
+use crate::online::trace::{self, Format};
 use crate::online::{self, HostArgs, Started};
 use crate::output;
 
@@ -49,7 +52,7 @@ pub(crate) struct Args {
     /// The policy, read again on SIGHUP: the treatment of connections, or with --server the clients
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// The address for applications, 127.0.0.1:1080; with --server for clients, [::]:8803
+    /// The address for applications, 127.0.0.1:1080; with --server for clients, [::]:8803. Not if systemd passes sockets
     #[arg(long, value_name = "IP:PORT")]
     listen: Option<SocketAddr>,
     /// An address for connections that nftables redirects to it, of applications that know nothing of the proxy; may be given
@@ -91,6 +94,12 @@ pub(crate) struct Args {
     /// The time for open connections to end after Ctrl-C or SIGTERM; a second signal ends them at once
     #[arg(long, value_name = "SPAN", default_value = "10s", value_parser = crate::args::parse_span)]
     drain: Duration,
+    /// Log connections, refusals, failures and reloads on standard error, as text or as JSON
+    #[arg(long, value_name = "FORMAT")]
+    log: Option<Format>,
+    /// Let the log name destinations too
+    #[arg(long, requires = "log")]
+    log_destinations: bool,
     /// Show the connections of the proxy that has this socket of --status, every second
     #[arg(long, value_name = "PATH", exclusive = true)]
     top: Option<PathBuf>,
@@ -120,6 +129,8 @@ fn parse_destination(text: &str) -> Result<Destination, String> {
 /// The port of the server side.
 const SERVER_PORT: u16 = 8803;
 const CLIENT_PORT: u16 = 1080;
+/// The name of a socket to which connections are redirected (`FileDescriptorName=`).
+const REDIRECTED: &str = "redirected";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if let Some(name) = &args.new_key {
@@ -157,13 +168,21 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         let text = "--race is for a client with --transport anabranch: the kernel opens a connection on one path, and a server dials none";
         return Err(Failure::Usage(text.to_owned()));
     }
+    let passed = passed::take().map_err(Failure::Usage)?;
+    if let Some(format) = args.log {
+        trace::begin(format);
+    }
+    if !passed.is_empty() && (args.listen.is_some() || !args.redirected.is_empty()) {
+        let text = "systemd passes the sockets of its .socket unit, so leave out --listen and --redirected";
+        return Err(Failure::Usage(text.to_owned()));
+    }
     online::raise_file_limit();
     if args.threads > 1 && args.transport == TransportName::Anabranch {
         let text =
             "--threads is for --transport kernel: the stack of --transport anabranch runs on one thread";
         return Err(Failure::Usage(text.to_owned()));
     }
-    online::block_on_threads(args.threads, async {
+    let result = online::block_on_threads(args.threads, async {
         let (kernel, remark) = Kernel::open();
         let destinations = kernel.clone().for_destinations();
         if let Some(remark) = remark {
@@ -172,15 +191,19 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         if args.transport == TransportName::Kernel {
             let paths = paths(args, PathNames::Interfaces)?;
             let kernel = kernel.with_paths(paths.clone());
-            return sides(args, kernel, destinations.with_paths(paths.clone()), paths).await;
+            return sides(args, passed, kernel, destinations.with_paths(paths.clone()), paths).await;
         }
         let paths = paths(args, PathNames::Addresses)?;
-        let started = args.host.start(|builder| builder)?;
+        let caps = Caps::default();
+        let started = args.host.start(|builder| builder.caps(caps.clone()), |text| output::remark(text))?;
         let config = args.race.apply(args.host.config());
-        let transport = Anabranch::new(started.host.clone(), config).with_paths(paths.clone());
-        let result = sides(args, transport, destinations, paths).await;
+        let transport =
+            Anabranch::new(started.host.clone(), config).with_paths(paths.clone()).with_caps(caps);
+        let result = sides(args, passed, transport, destinations, paths).await;
         Started::leave(started, result).await
-    })
+    });
+    trace::end();
+    result
 }
 
 /// Reads the memory of paths.
@@ -199,18 +222,19 @@ fn size(text: &str) -> Result<Bytes, String> {
 
 async fn sides<T: Transport>(
     args: &Args,
+    passed: Vec<Passed>,
     transport: T,
     direct: Kernel,
     paths: Option<Paths>,
 ) -> Result<(), Failure> {
     match (args.server, args.tls) {
-        (true, false) => server(args, transport, direct, None).await,
+        (true, false) => server(args, passed, transport, direct, None).await,
         (true, true) => {
             let identity = identity(args)?;
-            server(args, Tls::server(transport, identity.clone()), direct, Some(identity)).await
+            server(args, passed, Tls::server(transport, identity.clone()), direct, Some(identity)).await
         }
-        (false, false) => client(args, transport, direct, paths).await,
-        (false, true) => client(args, Tls::client(transport, trust(args)?), direct, paths).await,
+        (false, false) => client(args, passed, transport, direct, paths).await,
+        (false, true) => client(args, passed, Tls::client(transport, trust(args)?), direct, paths).await,
     }
 }
 
@@ -240,6 +264,7 @@ fn identity(args: &Args) -> Result<Identity, Failure> {
 
 async fn client<T: Transport>(
     args: &Args,
+    passed: Vec<Passed>,
     transport: T,
     direct: Kernel,
     paths: Option<Paths>,
@@ -249,33 +274,31 @@ async fn client<T: Transport>(
         (Some(at), Some(file)) => Some(server_side(at, file)?),
         _ => None,
     };
-    let listen = args.listen.unwrap_or(SocketAddr::from(([127, 0, 0, 1], CLIENT_PORT)));
     let client = Client::new(transport, direct, side, policy).map_err(Failure::Usage)?;
-    if !listen.ip().is_loopback() && !client.has_users() {
+    if args.log_destinations {
+        client.status().log_destinations();
+    }
+    let listeners = client_listeners(args, passed).await?;
+    let open = listeners
+        .iter()
+        .find_map(|(at, _, redirected)| (!at.ip().is_loopback() && !redirected).then_some(*at));
+    if let Some(at) = open.filter(|_| !client.has_users()) {
         return Err(Failure::Usage(format!(
-            "{listen} is no loopback address, so that others could use this proxy; give its users names and passwords in \
+            "{at} is no loopback address, so that others could use this proxy; give its users names and passwords in \
              the policy (`[[user]]`), or listen at 127.0.0.1"
         )));
     }
-    let bind = async |at: SocketAddr| {
-        let listener = TcpListener::bind(at).await;
-        listener.map_err(|error| Failure::Failed(format!("cannot listen at {at}: {error}")))
-    };
-    let listener = bind(listen).await?;
-    let at = listener.local_addr().unwrap_or(listen);
+    let at: Vec<String> =
+        listeners.iter().filter(|(.., redirected)| !redirected).map(|(at, ..)| at.to_string()).collect();
+    let at = at.join(" and ");
     let mut serving = JoinSet::new();
-    let serves = client.clone();
-    serving.spawn(async move { serves.serve(listener).await });
-    for at in &args.redirected {
-        let (serves, listener) = (client.clone(), bind(*at).await?);
-        serving.spawn(async move { serves.serve_redirected(listener).await });
+    for (_, listener, redirected) in listeners {
+        let serves = client.clone();
+        serving.spawn(async move {
+            if redirected { serves.serve_redirected(listener).await } else { serves.serve(listener).await }
+        });
     }
-    let serving = async move {
-        match serving.join_next().await {
-            Some(Ok(error)) => error,
-            _ => std::io::Error::other("a task has ended"),
-        }
-    };
+    let serving = first_end(serving);
     let way = args.to.as_ref().map_or("directly".to_owned(), |to| format!("by {to}"));
     let tls = if args.tls { ", with TLS" } else { "" };
     output::remark(format_args!("proxy for SOCKS 5 and HTTP at {at}; connections go {way}{tls}"));
@@ -292,7 +315,7 @@ async fn client<T: Transport>(
     };
     let reload = || match client_policy(args.policy.as_deref()) {
         // Without users an address that others can reach would be open.
-        Ok(policy) if !listen.ip().is_loopback() && policy.users.is_empty() => {
+        Ok(policy) if open.is_some() && policy.users.is_empty() => {
             Err("the policy has no users any more".to_owned())
         }
         Ok(policy) => client.set_policy(policy),
@@ -319,6 +342,7 @@ async fn client<T: Transport>(
 
 async fn server<T: Transport>(
     args: &Args,
+    passed: Vec<Passed>,
     transport: T,
     direct: Kernel,
     identity: Option<Identity>,
@@ -326,21 +350,18 @@ async fn server<T: Transport>(
     let file = args.policy.as_deref().unwrap_or(Path::new(""));
     let server = Server::new(direct, transport.name(), server_policy(file)?);
     let server = server.map_err(|error| Failure::Failed(error.to_string()))?;
-    let any = SocketAddr::from(([0_u16; 8], SERVER_PORT));
-    let wanted = args.listen.unwrap_or(any);
-    let mut listener = transport.listen(wanted);
-    if args.listen.is_none() && listener.is_err() {
-        // A host without IPv6.
-        listener = transport.listen(SocketAddr::from(([0; 4], SERVER_PORT)));
+    if args.log_destinations {
+        server.status().log_destinations();
     }
-    let listener =
-        listener.map_err(|error| Failure::Failed(format!("cannot listen at {wanted}: {error}")))?;
+    let (ports, listeners) = server_listeners(args, passed, &transport)?;
+    let mut serving = JoinSet::new();
+    for listener in listeners {
+        let serves = server.clone();
+        serving.spawn(async move { serves.serve(listener).await });
+    }
+    let serving = first_end(serving);
     let tls = identity.as_ref().map(|identity| format!(", with TLS; --pin {}", identity.pin()));
-    output::remark(format_args!(
-        "server side of the proxy at port {}{}",
-        wanted.port(),
-        tls.unwrap_or_default()
-    ));
+    output::remark(format_args!("server side of the proxy at port {ports}{}", tls.unwrap_or_default()));
     let reload = || {
         let policy = server_policy(file).map_err(words)?;
         if let (Some(identity), Ok((certificate, key))) = (&identity, identity_files(args)) {
@@ -349,7 +370,79 @@ async fn server<T: Transport>(
         server.set_policy(policy);
         Ok(())
     };
-    until_the_end(args, server.status(), server.serve(listener), reload).await
+    until_the_end(args, server.status(), serving, reload).await
+}
+
+/// Returns the listening sockets of a client side, with their addresses, and true for those to which connections are redirected.
+async fn client_listeners(
+    args: &Args,
+    passed: Vec<Passed>,
+) -> Result<Vec<(SocketAddr, TcpListener, bool)>, Failure> {
+    let mut listeners = Vec::new();
+    for Passed { name, listener } in passed {
+        let failed =
+            |error| Failure::Failed(format!("cannot listen at the socket `{name}` of systemd: {error}"));
+        let at = listener.local_addr().map_err(failed)?;
+        let listener = TcpListener::from_std(listener).map_err(failed)?;
+        listeners.push((at, listener, name == REDIRECTED));
+    }
+    if !listeners.is_empty() {
+        return Ok(listeners);
+    }
+    let listen = args.listen.unwrap_or(SocketAddr::from(([127, 0, 0, 1], CLIENT_PORT)));
+    let redirected = args.redirected.iter().map(|at| (*at, true));
+    for (at, redirected) in core::iter::once((listen, false)).chain(redirected) {
+        let listener = TcpListener::bind(at).await;
+        let listener =
+            listener.map_err(|error| Failure::Failed(format!("cannot listen at {at}: {error}")))?;
+        listeners.push((listener.local_addr().unwrap_or(at), listener, redirected));
+    }
+    Ok(listeners)
+}
+
+/// Returns the listening sockets of a server side, and their ports in words.
+fn server_listeners<T: Transport>(
+    args: &Args,
+    passed: Vec<Passed>,
+    transport: &T,
+) -> Result<(String, Vec<T::Listener>), Failure> {
+    if passed.is_empty() {
+        let any = SocketAddr::from(([0_u16; 8], SERVER_PORT));
+        let wanted = args.listen.unwrap_or(any);
+        let mut listener = transport.listen(wanted);
+        if args.listen.is_none() && listener.is_err() {
+            // A host without IPv6.
+            listener = transport.listen(SocketAddr::from(([0; 4], SERVER_PORT)));
+        }
+        let listener =
+            listener.map_err(|error| Failure::Failed(format!("cannot listen at {wanted}: {error}")))?;
+        return Ok((wanted.port().to_string(), vec![listener]));
+    }
+    let (mut ports, mut listeners) = (Vec::new(), Vec::new());
+    for Passed { name, listener } in passed {
+        if !passed::is_mptcp(&listener) {
+            output::warn(format_args!(
+                "the socket `{name}` of systemd is plain TCP, so clients have one path; give the unit `SocketProtocol=mptcp` (systemd 257)"
+            ));
+        }
+        let port = listener.local_addr().map(|at| at.port().to_string()).unwrap_or_default();
+        if !ports.contains(&port) {
+            ports.push(port);
+        }
+        let adopted = transport.adopt(listener);
+        listeners.push(adopted.map_err(|error| {
+            Failure::Usage(format!("cannot listen at the socket `{name}` of systemd: {error}"))
+        })?);
+    }
+    Ok((ports.join(" and "), listeners))
+}
+
+/// Returns the error of the first task that ends.
+async fn first_end(mut serving: JoinSet<std::io::Error>) -> std::io::Error {
+    match serving.join_next().await {
+        Some(Ok(error)) => error,
+        _ => std::io::Error::other("a task has ended"),
+    }
 }
 
 /// Serves until a signal, and then until the open connections have ended.

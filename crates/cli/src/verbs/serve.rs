@@ -67,7 +67,8 @@ mod linux {
         let build = |builder: anabranch_net::HostBuilder| {
             builder.notices(notices).send_timeout(timeout).buffer_memory(args.memory)
         };
-        let started = args.host.start(build)?;
+        let lines = log.clone();
+        let started = args.host.start(build, move |text| lines.general(text))?;
         let host = &started.host;
         let listener = host.listen(args.port, args.host.config(), 1024);
         let mut listener = listener.map_err(|error| Failure::Failed(error.to_string()))?;

@@ -1,7 +1,13 @@
 //! `anabranch tun`
 
+use std::net::IpAddr;
+use std::os::fd::AsFd as _;
 use std::path::PathBuf;
+use std::time::Duration;
 
+use anabranch_kernel::interfaces::LinkEvents;
+use anabranch_net::device::share::{Event as ShareEvent, Share, ShareCounters};
+use anabranch_net::device::tun::{TunDevice, TunOptions, watch};
 use anabranch_setup as setup;
 use anabranch_setup::{
     DEFAULT_DEVICE, DEFAULT_DIRECTORY, DEFAULT_PREFIX, DEFAULT_PREFIX6, Families, Layout, Options, PathSpec,
@@ -12,7 +18,7 @@ use ipnet::{Ipv4Net, Ipv6Net};
 use crate::failure::Failure;
 use crate::table::{Align, Table};
 use crate::terminal::{BAD, GOOD, paint};
-use crate::{output, terminal};
+use crate::{online, output, terminal};
 
 /// Makes a TUN device with an address for each path, each of which leaves by a real interface, and removes it
 #[derive(clap::Args)]
@@ -25,6 +31,8 @@ pub(crate) struct Args {
 #[derive(clap::Subcommand)]
 enum Verb {
     Setup(SetupArgs),
+    Follow(FollowArgs),
+    Share(ShareArgs),
     Teardown(TeardownArgs),
     Show(ShowArgs),
 }
@@ -58,6 +66,9 @@ struct SetupArgs {
     /// The device's MTU in bytes; by default the smallest of the interfaces'
     #[arg(long, value_name = "BYTES")]
     mtu: Option<u32>,
+    /// The number of hosts that share the device by `tun share`; each has an address for each path
+    #[arg(long, value_name = "N", default_value = "1", value_parser = crate::args::whole::<u16>(1..=1000))]
+    hosts: u16,
     /// The user who may open the device without being root
     #[arg(long, value_name = "USER", value_parser = setup::user_id)]
     user: Option<u32>,
@@ -73,6 +84,43 @@ struct SetupArgs {
     /// With --user-namespace: the command to run; a shell by default
     #[arg(last = true, value_name = "COMMAND", requires = "user_namespace")]
     command: Vec<String>,
+}
+
+/// Keeps the paths of a setup on their interfaces until Ctrl-C or SIGTERM: an interface that comes back, or that has another address or
+/// gateway, gets the routes of its path
+#[derive(clap::Args)]
+struct FollowArgs {
+    /// The device's name
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_DEVICE)]
+    name: String,
+    /// The directory of the recorded state
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_DIRECTORY)]
+    state_dir: PathBuf,
+}
+
+/// Shares the device of a setup with --hosts among processes until Ctrl-C or SIGTERM: each gets a host's addresses over a socket of UNIX,
+/// which they give to --tun
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n    \
+    sudo anabranch tun setup --path wlan0 --path wwan0 --hosts 4\n    \
+    sudo anabranch tun share --group netdev\n    \
+    anabranch get --tun /run/anabranch/anabranch0.socket http://example.org/")]
+struct ShareArgs {
+    /// The device's name
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_DEVICE)]
+    name: String,
+    /// The socket; /run/anabranch/NAME.socket by default
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// The user who may connect to the socket, besides root
+    #[arg(long, value_name = "USER", value_parser = setup::user_id)]
+    user: Option<u32>,
+    /// The group that may connect to the socket
+    #[arg(long, value_name = "GROUP", value_parser = setup::group_id)]
+    group: Option<u32>,
+    /// The directory of the recorded state
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_DIRECTORY)]
+    state_dir: PathBuf,
 }
 
 /// Undoes the changes of setup, and nothing else
@@ -113,7 +161,7 @@ impl Args {
     pub(crate) fn destination(&self) -> Option<&output::Destination> {
         match &self.verb {
             Verb::Show(args) => Some(&args.to),
-            Verb::Setup(_) | Verb::Teardown(_) => None,
+            Verb::Setup(_) | Verb::Follow(_) | Verb::Share(_) | Verb::Teardown(_) => None,
         }
     }
 }
@@ -122,6 +170,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     match &args.verb {
         Verb::Setup(args) if args.user_namespace => isolated(args),
         Verb::Setup(args) => set_up(args),
+        Verb::Follow(args) => follow(args),
+        Verb::Share(args) => share(args),
         Verb::Teardown(args) => teardown(args),
         Verb::Show(args) => show(args),
     }
@@ -140,6 +190,7 @@ fn options(args: &SetupArgs) -> Options {
         families,
         mtu: args.mtu,
         owner: args.user,
+        hosts: args.hosts,
         ..Options::new(args.paths.clone())
     }
 }
@@ -228,6 +279,105 @@ fn isolated(args: &SetupArgs) -> Result<(), Failure> {
         plan.layout.kernel.iter().map(|net| net.addr().to_string()).collect::<Vec<_>>().join(", "),
     ));
     Err(namespace::run(&command).into())
+}
+
+/// The time in which all events of one change come.
+const SETTLE: Duration = Duration::from_millis(3);
+
+fn follow(args: &FollowArgs) -> Result<(), Failure> {
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::Failed(format!("changes of interfaces are not noticed: {error}"))
+    };
+    // Before the first look, so that no change is missed.
+    let events = LinkEvents::with_routes().map_err(|error| failed(&error))?;
+    let look = || {
+        let followed = setup::follow(&args.name, &mut RealSystem, &args.state_dir)?;
+        for (verb, steps) in [("made", &followed.made), ("removed", &followed.undone)] {
+            for step in steps {
+                output::remark(format_args!("{verb}: {}", step.name()));
+            }
+        }
+        for error in &followed.failed {
+            output::warn(error);
+        }
+        Ok::<(), Failure>(())
+    };
+    look()?;
+    output::remark(format_args!("the paths of {} follow their interfaces; end: Ctrl-C", args.name));
+    online::block_on(async {
+        let fd = events.as_fd().try_clone_to_owned().and_then(watch).map_err(|error| failed(&error))?;
+        let mut events = events;
+        let mut ended = Box::pin(online::interrupted());
+        loop {
+            tokio::select! {
+                ready = fd.readable() => {
+                    let mut ready = ready.map_err(|error| failed(&error))?;
+                    tokio::time::sleep(SETTLE).await;
+                    ready.clear_ready();
+                    if events.has_changed().map_err(|error| failed(&error))? {
+                        look()?;
+                    }
+                }
+                () = &mut ended => return Ok(()),
+            }
+        }
+    })
+}
+
+fn share(args: &ShareArgs) -> Result<(), Failure> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let name = &args.name;
+    let layout = setup::layout(name, &args.state_dir)?;
+    let path =
+        args.socket.clone().unwrap_or_else(|| PathBuf::from(format!("{DEFAULT_DIRECTORY}/{name}.socket")));
+    let failed = |error: std::io::Error| {
+        Failure::Failed(format!("cannot make the socket {}: {error}", path.display()))
+    };
+    online::raise_file_limit();
+    online::block_on(async {
+        let device = TunDevice::attach(name, TunOptions::default())
+            .map_err(|error| Failure::Failed(error.to_string()))?;
+        let hosts = layout.hosts();
+        let count = hosts.len();
+        let mut share = Share::new(device, hosts);
+        if args.socket.is_none() {
+            std::fs::create_dir_all(DEFAULT_DIRECTORY).map_err(failed)?;
+        }
+        share.listen(&path).map_err(failed)?;
+        std::os::unix::fs::chown(&path, args.user, args.group).map_err(failed)?;
+        if args.group.is_some() {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o660)).map_err(failed)?;
+        }
+        output::remark(format_args!("{name} is shared by up to {count} processes: --tun {}", path.display()));
+        let result = tokio::select! {
+            error = share.run(|event| report_share(&event)) => Err(Failure::Failed(error.to_string())),
+            () = online::interrupted() => Ok(()),
+        };
+        let ShareCounters { sent, received, unclaimed, dropped, foreign } = share.counters();
+        output::remark(format_args!(
+            "packets: {sent} sent, {received} received; not moved: {unclaimed} to addresses that no process has, {dropped} to slow \
+             processes, {foreign} with another one's source"
+        ));
+        result
+    })
+}
+
+fn report_share(event: &ShareEvent) {
+    let list =
+        |addresses: &[IpAddr]| addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    match event {
+        ShareEvent::Joined { pid, uid, addresses } => {
+            output::remark(format_args!("process {pid} of user {uid} has {}", list(addresses)));
+        }
+        ShareEvent::Left { pid, addresses } => {
+            output::remark(format_args!("process {pid} has given back {}", list(addresses)));
+        }
+        ShareEvent::Refused { pid, uid } => {
+            output::warn(format_args!(
+                "process {pid} of user {uid} is refused: all hosts are taken; setup with more --hosts"
+            ));
+        }
+    }
 }
 
 fn teardown(args: &TeardownArgs) -> Result<(), Failure> {

@@ -5,9 +5,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use anabranch_net::device::{self, Caps};
 use anabranch_net::{Host, MptcpListener, MptcpStream};
 use anabranch_scenario::parameters::from_option;
-use anabranch_scenario::policy::proxy::{Budget, Multipath, Spent, Treatment};
+use anabranch_scenario::policy::proxy::{Budget, Cap, Multipath, Spent, Treatment};
 use anabranch_stack::config::ConnectionConfig;
 use anabranch_stack::congestion::CongestionKind;
 use anabranch_stack::path_manager::{
@@ -17,7 +18,7 @@ use anabranch_stack::path_manager::{
 use tokio::io::AsyncBufRead as _;
 
 use super::{Accept, Link, LinkReport, SubflowReport, Transport};
-use crate::paths::Paths;
+use crate::paths::{Paths, set_budgets};
 
 /// The most pieces that are written at once.
 const PIECES: usize = 4;
@@ -50,17 +51,23 @@ pub struct Anabranch {
     host: Host,
     config: ConnectionConfig,
     paths: Option<Paths>,
+    caps: Caps,
 }
 
 impl Anabranch {
     /// Returns the transport of a host; `config` holds for connections that have no other treatment.
     pub fn new(host: Host, config: ConnectionConfig) -> Anabranch {
-        Anabranch { host, config, paths: None }
+        Anabranch { host, config, paths: None, caps: Caps::default() }
     }
 
     /// Lets connections begin on the best path of this memory.
     pub fn with_paths(self, paths: Option<Paths>) -> Anabranch {
         Anabranch { paths, ..self }
+    }
+
+    /// Sets the caps with which the host was built.
+    pub fn with_caps(self, caps: Caps) -> Anabranch {
+        Anabranch { caps, ..self }
     }
 
     /// Returns the configuration of a connection, and the address of its first subflow.
@@ -75,7 +82,10 @@ impl Anabranch {
         let mut how = how.clone();
         let own = self.host.addresses().into_iter().filter(|ip| ip.is_ipv4() == to.is_ipv4());
         let spent = |path: &str| self.paths.as_ref().and_then(|paths| paths.spent(path));
-        let own: Vec<IpAddr> = own.filter(|ip| admit(&ip.to_string(), &mut how, spent)).collect();
+        let mut own: Vec<IpAddr> = own.filter(|ip| admit(&ip.to_string(), &mut how, spent)).collect();
+        if own.iter().any(|ip| self.host.is_address_up(*ip)) {
+            own.retain(|ip| self.host.is_address_up(*ip));
+        }
         let (mut used, backup): (Vec<IpAddr>, Vec<IpAddr>) =
             own.into_iter().partition(|ip| !how.is_backup(&ip.to_string()));
         // A backup is the first path only if there is no other.
@@ -136,14 +146,16 @@ impl Transport for Anabranch {
     }
 
     fn set_budgets(&self, budgets: &[Budget]) -> Result<(), String> {
-        match &self.paths {
-            Some(paths) => {
-                paths.set_budgets(budgets);
-                Ok(())
-            }
-            None if budgets.is_empty() => Ok(()),
-            None => Err("`[[budget]]` needs --memory FILE, which keeps the bytes of the month".to_owned()),
-        }
+        set_budgets(self.paths.as_ref(), budgets)
+    }
+
+    fn set_caps(&self, caps: &[Cap]) -> Result<(), String> {
+        let cap = |address: IpAddr| {
+            let cap = caps.iter().find(|cap| cap.covers(&address.to_string()))?;
+            Some(device::Cap { address, send: cap.send, receive: cap.receive })
+        };
+        self.caps.set(self.host.addresses().into_iter().filter_map(cap).collect());
+        Ok(())
     }
 
     async fn dial(&self, to: SocketAddr, how: &Treatment) -> io::Result<MptcpStream> {
@@ -160,6 +172,11 @@ impl Transport for Anabranch {
 
     fn listen(&self, at: SocketAddr) -> io::Result<MptcpListener> {
         self.host.listen(at.port(), self.config.clone(), BACKLOG)
+    }
+
+    fn adopt(&self, _: std::net::TcpListener) -> io::Result<MptcpListener> {
+        let text = "the host of --transport anabranch listens at its own addresses, and takes no sockets of the kernel";
+        Err(io::Error::new(io::ErrorKind::Unsupported, text))
     }
 }
 

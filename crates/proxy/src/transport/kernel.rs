@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anabranch_kernel::diag::TcpInfo;
 use anabranch_kernel::socket;
-use anabranch_scenario::policy::proxy::{Multipath, Treatment};
+use anabranch_scenario::policy::proxy::{Budget, Multipath, Treatment};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -18,7 +18,8 @@ use tokio::time::timeout;
 use super::{Accept, Link, LinkReport, SubflowReport, Transport};
 use crate::destinations::Destinations;
 use crate::now_ms;
-use crate::paths::Paths;
+use crate::passed;
+use crate::paths::{FirstPath, Paths, set_budgets};
 use crate::status::lock;
 
 /// The number of connections that may wait to be accepted.
@@ -94,7 +95,7 @@ impl Kernel {
 
     /// Returns the connection with this peer, and remembers whether it is Multipath TCP.
     fn linked(&self, stream: TcpStream, to: SocketAddr, mptcp: bool) -> KernelLink {
-        let link = KernelLink { stream, mptcp };
+        let link = KernelLink::new(stream, mptcp);
         if mptcp && let Some(known) = &self.known {
             lock(known).note(now_ms(), &to, link.is_mptcp());
         }
@@ -151,24 +152,49 @@ impl Transport for Kernel {
         })
     }
 
+    fn set_budgets(&self, budgets: &[Budget]) -> Result<(), String> {
+        set_budgets(self.paths.as_ref(), budgets)
+    }
+
     async fn dial(&self, to: SocketAddr, how: &Treatment) -> io::Result<KernelLink> {
         let mptcp = self.tries_mptcp(to, how);
         let paths = self.paths.as_ref().filter(|_| !to.ip().is_loopback());
-        if let Some(paths) = paths
-            && let Some((interface, source)) = paths.best_interface(to.ip(), how.receives)
-        {
+        let first = paths.map_or(FirstPath::Any, |paths| paths.first_path(to.ip(), how.receives));
+        let is_limited = matches!(first, FirstPath::Only { .. });
+        let (tried, mptcp) = match first {
+            FirstPath::Any => (Vec::new(), mptcp),
+            FirstPath::Best(interface, source) => (vec![(interface, source)], mptcp),
+            FirstPath::Only { paths, single } => (paths, mptcp && !single),
+            FirstPath::Spent => {
+                let text = "the budgets of all paths to this destination are spent";
+                return Err(io::Error::new(io::ErrorKind::AddrNotAvailable, text));
+            }
+        };
+        let mut failure = None;
+        for (interface, source) in tried {
             let socket = self.outgoing(to, mptcp, how)?;
-            socket.bind_device(Some(interface.as_bytes()))?;
-            socket.bind(&SocketAddr::new(source, 0).into())?;
-            let connecting = TcpSocket::from_std_stream(socket.into()).connect(to);
-            match timeout(PATIENCE, connecting).await {
+            let connecting = async {
+                // Both fail if the interface or its address has gone since.
+                socket.bind_device(Some(interface.as_bytes()))?;
+                socket.bind(&SocketAddr::new(source, 0).into())?;
+                TcpSocket::from_std_stream(socket.into()).connect(to).await
+            };
+            failure = match timeout(PATIENCE, connecting).await {
                 Ok(Ok(stream)) => return Ok(self.linked(stream, to, mptcp)),
                 // The peer has answered, so the path works.
                 Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => return Err(error),
-                // The path may have failed since. The system chooses.
-                _ => paths.forget(&interface, to.ip()),
+                // The path may have failed since.
+                Ok(Err(error)) => Some(error),
+                Err(_) => Some(io::ErrorKind::TimedOut.into()),
+            };
+            if let Some(paths) = paths {
+                paths.forget(&interface, to.ip());
             }
         }
+        if let Some(failure) = failure.filter(|_| is_limited) {
+            return Err(failure);
+        }
+        // The system chooses.
         let socket = self.outgoing(to, mptcp, how)?;
         let stream = TcpSocket::from_std_stream(socket.into()).connect(to).await?;
         Ok(self.linked(stream, to, mptcp))
@@ -184,6 +210,11 @@ impl Transport for Kernel {
         socket.listen(BACKLOG)?;
         let listener = TcpListener::from_std(socket.into())?;
         Ok(KernelListener { listener, mptcp: self.mptcp })
+    }
+
+    fn adopt(&self, socket: std::net::TcpListener) -> io::Result<KernelListener> {
+        let mptcp = passed::is_mptcp(&socket);
+        Ok(KernelListener { listener: TcpListener::from_std(socket)?, mptcp })
     }
 }
 
@@ -221,7 +252,7 @@ impl Accept for KernelListener {
         let (stream, peer) = self.listener.accept().await?;
         // Accepted sockets of Multipath TCP do not inherit it in every version.
         let _ = stream.set_nodelay(true);
-        Ok((KernelLink { stream, mptcp: self.mptcp }, peer))
+        Ok((KernelLink::new(stream, self.mptcp), peer))
     }
 }
 
@@ -230,9 +261,33 @@ impl Accept for KernelListener {
 pub struct KernelLink {
     stream: TcpStream,
     mptcp: bool,
+    /// The subflows of the reports so far: the kernel forgets those that have ended.
+    seen: Mutex<Vec<SubflowReport>>,
 }
 
+/// The most subflows of a connection in a report. Of those that have ended, the last ones are kept.
+const MOST_SUBFLOWS: usize = 64;
+
 impl KernelLink {
+    fn new(stream: TcpStream, mptcp: bool) -> KernelLink {
+        KernelLink { stream, mptcp, seen: Mutex::default() }
+    }
+
+    /// Returns the subflows of this moment, and those of earlier reports that have ended since.
+    fn with_ended(&self, now: Vec<SubflowReport>) -> Vec<SubflowReport> {
+        let mut seen = lock(&self.seen);
+        let ends = |subflow: &SubflowReport| (subflow.local, subflow.remote);
+        seen.retain(|old| !now.iter().any(|subflow| ends(subflow) == ends(old)));
+        for old in seen.iter_mut() {
+            // They have no values of this moment.
+            (old.srtt_us, old.variation_us, old.rate_bps) = (None, None, None);
+        }
+        seen.extend(now);
+        let over = seen.len().saturating_sub(MOST_SUBFLOWS);
+        seen.drain(..over);
+        seen.clone()
+    }
+
     /// Returns the local and the remote address.
     pub(crate) fn ends(&self) -> io::Result<(SocketAddr, SocketAddr)> {
         Ok((self.stream.local_addr()?, self.stream.peer_addr()?))
@@ -259,13 +314,13 @@ impl Link for KernelLink {
             && let Ok(Some(all)) = socket::subflows(&self.stream)
         {
             let subflows = all.iter().map(|(local, remote, info)| subflow(*local, *remote, info));
-            return LinkReport { mptcp: true, subflows: subflows.collect() };
+            return LinkReport { mptcp: true, subflows: self.with_ended(subflows.collect()) };
         }
         let subflows = match (socket::tcp_info(&self.stream), self.ends()) {
             (Ok(info), Ok((local, remote))) => vec![subflow(local, remote, &info)],
             _ => Vec::new(),
         };
-        LinkReport { mptcp: false, subflows }
+        LinkReport { mptcp: false, subflows: self.with_ended(subflows) }
     }
 }
 
@@ -321,6 +376,27 @@ impl AsyncWrite for KernelLink {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_subflow_that_has_ended_keeps_its_bytes_in_the_report() {
+        let (kernel, _) = Kernel::open();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let link = kernel.dial(listener.local_addr().unwrap(), &Treatment::default()).await.unwrap();
+        let of = |port: u16, sent_bytes| SubflowReport {
+            local: SocketAddr::from(([127, 0, 0, 1], port)),
+            sent_bytes,
+            srtt_us: Some(1000),
+            ..subflow(SocketAddr::from(([0; 4], 0)), SocketAddr::from(([0; 4], 0)), &TcpInfo::default())
+        };
+        assert_eq!(link.with_ended(vec![of(1, 10), of(2, 5)]).len(), 2);
+        let after = link.with_ended(vec![of(2, 7), of(3, 1)]);
+        let rows: Vec<_> = after.iter().map(|row| (row.local.port(), row.sent_bytes, row.srtt_us)).collect();
+        assert_eq!(rows, [(1, 10, None), (2, 7, Some(1000)), (3, 1, Some(1000))]);
+        for port in 4..200 {
+            link.with_ended(vec![of(port, 1)]);
+        }
+        assert_eq!(link.with_ended(Vec::new()).len(), MOST_SUBFLOWS);
+    }
 
     #[tokio::test]
     async fn a_destination_without_multipath_tcp_is_dialled_with_plain_tcp_the_next_time() {

@@ -9,7 +9,7 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
-use anabranch_scenario::policy::proxy::{Budget, Treatment};
+use anabranch_scenario::policy::proxy::{Budget, Cap, Treatment};
 use serde::Serialize;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -37,12 +37,18 @@ pub trait Transport: Clone + Send + Sync + 'static {
     ///
     /// # Errors
     /// If it cannot keep them; with a remedy.
-    fn set_budgets(&self, budgets: &[Budget]) -> Result<(), String> {
-        if budgets.is_empty() {
+    fn set_budgets(&self, budgets: &[Budget]) -> Result<(), String>;
+
+    /// Replaces the greatest rates of paths.
+    ///
+    /// # Errors
+    /// If it cannot keep them; with a remedy.
+    fn set_caps(&self, caps: &[Cap]) -> Result<(), String> {
+        if caps.is_empty() {
             return Ok(());
         }
-        Err("the kernel's path manager decides about subflows, so `[[budget]]` needs --transport anabranch; `anabranch kernel steer \
-             --policy` has `backup` for the kernel"
+        Err("the kernel sends the packets of its connections itself, so `[[cap]]` needs --transport anabranch; for the kernel, root can give \
+             the whole interface a rate: tc qdisc replace dev IFACE root tbf rate 5mbit burst 32kb latency 100ms"
             .to_owned())
     }
 
@@ -57,6 +63,12 @@ pub trait Transport: Clone + Send + Sync + 'static {
     /// # Errors
     /// If the port is in use.
     fn listen(&self, at: SocketAddr) -> io::Result<Self::Listener>;
+
+    /// Listens at a socket that the process was started with.
+    ///
+    /// # Errors
+    /// If the transport has no sockets of the kernel.
+    fn adopt(&self, socket: std::net::TcpListener) -> io::Result<Self::Listener>;
 }
 
 /// A listening port.

@@ -10,14 +10,14 @@ use std::path::Path;
 use anabranch_stack::scheduler::SchedulerKind;
 use anabranch_units::{Bytes, Duration};
 
-use super::{Prefix, interface, is_named, ports, prefix};
+use super::{Prefix, is_named, ports, prefix};
 use crate::read::files::{MOST_BYTES, read_file};
 use crate::read::parameters;
 use crate::text::reader::Reader;
 use crate::text::source::{Problem, ScenarioError, Source, Span};
 use crate::text::tree::{Node, Table};
 
-pub use budget::{Budget, SizeHint, Spent};
+pub use budget::{Budget, Cap, SizeHint, Spent};
 
 /// The way of a connection to its destination.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -113,6 +113,19 @@ pub struct Facts<'a> {
     pub port: u16,
     /// The user of the application, if it has given one.
     pub user: Option<&'a str>,
+    /// The user id of the application, if it runs on this host.
+    pub uid: Option<u32>,
+    /// The programs of the application, if they are known: paths, such as `/usr/bin/curl`.
+    pub programs: &'a [String],
+}
+
+/// The facts about the process of an application for which a policy asks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Questions {
+    /// The user id.
+    pub uid: bool,
+    /// The program.
+    pub program: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -122,6 +135,9 @@ struct Rule {
     destinations: Vec<Prefix>,
     ports: Vec<RangeInclusive<u16>>,
     users: Vec<String>,
+    uids: Vec<RangeInclusive<u32>>,
+    /// Names of programs, or their whole paths.
+    programs: Vec<String>,
     treatment: Treatment,
 }
 
@@ -135,7 +151,18 @@ impl Rule {
         (anywhere || self.hosts.iter().any(host) || self.destinations.iter().any(place))
             && (self.ports.is_empty() || self.ports.iter().any(|ports| ports.contains(&facts.port)))
             && (self.users.is_empty() || self.users.iter().any(user))
+            && (self.uids.is_empty()
+                || facts.uid.is_some_and(|uid| self.uids.iter().any(|uids| uids.contains(&uid))))
+            && (self.programs.is_empty()
+                || self.programs.iter().any(|name| facts.programs.iter().any(|path| is_program(path, name))))
     }
+}
+
+/// True if the program at `path` has the name; a name with `/` is a whole path.
+fn is_program(path: &str, name: &str) -> bool {
+    // The kernel marks a program whose file was replaced, as by an update.
+    let path = path.strip_suffix(" (deleted)").unwrap_or(path);
+    if name.starts_with('/') { path == name } else { path.rsplit('/').next() == Some(name) }
 }
 
 /// True if `host` is the name `pattern`, or ends as a pattern `*.example.org` does. A dot at the end of a name, and
@@ -173,6 +200,8 @@ pub struct ClientPolicy {
     pub users: Vec<User>,
     /// The budgets of metered paths.
     pub budgets: Vec<Budget>,
+    /// The greatest rates of paths.
+    pub caps: Vec<Cap>,
     otherwise: Treatment,
     rules: Vec<Rule>,
 }
@@ -180,8 +209,8 @@ pub struct ClientPolicy {
 const TREATMENT_KEYS: [&str; 9] =
     ["via", "answer", "scheduler", "congestion", "paths", "backup", "multipath", "sends", "receives"];
 /// The keys of a policy, and of a rule, in addition.
-const CLIENT_KEYS: [&str; 3] = ["user", "budget", "rule"];
-const RULE_KEYS: [&str; 4] = ["host", "destination", "port", "user"];
+const CLIENT_KEYS: [&str; 4] = ["user", "budget", "cap", "rule"];
+const RULE_KEYS: [&str; 6] = ["host", "destination", "port", "user", "uid", "program"];
 const USER_KEYS: [&str; 2] = ["name", "password"];
 
 impl ClientPolicy {
@@ -204,6 +233,14 @@ impl ClientPolicy {
     /// Returns the treatment of a connection: the one of the first rule that matches, or the values outside of rules.
     pub fn treatment(&self, facts: &Facts<'_>) -> &Treatment {
         self.rules.iter().find(|rule| rule.matches(facts)).map_or(&self.otherwise, |rule| &rule.treatment)
+    }
+
+    /// Returns the facts for which a rule asks.
+    pub fn questions(&self) -> Questions {
+        Questions {
+            uid: self.rules.iter().any(|rule| !rule.uids.is_empty()),
+            program: self.rules.iter().any(|rule| !rule.programs.is_empty()),
+        }
     }
 
     /// Returns the treatment outside of rules, then the treatments of the rules in their order.
@@ -232,7 +269,8 @@ fn client(table: &Table) -> Result<ClientPolicy, Problem> {
     let users: Vec<User> = tables(&reader, "user", user)?;
     let rules = tables(&reader, "rule", |node| rule(node, &otherwise))?;
     let budgets = tables(&reader, "budget", budget::budget)?;
-    Ok(ClientPolicy { users, budgets, otherwise, rules })
+    let caps = tables(&reader, "cap", budget::cap)?;
+    Ok(ClientPolicy { users, budgets, caps, otherwise, rules })
 }
 
 fn tables<T>(
@@ -265,6 +303,8 @@ fn rule(node: &Node, otherwise: &Treatment) -> Result<Rule, Problem> {
         destinations: items(&reader, "destination", prefix)?,
         ports: items(&reader, "port", ports)?,
         users: items(&reader, "user", Node::name)?,
+        uids: items(&reader, "uid", uids)?,
+        programs: items(&reader, "program", program)?,
         treatment: treatment(&reader, otherwise)?,
     })
 }
@@ -272,7 +312,7 @@ fn rule(node: &Node, otherwise: &Treatment) -> Result<Rule, Problem> {
 fn treatment(reader: &Reader<'_>, otherwise: &Treatment) -> Result<Treatment, Problem> {
     let via = |node: &Node| Ok(VIAS[node.choice("way", &VIAS.map(|(name, _)| name))?].1);
     let answer = |node: &Node| Ok(ANSWERS[node.choice("answer", &ANSWERS.map(|(name, _)| name))?].1);
-    let names = |node: &Node| node.items().iter().map(interface).collect::<Result<Vec<_>, _>>();
+    let names = |node: &Node| node.items().iter().map(path_name).collect::<Result<Vec<_>, _>>();
     let scheduler = |node: &Node| parameters::read::<SchedulerKind>(node, None);
     Ok(Treatment {
         via: reader.optional("via", via)?.unwrap_or(otherwise.via),
@@ -286,6 +326,50 @@ fn treatment(reader: &Reader<'_>, otherwise: &Treatment) -> Result<Treatment, Pr
         sends: reader.optional("sends", Node::size)?.or(otherwise.sends),
         receives: reader.optional("receives", Node::size)?.or(otherwise.receives),
     })
+}
+
+/// Reads the name of a path: an address or an interface, or the beginning of one and `*`.
+fn path_name(node: &Node) -> Result<String, Problem> {
+    let name = node.string()?.trim();
+    if let Ok(address) = name.parse::<IpAddr>() {
+        // An address of IPv6 can be written in several ways.
+        return Ok(address.to_string());
+    }
+    let plain = name.strip_suffix('*').unwrap_or(name);
+    if name.is_empty() || name.len() > 40 || plain.contains(['/', ' ', '*']) {
+        return Err(Problem::at(&node.span, format!("`{name}` is not the name of a path")).help(
+            "write an address of --address or an interface, such as `10.86.84.3`, `fd86:8684::2` or `wwan0`, or `10.86.84.*` for all that begin so",
+        ));
+    }
+    Ok(name.to_owned())
+}
+
+/// Reads a user id, or a range of them such as `"1000-1999"`.
+fn uids(node: &Node) -> Result<RangeInclusive<u32>, Problem> {
+    let Some((first, last)) = node.string().ok().and_then(|text| text.split_once('-')) else {
+        return node.integer(0, u32::MAX.into()).map(|uid| uid as u32..=uid as u32).map_err(|problem| {
+            problem.help(
+                "give the number of the user, which `id -u NAME` prints, or a range such as \"1000-1999\"",
+            )
+        });
+    };
+    match (first.trim().parse(), last.trim().parse()) {
+        (Ok(first), Ok(last)) if first <= last => Ok(first..=last),
+        _ => {
+            Err(Problem::at(&node.span, "this is no range of user ids")
+                .help("write for example \"1000-1999\""))
+        }
+    }
+}
+
+/// Reads the name of a program, or its whole path.
+fn program(node: &Node) -> Result<String, Problem> {
+    let name = node.string()?;
+    if name.is_empty() || !name.starts_with('/') && name.contains('/') {
+        return Err(Problem::at(&node.span, format!("`{name}` is no program"))
+            .help("write the name of its file such as `curl`, or the whole path such as `/usr/bin/curl`"));
+    }
+    Ok(name.to_owned())
 }
 
 fn multipath(node: &Node) -> Result<Multipath, Problem> {

@@ -79,7 +79,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let plan = plan::Plan::of(args)?;
     online::block_on(async {
         let started = match &args.kernel {
-            None => Some(args.host.start(|builder| builder)?),
+            None => Some(args.host.start(|builder| builder, |_| {})?),
             Some(_) if args.host.capture.pcap.is_some() => {
                 let text = "--pcap captures the packets of a host with a TUN device; for a kernel socket use \
                             tcpdump";

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use anabranch_scenario::policy::proxy::{Budget, Treatment};
+use anabranch_scenario::policy::proxy::{Budget, Cap, Treatment};
 use rustls::crypto::{CryptoProvider, ring};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::time::timeout;
@@ -59,6 +59,15 @@ impl<T: Transport> Tls<T> {
     pub fn server(transport: T, identity: Identity) -> Tls<T> {
         Tls { transport, role: Role::Server(identity) }
     }
+
+    fn acceptor(&self) -> io::Result<TlsAcceptor> {
+        match &self.role {
+            Role::Server(identity) => Ok(identity.acceptor()),
+            Role::Client(_) => {
+                Err(io::Error::new(io::ErrorKind::Unsupported, "this is the transport of a client"))
+            }
+        }
+    }
 }
 
 impl<T: Transport> Transport for Tls<T> {
@@ -77,6 +86,10 @@ impl<T: Transport> Transport for Tls<T> {
         self.transport.set_budgets(budgets)
     }
 
+    fn set_caps(&self, caps: &[Cap]) -> Result<(), String> {
+        self.transport.set_caps(caps)
+    }
+
     async fn dial(&self, to: SocketAddr, how: &Treatment) -> io::Result<TlsLink<T::Link>> {
         let Role::Client(trust) = &self.role else {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "this is the transport of a server"));
@@ -91,10 +104,13 @@ impl<T: Transport> Transport for Tls<T> {
     }
 
     fn listen(&self, at: SocketAddr) -> io::Result<TlsListener<T::Listener>> {
-        let Role::Server(identity) = &self.role else {
-            return Err(io::Error::new(io::ErrorKind::Unsupported, "this is the transport of a client"));
-        };
-        Ok(TlsListener { listener: self.transport.listen(at)?, acceptor: identity.acceptor() })
+        let acceptor = self.acceptor()?;
+        Ok(TlsListener { listener: self.transport.listen(at)?, acceptor })
+    }
+
+    fn adopt(&self, socket: std::net::TcpListener) -> io::Result<TlsListener<T::Listener>> {
+        let acceptor = self.acceptor()?;
+        Ok(TlsListener { listener: self.transport.adopt(socket)?, acceptor })
     }
 }
 

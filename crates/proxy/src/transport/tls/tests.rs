@@ -48,6 +48,10 @@ impl Transport for Memory {
         Ok(())
     }
 
+    fn set_budgets(&self, _: &[Budget]) -> Result<(), String> {
+        Ok(())
+    }
+
     async fn dial(&self, _: SocketAddr, _: &Treatment) -> io::Result<DuplexStream> {
         let (here, there) = duplex(self.size);
         self.dialled.send(there).map_err(io::Error::other)?;
@@ -56,6 +60,10 @@ impl Transport for Memory {
 
     fn listen(&self, _: SocketAddr) -> io::Result<Accepting> {
         Ok(Accepting(self.accepted.lock().unwrap().take().unwrap()))
+    }
+
+    fn adopt(&self, _: std::net::TcpListener) -> io::Result<Accepting> {
+        self.listen(at())
     }
 }
 

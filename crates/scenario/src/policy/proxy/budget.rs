@@ -1,11 +1,11 @@
-//! Budgets of metered paths, and size hints.
+//! Budgets of metered paths, greatest rates of paths, and size hints.
 
 use core::ops::RangeInclusive;
 
-use anabranch_units::Bytes;
+use anabranch_units::{Bytes, Rate};
 
-use super::super::{interface, is_named, ports};
-use super::items;
+use super::super::{is_named, ports};
+use super::{items, path_name};
 use crate::text::reader::Reader;
 use crate::text::source::Problem;
 use crate::text::tree::Node;
@@ -40,6 +40,24 @@ impl Budget {
     }
 }
 
+/// The greatest rates of a path, in IP packets. Each path that the name covers has them by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cap {
+    /// The name of the path, which may end in `*`.
+    pub path: String,
+    /// The greatest rate at which it sends; none for any.
+    pub send: Option<Rate>,
+    /// The greatest rate at which it receives; none for any.
+    pub receive: Option<Rate>,
+}
+
+impl Cap {
+    /// True if the path has these rates.
+    pub fn covers(&self, path: &str) -> bool {
+        is_named(path, core::slice::from_ref(&self.path))
+    }
+}
+
 /// The expected size of connections to some ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SizeHint {
@@ -53,10 +71,24 @@ pub(super) fn budget(node: &Node) -> Result<Budget, Problem> {
     let reader = Reader::of(node, "a budget", &["path", "monthly", "spent"])?;
     let spent = |node: &Node| Ok(SPENTS[node.choice("use", &SPENTS.map(|(name, _)| name))?].1);
     Ok(Budget {
-        path: reader.required("path", "\"10.86.84.2\"", interface)?,
+        path: reader.required("path", "\"10.86.84.2\"", path_name)?,
         monthly: reader.required("monthly", "\"10GB\"", Node::size)?,
         spent: reader.optional("spent", spent)?.unwrap_or_default(),
     })
+}
+
+pub(super) fn cap(node: &Node) -> Result<Cap, Problem> {
+    let reader = Reader::of(node, "a cap", &["path", "send", "receive"])?;
+    let cap = Cap {
+        path: reader.required("path", "\"10.86.84.2\"", path_name)?,
+        send: reader.optional("send", Node::rate)?,
+        receive: reader.optional("receive", Node::rate)?,
+    };
+    if cap.send.is_none() && cap.receive.is_none() {
+        return Err(Problem::at(&node.span, "this cap has no rate")
+            .help("add for example `receive = \"5Mbit/s\"`, or `send` for the other direction"));
+    }
+    Ok(cap)
 }
 
 pub(super) fn size_hint(node: &Node) -> Result<SizeHint, Problem> {

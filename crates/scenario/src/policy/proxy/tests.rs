@@ -26,6 +26,14 @@ const CLIENT: &str = "
     [[budget]]
     path = '10.0.0.2'
     monthly = '1GB'
+    [[cap]]
+    path = 'fd86:8684:0::2'
+    receive = '5Mbit/s'
+    [[rule]]
+    uid = [1000, '2000-2999']
+    program = ['curl', '/usr/bin/git']
+    via = 'refuse'
+    paths = 'FD86:8684:0:0::2'
 ";
 
 const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1eff";
@@ -58,6 +66,38 @@ fn the_first_rule_that_matches_holds() {
     let other = of(Facts { address: Some(ip("9.9.9.9")), port: 22, user: Some("bob"), ..Facts::default() });
     assert_eq!((other.answer, other.multipath), (Answer::Early, Multipath::Remember));
     assert_eq!(ClientPolicy::parse("", "").unwrap(), ClientPolicy::default());
+    assert!(policy.caps[0].covers("fd86:8684::2") && policy.caps[0].send.is_none(), "{:?}", policy.caps);
+}
+
+#[test]
+fn a_rule_for_a_program_of_a_user_matches_no_other() {
+    let policy = ClientPolicy::parse("p.toml", CLIENT).unwrap();
+    assert_eq!(policy.questions(), Questions { uid: true, program: true });
+    assert_eq!(ClientPolicy::default().questions(), Questions::default());
+    let via = |uid, programs: &[&str]| {
+        let programs: Vec<String> = programs.iter().map(|program| (*program).to_owned()).collect();
+        let treatment = policy.treatment(&Facts { port: 80, uid, programs: &programs, ..Facts::default() });
+        assert_eq!(treatment.paths.is_some(), treatment.via == Via::Refuse);
+        assert!(treatment.via != Via::Refuse || treatment.allows("fd86:8684::2"));
+        treatment.via
+    };
+    for (uid, programs) in [
+        (1000, &["/opt/bin/curl"][..]),
+        (2000, &["/usr/bin/git"]),
+        (2999, &["/bin/sh", "/usr/bin/curl"]),
+        (1000, &["/usr/bin/curl (deleted)"]),
+    ] {
+        assert_eq!(via(Some(uid), programs), Via::Refuse, "{uid} {programs:?}");
+    }
+    for (uid, programs) in [
+        (None, &["/usr/bin/curl"][..]),
+        (Some(1001), &["/usr/bin/curl"]),
+        (Some(3000), &["/usr/bin/curl"]),
+        (Some(1000), &[]),
+        (Some(1000), &["/opt/bin/git", "/usr/bin/curly"]),
+    ] {
+        assert_eq!(via(uid, programs), Via::Auto, "{uid:?} {programs:?}");
+    }
 }
 
 #[test]
@@ -70,6 +110,12 @@ fn an_error_of_a_client_has_its_place_and_a_remedy() {
         ("[[budget]]\npath = 'wwan0'\nmonthly = '5'", ["p.toml:3:11", "unit"]),
         ("[[budget]]\npath = 'wwan0'\nmonthly = '1GB'\nspent = 'of'", ["p.toml:4:9", "did you mean `off`?"]),
         ("scheduler = 'minrt'", ["p.toml:1:13", "did you mean"]),
+        ("paths = '10.0.0.0/8'", ["p.toml:1:9", "fd86:8684::2"]),
+        ("[[cap]]\npath = 'wwan0'", ["this cap has no rate", "5Mbit/s"]),
+        ("[[cap]]\npath = 'wwan0'\nsend = '5'", ["p.toml:3:8", "unit"]),
+        ("[[rule]]\nuid = 'alice'\nvia = 'direct'", ["p.toml:2:7", "id -u NAME"]),
+        ("[[rule]]\nuid = '9-5'\nvia = 'direct'", ["p.toml:2:7", "1000-1999"]),
+        ("[[rule]]\nprogram = 'bin/curl'\nvia = 'direct'", ["p.toml:2:11", "/usr/bin/curl"]),
         ("[[rule]]\nport = 80", ["this rule changes nothing", "via = \"direct\""]),
         ("[[rule]]\nhost = '10.0.0.0/8'\nvia = 'direct'", ["p.toml:2:8", "`destination`"]),
         ("[[user]]\nname = 'a'", ["p.toml:1:1", "password"]),
