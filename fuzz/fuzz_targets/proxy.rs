@@ -1,4 +1,5 @@
-//! Any bytes as a message of the Convert protocol, and as the request of an application by SOCKS 5 or HTTP.
+//! Any bytes as a message of the Convert protocol, as the request of an application by SOCKS 5 or HTTP, and as the
+//! messages of HTTP whose sizes a scheduler gets.
 
 #![no_main]
 
@@ -8,4 +9,5 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|bytes: &[u8]| {
     chew::convert(bytes, &[3; 32]);
     chew::front(bytes);
+    chew::sizes(bytes);
 });
