@@ -81,6 +81,8 @@ fn a_wrong_tariff_is_an_error() {
     };
     assert!(error("price = -1").contains("below 0"));
     assert!(error("price = '5 EUR'").contains("the price of a GB"));
+    assert!(error("price = 1, budget = 0").contains("a budget of 0 is out of range"));
+    assert!(error("budget = 5").contains("the path has no price"));
     assert!(error("quota = '0 B'").contains("permits no connection"));
     assert!(error("quota = '10'").contains("unit"), "{}", error("quota = '10'"));
 }
@@ -103,6 +105,10 @@ fn a_path_beyond_its_quota_becomes_a_backup() {
         for limited in [limited, by_side] {
             assert!(free > 900e3 && (280e3..370e3).contains(&limited), "{direction}: {free} {limited}");
         }
+        // At a price of 1 for a GB in the direction of the data, 300 KB cost 0.0003.
+        let price = if direction == "upload" { "{ up = 1 }" } else { "{ down = 1 }" };
+        let by_cost = used(&format!(", price = {price}, budget = 0.0003, over-quota = 'backup'"));
+        assert_eq!(by_cost, by_side, "{direction}");
         // The other direction has acknowledgements only.
         let other = if direction == "upload" { "down" } else { "up" };
         let other = used(&format!(", quota = {{ {other} = '300 KB' }}, over-quota = 'backup'"));

@@ -86,7 +86,7 @@ pub use middlebox::{
 };
 pub use output::{Arrival, Dropped, Polled, Pushed};
 pub use queue::{QueueLimit, ResolvedLimit};
-pub use quotas::Quotas;
+pub use quotas::{Budget, Quotas};
 pub use redraw::{Redraw, Redrawn};
 pub use timeline::{Change, Step};
 pub use trace::{Trace, TraceError};

@@ -65,7 +65,7 @@ impl DatagramState {
         if number.is_multiple_of(64) {
             self.seen.push(0);
         }
-        let next = now + self.plan.gap.draw_time(&mut self.gaps).max(Duration(1));
+        let next = now + self.plan.gap.draw_time(number, &mut self.gaps).max(Duration(1));
         self.finished = next.since(self.start) >= self.plan.span;
         (number, if self.finished { now + Datagrams::LINGER } else { next })
     }

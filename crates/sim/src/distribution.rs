@@ -1,7 +1,8 @@
 //! Distributions of sizes and times.
 //!
 //! Values are plain numbers: bytes for a size, nanoseconds for a time. Every draw takes one number of its stream and
-//! returns the quantile at that number, so that two distributions with the same stream are ordered alike.
+//! returns the quantile at that number, so that two distributions with the same stream are ordered alike. A sequence is
+//! no random draw: it returns its values in turn.
 
 use core::fmt;
 use std::sync::Arc;
@@ -43,6 +44,8 @@ pub enum Distribution {
     },
     /// Points of a distribution function.
     Empirical(Arc<Cdf>),
+    /// These values in turn, and again from the first.
+    Sequence(Arc<[f64]>),
 }
 
 /// Points of a distribution function, linear between them.
@@ -216,6 +219,7 @@ impl Distribution {
             Distribution::LogNormal { median, sigma } => median * libm::exp(sigma * sigma / 2.0),
             Distribution::Exponential { mean } => *mean,
             Distribution::Empirical(cdf) => cdf.mean(),
+            Distribution::Sequence(values) => values.iter().sum::<f64>() / values.len().max(1) as f64,
         }
     }
 
@@ -232,27 +236,43 @@ impl Distribution {
             Distribution::LogNormal { median, sigma } => median * libm::exp(sigma * normal_quantile(p)),
             Distribution::Exponential { mean } => -libm::log(1.0 - p) * mean,
             Distribution::Empirical(cdf) => cdf.quantile(p),
+            Distribution::Sequence(values) => {
+                let mut sorted = values.to_vec();
+                sorted.sort_unstable_by(f64::total_cmp);
+                let at = (p * sorted.len() as f64) as usize;
+                sorted.get(at.min(sorted.len().saturating_sub(1))).copied().unwrap_or(0.0)
+            }
         }
     }
 
-    /// Returns a value drawn from `stream`.
-    pub fn draw(&self, stream: &mut RandomStream) -> f64 {
-        self.quantile(stream.next_f64())
+    /// Returns the value of draw number `n`, from 0, which takes one number of `stream`.
+    pub fn draw(&self, n: u64, stream: &mut RandomStream) -> f64 {
+        self.nth(n, stream.next_f64())
     }
 
-    /// Returns a size drawn from `stream`: a whole number of bytes, at least 1.
-    pub fn draw_size(&self, stream: &mut RandomStream) -> Bytes {
-        self.size_at(stream.next_f64())
+    /// Returns the size of draw number `n`: a whole number of bytes, at least 1.
+    pub fn draw_size(&self, n: u64, stream: &mut RandomStream) -> Bytes {
+        self.nth_size(n, stream.next_f64())
     }
 
-    /// Returns the size that is not exceeded with probability `p`: a whole number of bytes, at least 1.
-    pub fn size_at(&self, p: f64) -> Bytes {
-        Bytes((libm::round(self.quantile(p)) as u64).max(1))
+    /// Returns the value of draw number `n` with the number `p` of a stream.
+    fn nth(&self, n: u64, p: f64) -> f64 {
+        match self {
+            Distribution::Sequence(values) => {
+                values.get((n % values.len().max(1) as u64) as usize).copied().unwrap_or(0.0)
+            }
+            _ => self.quantile(p),
+        }
     }
 
-    /// Returns a time drawn from `stream`; values are nanoseconds.
-    pub fn draw_time(&self, stream: &mut RandomStream) -> Duration {
-        Duration(libm::round(self.draw(stream)) as u64)
+    /// Returns the size of draw number `n` with the number `p` of a stream: a whole number of bytes, at least 1.
+    pub(crate) fn nth_size(&self, n: u64, p: f64) -> Bytes {
+        Bytes((libm::round(self.nth(n, p)) as u64).max(1))
+    }
+
+    /// Returns the time of draw number `n`; values are nanoseconds.
+    pub fn draw_time(&self, n: u64, stream: &mut RandomStream) -> Duration {
+        Duration(libm::round(self.draw(n, stream)) as u64)
     }
 
     /// True if all parameters are finite, and the values neither negative nor always zero.
@@ -269,6 +289,10 @@ impl Distribution {
             }
             Distribution::Exponential { mean } => positive(mean),
             Distribution::Empirical(_) => true,
+            Distribution::Sequence(ref values) => {
+                values.iter().all(|value| value.is_finite() && *value >= 0.0)
+                    && values.iter().any(|value| *value > 0.0)
+            }
         }
     }
 }
@@ -420,7 +444,7 @@ mod tests {
     fn draws_follow_the_distribution_function() {
         for (distribution, ..) in all() {
             let mut stream = RandomStream::new(5, "draws");
-            let mut values: Vec<f64> = (0..20_000).map(|_| distribution.draw(&mut stream)).collect();
+            let mut values: Vec<f64> = (0..20_000).map(|n| distribution.draw(n, &mut stream)).collect();
             values.sort_by(f64::total_cmp);
             for p in [0.1, 0.25, 0.5, 0.75, 0.9] {
                 // Within five standard errors in probability.

@@ -101,10 +101,12 @@ impl Exchanges {
         let made = self.log.len() as u64 + 1;
         let (request, response, next) = match &mut self.client {
             Client::Requests { plan, requests, responses, times } => {
-                let (request, response) =
-                    (plan.request.draw_size(requests), plan.response.draw_size(responses));
+                let (request, response) = (
+                    plan.request.draw_size(made - 1, requests),
+                    plan.response.draw_size(made - 1, responses),
+                );
                 let next = match &plan.pace {
-                    Pace::Open(gap) => Some(now + gap.draw_time(times).max(Duration(1))),
+                    Pace::Open(gap) => Some(now + gap.draw_time(made - 1, times).max(Duration(1))),
                     Pace::Closed(_) => None,
                 };
                 self.finished = plan.count.is_some_and(|count| made >= count)
@@ -150,7 +152,7 @@ impl Exchanges {
                     if let Pace::Closed(think) = &plan.pace
                         && !self.finished
                     {
-                        let at = now + think.draw_time(times);
+                        let at = now + think.draw_time(self.completed.0 as u64 - 1, times);
                         self.finished = at.since(self.start) >= plan.span;
                         next = Some(at).filter(|_| !self.finished);
                     }
@@ -294,7 +296,8 @@ impl OnOffState {
         let gap = self.plan.rate.transmission_time(OnOff::BLOCK).max(Duration(1));
         if !self.is_on && now >= self.period_end {
             self.is_on = true;
-            self.period_end = now + self.plan.on.draw_time(&mut self.periods).max(gap);
+            self.period_end =
+                now + self.plan.on.draw_time(self.bursts.len() as u64, &mut self.periods).max(gap);
             self.bursts.push(Burst { at: now, bytes: 0, delay: None });
             self.last_write.push(now);
             self.ends.push(self.written);
@@ -311,7 +314,7 @@ impl OnOffState {
         let mut next = now + gap;
         if next >= self.period_end {
             self.is_on = false;
-            next = self.period_end + self.plan.off.draw_time(&mut self.periods);
+            next = self.period_end + self.plan.off.draw_time(self.bursts.len() as u64 - 1, &mut self.periods);
             self.period_end = next;
         }
         self.finished = next.since(self.begun) >= self.plan.span;

@@ -62,13 +62,13 @@ impl Sizes {
         }
     }
 
-    /// Returns one size; none for bulk. Takes one draw for each size of any distribution.
-    pub fn draw(&self, stream: &mut RandomStream) -> Option<Bytes> {
+    /// Returns the size of flow number `n`, from 0; none for bulk. Takes one draw for each size of any distribution.
+    pub fn draw(&self, n: u64, stream: &mut RandomStream) -> Option<Bytes> {
         let uniform = stream.next_f64();
         match *self {
             Sizes::Fixed(size) => Some(size),
             Sizes::Bulk => None,
-            Sizes::Drawn(ref distribution) => Some(distribution.size_at(uniform)),
+            Sizes::Drawn(ref distribution) => Some(distribution.nth_size(n, uniform)),
             Sizes::Pareto { shape, scale, max } => {
                 let low = scale.0 as f64;
                 let mass = match max {
@@ -191,7 +191,11 @@ impl FlowSource {
         self.sizes.check()?;
         let mut sizes = RandomStream::new(seed, &format!("traffic.{}.sizes", self.name));
         let mut times = RandomStream::new(seed, &format!("traffic.{}.times", self.name));
-        let mut drawn = |start| Drawn { start, size: self.sizes.draw(&mut sizes) };
+        let mut number = 0;
+        let mut drawn = |start| {
+            number += 1;
+            Drawn { start, size: self.sizes.draw(number - 1, &mut sizes) }
+        };
         match &self.starts {
             Starts::Together { count, .. } if *count > FlowSource::MAX_FLOWS => {
                 Err(TrafficError::TooManyFlows)
@@ -201,12 +205,12 @@ impl FlowSource {
             Starts::Gaps { gap, .. } if !gap.is_valid() => Err(TrafficError::Distribution),
             Starts::Gaps { from, gap, count } => {
                 let mut at = *from;
-                let mut next = || {
+                let mut next = |n: usize| {
                     let start = at;
-                    at += gap.draw_time(&mut times);
+                    at += gap.draw_time(n as u64, &mut times);
                     start
                 };
-                Ok((0..*count).map(|_| drawn(next())).collect())
+                Ok((0..*count).map(|n| drawn(next(n))).collect())
             }
             Starts::At(times) => Ok(times.iter().map(|at| drawn(*at)).collect()),
             Starts::Poisson { from, until, mean_gap, max_count } => {
@@ -306,7 +310,7 @@ mod tests {
 
     fn sample_mean(sizes: Sizes, n: usize) -> f64 {
         let mut stream = RandomStream::new(3, "test");
-        (0..n).map(|_| sizes.draw(&mut stream).unwrap().0 as f64).sum::<f64>() / n as f64
+        (0..n).map(|n| sizes.draw(n as u64, &mut stream).unwrap().0 as f64).sum::<f64>() / n as f64
     }
 
     #[test]
@@ -320,7 +324,7 @@ mod tests {
         }
         let median = {
             let mut stream = RandomStream::new(3, "median");
-            let mut sizes: Vec<_> = (0..10_001).map(|_| Sizes::WEB.draw(&mut stream).unwrap().0).collect();
+            let mut sizes: Vec<_> = (0..10_001).map(|n| Sizes::WEB.draw(n, &mut stream).unwrap().0).collect();
             sizes.sort_unstable();
             sizes[5_000] as f64
         };

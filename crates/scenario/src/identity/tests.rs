@@ -164,6 +164,7 @@ fn example_of(key: &str) -> Example {
             ..example("path.wifi.over-quota=report", "path.wifi.over-quota=backup")
         },
         "path.price" => example("path.wifi.price=0", "path.wifi.price=0.5"),
+        "path.budget" => Example { needs: &["path.wifi.price=2"], ..without_default("path.wifi.budget=5") },
         "client" => without_default("client={ limits = { subflows = 2 } }"),
         "server" => without_default("server={ address = [{}, { paths = [1] }] }"),
         "path.endpoint" => without_default("path.wifi.endpoint=fullmesh"),
@@ -414,6 +415,8 @@ fn every_part_of_a_value_changes_the_hash() {
             "traffic.size={ distribution = 'pareto', shape = 1.5, min = '2 KB', max = '3 KB' }",
             "traffic.size={ distribution = 'log-normal', median = '2 KB', sigma = 1 }",
             "traffic.size={ distribution = 'log-normal', median = '2 KB', sigma = 2 }",
+            "traffic.size={ distribution = 'sequence', values = ['2 KB', '3 KB'] }",
+            "traffic.size={ distribution = 'sequence', values = ['3 KB', '2 KB'] }",
         ],
         &[
             "traffic.every=1 s",

@@ -231,5 +231,6 @@ fn describe(of: &Distribution, show: impl Fn(f64) -> String) -> String {
             format!("{} with mean {mean}", cdf.label())
         }
         Distribution::Empirical(_) => format!("from a file, with mean {mean}"),
+        Distribution::Sequence(values) => format!("in a sequence of {} with mean {mean}", values.len()),
     }
 }

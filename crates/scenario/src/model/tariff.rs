@@ -1,6 +1,6 @@
 //! The price of a path, and the data that it may carry.
 
-use anabranch_link::Quotas;
+use anabranch_link::{Budget, Quotas};
 
 /// The price of a path, and its quotas. No packet is dropped because of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -28,10 +28,12 @@ impl Tariff {
 
     /// Describes the tariff.
     pub fn remarks(&self) -> Vec<String> {
-        let Tariff { quotas: Quotas { total, up, down }, becomes_backup, price_up, price_down } = *self;
+        let Tariff { quotas: Quotas { total, up, down, budget }, becomes_backup, price_up, price_down } =
+            *self;
         let mut remarks = Vec::new();
         let quotas = [(total, ""), (up, " up"), (down, " down")];
         remarks.extend(quotas.iter().filter_map(|(quota, way)| Some(format!("quota of {}{way}", (*quota)?))));
+        remarks.extend(budget.map(|Budget { most, .. }| format!("budget of {}", most as f64 / 1e6)));
         remarks.extend(becomes_backup.then(|| "a backup beyond it".to_owned()));
         match price_up == price_down {
             true if price_up > 0.0 => remarks.push(format!("{price_up} for a GB")),

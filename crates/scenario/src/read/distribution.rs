@@ -27,7 +27,11 @@ const KINDS: &[(&str, &[&str], &str)] = &[
         &["file"],
         "points of a distribution function in a file: a value in base units and a probability a line",
     ),
+    ("sequence", &["values"], "these values in turn for each flow, and again from the first"),
 ];
+
+/// The most values of a sequence.
+const MOST_VALUES: usize = 10_000;
 
 rows! {
     ROWS, KEYS {
@@ -40,6 +44,7 @@ rows! {
         "shape": Number, "the shape of a Pareto distribution";
         "sigma": Number, "the standard deviation of the natural logarithm";
         "file": Text, "a file with points of the distribution function";
+        "values": List(&QUANTITY), "the values of a sequence, at most 10 000";
     }
 }
 const QUANTITY: Shape = Shape::AnyOf(&[Shape::Size, Shape::Time]);
@@ -169,15 +174,38 @@ pub(super) fn read(node: &Node, of: Of, files: &Files<'_>) -> Result<Distributio
             };
             Distribution::LogNormal { median, sigma }
         }
+        "sequence" => {
+            let example = format!("[{example}, {example}]");
+            Distribution::Sequence(table.required("values", &example, |node| sequence(node, of))?.into())
+        }
         _ => Distribution::Empirical(Arc::new(
             table.required("file", "\"sizes.txt\"", |node| files.cdf(node))?,
         )),
     };
     match distribution.is_valid() {
         true => Ok(distribution),
+        false if name == "sequence" => {
+            Err(Problem::at(&node.span, "all values of this sequence are 0").help("give a value above 0"))
+        }
         false => {
             Err(Problem::at(&node.span, "these parameters are no distribution")
                 .help("give a `max` above `min`"))
         }
     }
+}
+
+/// Reads the values of a sequence; times may be 0.
+fn sequence(node: &Node, of: Of) -> Result<Vec<f64>, Problem> {
+    let nodes = node.array()?;
+    if nodes.is_empty() || nodes.len() > MOST_VALUES {
+        return Err(Problem::at(&node.span, format!("a sequence of {} values", nodes.len()))
+            .help(format!("give 1 to {MOST_VALUES} values")));
+    }
+    let value = |node: &Node| {
+        Ok(match of {
+            Of::Size => node.positive_size()?.0 as f64,
+            Of::Time => node.delay()?.0 as f64,
+        })
+    };
+    nodes.iter().map(value).collect()
 }

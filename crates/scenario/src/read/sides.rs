@@ -36,6 +36,7 @@ pub(crate) const WHOLE: &[&str] = &[
     "overhead",
     "proxy",
     "over-quota",
+    "budget",
     "at",
     "change",
     "change-every",

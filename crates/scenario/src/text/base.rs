@@ -35,6 +35,9 @@ pub(crate) fn distribution(of: &Distribution) -> String {
         }
         Distribution::Exponential { mean } => format!("exponential {}", number(*mean)),
         Distribution::Empirical(cdf) => format!("cdf {}", cdf.label()),
+        Distribution::Sequence(values) => {
+            format!("sequence {}", list(values.iter().copied().map(number)))
+        }
     }
 }
 

@@ -80,7 +80,7 @@ impl Scenario {
         let mut stream = RandomStream::new(seed, "sizes");
         let flow = |at: usize| {
             let flow =
-                topology.pairs[0].flow(at.to_string(), self.sizes.draw(&mut stream), self.config.clone());
+                topology.pairs[0].flow(at.to_string(), self.sizes.draw(0, &mut stream), self.config.clone());
             // Within a millisecond.
             let flow = flow.starting(Time::ZERO + Duration::from_micros(33 * at as u64));
             if self.download { flow.download() } else { flow }
