@@ -6,8 +6,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anabranch_lab::run;
-use anabranch_lab::scenario::{Endpoints, Scenario};
+use anabranch_lab::scenario::Scenario;
 use anabranch_sim::topology::Topology;
 
 use crate::command::Process;
@@ -17,6 +16,7 @@ use crate::error::EmulateError;
 use crate::leftovers::{self, Record, VARIABLE};
 use crate::namespace::Namespace;
 use crate::network::{self, Addresses, Role, STACK_DEVICE};
+use crate::plan::Plan;
 use crate::report::{Bounds, Named, Report};
 use crate::signals::{Change, Signals};
 use crate::tap::Tap;
@@ -93,6 +93,7 @@ pub struct Emulation {
     server: Host,
     record: Record,
     notes: Vec<String>,
+    left_out: Vec<String>,
     changes: Vec<Change>,
     withdrawals: Vec<Change>,
 }
@@ -119,34 +120,20 @@ impl Emulation {
     /// # Errors
     /// Any [`EmulateError`]. Nothing is left behind then.
     pub fn build(scenario: &Scenario, options: &Options) -> Result<Emulation, EmulateError> {
-        let condition = scenario.conditions.get(options.condition).ok_or_else(|| {
-            EmulateError::Usage(format!("the scenario has {} conditions", scenario.conditions.len()))
-        })?;
-        let experiment = &condition.experiment;
-        experiment
-            .has_fixed_paths()
-            .map_err(|text| EmulateError::Usage(format!("the scenario cannot be emulated: {text}")))?;
         let mut options = options.clone();
         options.engine.seed = scenario.run_seed(options.run);
-        let topology = run::topology(experiment, options.engine.seed)
-            .map_err(|error| EmulateError::Usage(error.to_string()))?;
-        let addresses = Addresses {
-            paths: experiment.paths().len(),
-            initial: experiment.initial,
-            ipv6: experiment.ipv6,
-            endpoints: experiment.endpoints.clone(),
-        };
+        let plan = Plan::new(scenario, options.condition, options.engine.seed)?;
         let mut notes = leftovers::clear()?;
         let (client, server) = (Namespace::new()?, Namespace::new()?);
         let record = Record::new(&[client.inode(), server.inode()])?;
+        let addresses = &plan.addresses;
         let devices: Vec<String> = (0..addresses.paths).map(network::device).collect();
-        let backup: Vec<bool> = experiment.paths().iter().map(|path| path.backup).collect();
         let mut host = |namespace: Namespace, role| {
             for (key, value, needed) in network::SETTINGS {
                 let set = namespace.set(key, value);
                 if *needed { set? } else { drop(set) }
             }
-            for (key, value) in network::SETTINGS6.iter().filter(|_| experiment.ipv6) {
+            for (key, value) in network::SETTINGS6.iter().filter(|_| addresses.ipv6) {
                 namespace.set(key, value)?;
             }
             if let Some(note) = options.congestion.as_ref().and_then(|name| set_default(&namespace, name))
@@ -162,35 +149,22 @@ impl Emulation {
                 options.congestion.iter().map(|name| format!("congctl {name}")).collect();
             route.extend_from_slice(&options.route);
             let with = network::Attributes { queue: options.device_queue, mtu: options.mtu, route };
-            namespace.ip(&network::routes(&addresses, role, &with))?;
-            if experiment.ipv6 {
-                namespace.ip6(&network::routes6(&addresses, role, &with))?;
+            namespace.ip(&network::routes(addresses, role, &with))?;
+            if addresses.ipv6 {
+                namespace.ip6(&network::routes6(addresses, role, &with))?;
                 let own: Vec<Ipv6Addr> =
                     (0..addresses.count(role)).map(|number| network::address6(role, number, 1)).collect();
                 await_addresses(&namespace, &own)?;
             }
-            let endpoints = network::endpoints(&addresses, role, &backup, options.subflows);
-            if let Err(error) = namespace.ip(&endpoints) {
+            if let Err(error) = namespace.ip(&plan.endpoints(role, options.subflows)) {
                 notes.push(format!("the kernel's Multipath TCP will not use additional paths: {error}"));
             }
             Ok::<Host, EmulateError>(Host { namespace, devices })
         };
         let (client, server) = (host(client, Role::Client)?, host(server, Role::Server)?);
-        let change = |(at, signal): (usize, anabranch_lab::scenario::Signal)| Change {
-            at: Duration::from_nanos(signal.at.0),
-            commands: network::noticed(&addresses, at, backup[at], signal.up)
-                .split_inclusive('\n')
-                .map(str::to_owned)
-                .collect(),
-        };
-        let changes = experiment.signals().into_iter().map(change).collect();
-        let withdrawal = |(number, signal): (usize, anabranch_lab::scenario::Signal)| Change {
-            at: Duration::from_nanos(signal.at.0),
-            commands: vec![network::withdrawn(&addresses, number, signal.up)],
-        };
-        let withdrawals = experiment.endpoints.iter().flat_map(Endpoints::signals).map(withdrawal).collect();
+        let Plan { paths, addresses, topology, changes, withdrawals, left_out, .. } = plan;
         Ok(Emulation {
-            paths: experiment.paths().iter().map(|path| (path.name.clone(), path.tariff)).collect(),
+            paths,
             addresses,
             topology,
             options,
@@ -198,6 +172,7 @@ impl Emulation {
             server,
             record,
             notes,
+            left_out,
             changes,
             withdrawals,
         })
@@ -219,6 +194,12 @@ impl Emulation {
     /// Returns notes for the user on how it was made.
     pub fn notes(&self) -> &[String] {
         &self.notes
+    }
+
+    /// Returns a sentence for each part of the scenario that only simulated connections have, such as other flows and settings of
+    /// connections: here commands decide it.
+    pub fn left_out(&self) -> &[String] {
+        &self.left_out
     }
 
     /// Returns the congestion control of the kernel's sockets on the hosts; none if the kernel does not provide it.

@@ -38,6 +38,7 @@ mod leftovers;
 mod namespace;
 mod network;
 mod obstacle;
+mod plan;
 mod report;
 mod signals;
 mod socket;

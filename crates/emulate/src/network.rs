@@ -100,11 +100,12 @@ impl Addresses {
 
     /// Returns that address, or the IPv6 address in a scenario over IPv6.
     pub fn of(&self, role: Role, position: usize) -> IpAddr {
-        if self.ipv6 {
-            IpAddr::V6(address6(role, self.number(role, position), 1))
-        } else {
-            IpAddr::V4(self.kernel(role, position))
-        }
+        self.numbered(role, self.number(role, position))
+    }
+
+    /// Returns the kernel's address number `number`, from 0.
+    fn numbered(&self, role: Role, number: usize) -> IpAddr {
+        if self.ipv6 { IpAddr::V6(address6(role, number, 1)) } else { IpAddr::V4(address(role, number, 1)) }
     }
 
     /// Returns the address of a stack in user space on that host on the path at `position`, from 0.
@@ -125,13 +126,15 @@ impl Addresses {
             ("ANABRANCH_ADDRESSES".to_owned(), list(role, 2)),
         ];
         if self.endpoints.is_some() {
-            all.push(("ANABRANCH_SERVER_ADDRESSES".to_owned(), list(Role::Server, 1)));
+            let own =
+                (0..self.count(Role::Server)).map(|number| self.numbered(Role::Server, number).to_string());
+            all.push(("ANABRANCH_SERVER_ADDRESSES".to_owned(), own.collect::<Vec<_>>().join(",")));
         }
         for (name, role) in [("ANABRANCH_CLIENT", Role::Client), ("ANABRANCH_SERVER", Role::Server)] {
-            all.push((name.to_owned(), self.kernel(role, self.initial).to_string()));
+            all.push((name.to_owned(), self.of(role, self.initial).to_string()));
             all.push((format!("{name}_STACK"), self.stack(role, self.initial).to_string()));
             for at in 0..self.paths {
-                all.push((format!("{name}_{}", at + 1), self.kernel(role, at).to_string()));
+                all.push((format!("{name}_{}", at + 1), self.of(role, at).to_string()));
             }
         }
         all
@@ -452,5 +455,7 @@ mod tests {
         assert_eq!(get("ANABRANCH_SERVER_1"), Some("10.1.1.1"));
         assert_eq!(get("ANABRANCH_ADDRESSES"), Some("10.1.1.2,10.1.2.2"));
         assert_eq!(get("ANABRANCH_CLIENT_STACK"), Some("10.0.2.2"));
+        let six = Addresses { paths: 2, initial: 1, ipv6: true, endpoints: None }.environment(Role::Client);
+        assert!(six.contains(&("ANABRANCH_SERVER".to_owned(), "fd86:8684:1:2::1".to_owned())), "{six:?}");
     }
 }

@@ -164,7 +164,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
     let cancelled = interrupt::watch();
     let emulation = Emulation::build(&scenario, &options).map_err(|error| explain(error, &options))?;
-    emulation.notes().iter().for_each(|note| output::remark(format_args!("note: {note}")));
+    let notes = emulation.notes().iter().chain(emulation.left_out());
+    notes.for_each(|note| output::remark(format_args!("note: {note}")));
     if args.interactive {
         output::print_error(&welcome(emulation.addresses(), &scenario, &options));
     }
@@ -291,8 +292,8 @@ fn welcome(addresses: &Addresses, scenario: &Scenario, options: &Options) -> Str
         text.push_str(&format!(
             "path {}: {} there, {} here, device path{}\n",
             path.name,
-            addresses.kernel(Role::Server, at),
-            addresses.kernel(Role::Client, at),
+            addresses.of(Role::Server, at),
+            addresses.of(Role::Client, at),
             at + 1
         ));
     }
