@@ -99,13 +99,6 @@ fn single(advice: &Advice) -> String {
 
 /// TCP and the judged candidates, the advised one first.
 fn candidates(advice: &Advice) -> String {
-    let mut table = Table::new()
-        .column("way to send", Align::Left)
-        .column("congestion", Align::Left)
-        .column(if advice.bulk { "Mbit/s" } else { "mean ms" }, Align::Decimal)
-        .column("vs tcp, %", Align::Right)
-        .optional(if advice.bulk { "% of sum" } else { "x bound" }, Align::Decimal, 2)
-        .optional("bytes by path, %", Align::Left, 1);
     let row = |name: &str| advice.judgement.row_of_class(name, advice.traffic.as_deref());
     let sum = advice.judgement.conditions.first().map(|setting| setting.ideal_sum_bps);
     let mut rows: Vec<(String, &Record)> = Vec::new();
@@ -113,6 +106,17 @@ fn candidates(advice: &Advice) -> String {
         rows.push((format!("tcp {}", single(advice)), tcp));
     }
     rows.extend(advice.candidates.iter().filter_map(|one| Some((one.name.clone(), row(&one.name)?))));
+    // Requests, bursts and videos have no bound.
+    let has_ideal = advice.bulk || rows.iter().any(|(_, row)| row.vs_lower_bound.is_some());
+    let mut table = Table::new()
+        .column("way to send", Align::Left)
+        .column("congestion", Align::Left)
+        .column(if advice.bulk { "Mbit/s" } else { "mean ms" }, Align::Decimal)
+        .column("vs tcp, %", Align::Right);
+    if has_ideal {
+        table = table.optional(if advice.bulk { "% of sum" } else { "x bound" }, Align::Decimal, 2);
+    }
+    let mut table = table.optional("bytes by path, %", Align::Left, 1);
     for (name, row) in rows {
         let value = match advice.bulk {
             true => row.goodput_bps.map(|rate| rate / 1e6),
@@ -137,7 +141,10 @@ fn candidates(advice: &Advice) -> String {
             false => row.vs_lower_bound,
         };
         let congestion = row.congestion.clone();
-        table.row(vec![name, congestion, number(value), difference, number(of_ideal), shares.join("/")]);
+        let mut cells = vec![name, congestion, number(value), difference];
+        cells.extend(has_ideal.then(|| number(of_ideal)));
+        cells.push(shares.join("/"));
+        table.row(cells);
     }
     table.render(terminal::width())
 }
