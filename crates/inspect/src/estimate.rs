@@ -84,6 +84,8 @@ pub struct PathEstimate {
     pub rate_source: RateSource,
     /// The phases of the rate, if it changed; empty if there is no evidence for a change.
     pub rate_phases: Vec<RatePhase>,
+    /// True if the rate varied all the time: then the phases are its course, and the rate is its mean.
+    pub rate_varies: bool,
     /// The times in which the path delivered nothing.
     pub outages: Vec<Outage>,
     /// The time in which packets waited at the bottleneck, in seconds.
@@ -129,14 +131,18 @@ impl PathEstimate {
         let meter = if at_sender { &own.by_ack } else { &own.by_arrival };
         let (rate, rate_source) = rate(own, meter);
         let phases = Phases::find(&meter.chunks);
+        let rate = match (rate, mean(&meter.chunks)) {
+            (Some(rate), Some(value)) if phases.varies => Some(Estimate { value, ..rate }),
+            _ => rate,
+        };
         let packets = own.counts.segments;
         let largest = meter.queues.quantile(0.999).unwrap_or_default();
         let value = rate.map(|rate| rate.value);
-        let queue = match phases.0.is_empty() {
+        let queue = match phases.list.is_empty() {
             true => Queue::of_delays(meter, largest),
             false => Queue::of_bits(meter, &phases, packets),
         };
-        let fastest = phases.0.iter().map(|phase| phase.rate.0).max_by(f64::total_cmp);
+        let fastest = phases.list.iter().map(|phase| phase.rate.0).max_by(f64::total_cmp);
         let rtt = rtt(subflow, (own, other), at_sender, half, fastest.or(value));
         // Losses of outages are neither random nor the queue's.
         let steady = |outages: &[outages::Outage]| {
@@ -156,16 +162,17 @@ impl PathEstimate {
             packets,
             loss: 0.0,
         };
-        let mut outages = outages::candidates(subflow, half, &known);
-        let mut split = steady(&outages);
+        let candidates = outages::candidates(subflow, half, &known);
+        let mut split = steady(&candidates);
         known.loss = split.random.high;
-        let candidates = outages.len();
+        // Their ranges depend on the random losses.
+        let mut outages = outages::candidates(subflow, half, &known);
         outages.retain(|outage| outages::is_likely(outage, &known));
-        if outages.len() < candidates {
+        if outages.len() < candidates.len() {
             split = steady(&outages);
         }
         let full = split.full.is_some();
-        let (queue_s, queue_bytes) = match phases.0.is_empty() {
+        let (queue_s, queue_bytes) = match phases.list.is_empty() {
             true => {
                 let delay = split.full.map_or(largest.as_secs_f64(), |full| full / 1e9);
                 (delay, rate.map(|rate| (rate.value * delay / 8.0) as u64))
@@ -179,7 +186,8 @@ impl PathEstimate {
         PathEstimate {
             rate_bps: rate,
             rate_source,
-            rate_phases: phases.0.iter().map(|phase| rate_phase(phase, begun, late)).collect(),
+            rate_phases: phases.list.iter().map(|phase| rate_phase(phase, begun, late)).collect(),
+            rate_varies: phases.varies,
             outages: outages.iter().map(|outage| outage_since(outage, begun)).collect(),
             busy_s: meter.busy_time.as_secs_f64(),
             rtt_s: rtt,
@@ -235,6 +243,13 @@ fn rate(own: &Half, meter: &Meter) -> (Option<Estimate>, RateSource) {
     let span = own.first_data.zip(own.last_data).map(|(first, last)| last.since(first).as_secs_f64());
     let value = span.filter(|span| *span > 0.0).map(|span| own.counts.wire_bytes as f64 * 8.0 / span);
     (value.map(|value| Estimate { value, low: value, high: f64::INFINITY }), RateSource::LowerBound)
+}
+
+/// Returns the mean rate of chunks.
+fn mean(chunks: &[Chunk]) -> Option<f64> {
+    let seconds: f64 = chunks.iter().map(|chunk| chunk.seconds).sum();
+    let bits: f64 = chunks.iter().map(|chunk| chunk.bps * chunk.seconds).sum();
+    (seconds > 0.0).then(|| bits / seconds)
 }
 
 /// Returns the round trip less the transmission of its packets at the rate.

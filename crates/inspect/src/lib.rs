@@ -21,6 +21,7 @@
 #![warn(unreachable_pub)]
 
 mod anonymise;
+mod application;
 pub mod capture;
 mod cause;
 mod clocks;
@@ -39,6 +40,7 @@ mod sentence;
 mod track;
 
 pub use anonymise::Anonymiser;
+pub use application::{Application, Pattern, Turn};
 pub use cause::Cause;
 pub use clocks::ClockReport;
 pub use error::CaptureFault;

@@ -3,7 +3,9 @@
 //! At the sender, a silence is an outage if random losses would hardly make it: with `n` packets in vain and the random loss `p`
 //! of the path (the upper end of its range), one of all packets begins such a silence with the probability `packets * p^n`, which must
 //! be below 0.001, and `n` must be 4. The path went down between the last answer, which then was on its way
-//! for half a round trip, and the next expected one. It came back between the last packet in vain and the one that was answered.
+//! for half a round trip, and the time at which the next one was due: a round trip, as long as the last one, after the oldest packet in flight was
+//! sent. As many packets as random losses take one after the other in 1 of 40 cases may have been lost before. It came back between the
+//! last packet in vain (or, with many random losses, the one before it) and the one that was answered.
 //!
 //! At the receiver, a pause may be the application's. It is an outage if the first data after it had arrived before, so that the
 //! sender has not got its acknowledgement; or, in a connection with one path, if that data was one full packet, and
@@ -20,6 +22,10 @@ use crate::track::{Pause, Subflow, Unanswered};
 const CHANCE: f64 = 0.001;
 /// The least packets in vain.
 const LEAST: u64 = 4;
+/// The probability with which random losses may take packets before an outage, or after it.
+const LOST_BEFORE: f64 = 0.025;
+/// The longest time for which a receiver delays the acknowledgement of a single packet.
+const DELAYED_ACK: Duration = Duration::from_millis(40);
 
 /// A time with its range: value, lower end, upper end.
 pub(crate) type Range = (Time, Time, Time);
@@ -65,21 +71,32 @@ pub(crate) fn is_likely(outage: &Outage, known: &Known) -> bool {
     in_vain >= LEAST && known.packets as f64 * known.loss.clamp(1e-6, 1.0).powi(exponent) < CHANCE
 }
 
+/// Returns the number of packets in a row of which random losses take all with a probability below [`LOST_BEFORE`].
+fn certain(loss: f64) -> usize {
+    let powers = std::iter::successors(Some(loss), |power| Some(power * loss));
+    1 + powers.take(32).take_while(|power| *power >= LOST_BEFORE).count()
+}
+
 fn at_sender(silence: &Unanswered, known: &Known) -> Option<Outage> {
     let half = known.rtt.0 / 2;
-    // With data in flight, the next answer was due within a round trip. Otherwise nothing was sent until the first try.
     let earliest = Time(silence.heard.0.saturating_sub(half));
-    let latest = match silence.in_flight > 0 {
-        true => silence.heard.max(silence.first).min(Time(silence.heard.0 + known.rtt.0)),
-        false => Time(silence.first.0 + half),
+    let needed = certain(known.loss.min(0.9));
+    // The packet of which random losses are not the reason.
+    let in_flight = usize::try_from(silence.in_flight).unwrap_or(usize::MAX);
+    let sent = match needed {
+        1 => silence.oldest,
+        _ if needed <= in_flight => silence.heard,
+        _ => silence.first[(needed - in_flight - 1).min(silence.first.len() - 1)],
     };
+    let delayed = if in_flight == 1 { DELAYED_ACK } else { Duration::ZERO };
+    let latest = silence.heard.max(Time(sent.0 + silence.rtt.0.max(known.rtt.0) + delayed.0));
     let down = match silence.in_flight > 0 {
         true => earliest,
         false => middle(earliest, latest),
     };
     let up = silence.ended.map(|ended| {
         let latest = silence.answered.min(Time(ended.0.saturating_sub(half)));
-        let earliest = silence.failed.min(latest);
+        let earliest = silence.failed[usize::from(needed > 1)].min(latest);
         (middle(earliest, latest), earliest, latest)
     });
     // The answered packet is not in vain.
@@ -101,7 +118,8 @@ fn at_receiver(pause: &Pause, known: &Known) -> Option<Outage> {
     let answered = Time(pause.ended.0.saturating_sub(half));
     let failed = Time(pause.begun.0 + pause.ended.since(pause.begun).0 / 3).min(answered);
     Some(Outage {
-        down: (earliest, earliest, Time(pause.begun.0 + half)),
+        // The next packet was due within a round trip.
+        down: (earliest, earliest, Time(pause.begun.0 + known.rtt.0)),
         up: Some((middle(failed, answered), failed, answered)),
         in_vain: None,
         silent: (pause.begun, pause.ended),

@@ -7,6 +7,10 @@
 //! the medians before and after differ by 15 %, and the middle 60 % of both do not overlap.
 //!
 //! Constants: at least 4 chunks (of 64 packets) in a phase, at most 8 changes.
+//!
+//! A rate that varies all the time, as in a cellular network, has no phases: the chunks differ from the medians of their phases by more than a
+//! quarter (the middle 80 %), and neighbours differ alike (a correlation of their ranks of 0.3 or more, which noise does not have). Then each
+//! chunk is a phase, or, of more than 200, each of 200 groups.
 
 use anabranch_units::{Duration, Time};
 
@@ -18,6 +22,13 @@ const LEAST: usize = 4;
 const MOST: usize = 8;
 /// The least ratio of the medians of neighbouring phases.
 const RATIO: f64 = 1.15;
+/// The most steps of a rate that varies, and the least chunks that show one.
+const MOST_STEPS: usize = 200;
+const LEAST_STEPS: usize = 12;
+/// The least ratio of the ends of the middle 80 % of the chunks of a rate that varies, by the medians of their phases.
+const SPREAD: f64 = 1.25;
+/// The least correlation of the ranks of neighbouring chunks.
+const CORRELATION: f64 = 0.3;
 
 /// A time in which the rate of a bottleneck did not change.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,7 +43,11 @@ pub(crate) struct Phase {
 
 /// The phases of a bottleneck.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Phases(pub Vec<Phase>);
+pub(crate) struct Phases {
+    pub list: Vec<Phase>,
+    /// True if the rate varies all the time: each phase is a chunk, or some.
+    pub varies: bool,
+}
 
 impl Phases {
     /// Finds the phases of `chunks`, which are in order of time; none if the rate did not change.
@@ -50,6 +65,9 @@ impl Phases {
             cuts.dedup();
         }
         merge(chunks, &mut cuts);
+        if varies(chunks, &cuts) {
+            return Phases { list: steps(chunks), varies: true };
+        }
         if cuts.len() < 3 {
             return Phases::default();
         }
@@ -60,25 +78,73 @@ impl Phases {
             rate: rates[at],
             busy: Duration::from_secs_f64(part.iter().map(|chunk| chunk.seconds).sum()),
         };
-        Phases(parts.iter().enumerate().map(phase).collect())
+        Phases { list: parts.iter().enumerate().map(phase).collect(), varies: false }
     }
 
     /// True if the packets of a chunk have waited in one phase only.
     pub(crate) fn is_within(&self, chunk: &Chunk) -> bool {
         let time = Duration::from_secs_f64(chunk.seconds) + chunk.queue.1;
         let (begun, until) = (Time(chunk.until.0.saturating_sub(time.0)), chunk.until);
-        self.0.iter().filter_map(|phase| phase.from).all(|(_, low, high)| until <= low || begun >= high)
+        self.list.iter().filter_map(|phase| phase.from).all(|(_, low, high)| until <= low || begun >= high)
     }
 
     /// Returns the bits that the bottleneck delivers from one time to another.
     pub(crate) fn bits(&self, from: Time, until: Time) -> f64 {
-        let begins = self.0.iter().map(|phase| phase.from.map_or(Time::ZERO, |from| from.0));
+        let begins = self.list.iter().map(|phase| phase.from.map_or(Time::ZERO, |from| from.0));
         let ends = begins.clone().skip(1).chain([Time(u64::MAX)]);
-        let parts = self.0.iter().zip(begins.zip(ends));
+        let parts = self.list.iter().zip(begins.zip(ends));
         parts
             .map(|(phase, (begin, end))| phase.rate.0 * until.min(end).since(from.max(begin)).as_secs_f64())
             .sum()
     }
+}
+
+/// True if the rate varies within the phases that begin at `cuts`.
+fn varies(chunks: &[Chunk], cuts: &[usize]) -> bool {
+    if chunks.len() < LEAST_STEPS {
+        return false;
+    }
+    let parts = cuts.windows(2).filter_map(|ends| chunks.get(ends[0]..ends[1]));
+    let relative = |part: &[Chunk]| -> Vec<f64> {
+        let median = rate_of(part).map_or(1.0, |rate| rate.0.max(1.0));
+        part.iter().map(|chunk| chunk.bps / median).collect()
+    };
+    let relative: Vec<f64> = parts.flat_map(relative).collect();
+    let mut sorted = relative.clone();
+    sorted.sort_by(f64::total_cmp);
+    let at = |share: f64| sorted[(share * (sorted.len() - 1) as f64).round() as usize];
+    at(0.9) > SPREAD * at(0.1) && correlation(&relative) >= CORRELATION
+}
+
+/// Returns the correlation of the ranks of neighbouring values.
+fn correlation(values: &[f64]) -> f64 {
+    let (sums, _) = rank_sums(values);
+    let middle = (values.len() as f64 + 1.0) / 2.0;
+    let ranks: Vec<f64> = sums.windows(2).map(|two| two[1] - two[0] - middle).collect();
+    let products: f64 = ranks.windows(2).map(|two| two[0] * two[1]).sum();
+    let squares: f64 = ranks.iter().map(|rank| rank * rank).sum();
+    products / squares.max(1e-9)
+}
+
+/// Returns a phase for each chunk, or for each of [`MOST_STEPS`] groups of them.
+fn steps(chunks: &[Chunk]) -> Vec<Phase> {
+    let mut before: Option<Time> = None;
+    let step = |group: &[Chunk]| {
+        let (first, last) = (group.first()?, group.last()?);
+        let seconds: f64 = group.iter().map(|chunk| chunk.seconds).sum();
+        let bits: f64 = group.iter().map(|chunk| chunk.bps * chunk.seconds).sum();
+        let (_, low, high) = rate_of(group)?;
+        let start = start(first);
+        let from = before.map(|before| (start.max(before), before, start.max(before)));
+        before = Some(last.until);
+        Some(Phase { from, rate: (bits / seconds, low, high), busy: Duration::from_secs_f64(seconds) })
+    };
+    chunks.chunks(chunks.len().div_ceil(MOST_STEPS)).filter_map(step).collect()
+}
+
+/// Returns the begin of a chunk.
+fn start(chunk: &Chunk) -> Time {
+    Time(chunk.until.0.saturating_sub(Duration::from_secs_f64(chunk.seconds).0))
 }
 
 /// Removes the cuts at which the rate did not change enough, the smallest change first.
@@ -187,7 +253,6 @@ fn begin(chunks: &[Chunk], cut: usize, rates: [(f64, f64, f64); 2]) -> (Time, Ti
     let (Some(before), Some(after)) = (chunks.get(last), chunks.get(first)) else {
         return Default::default();
     };
-    let start = |chunk: &Chunk| Time(chunk.until.0.saturating_sub(Duration::from_secs_f64(chunk.seconds).0));
     let (earliest, latest) = (before.until, start(after).max(before.until));
     let between = chunks.get(last + 1..first).unwrap_or_default();
     let end = between.last().map_or(latest, |chunk| chunk.until);

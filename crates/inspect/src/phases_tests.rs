@@ -21,7 +21,7 @@ fn near(random: &mut RandomStream, rate: f64, count: usize) -> Vec<f64> {
 
 /// Returns the medians of the phases in Mbit/s, rounded.
 fn medians(phases: &Phases) -> Vec<f64> {
-    phases.0.iter().map(|phase| (phase.rate.0 / 1e6).round()).collect()
+    phases.list.iter().map(|phase| (phase.rate.0 / 1e6).round()).collect()
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn a_step_and_a_short_dip_are_found() {
     let step = [near(&mut random, 20.0, 30), near(&mut random, 5.0, 12)].concat();
     let found = Phases::find(&series(step));
     assert_eq!(medians(&found), [20.0, 5.0]);
-    let (at, low, high) = found.0[1].from.unwrap();
+    let (at, low, high) = found.list[1].from.unwrap();
     assert!(low < at && at < high && high.since(low) < Duration::from_millis(60), "{low:?} {at:?} {high:?}");
     assert!(at.since(Time::ZERO) == Duration::from_secs(3), "{at:?}");
     let dip =
@@ -66,7 +66,7 @@ fn a_chunk_between_two_rates_has_the_time_of_the_change() {
     let rates = [20.0; 20].into_iter().chain([8.75]).chain([5.0; 20]);
     let found = Phases::find(&series(rates));
     // 8.75 is a quarter of the chunk at 20.
-    assert_eq!(found.0[1].from.unwrap().0, Time::from_millis(2025));
+    assert_eq!(found.list[1].from.unwrap().0, Time::from_millis(2025));
     // A queue that began before the change has bits of both rates.
     let bits = found.bits(Time::from_millis(2005), Time::from_millis(2045));
     assert!((bits - 0.02 * 20e6 - 0.02 * 5e6).abs() < 1.0, "{bits}");
@@ -79,6 +79,24 @@ fn the_number_of_changes_is_bounded() {
         *rate *= 1.3;
         Some([*rate; 20])
     });
+    let found = Phases::find(&series(rates.clone().flatten().take(9 * 20)));
+    assert!((MOST..=MOST + 2).contains(&found.list.len()) && !found.varies, "{}", found.list.len());
+    // More steps than that, and the rate varies: 300 chunks in groups of two.
     let found = Phases::find(&series(rates.flatten()));
-    assert!((MOST..=MOST + 2).contains(&found.0.len()), "{}", found.0.len());
+    assert!(found.varies && found.list.len() == 150, "{} {}", found.varies, found.list.len());
+}
+
+#[test]
+fn a_rate_that_varies_all_the_time_has_its_course() {
+    let mut random = RandomStream::new(3, "waves");
+    let wave = |at: usize| 10.0 + 6.0 * (at as f64 / 5.0).sin();
+    let rates: Vec<f64> = (0..100).map(|at| wave(at) * (0.98 + 0.04 * random.next_f64())).collect();
+    let found = Phases::find(&series(rates.clone()));
+    assert!(found.varies && found.list.len() == 100, "{} {}", found.varies, found.list.len());
+    assert!(found.list.iter().zip(&rates).all(|(phase, rate)| (phase.rate.0 / 1e6 - rate).abs() < 1e-6));
+    assert_eq!(found.list[7].from.unwrap().0, Time::from_millis(700));
+    // The same rates without an order are noise.
+    let mut shuffled: Vec<(u64, f64)> = rates.into_iter().map(|rate| (random.next_u64(), rate)).collect();
+    shuffled.sort_by_key(|(key, _)| *key);
+    assert!(!Phases::find(&series(shuffled.into_iter().map(|(_, rate)| rate))).varies);
 }

@@ -6,9 +6,10 @@ use anabranch_stack::segment::ResetReason;
 use anabranch_units::{Duration, Time};
 use serde::Serialize;
 
+use crate::application::Application;
 use crate::cause::Cause;
 use crate::clocks::{self, ClockReport};
-use crate::estimate::PathEstimate;
+use crate::estimate::{PathEstimate, RateSource};
 use crate::histogram::Histogram;
 use crate::kernel::KernelReport;
 use crate::outages;
@@ -130,6 +131,8 @@ pub struct ConnectionReport {
     pub subflows: Vec<SubflowReport>,
     /// The data from the client and from the server.
     pub streams: [StreamReport; 2],
+    /// What the application did.
+    pub application: Application,
     /// Announced addresses.
     pub addresses: Vec<AddressReport>,
     /// MP_PRIO options.
@@ -482,6 +485,7 @@ impl ConnectionReport {
             faults: faults.collect(),
             subflows: reports,
             streams,
+            application: Application::default(),
             sentences: Vec::new(),
             place: Place {
                 subflows: connection.subflows.clone(),
@@ -490,8 +494,21 @@ impl ConnectionReport {
                 at_sender: [0, 1].map(|direction| is_at_sender(&subflows, direction)),
             },
         };
+        let main = report.main_direction();
+        report.application = Application::new(connection, &subflows, main, report.rates(main));
         report.sentences = sentence::sentences(&report);
         report
+    }
+
+    /// Returns the sum of the rates of the paths in a direction; none if one of them is not known.
+    fn rates(&self, direction: usize) -> Option<f64> {
+        let own = self.subflows.iter().map(|subflow| &subflow.directions[direction]);
+        let used = own.filter(|own| own.share_pct > 1.0);
+        let rate = |own: &DirectionReport| {
+            let path = own.path.as_ref().filter(|path| path.rate_source != RateSource::LowerBound)?;
+            path.rate_bps.map(|rate| rate.value)
+        };
+        used.map(rate).sum()
     }
 
     /// The direction with more data: 0 from the client.

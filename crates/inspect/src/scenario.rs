@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
+use crate::application::{Application, Pattern, Turn};
 use crate::estimate::{Estimate, Outage, PathEstimate, RatePhase, RateSource};
-use crate::result::{ConnectionReport, ProtocolName, SubflowReport};
+use crate::result::{ConnectionReport, ProtocolName, StreamReport, SubflowReport};
 
 /// The reason that a connection has no scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,6 +113,7 @@ fn write(
 ) -> String {
     let stream = &report.streams[direction & 1];
     let number = report.number;
+    let application = &report.application;
     let mut toml = String::new();
     // Text of a file name must not end the comment.
     let name: String = file.chars().filter(|c| !c.is_control()).collect();
@@ -130,29 +132,132 @@ fn write(
     line(&mut toml, &format!("schedulers = [{}]", schedulers.join(", ")));
     line(&mut toml, &format!("reference = \"{scheduler}\""));
     line(&mut toml, &format!("congestion = \"{congestion}\""));
+    if application.pattern != Pattern::Transfer {
+        let deadline = (3.0 * report.duration_s).clamp(60.0, 86_400.0);
+        line(&mut toml, &format!("deadline = \"{:.0} s\"", deadline.ceil()));
+    }
     if paths.len() > 1 {
         line(&mut toml, &format!("initial = \"{}\" # the subflow of the handshake", names[0]));
     }
     for ((_, path), name) in paths.iter().zip(&names) {
         toml.push('\n');
-        write_path(&mut toml, path, name, join_delay(report, path), replay);
+        let sides = match (application.pattern, direction) {
+            // Its responses are downloads, which decide what the data of a path is.
+            (Pattern::Requests, 0) => ["up", "down"],
+            _ => ["data", "acks"],
+        };
+        write_path(&mut toml, path, (name, sides), join_delay(report, path), replay);
     }
     toml.push('\n');
-    line(&mut toml, "[traffic]");
-    line(
-        &mut toml,
-        &format!("size = \"{} B\" # delivered in {:.3} s", stream.delivered_bytes, stream.time_s),
-    );
-    let words = if direction == 0 { "upload" } else { "download" };
-    line(&mut toml, &format!("direction = \"{words}\""));
-    if let Some(bursts) = stream.bursts.filter(|bursts| *bursts > 3) {
-        let pauses = bursts - 1;
-        let text = format!(
-            "# The sender paused {pauses} times with nothing in flight; the scenario sends without pauses."
-        );
-        line(&mut toml, &text);
+    match application.pattern {
+        Pattern::Requests => write_requests(&mut toml, application),
+        Pattern::Bursts => write_bursts(&mut toml, application, direction, stream.time_s),
+        Pattern::BothWays => {
+            line(
+                &mut toml,
+                "# Both hosts sent at the same time. In a simulation each direction has a connection.",
+            );
+            for direction in [direction, direction ^ 1] {
+                let words = WORDS[direction & 1];
+                line(&mut toml, "[[traffic]]");
+                line(&mut toml, &format!("name = \"{words}\""));
+                write_transfer(&mut toml, &report.streams[direction & 1], words);
+            }
+        }
+        Pattern::Transfer => {
+            line(&mut toml, "[traffic]");
+            write_transfer(&mut toml, stream, WORDS[direction & 1]);
+            if let Some(bursts) = stream.bursts.filter(|bursts| *bursts > 3) {
+                let pauses = bursts - 1;
+                let text = format!(
+                    "# The sender paused {pauses} times with nothing in flight, but not for long; the scenario sends without pauses."
+                );
+                line(&mut toml, &text);
+            }
+        }
     }
     toml
+}
+
+const WORDS: [&str; 2] = ["upload", "download"];
+
+fn write_transfer(toml: &mut String, stream: &StreamReport, words: &str) {
+    line(
+        toml,
+        &format!("size = \"{} B\" # delivered in {:.3} s", stream.delivered_bytes.max(1), stream.time_s),
+    );
+    line(toml, &format!("direction = \"{words}\""));
+}
+
+/// Writes a class of requests, with the sizes and pauses of the capture.
+fn write_requests(toml: &mut String, application: &Application) {
+    let turns = &application.turns;
+    line(toml, "[traffic]");
+    line(toml, "kind = \"requests\"");
+    let all = format!("{} of them, {}", turns.len(), beyond(application));
+    let sizes = |of: &dyn Fn(&Turn) -> u64| -> Vec<String> {
+        turns.iter().map(|turn| format!("{} B", of(turn).max(1))).collect()
+    };
+    line(toml, &format!("request = {} # {all}", sequence(sizes(&|turn| turn.up_bytes))));
+    line(toml, &format!("size = {} # of the responses", sequence(sizes(&|turn| turn.down_bytes))));
+    let think: Vec<f64> = turns.iter().skip(1).map(|turn| turn.pause_s + turn.wait_s).collect();
+    line(
+        toml,
+        &format!(
+            "think = {} # {:.3} s in all: from a response to the next request, and until the server answered it",
+            times(&think),
+            application.idle_s
+        ),
+    );
+    line(toml, &format!("requests = {}", turns.len()));
+}
+
+/// Writes a class that sends and pauses as in the capture.
+fn write_bursts(toml: &mut String, application: &Application, direction: usize, seconds: f64) {
+    let turns = &application.turns;
+    let bytes = |turn: &Turn| (if direction == 0 { turn.up_bytes } else { turn.down_bytes }) as f64;
+    // The simulator limits the number of blocks.
+    let rate = application.rate_bps.unwrap_or((5e10 / seconds.max(1.0)).min(1e9)).max(1e3);
+    let on: Vec<f64> = turns.iter().map(|turn| (bytes(turn) * 8.0 / rate).max(BLOCK_BITS / rate)).collect();
+    let mut off: Vec<f64> =
+        turns.windows(2).zip(&on).map(|(two, on)| (two[1].at_s - two[0].at_s - on).max(1e-3)).collect();
+    let span: f64 = on.iter().chain(&off).sum();
+    off.push(1.0);
+    line(toml, "[traffic]");
+    line(toml, "kind = \"on-off\"");
+    line(toml, &format!("direction = \"{}\"", WORDS[direction & 1]));
+    let source = match application.rate_bps {
+        Some(_) => "as the application wrote; the network had space for more",
+        None => "more than the network had space for",
+    };
+    line(toml, &format!("rate = \"{:.0} kbit/s\" # {source}", (rate / 1e3).round()));
+    line(toml, &format!("on = {} # {} bursts, {}", times(&on), turns.len(), beyond(application)));
+    line(toml, &format!("off = {} # {:.3} s without data in flight", times(&off), application.idle_s));
+    line(toml, &format!("duration = \"{:.3} s\"", span + 0.5));
+}
+
+/// The bits of a block that an on-off sender writes.
+const BLOCK_BITS: f64 = 1400.0 * 8.0;
+
+/// Returns the part of the connection that the turns are.
+fn beyond(application: &Application) -> &'static str {
+    if application.is_cut { "the first of the connection" } else { "in the order of the capture" }
+}
+
+/// Returns times in seconds as TOML.
+fn times(seconds: &[f64]) -> String {
+    if seconds.iter().all(|seconds| *seconds < 5e-7) {
+        return "\"0 s\"".to_owned();
+    }
+    sequence(seconds.iter().map(|seconds| format!("{:.3} ms", seconds * 1e3)).collect())
+}
+
+/// Returns values as TOML: one, or a sequence.
+fn sequence(values: Vec<String>) -> String {
+    match values.first() {
+        Some(first) if values.iter().all(|value| value == first) => format!("\"{first}\""),
+        _ => format!("{{ distribution = \"sequence\", values = [\"{}\"] }}", values.join("\", \"")),
+    }
 }
 
 fn line(toml: &mut String, text: &str) {
@@ -171,7 +276,14 @@ fn join_delay(report: &ConnectionReport, path: &Path<'_>) -> Option<(f64, f64)> 
     (began > usual).then_some((connected / 2.0, began))
 }
 
-fn write_path(toml: &mut String, path: &Path<'_>, name: &str, delay: Option<(f64, f64)>, replay: bool) {
+/// Writes a path with its name; `sides` are the keys of its two directions, the direction of the estimate first.
+fn write_path(
+    toml: &mut String,
+    path: &Path<'_>,
+    (name, sides): (&str, [&str; 2]),
+    delay: Option<(f64, f64)>,
+    replay: bool,
+) {
     let Path { subflow, estimate, rate, rtt } = path;
     line(toml, "[[path]]");
     line(toml, &format!("name = \"{name}\" # {} -> {}", subflow.from, subflow.to));
@@ -181,6 +293,13 @@ fn write_path(toml: &mut String, path: &Path<'_>, name: &str, delay: Option<(f64
     };
     let first = estimate.rate_phases.first();
     match first {
+        Some(first) if estimate.rate_varies => {
+            let steps = estimate.rate_phases.len() - 1;
+            line(
+                toml,
+                &rate_line(&first.rate_bps, &format!("at first; it varied, in {steps} changes below")),
+            );
+        }
         Some(first) => {
             line(toml, &rate_line(&first.rate_bps, &format!("until it changed, {}", waited(first))))
         }
@@ -222,9 +341,13 @@ fn write_path(toml: &mut String, path: &Path<'_>, name: &str, delay: Option<(f64
     );
     if replay && !estimate.random_drops.is_empty() {
         let numbers: Vec<String> = estimate.random_drops.iter().map(u64::to_string).collect();
-        line(toml, &format!("drop = [{}]", numbers.join(", ")));
+        match sides {
+            ["data", _] => line(toml, &format!("drop = [{}]", numbers.join(", "))),
+            [side, _] => line(toml, &format!("drop = {{ {side} = [{}] }}", numbers.join(", "))),
+        }
     } else if estimate.random_losses > 0 {
-        line(toml, &format!("loss = {{ data = \"{}%\", acks = \"0%\" }} # {text}", percent(loss.value)));
+        let [data, acks] = sides;
+        line(toml, &format!("loss = {{ {data} = \"{}%\", {acks} = \"0%\" }} # {text}", percent(loss.value)));
     } else {
         line(toml, &format!("# loss: {text}"));
     }
@@ -238,7 +361,11 @@ fn write_path(toml: &mut String, path: &Path<'_>, name: &str, delay: Option<(f64
                 writeln!(toml, "[[path.change]]\nat = \"{at:.3} s\"\n{state} = true\nnotify-after = \"0 s\"");
         }
     }
-    let mut changes: Vec<(f64, [String; 2])> = estimate.rate_phases.iter().skip(1).map(rate_change).collect();
+    let of_phase = |phase: &RatePhase| match estimate.rate_varies {
+        true => rate_step(phase),
+        false => rate_change(phase),
+    };
+    let mut changes: Vec<(f64, [String; 2])> = estimate.rate_phases.iter().skip(1).map(of_phase).collect();
     changes.extend(estimate.outages.iter().flat_map(outage_changes));
     changes.sort_by(|a, b| a.0.total_cmp(&b.0));
     for text in changes.iter().flat_map(|(_, lines)| lines) {
@@ -253,6 +380,13 @@ fn write_path(toml: &mut String, path: &Path<'_>, name: &str, delay: Option<(f64
 fn rate_change(phase: &RatePhase) -> (f64, [String; 2]) {
     let range = Estimate { value: phase.from_s, low: phase.from_low_s, high: phase.from_high_s };
     (phase.from_s, [at_line(&range, ""), rate_line(&phase.rate_bps, &waited(phase))])
+}
+
+/// Returns a change of a rate that varies.
+fn rate_step(phase: &RatePhase) -> (f64, [String; 2]) {
+    let rate = (phase.rate_bps.value / 1e3).round().max(1.0);
+    let at = format!("[[path.change]]\nat = \"{:.3} s\"", phase.from_s);
+    (phase.from_s, [at, format!("rate = \"{rate} kbit/s\"")])
 }
 
 /// Returns the changes that make an outage.

@@ -1,5 +1,6 @@
 //! The sentences of a page: the largest cause of a connection's time first.
 
+use crate::application::{Application, Pattern};
 use crate::cause::Cause;
 use crate::result::{ConnectionReport, ProtocolName};
 use crate::track::Vantage;
@@ -44,6 +45,7 @@ pub(crate) fn sentences(report: &ConnectionReport) -> Vec<String> {
     if let Some(text) = largest(report) {
         sentences.insert(0, text);
     }
+    sentences.extend(turns(report));
     sentences.extend(waits(report));
     for address in report.addresses.iter().filter(|address| !address.used) {
         let state = match (address.echoed, address.removed) {
@@ -98,6 +100,27 @@ fn largest(report: &ConnectionReport) -> Option<String> {
         part.share_pct,
         part.cause.name(),
     ))
+}
+
+/// The pattern of the application, if it is no plain transfer.
+fn turns(report: &ConnectionReport) -> Option<String> {
+    let Application { pattern, turns, is_cut, idle_s, .. } = &report.application;
+    let more = if *is_cut { " at first" } else { "" };
+    let count = turns.len();
+    let from = if report.main_direction() == 0 { "client" } else { "server" };
+    let mean = report.application.mean_time_s().map(span)?;
+    match pattern {
+        Pattern::Requests => Some(format!(
+            "The client made {count} requests{more}, each after the last response; a response took {mean} on average, and between them the \
+             applications were idle for {}.",
+            span(*idle_s)
+        )),
+        Pattern::Bursts => Some(format!(
+            "The {from} sent {count} bursts{more}, and nothing for {} between them.",
+            span(*idle_s)
+        )),
+        Pattern::Transfer | Pattern::BothWays => None,
+    }
 }
 
 /// The waits of the receiver, if they are a part of the time worth a sentence.

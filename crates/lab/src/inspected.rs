@@ -1,7 +1,7 @@
 //! Connections of captures: their scenarios, and how well the simulation of a connection matches its capture.
 
 use anabranch_inspect::scenario::{Draft, NoScenario, scenario};
-use anabranch_inspect::{ConnectionReport, Inspection, ProtocolName};
+use anabranch_inspect::{ConnectionReport, Inspection, Pattern, ProtocolName};
 use serde::Serialize;
 
 use crate::compare::{Comparison, compare};
@@ -106,8 +106,14 @@ fn matches(connection: &ConnectionReport, draft: &Draft, comparison: &Comparison
     let stream = &connection.streams[draft.direction];
     let mut found = Vec::new();
     // The losses are the same as in the capture, so runs differ by their phases only; the median is one of them.
-    if let (Some(captured), Some(simulated)) = (stream.fct_s, row.fct_s.p50) {
-        found.push(Match { measure: "completion, s".to_owned(), captured, simulated, ci95: row.fct_s.ci95 });
+    let times = match connection.application.pattern {
+        Pattern::Transfer | Pattern::BothWays => ("completion, s", stream.fct_s, row.fct_s.p50),
+        // Each run has all turns, so that their mean is a value of one run.
+        Pattern::Requests => ("mean response time, s", connection.application.mean_time_s(), row.fct_s.mean),
+        Pattern::Bursts => ("mean delay of bursts, s", connection.application.mean_time_s(), row.fct_s.mean),
+    };
+    if let (measure, Some(captured), Some(simulated)) = times {
+        found.push(Match { measure: measure.to_owned(), captured, simulated, ci95: row.fct_s.ci95 });
     }
     let all: u64 = row.bytes_by_path.iter().sum();
     for (at, bytes) in draft.paths.iter().zip(&row.bytes_by_path).filter(|_| all > 0) {

@@ -1,5 +1,7 @@
 //! Captures of simulated runs, inspected: what the run knows is found in the packets.
 
+#[path = "inspected/applications.rs"]
+mod applications;
 #[path = "inspected/clocks.rs"]
 mod clocks;
 #[path = "inspected/joins.rs"]

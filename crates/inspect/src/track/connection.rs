@@ -7,6 +7,7 @@ use anabranch_stack::segment::{Key, MappedDsn};
 use anabranch_stack::seq::Dsn;
 use anabranch_units::{Duration, Time};
 
+use super::bursts::Bursts;
 use super::delivery::Delivery;
 use crate::cause::Cause;
 
@@ -64,6 +65,8 @@ pub(crate) struct Stream {
     pub data_segments: u64,
     /// Periods of sending, each after a pause with nothing in flight.
     pub bursts: u64,
+    /// The data between the pauses of the application.
+    pub by_burst: Bursts,
 }
 
 impl Stream {

@@ -239,7 +239,8 @@ impl Half {
             return Kind::None;
         }
         let full = u64::from(self.longest_payload.clamp(1, 1460));
-        self.tries.on_sent(now, self.in_flight().div_ceil(full));
+        let oldest = self.units.front().map(|unit| unit.sent);
+        self.tries.on_sent(now, self.in_flight().div_ceil(full), oldest);
         self.counts.bytes += u64::from(len);
         self.counts.segments += u64::from(packets);
         self.counts.wire_bytes += u64::from(wire);
@@ -535,7 +536,15 @@ impl Half {
 
     /// Takes any packet of the other side.
     pub(crate) fn on_heard(&mut self, now: Time) {
-        self.tries.on_heard(now, self.rtt.min().unwrap_or(Duration::ZERO));
+        let least = self.rtt.min().unwrap_or(Duration::ZERO);
+        self.tries.on_heard(now, least, self.last_rtt().map_or(least, |(_, rtt)| rtt));
+    }
+
+    /// Ends what is open at the end of the capture.
+    pub(crate) fn finish(&mut self) {
+        self.by_ack.finish();
+        self.by_arrival.finish();
+        self.tries.finish(self.last_rtt().map_or(Duration::ZERO, |(_, rtt)| rtt));
     }
 
     /// Takes a timestamp that this side sends.

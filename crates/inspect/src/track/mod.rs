@@ -1,5 +1,6 @@
 //! The table of connections: every packet changes its subflow, and the connection that has it.
 
+mod bursts;
 mod clock;
 mod connection;
 mod delivery;
@@ -17,6 +18,7 @@ use anabranch_units::{Duration, Time};
 use anabranch_wire::View;
 use rustc_hash::FxHashMap;
 
+pub(crate) use bursts::Burst;
 pub(crate) use connection::{Connection, Protocol, Stream};
 pub(crate) use half::{Half, Kind};
 pub(crate) use meter::{Chunk, Loss, Meter, rate_of};
@@ -28,10 +30,14 @@ pub use subflow::Vantage;
 
 use crate::capture::Heading;
 use crate::cause::Cause;
+use bursts::Sent;
 use half::Arrived;
 
 /// The most TCP connections that are followed.
 pub(crate) const MAX_SUBFLOWS: usize = 1 << 15;
+
+/// The round trip where the handshake does not show it.
+const UNKNOWN_RTT: Duration = Duration::from_millis(50);
 
 /// A packet with its place in the captures.
 #[derive(Clone, Copy, Debug)]
@@ -210,9 +216,13 @@ impl Table {
                 subflow.halves[other].on_echo(now, timestamps.echo);
             }
         }
+        let in_flight = self.in_flight(at, other);
         self.on_options(at, half, packet);
         if segment.flags.has(Flags::ACK) && !segment.flags.has(Flags::SYN) {
             self.on_ack(at, half, now, segment);
+        }
+        if in_flight > 0 && self.in_flight(at, other) == 0 {
+            self.on_all_acked(at, other, now);
         }
         if segment.payload_len > 0 && !segment.flags.has(Flags::SYN) {
             self.on_payload(at, half, packet);
@@ -224,6 +234,25 @@ impl Table {
         if segment.flags.has(Flags::RST) && subflow.reset.is_none() {
             let reset = options::reset(segment);
             subflow.reset = Some(subflow::Reset { time: now, by: half, ..reset });
+        }
+    }
+
+    /// Returns the bytes in flight of the stream that half `half` of the subflow `at` carries.
+    fn in_flight(&self, at: usize, half: usize) -> u64 {
+        let stream = self.subflows.get(at).and_then(|subflow| {
+            let connection = self.connections.get(subflow.connection)?;
+            Some(&connection.streams[subflow.direction(half) & 1])
+        });
+        stream.map_or(0, Stream::in_flight)
+    }
+
+    /// Everything that half `half` has sent is acknowledged.
+    fn on_all_acked(&mut self, at: usize, half: usize, now: Time) {
+        let Some(subflow) = self.subflows.get(at).filter(|subflow| subflow.is_at_sender(half)) else {
+            return;
+        };
+        if let Some(connection) = self.connections.get_mut(subflow.connection) {
+            connection.streams[subflow.direction(half) & 1].by_burst.on_done(now);
         }
     }
 
@@ -306,8 +335,14 @@ impl Table {
         if kind == Kind::None {
             return;
         }
-        let Some(connection) = self.connections.get_mut(subflow.connection) else { return };
+        let number_of = subflow.connection;
+        let (at_sender, rtt) = (subflow.is_at_sender(half), subflow.handshake_rtt());
+        let sender = &mut subflow.halves[half];
+        let Some(connection) = self.connections.get_mut(number_of) else { return };
+        let other = connection.streams[(direction & 1) ^ 1].by_burst.last_begin();
         let stream = &mut connection.streams[direction & 1];
+        let idle = if at_sender { stream.in_flight() == 0 } else { !stream.by_arrival.is_blocked() };
+        let before = stream.first.map(|_| stream.highest);
         // Bytes that have arrived before, on this subflow or on another one.
         let delivered = sender.mapped(start, end).zip(stream.by_arrival.prefix);
         let repeats =
@@ -349,15 +384,20 @@ impl Table {
             }
             self.notes.add(direction, range, Some(segment), false);
         }
+        let bytes = stream.highest.saturating_sub(before.or(stream.first).unwrap_or(stream.highest));
+        if bytes > 0 {
+            let rtt = rtt.unwrap_or(UNKNOWN_RTT);
+            stream.by_burst.on_data(&Sent { now, bytes, is_idle: idle, at_sender, rtt, other });
+        } else if !at_sender && !stream.by_arrival.is_blocked() {
+            stream.by_burst.on_done(now);
+        }
     }
 
     /// Ends what is open at the end of the capture.
     pub(crate) fn finish(&mut self) {
         for subflow in &mut self.subflows {
             for half in &mut subflow.halves {
-                half.by_ack.finish();
-                half.by_arrival.finish();
-                half.tries.finish();
+                half.finish();
             }
         }
     }

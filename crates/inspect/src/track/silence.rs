@@ -18,10 +18,13 @@ pub(crate) struct Unanswered {
     /// The last packet of the other host before it, and the first one after it.
     pub heard: Time,
     pub ended: Option<Time>,
-    /// The first packet that was sent after the last answer.
-    pub first: Time,
-    /// The last packet that was sent in vain, and the one that was answered.
-    pub failed: Time,
+    /// The oldest packet in flight at that time, or else the first packet that was sent then; and the round trip of the last answer.
+    pub oldest: Time,
+    pub rtt: Duration,
+    /// The first packets that were sent after the last answer; the last one again if there are fewer.
+    pub first: [Time; TRIES],
+    /// The last two packets that were sent in vain, and the one that was answered.
+    pub failed: [Time; 2],
     pub answered: Time,
     /// Packets that were sent in vain: those in flight at the last answer, and those after it.
     pub in_flight: u64,
@@ -32,7 +35,8 @@ pub(crate) struct Unanswered {
 #[derive(Debug, Default)]
 pub(crate) struct Tries {
     heard: Option<Time>,
-    first: Option<Time>,
+    oldest: Option<Time>,
+    first: [Time; TRIES],
     in_flight: u64,
     count: u64,
     last: [Time; TRIES],
@@ -42,30 +46,33 @@ pub(crate) struct Tries {
 }
 
 impl Tries {
-    /// Takes a packet with data, while `in_flight` packets before it are not acknowledged.
-    pub(crate) fn on_sent(&mut self, now: Time, in_flight: u64) {
-        if self.first.is_none() {
-            (self.first, self.in_flight) = (Some(now), in_flight);
+    /// Takes a packet with data, while `in_flight` packets before it are not acknowledged, the oldest of which was sent at `oldest`.
+    pub(crate) fn on_sent(&mut self, now: Time, in_flight: u64, oldest: Option<Time>) {
+        if self.count == 0 {
+            (self.oldest, self.in_flight) = (Some(oldest.unwrap_or(now)), in_flight);
         }
+        let at = (self.count as usize).min(TRIES);
+        self.first[at..].fill(now);
         self.last[(self.count % TRIES as u64) as usize] = now;
         self.count += 1;
     }
 
-    /// Takes any packet of the other host; `rtt` is the least round trip.
-    pub(crate) fn on_heard(&mut self, now: Time, rtt: Duration) {
-        self.end(Some(now), rtt);
+    /// Takes any packet of the other host; `rtt` is the least round trip, and `last` the last one.
+    pub(crate) fn on_heard(&mut self, now: Time, rtt: Duration, last: Duration) {
+        self.end(Some(now), rtt, last);
         self.heard = Some(now);
-        (self.first, self.count) = (None, 0);
+        (self.oldest, self.count) = (None, 0);
     }
 
     /// Ends the silence at the end of the capture, if there is one.
-    pub(crate) fn finish(&mut self) {
-        self.end(None, Duration::ZERO);
-        self.first = None;
+    pub(crate) fn finish(&mut self, last: Duration) {
+        self.end(None, Duration::ZERO, last);
+        (self.oldest, self.count) = (None, 0);
     }
 
-    fn end(&mut self, ended: Option<Time>, rtt: Duration) {
-        let (Some(heard), Some(first)) = (self.heard, self.first) else { return };
+    fn end(&mut self, ended: Option<Time>, rtt: Duration, last_rtt: Duration) {
+        let (Some(heard), Some(oldest)) = (self.heard, self.oldest) else { return };
+        let first = self.first[0];
         let newest = (0..TRIES.min(self.count as usize) as u64)
             .map(|back| self.last[((self.count - 1 - back) % TRIES as u64) as usize]);
         // The answer comes a round trip after its packet at the earliest.
@@ -73,17 +80,30 @@ impl Tries {
         let mut before = newest.skip_while(|sent| *sent > latest);
         let last = before.next().unwrap_or(first);
         let (failed, answered) = match ended {
-            Some(_) => (before.next().unwrap_or(heard.max(first).min(last)), last),
-            None => (last, last),
+            Some(_) => {
+                let failed = before.next().unwrap_or(heard.max(first).min(last));
+                ([failed, before.next().unwrap_or(heard.max(first).min(failed))], last)
+            }
+            None => ([last; 2], last),
         };
-        let silent = ended.unwrap_or(failed).since(heard.max(first));
+        let silent = ended.unwrap_or(last).since(heard.max(first));
         if silent < LEAST {
             return;
         }
         self.trusted = answered;
         if self.found.len() < MOST {
-            let (in_flight, tries) = (self.in_flight, self.count);
-            self.found.push(Unanswered { heard, ended, first, failed, answered, in_flight, tries });
+            let (in_flight, tries, first, rtt) = (self.in_flight, self.count, self.first, last_rtt);
+            self.found.push(Unanswered {
+                heard,
+                ended,
+                oldest,
+                rtt,
+                first,
+                failed,
+                answered,
+                in_flight,
+                tries,
+            });
         }
     }
 }
@@ -133,35 +153,39 @@ mod tests {
     fn a_path_is_silent_while_the_sender_tries_and_hears_nothing() {
         let at = Time::from_millis;
         let mut tries = Tries::default();
-        tries.on_heard(at(1000), RTT);
+        tries.on_heard(at(1000), RTT, RTT);
         // In time: 10 ms after the packets before.
-        tries.on_sent(at(1005), 12);
-        tries.on_heard(at(1010), RTT);
+        tries.on_sent(at(1005), 12, Some(at(950)));
+        tries.on_heard(at(1010), RTT, RTT);
         for (millis, in_flight) in [(1015, 12), (1215, 13), (1615, 13), (2415, 13), (2470, 13)] {
-            tries.on_sent(at(millis), in_flight);
+            tries.on_sent(at(millis), in_flight, Some(at(960)));
         }
-        tries.on_heard(at(2480), RTT);
+        tries.on_heard(at(2480), RTT, Duration::from_millis(55));
+        let mut first = [at(2470); TRIES];
+        first[..4].copy_from_slice(&[1015, 1215, 1615, 2415].map(at));
         let found = Unanswered {
             heard: at(1010),
             ended: Some(at(2480)),
-            first: at(1015),
-            failed: at(1615),
+            oldest: at(960),
+            rtt: Duration::from_millis(55),
+            first,
+            failed: [at(1615), at(1215)],
             answered: at(2415),
             in_flight: 12,
             tries: 5,
         };
         assert_eq!(tries.found, [found]);
         // The application has sent nothing.
-        tries.on_heard(at(9000), RTT);
-        tries.on_sent(at(12_000), 0);
-        tries.on_heard(at(12_050), RTT);
+        tries.on_heard(at(9000), RTT, RTT);
+        tries.on_sent(at(12_000), 0, None);
+        tries.on_heard(at(12_050), RTT, RTT);
         // It never comes back.
-        tries.on_sent(at(13_000), 0);
-        tries.on_sent(at(14_500), 1);
-        tries.finish();
+        tries.on_sent(at(13_000), 0, None);
+        tries.on_sent(at(14_500), 1, Some(at(13_000)));
+        tries.finish(RTT);
         assert_eq!(tries.found.len(), 2);
         assert_eq!((tries.found[1].heard, tries.found[1].ended), (at(12_050), None));
-        assert_eq!((tries.found[1].first, tries.found[1].failed), (at(13_000), at(14_500)));
+        assert_eq!((tries.found[1].oldest, tries.found[1].failed[0]), (at(13_000), at(14_500)));
     }
 
     #[test]

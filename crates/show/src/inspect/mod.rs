@@ -195,8 +195,15 @@ fn subflows(connection: &ConnectionReport, width: usize) -> String {
 
 /// Returns the changes of the rate in words; none if it did not change.
 fn changes(own: &DirectionReport) -> Option<String> {
-    let phases = own.path.as_ref()?.rate_phases.as_slice();
-    let (first, others) = phases.split_first()?;
+    let path = own.path.as_ref()?;
+    let (first, others) = path.rate_phases.as_slice().split_first()?;
+    if let Some(mean) = path.rate_bps.filter(|_| path.rate_varies) {
+        let (low, high) = (rate(mean.low), rate(mean.high));
+        return Some(format!(
+            "its rate varied: {} on average, {low} to {high} for 80 % of the time",
+            rate(mean.value)
+        ));
+    }
     let changed = others.iter().map(|phase| format!("{:.2} s {}", phase.from_s, rate(phase.rate_bps.value)));
     let changed: Vec<String> = changed.collect();
     Some(format!("its rate changed: {}, from {}", rate(first.rate_bps.value), changed.join(", from ")))
