@@ -240,7 +240,9 @@ fn rate(own: &Half, meter: &Meter) -> (Option<Estimate>, RateSource) {
     if let Some(value) = meter.pair_rate().or(meter.rate().map(|rate| rate.0)) {
         return (Some(Estimate { value, low: value * 0.7, high: value * 1.3 }), RateSource::PacketPairs);
     }
+    // Without pauses, but not for a few packets at once.
     let span = own.first_data.zip(own.last_data).map(|(first, last)| last.since(first).as_secs_f64());
+    let span = span.map(|span| own.active.as_secs_f64().max(span / 100.0));
     let value = span.filter(|span| *span > 0.0).map(|span| own.counts.wire_bytes as f64 * 8.0 / span);
     (value.map(|value| Estimate { value, low: value, high: f64::INFINITY }), RateSource::LowerBound)
 }

@@ -78,9 +78,15 @@ pub fn scenario(
         report.subflows.iter().enumerate().filter_map(|(at, subflow)| known((at, subflow))).collect();
     let paths: Vec<(usize, Path<'_>)> = places
         .into_iter()
-        .filter_map(|(at, rate, rtt)| {
+        .filter_map(|(at, mut rate, rtt)| {
             let subflow = report.subflows.get(at)?;
             let estimate = subflow.directions[direction].path.as_ref()?;
+            // A path that was never full has space for more than an application that wrote slowly: its packets are no pairs.
+            if let Some(written) = report.application.rate_bps
+                && estimate.rate_source != RateSource::BusyPeriods
+            {
+                rate.value = rate.value.max(4.0 * written);
+            }
             Some((at, Path { subflow, estimate, rate, rtt }))
         })
         .take(8)

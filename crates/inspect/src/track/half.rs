@@ -17,6 +17,8 @@ const MAX_UNITS: usize = 1 << 16;
 const MAX_HOLES: usize = 1 << 14;
 /// The most round trips that are remembered to judge losses.
 const MAX_RECENT: usize = 1024;
+/// A longer time without data is a pause.
+const PAUSE: Duration = Duration::from_millis(100);
 /// The most own timestamps that wait for their echo.
 const MAX_ECHOES: usize = 1024;
 /// Offsets begin here if the SYN is not in the capture, so that earlier bytes have an offset too.
@@ -131,6 +133,8 @@ pub(crate) struct Half {
     last_queue: Option<Duration>,
     pub first_data: Option<Time>,
     pub last_data: Option<Time>,
+    /// The time with data, without longer pauses.
+    pub active: Duration,
     /// True if a table was full.
     pub overflowed: bool,
     pub fin: Option<Time>,
@@ -239,7 +243,10 @@ impl Half {
             return Kind::None;
         }
         let full = u64::from(self.longest_payload.clamp(1, 1460));
-        let oldest = self.units.front().map(|unit| unit.sent);
+        // The answer to a packet from before the last answered one is not due: it was lost.
+        let newest = self.recent.back().map_or(Time::ZERO, |(sent, _)| *sent);
+        let at = self.units.partition_point(|unit| unit.sent <= newest);
+        let oldest = self.units.get(at).or(self.units.front()).map(|unit| unit.sent);
         self.tries.on_sent(now, self.in_flight().div_ceil(full), oldest);
         self.counts.bytes += u64::from(len);
         self.counts.segments += u64::from(packets);
@@ -249,7 +256,10 @@ impl Half {
             (self.full_wire, self.full_rtt) = (wire_len, None);
         }
         self.first_data = self.first_data.or(Some(now));
-        self.last_data = Some(now);
+        let gap = self.last_data.replace(now).map_or(Duration::ZERO, |last| now.since(last));
+        if gap < PAUSE {
+            self.active += gap;
+        }
         let queue = self.clock.queue(now, timestamps.map(|timestamps| timestamps.value));
         if let Some((queue, base)) = queue {
             self.by_arrival.sample(now, queue, base, u64::from(wire), packets);

@@ -42,7 +42,8 @@ fn requests_have_their_sizes_and_think_times() {
         assert_eq!(bytes(&found), [sizes, sizes].concat(), "{end:?}");
         let idle: Vec<f64> = application.turns.iter().map(|turn| turn.pause_s + turn.wait_s).collect();
         for (found, think) in idle.iter().skip(1).zip([0.5, 0.0, 0.5, 0.0, 0.5]) {
-            assert!((found - think).abs() < 0.006, "{end:?}: {idle:?}");
+            // An acknowledgement may be delayed by 40 ms.
+            assert!((-0.042..0.006).contains(&(found - think)), "{end:?}: {idle:?}");
         }
         let (captured, simulated) = (application.mean_time_s().unwrap(), again(&found));
         assert_eq!(simulated.1, 6);
