@@ -65,6 +65,9 @@ TYPES = {
         ("RateSource", None, None), ("Estimate", None, "Estimated"), ("RatePhase", None, "RatePhase"), ("Outage", None, "PathOutage"),
         ("PathEstimate", None, "PathEstimate"),
     ],
+    "inspect/src/application.rs": [
+        ("Pattern", None, None), ("Turn", None, "ApplicationTurn"), ("Application", None, "CapturedApplication"),
+    ],
     "inspect/src/result.rs": [
         ("ProtocolName", None, None), ("RttReport", None, "RoundTrip"), ("DirectionReport", None, "CapturedDirection"),
         ("SubflowReport", None, "CapturedSubflow"), ("PartReport", None, "CapturedPart"), ("StreamReport", None, "CapturedStream"),

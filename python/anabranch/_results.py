@@ -12,6 +12,8 @@ from anabranch._records import Difference, Interval
 
 __all__ = [
     "AnnouncedAddress",
+    "ApplicationTurn",
+    "CapturedApplication",
     "CapturedConnection",
     "CapturedDirection",
     "CapturedPart",
@@ -314,6 +316,8 @@ class PathEstimate:
     """The packets from which the rate was estimated."""
     rate_phases: list[RatePhase]
     """The phases of the rate, if it changed; empty if there is no evidence for a change."""
+    rate_varies: bool
+    """True if the rate varied all the time: then the phases are its course, and the rate is its mean."""
     outages: list[PathOutage]
     """The times in which the path delivered nothing."""
     busy_s: float
@@ -337,6 +341,41 @@ class PathEstimate:
     """The numbers of the packets of those losses among the data packets, from 1; the first thousand."""
     packets: int
     """Data packets that were sent, or arrived."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApplicationTurn:
+    """One turn of the application: a request with its response, or a burst."""
+
+    at_s: float
+    """Its begin, since the first packet of the connection."""
+    up_bytes: int
+    """Bytes of the client."""
+    down_bytes: int
+    """Bytes of the server."""
+    pause_s: float
+    """The time in which the application sent nothing before it; 0 for the first turn."""
+    wait_s: float
+    """The time that the server took for the response after it had the request."""
+    time_s: float
+    """The time until the last byte had arrived: from the request on, without that wait; of a burst from its first
+    byte on, or from its last one if the application wrote it slowly. Of the first turn from the SYN on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapturedApplication:
+    """The application of a connection."""
+
+    pattern: str
+    """Its pattern."""
+    turns: list[ApplicationTurn]
+    """Its turns, 512 bursts of each host at most; empty for a transfer and for both ways."""
+    is_cut: bool
+    """True if there were more."""
+    idle_s: float
+    """The sum of their pauses and waits, in seconds."""
+    rate_bps: float | None
+    """The rate at which the application wrote its bursts, in bit/s; null if the network was the limit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -548,6 +587,8 @@ class CapturedConnection:
     """The subflows, in the order of their first packets."""
     streams: list[CapturedStream]
     """The data from the client and from the server."""
+    application: CapturedApplication
+    """What the application did."""
     addresses: list[AnnouncedAddress]
     """Announced addresses."""
     priority_changes: int

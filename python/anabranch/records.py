@@ -10,6 +10,8 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 from anabranch._records import Difference, Interval, Row, Statistics
 from anabranch._results import (
     AnnouncedAddress,
+    ApplicationTurn,
+    CapturedApplication,
     CapturedConnection,
     CapturedDirection,
     CapturedPart,
@@ -42,6 +44,8 @@ from anabranch.exceptions import NotFoundError
 
 __all__ = [
     "AnnouncedAddress",
+    "ApplicationTurn",
+    "CapturedApplication",
     "CapturedConnection",
     "CapturedDirection",
     "CapturedPart",
