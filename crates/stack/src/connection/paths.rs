@@ -346,8 +346,7 @@ impl Connection {
         }
         let timers = self.paths.set_opening(now + self.config.join_delay);
         if self.paths.open_at() > now {
-            // Others may have been opened before them.
-            return Opening::Later(if held { Timers::Moved } else { timers });
+            return Opening::Later(timers);
         }
         if !self.has_use_for_subflows() {
             self.paths.new_subflows.clear();

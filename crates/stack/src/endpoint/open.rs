@@ -150,6 +150,10 @@ impl<O: Observer> Endpoint<O> {
         let Some(connection) = self.connection_mut(id) else { return };
         let racing = connection.is_racing();
         let wanted = connection.paths.take_new_subflows(now);
+        if let Some(entry) = self.connections.get_mut(id) {
+            // Those that stay are due later.
+            entry.timers = Timers::Moved;
+        }
         for new in wanted {
             let Some(path) = self.path_of(new.local) else { continue };
             let Some(port) = self.free_port(new.local, new.remote) else { continue };

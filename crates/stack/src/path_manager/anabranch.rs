@@ -171,6 +171,17 @@ impl Anabranch {
         }
     }
 
+    /// True if the subflow from `local` carries the connection.
+    fn helps(&self, local: IpAddr) -> bool {
+        self.senders.iter().any(|(own, _)| *own == local)
+    }
+
+    /// Forgets the subflow from `local`, if it is held back.
+    fn forget(&mut self, local: IpAddr) {
+        self.held
+            .retain(|held| !matches!(held, PathCommand::SubflowCreate { local: own, .. } if *own == local));
+    }
+
     /// Opens everything that is held back.
     fn release(&mut self) {
         self.lost = true;
@@ -185,19 +196,13 @@ impl Anabranch {
 
 impl PathManager for Anabranch {
     fn on_event(&mut self, event: &PathEvent) {
-        let helps = |ip: &IpAddr| self.senders.iter().any(|(local, _)| local == ip);
         match *event {
             PathEvent::Established { initiator: true, local, .. } => self.on_first(local.ip),
-            PathEvent::SubflowEstablished { local, .. } => {
-                self.held.retain(
-                    |held| !matches!(held, PathCommand::SubflowCreate { local: own, .. } if *own == local.ip),
-                );
-            }
-            PathEvent::SubflowClosed { local, .. } if helps(&local.ip) => self.release(),
+            PathEvent::SubflowEstablished { local, .. } => self.forget(local.ip),
+            PathEvent::SubflowClosed { local, .. } if self.helps(local.ip) => self.release(),
             PathEvent::LocalDown(ip) => {
-                self.held
-                    .retain(|held| !matches!(held, PathCommand::SubflowCreate { local, .. } if *local == ip));
-                if self.senders.iter().any(|(local, _)| *local == ip) {
+                self.forget(ip);
+                if self.helps(ip) {
                     self.release();
                 }
             }
