@@ -9,7 +9,7 @@ use super::Endpoint;
 use super::demux::Demux;
 use super::table::Entry;
 use crate::config::SimConfig;
-use crate::connection::Connection;
+use crate::connection::{Connection, Timers};
 use crate::crypto;
 use crate::event::{ConnectionId, SubflowId, SubflowSet};
 use crate::observer::Observer;
