@@ -3,7 +3,8 @@
 use anabranch_units::{Duration, Time};
 use serde::Serialize;
 
-use crate::track::{Burst, Connection, Subflow, Vantage};
+use crate::result::is_at_sender;
+use crate::track::{Burst, Connection, Subflow};
 
 /// The least share of a connection's time for which pauses count.
 const LEAST_IDLE: f64 = 0.05;
@@ -84,37 +85,29 @@ impl Application {
         let Some(first) = subflows.first() else { return Application::default() };
         let rtt = first.handshake_rtt().map_or(0.0, |rtt| rtt.as_secs_f64());
         let begun = first.syn.unwrap_or(first.first);
-        let at_sender = match first.vantage() {
-            Vantage::Client => main == 0,
-            Vantage::Server => main == 1,
-            Vantage::Between | Vantage::Unknown => true,
-        };
         let clock = Clock {
             begun,
             established: connection.established.unwrap_or(begun),
-            late: if at_sender { -rtt / 2.0 } else { rtt / 2.0 },
+            late: if is_at_sender(subflows, main & 1) { -rtt / 2.0 } else { rtt / 2.0 },
             seconds: connection.last.unwrap_or(begun).since(begun).as_secs_f64().max(1e-9),
         };
-        let bursts = [0, 1].map(|direction| &connection.streams[direction].by_burst);
-        let is_cut = bursts.iter().any(|own| own.is_full);
-        let sent = bursts.map(|own| own.list.iter().map(|burst| burst.bytes).sum::<u64>());
-        if let Some(turns) = requests(&bursts[0].list, &bursts[1].list, clock)
+        let is_cut = connection.streams.iter().any(|stream| stream.by_burst.is_full);
+        let bursts = [0, 1].map(|direction| connection.streams[direction].by_burst.list());
+        let sent = [0, 1].map(|end: usize| bursts[end].iter().map(|burst| burst.bytes).sum::<u64>());
+        if let Some(turns) = requests(&bursts[0], &bursts[1], clock)
             && is_worth(&turns, main, clock)
         {
             return Application::of(Pattern::Requests, turns, is_cut, None);
         }
-        let (own, other) = (&bursts[main & 1].list, sent[(main & 1) ^ 1]);
+        let (own, other) = (&bursts[main & 1], sent[(main & 1) ^ 1]);
         let rate = written(own, rtt, rates);
-        let turns = pauses(own, main, clock, rate.is_some());
+        let turns = pauses(own, main, clock, rate);
         if is_worth(&turns, main, clock) {
             return Application::of(Pattern::Bursts, turns, is_cut, rate);
         }
         let both = other >= LEAST_BOTH.0 && other as f64 >= LEAST_BOTH.1 * sent[main & 1] as f64;
-        let pattern = if both && overlaps(&bursts[0].list, &bursts[1].list) {
-            Pattern::BothWays
-        } else {
-            Pattern::Transfer
-        };
+        let pattern =
+            if both && overlaps(&bursts[0], &bursts[1]) { Pattern::BothWays } else { Pattern::Transfer };
         Application { pattern, ..Application::default() }
     }
 
@@ -150,7 +143,7 @@ fn requests(client: &[Burst], server: &[Burst], clock: Clock) -> Option<Vec<Turn
         // The simulator's first request is sent when the connection is established.
         let begun = match *ended {
             Some(_) => request[0].begun,
-            None => Time(clock.begun.0 + request[0].begun.since(clock.established).0),
+            None => clock.begun + request[0].begun.since(clock.established),
         };
         let time_s = (seconds(begun, response[1].done) - wait_s).max(0.0);
         *ended = Some(response[1].done);
@@ -190,17 +183,18 @@ fn requests(client: &[Burst], server: &[Burst], clock: Clock) -> Option<Vec<Turn
     (turns.len() >= 2 && is_closed_loop).then_some(turns)
 }
 
-/// Returns the bursts of one host, which wrote them slowly or not.
-fn pauses(bursts: &[Burst], main: usize, clock: Clock, slowly: bool) -> Vec<Turn> {
+/// Returns the bursts of one host, which wrote them at `rate`, if it was slower than the network.
+fn pauses(bursts: &[Burst], main: usize, clock: Clock, rate: Option<f64>) -> Vec<Turn> {
     let mut ended: Option<Time> = None;
     let turn = |burst: &Burst| {
         let pause_s = ended.map_or(0.0, |ended| seconds(ended, burst.begun));
         let is_first = ended.replace(burst.done).is_none();
-        let begun = match slowly {
-            true => burst.last,
+        let begun = match rate {
+            // The last byte may have waited at the host, which is a part of its delay.
+            Some(rate) => burst.last.min(burst.begun + Duration::from_secs_f64(burst.written_after(rate))),
             // The simulator writes the first burst of an upload before the handshake.
-            false if is_first && main == 0 => clock.begun,
-            false => burst.begun,
+            None if is_first && main == 0 => clock.begun,
+            None => burst.begun,
         };
         let bytes = |own: usize| if own == main & 1 { burst.bytes } else { 0 };
         Turn {
@@ -228,12 +222,14 @@ fn is_worth(turns: &[Turn], main: usize, clock: Clock) -> bool {
 /// Returns the rate at which the application wrote, if it was slower than the network.
 fn written(bursts: &[Burst], rtt: f64, rates: Option<f64>) -> Option<f64> {
     let is_long = |burst: &&Burst| seconds(burst.begun, burst.last) > (4.0 * rtt).max(0.1);
-    let long = bursts.iter().filter(|burst| is_long(burst) && burst.is_even());
-    let (bytes, time) = long.fold((0, 0.0), |(bytes, time), burst| {
-        (bytes + burst.bytes, time + seconds(burst.begun, burst.last))
-    });
+    let long = bursts.iter().filter(is_long).filter_map(|burst| Some((burst, burst.even_bps?)));
+    let (mut bytes, mut bits, mut time) = (0, 0.0, 0.0);
+    for (burst, bps) in long {
+        let after = burst.written_after(bps);
+        (bytes, bits, time) = (bytes + burst.bytes, bits + after * bps, time + after);
+    }
     let all: u64 = bursts.iter().map(|burst| burst.bytes).sum();
-    let rate = bytes as f64 * 8.0 / time;
+    let rate = bits / time;
     (time > 0.0 && 2 * bytes > all && rates.is_none_or(|rates| rate < 0.7 * rates)).then_some(rate)
 }
 
@@ -253,12 +249,13 @@ mod tests {
     const CLOCK: Clock =
         Clock { begun: Time::ZERO, established: Time::from_millis(20), late: 0.0, seconds: 4.0 };
 
+    /// A burst that was sent evenly.
     fn burst(begun: u64, last: u64, done: u64, bytes: u64) -> Burst {
         let at = Time::from_millis;
-        let mut burst = Burst::new(at(begun), bytes / 64);
-        (1..64).for_each(|part| burst.add(at(begun + (last - begun) * part / 63), bytes / 64));
-        (burst.done, burst.bytes) = (at(done), bytes);
-        burst
+        let time = at(last).since(at(begun)).as_secs_f64();
+        let first_bytes = bytes / 64;
+        let even_bps = (time > 0.0).then(|| (bytes - first_bytes) as f64 * 8.0 / time);
+        Burst { begun: at(begun), last: at(last), done: at(done), bytes, first_bytes, even_bps }
     }
 
     #[test]
@@ -285,12 +282,15 @@ mod tests {
         let client = [burst(0, 0, 20, 100), burst(900, 900, 920, 100), burst(1900, 1900, 1920, 100)];
         let server = [burst(20, 1000, 1020, 50_000), burst(1500, 2000, 2020, 40_000)];
         assert_eq!(requests(&client, &server, CLOCK), None);
-        let turns = pauses(&server, 1, CLOCK, false);
+        let turns = pauses(&server, 1, CLOCK, None);
         assert_eq!(turns.iter().map(|turn| turn.down_bytes).collect::<Vec<_>>(), [50_000, 40_000]);
         assert!((turns[1].pause_s - 0.48).abs() < 1e-9);
-        // 90 KB in 1.48 s.
+        // 90 KB without the two first packets in 1.48 s.
         let rate = written(&server, 0.02, Some(10e6)).unwrap();
-        assert!((rate - 90_000.0 * 8.0 / 1.48).abs() < 1.0, "{rate}");
+        assert!((rate - 88_594.0 * 8.0 / 1.48).abs() < 1.0, "{rate}");
+        // The second one was sent a little faster than this, so the host held its end back for some milliseconds.
+        let slow = pauses(&server, 1, CLOCK, Some(rate));
+        assert!((slow[1].time_s - 0.02).abs() < 1e-9 && slow[0].time_s > 0.02, "{slow:?}");
         assert_eq!(written(&server, 0.02, Some(0.5e6)), None);
         assert!(overlaps(&server, &client));
     }

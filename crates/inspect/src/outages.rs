@@ -89,7 +89,7 @@ fn at_sender(silence: &Unanswered, known: &Known) -> Option<Outage> {
         _ => silence.first[(needed - in_flight - 1).min(silence.first.len() - 1)],
     };
     let delayed = if in_flight == 1 { DELAYED_ACK } else { Duration::ZERO };
-    let latest = silence.heard.max(Time(sent.0 + silence.rtt.0.max(known.rtt.0) + delayed.0));
+    let latest = silence.heard.max(sent + silence.rtt.max(known.rtt) + delayed);
     let down = match silence.in_flight > 0 {
         true => earliest,
         false => middle(earliest, latest),
@@ -119,7 +119,7 @@ fn at_receiver(pause: &Pause, known: &Known) -> Option<Outage> {
     let failed = Time(pause.begun.0 + pause.ended.since(pause.begun).0 / 3).min(answered);
     Some(Outage {
         // The next packet was due within a round trip.
-        down: (earliest, earliest, Time(pause.begun.0 + known.rtt.0)),
+        down: (earliest, earliest, pause.begun + known.rtt),
         up: Some((middle(failed, answered), failed, answered)),
         in_vain: None,
         silent: (pause.begun, pause.ended),

@@ -24,6 +24,15 @@ const LEAST_QUEUE: u64 = 15_000;
 const LEAST_DELAY_S: f64 = 0.1;
 /// The least bytes of a connection that can be simulated.
 const LEAST_BYTES: u64 = 1_000;
+/// The last time of a scenario, in seconds: a scenario has no times beyond a day.
+const MOST_S: f64 = 80_000.0;
+/// The longest round trip of a path, in seconds.
+const MOST_RTT_S: f64 = 3_600.0;
+/// The most bytes of bursts; the simulator limits their blocks.
+const MOST_BURST_BYTES: u64 = 7_000_000_000;
+/// The range of the rates and the largest queue.
+const RATES: (f64, f64) = (1.0, 1e12);
+const MOST_QUEUE: u64 = 1 << 40;
 
 /// A path of the scenario, from the subflows between the same addresses.
 struct Path<'a> {
@@ -46,6 +55,8 @@ pub struct Draft {
     pub direction: usize,
     /// The bytes of the flow.
     pub bytes: u64,
+    /// The turns of the application that the scenario has, from the first one.
+    pub turns: usize,
 }
 
 /// Writes the scenario of `report`, captured in `file`. The first contender has `scheduler` and `congestion`.
@@ -72,7 +83,7 @@ pub fn scenario(
         let subflow: &SubflowReport = subflow;
         let estimate = subflow.directions[direction].path.as_ref()?;
         let (rate, rtt) = (estimate.rate_bps?, estimate.rtt_s?);
-        (rate.value > 0.0).then_some((at, rate, rtt))
+        (rate.value > 0.0 && rtt.value <= MOST_RTT_S).then_some((at, rate, rtt))
     };
     let places: Vec<(usize, Estimate, Estimate)> =
         report.subflows.iter().enumerate().filter_map(|(at, subflow)| known((at, subflow))).collect();
@@ -97,7 +108,9 @@ pub fn scenario(
              transfer of at least 100 KB from its beginning"
         )));
     }
-    let text = |replay: bool| write(report, file, (scheduler, congestion), direction, &paths, replay);
+    let traffic = traffic(report, direction, &paths);
+    let text =
+        |replay: bool| write(report, file, (scheduler, congestion), direction, &paths, (&traffic, replay));
     let places = paths.iter().map(|(at, _)| *at).collect();
     Ok(Draft {
         toml: text(false),
@@ -105,21 +118,27 @@ pub fn scenario(
         paths: places,
         direction,
         bytes: stream.delivered_bytes,
+        turns: traffic.turns,
     })
 }
 
-/// Writes the file; with `replay` for the first contender and the losses of the capture.
+/// The traffic of a scenario.
+struct Traffic {
+    toml: String,
+    pattern: Pattern,
+    turns: usize,
+}
+
+/// Writes the file with this traffic; with `replay` for the first contender and the losses of the capture.
 fn write(
     report: &ConnectionReport,
     file: &str,
     (scheduler, congestion): (&str, &str),
     direction: usize,
     paths: &[(usize, Path<'_>)],
-    replay: bool,
+    (traffic, replay): (&Traffic, bool),
 ) -> String {
-    let stream = &report.streams[direction & 1];
     let number = report.number;
-    let application = &report.application;
     let mut toml = String::new();
     // Text of a file name must not end the comment.
     let name: String = file.chars().filter(|c| !c.is_control()).collect();
@@ -138,8 +157,8 @@ fn write(
     line(&mut toml, &format!("schedulers = [{}]", schedulers.join(", ")));
     line(&mut toml, &format!("reference = \"{scheduler}\""));
     line(&mut toml, &format!("congestion = \"{congestion}\""));
-    if application.pattern != Pattern::Transfer {
-        let deadline = (3.0 * report.duration_s).clamp(60.0, 86_400.0);
+    let deadline = (3.0 * report.duration_s).clamp(60.0, 86_400.0);
+    if traffic.pattern != Pattern::Transfer || deadline > 60.0 {
         line(&mut toml, &format!("deadline = \"{:.0} s\"", deadline.ceil()));
     }
     if paths.len() > 1 {
@@ -147,7 +166,7 @@ fn write(
     }
     for ((_, path), name) in paths.iter().zip(&names) {
         toml.push('\n');
-        let sides = match (application.pattern, direction) {
+        let sides = match (traffic.pattern, direction) {
             // Its responses are downloads, which decide what the data of a path is.
             (Pattern::Requests, 0) => ["up", "down"],
             _ => ["data", "acks"],
@@ -155,34 +174,47 @@ fn write(
         write_path(&mut toml, path, (name, sides), join_delay(report, path), replay);
     }
     toml.push('\n');
-    match application.pattern {
-        Pattern::Requests => write_requests(&mut toml, application),
-        Pattern::Bursts => write_bursts(&mut toml, application, direction, stream.time_s),
-        Pattern::BothWays => {
-            line(
-                &mut toml,
-                "# Both hosts sent at the same time. In a simulation each direction has a connection.",
-            );
-            for direction in [direction, direction ^ 1] {
-                let words = WORDS[direction & 1];
-                line(&mut toml, "[[traffic]]");
-                line(&mut toml, &format!("name = \"{words}\""));
-                write_transfer(&mut toml, &report.streams[direction & 1], words);
-            }
-        }
-        Pattern::Transfer => {
-            line(&mut toml, "[traffic]");
-            write_transfer(&mut toml, stream, WORDS[direction & 1]);
-            if let Some(bursts) = stream.bursts.filter(|bursts| *bursts > 3) {
-                let pauses = bursts - 1;
-                let text = format!(
-                    "# The sender paused {pauses} times with nothing in flight, but not for long; the scenario sends without pauses."
-                );
-                line(&mut toml, &text);
-            }
-        }
-    }
+    toml.push_str(&traffic.toml);
     toml
+}
+
+/// Returns the traffic of a connection over these paths.
+fn traffic(report: &ConnectionReport, direction: usize, paths: &[(usize, Path<'_>)]) -> Traffic {
+    let application = &report.application;
+    let network: f64 = paths.iter().map(|(_, path)| path.rate.value).sum();
+    let turns = match application.pattern {
+        Pattern::Requests => requests(application),
+        Pattern::Bursts => bursts(application, direction, network),
+        Pattern::Transfer | Pattern::BothWays => None,
+    };
+    if let Some((toml, turns)) = turns {
+        return Traffic { toml, pattern: application.pattern, turns };
+    }
+    let mut toml = String::new();
+    let stream = &report.streams[direction & 1];
+    if application.pattern == Pattern::BothWays {
+        line(
+            &mut toml,
+            "# Both hosts sent at the same time. In a simulation each direction has a connection.",
+        );
+        for direction in [direction, direction ^ 1] {
+            let words = WORDS[direction & 1];
+            line(&mut toml, "[[traffic]]");
+            line(&mut toml, &format!("name = \"{words}\""));
+            write_transfer(&mut toml, &report.streams[direction & 1], words);
+        }
+        return Traffic { toml, pattern: Pattern::BothWays, turns: 0 };
+    }
+    line(&mut toml, "[traffic]");
+    write_transfer(&mut toml, stream, WORDS[direction & 1]);
+    if let Some(bursts) = stream.bursts.filter(|bursts| *bursts > 3) {
+        let pauses = bursts - 1;
+        let text = format!(
+            "# The sender paused {pauses} times with nothing in flight, but not for long; the scenario sends without pauses."
+        );
+        line(&mut toml, &text);
+    }
+    Traffic { toml, pattern: Pattern::Transfer, turns: 0 }
 }
 
 const WORDS: [&str; 2] = ["upload", "download"];
@@ -195,67 +227,93 @@ fn write_transfer(toml: &mut String, stream: &StreamReport, words: &str) {
     line(toml, &format!("direction = \"{words}\""));
 }
 
-/// Writes a class of requests, with the sizes and pauses of the capture.
-fn write_requests(toml: &mut String, application: &Application) {
-    let turns = &application.turns;
-    line(toml, "[traffic]");
-    line(toml, "kind = \"requests\"");
-    let all = format!("{} of them, {}", turns.len(), beyond(application));
+/// Returns the turns within the limits of a scenario, and a phrase for them; none if that is less than two.
+fn within(application: &Application, most_bytes: u64) -> Option<(&[Turn], String)> {
+    let mut bytes = 0_u64;
+    let fits = |turn: &&Turn| {
+        bytes = bytes.saturating_add(turn.up_bytes).saturating_add(turn.down_bytes);
+        bytes <= most_bytes && turn.at_s + turn.wait_s + turn.time_s < MOST_S
+    };
+    let count = application.turns.iter().take_while(fits).count();
+    let turns = application.turns.get(..count).filter(|turns| turns.len() >= 2)?;
+    let is_all = count == application.turns.len() && !application.is_cut;
+    Some((
+        turns,
+        format!(
+            "{count}, {}",
+            if is_all { "in the order of the capture" } else { "the first of the connection" }
+        ),
+    ))
+}
+
+/// Returns a class of requests, with the sizes and pauses of the capture, and their number; none if it is not within the limits.
+fn requests(application: &Application) -> Option<(String, usize)> {
+    let (turns, phrase) = within(application, u64::MAX)?;
     let sizes = |of: &dyn Fn(&Turn) -> u64| -> Vec<String> {
         turns.iter().map(|turn| format!("{} B", of(turn).max(1))).collect()
     };
-    line(toml, &format!("request = {} # {all}", sequence(sizes(&|turn| turn.up_bytes))));
-    line(toml, &format!("size = {} # of the responses", sequence(sizes(&|turn| turn.down_bytes))));
     let think: Vec<f64> = turns.iter().skip(1).map(|turn| turn.pause_s + turn.wait_s).collect();
+    let mut toml = String::new();
+    line(&mut toml, "[traffic]");
+    line(&mut toml, "kind = \"requests\"");
+    line(&mut toml, &format!("request = {} # {phrase}", sequence(sizes(&|turn| turn.up_bytes))));
+    line(&mut toml, &format!("size = {} # of the responses", sequence(sizes(&|turn| turn.down_bytes))));
     line(
-        toml,
+        &mut toml,
         &format!(
             "think = {} # {:.3} s in all: from a response to the next request, and until the server answered it",
-            times(&think),
-            application.idle_s
+            times(&think, MICROSECONDS),
+            think.iter().sum::<f64>()
         ),
     );
-    line(toml, &format!("requests = {}", turns.len()));
+    line(&mut toml, &format!("requests = {}", turns.len()));
+    Some((toml, turns.len()))
 }
 
-/// Writes a class that sends and pauses as in the capture.
-fn write_bursts(toml: &mut String, application: &Application, direction: usize, seconds: f64) {
-    let turns = &application.turns;
+/// Returns a class that sends and pauses as in the capture, over paths with the rate `network` together, and the number of its bursts;
+/// none if it is not within the limits.
+fn bursts(application: &Application, direction: usize, network: f64) -> Option<(String, usize)> {
+    let (turns, phrase) = within(application, MOST_BURST_BYTES)?;
     let bytes = |turn: &Turn| (if direction == 0 { turn.up_bytes } else { turn.down_bytes }) as f64;
-    // The simulator limits the number of blocks.
-    let rate = application.rate_bps.unwrap_or((5e10 / seconds.max(1.0)).min(1e9)).max(1e3);
-    let on: Vec<f64> = turns.iter().map(|turn| (bytes(turn) * 8.0 / rate).max(BLOCK_BITS / rate)).collect();
+    let rate = application.rate_bps.unwrap_or((4.0 * network).max(1e9)).clamp(1e3, RATES.1);
+    let rate = (rate / 1e3).round() * 1e3;
+    // The sender writes a block at the begin and after each interval, so its last one in the middle of an interval is in any case written.
+    let blocks = |turn: &Turn| (bytes(turn) / BLOCK).round().max(1.0);
+    let on: Vec<f64> = turns.iter().map(|turn| (blocks(turn) - 0.5) * BLOCK * 8.0 / rate).collect();
     let mut off: Vec<f64> =
         turns.windows(2).zip(&on).map(|(two, on)| (two[1].at_s - two[0].at_s - on).max(1e-3)).collect();
+    let idle: f64 = turns.iter().map(|turn| turn.pause_s).sum();
     let span: f64 = on.iter().chain(&off).sum();
     off.push(1.0);
-    line(toml, "[traffic]");
-    line(toml, "kind = \"on-off\"");
-    line(toml, &format!("direction = \"{}\"", WORDS[direction & 1]));
     let source = match application.rate_bps {
         Some(_) => "as the application wrote; the network had space for more",
         None => "more than the network had space for",
     };
-    line(toml, &format!("rate = \"{:.0} kbit/s\" # {source}", (rate / 1e3).round()));
-    line(toml, &format!("on = {} # {} bursts, {}", times(&on), turns.len(), beyond(application)));
-    line(toml, &format!("off = {} # {:.3} s without data in flight", times(&off), application.idle_s));
-    line(toml, &format!("duration = \"{:.3} s\"", span + 0.5));
+    let mut toml = String::new();
+    line(&mut toml, "[traffic]");
+    line(&mut toml, "kind = \"on-off\"");
+    line(&mut toml, &format!("direction = \"{}\"", WORDS[direction & 1]));
+    line(&mut toml, &format!("rate = \"{} kbit/s\" # {source}", rate / 1e3));
+    line(&mut toml, &format!("on = {} # {phrase}", times(&on, NANOSECONDS)));
+    line(&mut toml, &format!("off = {} # {idle:.3} s without data in flight", times(&off, NANOSECONDS)));
+    line(&mut toml, &format!("duration = \"{:.3} s\"", span + 0.5));
+    (span < MOST_S).then_some((toml, turns.len()))
 }
 
-/// The bits of a block that an on-off sender writes.
-const BLOCK_BITS: f64 = 1400.0 * 8.0;
+/// The bytes of a block that an on-off sender writes.
+const BLOCK: f64 = 1400.0;
 
-/// Returns the part of the connection that the turns are.
-fn beyond(application: &Application) -> &'static str {
-    if application.is_cut { "the first of the connection" } else { "in the order of the capture" }
-}
+/// The resolution of times, as their number in a second.
+const MICROSECONDS: f64 = 1e6;
+const NANOSECONDS: f64 = 1e9;
 
 /// Returns times in seconds as TOML.
-fn times(seconds: &[f64]) -> String {
-    if seconds.iter().all(|seconds| *seconds < 5e-7) {
+fn times(seconds: &[f64], resolution: f64) -> String {
+    let whole: Vec<f64> = seconds.iter().map(|seconds| (seconds * resolution).round()).collect();
+    if whole.iter().all(|time| *time <= 0.0) {
         return "\"0 s\"".to_owned();
     }
-    sequence(seconds.iter().map(|seconds| format!("{:.3} ms", seconds * 1e3)).collect())
+    sequence(whole.iter().map(|time| format!("{} ms", time / (resolution / 1e3))).collect())
 }
 
 /// Returns values as TOML: one, or a sequence.
@@ -279,7 +337,7 @@ fn join_delay(report: &ConnectionReport, path: &Path<'_>) -> Option<(f64, f64)> 
     let began = path.subflow.start_s - report.start_s + if path.subflow.syn_count > 1 { lost } else { 0.0 };
     let usual = connected + LEAST_DELAY_S.max(3.0 * path.rtt.value);
     // The client knows of the connection and has not joined yet.
-    (began > usual).then_some((connected / 2.0, began))
+    (began > usual && began < MOST_S).then_some((connected / 2.0, began))
 }
 
 /// Writes a path with its name; `sides` are the keys of its two directions, the direction of the estimate first.
@@ -323,7 +381,7 @@ fn write_path(
     let seen = estimate.queue_bytes.unwrap_or(0);
     let queue = if estimate.queue_was_full {
         (
-            seen.max(3_000),
+            seen.clamp(3_000, MOST_QUEUE),
             format!(
                 "full at {:.1} ms, where {} packets were lost",
                 estimate.queue_s * 1e3,
@@ -332,8 +390,8 @@ fn write_path(
         )
     } else {
         // The queue was never full, so a larger one makes no difference.
-        let queue = (2 * seen).max(LEAST_QUEUE).max((rate.value * rtt.value / 4.0) as u64);
-        (queue, format!("at least {:.1} ms: it was never full", estimate.queue_s * 1e3))
+        let queue = seen.saturating_mul(2).max(LEAST_QUEUE).max((rate.value * rtt.value / 4.0) as u64);
+        (queue.min(MOST_QUEUE), format!("at least {:.1} ms: it was never full", estimate.queue_s * 1e3))
     };
     line(toml, &format!("queue = \"{} B\" # {}", queue.0, queue.1));
     let loss = estimate.random_loss;
@@ -373,6 +431,7 @@ fn write_path(
     };
     let mut changes: Vec<(f64, [String; 2])> = estimate.rate_phases.iter().skip(1).map(of_phase).collect();
     changes.extend(estimate.outages.iter().flat_map(outage_changes));
+    changes.retain(|(at, _)| *at < MOST_S);
     changes.sort_by(|a, b| a.0.total_cmp(&b.0));
     for text in changes.iter().flat_map(|(_, lines)| lines) {
         line(toml, text);
@@ -390,9 +449,8 @@ fn rate_change(phase: &RatePhase) -> (f64, [String; 2]) {
 
 /// Returns a change of a rate that varies.
 fn rate_step(phase: &RatePhase) -> (f64, [String; 2]) {
-    let rate = (phase.rate_bps.value / 1e3).round().max(1.0);
     let at = format!("[[path.change]]\nat = \"{:.3} s\"", phase.from_s);
-    (phase.from_s, [at, format!("rate = \"{rate} kbit/s\"")])
+    (phase.from_s, [at, format!("rate = \"{}\"", rate_text(phase.rate_bps.value))])
 }
 
 /// Returns the changes that make an outage.
@@ -420,7 +478,13 @@ fn rate_line(rate: &Estimate, source: &str) -> String {
     } else {
         format!("{} or more", mega(rate.low))
     };
-    format!("rate = \"{} kbit/s\" # {range} Mbit/s: {source}", (rate.value / 1e3).round())
+    format!("rate = \"{}\" # {range} Mbit/s: {source}", rate_text(rate.value))
+}
+
+/// Returns a rate with its unit; a scenario has no rate of 0.
+fn rate_text(bps: f64) -> String {
+    let bps = bps.clamp(RATES.0, RATES.1);
+    if bps < 1e5 { format!("{} bit/s", bps.round()) } else { format!("{} kbit/s", (bps / 1e3).round()) }
 }
 
 /// Returns the source of the rate of a phase.

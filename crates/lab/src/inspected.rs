@@ -105,12 +105,17 @@ fn matches(connection: &ConnectionReport, draft: &Draft, comparison: &Comparison
     let Some(row) = comparison.rows.first() else { return Vec::new() };
     let stream = &connection.streams[draft.direction];
     let mut found = Vec::new();
+    let turns = connection.application.turns.get(..draft.turns).unwrap_or_default();
+    let mean_turn_s = || {
+        let sum: f64 = turns.iter().map(|turn| turn.time_s).sum();
+        (!turns.is_empty()).then(|| sum / turns.len() as f64)
+    };
     // The losses are the same as in the capture, so runs differ by their phases only; the median is one of them.
     let times = match connection.application.pattern {
-        Pattern::Transfer | Pattern::BothWays => ("completion, s", stream.fct_s, row.fct_s.p50),
         // Each run has all turns, so that their mean is a value of one run.
-        Pattern::Requests => ("mean response time, s", connection.application.mean_time_s(), row.fct_s.mean),
-        Pattern::Bursts => ("mean delay of bursts, s", connection.application.mean_time_s(), row.fct_s.mean),
+        Pattern::Requests if draft.turns > 0 => ("mean response time, s", mean_turn_s(), row.fct_s.mean),
+        Pattern::Bursts if draft.turns > 0 => ("mean delay of bursts, s", mean_turn_s(), row.fct_s.mean),
+        _ => ("completion, s", stream.fct_s, row.fct_s.p50),
     };
     if let (measure, Some(captured), Some(simulated)) = times {
         found.push(Match { measure: measure.to_owned(), captured, simulated, ci95: row.fct_s.ci95 });

@@ -36,6 +36,9 @@ use half::Arrived;
 /// The most TCP connections that are followed.
 pub(crate) const MAX_SUBFLOWS: usize = 1 << 15;
 
+/// The most bursts that are remembered, of all connections.
+const MAX_BURSTS: usize = 1 << 20;
+
 /// The round trip where the handshake does not show it.
 const UNKNOWN_RTT: Duration = Duration::from_millis(50);
 
@@ -65,6 +68,8 @@ pub(crate) struct Table {
     /// Packets of connections that are not followed because the table is full.
     pub refused: u64,
     arrived: Vec<Arrived>,
+    /// The bursts that are remembered.
+    bursts: usize,
     pub notes: Notes,
     /// Packets that several captures have.
     pub sightings: Sightings,
@@ -387,7 +392,8 @@ impl Table {
         let bytes = stream.highest.saturating_sub(before.or(stream.first).unwrap_or(stream.highest));
         if bytes > 0 {
             let rtt = rtt.unwrap_or(UNKNOWN_RTT);
-            stream.by_burst.on_data(&Sent { now, bytes, is_idle: idle, at_sender, rtt, other });
+            let sent = Sent { now, bytes, is_idle: idle, at_sender, rtt, other };
+            self.bursts += usize::from(stream.by_burst.on_data(&sent, self.bursts < MAX_BURSTS));
         } else if !at_sender && !stream.by_arrival.is_blocked() {
             stream.by_burst.on_done(now);
         }

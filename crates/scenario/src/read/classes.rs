@@ -283,7 +283,11 @@ fn read_kind(kind: usize, table: &Reader<'_>, files: &Files<'_>) -> Result<Kind,
                 rate: table.required("rate", "\"2 Mbit/s\"", Node::rate)?,
                 span,
             };
-            count_events(plan.rate.transmission_time(OnOff::BLOCK).0 as f64, span, "rate")?;
+            // It writes in a share of the time only, at least a block in each period.
+            let gap = plan.rate.transmission_time(OnOff::BLOCK).0.max(1) as f64;
+            let (on, off) = (plan.on.mean().max(gap), plan.off.mean());
+            let share = if on.is_finite() && off.is_finite() { on / (on + off) } else { 1.0 };
+            count_events(gap / share, span, "rate")?;
             Kind::OnOff(plan)
         }
         "udp" => {
