@@ -83,6 +83,7 @@ fn a_wrong_tariff_is_an_error() {
     assert!(error("price = '5 EUR'").contains("the price of a GB"));
     assert!(error("price = 1, budget = 0").contains("a budget of 0 is out of range"));
     assert!(error("budget = 5").contains("the path has no price"));
+    assert!(error("price = { up = 1, down = 1e-7 }, budget = 5").contains("too low for a budget"));
     assert!(error("quota = '0 B'").contains("permits no connection"));
     assert!(error("quota = '10'").contains("unit"), "{}", error("quota = '10'"));
 }

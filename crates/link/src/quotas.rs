@@ -29,7 +29,8 @@ pub struct Budget {
 impl Budget {
     /// True if these bytes cost more.
     pub fn is_exceeded(&self, up: u64, down: u64) -> bool {
-        let cost = u128::from(up) * u128::from(self.up) + u128::from(down) * u128::from(self.down);
+        let of = |bytes: u64, price: u64| u128::from(bytes) * u128::from(price);
+        let cost = of(up, self.up).saturating_add(of(down, self.down));
         cost > u128::from(self.most) * 1_000_000_000
     }
 }
@@ -63,5 +64,7 @@ mod tests {
         assert_eq!([over(0, 5_000_000), over(0, 5_000_001)], [false, true]);
         assert_eq!([over(10_000_000, 2_500_000), over(10_000_000, 2_500_001)], [false, true]);
         assert!(over(u64::MAX, u64::MAX) && !over(0, 0));
+        let dear = Budget { most: u64::MAX, up: u64::MAX, down: u64::MAX };
+        assert!(dear.is_exceeded(u64::MAX, u64::MAX) && !dear.is_exceeded(500_000_000, 500_000_000));
     }
 }

@@ -457,6 +457,37 @@ mod tests {
     }
 
     #[test]
+    fn a_sequence_has_its_values_in_turn_and_again() {
+        let sequence = Distribution::Sequence([3e9, 0.0, 1.4].into());
+        let mut stream = RandomStream::new(5, "draws");
+        let drawn: Vec<f64> = (0..7).map(|n| sequence.draw(n, &mut stream)).collect();
+        assert_eq!(drawn, [3e9, 0.0, 1.4, 3e9, 0.0, 1.4, 3e9]);
+        // Each draw takes a number, as of any distribution.
+        let mut other = RandomStream::new(5, "draws");
+        for _ in 0..7 {
+            other.next_f64();
+        }
+        assert_eq!(stream.next_u64(), other.next_u64());
+        // A size of 0 bytes is none.
+        let sizes: Vec<u64> = (0..3).map(|n| sequence.draw_size(n, &mut stream).0).collect();
+        assert_eq!(sizes, [3_000_000_000, 1, 1]);
+        assert_eq!(sequence.draw_time(u64::MAX, &mut stream), Duration::from_secs(3));
+        assert_eq!([0.0, 0.5, 0.99].map(|p| sequence.quantile(p)), [0.0, 1.4, 3e9]);
+        assert!((sequence.mean() - 1e9).abs() < 1.0 && sequence.is_valid());
+    }
+
+    #[test]
+    fn a_sequence_of_nothing_is_none() {
+        for values in [vec![], vec![0.0], vec![1.0, f64::NAN], vec![f64::INFINITY], vec![1.0, -1.0]] {
+            let sequence = Distribution::Sequence(values.into());
+            assert!(!sequence.is_valid());
+            // It does no harm.
+            let mut stream = RandomStream::new(5, "draws");
+            let _ = (sequence.draw_size(1, &mut stream), sequence.quantile(0.5), sequence.mean());
+        }
+    }
+
+    #[test]
     fn normal_quantiles_are_those_of_the_tables() {
         for (p, z) in [
             (0.5, 0.0),

@@ -50,6 +50,11 @@ pub(super) fn read(
         return Err(Problem::at(&node.span, "the path has no price")
             .help("add for example `price = 2`, the price of a GB, or remove `budget`"));
     }
+    let is_lost = |price: f64| price > 0.0 && millionths(price) == 0;
+    if let Some(node) = path.get("budget").filter(|_| is_lost(price_up) || is_lost(price_down)) {
+        return Err(Problem::at(&node.span, "the price is too low for a budget")
+            .help("give a price of at least 0.000001 for a GB, or remove `budget`"));
+    }
     let budget = most.map(|most| Budget {
         most: millionths(most),
         up: millionths(price_up),
