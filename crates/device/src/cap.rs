@@ -25,6 +25,8 @@ const BURST: Duration = Duration::from_millis(5);
 const QUEUE: Duration = Duration::from_millis(100);
 /// The least space of a queue: two full packets of a slow path.
 const LEAST_QUEUE: u64 = 3_000;
+/// The packets that are queued or dropped before other tasks have their turn.
+const TURN: usize = 64;
 
 /// The greatest rates of an address, in IP packets with their headers; none for any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +77,17 @@ struct Bucket {
 }
 
 impl Bucket {
+    /// Changes the rate: what has passed in advance is paid at the new one.
+    fn set_rate(&mut self, rate: Option<Rate>, now: Time) {
+        if let (Some(old), Some(new)) = (self.rate, rate)
+            && old != new
+            && self.paid_until > now
+        {
+            self.paid_until = now + new.transmission_time(old.bytes_in(self.paid_until.since(now)));
+        }
+        self.rate = rate;
+    }
+
     fn is_open(&self, now: Time) -> bool {
         self.rate.is_none() || self.paid_until <= now + BURST
     }
@@ -119,10 +132,10 @@ struct Buckets(Vec<Bucket>);
 
 impl Buckets {
     /// Gives the buckets these rates. A queue without a rate any more is emptied at once.
-    fn set(&mut self, rates: impl Iterator<Item = (IpAddr, Option<Rate>)> + Clone) {
+    fn set(&mut self, rates: impl Iterator<Item = (IpAddr, Option<Rate>)> + Clone, now: Time) {
         for bucket in &mut self.0 {
-            bucket.rate =
-                rates.clone().find(|(address, _)| *address == bucket.address).and_then(|(_, rate)| rate);
+            let rate = rates.clone().find(|(address, _)| *address == bucket.address);
+            bucket.set_rate(rate.and_then(|(_, rate)| rate), now);
         }
         for (address, rate) in rates.filter(|(_, rate)| rate.is_some()) {
             if !self.0.iter().any(|bucket| bucket.address == address) {
@@ -188,8 +201,9 @@ impl<D: Device> Capped<D> {
         if version != self.version {
             self.version = version;
             let caps = self.caps.inner.caps.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            self.sending.set(caps.iter().map(|cap| (cap.address, cap.send)));
-            self.receiving.set(caps.iter().map(|cap| (cap.address, cap.receive)));
+            let now = self.clock.now();
+            self.sending.set(caps.iter().map(|cap| (cap.address, cap.send)), now);
+            self.receiving.set(caps.iter().map(|cap| (cap.address, cap.receive)), now);
         }
     }
 
@@ -248,7 +262,7 @@ impl<D: Device> Device for Capped<D> {
             return self.device.poll_receive(cx, packet);
         }
         self.flush(cx)?;
-        loop {
+        for _ in 0..TURN {
             let now = self.clock.now();
             if let Some(next) = self.receiving.due(now).and_then(|bucket| bucket.dequeue(now)) {
                 *packet = next;
@@ -273,6 +287,8 @@ impl<D: Device> Device for Capped<D> {
                 self.caps.inner.dropped.fetch_add(1, Ordering::Relaxed);
             }
         }
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     fn poll_send(&mut self, cx: &mut Context<'_>, packet: &mut Packet) -> Poll<io::Result<()>> {
@@ -399,6 +415,47 @@ mod tests {
         }
         assert_eq!(before.elapsed().as_millis(), 0);
         assert!(near.is_idle() || near.receiving.0.iter().all(|bucket| bucket.queue.is_empty()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_cap_that_is_raised_holds_at_once_for_what_has_passed_in_advance_too() {
+        let (near, mut far) = memory::pair(Capabilities::plain(65_000));
+        let caps = Caps::default();
+        let set =
+            |rate| caps.set(vec![Cap { address: OWN, send: None, receive: Some(Rate::from_bps(rate)) }]);
+        set(8_000);
+        let mut near = Capped::new(near, caps.clone());
+        for _ in 0..2 {
+            send(&mut far, packet(THERE, OWN, 50_000)).await;
+        }
+        receive(&mut near).await;
+        // The second one would wait for 50 s.
+        set(8_000_000);
+        let begun = tokio::time::Instant::now();
+        receive(&mut near).await;
+        assert!((45..=47).contains(&begun.elapsed().as_millis()), "{:?}", begun.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_flood_to_a_capped_address_leaves_other_tasks_their_turn() {
+        let (near, mut far) = memory::pair(Capabilities::plain(1500));
+        let mut near = Capped::new(near, caps(1));
+        for _ in 0..memory::CAPACITY {
+            send(&mut far, packet(THERE, OWN, 1500)).await;
+        }
+        receive(&mut near).await;
+        poll_fn(|cx| {
+            assert!(near.poll_receive(cx, &mut Packet::default()).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+        let taken = near.caps.dropped() + near.receiving.0[0].queue.len() as u64;
+        assert_eq!(taken, TURN as u64);
+        // The rest is not forgotten.
+        let before = tokio::time::Instant::now();
+        receive(&mut near).await;
+        assert!(before.elapsed().as_millis() <= 8, "{:?}", before.elapsed());
+        assert_eq!(near.caps.dropped() + near.receiving.0[0].queue.len() as u64 + 2, memory::CAPACITY as u64);
     }
 
     #[tokio::test(start_paused = true)]

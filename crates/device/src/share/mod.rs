@@ -28,6 +28,8 @@ const REFUSAL: u8 = 1;
 /// The flags of a device's offload.
 const CHECKSUMS: u8 = 1;
 const SEGMENTATION: u8 = 2;
+/// The MTUs that a device can have.
+const MTUS: std::ops::RangeInclusive<u32> = 68..=65_535;
 /// The longest first message.
 const LONGEST_GREETING: usize = 8192;
 
@@ -113,7 +115,8 @@ impl Greeting {
                 segmentation_offload: flags & SEGMENTATION != 0,
             };
             let device = std::str::from_utf8(name).ok()?.to_owned();
-            (kind == WELCOME && !addresses.is_empty()).then_some(Greeting { device, capabilities, addresses })
+            let is_whole = kind == WELCOME && !addresses.is_empty() && MTUS.contains(&capabilities.mtu);
+            is_whole.then_some(Greeting { device, capabilities, addresses })
         };
         parsed().ok_or_else(foreign)
     }

@@ -26,7 +26,7 @@ const ROUNDS: usize = 8;
 pub enum Event {
     /// A process has got these addresses.
     Joined {
-        /// Its number.
+        /// Its number; 0 if it is in another namespace of processes.
         pid: i32,
         /// Its user.
         uid: u32,
@@ -124,13 +124,15 @@ impl<D: Device> Share<D> {
     pub fn listen(&mut self, path: &Path) -> io::Result<()> {
         use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
         let address = SocketAddrUnix::new(path)?;
-        let make = |flags| rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+        // Not blocking: a process that listens there and accepts nothing must not hold this one up.
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let make = || rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
         if std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket())
-            && rustix::net::connect(make(SocketFlags::CLOEXEC)?, &address) == Err(Errno::CONNREFUSED)
+            && rustix::net::connect(make()?, &address) == Err(Errno::CONNREFUSED)
         {
             std::fs::remove_file(path)?;
         }
-        let socket = make(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?;
+        let socket = make()?;
         rustix::net::bind(&socket, &address)?;
         self.path = Some(path.to_owned());
         // Nobody can connect before it listens.
@@ -182,25 +184,25 @@ impl<D: Device> Share<D> {
         match accepted {
             Ok(socket) => {
                 drop(ready);
-                self.admit(socket, report)?;
+                self.admit(socket, report);
             }
-            Err(Errno::AGAIN) => ready.clear_ready(),
-            // A process that has ended meanwhile, or too many files: the next one.
-            Err(_) => {}
+            // A process that has ended meanwhile: the next one.
+            Err(Errno::CONNABORTED | Errno::INTR) => {}
+            // There is none; or there are too many files, and it is tried again with the next one.
+            Err(_) => ready.clear_ready(),
         }
         Ok(true)
     }
 
-    /// Gives a process the addresses that have been free for the longest time.
-    pub(super) fn admit(&mut self, socket: OwnedFd, report: &mut impl FnMut(Event)) -> io::Result<()> {
-        let who = rustix::net::sockopt::socket_peercred(&socket)?;
-        let (pid, uid) = (who.pid.as_raw_nonzero().get(), who.uid.as_raw());
+    /// Gives a process the addresses that have been free for the longest time. If it cannot be served, its connection ends, and the
+    /// others go on.
+    pub(super) fn admit(&mut self, socket: OwnedFd, report: &mut impl FnMut(Event)) {
+        let Ok((pid, uid)) = peer(&socket) else { return };
         let free = self.places.iter_mut().filter(|place| place.user.is_none());
         let Some(place) = free.min_by_key(|place| place.free_since) else {
             let words = format!("all {} hosts of {} are taken", self.places.len(), self.name);
             let _ = rustix::net::send(&socket, &refusal(&words), SendFlags::NOSIGNAL);
-            report(Event::Refused { pid, uid });
-            return Ok(());
+            return report(Event::Refused { pid, uid });
         };
         let greeting = Greeting {
             device: self.name.clone(),
@@ -210,11 +212,12 @@ impl<D: Device> Share<D> {
         // Without the privilege the system's limit holds.
         let _ = rustix::net::sockopt::set_socket_send_buffer_size_force(&socket, 4 << 20)
             .or_else(|_| rustix::net::sockopt::set_socket_send_buffer_size(&socket, 4 << 20));
-        if rustix::net::send(&socket, &greeting.message(), SendFlags::NOSIGNAL).is_ok() {
-            place.user = Some(User { socket: watch(socket)?, pid, held: None });
+        if let Ok(socket) = watch(socket)
+            && rustix::net::send(&socket, &greeting.message(), SendFlags::NOSIGNAL).is_ok()
+        {
+            place.user = Some(User { socket, pid, held: None });
             report(Event::Joined { pid, uid, addresses: greeting.addresses });
         }
-        Ok(())
     }
 
     fn leave(&mut self, at: usize, report: &mut impl FnMut(Event)) {
@@ -296,6 +299,14 @@ impl<D: Device> Share<D> {
         }
         Ok(true)
     }
+}
+
+/// Returns the number and the user of the process at the other end; number 0 if it is in a namespace of processes that this one does not see.
+fn peer(socket: &OwnedFd) -> io::Result<(i32, u32)> {
+    // rustix has no value for the number 0.
+    let socket = std::os::unix::net::UnixStream::from(socket.try_clone()?);
+    let who = tokio::net::UnixStream::from_std(socket)?.peer_cred()?;
+    Ok((who.pid().unwrap_or(0), who.uid()))
 }
 
 /// The reason that packets of a process were not moved.

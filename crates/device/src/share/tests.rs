@@ -50,6 +50,11 @@ fn a_greeting_that_was_written_is_read_and_any_bytes_are_one_or_an_error() {
     // Cut after each address but the last.
     assert_eq!(complete, 3);
     assert_eq!(Greeting::parse(&refusal("full")).unwrap_err().to_string(), "full");
+    // A packet of such a device would take 4 GiB of memory.
+    for mtu in [0, 65_536, u32::MAX] {
+        let greeting = Greeting { capabilities: Capabilities::plain(mtu), ..greeting.clone() };
+        assert_eq!(Greeting::parse(&greeting.message()).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
     let mut packet = Packet::with_capacity(100);
     assert!((0..=HEADER).all(|length| of_message(&mut packet, length).is_none()));
 }
@@ -65,12 +70,13 @@ async fn packets_are_routed_by_address_and_addresses_of_others_cannot_be_used() 
         let (near, far) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
         rustix::io::ioctl_fionbio(&far, true).unwrap();
-        share.admit(far, &mut |event| events.push(event)).unwrap();
+        share.admit(far, &mut |event| events.push(event));
         users.push(SharedDevice::greet(near).unwrap());
     }
     let (near, far) =
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
-    share.admit(far, &mut |event| events.push(event)).unwrap();
+    rustix::io::ioctl_fionbio(&far, true).unwrap();
+    share.admit(far, &mut |event| events.push(event));
     let refused = SharedDevice::greet(near).unwrap_err().to_string();
     assert!(refused.contains("all 2 hosts of"), "{refused}");
     let pid = std::process::id() as i32;
@@ -155,4 +161,55 @@ async fn addresses_that_were_given_back_are_given_out_again_the_oldest_first() {
     tokio::select! { () = work => {}, error = share.run(|_| {}) => panic!("{error}") }
     drop(share);
     assert!(!path.exists());
+}
+
+#[tokio::test]
+async fn a_connection_that_cannot_be_served_takes_no_addresses_and_ends_nothing() {
+    let (device, _outside) = memory::pair(OFFLOAD);
+    let mut share = Share::new(device, places());
+    let mut events = Vec::new();
+    // Not a socket; and one whose peer is gone.
+    let file = std::os::fd::OwnedFd::from(tempfile::tempfile().unwrap());
+    rustix::io::ioctl_fionbio(&file, true).unwrap();
+    share.admit(file, &mut |event| events.push(event));
+    let (near, far) =
+        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::NONBLOCK, None).unwrap();
+    drop(near);
+    share.admit(far, &mut |event| events.push(event));
+    assert_eq!(events, []);
+    for _ in 0..places().len() {
+        let (near, far) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::NONBLOCK, None).unwrap();
+        rustix::io::ioctl_fionbio(&near, false).unwrap();
+        share.admit(far, &mut |_| {});
+        SharedDevice::greet(near).unwrap();
+    }
+}
+
+/// A process that listens there, and accepts nothing.
+#[tokio::test]
+async fn an_owner_that_does_not_answer_holds_nobody_up() {
+    use rustix::net::{SocketAddrUnix, socket_with};
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("socket");
+    let address = SocketAddrUnix::new(&path).unwrap();
+    let socket =
+        || socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::NONBLOCK, None).unwrap();
+    let deaf = socket();
+    rustix::net::bind(&deaf, &address).unwrap();
+    rustix::net::listen(&deaf, 0).unwrap();
+    let mut waiting = Vec::new();
+    let error = SharedDevice::connect_within(&path, std::time::Duration::from_millis(1)).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "no greeting");
+    loop {
+        let one = socket();
+        match rustix::net::connect(&one, &address) {
+            Ok(()) => waiting.push(one),
+            Err(error) => break assert_eq!(error, rustix::io::Errno::AGAIN),
+        }
+    }
+    let error = SharedDevice::connect_within(&path, std::time::Duration::from_millis(1)).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "no connection");
+    let error = Share::new(memory::pair(OFFLOAD).0, places()).listen(&path).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
 }

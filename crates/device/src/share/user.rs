@@ -16,7 +16,7 @@ use super::{Greeting, HEADER, LONGEST_GREETING, of_message, to_message};
 use crate::tun::watch;
 use crate::{Capabilities, Device, Packet};
 
-/// The time for the greeting, which comes at once.
+/// The time for the connection, and for the greeting, which comes at once.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A device of another process. The addresses are given back when it is dropped.
@@ -32,10 +32,17 @@ impl SharedDevice {
     /// # Errors
     /// If there is no such process, this user may not connect, or all addresses are taken.
     pub fn connect(path: &Path) -> io::Result<SharedDevice> {
+        SharedDevice::connect_within(path, PATIENCE)
+    }
+
+    pub(super) fn connect_within(path: &Path, patience: Duration) -> io::Result<SharedDevice> {
         let flags = SocketFlags::CLOEXEC;
         let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        // The first one is for the connection too.
+        for timeout in [Timeout::Send, Timeout::Recv] {
+            rustix::net::sockopt::set_socket_timeout(&socket, timeout, Some(patience))?;
+        }
         rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
-        rustix::net::sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))?;
         SharedDevice::greet(socket)
     }
 
