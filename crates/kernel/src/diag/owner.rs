@@ -8,9 +8,13 @@ use super::{BY_FAMILY, Diagnostics, NO_COOKIE};
 use crate::error::KernelError;
 use crate::netlink::Answer;
 
-/// The user id and the inode in `struct inet_diag_msg`, which has 72 bytes.
+/// The state, the ports, the user id and the inode in `struct inet_diag_msg`, which has 72 bytes.
+const STATE: usize = 1;
+const PORTS: usize = 4;
 const UID: usize = 64;
 const INODE: usize = 68;
+/// `TCP_LISTEN`.
+const LISTEN: u8 = 10;
 
 /// The owner of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +27,7 @@ pub struct Owner {
 
 impl Diagnostics {
     /// Returns the owner of the socket of TCP of this network namespace with these ends; none if there is no such socket, as when the
-    /// local end is on another host.
+    /// local end is on another host, or if its process has closed it.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -39,7 +43,7 @@ impl Diagnostics {
             Answer::One,
             &request(local, remote),
             |payload| {
-                owner = parse_owner(payload);
+                owner = parse_owner(payload, [local.port(), remote.port()]);
                 Ok(())
             },
         );
@@ -77,9 +81,17 @@ fn request(local: SocketAddr, remote: SocketAddr) -> Vec<u8> {
     payload
 }
 
-fn parse_owner(payload: &[u8]) -> Option<Owner> {
+/// Reads the answer for a connection with these ports.
+fn parse_owner(payload: &[u8], ports: [u16; 2]) -> Option<Owner> {
     let word = |at: usize| payload.get(at..at + 4)?.try_into().ok().map(u32::from_ne_bytes);
-    Some(Owner { uid: word(UID)?, inode: word(INODE)? })
+    // Without such a connection the kernel answers with a socket that listens at the local port (`inet_lookup`): another
+    // host could choose that port, and get its owner.
+    let ports: Vec<u8> = ports.into_iter().flat_map(u16::to_be_bytes).collect();
+    if payload.get(STATE) == Some(&LISTEN) || payload.get(PORTS..PORTS + 4) != Some(&ports[..]) {
+        return None;
+    }
+    // A socket that no process has open any more has neither an inode nor its user.
+    Some(Owner { uid: word(UID)?, inode: word(INODE)? }).filter(|owner| owner.inode != 0)
 }
 
 /// Returns the programs of the processes that have the socket open, as far as this user may see them: all for root, the own ones for
@@ -116,20 +128,25 @@ mod tests {
         let mut diagnostics = Diagnostics::open().unwrap();
         let own = std::env::current_exe().unwrap();
         let uid = rustix::process::geteuid().as_raw();
-        for at in ["127.0.0.1:0", "[::1]:0", "[::]:0"] {
+        for at in ["127.0.0.1:0", "0.0.0.0:0", "[::1]:0", "[::]:0"] {
             let Ok(listener) = TcpListener::bind(at) else { continue };
             let port = listener.local_addr().unwrap().port();
-            let to = if at == "[::]:0" {
-                SocketAddr::from(([127, 0, 0, 1], port))
-            } else {
-                listener.local_addr().unwrap()
-            };
+            let to = listener.local_addr().unwrap();
+            let to = if to.ip().is_unspecified() { SocketAddr::from(([127, 0, 0, 1], port)) } else { to };
             let stream = TcpStream::connect(to).unwrap();
             let (accepted, peer) = listener.accept().unwrap();
             let owner = diagnostics.owner(peer, accepted.local_addr().unwrap()).unwrap().unwrap();
             assert_eq!(owner.uid, uid, "{at}");
             assert!(programs(owner.inode).contains(&own), "{at}: {owner:?}");
+            // Nothing says whose a closed socket was. It would have the user 0.
             drop(stream);
+            assert_eq!(diagnostics.owner(peer, accepted.local_addr().unwrap()).unwrap(), None, "{at}");
+            // Another host may connect from any port, also from one at which a process listens here.
+            let elsewhere = match to {
+                SocketAddr::V4(_) => SocketAddr::from(([192, 0, 2, 7], port)),
+                SocketAddr::V6(_) => SocketAddr::new("2001:db8::7".parse().unwrap(), port),
+            };
+            assert_eq!(diagnostics.owner(elsewhere, accepted.local_addr().unwrap()).unwrap(), None, "{at}");
         }
         let [here, there] = ["127.0.0.1:1", "192.0.2.1:1"].map(|end| end.parse().unwrap());
         assert_eq!(diagnostics.owner(there, here).unwrap(), None);
