@@ -446,14 +446,21 @@ fn processes_share_a_device_and_a_path_follows_its_interface() {
         until_up $d/log3 "10.86.84.2"
         curl -s -o $d/got http://10.86.84.2:8080/file && same $d/got $d/www/file
         # Both hosts notice that a path is lost; its routes come back with the interface, and it with them.
-        $ANABRANCH tun follow $state 2>$d/follow &
+        mkdir $d/bin
+        printf '#!/bin/sh\nrm %s 2>/dev/null && exit 9\nexec %s "$@"\n' $d/fail $(command -v ip) >$d/bin/ip
+        chmod +x $d/bin/ip
+        PATH=$d/bin:$PATH $ANABRANCH tun follow $state 2>$d/follow &
         until_up $d/follow "follow their interfaces"
+        # The system cannot be read once, as while an interface vanishes.
+        touch $d/fail; ip addr add 10.9.7.7/32 dev lo
+        until_up $d/follow "looked at again in a second"
         ip link set r0 down
         until_up $d/log2 "path 10.86.84.3 is lost"
         until_up $d/log3 "path 10.86.84.1 is lost"
         ip link set r0 up; ip route add default via 10.9.0.1 dev r0 metric 100
         until_up $d/log2 "path 10.86.84.3 is back"
         until_up $d/log3 "path 10.86.84.1 is back"
+        until_up $d/follow "made: route default through r0"
         grep made $d/follow
         "#,
     ) else {

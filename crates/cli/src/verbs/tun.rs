@@ -283,6 +283,8 @@ fn isolated(args: &SetupArgs) -> Result<(), Failure> {
 
 /// The time in which all events of one change come.
 const SETTLE: Duration = Duration::from_millis(3);
+/// The time until the next attempt after the system could not be read, as while an interface vanishes.
+const RETRY: Duration = Duration::from_secs(1);
 
 fn follow(args: &FollowArgs) -> Result<(), Failure> {
     let failed = |error: &dyn std::fmt::Display| {
@@ -300,7 +302,7 @@ fn follow(args: &FollowArgs) -> Result<(), Failure> {
         for error in &followed.failed {
             output::warn(error);
         }
-        Ok::<(), Failure>(())
+        Ok::<(), SetupError>(())
     };
     look()?;
     output::remark(format_args!("the paths of {} follow their interfaces; end: Ctrl-C", args.name));
@@ -308,18 +310,31 @@ fn follow(args: &FollowArgs) -> Result<(), Failure> {
         let fd = events.as_fd().try_clone_to_owned().and_then(watch).map_err(|error| failed(&error))?;
         let mut events = events;
         let mut ended = Box::pin(online::interrupted());
+        // The reason that the last look has failed.
+        let mut trouble: Option<String> = None;
         loop {
             tokio::select! {
                 ready = fd.readable() => {
                     let mut ready = ready.map_err(|error| failed(&error))?;
                     tokio::time::sleep(SETTLE).await;
                     ready.clear_ready();
-                    if events.has_changed().map_err(|error| failed(&error))? {
-                        look()?;
+                    if !events.has_changed().map_err(|error| failed(&error))? {
+                        continue;
                     }
                 }
+                () = tokio::time::sleep(RETRY), if trouble.is_some() => {}
                 () = &mut ended => return Ok(()),
             }
+            trouble = match look() {
+                Ok(()) => None,
+                Err(SetupError::Failed(error)) => {
+                    if trouble.as_ref() != Some(&error) {
+                        output::warn(format_args!("the interfaces are looked at again in a second: {error}"));
+                    }
+                    Some(error)
+                }
+                Err(error) => return Err(error.into()),
+            };
         }
     })
 }
