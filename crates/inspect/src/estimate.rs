@@ -131,10 +131,9 @@ impl PathEstimate {
         let meter = if at_sender { &own.by_ack } else { &own.by_arrival };
         let (rate, rate_source) = rate(own, meter);
         let phases = Phases::find(&meter.chunks);
-        let rate = match (rate, mean(&meter.chunks)) {
-            (Some(rate), Some(value)) if phases.varies => Some(Estimate { value, ..rate }),
-            _ => rate,
-        };
+        let span = own.first_data.zip(own.last_data).filter(|_| phases.varies);
+        let mean = span.and_then(|(first, last)| phases.mean(first, last));
+        let rate = rate.map(|rate| Estimate { value: mean.unwrap_or(rate.value), ..rate });
         let packets = own.counts.segments;
         let largest = meter.queues.quantile(0.999).unwrap_or_default();
         let value = rate.map(|rate| rate.value);
@@ -245,13 +244,6 @@ fn rate(own: &Half, meter: &Meter) -> (Option<Estimate>, RateSource) {
     let span = span.map(|span| own.active.as_secs_f64().max(span / 100.0));
     let value = span.filter(|span| *span > 0.0).map(|span| own.counts.wire_bytes as f64 * 8.0 / span);
     (value.map(|value| Estimate { value, low: value, high: f64::INFINITY }), RateSource::LowerBound)
-}
-
-/// Returns the mean rate of chunks.
-fn mean(chunks: &[Chunk]) -> Option<f64> {
-    let seconds: f64 = chunks.iter().map(|chunk| chunk.seconds).sum();
-    let bits: f64 = chunks.iter().map(|chunk| chunk.bps * chunk.seconds).sum();
-    (seconds > 0.0).then(|| bits / seconds)
 }
 
 /// Returns the round trip less the transmission of its packets at the rate.

@@ -9,8 +9,8 @@
 //! Constants: at least 4 chunks (of 64 packets) in a phase, at most 8 changes.
 //!
 //! A rate that varies all the time, as in a cellular network, has no phases: the chunks differ from the medians of their phases by more than a
-//! quarter (the middle 80 %), and neighbours differ alike (a correlation of their ranks of 0.3 or more, which noise does not have). Then each
-//! chunk is a phase, or, of more than 200, each of 200 groups.
+//! quarter (the middle 80 %), or of fewer than 12 chunks by a half, and neighbours differ alike (a correlation of their ranks of 0.3 or more,
+//! which noise does not have). Then each chunk is a phase, or, of more than 200, each of 200 groups.
 
 use anabranch_units::{Duration, Time};
 
@@ -24,9 +24,12 @@ const MOST: usize = 8;
 const RATIO: f64 = 1.15;
 /// The most steps of a rate that varies, and the least chunks that show one.
 const MOST_STEPS: usize = 200;
-const LEAST_STEPS: usize = 12;
-/// The least ratio of the ends of the middle 80 % of the chunks of a rate that varies, by the medians of their phases.
+const LEAST_STEPS: usize = 8;
+/// The least ratio of the ends of the middle 80 % of the chunks of a rate that varies, by the medians of their phases; and the same for few
+/// chunks, of which noise often has an order.
 const SPREAD: f64 = 1.25;
+const SPREAD_OF_FEW: f64 = 1.5;
+const FEW: usize = 12;
 /// The least correlation of the ranks of neighbouring chunks.
 const CORRELATION: f64 = 0.3;
 
@@ -88,6 +91,12 @@ impl Phases {
         self.list.iter().filter_map(|phase| phase.from).all(|(_, low, high)| until <= low || begun >= high)
     }
 
+    /// Returns the mean rate from one time to another; none if no time passes.
+    pub(crate) fn mean(&self, from: Time, until: Time) -> Option<f64> {
+        let seconds = until.since(from).as_secs_f64();
+        (seconds > 0.0).then(|| self.bits(from, until) / seconds)
+    }
+
     /// Returns the bits that the bottleneck delivers from one time to another.
     pub(crate) fn bits(&self, from: Time, until: Time) -> f64 {
         let begins = self.list.iter().map(|phase| phase.from.map_or(Time::ZERO, |from| from.0));
@@ -113,7 +122,8 @@ fn varies(chunks: &[Chunk], cuts: &[usize]) -> bool {
     let mut sorted = relative.clone();
     sorted.sort_by(f64::total_cmp);
     let at = |share: f64| sorted[(share * (sorted.len() - 1) as f64).round() as usize];
-    at(0.9) > SPREAD * at(0.1) && correlation(&relative) >= CORRELATION
+    let least = if relative.len() < FEW { SPREAD_OF_FEW } else { SPREAD };
+    at(0.9) > least * at(0.1) && correlation(&relative) >= CORRELATION
 }
 
 /// Returns the correlation of the ranks of neighbouring values.

@@ -95,6 +95,15 @@ fn a_rate_that_varies_all_the_time_has_its_course() {
     assert!(found.varies && found.list.len() == 100, "{} {}", found.varies, found.list.len());
     assert!(found.list.iter().zip(&rates).all(|(phase, rate)| (phase.rate.0 / 1e6 - rate).abs() < 1e-6));
     assert_eq!(found.list[7].from.unwrap().0, Time::from_millis(700));
+    // A slow period counts by its time, not by its packets.
+    let mean = found.mean(Time::ZERO, Time::from_secs(10)).unwrap() / 1e6;
+    assert!((mean - rates.iter().sum::<f64>() / 100.0).abs() < 0.1, "{mean}");
+    // Of few chunks, a small wave is noise.
+    let few = |height: f64| {
+        let wave = (0..8).map(|at| 10.0 + height * (f64::from(at) / 2.0).sin());
+        Phases::find(&series(wave)).varies
+    };
+    assert!(few(7.0) && !few(1.5));
     // The same rates without an order are noise.
     let mut shuffled: Vec<(u64, f64)> = rates.into_iter().map(|rate| (random.next_u64(), rate)).collect();
     shuffled.sort_by_key(|(key, _)| *key);
