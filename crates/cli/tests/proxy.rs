@@ -129,6 +129,14 @@ fn sockets_of_systemd_are_served_and_the_log_is_json_with_destinations_only_if_a
 }
 
 #[test]
+fn only_redirected_connections_are_announced_if_systemd_passes_no_other_socket() {
+    let (first, second) = (listener(), listener());
+    let mut proxy = Proxy::start("redirected:redirected", [&first, &second], &["--log", "json"]);
+    let [first, second] = [first, second].map(|listener| listener.local_addr().unwrap());
+    proxy.event(&format!("proxy for redirected connections at {first} and {second};"));
+}
+
+#[test]
 fn sockets_that_the_proxy_cannot_serve_are_refused_with_a_remedy() {
     let (socks, other) = (listener(), listener());
     let connected = TcpStream::connect(socks.local_addr().unwrap()).unwrap();
@@ -144,5 +152,13 @@ fn sockets_that_the_proxy_cannot_serve_are_refused_with_a_remedy() {
         assert!(lines.last().is_some_and(|line| line.contains(words)), "{lines:?}");
         let json = serde_json::from_str::<Value>(lines.last().unwrap());
         assert_eq!(json.is_ok_and(|json| json["level"] == "ERROR"), options.contains(&"json"), "{lines:?}");
+    }
+    // As many would take gigabytes; and one that is not there.
+    for (count, words) in [("2000000000", "64 are the most"), ("1", "is of no use")] {
+        let script = "export LISTEN_PID=$$ LISTEN_FDS=$1; exec \"$0\" proxy 3<&-";
+        let output =
+            Command::new("sh").args(["-c", script, env!("CARGO_BIN_EXE_anabranch"), count]).output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && text.contains(words), "{text}");
     }
 }

@@ -26,8 +26,10 @@ pub struct BudgetRow {
 #[derive(Debug, Default)]
 pub(crate) struct Budgets {
     budgets: Vec<Budget>,
-    /// The bytes of each path since the start.
+    /// The bytes of each address since the start.
     counted: BTreeMap<IpAddr, u64>,
+    /// The last path of each address: an interface that has failed has none, and its last bytes count too.
+    names: BTreeMap<IpAddr, String>,
 }
 
 impl Budgets {
@@ -59,9 +61,13 @@ impl Budgets {
             // A connection that ends at this moment may be counted twice; then later bytes are not counted until they are more.
             let new = bytes.saturating_sub(*counted);
             *counted = bytes.max(*counted);
-            let name = name(ip).filter(|name| self.budgets.iter().any(|budget| budget.covers(name)));
+            if let Some(name) = name(ip) {
+                self.names.insert(ip, name);
+            }
+            let name =
+                self.names.get(&ip).filter(|name| self.budgets.iter().any(|budget| budget.covers(name)));
             if let Some(name) = name.filter(|_| new > 0) {
-                memory.spend(&name, month, new);
+                memory.spend(name, month, new);
             }
         }
     }
@@ -138,5 +144,22 @@ mod tests {
         let rows = budgets.rows(month, &memory);
         assert_eq!((rows[0].used_bytes, rows[0].spent, rows[1].used_bytes), (200, true, 150));
         assert_eq!(Memory::parse(&memory.text()), memory);
+    }
+
+    #[test]
+    fn the_last_bytes_of_an_interface_that_has_failed_count() {
+        let mut budgets = Budgets::default();
+        budgets.set(&[budget("wwan0", 100, Spent::Off)]);
+        let (mut memory, month) = (Memory::default(), Month::of(Time::from_secs(1_000_000_000)));
+        let mut look = Status::new("client", "kernel").snapshot();
+        let mut count = |sent_bytes, name: Option<&str>, memory: &mut Memory| {
+            let totals = PathTotals { sent_bytes, ..PathTotals::default() };
+            look.totals.paths.insert("192.0.2.5".parse().unwrap(), totals);
+            budgets.count(&look, month, memory, |_| name.map(str::to_owned));
+            budgets.spent("wwan0", month, memory)
+        };
+        assert_eq!(count(99, None, &mut memory), None, "an address of no interface has no budget");
+        assert_eq!(count(159, Some("wwan0"), &mut memory), None);
+        assert_eq!(count(199, None, &mut memory), Some(Spent::Off));
     }
 }

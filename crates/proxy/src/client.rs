@@ -25,7 +25,7 @@ use crate::reach::{connect, resolve};
 use crate::relay::{Direction, End, relay};
 use crate::sizes::{Messages, Sizes};
 use crate::status::{Status, Tracked, lock};
-use crate::transport::{Kernel, KernelLink, Link, Transport};
+use crate::transport::{Kernel, KernelLink, Link, Stream as _, Transport};
 
 /// The time for an application to send its request.
 const REQUEST_TIME: Duration = Duration::from_secs(10);
@@ -228,7 +228,10 @@ impl<T: Transport> Shared<T> {
                 Err(_) => return self.status.fail("slow", None),
             }
         };
-        let process = owner::of(&app, &asked, policy.questions()).await;
+        let Some(process) = owner::of(&app, &asked, policy.questions()).await else {
+            self.status.fail("gone", None);
+            return reset(app);
+        };
         let facts = Facts {
             host: match &asked.destination.host {
                 Host::Name(name) => Some(name),

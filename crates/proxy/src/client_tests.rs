@@ -269,6 +269,26 @@ async fn a_rule_finds_the_user_and_the_program_of_an_application() {
     }
 }
 
+/// An application could otherwise escape from a rule, or pass for root, by closing its socket at once.
+#[tokio::test]
+async fn an_application_that_is_gone_has_no_connection_if_rules_ask_for_its_user() {
+    let uid = rustix::process::geteuid().as_raw();
+    let mut sides = Sides::start(&format!("[[rule]]\nuid = {}\nvia = 'refuse'", uid + 1)).await;
+    let mut app = TcpStream::connect(sides.proxy).await.unwrap();
+    app.write_all(&[5, 1, 0]).await.unwrap();
+    app.read_exact(&mut [0; 2]).await.unwrap();
+    app.write_all(b"\x05\x01\x00\x01\xc0\x00\x02\x09\x00\x50data").await.unwrap();
+    // The proxy has not run since: this runtime has one thread.
+    drop(app);
+    loop {
+        tokio::task::yield_now().await;
+        assert!(sides.dialled.try_recv().is_err(), "its data was carried");
+        if sides.client.status().snapshot().totals.failures.get("gone") == Some(&1) {
+            break;
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_policy_with_a_cap_that_the_transport_cannot_keep_changes_nothing() {
     let sides = Sides::start("").await;

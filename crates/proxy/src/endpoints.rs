@@ -20,7 +20,8 @@ impl BackupEndpoints {
         self.is_refused
     }
 
-    /// Makes the endpoints of the interfaces with a spent budget backups, in open connections too, and undoes it for others.
+    /// Makes the endpoints of the interfaces with a spent budget backups, in open connections too, and undoes it for others. An endpoint
+    /// whose interface is gone stays as it is: it may come back with the budget still spent.
     ///
     /// # Errors
     /// The first time that the kernel refuses it.
@@ -29,24 +30,35 @@ impl BackupEndpoints {
         interfaces: &Interfaces,
         is_spent: impl Fn(&str) -> bool,
     ) -> Result<(), KernelError> {
-        let of = |endpoint: &Endpoint| {
-            interfaces.of(endpoint.interface, endpoint.address).map(|interface| interface.name.as_str())
-        };
         if self.made.is_empty()
             && (self.is_refused || !interfaces.0.values().any(|interface| is_spent(&interface.name)))
         {
             return Ok(());
         }
+        self.set(|endpoint| {
+            interfaces.of(endpoint.interface, endpoint.address).map(|interface| is_spent(&interface.name))
+        })
+    }
+
+    /// Undoes everything.
+    pub(crate) fn undo(&mut self) {
+        if !self.made.is_empty() {
+            // A failure leaves a backup.
+            let _ = self.set(|_| Some(false));
+        }
+    }
+
+    /// Sets whether each endpoint is a backup; none leaves it as it is.
+    fn set(&mut self, is_backup: impl Fn(&Endpoint) -> Option<bool>) -> Result<(), KernelError> {
         let applied = (|| {
             let mut manager = PathManager::open()?;
             for endpoint in manager.endpoints()? {
-                let is_backup = endpoint.flags.has(EndpointFlags::BACKUP);
-                let spent = of(&endpoint).is_some_and(&is_spent);
-                if spent && !is_backup {
+                let Some(wanted) = is_backup(&endpoint) else { continue };
+                if wanted && !endpoint.flags.has(EndpointFlags::BACKUP) {
                     let flags = EndpointFlags(endpoint.flags.0 | EndpointFlags::BACKUP.0);
                     manager.command(&Command::SetEndpointFlags(Endpoint { flags, ..endpoint.clone() }))?;
                     self.made.insert(endpoint.address, endpoint);
-                } else if !spent && let Some(before) = self.made.remove(&endpoint.address) {
+                } else if !wanted && let Some(before) = self.made.remove(&endpoint.address) {
                     manager.command(&Command::SetEndpointFlags(Endpoint { id: endpoint.id, ..before }))?;
                 }
             }
@@ -57,11 +69,5 @@ impl BackupEndpoints {
             return applied;
         }
         Ok(())
-    }
-
-    /// Undoes everything.
-    pub(crate) fn undo(&mut self, interfaces: &Interfaces) {
-        // A failure leaves a backup.
-        let _ = self.apply(interfaces, |_| false);
     }
 }

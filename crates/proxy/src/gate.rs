@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 
 use crate::convert::{HEADER, length_of};
 use crate::failure::Failure;
-use crate::transport::{Link, LinkReport};
+use crate::transport::{Link, LinkReport, Stream};
 
 /// The beginning of an alert of TLS, by which a server refuses a connection without. // RFC 8446 section 5.1
 const TLS_ALERT: [u8; 2] = [21, 3];
@@ -120,11 +120,13 @@ impl<L: Link> AsyncWrite for Gate<L> {
     }
 }
 
-impl<L: Link> Link for Gate<L> {
-    const USES_SIZE: bool = L::USES_SIZE;
-
+impl<L: Link> Stream for Gate<L> {
     fn set_remaining(&self, remaining: Option<u64>) {
         self.link.set_remaining(remaining);
+    }
+
+    fn note_paths(&self) {
+        self.link.note_paths();
     }
 
     fn lends(&self) -> bool {
@@ -142,6 +144,10 @@ impl<L: Link> Link for Gate<L> {
     fn socket(&self) -> Option<&TcpStream> {
         if self.waiting.is_none() { self.link.socket() } else { None }
     }
+}
+
+impl<L: Link> Link for Gate<L> {
+    const USES_SIZE: bool = L::USES_SIZE;
 
     fn reset(self) {
         self.link.reset();

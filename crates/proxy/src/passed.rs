@@ -17,12 +17,21 @@ pub struct Passed {
     pub listener: TcpListener,
 }
 
+/// The most sockets. `listenfd` has an entry for each that the variable announces.
+const MOST: u64 = 64;
+
 /// Takes the sockets; none if the process was started without. To be called before there are threads, and once: it removes the
 /// variables.
 ///
 /// # Errors
 /// If one of them does not listen for connections of TCP; with a remedy.
 pub fn take() -> Result<Vec<Passed>, String> {
+    let announced = std::env::var("LISTEN_FDS").ok().and_then(|text| text.parse::<u64>().ok());
+    if let Some(count) = announced.filter(|count| *count > MOST) {
+        return Err(format!(
+            "LISTEN_FDS announces {count} sockets, and {MOST} are the most; unset it if there are none"
+        ));
+    }
     let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
     let mut names = names.split(':');
     let mut all = ListenFd::from_env();

@@ -18,7 +18,6 @@ use anabranch_net::device::tun::watch;
 use anabranch_scenario::policy::proxy::{Budget, Spent};
 use anabranch_units::{Bytes, Time};
 use tokio::time::Instant;
-use tracing::warn;
 
 use crate::budgets::Budgets;
 use crate::endpoints::BackupEndpoints;
@@ -89,12 +88,17 @@ impl Paths {
     /// Reads the file; without one the memory is empty. `size` is the expected size of a transfer.
     ///
     /// # Errors
-    /// If there is a file that cannot be read, or the interfaces cannot be.
+    /// If there is a file that cannot be read or is no memory, or the interfaces cannot be read.
     pub fn open(file: &Path, names: PathNames, size: Bytes) -> io::Result<Paths> {
         let text = match std::fs::read_to_string(file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
             other => other?,
         };
+        // An empty memory would replace the file, and with it the used part of each budget.
+        if !text.trim().is_empty() && !Memory::is_memory(&text) {
+            let why = "it is no memory of paths, or one of another version; remove it, or give another file";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+        }
         let mut memory = Memory::parse(&text);
         memory.forget(now());
         let interfaces = read_interfaces(names)?;
@@ -137,8 +141,8 @@ impl Paths {
         }
     }
 
-    /// Counts the bytes of metered paths, and shows their budgets.
-    fn count(&self, status: &Status, look: &Snapshot) {
+    /// Counts the bytes of metered paths, and shows their budgets. Returns a warning if the kernel refuses to make their endpoints backups, once.
+    fn count(&self, status: &Status, look: &Snapshot) -> Option<String> {
         let mut budgets = lock(&self.inner.budgets);
         if !budgets.is_empty() {
             let (mut memory, month) = (lock(&self.inner.memory), Month::of(now()));
@@ -146,15 +150,15 @@ impl Paths {
             status.set_budgets(budgets.rows(month, &memory));
         }
         drop(budgets);
-        if self.inner.names == PathNames::Interfaces {
-            let interfaces = lock(&self.inner.interfaces).clone();
-            let is_backup = |name: &str| self.spent(name) == Some(Spent::Backup);
-            if let Err(error) = lock(&self.inner.endpoints).apply(&interfaces, is_backup) {
-                warn!(
-                    "the endpoints of a path with a spent budget cannot be backups, so new connections are plain TCP on another path: {error}"
-                );
-            }
+        if self.inner.names == PathNames::Addresses {
+            return None;
         }
+        let interfaces = lock(&self.inner.interfaces).clone();
+        let is_backup = |name: &str| self.spent(name) == Some(Spent::Backup);
+        let error = lock(&self.inner.endpoints).apply(&interfaces, is_backup).err()?;
+        Some(format!(
+            "the endpoints of a path with a spent budget cannot be backups, so new connections are plain TCP on another path: {error}"
+        ))
     }
 
     /// Returns the best of these addresses of this host for a transfer of this size, or else of the expected one; none if no path from
@@ -247,6 +251,10 @@ impl Paths {
         let events = events.and_then(|events| Ok((watch(events.as_fd().try_clone_to_owned()?)?, events)));
         let mut events = events.ok();
         loop {
+            // At first too: they may have changed since they were read.
+            if let Ok(interfaces) = read_interfaces(self.inner.names) {
+                *lock(&self.inner.interfaces) = interfaces;
+            }
             let ready = match &mut events {
                 Some((fd, events)) => fd.readable().await.and_then(|mut ready| {
                     ready.clear_ready();
@@ -260,21 +268,18 @@ impl Paths {
             if ready.is_err() {
                 events = None;
             }
-            if let Ok(interfaces) = read_interfaces(self.inner.names) {
-                *lock(&self.inner.interfaces) = interfaces;
-            }
         }
     }
 
-    /// Learns from the connections of a proxy, and writes the file once a minute.
-    pub async fn watch(&self, status: &Status) {
+    /// Learns from the connections of a proxy, and writes the file once a minute. `warn` gets words for the user.
+    pub async fn watch(&self, status: &Status, warn: impl Fn(&str)) {
         tokio::select! {
-            () = self.learn_from(status) => {}
+            () = self.learn_from(status, warn) => {}
             () = self.follow_interfaces() => {}
         }
     }
 
-    async fn learn_from(&self, status: &Status) {
+    async fn learn_from(&self, status: &Status, warn: impl Fn(&str)) {
         let mut seen = Seen::new();
         let mut written = Instant::now();
         loop {
@@ -288,7 +293,9 @@ impl Paths {
                 self.learn_all(row.number, &row.report, at, &seen, &mut next);
             }
             seen = next;
-            self.count(status, &look);
+            if let Some(text) = self.count(status, &look) {
+                warn(&text);
+            }
             if written.elapsed() >= WRITE_EVERY {
                 written = Instant::now();
                 // A full disk is no reason to end.
@@ -302,8 +309,8 @@ impl Paths {
     /// # Errors
     /// If it cannot be written; the old one stays.
     pub fn finish(&self, status: &Status) -> io::Result<()> {
-        self.count(status, &status.snapshot());
-        lock(&self.inner.endpoints).undo(&lock(&self.inner.interfaces));
+        let _ = self.count(status, &status.snapshot());
+        lock(&self.inner.endpoints).undo();
         self.write()
     }
 
@@ -399,6 +406,11 @@ mod tests {
         paths.write().unwrap();
         let large = open(10_000_000);
         assert_eq!(large.best_address(&addresses(), there, None), Some(addresses()[1]));
+        // A file of another kind is not replaced by an empty memory.
+        std::fs::write(&file, "{}").unwrap();
+        let error = Paths::open(&file, PathNames::Addresses, Bytes(1)).unwrap_err().to_string();
+        assert!(error.contains("no memory of paths"), "{error}");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "{}");
         // A path on which no connection began is not chosen again, and one of another network is unknown.
         large.forget(FAR, there);
         assert_eq!(large.best_address(&addresses(), there, None), Some(addresses()[0]));
@@ -429,7 +441,7 @@ mod tests {
             drop(tracked);
             tokio::time::sleep(WRITE_EVERY + EVERY).await;
         };
-        tokio::select! { () = paths.watch(&status) => {}, () = ending => {} }
+        tokio::select! { () = paths.watch(&status, |text| panic!("{text}")) => {}, () = ending => {} }
         assert_eq!(paths.memory().len(), 2);
         assert!(file.exists(), "it is written once a minute");
     }

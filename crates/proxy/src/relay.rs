@@ -8,21 +8,21 @@
 
 use std::cell::RefCell;
 use std::future::Future as _;
-use std::io::{self, IoSlice};
+use std::io;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use socket2::{Protocol, SockRef};
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::io::{Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use crate::pipe::{Pipe, is_unsupported};
 use crate::sizes::Sizes;
-use crate::transport::Link;
+use crate::transport::Stream;
 
 /// The most bytes that are read at once.
 const MOST: usize = 64 << 10;
@@ -35,57 +35,6 @@ const TURNS: usize = 8;
 
 thread_local! {
     static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; MOST]);
-}
-
-/// A stream of bytes.
-pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin {
-    /// Returns the socket, if its bytes are the bytes of the stream.
-    fn socket(&self) -> Option<&TcpStream>;
-
-    /// Announces the amount of data that remains to be written; none if it is not known.
-    fn set_remaining(&self, _remaining: Option<u64>) {}
-
-    /// True if it lends received bytes.
-    fn lends(&self) -> bool {
-        false
-    }
-
-    /// As [`Link::poll_lend`].
-    fn poll_lend(
-        &mut self,
-        _cx: &mut Context<'_>,
-        _take: impl FnMut(&mut Context<'_>, &[IoSlice<'_>]) -> Poll<io::Result<usize>>,
-    ) -> Poll<io::Result<usize>> {
-        Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
-    }
-}
-
-impl Stream for TcpStream {
-    fn socket(&self) -> Option<&TcpStream> {
-        Some(self)
-    }
-}
-
-impl<L: Link> Stream for L {
-    fn socket(&self) -> Option<&TcpStream> {
-        Link::socket(self)
-    }
-
-    fn set_remaining(&self, remaining: Option<u64>) {
-        Link::set_remaining(self, remaining);
-    }
-
-    fn lends(&self) -> bool {
-        Link::lends(self)
-    }
-
-    fn poll_lend(
-        &mut self,
-        cx: &mut Context<'_>,
-        take: impl FnMut(&mut Context<'_>, &[IoSlice<'_>]) -> Poll<io::Result<usize>>,
-    ) -> Poll<io::Result<usize>> {
-        Link::poll_lend(self, cx, take)
-    }
 }
 
 /// The reason that a relay has ended.
@@ -200,6 +149,7 @@ impl Direction {
             match self.state {
                 State::Ended => return Poll::Ready(Ok(())),
                 State::Ending => {
+                    to.note_paths();
                     ready!(Pin::new(&mut *to).poll_shutdown(cx))?;
                     self.state = State::Ended;
                     *moved = true;
@@ -412,6 +362,13 @@ where
             let back = down.poll(cx, far, near, counts[1], &mut moved);
             if moved {
                 last = Instant::now();
+                // A peer ends a connection that has ended here without notice.
+                if there.is_ready() {
+                    far.note_paths();
+                }
+                if back.is_ready() {
+                    near.note_paths();
+                }
             }
             match (there, back) {
                 (Poll::Ready(Err(error)), _) | (_, Poll::Ready(Err(error))) => {
@@ -443,7 +400,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+    use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, duplex};
 
     struct Ends {
         near: DuplexStream,
@@ -580,10 +537,6 @@ mod tests {
     }
 
     impl Stream for Noting {
-        fn socket(&self) -> Option<&TcpStream> {
-            None
-        }
-
         fn set_remaining(&self, remaining: Option<u64>) {
             self.1.borrow_mut().push(remaining);
         }

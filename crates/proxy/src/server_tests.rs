@@ -12,7 +12,9 @@ use crate::convert::seal::{self, Code, Received, read_reply};
 use crate::convert::{Destination, ErrorCode, HEADER, Reply, Request, length_of};
 use crate::now_ms;
 use crate::server::{Server, may_reach};
-use crate::transport::{Accept, Kernel, Link, LinkReport};
+use crate::transport::{Accept, Kernel, Link, LinkReport, Stream};
+
+impl Stream for DuplexStream {}
 
 impl Link for DuplexStream {
     fn reset(self) {}

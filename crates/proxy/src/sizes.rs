@@ -127,7 +127,14 @@ fn body(head: &[u8], messages: Messages) -> Option<u64> {
             return None;
         }
         if name.eq_ignore_ascii_case("content-length") {
-            length = Some(value.trim().parse().ok()?);
+            // RFC 9112 section 6.3: digits only, and two lengths that differ are an error.
+            let value = value.trim_matches([' ', '\t']);
+            let digits = Some(value).filter(|value| value.bytes().all(|byte| byte.is_ascii_digit()))?;
+            let found = digits.parse().ok()?;
+            if length.is_some_and(|length: u64| length != found) {
+                return None;
+            }
+            length = Some(found);
         }
     }
     match messages {
@@ -224,6 +231,11 @@ mod tests {
         assert_eq!(Sizes::new(Messages::Requests, None).see(&long), None);
         for damaged in [
             "HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: +5\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 5, 5\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length:\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551616\r\n\r\n",
             "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
             "HTTP/1.1\r\n\r\n",
             "HTTP/1.1 101 X\r\n\r\n",

@@ -10,9 +10,10 @@ use std::process::{Command, Output};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use anabranch_emulate::{Emulation, Options, Role};
+use anabranch_emulate::{Emulation, Namespace, Options, Role};
 use anabranch_kernel::interfaces::Links;
-use anabranch_kernel::memory::{Memory, Remembered};
+use anabranch_kernel::memory::{Memory, Month, Remembered};
+use anabranch_kernel::pm::{EndpointFlags, PathManager};
 use anabranch_proxy::client::{Client, ServerSide};
 use anabranch_proxy::convert::Destination;
 use anabranch_proxy::paths::{PathNames, Paths};
@@ -222,6 +223,59 @@ fn a_connection_begins_on_the_path_that_the_memory_expects_to_be_faster() {
     drop(live);
 }
 
+/// The month's bytes are in the file of the memory, as after a restart.
+#[test]
+fn the_kernels_endpoints_of_a_spent_budget_are_backups_until_the_end_also_while_the_interface_is_gone() {
+    if let Some(why) = anabranch_emulate::obstacle() {
+        return skipped::skipped(why);
+    }
+    let shell =
+        |line: &str| assert!(Command::new("sh").args(["-euc", line]).status().unwrap().success(), "{line}");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("paths.json");
+    let seconds = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let mut memory = Memory::default();
+    memory.spend("r1", Month::of(Time::from_secs(seconds)), 10);
+    memory.write(&file).unwrap();
+    let namespace = Namespace::new().unwrap();
+    let work = || {
+        shell(
+            "for n in 0 1; do
+                 ip link add r$n type veth peer name f$n; ip link set r$n up; ip link set f$n up
+                 ip addr add 10.9.$n.2/24 dev r$n; ip mptcp endpoint add 10.9.$n.2 subflow
+             done",
+        );
+        let backups = || {
+            let endpoints = PathManager::open().unwrap().endpoints().unwrap().into_iter();
+            let backups = endpoints.filter(|endpoint| endpoint.flags.has(EndpointFlags::BACKUP));
+            backups.map(|endpoint| endpoint.address.to_string()).collect::<Vec<_>>()
+        };
+        let paths = Paths::open(&file, PathNames::Interfaces, Bytes(100_000)).unwrap();
+        let kernel = Kernel::open().0.with_paths(Some(paths.clone()));
+        let policy = "[[budget]]\npath = 'r1'\nmonthly = '10B'";
+        let client = Client::new(kernel, Kernel::open().0, None, ClientPolicy::parse("c", policy).unwrap());
+        let status = client.unwrap().status();
+        let builder = &mut tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_all().start_paused(true).build().unwrap();
+        // Two looks at the interfaces and the budgets.
+        let look = || {
+            runtime.block_on(async {
+                let enough = tokio::time::sleep(Duration::from_millis(2500));
+                tokio::select! { () = paths.watch(&status, |text| panic!("{text}")) => {}, () = enough => {} }
+            });
+        };
+        assert_eq!(backups(), [""; 0]);
+        look();
+        assert_eq!(backups(), ["10.9.1.2"]);
+        shell("ip link del r1");
+        look();
+        assert_eq!(backups(), ["10.9.1.2"], "the interface may come back");
+        paths.finish(&status).unwrap();
+        assert_eq!(backups(), [""; 0]);
+    };
+    namespace.run(work).unwrap();
+}
+
 /// Waits for a state in which `is_so`.
 fn wait(status: &Status, is_so: impl Fn(&Snapshot) -> bool) -> Snapshot {
     for _ in 0..500 {
@@ -249,6 +303,8 @@ fn curl_fetches_over_both_paths_by_socks_and_http() {
     let by_path: Vec<u64> = look.totals.paths.values().map(|path| path.received_bytes).collect();
     assert!(by_path.len() == 2 && by_path.iter().all(|bytes| *bytes > 500_000), "{by_path:?}");
     assert!(look.totals.up_bytes > 100 && look.totals.down_bytes >= 3 * SIZE as u64);
+    // Budgets count these, so no byte may be missing.
+    assert!(by_path.iter().sum::<u64>() >= look.totals.down_bytes, "{look:?}");
     // A destination that the server side refuses ends with an error.
     let output =
         hosts.curl(&["--proxy", &format!("socks5h://{PROXY}"), "--connect-to", "::192.0.2.1:80"], "/");

@@ -288,9 +288,14 @@ async fn client<T: Transport>(
              the policy (`[[user]]`), or listen at 127.0.0.1"
         )));
     }
-    let at: Vec<String> =
-        listeners.iter().filter(|(.., redirected)| !redirected).map(|(at, ..)| at.to_string()).collect();
-    let at = at.join(" and ");
+    let list = |wanted: bool| {
+        let own = listeners.iter().filter(|(.., redirected)| *redirected == wanted);
+        own.map(|(at, ..)| at.to_string()).collect::<Vec<_>>().join(" and ")
+    };
+    let at = match (list(false), list(true)) {
+        (socks, redirected) if socks.is_empty() => format!("redirected connections at {redirected}"),
+        (socks, _) => format!("SOCKS 5 and HTTP at {socks}"),
+    };
     let mut serving = JoinSet::new();
     for (_, listener, redirected) in listeners {
         let serves = client.clone();
@@ -301,7 +306,7 @@ async fn client<T: Transport>(
     let serving = first_end(serving);
     let way = args.to.as_ref().map_or("directly".to_owned(), |to| format!("by {to}"));
     let tls = if args.tls { ", with TLS" } else { "" };
-    output::remark(format_args!("proxy for SOCKS 5 and HTTP at {at}; connections go {way}{tls}"));
+    output::remark(format_args!("proxy for {at}; connections go {way}{tls}"));
     let checking = async {
         if args.tls
             && let Err(error) = client.check_server().await
@@ -324,7 +329,7 @@ async fn client<T: Transport>(
     let status = client.status();
     let learning = async {
         match &paths {
-            Some(paths) => paths.watch(&status).await,
+            Some(paths) => paths.watch(&status, |text| output::warn(text)).await,
             None => std::future::pending().await,
         }
     };

@@ -17,7 +17,7 @@ use anabranch_stack::path_manager::{
 };
 use tokio::io::AsyncBufRead as _;
 
-use super::{Accept, Link, LinkReport, SubflowReport, Transport};
+use super::{Accept, Link, LinkReport, Stream, SubflowReport, Transport};
 use crate::paths::{Paths, set_budgets};
 
 /// The most pieces that are written at once.
@@ -68,6 +68,15 @@ impl Anabranch {
     /// Sets the caps with which the host was built.
     pub fn with_caps(self, caps: Caps) -> Anabranch {
         Anabranch { caps, ..self }
+    }
+
+    /// Checks that the limit of a path is for an address of this host: its addresses never change, and a limit that holds for none costs money.
+    fn find(&self, kind: &str, name: &str, covers: impl Fn(&str) -> bool) -> Result<(), String> {
+        let own: Vec<String> = self.host.addresses().iter().map(ToString::to_string).collect();
+        if own.iter().any(|ip| covers(ip)) {
+            return Ok(());
+        }
+        Err(format!("the {kind} of `{name}` is for no address of this host; write one of {}", own.join(", ")))
     }
 
     /// Returns the configuration of a connection, and the address of its first subflow.
@@ -146,10 +155,16 @@ impl Transport for Anabranch {
     }
 
     fn set_budgets(&self, budgets: &[Budget]) -> Result<(), String> {
+        for budget in budgets {
+            self.find("budget", &budget.path, |path| budget.covers(path))?;
+        }
         set_budgets(self.paths.as_ref(), budgets)
     }
 
     fn set_caps(&self, caps: &[Cap]) -> Result<(), String> {
+        for cap in caps {
+            self.find("cap", &cap.path, |path| cap.covers(path))?;
+        }
         let cap = |address: IpAddr| {
             let cap = caps.iter().find(|cap| cap.covers(&address.to_string()))?;
             Some(device::Cap { address, send: cap.send, receive: cap.receive })
@@ -188,9 +203,7 @@ impl Accept for MptcpListener {
     }
 }
 
-impl Link for MptcpStream {
-    const USES_SIZE: bool = true;
-
+impl Stream for MptcpStream {
     fn set_remaining(&self, remaining: Option<u64>) {
         self.set_flow_size(remaining.map(|remaining| self.written().saturating_add(remaining)));
     }
@@ -215,6 +228,10 @@ impl Link for MptcpStream {
         Pin::new(&mut *self).consume(n);
         Poll::Ready(Ok(n))
     }
+}
+
+impl Link for MptcpStream {
+    const USES_SIZE: bool = true;
 
     fn reset(self) {
         self.abort();
@@ -242,6 +259,7 @@ mod tests {
 
     use anabranch_net::default_config;
     use anabranch_net::device::{Capabilities, memory};
+    use anabranch_units::{Bytes, Rate};
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
@@ -258,7 +276,7 @@ mod tests {
         let mut listener = server.listen(80, default_config(), 1).unwrap();
         let mut near = client.connect((there, 80).into(), default_config()).await.unwrap();
         let (mut far, _) = MptcpListener::accept(&mut listener).await.unwrap();
-        assert!(Link::lends(&near));
+        assert!(Stream::lends(&near));
         let sent: Vec<u8> = (0..1_000_000_u32).map(|at| (at * 7 / 3) as u8).collect();
         let all = sent.clone();
         tokio::spawn(async move {
@@ -284,6 +302,21 @@ mod tests {
         assert!(matches!(end, End::Finished), "{end:?}");
         assert!(got == sent);
         assert_eq!(counts[1].load(Ordering::Relaxed), sent.len() as u64);
+    }
+
+    #[tokio::test]
+    async fn a_limit_for_no_address_of_the_host_is_refused() {
+        let (device, _far) = memory::pair(Capabilities::plain(1500));
+        let own: IpAddr = "fd86:8684::1".parse().unwrap();
+        let host = Host::builder().device(device, &[own]).start().unwrap();
+        let transport = Anabranch::new(host, default_config());
+        let cap = |path: &str| Cap { path: path.to_owned(), send: Some(Rate::from_mbps(1)), receive: None };
+        transport.set_caps(&[cap("fd86:8684::*")]).unwrap();
+        let error = transport.set_caps(&[cap("fd86:8684::1"), cap("wwan0")]).unwrap_err();
+        assert!(error.contains("cap of `wwan0`") && error.contains("fd86:8684::1"), "{error}");
+        let budget = Budget { path: "wwan0".to_owned(), monthly: Bytes(1), spent: Spent::Off };
+        let error = transport.set_budgets(&[budget]).unwrap_err();
+        assert!(error.contains("budget of `wwan0`"), "{error}");
     }
 
     #[test]

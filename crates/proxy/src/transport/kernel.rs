@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::timeout;
 
-use super::{Accept, Link, LinkReport, SubflowReport, Transport};
+use super::{Accept, Link, LinkReport, Stream, SubflowReport, Transport};
 use crate::destinations::Destinations;
 use crate::now_ms;
 use crate::passed;
@@ -219,7 +219,7 @@ impl Transport for Kernel {
 }
 
 /// True if this host has the address: its own datagrams to it would come from it. None is sent.
-fn is_of_this_host(ip: IpAddr) -> bool {
+pub(crate) fn is_of_this_host(ip: IpAddr) -> bool {
     let any = if ip.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0; 16]) };
     let source = UdpSocket::bind((any, 0)).and_then(|socket| {
         socket.connect((ip, 9))?;
@@ -261,6 +261,8 @@ impl Accept for KernelListener {
 pub struct KernelLink {
     stream: TcpStream,
     mptcp: bool,
+    /// The local and the remote address, which the kernel forgets at the end. None if it has ended before.
+    ends: Option<(SocketAddr, SocketAddr)>,
     /// The subflows of the reports so far: the kernel forgets those that have ended.
     seen: Mutex<Vec<SubflowReport>>,
 }
@@ -270,11 +272,14 @@ const MOST_SUBFLOWS: usize = 64;
 
 impl KernelLink {
     fn new(stream: TcpStream, mptcp: bool) -> KernelLink {
-        KernelLink { stream, mptcp, seen: Mutex::default() }
+        let ends = stream.local_addr().and_then(|local| Ok((local, stream.peer_addr()?)));
+        KernelLink { stream, mptcp, ends: ends.ok(), seen: Mutex::default() }
     }
 
     /// Returns the subflows of this moment, and those of earlier reports that have ended since.
-    fn with_ended(&self, now: Vec<SubflowReport>) -> Vec<SubflowReport> {
+    fn with_ended(&self, mut now: Vec<SubflowReport>) -> Vec<SubflowReport> {
+        // The first subflow has lost its addresses and its counters when it has ended.
+        now.retain(|subflow| !subflow.local.ip().is_unspecified());
         let mut seen = lock(&self.seen);
         let ends = |subflow: &SubflowReport| (subflow.local, subflow.remote);
         seen.retain(|old| !now.iter().any(|subflow| ends(subflow) == ends(old)));
@@ -290,7 +295,7 @@ impl KernelLink {
 
     /// Returns the local and the remote address.
     pub(crate) fn ends(&self) -> io::Result<(SocketAddr, SocketAddr)> {
-        Ok((self.stream.local_addr()?, self.stream.peer_addr()?))
+        self.ends.ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 
     /// True if it is Multipath TCP now.
@@ -299,11 +304,18 @@ impl KernelLink {
     }
 }
 
-impl Link for KernelLink {
+impl Stream for KernelLink {
     fn socket(&self) -> Option<&TcpStream> {
         Some(&self.stream)
     }
 
+    fn note_paths(&self) {
+        // A report keeps them.
+        let _ = self.report();
+    }
+}
+
+impl Link for KernelLink {
     fn reset(self) {
         // A failure leaves an orderly end.
         let _ = socket2::SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
@@ -396,6 +408,32 @@ mod tests {
             link.with_ended(vec![of(port, 1)]);
         }
         assert_eq!(link.with_ended(Vec::new()).len(), MOST_SUBFLOWS);
+        let ended = SubflowReport { local: SocketAddr::from(([0; 4], 9)), ..of(9, 0) };
+        assert!(!link.with_ended(vec![ended]).contains(&ended), "it has no address any more");
+    }
+
+    #[tokio::test]
+    async fn plain_tcp_keeps_its_path_and_its_bytes_after_its_end() {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let kernel = Kernel::plain_tcp();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut link = kernel.dial(listener.local_addr().unwrap(), &Treatment::default()).await.unwrap();
+        let (mut far, _) = listener.accept().await.unwrap();
+        link.write_all(b"hello").await.unwrap();
+        far.read_exact(&mut [0; 5]).await.unwrap();
+        far.write_all(b"to you").await.unwrap();
+        drop(far);
+        link.read_to_end(&mut Vec::new()).await.unwrap();
+        link.shutdown().await.unwrap();
+        while link.stream.peer_addr().is_ok() {
+            tokio::task::yield_now().await;
+        }
+        let report = link.report();
+        let [path] = report.subflows[..] else { panic!("{report:?}") };
+        assert!(
+            path.local.ip().is_loopback() && path.sent_bytes >= 5 && path.received_bytes >= 6,
+            "{path:?}"
+        );
     }
 
     #[tokio::test]

@@ -15,6 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 pub use anabranch::Anabranch;
+pub(crate) use kernel::is_of_this_host;
 pub use kernel::{Kernel, KernelLink, KernelListener};
 
 /// Opens and accepts connections.
@@ -83,8 +84,44 @@ pub trait Accept: Send + 'static {
     fn accept(&mut self) -> impl Future<Output = io::Result<(Self::Link, SocketAddr)>> + Send;
 }
 
+/// A stream of bytes that the proxy copies to another one.
+pub trait Stream: AsyncRead + AsyncWrite + Unpin {
+    /// Returns the kernel's socket, if all that is read from it and written to it is the payload of this stream.
+    fn socket(&self) -> Option<&TcpStream> {
+        None
+    }
+
+    /// Announces the amount of data that remains to be written; none if it is not known.
+    fn set_remaining(&self, _remaining: Option<u64>) {}
+
+    /// Keeps the bytes of its paths for its report: the kernel forgets those of subflows that have ended. To be called before it is ended, and
+    /// whenever the peer may have ended it.
+    fn note_paths(&self) {}
+
+    /// True if it lends received bytes, so that they are not copied.
+    fn lends(&self) -> bool {
+        false
+    }
+
+    /// Passes received bytes to `take`, which returns the number that it has taken; no bytes at the end of the stream. They are lent again
+    /// if it has not taken them. To be called only if [`Stream::lends`].
+    fn poll_lend(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _take: impl FnMut(&mut Context<'_>, &[IoSlice<'_>]) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
+    }
+}
+
+impl Stream for TcpStream {
+    fn socket(&self) -> Option<&TcpStream> {
+        Some(self)
+    }
+}
+
 /// A connection. Its halves end apart; dropped without their ends, it is closed in order where it can be.
-pub trait Link: AsyncRead + AsyncWrite + Unpin + Send + 'static {
+pub trait Link: Stream + Send + 'static {
     /// Completes an accepted connection: the handshake of TLS, if it has one. Then it can be read and written.
     ///
     /// # Errors
@@ -99,31 +136,8 @@ pub trait Link: AsyncRead + AsyncWrite + Unpin + Send + 'static {
     /// True if its scheduler uses the amount of data that remains.
     const USES_SIZE: bool = false;
 
-    /// Announces the amount of data that remains to be written; none if it is not known.
-    fn set_remaining(&self, _remaining: Option<u64>) {}
-
     /// Returns its paths.
     fn report(&self) -> LinkReport;
-
-    /// True if it lends received bytes, so that they are not copied.
-    fn lends(&self) -> bool {
-        false
-    }
-
-    /// Passes received bytes to `take`, which returns the number that it has taken; no bytes at the end of the stream. They are lent again
-    /// if it has not taken them. To be called only if [`Link::lends`].
-    fn poll_lend(
-        &mut self,
-        _cx: &mut Context<'_>,
-        _take: impl FnMut(&mut Context<'_>, &[IoSlice<'_>]) -> Poll<io::Result<usize>>,
-    ) -> Poll<io::Result<usize>> {
-        Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
-    }
-
-    /// Returns the kernel's socket, if all that is read from it and written to it is the payload of this connection.
-    fn socket(&self) -> Option<&TcpStream> {
-        None
-    }
 }
 
 /// The paths of a connection.

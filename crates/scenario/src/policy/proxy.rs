@@ -341,7 +341,8 @@ fn path_name(node: &Node) -> Result<String, Problem> {
             "write an address of --address or an interface, such as `10.86.84.3`, `fd86:8684::2` or `wwan0`, or `10.86.84.*` for all that begin so",
         ));
     }
-    Ok(name.to_owned())
+    // Addresses of IPv6 have small letters, names of interfaces any.
+    Ok(if name.contains(':') { name.to_ascii_lowercase() } else { name.to_owned() })
 }
 
 /// Reads a user id, or a range of them such as `"1000-1999"`.

@@ -25,7 +25,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 pub use identity::{Identity, new_certificate};
 pub use trust::{PublicKeyPin, Trust};
 
-use super::{Accept, Link, LinkReport, Transport};
+use super::{Accept, Link, LinkReport, Stream, Transport};
 
 /// The time for a handshake.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(15);
@@ -153,6 +153,21 @@ impl<L> TlsLink<L> {
     }
 }
 
+impl<L: Link> Stream for TlsLink<L> {
+    /// Announces it without the overhead of TLS.
+    fn set_remaining(&self, remaining: Option<u64>) {
+        if let State::Open(stream) = &self.0 {
+            stream.get_ref().0.set_remaining(remaining);
+        }
+    }
+
+    fn note_paths(&self) {
+        if let State::Open(stream) = &self.0 {
+            stream.get_ref().0.note_paths();
+        }
+    }
+}
+
 impl<L: Link> Link for TlsLink<L> {
     async fn prepare(&mut self) -> io::Result<()> {
         let State::Accepted(accepted) = &mut self.0 else { return Ok(()) };
@@ -181,13 +196,6 @@ impl<L: Link> Link for TlsLink<L> {
     }
 
     const USES_SIZE: bool = L::USES_SIZE;
-
-    /// Announces it without the overhead of TLS.
-    fn set_remaining(&self, remaining: Option<u64>) {
-        if let State::Open(stream) = &self.0 {
-            stream.get_ref().0.set_remaining(remaining);
-        }
-    }
 
     fn report(&self) -> LinkReport {
         match &self.0 {

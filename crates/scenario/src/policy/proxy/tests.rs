@@ -29,6 +29,9 @@ const CLIENT: &str = "
     [[cap]]
     path = 'fd86:8684:0::2'
     receive = '5Mbit/s'
+    [[cap]]
+    path = 'FD86:8684::*'
+    send = '1Mbit/s'
     [[rule]]
     uid = [1000, '2000-2999']
     program = ['curl', '/usr/bin/git']
@@ -67,6 +70,11 @@ fn the_first_rule_that_matches_holds() {
     assert_eq!((other.answer, other.multipath), (Answer::Early, Multipath::Remember));
     assert_eq!(ClientPolicy::parse("", "").unwrap(), ClientPolicy::default());
     assert!(policy.caps[0].covers("fd86:8684::2") && policy.caps[0].send.is_none(), "{:?}", policy.caps);
+    assert!(
+        policy.caps[1].covers("fd86:8684::9") && !policy.caps[1].covers("fd86:8685::9"),
+        "{:?}",
+        policy.caps
+    );
 }
 
 #[test]
