@@ -226,14 +226,17 @@ async fn an_unavailable_address_is_left_and_new_connections_begin_at_another() {
     };
     let second = || sleep(Duration::from_secs(1));
     let (first, other) = (client_ip(0), client_ip(1));
-    let stream = client.connect_from(first, to(0), config()).await.unwrap();
+    let mut stream = client.connect_from(first, to(0), config()).await.unwrap();
+    // Joins begin once the peer has acknowledged data.
+    stream.write_all(b"x").await.unwrap();
     second().await;
     assert_eq!(locals(&stream), [first, other].into());
     assert_eq!(client.peers(), [server_ip(0)]);
     client.set_address_up(first, false);
     assert!(!client.is_address_up(first) && client.is_address_up(other));
     assert_eq!(locals(&stream), [other].into(), "at once");
-    let new = client.connect(to(1), config()).await.unwrap();
+    let mut new = client.connect(to(1), config()).await.unwrap();
+    new.write_all(b"x").await.unwrap();
     second().await;
     assert_eq!(locals(&new), [other].into());
     client.set_address_up(first, true);
