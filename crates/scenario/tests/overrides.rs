@@ -23,6 +23,15 @@ fn with(conditions: &str, set: &[&str]) -> Scenario {
 }
 
 #[test]
+fn paths_that_are_set_may_have_presets() {
+    let scenario =
+        with("", &["path=[{ preset = 'wifi' }, { preset = 'lte', rtt = '31 ms' }]", "path.wifi.loss=3%"]);
+    let paths = scenario.conditions[0].experiment.paths();
+    assert_eq!(paths.iter().map(|path| path.name.as_str()).collect::<Vec<_>>(), ["wifi", "lte"]);
+    assert_eq!(scenario.conditions[0].experiment.shortest_rtt(), anabranch_units::Duration::from_millis(16));
+}
+
+#[test]
 fn a_set_value_wins_over_a_condition_that_sets_the_same_key() {
     let own =
         "[[condition]]\nname = 'a'\ntraffic.size = '16 KB'\n[[condition]]\nname = 'b'\npath.2.rtt = '1 s'";

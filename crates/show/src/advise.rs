@@ -315,6 +315,17 @@ mod tests {
     }
 
     #[test]
+    fn traffic_without_a_lower_bound_has_no_column_of_it() {
+        let mut found = advice(Answer::Pays);
+        assert!(plain(&candidates(&found)).contains("x bound"));
+        found.judgement.rows.iter_mut().for_each(|row| row.vs_lower_bound = None);
+        let table = plain(&candidates(&found));
+        assert!(!table.contains("x bound") && table.contains("bytes by path"), "{table}");
+        // The cells are below their titles.
+        assert!(table.lines().all(|line| !line.contains(" -  ")), "{table}");
+    }
+
+    #[test]
     fn the_answer_has_the_measure_the_difference_and_the_tcp_with_which_it_is_compared() {
         let figure = "is 7.3 % below TCP's on lte (95 % interval -9.0 to -6.0 %).";
         let candidate = "of the best candidate, min_rtt starting on wifi,";

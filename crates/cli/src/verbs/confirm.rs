@@ -93,9 +93,16 @@ fn table(checks: &[Check]) -> String {
         _ if gains == checks.len() => ("goodput Mbit/s", false),
         _ => ("contender", true),
     };
-    let mut table = Table::new()
-        .optional("condition", Align::Left, 1)
-        .optional("traffic", Align::Left, 1)
+    let has_condition = checks.iter().any(|check| !check.condition.is_empty());
+    let has_traffic = checks.iter().any(|check| check.traffic.is_some());
+    let mut table = Table::new();
+    if has_condition {
+        table = table.optional("condition", Align::Left, 1);
+    }
+    if has_traffic {
+        table = table.optional("traffic", Align::Left, 1);
+    }
+    let mut table = table
         .column(heading, Align::Left)
         .column("simulated", Align::Right)
         .column("emulated", Align::Right)
@@ -108,14 +115,11 @@ fn table(checks: &[Check]) -> String {
                 let unit = if with_units { unit } else { "" };
                 value.map_or("-".to_owned(), |value| output::digits(value * scale) + unit)
             };
-            table.row(vec![
-                check.condition.clone(),
-                check.traffic.clone().unwrap_or_default(),
-                scheduler.clone(),
-                number(simulated),
-                number(anabranch),
-                number(kernel),
-            ]);
+            let mut cells = Vec::new();
+            cells.extend(has_condition.then(|| check.condition.clone()));
+            cells.extend(has_traffic.then(|| check.traffic.clone().unwrap_or_default()));
+            cells.extend([scheduler.clone(), number(simulated), number(anabranch), number(kernel)]);
+            table.row(cells);
         }
     }
     table.render(terminal::width())
@@ -204,7 +208,11 @@ mod tests {
         assert!(failed.contains("did NOT hold") && failed.contains("7.0 % above"), "{failed}");
         assert!(sentence(&[check(Outcome::Unknown, None)], 5).contains("could not be checked"));
         assert_eq!(sentence(&[], 5), "There is no difference to check.");
-        assert!(table(&[check(Outcome::Held, Some(-3.1))]).contains("500"));
+        let plain = table(&[check(Outcome::Held, Some(-3.1))]);
+        assert!(
+            plain.contains("500") && !plain.contains("condition") && !plain.contains("traffic"),
+            "{plain}"
+        );
     }
 
     #[test]

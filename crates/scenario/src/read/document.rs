@@ -281,6 +281,10 @@ impl Document {
         presets::expand(&mut table)?;
         for Override { keys, node, .. } in &self.overrides {
             scenario::apply(&mut table, keys, node.clone())?;
+            // New paths may have presets, as those of the file.
+            if matches!(keys.as_slice(), [(key, _)] if key == "path") {
+                presets::expand(&mut table)?;
+            }
         }
         self.override_conditions(&mut table)?;
         let files = Files::new(&self.directories);
