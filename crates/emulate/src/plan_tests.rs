@@ -168,9 +168,15 @@ fn of_link(key: &str) -> Case {
 }
 
 fn of_route(_: &str) -> Case {
-    Refused(
-        "route=[{ from = 'a', to = 'b', links = ['one'] }, { from = 'a', to = 'b', links = ['two'] }]",
-        "several routes of equal cost",
+    Effect(
+        &[
+            "node=[{ name = 'a' }, { name = 'b' }, { name = 'r', kind = 'router' }]",
+            "link=[{ name = 'first', from = 'a', to = 'r', rate = '9 Mbit/s', delay = '1 ms' },
+             { name = 'one', from = 'r', to = 'b', rate = '9 Mbit/s', delay = '1 ms' },
+             { name = 'two', from = 'r', to = 'b', rate = '8 Mbit/s', delay = '1 ms' }]",
+            "route=[{ from = 'a', to = 'b', links = ['first', 'one'] }]",
+        ],
+        "route=[{ from = 'a', to = 'b', links = ['first', 'two'] }]",
     )
 }
 
@@ -316,6 +322,9 @@ fn remarks_name_what_a_kernel_cannot_have() {
     let told = |settings: &[&str]| plan(BASE, settings).unwrap().left_out.join("; ");
     assert!(told(&["initial=race"]).contains("no race of paths"));
     assert!(told(&["path.wifi.backup=true"]).contains("first subflow is no backup, and path wifi"));
-    assert!(told(&["rto.min=300ms", "sack=false"]).contains("of the scenario are for simulated connections"));
+    assert!(
+        told(&["rto.min=300ms", "initial-window=20"])
+            .contains("of the scenario are for simulated connections")
+    );
     assert_eq!(told(&["path.lte.backup=true"]), "");
 }
