@@ -127,16 +127,18 @@ fn seconds(from: Time, to: Time) -> f64 {
     to.since(from).as_secs_f64()
 }
 
+/// A turn that has not ended: the first and the last burst of the request and of the response, and the bytes of both.
+type Open<'a> = ([&'a Burst; 2], Option<[&'a Burst; 2]>, u64, u64);
+
 /// Returns the turns of requests and responses; none if one host does not wait for the other.
 fn requests(client: &[Burst], server: &[Burst], clock: Clock) -> Option<Vec<Turn>> {
     let mut all: Vec<(usize, &Burst)> = client.iter().map(|burst| (0, burst)).collect();
     all.extend(server.iter().map(|burst| (1, burst)));
     all.sort_by_key(|(end, burst)| (burst.begun, *end));
     let mut turns: Vec<Turn> = Vec::new();
-    // The first and the last burst of the request and of the response.
-    let mut open: Option<([&Burst; 2], Option<[&Burst; 2]>, u64, u64)> = None;
+    let mut open: Option<Open<'_>> = None;
     let (mut odd, mut inner, mut ended) = (0_usize, 0.0, None);
-    let mut close = |turn: Option<([&Burst; 2], Option<[&Burst; 2]>, u64, u64)>, ended: &mut Option<Time>| {
+    let mut close = |turn: Option<Open<'_>>, ended: &mut Option<Time>| {
         let Some((request, Some(response), up_bytes, down_bytes)) = turn else { return };
         let wait_s = seconds(request[1].done, response[0].begun);
         let pause_s = ended.map_or(0.0, |ended| seconds(ended, request[0].begun));
