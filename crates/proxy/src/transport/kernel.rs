@@ -261,9 +261,7 @@ impl Accept for KernelListener {
 pub struct KernelLink {
     stream: TcpStream,
     mptcp: bool,
-    /// The local and the remote address, which the kernel forgets at the end. None if it has ended before.
-    ends: Option<(SocketAddr, SocketAddr)>,
-    /// The subflows of the reports so far: the kernel forgets those that have ended.
+    /// The subflows of the reports so far: the kernel forgets those that have ended, and the addresses of plain TCP that has.
     seen: Mutex<Vec<SubflowReport>>,
 }
 
@@ -272,8 +270,7 @@ const MOST_SUBFLOWS: usize = 64;
 
 impl KernelLink {
     fn new(stream: TcpStream, mptcp: bool) -> KernelLink {
-        let ends = stream.local_addr().and_then(|local| Ok((local, stream.peer_addr()?)));
-        KernelLink { stream, mptcp, ends: ends.ok(), seen: Mutex::default() }
+        KernelLink { stream, mptcp, seen: Mutex::default() }
     }
 
     /// Returns the subflows of this moment, and those of earlier reports that have ended since.
@@ -295,7 +292,7 @@ impl KernelLink {
 
     /// Returns the local and the remote address.
     pub(crate) fn ends(&self) -> io::Result<(SocketAddr, SocketAddr)> {
-        self.ends.ok_or_else(|| io::ErrorKind::NotConnected.into())
+        Ok((self.stream.local_addr()?, self.stream.peer_addr()?))
     }
 
     /// True if it is Multipath TCP now.
@@ -328,12 +325,19 @@ impl Link for KernelLink {
             let subflows = all.iter().map(|(local, remote, info)| subflow(*local, *remote, info));
             return LinkReport { mptcp: true, subflows: self.with_ended(subflows.collect()) };
         }
-        let subflows = match (socket::tcp_info(&self.stream), self.ends()) {
-            (Ok(info), Ok((local, remote))) => vec![subflow(local, remote, &info)],
+        let ends = self.ends().ok();
+        let ends = ends.or_else(|| lock(&self.seen).last().map(|subflow| (subflow.local, subflow.remote)));
+        let subflows = match (socket::tcp_info(&self.stream), ends) {
+            (Ok(info), Some((local, remote))) => vec![subflow(canonical(local), canonical(remote), &info)],
             _ => Vec::new(),
         };
         LinkReport { mptcp: false, subflows: self.with_ended(subflows) }
     }
+}
+
+/// Returns the address of IPv4 inside of one of IPv6, as a socket for both has it: the name of the path.
+fn canonical(end: SocketAddr) -> SocketAddr {
+    SocketAddr::new(end.ip().to_canonical(), end.port())
 }
 
 fn subflow(local: SocketAddr, remote: SocketAddr, info: &TcpInfo) -> SubflowReport {
@@ -423,6 +427,7 @@ mod tests {
         far.read_exact(&mut [0; 5]).await.unwrap();
         far.write_all(b"to you").await.unwrap();
         drop(far);
+        link.note_paths();
         link.read_to_end(&mut Vec::new()).await.unwrap();
         link.shutdown().await.unwrap();
         while link.stream.peer_addr().is_ok() {
@@ -433,6 +438,20 @@ mod tests {
         assert!(
             path.local.ip().is_loopback() && path.sent_bytes >= 5 && path.received_bytes >= 6,
             "{path:?}"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_path_of_ipv4_has_one_name_also_at_a_listener_for_both_families() {
+        let kernel = Kernel::plain_tcp();
+        // A host without IPv6 has no such listener.
+        let Ok(mut listener) = kernel.listen("[::]:0".parse().unwrap()) else { return };
+        let to = SocketAddr::from(([127, 0, 0, 1], listener.local_address().unwrap().port()));
+        let (near, far) = tokio::join!(TcpStream::connect(to), listener.accept());
+        let report = far.unwrap().0.report();
+        assert_eq!(
+            (report.subflows[0].local, report.subflows[0].remote),
+            (to, near.unwrap().local_addr().unwrap())
         );
     }
 
