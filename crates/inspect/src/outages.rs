@@ -161,3 +161,13 @@ pub(crate) fn charge(
 fn middle(a: Time, b: Time) -> Time {
     Time(a.0 + b.0.saturating_sub(a.0) / 2)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_random_losses_may_take_more_packets_in_a_row() {
+        assert_eq!([0.0, 0.02, 0.03, 0.2, 0.9].map(certain), [1, 1, 2, 3, 33]);
+    }
+}
