@@ -122,19 +122,25 @@ pub(super) fn open(
 /// Returns the commands that close subflows without their address, and tell the peer, as long as the connection has
 /// another subflow.
 pub(super) fn close(
-    Around { token, interfaces, .. }: Around<'_>,
+    Around { now, token, interfaces, .. }: Around<'_>,
     tracked: &mut Tracked,
     decisions: &mut Vec<Decision>,
 ) {
     let is_there = |ip: IpAddr| {
         interfaces.with_address(ip).is_some_and(|interface| interface.running || interface.loopback)
     };
+    tracked.closing.retain(|subflow, _| !is_there(subflow.local.ip()));
     let alive = tracked.subflows.keys().filter(|subflow| is_there(subflow.local.ip())).count();
     if alive == 0 || tracked.foreign {
         return;
     }
     let gone: Vec<_> = tracked.subflows.iter().filter(|(subflow, _)| !is_there(subflow.local.ip())).collect();
     for (subflow, known) in gone {
+        let before = tracked.closing.get(subflow).copied();
+        if before.is_some_and(|before| now < before.next) {
+            continue;
+        }
+        tracked.closing.insert(*subflow, Opening::after(before, now));
         for command in
             [Command::Remove { token, id: known.local_id }, Command::Destroy { token, subflow: *subflow }]
         {

@@ -38,6 +38,8 @@ pub(super) struct Tracked {
     pub subflows: BTreeMap<Subflow, TrackedSubflow>,
     /// Subflows that are being opened, or could not be opened, by local address.
     pub opening: BTreeMap<IpAddr, Opening>,
+    /// Subflows whose address is gone, and that were to be closed: the kernel may refuse that, and still have them.
+    pub closing: BTreeMap<Subflow, Opening>,
     /// The last observation.
     pub view: Option<Connection>,
     pub traffic: Traffic,
@@ -62,7 +64,7 @@ pub(super) struct TrackedSubflow {
     pub received: [u64; 2],
 }
 
-/// An attempt to open a subflow.
+/// An attempt to open a subflow, or to close it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Opening {
     pub attempts: u32,
@@ -99,6 +101,7 @@ impl Tracked {
             own_announced: BTreeMap::new(),
             subflows: BTreeMap::new(),
             opening: BTreeMap::new(),
+            closing: BTreeMap::new(),
             view: None,
             traffic: Traffic::default(),
             next_look: Time::ZERO,

@@ -61,6 +61,9 @@ struct Kernel {
     decisions: Vec<(Time, Decision)>,
     /// True if a connection of the in-kernel path manager refuses all commands.
     foreign: bool,
+    /// True if it refuses to close a subflow, and the times at which it was asked to.
+    keeps: bool,
+    kept: Vec<Time>,
     next_port: u16,
 }
 
@@ -99,6 +102,8 @@ impl Kernel {
             interfaces,
             decisions: Vec::new(),
             foreign: false,
+            keeps: false,
+            kept: Vec::new(),
             next_port: 40_000,
         };
         kernel.add(0, 0, false);
@@ -219,6 +224,10 @@ impl Kernel {
                 let found = self.flows.iter_mut().find(|flow| flow.addresses == *subflow);
                 let flow = found.filter(|flow| flow.established < now).ok_or(libc::EINVAL)?;
                 flow.backup = *backup;
+            }
+            Command::Destroy { .. } if self.keeps => {
+                self.kept.push(self.now);
+                return Err(libc::ESRCH);
             }
             Command::Destroy { subflow, .. } => {
                 let at = self.flows.iter().position(|flow| flow.addresses == *subflow).ok_or(libc::ESRCH)?;
@@ -375,6 +384,34 @@ fn an_interface_that_goes_is_closed_at_once_and_one_that_comes_is_opened() {
     kernel.carry_out();
     assert!(matches!(kernel.decisions[0].1.command, Command::Create { backup: false, .. }));
     kernel.finish();
+}
+
+#[test]
+fn a_subflow_that_the_kernel_does_not_close_is_tried_again_more_and_more_rarely() {
+    let mut kernel = Kernel::new("use = 'all'", &FAST_AND_SLOW, 500_000_000);
+    kernel.run(Duration::from_millis(500));
+    let lost = kernel.interfaces.0.remove(&1).unwrap();
+    kernel.keeps = true;
+    let begin = kernel.now;
+    kernel.steering.set_interfaces(kernel.now, kernel.interfaces.clone());
+    kernel.run(Duration::from_secs(10));
+    // At once, and after 1, 3 and 7 seconds.
+    let seconds: Vec<u64> = kernel.kept.iter().map(|at| at.since(begin).as_secs_f64() as u64).collect();
+    assert_eq!(seconds, [0, 1, 3, 7]);
+    // Once the address was there again, the next loss is a new one.
+    kernel.interfaces.0.insert(1, lost);
+    kernel.steering.set_interfaces(kernel.now, kernel.interfaces.clone());
+    kernel.run(Duration::from_millis(100));
+    kernel.interfaces.0.remove(&1);
+    let again = kernel.now;
+    kernel.steering.set_interfaces(kernel.now, kernel.interfaces.clone());
+    kernel.run(Duration::from_millis(100));
+    assert!(
+        kernel.kept[4..].iter().all(|at| at.since(again) < Duration::from_millis(10)),
+        "{:?}",
+        kernel.kept
+    );
+    assert_eq!(kernel.kept.len(), 5);
 }
 
 #[test]
