@@ -1,6 +1,6 @@
 //! Recordings of the events of simulated runs; the recorder is the caller's.
 
-use anabranch_sim::{FlowSpec, Network, Recorder, RunReport, Trace, Wants};
+use anabranch_sim::{FlowSpec, Network, RunReport, Trace, Wants};
 use anabranch_stack::observer::StackEvents;
 
 use crate::job::Job;
@@ -55,15 +55,4 @@ pub trait RunRecorder {
     /// # Errors
     /// If not everything is recorded.
     fn end(self: Box<Self>, report: &RunReport, whole: bool) -> Result<(), RunError>;
-}
-
-/// A recorder that is known when the program runs.
-pub(crate) struct Dynamic<'a>(pub(crate) Box<dyn RunRecorder + 'a>);
-
-impl Recorder for Dynamic<'_> {
-    const WANTS: Wants = WANTS;
-
-    fn on_trace(&mut self, trace: &Trace<'_>) {
-        self.0.on_trace(trace);
-    }
 }

@@ -7,6 +7,7 @@ mod error;
 mod flow_tests;
 mod flows;
 mod joins;
+mod observed;
 mod scatter;
 #[cfg(test)]
 mod seed_tests;
@@ -19,17 +20,18 @@ pub use anabranch_measure::{Class, FlowResult};
 use anabranch_sim::topology::Topology;
 use anabranch_sim::traffic::Drawn;
 pub use anabranch_sim::{AppReport, LinkReport, application};
-use anabranch_sim::{EndReport, FlowSpec, MiddleboxReport, Network, Performance, Recorder, RunReport, Sim};
+use anabranch_sim::{EndReport, FlowSpec, MiddleboxReport, Network, Performance, Recorder, Sim, Wants};
 use anabranch_units::{Duration, Time};
 
 pub use error::RunError;
 use flows::{Choice, Owned, Owner, source};
+use observed::{BOTH, Both, Captured, Chosen, Lent, Observed, Recorded, Watched};
 
-use crate::capture::{Capture, CaptureError, Captures, Settings, Viewpoint};
+use crate::capture::{self, Capture, CaptureError, Captures, Settings, Viewpoint};
 use crate::job::{Job, Purpose};
 use crate::network::{self, Draws};
 use crate::options::Options;
-use crate::recording::{Beginning, Dynamic, Recording};
+use crate::recording::{self, Beginning, Recording, RunRecorder};
 use crate::scenario::ScenarioError;
 use crate::scenario::lower_bound::{Limits, LowerBound};
 use crate::scenario::{Condition, Direction, Experiment, FlowSize, Phases, Scenario, Transport};
@@ -118,6 +120,9 @@ pub struct Prepared<'a> {
     /// By contender, the measured path of a plain TCP for each class of traffic; empty without classes.
     class_paths: Vec<Vec<usize>>,
 }
+
+/// Makes the recorder of a run.
+type Make<'a> = Box<dyn FnOnce(&Network, &[FlowSpec]) -> Result<Box<dyn RunRecorder + 'a>, RunError> + 'a>;
 
 /// One run to simulate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -267,7 +272,7 @@ impl<'a> Prepared<'a> {
 
     /// Simulates a run without a recorder.
     fn simulate(&self, task: Task, cancelled: &AtomicBool) -> Result<RunResult, RunError> {
-        self.record(task, cancelled, |_, _| Ok(()), |()| false, |(), _, _| Ok(()))
+        self.record(task, cancelled, |_, _| Ok(()))
     }
 
     /// Returns the task of run number `run` of the contender at `position`, outside a comparison.
@@ -310,13 +315,10 @@ impl<'a> Prepared<'a> {
         cancelled: &AtomicBool,
         recorder: R,
     ) -> Result<(RunResult, R), RunError> {
-        let mut kept = None;
-        let keep = |recorder, _: &RunReport, _| {
-            kept = Some(recorder);
-            Ok(())
-        };
-        let result = self.record(self.task(job), cancelled, |_, _| Ok(recorder), |_| false, keep)?;
-        Ok((result, kept.expect("a run that ends gives its recorder back")))
+        let mut recorder = recorder;
+        let lent = Box::new(Lent(&mut recorder));
+        let result = self.observe(self.task(job), cancelled, R::WANTS, Box::new(|_, _| Ok(lent)))?;
+        Ok((result, recorder))
     }
 
     /// Simulates `job`, and captures its packets if requested.
@@ -345,30 +347,21 @@ impl<'a> Prepared<'a> {
     ) -> Result<RunResult, RunError> {
         let task = self.task(job);
         let begin = |network: &Network, flows: &[FlowSpec]| {
-            recording.begin(&Beginning { job, seed: task.draws.seed, network, flows }).map(Dynamic)
+            recording.begin(&Beginning { job, seed: task.draws.seed, network, flows })
         };
-        let broken = |recorder: &Dynamic<'_>| recorder.0.is_broken();
         let Some((captures, out)) = capture_of(job, options) else {
-            let end = |recorder: Dynamic<'_>, report: &RunReport, whole| recorder.0.end(report, whole);
-            return self.record(task, options.cancelled, begin, broken, end);
+            return self.observe(task, options.cancelled, recording::WANTS, Box::new(begin));
         };
         let fail = |error| not_captured(captures.failure(job, error));
         let out = out.map_err(not_captured)?;
         let Settings { viewpoint, snap_len } = captures.settings();
         let host = self.viewpoint(viewpoint);
-        let make = |network: &Network, flows: &[FlowSpec]| {
+        let both: Make<'_> = Box::new(|network, flows| {
             let capture = Capture::new(network, host, snap_len, out).map_err(fail)?;
-            Ok((begin(network, flows)?, capture))
-        };
-        let broken = |both: &(Dynamic<'_>, Capture<_>)| broken(&both.0) || both.1.error().is_some();
-        self.record(task, options.cancelled, make, broken, |(recorder, capture), report, whole| {
-            let captured = match whole {
-                true => capture.finish().map(drop).map_err(fail),
-                false => Ok(()),
-            };
-            recorder.0.end(report, whole && captured.is_ok())?;
-            captured
-        })
+            let capture = Captured { capture, fail: &fail };
+            Ok(Box::new(Both { recorder: begin(network, flows)?, capture }))
+        });
+        self.observe(task, options.cancelled, BOTH, both)
     }
 
     /// Simulates a run as [`Prepared::run`] does, and writes a capture of its packets to `out`. `fail`
@@ -412,25 +405,38 @@ impl<'a> Prepared<'a> {
     ) -> Result<RunResult, RunError> {
         let Settings { viewpoint, snap_len } = settings;
         let host = self.viewpoint(viewpoint);
-        let make =
-            |network: &Network, _: &[FlowSpec]| Capture::new(network, host, snap_len, out).map_err(fail);
-        // If the capture has failed, the run is stopped, and `finish` returns the error.
-        let broken = |capture: &Capture<_>| capture.error().is_some();
-        self.record(task, cancelled, make, broken, |capture, _, whole| match whole {
-            true => capture.finish().map(drop).map_err(fail),
-            false => Ok(()),
-        })
+        let make: Make<'_> = Box::new(move |network, _| {
+            let capture = Capture::new(network, host, snap_len, out).map_err(fail)?;
+            Ok(Box::new(Captured { capture, fail }))
+        });
+        self.observe(task, cancelled, capture::WANTS, make)
     }
 
-    /// Simulates a run with the recorder that `make` returns, until the end or until it is `broken`, and then
+    /// Simulates a run with the recorder that `make` returns, which gets the events that it `wants`. Not generic: another crate
+    /// would compile the simulator again.
+    fn observe(
+        &self,
+        task: Task,
+        cancelled: &AtomicBool,
+        wants: Wants,
+        make: Make<'_>,
+    ) -> Result<RunResult, RunError> {
+        let make = |network: &Network, flows: &[FlowSpec]| {
+            make(network, flows).map(|recorder| Chosen { wants, recorder })
+        };
+        match recording::WANTS.and(wants) == recording::WANTS {
+            true => self.record(task, cancelled, |network, flows| make(network, flows).map(Recorded)),
+            false => self.record(task, cancelled, |network, flows| make(network, flows).map(Watched)),
+        }
+    }
+
+    /// Simulates a run with the recorder that `make` returns, until the end or until it is broken, and then
     /// ends it with the report, and whether the run was not cancelled.
-    fn record<R: Recorder>(
+    fn record<R: Observed>(
         &self,
         task: Task,
         cancelled: &AtomicBool,
         make: impl FnOnce(&Network, &[FlowSpec]) -> Result<R, RunError>,
-        broken: impl Fn(&R) -> bool,
-        end: impl FnOnce(R, &RunReport, bool) -> Result<(), RunError>,
     ) -> Result<RunResult, RunError> {
         let experiment = &self.condition.experiment;
         let seed = task.draws.seed;
@@ -447,10 +453,10 @@ impl<'a> Prepared<'a> {
         while !sim.is_complete() && sim.next_time().is_some_and(|next| next <= until) {
             if cancelled.load(Ordering::Relaxed) {
                 let report = sim.report();
-                end(sim.into_recorder(), &report, false)?;
+                sim.into_recorder().end(&report, false)?;
                 return Err(RunError::Cancelled);
             }
-            if broken(sim.recorder()) {
+            if sim.recorder().is_broken() {
                 break;
             }
             for _ in 0..100_000 {
@@ -460,9 +466,9 @@ impl<'a> Prepared<'a> {
                 sim.step();
             }
         }
-        let report = if broken(sim.recorder()) { sim.report() } else { sim.run(until) };
+        let report = if sim.recorder().is_broken() { sim.report() } else { sim.run(until) };
         let now = sim.now();
-        end(sim.into_recorder(), &report, true)?;
+        sim.into_recorder().end(&report, true)?;
         let mut bounds: [Vec<Option<Vec<LowerBound>>>; 2] =
             [vec![None; self.limits.len()], vec![None; self.reversed.len()]];
         let mut flows = Vec::with_capacity(classes.len());

@@ -27,6 +27,10 @@ use anabranch_wire::{Checksum, IpFields, emit_header};
 
 pub use files::{CaptureError, CaptureFile, Captures, Settings, Viewpoint, named};
 
+/// The events that a capture needs.
+pub(crate) const WANTS: Wants =
+    Wants { stack: StackEvents::SENT.and(StackEvents::DECISION), packets: true, ..Wants::NONE };
+
 /// The greatest length of the headers of a packet: IPv6, TCP and options.
 const MAX_HEADERS: usize = 40 + 60;
 
@@ -182,8 +186,7 @@ impl<W: Write> Capture<W> {
 }
 
 impl<W: Write> Recorder for Capture<W> {
-    const WANTS: Wants =
-        Wants { stack: StackEvents::SENT.and(StackEvents::DECISION), packets: true, ..Wants::NONE };
+    const WANTS: Wants = WANTS;
 
     fn on_trace(&mut self, trace: &Trace<'_>) {
         let now = trace.time;
