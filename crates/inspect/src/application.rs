@@ -3,8 +3,7 @@
 use anabranch_units::{Duration, Time};
 use serde::Serialize;
 
-use crate::result::is_at_sender;
-use crate::track::{Burst, Connection, Subflow};
+use crate::track::{Burst, Connection, Subflow, is_at_sender};
 
 /// The least share of a connection's time for which pauses count.
 const LEAST_IDLE: f64 = 0.05;

@@ -14,7 +14,7 @@ use crate::histogram::Histogram;
 use crate::kernel::KernelReport;
 use crate::outages;
 use crate::sentence;
-use crate::track::{Connection, Place, Protocol, Stream, Subflow, Table, Vantage};
+use crate::track::{Connection, Place, Protocol, Stream, Subflow, Table, Vantage, is_at_sender};
 
 /// The version of the keys.
 pub const SCHEMA: u32 = 1;
@@ -635,12 +635,6 @@ impl DirectionReport {
             kernel: None,
         }
     }
-}
-
-/// True if the capture was made at the sender of a stream, by the subflow with most of its data.
-pub(crate) fn is_at_sender(subflows: &[&Subflow], direction: usize) -> bool {
-    let main = subflows.iter().max_by_key(|subflow| subflow.half(direction).counts.bytes);
-    main.is_none_or(|one| one.is_at_sender(direction ^ usize::from(one.flipped)))
 }
 
 fn stream(connection: &Connection, subflows: &[&Subflow], direction: usize, origin: Origin) -> StreamReport {

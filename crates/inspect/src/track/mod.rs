@@ -25,8 +25,8 @@ pub(crate) use meter::{Chunk, Loss, Meter, rate_of};
 pub(crate) use notes::{Note, Notes, Place};
 pub(crate) use sightings::Sightings;
 pub(crate) use silence::{Pause, Unanswered};
-pub(crate) use subflow::Subflow;
 pub use subflow::Vantage;
+pub(crate) use subflow::{Subflow, is_at_sender};
 
 use crate::capture::Heading;
 use crate::cause::Cause;

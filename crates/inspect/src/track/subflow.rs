@@ -204,3 +204,9 @@ impl Subflow {
         }
     }
 }
+
+/// True if the capture was made at the sender of a stream, by the subflow with most of its data.
+pub(crate) fn is_at_sender(subflows: &[&Subflow], direction: usize) -> bool {
+    let main = subflows.iter().max_by_key(|subflow| subflow.half(direction).counts.bytes);
+    main.is_none_or(|one| one.is_at_sender(direction ^ usize::from(one.flipped)))
+}
