@@ -25,7 +25,7 @@ fn scenario(more: &str, endpoints: [&str; 2]) -> Scenario {
         format!("{{ rate = '50 Mbit/s', rtt = '{rtt}'{endpoint} }}")
     };
     let text = format!(
-        "schedulers = ['min_rtt']\npath = [{}, {}]\n{more}\n[traffic]\nkind = 'requests'\nsize = '100 B'\nthink = 0\nrequests = 100\n",
+        "schedulers = ['min_rtt']\npath = [{}, {}]\n{more}\n[traffic]\nkind = 'requests'\nsize = '100 B'\nthink = 0\nrequests = 30\n",
         path(endpoints[0], "8 ms"),
         path(endpoints[1], "12 ms")
     );
@@ -61,12 +61,12 @@ c, _ = s.accept()
 while b := c.recv(65536): c.sendall(b)
 \"";
 
-/// A hundred messages back and forth, and then the table of connections.
+/// Thirty messages back and forth, and then the table of connections.
 const CLIENT: &str = "python3 -c \"
 import os, socket
 c = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262)
 c.connect((os.environ['ANABRANCH_SERVER'], 5000))
-for _ in range(100):
+for _ in range(30):
     c.sendall(b'x' * 100)
     n = 0
     while n < 100: n += len(c.recv(100 - n))
