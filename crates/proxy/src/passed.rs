@@ -1,6 +1,6 @@
 //! Sockets that the process was started with, as by a `.socket` unit of systemd.
 //!
-//! // sd_listen_fds(3): `LISTEN_FDS` sockets from descriptor 3 on for the process `LISTEN_PID`, with their names in
+//! As in sd_listen_fds(3): `LISTEN_FDS` sockets from descriptor 3 on for the process `LISTEN_PID`, with their names in
 //! `LISTEN_FDNAMES`.
 
 use std::net::TcpListener;
