@@ -25,7 +25,7 @@ use anabranch_units::{Duration, Time};
 
 pub use error::RunError;
 use flows::{Choice, Owned, Owner, source};
-use observed::{BOTH, Both, Captured, Chosen, Lent, Observed, Recorded, Watched};
+use observed::{BOTH, Both, Captured, Lent, Observed, Passing};
 
 use crate::capture::{self, Capture, CaptureError, Captures, Settings, Viewpoint};
 use crate::job::{Job, Purpose};
@@ -421,12 +421,13 @@ impl<'a> Prepared<'a> {
         wants: Wants,
         make: Make<'_>,
     ) -> Result<RunResult, RunError> {
-        let make = |network: &Network, flows: &[FlowSpec]| {
-            make(network, flows).map(|recorder| Chosen { wants, recorder })
-        };
         match recording::WANTS.and(wants) == recording::WANTS {
-            true => self.record(task, cancelled, |network, flows| make(network, flows).map(Recorded)),
-            false => self.record(task, cancelled, |network, flows| make(network, flows).map(Watched)),
+            true => self.record(task, cancelled, |network, flows| {
+                make(network, flows).map(|recorder| Passing::<false> { wants, recorder })
+            }),
+            false => self.record(task, cancelled, |network, flows| {
+                make(network, flows).map(|recorder| Passing::<true> { wants, recorder })
+            }),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The recorders of runs, as the simulator has them.
 //!
 //! The simulator is compiled once for each type of recorder, and the whole stack with it: that is most of the time that this crate
-//! takes. So there are three types: none, [`Recorded`] and [`Watched`]. What they pass their events to is known when the program runs.
+//! takes. So there are three types: none, and the two of [`Passing`], which have their recorder when the program runs.
 
 use std::io::{self, Write};
 
@@ -30,59 +30,29 @@ impl Observed for () {
     }
 }
 
-/// A recorder and the events that it gets.
-pub(super) struct Chosen<'a> {
+/// Passes events to a recorder that has named the ones it `wants`: of `ALL`, packets too, or of the events of recordings.
+pub(super) struct Passing<'a, const ALL: bool> {
     pub wants: Wants,
     pub recorder: Box<dyn RunRecorder + 'a>,
 }
 
-/// Gets the events of recordings.
-pub(super) struct Recorded<'a>(pub Chosen<'a>);
+impl<const ALL: bool> Recorder for Passing<'_, ALL> {
+    const WANTS: Wants = if ALL { Wants { queues: true, ..Wants::ALL } } else { recording::WANTS };
 
-/// Gets all events, packets too.
-pub(super) struct Watched<'a>(pub Chosen<'a>);
-
-impl Chosen<'_> {
-    fn pass(&mut self, trace: &Trace<'_>) {
+    fn on_trace(&mut self, trace: &Trace<'_>) {
         if self.wants.has(&trace.what) {
             self.recorder.on_trace(trace);
         }
     }
 }
 
-impl Recorder for Recorded<'_> {
-    const WANTS: Wants = recording::WANTS;
-
-    fn on_trace(&mut self, trace: &Trace<'_>) {
-        self.0.pass(trace);
-    }
-}
-
-impl Recorder for Watched<'_> {
-    const WANTS: Wants = Wants { queues: true, ..Wants::ALL };
-
-    fn on_trace(&mut self, trace: &Trace<'_>) {
-        self.0.pass(trace);
-    }
-}
-
-impl Observed for Recorded<'_> {
+impl<const ALL: bool> Observed for Passing<'_, ALL> {
     fn is_broken(&self) -> bool {
-        self.0.recorder.is_broken()
+        self.recorder.is_broken()
     }
 
     fn end(self, report: &RunReport, whole: bool) -> Result<(), RunError> {
-        self.0.recorder.end(report, whole)
-    }
-}
-
-impl Observed for Watched<'_> {
-    fn is_broken(&self) -> bool {
-        self.0.recorder.is_broken()
-    }
-
-    fn end(self, report: &RunReport, whole: bool) -> Result<(), RunError> {
-        self.0.recorder.end(report, whole)
+        self.recorder.end(report, whole)
     }
 }
 
@@ -103,7 +73,7 @@ impl<R: Recorder> RunRecorder for Lent<'_, R> {
     }
 }
 
-/// A capture, and what makes its errors those of the run. If it has failed, the run is stopped.
+/// A capture, with the function that converts its errors. If the capture has failed, the run is stopped.
 pub(super) struct Captured<'a, W: Write> {
     pub capture: Capture<W>,
     pub fail: &'a dyn Fn(io::Error) -> RunError,
