@@ -151,7 +151,7 @@ impl Buckets {
         self.0.iter_mut().find(|bucket| bucket.address == address)
     }
 
-    /// Returns a bucket whose next packet is due.
+    /// Returns a bucket with a packet that is due.
     fn due(&mut self, now: Time) -> Option<&mut Bucket> {
         self.0.iter_mut().find(|bucket| bucket.due().is_some_and(|due| due <= now))
     }
@@ -161,7 +161,7 @@ impl Buckets {
     }
 }
 
-/// A device whose addresses have caps.
+/// A device with caps of its addresses.
 pub struct Capped<D> {
     device: D,
     caps: Caps,
@@ -319,6 +319,7 @@ mod tests {
 
     use super::*;
     use crate::memory;
+    use crate::testing::{receive, send};
 
     const OWN: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
     const FREE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
@@ -332,16 +333,6 @@ mod tests {
             bytes[at..at + 4].copy_from_slice(&ip.octets());
         }
         Packet::from_bytes(&bytes)
-    }
-
-    async fn receive(device: &mut impl Device) -> Packet {
-        let mut got = Packet::default();
-        poll_fn(|cx| device.poll_receive(cx, &mut got)).await.unwrap();
-        got
-    }
-
-    async fn send(device: &mut impl Device, mut packet: Packet) {
-        poll_fn(|cx| device.poll_send(cx, &mut packet)).await.unwrap();
     }
 
     fn caps(rate: u64) -> Caps {
@@ -386,7 +377,7 @@ mod tests {
         let queued = [&near.sending, &near.receiving].map(|buckets| buckets.0[0].queue.len() as u64);
         assert!(queued.iter().all(|queued| (98..=100).contains(queued)), "{queued:?}");
         assert_eq!(near.caps.dropped(), 2 * 1400 - received - sent - queued[0] - queued[1]);
-        // What waits is sent when it is due, without a call from outside.
+        // Queued packets are sent when they are due, without a call from outside.
         let waking = async {
             let mut got = Packet::default();
             poll_fn(|cx| near.poll_receive(cx, &mut got)).await.unwrap();

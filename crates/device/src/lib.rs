@@ -25,6 +25,8 @@ pub mod memory;
 mod packet;
 #[cfg(target_os = "linux")]
 pub mod share;
+#[cfg(test)]
+mod testing;
 #[cfg(target_os = "linux")]
 pub mod tun;
 

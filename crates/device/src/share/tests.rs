@@ -3,6 +3,7 @@ use std::future::poll_fn;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::*;
+use crate::testing::{receive, send};
 use crate::{Device, memory};
 
 fn ip(text: &str) -> IpAddr {
@@ -16,16 +17,6 @@ fn packet(from: &str, to: &str, len: usize) -> Packet {
         bytes[at..at + 4].copy_from_slice(&address.parse::<Ipv4Addr>().unwrap().octets());
     }
     Packet::from_bytes(&bytes)
-}
-
-async fn receive(device: &mut impl Device) -> Packet {
-    let mut got = Packet::default();
-    poll_fn(|cx| device.poll_receive(cx, &mut got)).await.unwrap();
-    got
-}
-
-async fn send(device: &mut impl Device, mut packet: Packet) {
-    poll_fn(|cx| device.poll_send(cx, &mut packet)).await.unwrap();
 }
 
 const OFFLOAD: Capabilities = Capabilities { mtu: 1500, checksum_offload: true, segmentation_offload: true };
@@ -168,7 +159,7 @@ async fn a_connection_that_cannot_be_served_takes_no_addresses_and_ends_nothing(
     let (device, _outside) = memory::pair(OFFLOAD);
     let mut share = Share::new(device, places());
     let mut events = Vec::new();
-    // Not a socket; and one whose peer is gone.
+    // Not a socket; and a socket without its peer.
     let file = std::os::fd::OwnedFd::from(tempfile::tempfile().unwrap());
     rustix::io::ioctl_fionbio(&file, true).unwrap();
     share.admit(file, &mut |event| events.push(event));
