@@ -1,5 +1,5 @@
 //! Any bytes as a message of the Convert protocol, as the request of an application by SOCKS 5 or HTTP, and as the
-//! messages of HTTP whose sizes a scheduler gets.
+//! messages of HTTP, and a scheduler gets their sizes.
 
 #![no_main]
 

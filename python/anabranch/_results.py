@@ -588,7 +588,7 @@ class CapturedConnection:
     streams: list[CapturedStream]
     """The data from the client and from the server."""
     application: CapturedApplication
-    """What the application did."""
+    """The pattern of the application, and its turns."""
     addresses: list[AnnouncedAddress]
     """Announced addresses."""
     priority_changes: int

@@ -1,4 +1,4 @@
-//! What a scenario asks of an emulation, before anything is made.
+//! The plan of an emulation: its network and its changes, before anything is made.
 
 use std::time::Duration;
 

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::*;
 
-/// What happens to a key.
+/// The effect of a key.
 enum Case {
     /// The emulation differs with the second settings from the one with the first.
     Effect(&'static [&'static str], &'static str),
@@ -15,7 +15,7 @@ enum Case {
     Told(&'static str, &'static str),
     /// Commands decide it: contenders, sizes and numbers of runs.
     Commands,
-    /// A table, whose keys are cases too.
+    /// A table; its keys are cases too.
     Table,
 }
 
@@ -222,7 +222,7 @@ fn of_traffic(key: &str) -> Case {
         "from" | "to" | "pattern" => {
             Refused("topology={ kind = 'dumbbell', rate = '9 Mbit/s', delay = '1 ms' }", "pairs of hosts")
         }
-        // What the programs of a scenario send, and when.
+        // The data of a scenario's programs, and its times.
         "size" | "max" | "start" | "starts" | "every" | "load" | "duration" | "size-known" | "kind"
         | "via" | "path" | "request" | "think" | "gap" | "requests" | "on" | "off" | "rate" | "bitrate"
         | "segment" | "startup" | "resume" | "buffer" => Commands,
@@ -316,7 +316,7 @@ fn every_key_of_a_scenario_has_an_effect_or_is_refused_or_told() {
     assert!(count > 120, "{count}");
 }
 
-/// What no single key shows.
+/// The remarks that need several keys.
 #[test]
 fn remarks_name_what_a_kernel_cannot_have() {
     let told = |settings: &[&str]| plan(BASE, settings).unwrap().left_out.join("; ");

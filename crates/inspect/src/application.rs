@@ -1,4 +1,4 @@
-//! What the application did: one transfer, requests and responses, or bursts with pauses between them.
+//! The pattern of an application: one transfer, requests and responses, or bursts with pauses between them.
 
 use anabranch_units::{Duration, Time};
 use serde::Serialize;

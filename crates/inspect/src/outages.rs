@@ -81,7 +81,7 @@ fn at_sender(silence: &Unanswered, known: &Known) -> Option<Outage> {
     let half = known.rtt.0 / 2;
     let earliest = Time(silence.heard.0.saturating_sub(half));
     let needed = certain(known.loss.min(0.9));
-    // The packet of which random losses are not the reason.
+    // The packet that random losses do not explain.
     let in_flight = usize::try_from(silence.in_flight).unwrap_or(usize::MAX);
     let sent = match needed {
         1 => silence.oldest,

@@ -131,7 +131,7 @@ pub struct ConnectionReport {
     pub subflows: Vec<SubflowReport>,
     /// The data from the client and from the server.
     pub streams: [StreamReport; 2],
-    /// What the application did.
+    /// The pattern of the application, and its turns.
     pub application: Application,
     /// Announced addresses.
     pub addresses: Vec<AddressReport>,

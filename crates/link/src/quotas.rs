@@ -11,7 +11,7 @@ pub struct Quotas {
     pub up: Option<Bytes>,
     /// The data that the client may receive.
     pub down: Option<Bytes>,
-    /// What both directions may cost.
+    /// The greatest price of both directions together.
     pub budget: Option<Budget>,
 }
 

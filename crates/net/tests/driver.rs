@@ -207,7 +207,7 @@ async fn what_arrives_for_a_dropped_stream_is_answered_by_an_abort() {
     assert_eq!(far.write(b"x").await.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
 }
 
-/// A path whose address is unavailable carries nothing, of open connections and of new ones, until it is available again.
+/// A path with an unavailable address carries nothing, of open connections and of new ones, until it is available again.
 #[tokio::test(start_paused = true)]
 async fn an_unavailable_address_is_left_and_new_connections_begin_at_another() {
     let (client, server) = hosts(&[Path::new(10, 10), Path::new(10, 20)]);

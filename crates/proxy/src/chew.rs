@@ -41,7 +41,7 @@ pub fn front(bytes: &[u8]) {
     let _ = http::head(bytes);
 }
 
-/// Reads bytes as the messages of HTTP whose sizes are announced.
+/// Reads bytes as messages of HTTP with announced sizes.
 ///
 /// # Panics
 /// If the known end of the data depends on the pieces in which they pass, or lies before them.

@@ -1,4 +1,4 @@
-//! The kernel's endpoints on paths whose budget is spent: they are backups until the budget is renewed.
+//! The kernel's endpoints on paths with a spent budget: they are backups until the budget is renewed.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

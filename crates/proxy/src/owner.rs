@@ -49,7 +49,7 @@ pub(crate) async fn of(app: &TcpStream, asked: &Asked, questions: Questions) -> 
     if questions == Questions::default() {
         return Some(Process::default());
     }
-    // The socket of an application whose connection was redirected has the end that it has dialled.
+    // The connection was redirected, and the application's socket has the end that it has dialled.
     let there = match &asked.destination.host {
         Host::Address(ip) if asked.is_redirected() => Ok(SocketAddr::new(*ip, asked.destination.port)),
         _ => app.local_addr(),

@@ -1,4 +1,4 @@
-//! The uplinks of a host's addresses: its connections leave an address whose interface fails at once, and use it again when it is back.
+//! The uplinks of a host's addresses: if the interface of an address fails, connections leave the address at once, and use it again when it is back.
 
 use std::net::IpAddr;
 use std::os::fd::AsFd as _;

@@ -46,7 +46,7 @@ pub(crate) struct Tries {
 }
 
 impl Tries {
-    /// Takes a packet with data, while `in_flight` packets before it are not acknowledged, the oldest of which was sent at `oldest`.
+    /// Takes a packet with data, while `in_flight` packets before it are not acknowledged, and the oldest of them was sent at `oldest`.
     pub(crate) fn on_sent(&mut self, now: Time, in_flight: u64, oldest: Option<Time>) {
         if self.count == 0 {
             (self.oldest, self.in_flight) = (Some(oldest.unwrap_or(now)), in_flight);

@@ -138,7 +138,7 @@ mod tests {
             let owner = diagnostics.owner(peer, accepted.local_addr().unwrap()).unwrap().unwrap();
             assert_eq!(owner.uid, uid, "{at}");
             assert!(programs(owner.inode).contains(&own), "{at}: {owner:?}");
-            // Nothing says whose a closed socket was. It would have the user 0.
+            // A closed socket has no owner. The kernel would report the user 0.
             drop(stream);
             assert_eq!(diagnostics.owner(peer, accepted.local_addr().unwrap()).unwrap(), None, "{at}");
             // Another host may connect from any port, also from one at which a process listens here.

@@ -38,7 +38,7 @@ pub(super) struct Tracked {
     pub subflows: BTreeMap<Subflow, TrackedSubflow>,
     /// Subflows that are being opened, or could not be opened, by local address.
     pub opening: BTreeMap<IpAddr, Opening>,
-    /// Subflows whose address is gone, and that were to be closed: the kernel may refuse that, and still have them.
+    /// Subflows without their address, by their attempts to close them: the kernel may refuse, and keep a subflow.
     pub closing: BTreeMap<Subflow, Opening>,
     /// The last observation.
     pub view: Option<Connection>,

@@ -273,7 +273,7 @@ impl KernelLink {
         KernelLink { stream, mptcp, seen: Mutex::default() }
     }
 
-    /// Returns the subflows of this moment, and those of earlier reports that have ended since.
+    /// Returns the present subflows, and the subflows of earlier reports that have ended since.
     fn with_ended(&self, mut now: Vec<SubflowReport>) -> Vec<SubflowReport> {
         // The first subflow has lost its addresses and its counters when it has ended.
         now.retain(|subflow| !subflow.local.ip().is_unspecified());

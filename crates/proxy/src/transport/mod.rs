@@ -94,7 +94,7 @@ pub trait Stream: AsyncRead + AsyncWrite + Unpin {
     /// Announces the amount of data that remains to be written; none if it is not known.
     fn set_remaining(&self, _remaining: Option<u64>) {}
 
-    /// Keeps the bytes of its paths for its report: the kernel forgets those of subflows that have ended. To be called before it is ended, and
+    /// Keeps the bytes of its paths for its report: the kernel forgets the bytes of subflows that have ended. To be called before it is ended, and
     /// whenever the peer may have ended it.
     fn note_paths(&self) {}
 

@@ -160,7 +160,7 @@ impl Rule {
 
 /// True if the program at `path` has the name; a name with `/` is a whole path.
 fn is_program(path: &str, name: &str) -> bool {
-    // The kernel marks a program whose file was replaced, as by an update.
+    // The kernel marks a program if its file was replaced, as by an update.
     let path = path.strip_suffix(" (deleted)").unwrap_or(path);
     if name.starts_with('/') { path == name } else { path.rsplit('/').next() == Some(name) }
 }

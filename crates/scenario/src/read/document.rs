@@ -281,7 +281,7 @@ impl Document {
         presets::expand(&mut table)?;
         for Override { keys, node, .. } in &self.overrides {
             scenario::apply(&mut table, keys, node.clone())?;
-            // New paths may have presets, as those of the file.
+            // New paths may have presets, as paths of the file have.
             if matches!(keys.as_slice(), [(key, _)] if key == "path") {
                 presets::expand(&mut table)?;
             }
