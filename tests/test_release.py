@@ -7,6 +7,7 @@
 import copy
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -163,6 +164,23 @@ class Release(unittest.TestCase):
             named = re.search(r"(?m)^Service=(.*)$", unit.read_text(encoding="utf-8"))
             service = named[1] if named else f"{unit.stem}.service"
             self.assertTrue((unit.parent / service).exists(), unit)
+
+    def test_systemd_accepts_the_units(self):
+        """`systemd-analyze verify` has no complaint about them, but for the key that systemd has since version 257."""
+        if not shutil.which("systemd-analyze"):
+            self.skipTest("there is no systemd-analyze (Debian: apt install systemd)")
+        with tempfile.TemporaryDirectory() as place:
+            for unit in ROOT.glob("packaging/systemd/*"):
+                # The command is not installed on this machine.
+                text = re.sub(r"(?m)^(Exec\w+=)\S+", r"\1/bin/true", unit.read_text(encoding="utf-8"))
+                name = unit.name.replace("@.", "@lia.")
+                (Path(place) / name).write_text(text, encoding="utf-8")
+            units = sorted(path.name for path in Path(place).iterdir())
+            self.assertEqual(len(units), 6)
+            verify = ["systemd-analyze", "verify", "--man=no", *units]
+            done = subprocess.run(verify, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+            lines = [line for line in done.stdout.splitlines() if "Failed to parse socket protocol, ignoring: mptcp" not in line]
+            self.assertEqual(lines, [])
 
     def test_other_numbers_need_another_version_of_results(self):
         before = "results 1\nweb table aa\n"
