@@ -67,7 +67,10 @@ pub(super) fn weigh<'a>(
             false => (info.cwnd, known.map_or(info.ssthresh, |known| known.growth.threshold(info))),
         };
         let estimate = PathEstimate {
-            srtt: Duration::from_micros(info.rtt_us.into()),
+            srtt: match receives {
+                true => Duration::from_micros(info.rtt_us.into()),
+                false => next_rtt(info),
+            },
             cwnd,
             ssthresh,
             loss: known.map_or(0.0, |known| known.loss.rate()),
@@ -83,6 +86,13 @@ pub(super) fn weigh<'a>(
         Weighed { subflow, interface, estimate }
     };
     connection.subflows.iter().map(one).collect()
+}
+
+/// Returns the RTT of the next data. The smoothed RTT contains the queue that the subflow has built: while nothing is in flight,
+/// no sample replaces it, but the queue has drained.
+fn next_rtt(info: &TcpInfo) -> Duration {
+    let is_idle = info.in_flight() == 0 && info.min_rtt_us > 0;
+    Duration::from_micros(if is_idle { info.min_rtt_us } else { info.rtt_us }.into())
 }
 
 /// Estimates the peer's window from the payload that has arrived since the observation before, and the threshold at

@@ -37,8 +37,10 @@ struct Flow {
     backup: bool,
     cwnd: u64,
     notsent: u64,
-    /// Segments in flight by the time of their acknowledgement.
-    flying: VecDeque<(Time, u64)>,
+    /// Segments in flight: the times of their departure and of their acknowledgement, and their payload.
+    flying: VecDeque<(Time, Time, u64)>,
+    /// The least RTT and the smoothed one, none before the first sample.
+    rtts: Option<[Duration; 2]>,
     /// The time until which the link is busy.
     busy: Time,
     sent: u64,
@@ -59,6 +61,8 @@ struct Kernel {
     interfaces: Interfaces,
     steering: Steering,
     decisions: Vec<(Time, Decision)>,
+    /// The most data in flight on a path, in bandwidth-delay products: what is beyond one waits in the link's queue.
+    depth: u64,
     /// True if a connection of the in-kernel path manager refuses all commands.
     foreign: bool,
     /// True if it refuses to close a subflow, and the times at which it was asked to.
@@ -101,6 +105,7 @@ impl Kernel {
             steering: Steering::new(policy, interfaces.clone(), Memory::default()),
             interfaces,
             decisions: Vec::new(),
+            depth: 2,
             foreign: false,
             keeps: false,
             kept: Vec::new(),
@@ -130,6 +135,7 @@ impl Kernel {
             cwnd: 10,
             notsent: 0,
             flying: VecDeque::new(),
+            rtts: None,
             busy: self.now,
             sent: 0,
             acked: 0,
@@ -166,12 +172,17 @@ impl Kernel {
             if flow.established > now || !up {
                 continue;
             }
-            while flow.flying.front().is_some_and(|(acked, _)| *acked <= now) {
-                let bytes = flow.flying.pop_front().map_or(0, |(_, bytes)| bytes);
+            while let Some((sent, acked, bytes)) = flow.flying.front().copied()
+                && acked <= now
+            {
+                flow.flying.pop_front();
                 flow.acked += bytes;
                 self.acked += bytes;
-                // Slow start up to twice the bandwidth-delay product: half of it waits in the link's queue.
-                let most = (path.mbps * path.rtt_ms * 125 / MSS).max(5) * 2;
+                let sample = acked.since(sent);
+                let [least, smoothed] = flow.rtts.unwrap_or([sample; 2]);
+                flow.rtts = Some([least.min(sample), smoothed.mul_f64(0.875) + sample.mul_f64(0.125)]);
+                // Slow start.
+                let most = (path.mbps * path.rtt_ms * 125 / MSS).max(5) * self.depth;
                 flow.cwnd = (flow.cwnd + 1).min(most);
             }
             if !flow.backup || !any_used {
@@ -184,7 +195,8 @@ impl Kernel {
                 flow.notsent -= bytes;
                 flow.sent += bytes;
                 flow.busy = flow.busy.max(now) + Duration(bytes * 8 * 1000 / path.mbps);
-                flow.flying.push_back((flow.busy + Duration::from_millis(path.rtt_ms), bytes));
+                let acked = flow.busy + Duration::from_millis(path.rtt_ms);
+                flow.flying.push_back((now, acked, bytes));
             }
         }
         if self.steering.next_look().is_some_and(|at| at <= now) {
@@ -233,7 +245,7 @@ impl Kernel {
                 let at = self.flows.iter().position(|flow| flow.addresses == *subflow).ok_or(libc::ESRCH)?;
                 let flow = self.flows.remove(at);
                 // The connection sends it again elsewhere.
-                self.unsent += flow.notsent + flow.flying.iter().map(|(_, bytes)| bytes).sum::<u64>();
+                self.unsent += flow.notsent + flow.flying.iter().map(|(_, _, bytes)| bytes).sum::<u64>();
             }
             Command::Remove { .. } | Command::Announce { .. } => {}
             other => panic!("{other:?}"),
@@ -245,7 +257,9 @@ impl Kernel {
         let subflow = |flow: &Flow| {
             let path = self.paths[flow.path];
             let established = flow.established <= self.now;
-            let waiting = flow.busy.since(self.now);
+            // The handshake gives the first sample.
+            let [least, smoothed] = flow.rtts.unwrap_or([Duration::from_millis(path.rtt_ms); 2]);
+            let us = |rtt: Duration| if established { (rtt.0 / 1000) as u32 } else { 0 };
             SubflowState {
                 addresses: flow.addresses,
                 state: if established { 1 } else { 2 },
@@ -257,7 +271,8 @@ impl Kernel {
                 ),
                 congestion: "reno".to_owned(),
                 info: TcpInfo {
-                    rtt_us: if established { (path.rtt_ms * 1000 + waiting.0 / 1000) as u32 } else { 0 },
+                    rtt_us: us(smoothed),
+                    min_rtt_us: us(least),
                     cwnd: flow.cwnd as u32,
                     snd_mss: MSS as u32,
                     unacked: flow.flying.len() as u32,
@@ -362,6 +377,20 @@ fn a_burst_after_a_pause_begins_on_the_fast_path() {
     kernel.finish();
     assert_eq!(kernel.sent_on(1), before, "{:?}", kernel.decisions);
     assert_eq!(kernel.changes().last(), Some(&true));
+}
+
+#[test]
+fn a_path_with_a_queue_of_its_own_is_the_fast_one_again_when_the_queue_has_drained() {
+    let paths = [Path { rtt_ms: 10, mbps: 10 }, Path { rtt_ms: 60, mbps: 50 }];
+    let mut kernel = Kernel::new("", &paths, 3_000_000);
+    kernel.depth = 20;
+    kernel.finish();
+    // The last acknowledgements have waited for longer than the other path takes.
+    let [least, smoothed] = kernel.flows[0].rtts.unwrap();
+    assert!(least < Duration::from_millis(12) && smoothed > Duration::from_millis(120), "{smoothed:?}");
+    kernel.run(Duration::from_secs(3));
+    let backups: Vec<bool> = kernel.flows.iter().map(|flow| flow.backup).collect();
+    assert_eq!(backups, [false, true], "{:?}", kernel.decisions);
 }
 
 #[test]
