@@ -323,7 +323,7 @@ impl Connection {
         // Data of a subflow that failed while there was no other can now be reinjected.
         for other in 0..self.subflows.len() {
             if other != at && self.subflows[other].view(None).potentially_failed {
-                self.reinject_after_timeout(other);
+                self.reinject_from_failed(other);
             }
         }
         self.run_path_manager();

@@ -1,4 +1,4 @@
-//! Reinjection: data of a subflow that has timed out or ended, and the head of the stream.
+//! Reinjection: data of a subflow that has potentially failed or ended, and the head of the stream.
 
 use anabranch_units::Time;
 
@@ -22,10 +22,9 @@ fn give_back(send: &mut SendState, queued: Queued) {
 }
 
 impl Connection {
-    /// Reinjects the data of a subflow after its retransmission timer has expired, if configured, and if
-    /// another subflow works.
+    /// Reinjects the data of a subflow that has potentially failed, if configured, and if another subflow works.
     #[cold]
-    pub(super) fn reinject_after_timeout(&mut self, at: usize) {
+    pub(super) fn reinject_from_failed(&mut self, at: usize) {
         let others = self.subflows.iter().any(|other| other.id().index() != at && other.state().is_usable());
         if self.mode != Mode::Mptcp || !others {
             return;

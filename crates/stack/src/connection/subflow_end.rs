@@ -133,8 +133,9 @@ impl Connection {
     }
 
     /// Handles the withdrawal of addresses by the peer: each path is probed, and reset if it does not answer
-    /// (section 3.4.2). Linux ends the subflows at once (`mptcp_pm_rm_addr_recv`, net/mptcp/pm.c of Linux 6.18), and so
-    /// does its scheduler here while another subflow remains: the probe lasts two timeouts.
+    /// (section 3.4.2). The probe lasts two timeouts: while another subflow remains, that one sends what is outstanding on
+    /// the path, and all new data. Linux ends the subflows at once (`mptcp_pm_rm_addr_recv`, net/mptcp/pm.c of Linux
+    /// 6.18), and so does its scheduler here while another subflow remains.
     #[cold]
     pub(super) fn on_remove_address(&mut self, now: Time, ids: &AddressIds) {
         for &id in ids.as_slice() {
@@ -149,6 +150,10 @@ impl Connection {
             }
             if another && self.models_buffers() {
                 self.kill_subflow(now, at, ResetReason::Unspecified);
+            } else if another {
+                self.subflows[at].withdraw_and_avoid(now);
+                self.reinject_from_failed(at);
+                self.wanted.schedule();
             } else {
                 self.subflows[at].withdraw(now);
             }

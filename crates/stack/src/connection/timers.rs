@@ -184,7 +184,7 @@ impl Connection {
     fn after_timeout(&mut self, now: Time, at: usize) {
         let id = self.subflows[at].id();
         self.notify_scheduler(now, &SchedulerEvent::Timeout(id));
-        self.reinject_after_timeout(at);
+        self.reinject_from_failed(at);
         self.wanted.schedule();
     }
 }

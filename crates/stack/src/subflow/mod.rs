@@ -134,6 +134,8 @@ pub(crate) struct Subflow {
     buffer_checked: bool,
     /// True if `send_space` limits the data that may be assigned.
     space_bounds: bool,
+    /// True if it carries nothing while it is probed after the withdrawal of its address.
+    is_avoided: bool,
     /// The number of segments sent at the time `last_sent` since the last with PSH.
     train: u8,
     /// The content of the peer's reset: whether the cause is transient, and the cause.
@@ -283,6 +285,7 @@ impl Subflow {
             send_space: u32::MAX,
             space_bounds: false,
             buffer_checked: true,
+            is_avoided: false,
             packets: queue::Packets::default(),
             probe_wanted: false,
             signals: Signals::default(),
@@ -459,9 +462,11 @@ impl Subflow {
         u64::from(segment.window) << shift
     }
 
-    /// True if the subflow has potentially failed: a timeout has occurred and nothing was received since.
+    /// True if the subflow has potentially failed: a timeout has occurred, or the peer has withdrawn the address, and nothing
+    /// was received since.
     pub(crate) fn has_potentially_failed(&self) -> bool {
         self.recovery.timeouts() > 0
+            || (self.is_avoided && self.timers.is_armed(timer_table::Timer::Withdrawal))
     }
 
     /// Returns a scheduler's view; `pacing_rate` is the congestion control's pacing rate, if it has one.

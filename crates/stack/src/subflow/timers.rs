@@ -113,8 +113,16 @@ impl Subflow {
     /// probed, and the subflow is reset if it does not answer (RFC 8684 section 3.4.2).
     pub(crate) fn withdraw(&mut self, now: Time) {
         self.probe_wanted = true;
+        self.is_avoided = false;
         let due = now + self.rtt.rto(0) * 2;
         self.timers.arm(Timer::Withdrawal, due);
+    }
+
+    /// Handles the withdrawal of the address by the peer while other subflows work: until it answers, the subflow counts as
+    /// potentially failed.
+    pub(crate) fn withdraw_and_avoid(&mut self, now: Time) {
+        self.withdraw(now);
+        self.is_avoided = true;
     }
 
     /// Handles the reordering timer: marks segments lost. Returns the congestion event, if any.

@@ -316,6 +316,35 @@ fn a_withdrawn_address_that_is_silent_is_reset() {
     s.expect(data(0, 1, 100));
 }
 
+// RFC 8684 section 3.4.2: while the path is probed, another one carries its data; it is used again when it answers.
+#[test]
+fn the_data_of_a_withdrawn_address_leaves_on_another_subflow_at_once() {
+    let mut s = Script::client_with(mesh(), 1);
+    let option = s.announcement(1, peer_ip(5), None);
+    s.inject(ack(0, 1).data_ack(0).option(option));
+    s.expect(ack(0, 1).option(Script::echo(1, peer_ip(5), None)));
+    s.joined(1, false);
+    s.write(100);
+    s.expect(data(0, 1, 100));
+    s.inject(ack(1, 1).data_ack(0).option(Script::removal(&[0])));
+    s.by_subflow();
+    // A probe, and the data.
+    s.expect(ack(0, 1).seq(0));
+    s.expect(data(1, 1, 100));
+    s.write(100);
+    s.expect(data(1, 101, 100));
+    s.inject(ack(1, 201).data_ack(200));
+    let uses_first = |s: &mut Script| {
+        let sent = s.sent();
+        sent.iter().any(|segment| segment.destination.ip == peer_ip(0) && segment.payload_len > 0)
+    };
+    // Also when the window of the other is full.
+    s.write(50_000);
+    assert!(!uses_first(&mut s));
+    s.inject(ack(0, 101).data_ack(200));
+    assert!(uses_first(&mut s));
+}
+
 // Linux's scheduler does as Linux: the subflow ends at once, and the other one sends its data.
 #[test]
 fn with_the_scheduler_of_linux_a_withdrawn_address_is_reset_at_once() {
