@@ -35,3 +35,28 @@ fn anabranch_takes_no_more_of_a_shared_link_than_min_rtt_with_lia() {
         assert!(own < 1.1 && own < other * 1.15, "{own} {other}: {traffic}");
     }
 }
+
+/// Returns the completion time over two paths with a common link for each of a TCP's over the better one.
+fn beside_one_path(scheduler: &str, size: &str) -> f64 {
+    let text = format!(
+        "schedulers = ['tcp', '{scheduler}']\nreference = 'tcp'\ninitial = 'best'\nruns = 2
+         path = [{{ rate = '100 Mbit/s', rtt = '30 ms' }}, {{ rate = '100 Mbit/s', rtt = '60 ms' }}]
+         topology = {{ kind = 'shared', rate = '20 Mbit/s', rtt = '5 ms' }}
+         [traffic]\nsize = '{size}'"
+    );
+    let scenario = Document::parse("test", &text, ".").unwrap().scenario().unwrap();
+    let cancelled = AtomicBool::new(false);
+    let rows = compare(&scenario, &Options::new(1, &cancelled, &|_, _| {})).unwrap().rows;
+    rows[1].fct_s.mean.unwrap() / rows[0].fct_s.mean.unwrap()
+}
+
+/// Two paths with a common link are no faster than one, and Multipath TCP has the larger header.
+#[test]
+fn anabranch_loses_no_more_than_the_header_on_a_shared_link() {
+    for size in ["300 KB", "1 MB", "3 MB"] {
+        let ratio = beside_one_path("anabranch", size);
+        assert!((1.0..1.025).contains(&ratio), "{size}: {ratio}");
+    }
+    // A scheduler that uses every window waits for the longer path.
+    assert!(beside_one_path("linux", "300 KB") > 1.2);
+}
