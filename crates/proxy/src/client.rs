@@ -116,15 +116,27 @@ impl<T: Transport> Client<T> {
     /// If the transport cannot do what it wants. Then the old one holds.
     pub fn set_policy(&self, policy: ClientPolicy) -> Result<(), String> {
         let shared = &self.shared;
+        let is_by_server = |how: &Treatment| shared.server.is_some() && how.via != Via::Direct;
+        let outer = policy.treatments().next().cloned().unwrap_or_default();
         for how in policy.treatments() {
-            let by_server = shared.server.is_some() && how.via != Via::Direct;
-            if by_server { shared.transport.check(how) } else { shared.direct.check(how) }?;
+            if is_by_server(how) {
+                shared.transport.check(how)?;
+            } else if is_by_server(&outer) {
+                // Values outside of rules may be for the transport only.
+                shared.direct.check(&without(how, &outer))?;
+            } else {
+                shared.direct.check(how)?;
+            }
         }
         owner::check(policy.questions())?;
-        shared.transport.set_budgets(&policy.budgets)?;
-        if let Err(error) = shared.transport.set_caps(&policy.caps) {
+        let limit = |policy: &ClientPolicy| {
+            shared.transport.set_budgets(&policy.budgets)?;
+            shared.transport.set_caps(&policy.caps)?;
+            shared.transport.set_prices(&policy.prices)
+        };
+        if let Err(error) = limit(&policy) {
             let old = Arc::clone(&lock(&shared.policy));
-            shared.transport.set_budgets(&old.budgets)?;
+            limit(&old)?;
             return Err(error);
         }
         *lock(&shared.policy) = Arc::new(policy);
@@ -470,6 +482,24 @@ impl First {
             *then -= n as u64;
         }
     }
+}
+
+/// Returns a treatment without the values of `outer` that only a transport between two sides may have.
+fn without(how: &Treatment, outer: &Treatment) -> Treatment {
+    let mut how = how.clone();
+    if how.scheduler == outer.scheduler {
+        how.scheduler = None;
+    }
+    if how.path_manager == outer.path_manager {
+        how.path_manager = None;
+    }
+    if how.paths == outer.paths {
+        how.paths = None;
+    }
+    if how.backup == outer.backup {
+        how.backup.clear();
+    }
+    how
 }
 
 fn is_stale(error: &io::Error) -> bool {

@@ -289,10 +289,28 @@ async fn an_application_that_is_gone_has_no_connection_if_rules_ask_for_its_user
     }
 }
 
+/// The transport of these tests accepts everything; direct connections are the kernel's.
 #[tokio::test]
-async fn a_policy_with_a_cap_that_the_transport_cannot_keep_changes_nothing() {
+async fn values_outside_of_rules_may_be_for_the_transport_only_though_a_rule_is_direct() {
+    let values = "scheduler = 'blest'\npath-manager = 'anabranch'\npaths = '10.0.0.*'\nbackup = '10.0.0.2'\n";
+    let direct = "[[rule]]\nport = 22\nvia = 'direct'\n";
+    let sides = Sides::start(&format!("{values}{direct}")).await;
+    let refused = |text: &str| {
+        let policy = ClientPolicy::parse("p.toml", text).unwrap();
+        sides.client.set_policy(policy).unwrap_err()
+    };
+    assert!(refused(&format!("{direct}path-manager = 'anabranch'")).contains("`path-manager` needs"));
+    assert!(refused(&format!("{direct}scheduler = 'blest'")).contains("`scheduler` needs"));
+    assert!(refused("via = 'direct'\nbackup = '10.0.0.2'").contains("`backup` need"));
+}
+
+#[tokio::test]
+async fn a_policy_with_a_cap_or_a_price_that_the_transport_cannot_keep_changes_nothing() {
     let sides = Sides::start("").await;
     let policy = ClientPolicy::parse("p.toml", "[[cap]]\npath = 'wwan0'\nsend = '1Mbit/s'").unwrap();
     let error = sides.client.set_policy(policy).unwrap_err();
     assert!(error.contains("--transport anabranch") && error.contains("tc qdisc"), "{error}");
+    let policy = ClientPolicy::parse("p.toml", "[[price]]\npath = 'wwan0'\nprice = 1").unwrap();
+    let error = sides.client.set_policy(policy).unwrap_err();
+    assert!(error.contains("`[[price]]` needs --transport anabranch"), "{error}");
 }

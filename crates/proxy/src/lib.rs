@@ -31,6 +31,7 @@ mod guard;
 mod owner;
 pub mod passed;
 pub mod paths;
+mod prices;
 mod pipe;
 mod reach;
 mod relay;

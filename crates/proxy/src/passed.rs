@@ -60,3 +60,20 @@ pub fn take() -> Result<Vec<Passed>, String> {
 pub fn is_mptcp(socket: &TcpListener) -> bool {
     SockRef::from(socket).protocol().is_ok_and(|protocol| protocol == Some(Protocol::MPTCP))
 }
+
+#[cfg(test)]
+mod tests {
+    use socket2::{Domain, Socket, Type};
+
+    use super::*;
+
+    #[test]
+    fn a_socket_of_multipath_tcp_is_told_from_a_plain_one() {
+        for protocol in [Protocol::TCP, Protocol::MPTCP] {
+            // The kernel may have no Multipath TCP.
+            let Ok(socket) = Socket::new(Domain::IPV4, Type::STREAM, Some(protocol)) else { continue };
+            socket.listen(1).unwrap();
+            assert_eq!(is_mptcp(&socket.into()), protocol == Protocol::MPTCP);
+        }
+    }
+}

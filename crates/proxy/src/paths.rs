@@ -170,6 +170,16 @@ impl Paths {
         best.and_then(|at| own.get(at).copied())
     }
 
+    /// Returns what is known of the path from an address of this host.
+    pub(crate) fn known(&self, own: IpAddr, to: IpAddr) -> Option<Remembered> {
+        lock(&self.inner.memory).path(&own.to_string(), to).copied()
+    }
+
+    /// Returns the expected size of a transfer.
+    pub(crate) fn expected(&self) -> Bytes {
+        self.inner.size
+    }
+
     /// Returns the first path of a connection of the kernel for a transfer of this size, or else of the expected one.
     pub(crate) fn first_path(&self, to: IpAddr, size: Option<Bytes>) -> FirstPath {
         let usable = lock(&self.inner.interfaces).clone();

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use serde::Serialize;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
@@ -151,6 +152,8 @@ pub struct Snapshot {
     pub transport: &'static str,
     /// The seconds since the start.
     pub uptime_s: f64,
+    /// The tasks of its runtime at this moment: a few for itself, and one or two for each connection.
+    pub tasks: usize,
     /// Totals since the start.
     pub totals: Totals,
     /// The last requests without a connection.
@@ -270,6 +273,7 @@ impl Status {
             side: self.side,
             transport: self.transport,
             uptime_s: self.began.elapsed().as_secs_f64(),
+            tasks: Handle::try_current().map_or(0, |runtime| runtime.metrics().num_alive_tasks()),
             totals: lock(&self.totals).clone(),
             last_failures: lock(&self.last_failures).iter().cloned().collect(),
             budgets: lock(&self.budgets).clone(),
@@ -384,6 +388,7 @@ impl Snapshot {
             paths.iter().map(|(ip, totals)| (format!("{{path=\"{ip}\"}}"), value(totals) as f64)).collect()
         };
         metric("uptime_seconds", "gauge", "Seconds since the start", &one(self.uptime_s));
+        metric("tasks", "gauge", "Tasks of this moment", &one(self.tasks as f64));
         metric(
             "active_connections",
             "gauge",

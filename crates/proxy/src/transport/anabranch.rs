@@ -3,33 +3,37 @@
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 
 use anabranch_net::device::{self, Caps};
 use anabranch_net::{Host, MptcpListener, MptcpStream};
 use anabranch_scenario::parameters::from_option;
-use anabranch_scenario::policy::proxy::{Budget, Cap, Multipath, Spent, Treatment};
+use anabranch_scenario::policy::proxy::{Budget, Cap, Joins, Multipath, Price, Spent, Treatment};
 use anabranch_stack::config::ConnectionConfig;
 use anabranch_stack::congestion::CongestionKind;
 use anabranch_stack::path_manager::{
-    CustomPathManager, CustomPathManagerKind, FullMesh, HostAddress, PathCommand, PathEvent, PathManager,
-    PathManagerKind,
+    self, CustomPathManager, CustomPathManagerKind, FullMesh, HostAddress, JoinRules, KnownPath, PathCommand,
+    PathEvent, PathManager, PathManagerKind,
 };
+use anabranch_units::Bytes;
 use tokio::io::AsyncBufRead as _;
 
 use super::{Accept, Link, LinkReport, Stream, SubflowReport, Transport};
 use crate::paths::{Paths, set_budgets};
+use crate::prices::{self, Choice};
+use crate::status::lock;
 
 /// The most pieces that are written at once.
 const PIECES: usize = 4;
 /// The number of connections that may wait to be accepted.
 const BACKLOG: usize = 4096;
 
-/// A full mesh of the addresses that a policy allows.
+/// A path manager of the addresses that a policy allows.
 #[derive(Clone)]
-struct Chosen(FullMesh);
+struct Chosen<P>(P);
 
-impl PathManager for Chosen {
+impl<P: PathManager> PathManager for Chosen<P> {
     fn on_event(&mut self, event: &PathEvent) {
         self.0.on_event(event);
     }
@@ -39,7 +43,7 @@ impl PathManager for Chosen {
     }
 }
 
-impl CustomPathManager for Chosen {
+impl<P: PathManager + Clone + Send + 'static> CustomPathManager for Chosen<P> {
     fn clone_box(&self) -> Box<dyn CustomPathManager> {
         Box::new(self.clone())
     }
@@ -52,17 +56,31 @@ pub struct Anabranch {
     config: ConnectionConfig,
     paths: Option<Paths>,
     caps: Caps,
+    joins: Joins,
+    prices: Arc<Mutex<Vec<Price>>>,
 }
 
 impl Anabranch {
     /// Returns the transport of a host; `config` holds for connections that have no other treatment.
     pub fn new(host: Host, config: ConnectionConfig) -> Anabranch {
-        Anabranch { host, config, paths: None, caps: Caps::default() }
+        Anabranch {
+            host,
+            config,
+            paths: None,
+            caps: Caps::default(),
+            joins: Joins::default(),
+            prices: Arc::default(),
+        }
     }
 
     /// Lets connections begin on the best path of this memory.
     pub fn with_paths(self, paths: Option<Paths>) -> Anabranch {
         Anabranch { paths, ..self }
+    }
+
+    /// Sets the path manager of connections that have no other treatment.
+    pub fn with_path_manager(self, joins: Joins) -> Anabranch {
+        Anabranch { joins, ..self }
     }
 
     /// Sets the caps with which the host was built.
@@ -95,8 +113,9 @@ impl Anabranch {
         if own.iter().any(|ip| self.host.is_address_up(*ip)) {
             own.retain(|ip| self.host.is_address_up(*ip));
         }
-        let (mut used, backup): (Vec<IpAddr>, Vec<IpAddr>) =
+        let (mut used, mut backup): (Vec<IpAddr>, Vec<IpAddr>) =
             own.into_iter().partition(|ip| !how.is_backup(&ip.to_string()));
+        self.spare(&mut used, &mut backup, to.ip(), &mut how);
         // A backup is the first path only if there is no other.
         let known = self.paths.as_ref().and_then(|paths| paths.best_address(&used, to.ip(), how.receives));
         used.extend(backup);
@@ -106,21 +125,84 @@ impl Anabranch {
                 "the policy, or the budget of a path, allows no path to this destination",
             )
         })?;
-        if how.paths.is_some() || !how.backup.is_empty() || !how.refused.is_empty() {
+        let is_limited = how.paths.is_some() || !how.backup.is_empty() || !how.refused.is_empty();
+        if is_limited {
             // A race would use all addresses.
             config.race = None;
+        }
+        let rules = self.join_rules(to.ip(), &how);
+        if is_limited || rules.is_some() {
             let how = how.clone();
-            let kind = CustomPathManagerKind::new("full_mesh_by_policy", move |own| {
+            let kind = CustomPathManagerKind::new("by_policy", move |own| {
                 let own = own.iter().filter(|one| how.allows(&one.ip.to_string()));
                 let backup = |one: &HostAddress| one.backup || how.is_backup(&one.ip.to_string());
                 let own: Vec<HostAddress> =
                     own.map(|one| HostAddress { backup: backup(one), ..*one }).collect();
-                Box::new(Chosen(FullMesh::new(&own)))
+                let Some((known, rules)) = &rules else { return Box::new(Chosen(FullMesh::new(&own))) };
+                // A backup carries nothing, so it is joined at once, and no other path waits for it.
+                let of = |one: &HostAddress| {
+                    let known = known.iter().find(|(ip, _)| *ip == one.ip && !one.backup);
+                    known.map(|(_, known)| *known)
+                };
+                let rules = JoinRules { paths: own.iter().map(of).collect(), ..rules.clone() };
+                Box::new(Chosen(path_manager::Anabranch::new(rules, &own)))
             });
             config.path_manager = PathManagerKind::Custom(kind);
         }
         config.flow_size = how.sends;
         Ok((config, first))
+    }
+
+    /// Returns the expected bytes of a connection in its larger direction, and true if they come from the peer; none without a memory.
+    fn expected(&self, how: &Treatment) -> Option<(Bytes, bool)> {
+        let receives = how.receives.unwrap_or(self.paths.as_ref()?.expected());
+        let sends = how.sends.unwrap_or_default();
+        Some((receives.max(sends), receives >= sends))
+    }
+
+    /// Returns the rules for joins of the path manager `anabranch`, with the known paths by their addresses; none for a full mesh.
+    fn join_rules(&self, to: IpAddr, how: &Treatment) -> Option<(Vec<(IpAddr, KnownPath)>, JoinRules)> {
+        let paths = self.paths.as_ref()?;
+        if how.path_manager.unwrap_or(self.joins) != Joins::Anabranch {
+            return None;
+        }
+        let (bytes, from_peer) = self.expected(how)?;
+        let known = self.host.addresses().into_iter().filter_map(|own| {
+            let seen = paths.known(own, to)?;
+            Some((own, KnownPath { rtt: seen.rtt_s, rate: seen.rate_bps? / 8.0, loss: seen.loss }))
+        });
+        let rules = JoinRules {
+            paths: Vec::new(),
+            expected: Some(bytes.0),
+            from_peer,
+            initial_window: self.config.initial_window * self.config.mss,
+            mss: self.config.mss,
+        };
+        Some((known.collect(), rules))
+    }
+
+    /// Makes the paths with a price backups, unless the connection is expected to be much slower without them.
+    fn spare(&self, used: &mut Vec<IpAddr>, backup: &mut Vec<IpAddr>, to: IpAddr, how: &mut Treatment) {
+        let prices = lock(&self.prices);
+        if prices.is_empty() {
+            return;
+        }
+        let choice = |ip: &IpAddr| Choice {
+            known: self.paths.as_ref().and_then(|paths| paths.known(*ip, to)),
+            price: prices.iter().find(|price| price.covers(&ip.to_string())),
+        };
+        let choices: Vec<Choice<'_>> = used.iter().map(choice).collect();
+        let bytes = self.expected(how).map(|(bytes, _)| bytes).unwrap_or_default();
+        let spared = prices::spared(&choices, bytes, self.config.initial_window, self.config.mss);
+        let mut spared = spared.into_iter();
+        used.retain(|ip| {
+            let is_spared = spared.next() == Some(true);
+            if is_spared {
+                how.backup.push(ip.to_string());
+                backup.push(*ip);
+            }
+            !is_spared
+        });
     }
 }
 
@@ -150,6 +232,11 @@ impl Transport for Anabranch {
         if how.multipath == Multipath::Never {
             return Err("`multipath = \"never\"` is for sockets of the kernel: --transport kernel, or rules with `via = \"direct\"`".to_owned());
         }
+        if self.paths.is_none() && how.path_manager.unwrap_or(self.joins) == Joins::Anabranch {
+            return Err(
+                "the path manager `anabranch` needs --memory FILE, from which it knows the paths".to_owned()
+            );
+        }
         let Some(name) = &how.congestion else { return Ok(()) };
         from_option::<CongestionKind>("congestion", name).map(drop).map_err(|error| error.to_string())
     }
@@ -170,6 +257,18 @@ impl Transport for Anabranch {
             Some(device::Cap { address, send: cap.send, receive: cap.receive })
         };
         self.caps.set(self.host.addresses().into_iter().filter_map(cap).collect());
+        Ok(())
+    }
+
+    fn set_prices(&self, prices: &[Price]) -> Result<(), String> {
+        for price in prices {
+            self.find("price", &price.path, |path| price.covers(path))?;
+        }
+        if !prices.is_empty() && self.paths.is_none() {
+            return Err("`[[price]]` needs --memory FILE, from which the times of connections are predicted"
+                .to_owned());
+        }
+        *lock(&self.prices) = prices.to_vec();
         Ok(())
     }
 
@@ -255,14 +354,18 @@ impl Link for MptcpStream {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
     use std::sync::atomic::{AtomicU64, Ordering};
 
+    use anabranch_kernel::memory::{Memory, Remembered};
     use anabranch_net::default_config;
     use anabranch_net::device::{Capabilities, memory};
-    use anabranch_units::{Bytes, Rate};
+    use anabranch_stack::segment::Address;
+    use anabranch_units::{Duration, Rate, Time};
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
+    use crate::paths::PathNames;
     use crate::relay::{Direction, End, relay};
 
     const HOUR: core::time::Duration = core::time::Duration::from_secs(3600);
@@ -317,6 +420,104 @@ mod tests {
         let budget = Budget { path: "wwan0".to_owned(), monthly: Bytes(1), spent: Spent::Off };
         let error = transport.set_budgets(&[budget]).unwrap_err();
         assert!(error.contains("budget of `wwan0`"), "{error}");
+    }
+
+    const NEAR: &str = "10.0.0.1";
+    const FAR: &str = "10.0.1.1";
+    const SERVER: &str = "192.0.2.1";
+
+    /// The transport of a host with two addresses, and its file. The near path has 20 ms and 10 Mbit/s, the far one 50 ms and 20 Mbit/s.
+    fn with_memory(directory: &Path) -> Anabranch {
+        let file = directory.join("paths.json");
+        let mut memory = Memory::default();
+        for (path, rtt_s, rate) in [(NEAR, 0.02, 10e6), (FAR, 0.05, 20e6)] {
+            let now = Time(crate::now_ms() * 1_000_000);
+            memory.note(path, SERVER.parse().unwrap(), Remembered::new(rtt_s, 0.0, Some(rate), 0.0, now));
+        }
+        memory.write(&file).unwrap();
+        let paths = Paths::open(&file, PathNames::Addresses, Bytes(100_000)).unwrap();
+        let (device, _far) = memory::pair(Capabilities::plain(1500));
+        let own = [NEAR, FAR].map(|ip| ip.parse().unwrap());
+        let host = Host::builder().device(device, &own).start().unwrap();
+        Anabranch::new(host, default_config()).with_paths(Some(paths))
+    }
+
+    /// The address of a connection's first subflow, and of each further one, with the time for which it is held back and whether it is a backup.
+    fn begins(transport: &Anabranch, how: &Treatment) -> (String, Vec<(String, Duration, bool)>) {
+        let to: SocketAddr = (SERVER.parse::<IpAddr>().unwrap(), 80).into();
+        let (config, first) = transport.adapt(to, how).unwrap();
+        let own = transport.host.addresses().into_iter().enumerate();
+        let own: Vec<HostAddress> =
+            own.map(|(at, ip)| HostAddress { id: at as u8 + 1, ip, backup: false }).collect();
+        let mut manager = config.path_manager.build(&own);
+        manager.on_event(&PathEvent::Established {
+            initiator: true,
+            local: Address::new(first, 4000),
+            remote: Address::new(to.ip(), to.port()),
+            deny_join_initial: false,
+        });
+        let joins = std::iter::from_fn(|| manager.poll()).map(|command| match command {
+            PathCommand::SubflowCreate { local, after, backup, .. } => (local.to_string(), after, backup),
+            other => panic!("{other:?}"),
+        });
+        (first.to_string(), joins.collect())
+    }
+
+    fn receives(bytes: u64) -> Treatment {
+        Treatment { receives: Some(Bytes(bytes)), ..Treatment::default() }
+    }
+
+    #[tokio::test]
+    async fn a_further_path_is_joined_at_once_where_it_helps() {
+        let directory = tempfile::tempdir().unwrap();
+        let transport = with_memory(directory.path());
+        let waits = |transport: &Anabranch, how: &Treatment| {
+            let (first, joins) = begins(transport, how);
+            let [(other, after, false)] = &joins[..] else { panic!("{joins:?}") };
+            assert!(first != *other, "{first} {other}");
+            after.as_secs_f64()
+        };
+        assert_eq!(waits(&transport, &receives(30_000)), 0.0, "a full mesh by default");
+        let transport = transport.with_path_manager(Joins::Anabranch);
+        // 30 KB take 24 ms over the near path, and the first data over the other one comes 87 ms after its join may begin at the earliest.
+        let after = waits(&transport, &receives(30_000));
+        assert!((0.02..0.1).contains(&after), "{after}");
+        assert_eq!(waits(&transport, &receives(5_000_000)), 0.0);
+        let upload = Treatment { sends: Some(Bytes(5_000_000)), ..receives(1000) };
+        assert_eq!(waits(&transport, &upload), 0.0);
+        let full = Treatment { path_manager: Some(Joins::FullMesh), ..receives(30_000) };
+        assert_eq!(waits(&transport, &full), 0.0, "a rule replaces the option");
+        // A backup is joined at once: it is for the failure of the first path, and carries nothing before.
+        let backup = Treatment { backup: vec![FAR.to_owned()], ..receives(30_000) };
+        assert_eq!(
+            begins(&transport, &backup),
+            (NEAR.to_owned(), vec![(FAR.to_owned(), Duration::ZERO, true)])
+        );
+        let unknown = Anabranch { paths: None, ..transport };
+        let error = unknown.check(&Treatment::default()).unwrap_err();
+        assert!(error.contains("--memory FILE"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_path_with_a_price_is_a_backup_of_connections_that_are_fast_without_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let transport = with_memory(directory.path());
+        let price = |path: &str, slower| Price { path: path.to_owned(), price: 2.0, slower };
+        let far_is_backup = |slower, bytes| {
+            transport.set_prices(&[price(FAR, slower)]).unwrap();
+            let (first, joins) = begins(&transport, &receives(bytes));
+            let [(_, _, backup)] = &joins[..] else { panic!("{joins:?}") };
+            assert!(!backup || first == NEAR, "a path with a price is not the first one for nothing");
+            *backup
+        };
+        // With the far path 10 MB take a third of the time.
+        assert!(!far_is_backup(2.0, 10_000_000) && far_is_backup(4.0, 10_000_000));
+        assert!(far_is_backup(2.0, 30_000));
+        let error = transport.set_prices(&[price("wwan0", 2.0)]).unwrap_err();
+        assert!(error.contains("price of `wwan0`"), "{error}");
+        let unknown = Anabranch { paths: None, ..transport };
+        let error = unknown.set_prices(&[price(FAR, 2.0)]).unwrap_err();
+        assert!(error.contains("--memory FILE"), "{error}");
     }
 
     #[test]

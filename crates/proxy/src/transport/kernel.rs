@@ -135,6 +135,12 @@ impl Transport for Kernel {
                     .to_owned(),
             );
         }
+        if how.path_manager.is_some() {
+            return Err(
+                "the kernel's path manager opens the subflows, so `path-manager` needs --transport anabranch"
+                    .to_owned(),
+            );
+        }
         if how.paths.is_some() || !how.backup.is_empty() {
             return Err("the kernel's path manager decides about subflows, so `paths` and `backup` need --transport \
                         anabranch; `anabranch kernel steer --policy` has `interfaces` and `backup` for the kernel"

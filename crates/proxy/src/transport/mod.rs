@@ -9,7 +9,7 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
-use anabranch_scenario::policy::proxy::{Budget, Cap, Treatment};
+use anabranch_scenario::policy::proxy::{Budget, Cap, Price, Treatment};
 use serde::Serialize;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -50,6 +50,19 @@ pub trait Transport: Clone + Send + Sync + 'static {
         }
         Err("the kernel sends the packets of its connections itself, so `[[cap]]` needs --transport anabranch; for the kernel, root can give \
              the whole interface a rate: tc qdisc replace dev IFACE root tbf rate 5mbit burst 32kb latency 100ms"
+            .to_owned())
+    }
+
+    /// Replaces the prices of paths.
+    ///
+    /// # Errors
+    /// If it cannot keep them; with a remedy.
+    fn set_prices(&self, prices: &[Price]) -> Result<(), String> {
+        if prices.is_empty() {
+            return Ok(());
+        }
+        Err("the kernel's path manager opens subflows on all paths, so `[[price]]` needs --transport anabranch; for the kernel, a metered \
+             path can be a backup: ip mptcp endpoint add ADDRESS dev IFACE subflow backup"
             .to_owned())
     }
 

@@ -17,7 +17,7 @@ use crate::text::reader::Reader;
 use crate::text::source::{Problem, ScenarioError, Source, Span};
 use crate::text::tree::{Node, Table};
 
-pub use budget::{Budget, Cap, SizeHint, Spent};
+pub use budget::{Budget, Cap, Price, SizeHint, Spent};
 
 /// The way of a connection to its destination.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,6 +63,20 @@ pub enum Multipath {
 const MULTIPATHS: [(&str, Multipath); 3] =
     [("remember", Multipath::Remember), ("always", Multipath::Always), ("never", Multipath::Never)];
 
+/// The path manager of a connection of the transport `anabranch`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Joins {
+    /// A subflow on each path, as soon as joins may begin.
+    #[default]
+    FullMesh,
+    /// A subflow on a path where it helps, by what is known of the paths.
+    Anabranch,
+}
+
+/// Path managers by their names, as in scenarios.
+pub const PATH_MANAGERS: [(&str, Joins); 2] =
+    [("full_mesh", Joins::FullMesh), ("anabranch", Joins::Anabranch)];
+
 /// The treatment of a connection of an application.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Treatment {
@@ -74,6 +88,8 @@ pub struct Treatment {
     pub scheduler: Option<SchedulerKind>,
     /// The congestion control; none for the one of the command line or of the system.
     pub congestion: Option<String>,
+    /// The path manager of the transport `anabranch`; none for the one of the command line.
+    pub path_manager: Option<Joins>,
     /// The paths that it may use; none for all. A name may end in `*`.
     pub paths: Option<Vec<String>>,
     /// The paths that are used only if no other is left.
@@ -84,7 +100,7 @@ pub struct Treatment {
     pub multipath: Multipath,
     /// The expected size of the data that the application sends; none if it is not known.
     pub sends: Option<Bytes>,
-    /// The expected size of the data that it receives, for the first path; none for the one of the command line.
+    /// The expected size of the data that it receives, for decisions by the memory of paths; none for the one of the command line.
     pub receives: Option<Bytes>,
 }
 
@@ -202,14 +218,26 @@ pub struct ClientPolicy {
     pub budgets: Vec<Budget>,
     /// The greatest rates of paths.
     pub caps: Vec<Cap>,
+    /// The prices of paths.
+    pub prices: Vec<Price>,
     otherwise: Treatment,
     rules: Vec<Rule>,
 }
 
-const TREATMENT_KEYS: [&str; 9] =
-    ["via", "answer", "scheduler", "congestion", "paths", "backup", "multipath", "sends", "receives"];
+const TREATMENT_KEYS: [&str; 10] = [
+    "via",
+    "answer",
+    "scheduler",
+    "congestion",
+    "path-manager",
+    "paths",
+    "backup",
+    "multipath",
+    "sends",
+    "receives",
+];
 /// The keys of a policy, and of a rule, in addition.
-const CLIENT_KEYS: [&str; 4] = ["user", "budget", "cap", "rule"];
+const CLIENT_KEYS: [&str; 5] = ["user", "budget", "cap", "price", "rule"];
 const RULE_KEYS: [&str; 6] = ["host", "destination", "port", "user", "uid", "program"];
 const USER_KEYS: [&str; 2] = ["name", "password"];
 
@@ -270,7 +298,8 @@ fn client(table: &Table) -> Result<ClientPolicy, Problem> {
     let rules = tables(&reader, "rule", |node| rule(node, &otherwise))?;
     let budgets = tables(&reader, "budget", budget::budget)?;
     let caps = tables(&reader, "cap", budget::cap)?;
-    Ok(ClientPolicy { users, budgets, caps, otherwise, rules })
+    let prices = tables(&reader, "price", budget::price)?;
+    Ok(ClientPolicy { users, budgets, caps, prices, otherwise, rules })
 }
 
 fn tables<T>(
@@ -319,6 +348,7 @@ fn treatment(reader: &Reader<'_>, otherwise: &Treatment) -> Result<Treatment, Pr
         answer: reader.optional("answer", answer)?.unwrap_or(otherwise.answer),
         scheduler: reader.optional("scheduler", scheduler)?.or_else(|| otherwise.scheduler.clone()),
         congestion: reader.optional("congestion", Node::name)?.or_else(|| otherwise.congestion.clone()),
+        path_manager: reader.optional("path-manager", path_manager)?.or(otherwise.path_manager),
         paths: reader.optional("paths", names)?.or_else(|| otherwise.paths.clone()),
         backup: reader.optional("backup", names)?.unwrap_or_else(|| otherwise.backup.clone()),
         refused: Vec::new(),
@@ -375,6 +405,10 @@ fn program(node: &Node) -> Result<String, Problem> {
 
 fn multipath(node: &Node) -> Result<Multipath, Problem> {
     Ok(MULTIPATHS[node.choice("kind of sockets", &MULTIPATHS.map(|(name, _)| name))?].1)
+}
+
+fn path_manager(node: &Node) -> Result<Joins, Problem> {
+    Ok(PATH_MANAGERS[node.choice("path manager", &PATH_MANAGERS.map(|(name, _)| name))?].1)
 }
 
 /// Reads a name of a host, or `*.` and the ending of names.

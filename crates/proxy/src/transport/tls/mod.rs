@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use anabranch_scenario::policy::proxy::{Budget, Cap, Treatment};
+use anabranch_scenario::policy::proxy::{Budget, Cap, Price, Treatment};
 use rustls::crypto::{CryptoProvider, ring};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::time::timeout;
@@ -88,6 +88,10 @@ impl<T: Transport> Transport for Tls<T> {
 
     fn set_caps(&self, caps: &[Cap]) -> Result<(), String> {
         self.transport.set_caps(caps)
+    }
+
+    fn set_prices(&self, prices: &[Price]) -> Result<(), String> {
+        self.transport.set_prices(prices)
     }
 
     async fn dial(&self, to: SocketAddr, how: &Treatment) -> io::Result<TlsLink<T::Link>> {

@@ -1,4 +1,4 @@
-//! Budgets of metered paths, greatest rates of paths, and size hints.
+//! Budgets of metered paths, greatest rates of paths, prices of paths, and size hints.
 
 use core::ops::RangeInclusive;
 
@@ -58,6 +58,27 @@ impl Cap {
     }
 }
 
+/// The price of a path. Each path that the name covers has it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Price {
+    /// The name of the path, which may end in `*`.
+    pub path: String,
+    /// The price of a GB (10⁹ bytes), greater than 0; the path with the lowest one is used first.
+    pub price: f64,
+    /// A connection uses the path only if without it it is expected to take at least this many times as long.
+    pub slower: f64,
+}
+
+/// The least and the default `slower` of a price.
+const SLOWER: (f64, f64) = (1.0, 2.0);
+
+impl Price {
+    /// True if the path has this price.
+    pub fn covers(&self, path: &str) -> bool {
+        is_named(path, core::slice::from_ref(&self.path))
+    }
+}
+
 /// The expected size of connections to some ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SizeHint {
@@ -89,6 +110,36 @@ pub(super) fn cap(node: &Node) -> Result<Cap, Problem> {
             .help("add for example `receive = \"5Mbit/s\"`, or `send` for the other direction"));
     }
     Ok(cap)
+}
+
+pub(super) fn price(node: &Node) -> Result<Price, Problem> {
+    let reader = Reader::of(node, "a price", &["path", "price", "slower"])?;
+    let price = |node: &Node| {
+        let remedy = "give the price of a GB, such as `0.5`; a path that costs nothing needs no `[[price]]`";
+        match node.number() {
+            Ok(price) if price > 0.0 => Ok(price),
+            Ok(price) => {
+                Err(Problem::at(&node.span, format!("a price of {price} is not above 0")).help(remedy))
+            }
+            Err(problem) => Err(problem.help(remedy)),
+        }
+    };
+    let slower = |node: &Node| {
+        let remedy =
+            "give the factor by which a connection without this path has to be slower, such as `1.5`";
+        match node.number() {
+            Ok(factor) if factor >= SLOWER.0 => Ok(factor),
+            Ok(factor) => {
+                Err(Problem::at(&node.span, format!("a factor of {factor} is below 1")).help(remedy))
+            }
+            Err(problem) => Err(problem.help(remedy)),
+        }
+    };
+    Ok(Price {
+        path: reader.required("path", "\"10.86.84.2\"", path_name)?,
+        price: reader.required("price", "2.5", price)?,
+        slower: reader.optional("slower", slower)?.unwrap_or(SLOWER.1),
+    })
 }
 
 pub(super) fn size_hint(node: &Node) -> Result<SizeHint, Problem> {

@@ -19,6 +19,7 @@ const CLIENT: &str = "
     answer = 'late'
     multipath = 'never'
     sends = '5MB'
+    path-manager = 'anabranch'
     [[budget]]
     path = 'wwan*'
     monthly = '10GB'
@@ -26,6 +27,9 @@ const CLIENT: &str = "
     [[budget]]
     path = '10.0.0.2'
     monthly = '1GB'
+    [[price]]
+    path = 'wwan*'
+    price = 2
     [[cap]]
     path = 'fd86:8684:0::2'
     receive = '5Mbit/s'
@@ -66,8 +70,12 @@ fn the_first_rule_that_matches_holds() {
     let [first, second] = policy.budgets.as_slice() else { panic!("{:?}", policy.budgets) };
     assert!(first.covers("wwan0") && !first.covers("wlan0") && first.spent == Spent::Off);
     assert_eq!((second.monthly, second.spent), (Bytes(1_000_000_000), Spent::Backup));
+    assert_eq!(ssh.path_manager, Some(Joins::Anabranch));
+    let [price] = policy.prices.as_slice() else { panic!("{:?}", policy.prices) };
+    assert!(price.covers("wwan1") && !price.covers("wlan0") && price.price == 2.0 && price.slower == 2.0);
     let other = of(Facts { address: Some(ip("9.9.9.9")), port: 22, user: Some("bob"), ..Facts::default() });
     assert_eq!((other.answer, other.multipath), (Answer::Early, Multipath::Remember));
+    assert_eq!(other.path_manager, None);
     assert_eq!(ClientPolicy::parse("", "").unwrap(), ClientPolicy::default());
     assert!(policy.caps[0].covers("fd86:8684::2") && policy.caps[0].send.is_none(), "{:?}", policy.caps);
     assert!(
@@ -121,6 +129,11 @@ fn an_error_of_a_client_has_its_place_and_a_remedy() {
         ("paths = '10.0.0.0/8'", ["p.toml:1:9", "fd86:8684::2"]),
         ("[[cap]]\npath = 'wwan0'", ["this cap has no rate", "5Mbit/s"]),
         ("[[cap]]\npath = 'wwan0'\nsend = '5'", ["p.toml:3:8", "unit"]),
+        ("path-manager = 'anabrunch'", ["p.toml:1:16", "did you mean `anabranch`?"]),
+        ("[[price]]\npath = 'wwan0'", ["p.toml:1:1", "price"]),
+        ("[[price]]\npath = 'wwan0'\nprice = 0", ["p.toml:3:9", "needs no `[[price]]`"]),
+        ("[[price]]\npath = 'wwan0'\nprice = 'dear'", ["p.toml:3:9", "such as `0.5`"]),
+        ("[[price]]\npath = 'wwan0'\nprice = 1\nslower = 0.5", ["p.toml:4:10", "such as `1.5`"]),
         ("[[rule]]\nuid = 'alice'\nvia = 'direct'", ["p.toml:2:7", "id -u NAME"]),
         ("[[rule]]\nuid = '9-5'\nvia = 'direct'", ["p.toml:2:7", "1000-1999"]),
         ("[[rule]]\nprogram = 'bin/curl'\nvia = 'direct'", ["p.toml:2:11", "/usr/bin/curl"]),
