@@ -76,6 +76,16 @@ pub trait Device: Send {
         None
     }
 
+    /// Returns another handle of the same device, for another thread: each packet is received through one of them. Has to be called
+    /// within the tokio runtime that uses it.
+    ///
+    /// # Errors
+    /// If there is none, as for devices that keep a state.
+    fn another(&self) -> io::Result<Box<dyn Device>> {
+        let name = self.name().unwrap_or("this device");
+        Err(io::Error::new(io::ErrorKind::Unsupported, format!("several threads cannot share {name}")))
+    }
+
     /// Fills `packet` with the next received packet.
     fn poll_receive(&mut self, cx: &mut Context<'_>, packet: &mut Packet) -> Poll<io::Result<()>>;
 
@@ -91,6 +101,10 @@ impl<D: Device + ?Sized> Device for Box<D> {
 
     fn name(&self) -> Option<&str> {
         (**self).name()
+    }
+
+    fn another(&self) -> io::Result<Box<dyn Device>> {
+        (**self).another()
     }
 
     fn poll_receive(&mut self, cx: &mut Context<'_>, packet: &mut Packet) -> Poll<io::Result<()>> {

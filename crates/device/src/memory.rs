@@ -15,12 +15,21 @@ struct Direction {
     waiting: VecDeque<Packet>,
     /// Packets that were read, for reuse.
     spare: Vec<Packet>,
-    reader: Option<Waker>,
-    writer: Option<Waker>,
+    readers: Vec<Waker>,
+    writers: Vec<Waker>,
+    /// The handles that read.
+    handles: usize,
     gone: bool,
 }
 
-/// One end of the connection. When it is dropped, the other end fails once it has read the queued packets.
+/// Adds a waker, unless it is there.
+fn wait(waiting: &mut Vec<Waker>, cx: &Context<'_>) {
+    if !waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
+        waiting.push(cx.waker().clone());
+    }
+}
+
+/// One end of the connection. When all its handles are dropped, the other end fails once it has read the queued packets.
 #[derive(Debug)]
 pub struct MemoryDevice {
     incoming: Arc<Mutex<Direction>>,
@@ -31,7 +40,8 @@ pub struct MemoryDevice {
 /// Returns two devices with the same capabilities: each receives the packets that the other sends, whole, in
 /// order, and immediately.
 pub fn pair(capabilities: Capabilities) -> (MemoryDevice, MemoryDevice) {
-    let (a, b) = (Arc::default(), Arc::default());
+    let direction = || Arc::new(Mutex::new(Direction { handles: 1, ..Direction::default() }));
+    let (a, b) = (direction(), direction());
     let left = MemoryDevice { incoming: Arc::clone(&a), outgoing: Arc::clone(&b), capabilities };
     let right = MemoryDevice { incoming: b, outgoing: a, capabilities };
     (left, right)
@@ -50,22 +60,29 @@ impl Device for MemoryDevice {
         self.capabilities
     }
 
+    fn another(&self) -> io::Result<Box<dyn Device>> {
+        lock(&self.incoming).handles += 1;
+        let (incoming, outgoing) = (Arc::clone(&self.incoming), Arc::clone(&self.outgoing));
+        Ok(Box::new(MemoryDevice { incoming, outgoing, capabilities: self.capabilities }))
+    }
+
     fn poll_receive(&mut self, cx: &mut Context<'_>, packet: &mut Packet) -> Poll<io::Result<()>> {
         let mut incoming = lock(&self.incoming);
         let Some(next) = incoming.waiting.pop_front() else {
             if incoming.gone {
                 return Poll::Ready(Err(gone()));
             }
-            incoming.reader = Some(cx.waker().clone());
+            wait(&mut incoming.readers, cx);
             return Poll::Pending;
         };
         let old = std::mem::replace(packet, next);
         if incoming.spare.len() < 64 {
             incoming.spare.push(old);
         }
-        if let Some(writer) = incoming.writer.take() {
+        if !incoming.writers.is_empty() {
+            let writers = std::mem::take(&mut incoming.writers);
             drop(incoming);
-            writer.wake();
+            writers.into_iter().for_each(Waker::wake);
         }
         Poll::Ready(Ok(()))
     }
@@ -76,14 +93,15 @@ impl Device for MemoryDevice {
             return Poll::Ready(Err(gone()));
         }
         if outgoing.waiting.len() >= CAPACITY {
-            outgoing.writer = Some(cx.waker().clone());
+            wait(&mut outgoing.writers, cx);
             return Poll::Pending;
         }
         let spare = outgoing.spare.pop().unwrap_or_default();
         outgoing.waiting.push_back(std::mem::replace(packet, spare));
-        if let Some(reader) = outgoing.reader.take() {
+        if !outgoing.readers.is_empty() {
+            let readers = std::mem::take(&mut outgoing.readers);
             drop(outgoing);
-            reader.wake();
+            readers.into_iter().for_each(Waker::wake);
         }
         Poll::Ready(Ok(()))
     }
@@ -91,10 +109,16 @@ impl Device for MemoryDevice {
 
 impl Drop for MemoryDevice {
     fn drop(&mut self) {
+        let mut incoming = lock(&self.incoming);
+        incoming.handles -= 1;
+        if incoming.handles > 0 {
+            return;
+        }
+        drop(incoming);
         for direction in [&self.incoming, &self.outgoing] {
             let mut direction = lock(direction);
             direction.gone = true;
-            let wakers = [direction.reader.take(), direction.writer.take()];
+            let wakers = [std::mem::take(&mut direction.readers), std::mem::take(&mut direction.writers)];
             drop(direction);
             wakers.into_iter().flatten().for_each(Waker::wake);
         }

@@ -27,4 +27,27 @@ pub struct HostCounters {
     pub stalled: u64,
     /// Writes that had to wait for memory.
     pub memory_waits: u64,
+    /// Packets dropped because a stack of several was too slow to take them from the one that had read them.
+    pub handover_drops: u64,
+    /// Joined subflows of this moment whose four-tuples belong to another stack of several, which passes their packets on.
+    pub moved_subflows: u64,
+}
+
+impl core::ops::AddAssign for HostCounters {
+    fn add_assign(&mut self, other: HostCounters) {
+        self.received += other.received;
+        self.not_tcp += other.not_tcp;
+        self.icmp_errors += other.icmp_errors;
+        self.echo_requests += other.echo_requests;
+        self.echo_replies += other.echo_replies;
+        self.not_for_us += other.not_for_us;
+        self.sent += other.sent;
+        self.queue_drops += other.queue_drops;
+        self.unwritable += other.unwritable;
+        self.backlog_overflows += other.backlog_overflows;
+        self.stalled += other.stalled;
+        self.memory_waits += other.memory_waits;
+        self.handover_drops += other.handover_drops;
+        self.moved_subflows += other.moved_subflows;
+    }
 }

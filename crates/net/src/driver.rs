@@ -25,6 +25,7 @@ use tokio::time::Sleep;
 use crate::buffer::Parts;
 use crate::echo::EchoLimit;
 use crate::shared::{Core, Shared};
+use crate::spread::Member;
 use anabranch_device::{Capabilities, Device, Offload, Packet};
 
 /// The number of packets read from one device, and taken from the stack, in one round: enough to spread the
@@ -60,11 +61,6 @@ impl Port {
         Port { device, capabilities, path, waiting: VecDeque::new() }
     }
 
-    /// Returns the name of its interface.
-    pub(crate) fn name(&self) -> Option<String> {
-        self.device.name().map(str::to_owned)
-    }
-
     fn is_full(&self) -> bool {
         self.waiting.len() >= QUEUE
     }
@@ -93,10 +89,18 @@ pub(crate) struct Driver {
     /// The number of packets received since.
     waited: usize,
     echo_limit: EchoLimit,
+    /// The place of its stack, if the host has several.
+    member: Option<Member>,
 }
 
 impl Driver {
-    pub(crate) fn new(shared: Arc<Shared>, ports: Vec<Port>, port_of: Vec<usize>) -> Driver {
+    /// Has to be called within the runtime that will run it.
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        ports: Vec<Port>,
+        port_of: Vec<usize>,
+        member: Option<Member>,
+    ) -> Driver {
         let nobody = Address::new(std::net::Ipv4Addr::UNSPECIFIED.into(), 0);
         Driver {
             sleep: Box::pin(tokio::time::sleep_until(shared.clock.instant(Time::NEVER))),
@@ -113,6 +117,7 @@ impl Driver {
             acks_alone: false,
             waited: 0,
             echo_limit: EchoLimit::default(),
+            member,
         }
     }
 
@@ -160,8 +165,15 @@ impl Driver {
             if let Some(tap) = &mut core.tap {
                 tap.received(now, *port, packet);
             }
-            if let Taken::Echo(path) = take_in(&mut core, now, self.ports[*port].path, packet) {
-                self.answer_echo(&mut core, now, at, path);
+            match take_in(&mut core, now, self.ports[*port].path, packet) {
+                Taken::Done => {}
+                Taken::Echo(path) => self.answer_echo(&mut core, now, at, path),
+                Taken::Elsewhere(stack) => {
+                    let (port, packet) = &mut self.received[at];
+                    if let Some(member) = &self.member {
+                        member.pass_on(*port, stack, packet);
+                    }
+                }
             }
         }
         self.woken.append(&mut core.woken);
@@ -172,6 +184,12 @@ impl Driver {
         // Making segments may have ended a connection.
         core.handle_events(now, &mut self.woken);
         more |= core.wake_for_memory(&mut self.woken);
+        if let Some(member) = &self.member {
+            while let Some(moved) = core.endpoint.poll_moved() {
+                member.note(moved);
+            }
+            (core.counters.handover_drops, core.counters.moved_subflows) = member.counts();
+        }
         core.stirred = false;
         if let Some(tap) = &mut core.tap {
             tap.hand_over();
@@ -343,9 +361,13 @@ impl Driver {
     }
 
     /// True if no handle and no connection is left.
-    fn is_over(&self) -> bool {
+    fn is_over(&mut self) -> bool {
         let core = self.shared.lock();
-        core.handles == 0 && core.flows.is_empty() && self.ports.iter().all(|port| port.waiting.is_empty())
+        let over = core.handles == 0
+            && core.flows.is_empty()
+            && self.ports.iter().all(|port| port.waiting.is_empty());
+        drop(core);
+        over && self.member.as_mut().is_none_or(Member::is_over)
     }
 }
 
@@ -379,6 +401,9 @@ impl Drop for Driver {
         // The runtime or the driver has ended, so packets are no longer moved.
         let error = io::Error::new(io::ErrorKind::NotConnected, "the driver of this host has ended");
         self.fail(&error);
+        if let Some(member) = &mut self.member {
+            member.is_over();
+        }
     }
 }
 
@@ -398,6 +423,8 @@ enum Taken {
     Done,
     /// A ping, to be answered on that path.
     Echo(PathId),
+    /// A join for another stack of this host.
+    Elsewhere(u16),
 }
 
 /// Passes a packet received on `path` to the stack.
@@ -418,6 +445,11 @@ fn take_in(core: &mut Core, now: Time, path: PathId, packet: &Packet) -> Taken {
     }
     match parsed {
         Ok(parsed) if core.is_local(parsed.segment.destination.ip) => {
+            if let Some(stack) = core.endpoint.passes_on(&parsed.segment) {
+                // Counted where it is processed.
+                core.counters.received -= 1;
+                return Taken::Elsewhere(stack);
+            }
             let payload = packet.bytes().get(parsed.payload).unwrap_or(&[]);
             core.handle_segment(now, path, &parsed.segment, payload);
         }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
 use anabranch_stack::config::{
@@ -13,17 +14,20 @@ use anabranch_stack::config::{
 use anabranch_stack::congestion::CongestionKind;
 use anabranch_stack::endpoint::{ConnectError, Endpoint};
 use anabranch_stack::segment::{Address, PathId};
+use anabranch_stack::shard::Shard;
 use anabranch_stack::stats::EndpointCounters;
 use anabranch_stack::timestamp::TimestampTick;
 use anabranch_units::{Bytes, Duration, RandomStream};
+use tokio::runtime::{Handle as Runtime, Id as RuntimeId};
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::capture::{Capture, CaptureReport, Watcher};
+use crate::capture::{Capture, CaptureReport, Tap, Watcher};
 use crate::counters::HostCounters;
 use crate::driver::{Driver, Port};
 use crate::listener::MptcpListener;
 use crate::notice::Notice;
 use crate::shared::{Core, Handle, Listening, Shared};
+use crate::spread::{Branch, Member, Spread};
 use crate::stream::MptcpStream;
 use anabranch_device::{Capped, Caps, Clock, Device};
 
@@ -56,6 +60,7 @@ pub struct HostBuilder {
     notices: Option<UnboundedSender<Notice>>,
     capture: Option<Capture>,
     caps: Option<Caps>,
+    runtimes: Vec<Runtime>,
 }
 
 impl fmt::Debug for HostBuilder {
@@ -77,6 +82,7 @@ impl Default for HostBuilder {
             notices: None,
             capture: None,
             caps: None,
+            runtimes: Vec::new(),
         }
     }
 }
@@ -146,6 +152,17 @@ impl HostBuilder {
         self
     }
 
+    /// Spreads the connections over several stacks: one in each of these runtimes, best with one thread each, instead of one in
+    /// the current runtime. A connection stays where it was opened: [`Host::connect`] opens it at the stack of the current
+    /// runtime, or if that has none, at the next one in turn; a peer's connections are spread by their four-tuples
+    /// ([`MptcpListener::split`]). Each stack has an equal part of the memory, the connections and the ports of the host.
+    ///
+    /// Captures and caps need one stack, and so do devices without [`Device::another`].
+    pub fn runtimes(mut self, runtimes: Vec<Runtime>) -> HostBuilder {
+        self.runtimes = runtimes;
+        self
+    }
+
     /// Starts the host: its driver becomes a task of the current runtime.
     ///
     /// The driver ends when the host, its listeners and its streams were dropped and all connections have
@@ -153,11 +170,20 @@ impl HostBuilder {
     ///
     /// # Errors
     /// If there is no address, an address is duplicated or is none that a host can have, the system has no
-    /// entropy, or the thread of a capture cannot be started.
+    /// entropy, the thread of a capture cannot be started, or something needs a single stack
+    /// ([`HostBuilder::runtimes`]). Panics outside of a tokio runtime.
     pub fn start(self) -> io::Result<Host> {
         let invalid = |text: String| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         let mut addresses: Vec<LocalAddress> = Vec::new();
-        let (mut ports, mut port_of) = (Vec::new(), Vec::new());
+        let runtimes = if self.runtimes.is_empty() { vec![Runtime::current()] } else { self.runtimes };
+        let is_spread = runtimes.len() > 1;
+        if is_spread && (self.capture.is_some() || self.caps.is_some()) {
+            return invalid("captures and caps need a host with one thread".to_owned());
+        }
+        let Ok(count) = u16::try_from(runtimes.len()) else {
+            return invalid("a host has at most 65,535 stacks".to_owned());
+        };
+        let (mut devices, mut port_of) = (Vec::new(), Vec::new());
         let mut mtu = u32::MAX;
         for (device, ips) in self.devices {
             let device = match &self.caps {
@@ -179,48 +205,88 @@ impl HostBuilder {
                 }
                 let path = PathId(addresses.len() as u16);
                 addresses.push(LocalAddress { ip, path, backup: self.backup.contains(&ip) });
-                port_of.push(ports.len());
+                port_of.push(devices.len());
             }
-            ports.push(Port::new(device, first));
+            devices.push((device, first));
         }
         if addresses.is_empty() {
             return invalid("a host needs a device with an address".to_owned());
         }
-        let entropy = match self.seed {
-            Some(seed) => Entropy::Seeded(RandomStream::new(seed, "net.host")),
-            None => {
-                // Once initialised, the system's entropy is always available.
-                getrandom::fill(&mut [0]).map_err(|error| {
-                    io::Error::other(format!("the system provides no random numbers: {error}"))
-                })?;
-                Entropy::System(system_entropy)
-            }
-        };
-        let config = EndpointConfig {
-            max_connections: self.max_connections,
-            // Peers on real networks remember a timestamp for days.
-            timestamp_tick: TimestampTick::MILLISECOND,
-            ..EndpointConfig::new(addresses.clone())
-        };
+        let mut entropies = (0..count).map(|index| match self.seed {
+            Some(seed) if index == 0 => Entropy::Seeded(RandomStream::new(seed, "net.host")),
+            Some(seed) => Entropy::Seeded(RandomStream::new(seed, &format!("net.host.{index}"))),
+            None => Entropy::System(system_entropy),
+        });
+        if self.seed.is_none() {
+            // Once initialised, the system's entropy is always available.
+            getrandom::fill(&mut [0]).map_err(|error| {
+                io::Error::other(format!("the system provides no random numbers: {error}"))
+            })?;
+        }
         let clock = Clock::start();
         let tap = match self.capture {
             Some(capture) => {
-                let name = |(at, port): (usize, &Port)| port.name().unwrap_or(format!("device{}", at + 1));
-                let names: Vec<String> = ports.iter().enumerate().map(name).collect();
+                let name = |(at, (device, _)): (usize, &(Box<dyn Device>, PathId))| {
+                    device.name().map_or(format!("device{}", at + 1), str::to_owned)
+                };
+                let names: Vec<String> = devices.iter().enumerate().map(name).collect();
                 Some(capture.begin(&names, clock.now())?)
             }
             None => None,
         };
-        let mut endpoint = Endpoint::with_observer(config, entropy, Watcher::new(tap.is_some()));
-        // The driver splits packets for devices that do not.
-        endpoint.set_burst_limit(BURST);
-        let shared = Arc::new(Shared::new(
-            Core::new(endpoint, addresses, self.notices, tap, self.buffer_memory, self.send_timeout),
-            clock,
-        ));
-        let host = Host { handle: Handle::new(Arc::clone(&shared)), mtu };
-        tokio::spawn(Driver::new(shared, ports, port_of));
-        Ok(host)
+        let share = |whole: usize| whole.div_ceil(usize::from(count));
+        let base = EndpointConfig::new(addresses.clone());
+        let endpoint = |entropy, shard, observer| {
+            let config = EndpointConfig {
+                max_connections: share(self.max_connections),
+                max_half_open: share(base.max_half_open),
+                // Peers on real networks remember a timestamp for days.
+                timestamp_tick: TimestampTick::MILLISECOND,
+                shard,
+                ..base.clone()
+            };
+            let mut endpoint = Endpoint::with_observer(config, entropy, observer);
+            // The driver splits packets for devices that do not.
+            endpoint.set_burst_limit(BURST);
+            endpoint
+        };
+        let core = |entropy, shard, tap: Option<Tap>| {
+            let endpoint = endpoint(entropy, shard, Watcher::new(tap.is_some()));
+            let memory = self.buffer_memory / u64::from(count);
+            let (addresses, notices) = (addresses.clone(), self.notices.clone());
+            Core::new(endpoint, shard, addresses, notices, tap, memory, self.send_timeout)
+        };
+        let mut stacks = Vec::new();
+        if !is_spread {
+            let Some(entropy) = entropies.next() else { return invalid("no stack".to_owned()) };
+            let shared = Arc::new(Shared::new(core(entropy, Shard::WHOLE, tap), clock));
+            stacks.push(Stack { handle: Handle::new(Arc::clone(&shared)), runtime: runtimes[0].id() });
+            let ports = devices.into_iter().map(|(device, first)| Port::new(device, first)).collect();
+            let _within = runtimes[0].enter();
+            runtimes[0].spawn(Driver::new(shared, ports, port_of, None));
+        } else {
+            let mut entropies: Vec<Entropy> = entropies.collect();
+            let seed = entropies[0].next_u64();
+            let spread = Spread::new(count, devices.len(), seed);
+            let mut drivers = Vec::new();
+            for ((index, runtime), entropy) in (0..).zip(&runtimes).zip(entropies) {
+                let shared =
+                    Arc::new(Shared::new(core(entropy, Shard::new(index, count, seed), None), clock));
+                stacks.push(Stack { handle: Handle::new(Arc::clone(&shared)), runtime: runtime.id() });
+                let _within = runtime.enter();
+                let branch = |(line, (device, first)): (usize, &(Box<dyn Device>, PathId))| {
+                    let branch = Branch::new(device.another()?, &spread, line, index);
+                    io::Result::Ok(Port::new(Box::new(branch), *first))
+                };
+                let ports = devices.iter().enumerate().map(branch).collect::<io::Result<Vec<Port>>>()?;
+                let member = Member::new(&spread, index);
+                drivers.push((runtime, Driver::new(shared, ports, port_of.clone(), Some(member))));
+            }
+            for (runtime, driver) in drivers {
+                runtime.spawn(driver);
+            }
+        }
+        Ok(Host { stacks: stacks.into(), next: Arc::default(), mtu })
     }
 }
 
@@ -234,8 +300,17 @@ fn system_entropy(into: &mut [u8]) {
 /// A host, which opens and accepts connections. Clones are the same host.
 #[derive(Clone, Debug)]
 pub struct Host {
-    handle: Handle,
+    stacks: Arc<[Stack]>,
+    /// The number of connections that were opened at stacks in turn.
+    next: Arc<AtomicUsize>,
     mtu: u32,
+}
+
+/// A stack of a host.
+#[derive(Debug)]
+struct Stack {
+    handle: Handle,
+    runtime: RuntimeId,
 }
 
 impl Host {
@@ -244,26 +319,63 @@ impl Host {
         HostBuilder::default()
     }
 
+    /// Returns the number of its stacks.
+    pub fn stacks(&self) -> usize {
+        self.stacks.len()
+    }
+
     /// Returns its addresses, in order of preference.
     pub fn addresses(&self) -> Vec<IpAddr> {
-        self.handle.shared().lock().addresses.iter().map(|address| address.ip).collect()
+        self.first().shared().lock().addresses.iter().map(|address| address.ip).collect()
     }
 
     /// Returns the number of bytes that the buffers of its connections take, together with those charged to
     /// them.
     pub fn memory_used(&self) -> u64 {
-        self.handle.shared().lock().memory_used()
+        self.cores(|core| core.memory_used()).sum()
     }
 
     /// Returns its packet counters.
     pub fn counters(&self) -> HostCounters {
-        self.handle.shared().lock().counters
+        let mut all = HostCounters::default();
+        let mut of_host = (0, 0);
+        for counters in self.cores(|core| core.counters) {
+            // Each stack has noted these of the whole host.
+            of_host = (of_host.0.max(counters.handover_drops), counters.moved_subflows);
+            all += counters;
+        }
+        (all.handover_drops, all.moved_subflows) = of_host;
+        all
+    }
+
+    /// Returns the first stack.
+    fn first(&self) -> &Handle {
+        &self.stacks[0].handle
+    }
+
+    /// Returns the answer of each stack.
+    fn cores<T>(&self, ask: impl Fn(&mut Core) -> T) -> impl Iterator<Item = T> {
+        self.stacks.iter().map(move |stack| ask(&mut stack.handle.shared().lock()))
+    }
+
+    /// Returns the stack for a new connection: one of this runtime, if it has any.
+    fn choose(&self) -> &Handle {
+        let here = Runtime::try_current().ok().map(|runtime| runtime.id());
+        let is_near = |stack: &&Stack| Some(stack.runtime) == here;
+        let near = self.stacks.iter().filter(is_near).count();
+        let turn = |count: usize| self.next.fetch_add(1, Ordering::Relaxed) % count;
+        let stack = match near {
+            0 => self.stacks.get(turn(self.stacks.len())),
+            1 => self.stacks.iter().find(is_near),
+            _ => self.stacks.iter().filter(is_near).nth(turn(near)),
+        };
+        stack.map_or(self.first(), |stack| &stack.handle)
     }
 
     /// Returns the connection configuration adapted to this host.
     fn adapt(&self, mut config: ConnectionConfig) -> ConnectionConfig {
         config.mtu = self.mtu.min(65_535);
-        let six = self.handle.shared().lock().addresses.iter().any(|address| address.ip.is_ipv6());
+        let six = self.first().shared().lock().addresses.iter().any(|address| address.ip.is_ipv6());
         // The headers of IP and TCP, and the options of a data segment: 12 of timestamps, 28 of a DSS.
         let headers = if six { 60 } else { 40 } + 40;
         config.mss = config.mtu.saturating_sub(headers).max(64);
@@ -326,7 +438,8 @@ impl Host {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         let remote = Address::new(remote.ip(), remote.port());
-        let stream = self.handle.shared().act(|core, now| {
+        let stack = self.choose();
+        let stream = stack.shared().act(|core, now| {
             core.check()?;
             let id = core.endpoint.connect(now, local, remote, config).map_err(|error| {
                 let kind = match error {
@@ -339,7 +452,7 @@ impl Host {
             core.stirred = true;
             io::Result::Ok(id)
         });
-        let stream = MptcpStream::new(self.handle.clone(), stream?);
+        let stream = MptcpStream::new(stack.clone(), stream?);
         stream.established().await?;
         Ok(stream)
     }
@@ -351,43 +464,53 @@ impl Host {
     /// If the port is in use, or the host has stopped.
     pub fn listen(&self, port: u16, config: ConnectionConfig, backlog: usize) -> io::Result<MptcpListener> {
         let config = self.adapt(config);
-        self.handle.shared().act(|core, _| {
-            core.check()?;
-            if port == 0 || core.listeners.contains_key(&port) {
-                let text = format!("port {port} is in use");
-                return Err(io::Error::new(io::ErrorKind::AddrInUse, text));
-            }
-            let backlog = backlog.max(1);
-            core.listeners.insert(port, Listening { backlog, ..Listening::default() });
-            core.endpoint.listen(port, config);
-            Ok(())
-        })?;
-        Ok(MptcpListener::new(self.handle.clone(), port))
+        let mut listener = MptcpListener::new(port);
+        for stack in self.stacks.iter() {
+            stack.handle.shared().act(|core, _| {
+                core.check()?;
+                if port == 0 || core.listeners.contains_key(&port) {
+                    let text = format!("port {port} is in use");
+                    return Err(io::Error::new(io::ErrorKind::AddrInUse, text));
+                }
+                let backlog = backlog.max(1);
+                core.listeners.insert(port, Listening { backlog, ..Listening::default() });
+                core.endpoint.listen(port, config.clone());
+                Ok(())
+            })?;
+            listener.add(stack.handle.clone());
+        }
+        Ok(listener)
     }
 
     /// Marks a local address as unavailable or available again: its subflows end, and peers are notified
     /// (REMOVE_ADDR, ADD_ADDR). New connections open no subflow from an unavailable address; with
     /// [`Host::connect`] they begin at another one, if there is one.
     pub fn set_address_up(&self, ip: IpAddr, up: bool) {
-        self.handle.shared().act(|core, now| core.set_address_up(now, ip, up));
+        for stack in self.stacks.iter() {
+            stack.handle.shared().act(|core, now| core.set_address_up(now, ip, up));
+        }
     }
 
     /// True unless the address is marked as unavailable.
     pub fn is_address_up(&self, ip: IpAddr) -> bool {
-        !self.handle.shared().lock().down.contains(&ip)
+        !self.first().shared().lock().down.contains(&ip)
     }
 
     /// Returns the remote addresses of its connections, each once.
     pub fn peers(&self) -> Vec<IpAddr> {
-        let core = self.handle.shared().lock();
-        let flows = core.connections().into_iter().filter_map(|id| core.flows.get(&id));
-        let peers: BTreeSet<IpAddr> = flows.map(|flow| flow.remote.ip).collect();
+        let peers = |core: &mut Core| {
+            let flows = core.connections().into_iter().filter_map(|id| core.flows.get(&id));
+            flows.map(|flow| flow.remote.ip).collect::<Vec<IpAddr>>()
+        };
+        let peers: BTreeSet<IpAddr> = self.cores(peers).flatten().collect();
         peers.into_iter().collect()
     }
 
     /// Returns the stack's counters of refused and discarded items.
     pub fn endpoint_counters(&self) -> EndpointCounters {
-        self.handle.shared().lock().endpoint.counters()
+        let mut all = EndpointCounters::default();
+        self.cores(|core| core.endpoint.counters()).for_each(|counters| all += counters);
+        all
     }
 
     /// Ends the capture, if there is one, and waits until it is written.
@@ -395,7 +518,7 @@ impl Host {
     /// # Errors
     /// The error that prevented it from being written completely.
     pub async fn end_capture(&self) -> io::Result<Option<CaptureReport>> {
-        let tap = self.handle.shared().act(|core, _| {
+        let tap = self.first().shared().act(|core, _| {
             core.endpoint.observer_mut().rest();
             core.tap.take()
         });
@@ -407,11 +530,13 @@ impl Host {
 
     /// Resets all connections.
     pub fn abort_all(&self) {
-        self.handle.shared().act(|core, now| {
-            for id in core.connections() {
-                core.abort(now, id);
-            }
-        });
+        for stack in self.stacks.iter() {
+            stack.handle.shared().act(|core, now| {
+                for id in core.connections() {
+                    core.abort(now, id);
+                }
+            });
+        }
     }
 
     /// Waits until no connection is left: every stream was dropped, and its data has been acknowledged or the
@@ -420,15 +545,18 @@ impl Host {
     /// # Errors
     /// If the host stops before.
     pub async fn finished(&self) -> io::Result<()> {
-        std::future::poll_fn(|cx| {
-            let mut core = self.handle.shared().lock();
-            if core.flows.is_empty() {
-                return Poll::Ready(Ok(()));
-            }
-            core.check()?;
-            core.finishers.push(cx.waker().clone());
-            Poll::Pending
-        })
-        .await
+        for stack in self.stacks.iter() {
+            std::future::poll_fn(|cx| {
+                let mut core = stack.handle.shared().lock();
+                if core.flows.is_empty() {
+                    return Poll::Ready(io::Result::Ok(()));
+                }
+                core.check()?;
+                core.finishers.push(cx.waker().clone());
+                Poll::Pending
+            })
+            .await?;
+        }
+        Ok(())
     }
 }

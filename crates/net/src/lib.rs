@@ -18,6 +18,7 @@ mod lent;
 mod listener;
 mod notice;
 mod shared;
+mod spread;
 mod stream;
 
 pub use anabranch_device as device;

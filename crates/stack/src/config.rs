@@ -11,6 +11,7 @@ use crate::congestion::{CongestionKind, CubicOptions};
 use crate::path_manager::PathManagerKind;
 use crate::scheduler::SchedulerKind;
 use crate::segment::{PathId, Segment};
+use crate::shard::Shard;
 use crate::subflow::memory::Memory;
 use crate::timestamp::TimestampTick;
 
@@ -31,17 +32,20 @@ pub struct EndpointConfig {
     pub max_half_open: usize,
     /// The tick of its TCP timestamps.
     pub timestamp_tick: TimestampTick,
+    /// Its place among several endpoints with the same addresses.
+    pub shard: Shard,
 }
 
 impl EndpointConfig {
     /// Returns a host with `addresses`, up to 65,536 connections and 1024 half-open ones, and timestamps in
-    /// microseconds.
+    /// microseconds; it is the only endpoint with these addresses.
     pub fn new(addresses: Vec<LocalAddress>) -> EndpointConfig {
         EndpointConfig {
             addresses,
             max_connections: 65_536,
             max_half_open: 1024,
             timestamp_tick: TimestampTick::default(),
+            shard: Shard::WHOLE,
         }
     }
 }

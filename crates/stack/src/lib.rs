@@ -23,6 +23,7 @@ pub mod scheduler;
 pub mod segment;
 pub mod selection;
 pub mod seq;
+pub mod shard;
 pub mod stats;
 mod subflow;
 mod timer_table;

@@ -27,6 +27,19 @@ pub struct EndpointCounters {
     pub strays_dropped: u64,
 }
 
+impl core::ops::AddAssign for EndpointCounters {
+    fn add_assign(&mut self, other: EndpointCounters) {
+        self.half_open_evicted += other.half_open_evicted;
+        self.cookies_sent += other.cookies_sent;
+        self.cookies_accepted += other.cookies_accepted;
+        self.cookies_rejected += other.cookies_rejected;
+        self.connections_refused += other.connections_refused;
+        self.joins_refused += other.joins_refused;
+        self.strays_reset += other.strays_reset;
+        self.strays_dropped += other.strays_dropped;
+    }
+}
+
 /// Counters of a subflow. Bytes are payload.
 #[derive(Clone, Copy, Default, Debug, PartialEq)]
 pub struct SubflowCounters {

@@ -30,6 +30,7 @@ mod scheduler_round_robin;
 mod scheduler_rules;
 mod scheduler_transfer;
 mod security_page;
+mod shards;
 mod syn_flood;
 mod transfer_model;
 mod transfer_model_accuracy;

@@ -82,6 +82,11 @@ impl Device for SharedDevice {
         Some(&self.greeting.device)
     }
 
+    fn another(&self) -> io::Result<Box<dyn Device>> {
+        let socket = watch(self.socket.get_ref().try_clone()?)?;
+        Ok(Box::new(SharedDevice { socket, greeting: self.greeting.clone() }))
+    }
+
     fn poll_receive(&mut self, cx: &mut Context<'_>, packet: &mut Packet) -> Poll<io::Result<()>> {
         packet.reserve(self.capabilities().max_packet().max(2_048));
         let mut ready = None;

@@ -227,6 +227,12 @@ impl Device for TunDevice {
         Some(&self.name)
     }
 
+    fn another(&self) -> io::Result<Box<dyn Device>> {
+        let fd = watch(self.fd.get_ref().try_clone()?)?;
+        let (name, mtu, offload) = (self.name.clone(), self.mtu, self.offload);
+        Ok(Box::new(TunDevice { fd, name, mtu, offload, refused: 0 }))
+    }
+
     fn poll_receive(&mut self, cx: &mut Context<'_>, packet: &mut Packet) -> Poll<io::Result<()>> {
         let headroom = self.headroom();
         // The MTU of the interface may have been raised since.

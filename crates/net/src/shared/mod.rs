@@ -17,6 +17,7 @@ use anabranch_stack::config::LocalAddress;
 use anabranch_stack::endpoint::Endpoint;
 use anabranch_stack::event::{ConnectionId, Placement};
 use anabranch_stack::segment::{Address, PathId};
+use anabranch_stack::shard::Shard;
 use anabranch_units::{Duration, Time};
 use rustc_hash::FxHashMap;
 
@@ -81,6 +82,8 @@ pub(crate) struct Core {
     progress_due: BTreeSet<(Time, ConnectionId)>,
     /// The number of connections so far.
     opened: u64,
+    /// The place of this stack among those of its host.
+    shard: Shard,
     /// True if a peer uses DSS checksums, so that payload has to be summed even if TCP checksums are not
     /// verified.
     pub sums_wanted: bool,
@@ -120,6 +123,7 @@ impl std::fmt::Debug for Core {
 impl Core {
     pub(crate) fn new(
         endpoint: Endpoint<Watcher>,
+        shard: Shard,
         addresses: Vec<LocalAddress>,
         notices: Option<tokio::sync::mpsc::UnboundedSender<Notice>>,
         tap: Option<Tap>,
@@ -133,6 +137,7 @@ impl Core {
             memory: Memory::new(buffer_memory, send_timeout),
             progress_due: BTreeSet::new(),
             opened: 0,
+            shard,
             sums_wanted: false,
             listeners: BTreeMap::new(),
             addresses,
@@ -191,7 +196,9 @@ impl Core {
 
     fn track(&mut self, now: Time, id: ConnectionId, local: Address, remote: Address) {
         self.opened += 1;
-        let mut flow = Box::new(Flow::new(now, self.opened, local, remote));
+        // Each stack of a host has numbers of its own.
+        let number = (self.opened - 1) * u64::from(self.shard.count()) + u64::from(self.shard.index()) + 1;
+        let mut flow = Box::new(Flow::new(now, number, local, remote));
         flow.client = self.memory.join(remote.ip);
         self.flows.insert(id, flow);
         // A connection that begins at such an address may know better.

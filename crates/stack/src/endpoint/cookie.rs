@@ -22,6 +22,7 @@ use crate::connection::{RecvState, find_capable, own_scale};
 use crate::crypto::{self, CookieSecret};
 use crate::segment::{Address, Capable, Flags, Key, MptcpOption, Segment, SynOptions, Timestamps};
 use crate::seq::Seq;
+use crate::shard::Shard;
 use crate::subflow::ecn::EcnState;
 use crate::timestamp::TimestampTick;
 
@@ -55,7 +56,7 @@ struct Secret {
 }
 
 /// The state with which a host makes and verifies cookies.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Cookies {
     /// The secrets of even and odd epochs.
     secrets: [Option<Secret>; 2],
@@ -64,6 +65,7 @@ pub(super) struct Cookies {
     spent: Vec<u64>,
     /// The time at which the last cookie sent expires.
     good_until: Time,
+    shard: Shard,
 }
 
 /// A cookie: the fields of a SYN/ACK that a third segment must repeat.
@@ -76,6 +78,11 @@ pub(super) struct Cookie {
 }
 
 impl Cookies {
+    /// Returns the state of an endpoint that has sent no cookie.
+    pub(super) fn new(shard: Shard) -> Cookies {
+        Cookies { secrets: [None, None], spent: Vec::new(), good_until: Time::ZERO, shard }
+    }
+
     /// True if a cookie that was sent may still be returned.
     pub(super) fn are_out(&self, now: Time) -> bool {
         now < self.good_until
@@ -93,7 +100,9 @@ impl Cookies {
         let mss = syn.options.syn.map_or(536, |syn| syn.mss);
         let mss = MSS.iter().rposition(|&known| known <= mss).unwrap_or(0) as u32;
         match place {
-            Some(Secret { secret, .. }) => secret.cookie(syn.destination, syn.source, syn.seq, epoch, mss),
+            Some(Secret { secret, .. }) => {
+                secret.cookie((syn.destination, syn.source), syn.seq, epoch, mss, self.shard)
+            }
             None => Cookie { isn: Seq(0), key: Key(0) },
         }
     }
@@ -108,7 +117,8 @@ impl Cookies {
             return None;
         }
         let mss = isn.0 >> MSS_SHIFT & 7;
-        let cookie = secret.secret.cookie(third.destination, third.source, syn, secret.epoch, mss);
+        let cookie =
+            secret.secret.cookie((third.destination, third.source), syn, secret.epoch, mss, self.shard);
         if cookie.isn != isn || self.spent.get(place_of(cookie.key)) == Some(&cookie.key.0) {
             return None;
         }
@@ -127,11 +137,23 @@ impl Cookies {
 }
 
 impl CookieSecret {
-    fn cookie(&self, local: Address, remote: Address, remote_isn: Seq, epoch: u64, mss: u32) -> Cookie {
+    fn cookie(
+        &self,
+        (local, remote): (Address, Address),
+        remote_isn: Seq,
+        epoch: u64,
+        mss: u32,
+        shard: Shard,
+    ) -> Cookie {
         let code = self.code(local, remote, remote_isn);
         let hash = u32::from_be_bytes([code[31], code[30], code[29], code[28]]) & HASH;
         let isn = Seq(((epoch % 2) as u32) << SECRET_SHIFT | mss << MSS_SHIFT | hash);
-        Cookie { isn, key: Key(crypto::leftmost_64(&code)) }
+        // The first key from this one on with a token of this endpoint: nobody can guess it either.
+        let mut key = Key(crypto::leftmost_64(&code));
+        while !shard.has_token(crypto::token(key)) {
+            key = Key(key.0.wrapping_add(1));
+        }
+        Cookie { isn, key }
     }
 }
 
@@ -259,7 +281,7 @@ mod tests {
     fn a_secret_is_good_in_its_epoch_and_in_the_next() {
         // Made at the beginning, in the middle and at the end of an epoch.
         for made in [0, 20, 63] {
-            let (mut cookies, mut entropy) = (Cookies::default(), entropy());
+            let (mut cookies, mut entropy) = (Cookies::new(Shard::WHOLE), entropy());
             let cookie = cookies.make(Time::from_secs(made), &mut entropy, &syn(1460));
             for later in made..500 {
                 let now = Time::from_secs(later);
@@ -280,7 +302,7 @@ mod tests {
 
     #[test]
     fn a_secret_replaces_that_of_the_epoch_before_the_last() {
-        let (mut cookies, mut entropy) = (Cookies::default(), entropy());
+        let (mut cookies, mut entropy) = (Cookies::new(Shard::WHOLE), entropy());
         let [first, second, third] =
             [10, 70, 130].map(|at| cookies.make(Time::from_secs(at), &mut entropy, &syn(1460)));
         assert!(first.key != third.key && first.isn != third.isn);
@@ -290,7 +312,7 @@ mod tests {
 
     #[test]
     fn the_mss_is_rounded_down() {
-        let (mut cookies, mut entropy) = (Cookies::default(), entropy());
+        let (mut cookies, mut entropy) = (Cookies::new(Shard::WHOLE), entropy());
         let cases = [(0, 64), (64, 64), (535, 64), (536, 536), (1219, 536), (1220, 1220), (1460, 1460)];
         for (offered, kept) in cases.into_iter().chain([(1299, 1220), (1461, 1460), (65_535, 8940)]) {
             let cookie = cookies.make(Time::ZERO, &mut entropy, &syn(offered));

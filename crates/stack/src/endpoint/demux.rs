@@ -2,11 +2,13 @@
 
 use core::hash::{Hash, Hasher};
 use core::net::IpAddr;
+use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
 
 use crate::event::{ConnectionId, SubflowId};
 use crate::segment::Address;
+use crate::shard::Shard;
 
 /// The four-tuple of a subflow over IPv4. It is hashed and compared for every packet, and with thousands of
 /// subflows the table does not fit into the caches, so it is as compact as possible.
@@ -36,7 +38,7 @@ impl Hash for Tuple {
 }
 
 /// The tables. They are only used for look-ups and never iterated, so their order cannot affect results.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Demux {
     /// Recent results by the low bits of their ports: a host with few subflows finds them here.
     recent: [Option<(Tuple, Member)>; Demux::RECENT],
@@ -44,6 +46,21 @@ pub(super) struct Demux {
     /// Subflows that are not over IPv4.
     others: FxHashMap<(Address, Address), Member>,
     tokens: FxHashMap<u32, ConnectionId>,
+    shard: Shard,
+    /// The changes of subflows here with four-tuples of another endpoint.
+    moved: VecDeque<Moved>,
+}
+
+/// A subflow that has begun or ended at this endpoint, though its four-tuple belongs to another one with the same
+/// addresses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Moved {
+    /// The end at this host.
+    pub local: Address,
+    /// The end at the peer.
+    pub remote: Address,
+    /// True if the subflow has begun, so that its segments are for this endpoint; false if it has ended.
+    pub here: bool,
 }
 
 type Member = (ConnectionId, SubflowId);
@@ -51,6 +68,17 @@ type Member = (ConnectionId, SubflowId);
 impl Demux {
     /// The number of recent results; a power of two.
     const RECENT: usize = 8;
+
+    pub(super) fn new(shard: Shard) -> Demux {
+        Demux {
+            recent: [None; Demux::RECENT],
+            tuples: FxHashMap::default(),
+            others: FxHashMap::default(),
+            tokens: FxHashMap::default(),
+            shard,
+            moved: VecDeque::new(),
+        }
+    }
 
     #[inline]
     fn place(tuple: Tuple) -> usize {
@@ -76,6 +104,14 @@ impl Demux {
         }
     }
 
+    /// True if there is a subflow with these ends.
+    pub(super) fn has(&self, local: Address, remote: Address) -> bool {
+        match Tuple::new(local, remote) {
+            Some(tuple) => self.tuples.contains_key(&tuple),
+            None => self.others.contains_key(&(local, remote)),
+        }
+    }
+
     #[inline(never)]
     fn look_up(&mut self, tuple: Tuple) -> Option<Member> {
         let to = *self.tuples.get(&tuple)?;
@@ -96,6 +132,18 @@ impl Demux {
             }
             None => self.others.insert((local, remote), to),
         };
+        self.note_moved(local, remote, true);
+    }
+
+    fn note_moved(&mut self, local: Address, remote: Address, here: bool) {
+        if !self.shard.has_ends(local, remote) {
+            self.moved.push_back(Moved { local, remote, here });
+        }
+    }
+
+    /// Returns the next change of a subflow with a four-tuple of another endpoint.
+    pub(super) fn poll_moved(&mut self) -> Option<Moved> {
+        self.moved.pop_front()
     }
 
     pub(super) fn remove(&mut self, local: Address, remote: Address) {
@@ -106,15 +154,16 @@ impl Demux {
             }
             None => self.others.remove(&(local, remote)),
         };
+        self.note_moved(local, remote, false);
     }
 
     pub(super) fn by_token(&self, token: u32) -> Option<ConnectionId> {
         self.tokens.get(&token).copied()
     }
 
-    /// True unless the token is taken; 0 is never free, as some peers treat it as such.
+    /// True unless the token is taken, or belongs to another endpoint; 0 is never free, as some peers treat it as such.
     pub(super) fn is_free(&self, token: u32) -> bool {
-        token != 0 && !self.tokens.contains_key(&token)
+        token != 0 && self.shard.has_token(token) && !self.tokens.contains_key(&token)
     }
 
     /// Claims a token; returns false if it is taken.
@@ -141,7 +190,7 @@ mod tests {
     #[test]
     fn a_token_belongs_to_the_connection_that_claimed_it() {
         let id = |slot: u32| ConnectionId { slot, generation: 0 };
-        let mut demux = Demux::default();
+        let mut demux = Demux::new(Shard::WHOLE);
         assert!(!demux.claim_token(0, id(1)), "some peers take it for none");
         assert!(demux.claim_token(5, id(1)));
         assert!(!demux.claim_token(5, id(2)));
@@ -165,7 +214,7 @@ mod tests {
             (over_ipv6(80), over_ipv6(1000)),
             (over_ipv6(80), over_ipv6(1008)),
         ];
-        let mut demux = Demux::default();
+        let mut demux = Demux::new(Shard::WHOLE);
         demux.add(local, remote, to(1));
         for (id, (local, remote)) in (2..).zip(others) {
             assert_eq!(demux.find(local, remote), None);

@@ -20,7 +20,7 @@ use crate::config::{EndpointConfig, Entropy, SimConfig};
 use crate::connection::{Connection, Opening, Phase, Polled, TURN, Timers};
 use crate::event::{ConnectionId, Departure, Event, Placement, Transmit};
 use crate::observer::{Observer, StackEvent, StackEvents};
-use crate::segment::{Address, Flags, Key, PathId, Segment};
+use crate::segment::{Address, Flags, Join, Key, PathId, Segment};
 use crate::seq::Seq;
 use crate::stats::EndpointCounters;
 use crate::subflow::FastPaths;
@@ -30,6 +30,7 @@ use half_open::HalfOpen;
 use table::Table;
 use timers::TimerQueue;
 
+pub use demux::Moved;
 pub use open::ConnectError;
 
 /// All connections of one host.
@@ -89,16 +90,15 @@ impl<O: Observer> Endpoint<O> {
     pub fn with_observer(config: EndpointConfig, mut entropy: Entropy, observer: O) -> Endpoint<O> {
         let next_port = 49_152 + (entropy.next_u32() % 16_384) as u16;
         Endpoint {
-            config,
             entropy,
             observer,
             listeners: BTreeMap::new(),
             shared: None,
             connections: Table::default(),
             half_open: HalfOpen::default(),
-            cookies: Cookies::default(),
+            cookies: Cookies::new(config.shard),
             counters: EndpointCounters::default(),
-            demux: Demux::default(),
+            demux: Demux::new(config.shard),
             timers: TimerQueue::default(),
             ready: VecDeque::new(),
             turn: 0,
@@ -110,6 +110,7 @@ impl<O: Observer> Endpoint<O> {
             replies: VecDeque::new(),
             next_port,
             isn_secret: None,
+            config,
             burst_limit: 0,
             send_buffers_grow: true,
             fast_paths: FastPaths::On,
@@ -220,6 +221,29 @@ impl<O: Observer> Endpoint<O> {
             return;
         }
         self.refuse(path, segment);
+    }
+
+    /// Returns the endpoint with the same addresses to which `segment` is to be passed: it opens a subflow of a connection there,
+    /// and no subflow here has its four-tuple.
+    pub fn passes_on(&self, segment: &Segment) -> Option<u16> {
+        let opens = segment.flags.has(Flags::SYN) && !segment.flags.has(Flags::ACK);
+        if self.config.shard.is_whole() || !opens {
+            return None;
+        }
+        let Some(Join::Syn { token, .. }) = crate::connection::find_join(&segment.options) else {
+            return None;
+        };
+        let shard = self.config.shard.of_token(token);
+        let is_other = shard != self.config.shard.index();
+        (is_other && !self.demux.has(segment.destination, segment.source)).then_some(shard)
+    }
+
+    /// Returns the next change of the subflows whose four-tuples belong to another endpoint with the same addresses. Poll it after
+    /// each call that handles a segment, before what [`Endpoint::poll_transmit`] returns is sent: the answers are for this
+    /// endpoint.
+    #[inline]
+    pub fn poll_moved(&mut self) -> Option<Moved> {
+        self.demux.poll_moved()
     }
 
     /// Prefetches the state that a segment from `remote` to `local`, with data or without, will use: for a driver that

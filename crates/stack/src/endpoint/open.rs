@@ -42,7 +42,8 @@ impl core::fmt::Display for ConnectError {
 
 impl std::error::Error for ConnectError {}
 
-/// The number of attempts to draw a key with a token that is not taken (RFC 8684 section 3.1).
+/// The number of attempts to draw a key with a token that is not taken (RFC 8684 section 3.1), for each endpoint to which the
+/// token could belong.
 const KEY_ATTEMPTS: u32 = 16;
 
 impl<O: Observer> Endpoint<O> {
@@ -236,7 +237,8 @@ impl<O: Observer> Endpoint<O> {
         for _ in 0..16_384 {
             let port = self.next_port;
             self.next_port = if port == u16::MAX { 49_152 } else { port + 1 };
-            if self.demux.find(Address::new(local, port), remote).is_none() {
+            let end = Address::new(local, port);
+            if self.config.shard.has_ends(end, remote) && self.demux.find(end, remote).is_none() {
                 return Some(port);
             }
         }
@@ -257,7 +259,7 @@ impl<O: Observer> Endpoint<O> {
             while !self.demux.claim_token(crypto::token(key), id) {
                 key = Key(self.entropy.next_u64());
                 attempts += 1;
-                if attempts > KEY_ATTEMPTS {
+                if attempts > KEY_ATTEMPTS * u32::from(self.config.shard.count()) {
                     // RFC 8684 section 3.1: without a unique token the connection is plain TCP.
                     config.mptcp = false;
                     break;

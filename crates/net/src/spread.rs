@@ -1,0 +1,275 @@
+//! Spreads the packets of a host over several stacks, each with its own driver and thread.
+//!
+//! Every driver has a handle of each device. The driver that reads a packet passes it to the inbox of the stack to which the packet's four-tuple
+//! belongs ([`Shard`]), and takes its own packets from its inbox. Only one of them reads a device at a time, so that the
+//! packets of a subflow stay in order. Sending needs no turn.
+//!
+//! A SYN that joins a connection of another stack is passed on once more, by the stack of its four-tuple, which
+//! knows whether the four-tuple is in use: so a stranger with a token cannot take over a connection of another stack. Where the
+//! join is accepted, the four-tuple is remembered until the subflow ends.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::task::{Context, Poll, Waker};
+
+use anabranch_device::{Capabilities, Device, Packet};
+use anabranch_stack::endpoint::Moved;
+use anabranch_stack::segment::Address;
+use anabranch_stack::shard::Shard;
+use anabranch_wire::ends;
+use rustc_hash::FxHashMap;
+
+/// The packets that are read from a device in one turn, and their bytes.
+const TURN_PACKETS: usize = 64;
+const TURN_BYTES: usize = 256 << 10;
+/// The packets that wait for a stack, from one device, and their bytes; further ones are dropped, as by a network card.
+const INBOX_PACKETS: usize = 2048;
+const INBOX_BYTES: usize = 16 << 20;
+/// The packets that are kept for reuse.
+const SPARE: usize = 64;
+
+/// The packets that other drivers have read for a stack.
+#[derive(Debug, Default)]
+struct Inbox {
+    packets: VecDeque<Packet>,
+    bytes: usize,
+    /// Packets for reuse.
+    spare: Vec<Packet>,
+    /// The driver of the stack, if it waits.
+    driver: Option<Waker>,
+}
+
+/// A device that several drivers read.
+#[derive(Debug)]
+struct Line {
+    /// Held while a driver reads and distributes.
+    turn: Mutex<()>,
+    inboxes: Vec<Mutex<Inbox>>,
+}
+
+/// The spread of one host.
+#[derive(Debug)]
+pub(crate) struct Spread {
+    shard: Shard,
+    lines: Vec<Line>,
+    /// The subflows that are at another stack than the one of their four-tuple.
+    moved: RwLock<FxHashMap<(Address, Address), u16>>,
+    moved_count: AtomicUsize,
+    dropped: AtomicU64,
+    /// The stacks without handles and connections.
+    over: AtomicUsize,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Spread {
+    /// Returns the spread over `count` stacks of a host with that number of devices.
+    pub(crate) fn new(count: u16, devices: usize, seed: u64) -> Arc<Spread> {
+        let line =
+            || Line { turn: Mutex::default(), inboxes: (0..count).map(|_| Mutex::default()).collect() };
+        Arc::new(Spread {
+            shard: Shard::new(0, count, seed),
+            lines: (0..devices).map(|_| line()).collect(),
+            moved: RwLock::default(),
+            moved_count: AtomicUsize::new(0),
+            dropped: AtomicU64::new(0),
+            over: AtomicUsize::new(0),
+        })
+    }
+
+    /// Returns the stack for which a packet is.
+    fn stack_of(&self, packet: &[u8]) -> u16 {
+        // Pings, and what is no packet.
+        let Some(ends) = ends(packet) else { return 0 };
+        let known = || self.moved.read().unwrap_or_else(PoisonError::into_inner).get(&ends).copied();
+        let moved = if self.moved_count.load(Ordering::Acquire) > 0 { known() } else { None };
+        moved.unwrap_or_else(|| self.shard.of_ends(ends.0, ends.1))
+    }
+
+    /// Puts a packet into the inbox of a stack, and leaves another one, to be reused.
+    fn give(&self, line: usize, to: u16, packet: &mut Packet) {
+        let Some(inbox) = self.lines.get(line).and_then(|line| line.inboxes.get(usize::from(to))) else {
+            return;
+        };
+        let mut inbox = lock(inbox);
+        if inbox.packets.len() >= INBOX_PACKETS || inbox.bytes + packet.len() > INBOX_BYTES {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        inbox.bytes += packet.len();
+        let spare = inbox.spare.pop().unwrap_or_default();
+        inbox.packets.push_back(std::mem::replace(packet, spare));
+        let driver = inbox.driver.take();
+        drop(inbox);
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+    }
+
+    fn note(&self, Moved { local, remote, here }: Moved, index: u16) {
+        let mut moved = self.moved.write().unwrap_or_else(PoisonError::into_inner);
+        if here {
+            moved.insert((local, remote), index);
+        } else if moved.get(&(local, remote)) == Some(&index) {
+            moved.remove(&(local, remote));
+        }
+        self.moved_count.store(moved.len(), Ordering::Release);
+    }
+
+    fn wake_all(&self) {
+        for inbox in self.lines.iter().flat_map(|line| &line.inboxes) {
+            let driver = lock(inbox).driver.take();
+            if let Some(driver) = driver {
+                driver.wake();
+            }
+        }
+    }
+}
+
+/// The place of one stack in the spread of its host.
+#[derive(Debug)]
+pub(crate) struct Member {
+    spread: Arc<Spread>,
+    index: u16,
+    is_over: bool,
+}
+
+impl Member {
+    pub(crate) fn new(spread: &Arc<Spread>, index: u16) -> Member {
+        Member { spread: Arc::clone(spread), index, is_over: false }
+    }
+
+    /// Passes a packet of the device `line` to another stack.
+    pub(crate) fn pass_on(&self, line: usize, to: u16, packet: &mut Packet) {
+        self.spread.give(line, to, packet);
+    }
+
+    /// Remembers or forgets a subflow.
+    pub(crate) fn note(&self, moved: Moved) {
+        self.spread.note(moved, self.index);
+    }
+
+    /// Notes that this stack has neither handles nor connections; returns whether no stack has. Until then it answers strays.
+    pub(crate) fn is_over(&mut self) -> bool {
+        let count = usize::from(self.spread.shard.count());
+        if !std::mem::replace(&mut self.is_over, true)
+            && self.spread.over.fetch_add(1, Ordering::AcqRel) + 1 == count
+        {
+            self.spread.wake_all();
+        }
+        self.spread.over.load(Ordering::Acquire) >= count
+    }
+
+    /// Returns the packets dropped because a stack was too slow, and the remembered subflows, of the whole host.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        (self.spread.dropped.load(Ordering::Relaxed), self.spread.moved_count.load(Ordering::Acquire) as u64)
+    }
+}
+
+/// A handle of a device that delivers only the packets of one stack.
+pub(crate) struct Branch {
+    device: Box<dyn Device>,
+    spread: Arc<Spread>,
+    line: usize,
+    index: u16,
+    /// Received packets of this stack.
+    ready: VecDeque<Packet>,
+    /// The packet that is read into.
+    next: Packet,
+    /// Packets for reuse.
+    spare: Vec<Packet>,
+}
+
+impl Branch {
+    pub(crate) fn new(device: Box<dyn Device>, spread: &Arc<Spread>, line: usize, index: u16) -> Branch {
+        let spread = Arc::clone(spread);
+        let (ready, next, spare) = (VecDeque::new(), Packet::default(), Vec::new());
+        Branch { device, spread, line, index, ready, next, spare }
+    }
+
+    /// Takes the packets of the inbox. If there are none, it wakes the driver when one comes.
+    fn collect(&mut self, cx: &Context<'_>) {
+        let mut inbox = lock(&self.spread.lines[self.line].inboxes[usize::from(self.index)]);
+        if inbox.packets.is_empty() {
+            match &mut inbox.driver {
+                Some(driver) => driver.clone_from(cx.waker()),
+                None => inbox.driver = Some(cx.waker().clone()),
+            }
+            return;
+        }
+        std::mem::swap(&mut inbox.packets, &mut self.ready);
+        inbox.bytes = 0;
+        let space = SPARE.saturating_sub(inbox.spare.len()).min(self.spare.len());
+        inbox.spare.extend(self.spare.drain(..space));
+    }
+
+    /// Reads packets, and distributes them. Returns whether the device may have more.
+    fn read(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
+        let (mut packets, mut bytes) = (0, 0);
+        while packets < TURN_PACKETS && bytes < TURN_BYTES {
+            match self.device.poll_receive(cx, &mut self.next) {
+                Poll::Ready(received) => received?,
+                Poll::Pending => return Ok(false),
+            }
+            packets += 1;
+            bytes += self.next.len();
+            let to = self.spread.stack_of(self.next.bytes());
+            if to == self.index {
+                let spare = self.spare.pop().unwrap_or_default();
+                self.ready.push_back(std::mem::replace(&mut self.next, spare));
+            } else {
+                self.spread.give(self.line, to, &mut self.next);
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl Device for Branch {
+    fn capabilities(&self) -> Capabilities {
+        self.device.capabilities()
+    }
+
+    fn name(&self) -> Option<&str> {
+        self.device.name()
+    }
+
+    fn poll_receive(&mut self, cx: &mut Context<'_>, packet: &mut Packet) -> Poll<io::Result<()>> {
+        let mut more = true;
+        if self.ready.is_empty() {
+            self.collect(cx);
+        }
+        if self.ready.is_empty() {
+            let spread = Arc::clone(&self.spread);
+            let _turn = lock(&spread.lines[self.line].turn);
+            // The driver that had its turn before may have read some for this stack.
+            self.collect(cx);
+            if self.ready.is_empty() {
+                more = self.read(cx)?;
+            }
+        }
+        match self.ready.pop_front() {
+            Some(next) => {
+                let old = std::mem::replace(packet, next);
+                if self.spare.len() < SPARE {
+                    self.spare.push(old);
+                }
+                Poll::Ready(Ok(()))
+            }
+            None => {
+                if more {
+                    cx.waker().wake_by_ref();
+                }
+                Poll::Pending
+            }
+        }
+    }
+
+    fn poll_send(&mut self, cx: &mut Context<'_>, packet: &mut Packet) -> Poll<io::Result<()>> {
+        self.device.poll_send(cx, packet)
+    }
+}
