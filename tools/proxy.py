@@ -59,8 +59,14 @@ ME = str(Path(__file__).resolve())
 
 
 def serve_web(address="", port=WEB):
-    """Answers `GET /N` with N bytes, and `GET /endless` until the connection ends."""
+    """Answers `GET /N` with N bytes, `GET /endless` until the connection ends, and `PUT /N` with the number of bytes that it has received of N."""
     piece = bytes(1 << 20)
+
+    def count(connection, got, size):
+        buffer = bytearray(1 << 18)
+        while got < size and (n := connection.recv_into(buffer)):
+            got += n
+        connection.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n%d" % got)
 
     def answer(connection):
         with connection:
@@ -72,6 +78,9 @@ def serve_web(address="", port=WEB):
                         return
                     request += part
                 what = request.split(b" ")[1][1:]
+                if request.startswith(b"PUT "):
+                    count(connection, len(request.split(b"\r\n\r\n", 1)[1]), int(what))
+                    return
                 size = 1 << 60 if what == b"endless" else int(what)
                 connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % size)
                 while size > 0:
@@ -276,11 +285,13 @@ def run(*command, stdout=None):
     subprocess.run(command, stdout=stdout, check=True)
 
 
-def own_network(arguments):
-    """Runs this program again in a network namespace, for devices and addresses that disturb nothing."""
+def own_network(program, arguments):
+    """Runs a program again in a network namespace, for devices and addresses that disturb nothing. Returns in that one."""
+    if "ANABRANCH_PROXY_NETWORK" in os.environ:
+        return
     user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     os.environ["ANABRANCH_PROXY_NETWORK"] = "own"
-    os.execvp("unshare", ["unshare", *user, "--net", sys.executable, ME, *arguments])
+    os.execvp("unshare", ["unshare", *user, "--net", sys.executable, program, *arguments])
 
 
 def tun(name, network):
@@ -523,8 +534,8 @@ def main():
     parser.add_argument("--one-core", action="store_true", help="all parts on one core (throughput)")
     parser.add_argument("--binary", default=str(TARGET / "release" / "anabranch"))
     args = parser.parse_args()
-    if args.what == "throughput" and "ANABRANCH_PROXY_NETWORK" not in os.environ:
-        own_network(sys.argv[1:])
+    if args.what == "throughput":
+        own_network(ME, sys.argv[1:])
     if args.one_core:
         os.sched_setaffinity(0, {0})
     with tempfile.TemporaryDirectory() as place:
