@@ -137,6 +137,24 @@ fn only_redirected_connections_are_announced_if_systemd_passes_no_other_socket()
 }
 
 #[test]
+fn a_server_side_warns_of_each_passed_socket_that_has_one_path() {
+    let directory = tempfile::tempdir().unwrap();
+    let policy = directory.path().join("server.toml");
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_anabranch")).args(["proxy", "--new-key", "laptop"]).output();
+    std::fs::write(&policy, output.unwrap().stdout).unwrap();
+    let options = ["--server", "--policy", policy.to_str().unwrap(), "--log", "json"];
+    let (first, second) = (listener(), listener());
+    let mut proxy = Proxy::start("first:second", [&first, &second], &options);
+    for name in ["first", "second"] {
+        let warning = proxy.event(&format!("the socket `{name}` of systemd is plain TCP"));
+        assert!(warning.to_string().contains("SocketProtocol=mptcp"), "{warning}");
+    }
+    let ports = [first, second].map(|listener| listener.local_addr().unwrap().port());
+    proxy.event(&format!("server side of the proxy at port {} and {}", ports[0], ports[1]));
+}
+
+#[test]
 fn sockets_that_the_proxy_cannot_serve_are_refused_with_a_remedy() {
     let (socks, other) = (listener(), listener());
     let connected = TcpStream::connect(socks.local_addr().unwrap()).unwrap();

@@ -59,6 +59,24 @@ fn anybody_tries_things_out_in_a_namespace_without_a_way_out() {
 }
 
 #[test]
+fn the_command_that_setup_prints_undoes_it() {
+    if !root() {
+        return;
+    }
+    let script = "d=$(mktemp -d); trap 'rm -r $d' EXIT; mkdir \"$d/my state\"
+        ip link add w type veth peer name v; ip addr add 192.0.2.2/24 dev w; ip link set w up; ip link set v up
+        ip route add default via 192.0.2.1 dev w
+        anabranch() { $ANABRANCH \"$@\"; }
+        undo=$(anabranch tun setup --path w --name t1 --state-dir \"$d/my state\" | sed -n 's/^undo it: //p')
+        ip link show t1 > /dev/null; eval \"$undo\"; ! ip link show t1 2> /dev/null";
+    let mut command = Command::new("unshare");
+    command.args(["--net", "bash", "-euc", script]).env("ANABRANCH", BINARY);
+    let output = command.output().unwrap();
+    let all = text(&output.stdout) + &text(&output.stderr);
+    assert!(output.status.success() && all.contains("t1 is removed"), "{all}");
+}
+
+#[test]
 fn without_the_capability_it_says_so() {
     if !root() {
         return;

@@ -628,6 +628,8 @@ fn a_mistake_in_the_options_of_the_proxy_has_its_correction() {
     let scheduler = file("scheduler.toml", "scheduler = 'blest'");
     let cap = file("cap.toml", "[[cap]]\npath = 'wwan0'\nsend = '1Mbit/s'");
     let budget = file("budget.toml", "[[budget]]\npath = 'wwan0'\nmonthly = '1GB'");
+    let joins = file("joins.toml", "path-manager = 'anabranch'");
+    let price = file("price.toml", "[[price]]\npath = 'wwan0'\nprice = 2");
     let text = stdout(&["proxy", "--new-certificate", "server.example"]);
     assert!(
         text.starts_with("# server.example, --pin sha256:") && text.contains("BEGIN PRIVATE KEY"),
@@ -646,6 +648,11 @@ fn a_mistake_in_the_options_of_the_proxy_has_its_correction() {
         (&["--policy", &scheduler], "--transport anabranch"),
         (&["--policy", &cap], "tc qdisc replace dev IFACE"),
         (&["--policy", &budget], "--memory FILE"),
+        (&["--policy", &joins], "`path-manager` needs --transport anabranch"),
+        (&["--policy", &price], "`[[price]]` needs --transport anabranch"),
+        (&["--path-manager", "anabranch"], "--path-manager is for --transport anabranch"),
+        (&["--path-manager", "fullmesh"], "full_mesh"),
+        (&["--server", "--policy", &one, "--path-manager", "full_mesh"], "--server"),
         (&["--log-destinations"], "--log"),
         (&["--listen", "0.0.0.0:0"], "`[[user]]`"),
         (&["--tun", "tun0"], "--transport anabranch"),

@@ -57,7 +57,7 @@ pub use show::{Part, Shown, layout, show};
 pub use state::{DEFAULT_DIRECTORY, Phase, Record, State, Store};
 pub use step::Step;
 pub(crate) use system::install;
-pub use system::{Action, RealSystem, System};
+pub use system::{Action, RealSystem, System, quote};
 
 /// A path: a real interface, and the addresses that anabranch uses on it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

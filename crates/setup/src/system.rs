@@ -48,7 +48,7 @@ impl fmt::Display for Action {
 }
 
 /// Quotes `word` for a shell.
-pub(crate) fn quote(word: &str) -> String {
+pub fn quote(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_./:=,@%+-".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()

@@ -4,6 +4,7 @@ pub(crate) mod bench;
 pub(crate) mod capture;
 pub(crate) mod conversation;
 pub(crate) mod fallback;
+pub(crate) mod few;
 pub(crate) mod files;
 pub(crate) mod flood;
 pub(crate) mod heap;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_lab::scenario::policy::proxy::{ClientPolicy, Key, ServerPolicy};
+use anabranch_lab::scenario::policy::proxy::{ClientPolicy, Joins, Key, PATH_MANAGERS, ServerPolicy};
 use anabranch_lab::scenario::units;
 use anabranch_net::device::Caps;
 use anabranch_proxy::client::{Client, ServerSide};
@@ -20,6 +20,7 @@ use anabranch_proxy::status_socket::StatusSocket;
 use anabranch_proxy::transport::tls::{Identity, PublicKeyPin, Tls, Trust, new_certificate};
 use anabranch_proxy::transport::{Anabranch, Kernel, Transport};
 use anabranch_units::Bytes;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
@@ -83,6 +84,10 @@ pub(crate) struct Args {
     /// The expected size of a transfer, for that choice
     #[arg(long, value_name = "SIZE", default_value = "100KB", requires = "memory", value_parser = size)]
     expect: Bytes,
+    /// The path manager of --transport anabranch: `full_mesh` joins every path at once, `anabranch` where the paths of --memory
+    /// let it expect a gain
+    #[arg(long, value_name = "NAME", conflicts_with = "server", value_parser = path_manager())]
+    path_manager: Option<Joins>,
     #[command(flatten)]
     race: online::RaceArgs,
     /// The threads that carry connections, for the transport `kernel`
@@ -168,6 +173,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         let text = "--race is for a client with --transport anabranch: the kernel opens a connection on one path, and a server dials none";
         return Err(Failure::Usage(text.to_owned()));
     }
+    if args.path_manager.is_some() && args.transport == TransportName::Kernel {
+        let text = "--path-manager is for --transport anabranch: the kernel's path manager, or `anabranch kernel steer`, opens the subflows of --transport kernel";
+        return Err(Failure::Usage(text.to_owned()));
+    }
     let passed = passed::take().map_err(Failure::Usage)?;
     if let Some(format) = args.log {
         trace::begin(format);
@@ -199,6 +208,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         let config = args.race.apply(args.host.config());
         let transport =
             Anabranch::new(started.host.clone(), config).with_paths(paths.clone()).with_caps(caps);
+        let transport = transport.with_path_manager(args.path_manager.unwrap_or_default());
         let result = sides(args, passed, transport, destinations, paths).await;
         Started::leave(started, result).await
     });
@@ -214,6 +224,13 @@ fn paths(args: &Args, names: PathNames) -> Result<Option<Paths>, Failure> {
         Paths::open(file, names, args.expect).map_err(failed)
     };
     args.memory.as_ref().map(open).transpose()
+}
+
+fn path_manager() -> impl TypedValueParser<Value = Joins> {
+    PossibleValuesParser::new(PATH_MANAGERS.map(|(name, _)| name)).map(|chosen| {
+        let named = PATH_MANAGERS.into_iter().find(|(name, _)| *name == chosen);
+        named.map(|(_, joins)| joins).unwrap_or_default()
+    })
 }
 
 fn size(text: &str) -> Result<Bytes, String> {

@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 use std::os::fd::AsFd as _;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use anabranch_kernel::interfaces::LinkEvents;
 use anabranch_net::device::share::{Event as ShareEvent, Share, ShareCounters};
@@ -16,6 +16,7 @@ use anabranch_setup::{
 use ipnet::{Ipv4Net, Ipv6Net};
 
 use crate::failure::Failure;
+use crate::online::few::Few;
 use crate::table::{Align, Table};
 use crate::terminal::{BAD, GOOD, paint};
 use crate::{online, output, terminal};
@@ -215,11 +216,14 @@ fn set_up(args: &SetupArgs) -> Result<(), Failure> {
         format!("{name} was set up already; restored the missing parts: {}.\n", made.join("; "))
     };
     warn(&outcome.layout);
-    output::print(&format!(
-        "{head}\n{}\nundo it: anabranch tun teardown{}\n",
-        paths(&outcome.layout),
-        if name == DEFAULT_DEVICE { String::new() } else { format!(" --name {name}") }
-    ))
+    let mut undo = "anabranch tun teardown".to_owned();
+    if name != DEFAULT_DEVICE {
+        undo.push_str(&format!(" --name {}", setup::quote(name)));
+    }
+    if args.state_dir != Path::new(DEFAULT_DIRECTORY) {
+        undo.push_str(&format!(" --state-dir {}", setup::quote(&args.state_dir.to_string_lossy())));
+    }
+    output::print(&format!("{head}\n{}\nundo it: {undo}\n", paths(&outcome.layout)))
 }
 
 /// Prints notes on standard error, as a program may read the output.
@@ -364,10 +368,12 @@ fn share(args: &ShareArgs) -> Result<(), Failure> {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o660)).map_err(failed)?;
         }
         output::remark(format_args!("{name} is shared by up to {count} processes: --tun {}", path.display()));
+        let mut few = Few::new(Instant::now());
         let result = tokio::select! {
-            error = share.run(|event| report_share(&event)) => Err(Failure::Failed(error.to_string())),
+            error = share.run(|event| report_share(&event, &mut few)) => Err(Failure::Failed(error.to_string())),
             () = online::interrupted() => Ok(()),
         };
+        report_left_out(few.left_out());
         let ShareCounters { sent, received, unclaimed, dropped, foreign } = share.counters();
         output::remark(format_args!(
             "packets: {sent} sent, {received} received; not moved: {unclaimed} to addresses that no process has, {dropped} to slow \
@@ -377,7 +383,10 @@ fn share(args: &ShareArgs) -> Result<(), Failure> {
     })
 }
 
-fn report_share(event: &ShareEvent) {
+/// Reports an event. A user of the socket can cause any number of them, so most of many are only counted.
+fn report_share(event: &ShareEvent, few: &mut Few) {
+    let Some(left_out) = few.admit(Instant::now()) else { return };
+    report_left_out(left_out);
     let list =
         |addresses: &[IpAddr]| addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     match event {
@@ -392,6 +401,12 @@ fn report_share(event: &ShareEvent) {
                 "process {pid} of user {uid} is refused: all hosts are taken; setup with more --hosts"
             ));
         }
+    }
+}
+
+fn report_left_out(count: u64) {
+    if count > 0 {
+        output::remark(format_args!("{count} processes that came, went or were refused are not listed"));
     }
 }
 

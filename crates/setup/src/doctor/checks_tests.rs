@@ -227,7 +227,8 @@ fn each_trouble_is_seen_and_named() {
         ("mptcp-path-manager", Level::Warn, "none in user space", |f| {
             f.sysctls.remove("net/mptcp/pm_type");
         }),
-        ("mptcp-limits", Level::Warn, "accepts 0", |f| f.mptcp_limits = Some((0, 2))),
+        ("mptcp-limits", Level::Warn, "joins from its own", |f| f.mptcp_limits = Some((0, 2))),
+        ("mptcp-limits", Level::Warn, "uses one path", |f| f.mptcp_limits = Some((4, 0))),
         ("mptcp-limits", Level::Warn, "limits` fails", |f| f.mptcp_limits = None),
         ("mptcp-endpoints", Level::Warn, "endpoint` fails", |f| f.mptcp_endpoints = None),
         ("mptcp-endpoints", Level::Warn, "no interface has", |f| {

@@ -88,14 +88,21 @@ pub(super) fn mptcp(facts: &Facts) -> Vec<Check> {
     };
     let limits = match facts.mptcp_limits {
         None => warn("mptcp-limits", "`ip mptcp limits` fails", &install("ip")),
-        Some((accepted, subflows)) if accepted == 0 || subflows == 0 => warn(
-            "mptcp-limits",
-            format!(
-                "the kernel opens {subflows} additional subflows, and accepts {accepted} announced \
-                 addresses: as a client it uses one path"
-            ),
-            "ip mptcp limits set subflow 4 add_addr_accepted 4",
-        ),
+        Some((accepted, subflows)) if accepted == 0 || subflows == 0 => {
+            let effect = if subflows == 0 {
+                "as a client it uses one path"
+            } else {
+                "as a client it joins from its own endpoints, and not to further addresses of a server"
+            };
+            warn(
+                "mptcp-limits",
+                format!(
+                    "the kernel opens {subflows} additional subflows, and accepts {accepted} announced \
+                     addresses: {effect}"
+                ),
+                "ip mptcp limits set subflow 4 add_addr_accepted 4",
+            )
+        }
         Some((accepted, subflows)) => ok(
             "mptcp-limits",
             format!("{subflows} additional subflows, {accepted} announced addresses accepted"),
