@@ -450,6 +450,7 @@ fn processes_share_a_device_and_a_path_follows_its_interface() {
         printf '#!/bin/sh\nrm %s 2>/dev/null && exit 9\nexec %s "$@"\n' $d/fail $(command -v ip) >$d/bin/ip
         chmod +x $d/bin/ip
         PATH=$d/bin:$PATH $ANABRANCH tun follow $state 2>$d/follow &
+        follow=$!
         until_up $d/follow "follow their interfaces"
         # The system cannot be read once, as while an interface vanishes.
         touch $d/fail; ip addr add 10.9.7.7/32 dev lo
@@ -462,6 +463,11 @@ fn processes_share_a_device_and_a_path_follows_its_interface() {
         until_up $d/log3 "path 10.86.84.1 is back"
         until_up $d/follow "made: route default through r0"
         grep made $d/follow
+        # After a teardown there is nothing to follow.
+        $ANABRANCH tun teardown $state >/dev/null
+        status=0; wait $follow || status=$?
+        test $status = 1
+        grep -q "is not set up" $d/follow
         "#,
     ) else {
         return;

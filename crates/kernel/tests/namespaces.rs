@@ -6,7 +6,7 @@
 mod skipped;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -474,10 +474,10 @@ fn shell(line: &str) {
 }
 
 /// Returns the next changes.
-fn changes(uplinks: &mut Uplinks) -> Vec<Change> {
+fn changes(uplinks: &mut Uplinks, peers: &[IpAddr]) -> Vec<Change> {
     let begun = Instant::now();
     loop {
-        let changes = uplinks.changes(&[]).unwrap();
+        let changes = uplinks.changes(peers).unwrap();
         if !changes.is_empty() {
             return changes;
         }
@@ -504,27 +504,39 @@ fn the_way_of_an_address_is_lost_and_found_with_its_interface_and_its_routes() {
                  ip rule add from 10.86.84.$((n + 1)) lookup $((n + 10))
                  ip route add default via 10.9.$n.1 dev r$n table $((n + 10))
                  ip route add unreachable default metric 4294967295 table $((n + 10))
-             done",
+             done
+             ip rule add from 10.86.84.3 lookup 12; ip route add default dev tun0 table 12",
         );
         let [first, second, third] = [1, 2, 3].map(|n| Ipv4Addr::new(10, 86, 84, n).into());
-        // The third one has no way, and is left alone.
+        // The third one has no way but back into the device, and is left alone.
         let mut uplinks = Uplinks::open([first, second, third].map(|ip| (ip, "tun0".to_owned()))).unwrap();
         assert!(uplinks.changes(&[]).unwrap().is_empty());
         shell("ip addr add 10.9.7.1/32 dev lo");
         assert!(uplinks.changes(&[]).unwrap().is_empty(), "it concerns no path");
         shell("ip link set r0 down");
-        assert_eq!(changes(&mut uplinks), [Change::Lost(first)]);
+        assert_eq!(changes(&mut uplinks, &[]), [Change::Lost(first)]);
         shell("ip link set r0 up; ip route add default via 10.9.0.1 dev r0 table 10");
-        assert_eq!(changes(&mut uplinks), [Change::Found(first)]);
+        assert_eq!(changes(&mut uplinks, &[]), [Change::Found(first)]);
         // Another gateway; and no carrier, with which the routes stay.
         shell("ip route replace default via 10.9.1.7 dev r1 table 11");
-        assert_eq!(changes(&mut uplinks), [Change::Moved(second)]);
+        assert_eq!(changes(&mut uplinks, &[]), [Change::Moved(second)]);
         shell("ip link set f1 down");
-        assert_eq!(changes(&mut uplinks), [Change::Lost(second)]);
+        assert_eq!(changes(&mut uplinks, &[]), [Change::Lost(second)]);
         shell("ip link set f1 up");
-        assert_eq!(changes(&mut uplinks), [Change::Found(second)]);
+        assert_eq!(changes(&mut uplinks, &[]), [Change::Found(second)]);
+        // Another address of the interface, by which the peer has known the path.
+        shell("ip addr add 10.9.1.5/32 dev r1; ip addr del 10.9.1.2/24 dev r1");
+        assert_eq!(changes(&mut uplinks, &[]), [Change::Moved(second)]);
+        // A way to a peer is enough, but not one to anywhere else.
+        shell(
+            "ip route del default via 10.9.0.1 dev r0 table 10; ip route add 192.0.2.0/24 via 10.9.0.1 dev r0 table 10",
+        );
+        let peer = [Ipv4Addr::new(192, 0, 2, 9).into()];
+        assert!(uplinks.changes(&peer).unwrap().is_empty());
+        shell("ip addr add 10.9.7.2/32 dev lo");
+        assert_eq!(changes(&mut uplinks, &[]), [Change::Lost(first)]);
         shell("ip rule del from 10.86.84.2 lookup 11");
-        assert_eq!(changes(&mut uplinks), [Change::Lost(second)]);
+        assert_eq!(changes(&mut uplinks, &[]), [Change::Lost(second)]);
     });
     thread.join().unwrap();
 }

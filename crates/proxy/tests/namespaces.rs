@@ -340,7 +340,8 @@ fn a_path_that_is_cut_loses_no_connection() {
 fn an_application_that_knows_nothing_of_the_proxy_is_carried() {
     let paths = "path = [{ rate = '30 Mbit/s', rtt = '10 ms' }, { rate = '20 Mbit/s', rtt = '40 ms' }]";
     let Some(hosts) = Hosts::new(paths) else { return };
-    let status = hosts.start_client("");
+    // The rule finds the program, though its socket has the end that it has dialled.
+    let status = hosts.start_client("via = 'refuse'\n[[rule]]\nprogram = 'curl'\nvia = 'server'");
     let live = hosts.emulation.go().unwrap();
     let rules = "add table ip proxy
         add chain ip proxy output { type nat hook output priority -100; }

@@ -120,6 +120,7 @@ pub fn programs(inode: u32) -> BTreeSet<PathBuf> {
 #[cfg(test)]
 mod tests {
     use std::net::{TcpListener, TcpStream};
+    use std::process::{Command, Stdio};
 
     use super::*;
 
@@ -138,6 +139,13 @@ mod tests {
             let owner = diagnostics.owner(peer, accepted.local_addr().unwrap()).unwrap().unwrap();
             assert_eq!(owner.uid, uid, "{at}");
             assert!(programs(owner.inode).contains(&own), "{at}: {owner:?}");
+            // Several processes can have it.
+            let shared = std::os::fd::OwnedFd::from(stream.try_clone().unwrap());
+            let mut other = Command::new("cat").stdin(shared).stdout(Stdio::null()).spawn().unwrap();
+            let both = programs(owner.inode);
+            other.kill().unwrap();
+            other.wait().unwrap();
+            assert!(both.contains(&own) && both.iter().any(|path| path.ends_with("cat")), "{at}: {both:?}");
             // A closed socket has no owner. The kernel would report the user 0.
             drop(stream);
             assert_eq!(diagnostics.owner(peer, accepted.local_addr().unwrap()).unwrap(), None, "{at}");
