@@ -27,7 +27,7 @@ pub struct HostCounters {
     pub stalled: u64,
     /// Writes that had to wait for memory.
     pub memory_waits: u64,
-    /// Packets dropped because a stack of several was too slow to take them from the one that had read them.
+    /// Joins dropped because the stack of several to which they were passed on was too slow.
     pub handover_drops: u64,
     /// Joined subflows of this moment whose four-tuples belong to another stack of several, which passes their packets on.
     pub moved_subflows: u64,

@@ -402,7 +402,7 @@ impl Drop for Driver {
         let error = io::Error::new(io::ErrorKind::NotConnected, "the driver of this host has ended");
         self.fail(&error);
         if let Some(member) = &mut self.member {
-            member.is_over();
+            member.close();
         }
     }
 }

@@ -24,9 +24,10 @@ use rustc_hash::FxHashMap;
 /// The packets that are read from a device in one turn, and their bytes.
 const TURN_PACKETS: usize = 64;
 const TURN_BYTES: usize = 256 << 10;
-/// The packets that wait for a stack, from one device, and their bytes; further ones are dropped, as by a network card.
-const INBOX_PACKETS: usize = 2048;
-const INBOX_BYTES: usize = 16 << 20;
+/// The packets that wait for a stack, from one device, and their bytes. When there are more, nobody reads the device until the stack
+/// has taken them: packets are lost in the queue of the device only, as with one stack.
+const INBOX_PACKETS: usize = 256;
+const INBOX_BYTES: usize = 4 << 20;
 /// The packets that are kept for reuse.
 const SPARE: usize = 64;
 
@@ -39,13 +40,15 @@ struct Inbox {
     spare: Vec<Packet>,
     /// The driver of the stack, if it waits.
     driver: Option<Waker>,
+    /// True if the stack has ended, and takes no packets any more.
+    is_closed: bool,
 }
 
 /// A device that several drivers read.
 #[derive(Debug)]
 struct Line {
-    /// Held while a driver reads and distributes.
-    turn: Mutex<()>,
+    /// Held while a driver reads and distributes; with the packet for which the inbox of its stack was full.
+    turn: Mutex<Option<(u16, Packet)>>,
     inboxes: Vec<Mutex<Inbox>>,
 }
 
@@ -90,15 +93,12 @@ impl Spread {
         moved.unwrap_or_else(|| self.shard.of_ends(ends.0, ends.1))
     }
 
-    /// Puts a packet into the inbox of a stack, and leaves another one, to be reused.
-    fn give(&self, line: usize, to: u16, packet: &mut Packet) {
-        let Some(inbox) = self.lines.get(line).and_then(|line| line.inboxes.get(usize::from(to))) else {
-            return;
-        };
-        let mut inbox = lock(inbox);
-        if inbox.packets.len() >= INBOX_PACKETS || inbox.bytes + packet.len() > INBOX_BYTES {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
-            return;
+    /// Puts a packet into the inbox of a stack, and leaves another one, to be reused. Returns false if the inbox is full.
+    fn give(&self, line: usize, to: u16, packet: &mut Packet) -> bool {
+        let inbox = self.lines.get(line).and_then(|line| line.inboxes.get(usize::from(to)));
+        let Some(mut inbox) = inbox.map(lock).filter(|inbox| !inbox.is_closed) else { return true };
+        if inbox.packets.len() >= INBOX_PACKETS || inbox.bytes >= INBOX_BYTES {
+            return false;
         }
         inbox.bytes += packet.len();
         let spare = inbox.spare.pop().unwrap_or_default();
@@ -108,6 +108,7 @@ impl Spread {
         if let Some(driver) = driver {
             driver.wake();
         }
+        true
     }
 
     fn note(&self, Moved { local, remote, here }: Moved, index: u16) {
@@ -143,9 +144,20 @@ impl Member {
         Member { spread: Arc::clone(spread), index, is_over: false }
     }
 
-    /// Passes a packet of the device `line` to another stack.
+    /// Passes a packet of the device `line` to another stack. It is dropped if that has too many.
     pub(crate) fn pass_on(&self, line: usize, to: u16, packet: &mut Packet) {
-        self.spread.give(line, to, packet);
+        if !self.spread.give(line, to, packet) {
+            self.spread.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that the driver of this stack has ended. Nobody waits for it any more.
+    pub(crate) fn close(&mut self) {
+        for line in &self.spread.lines {
+            lock(&line.inboxes[usize::from(self.index)]).is_closed = true;
+        }
+        self.is_over();
+        self.spread.wake_all();
     }
 
     /// Remembers or forgets a subflow.
@@ -207,9 +219,18 @@ impl Branch {
         inbox.spare.extend(self.spare.drain(..space));
     }
 
-    /// Reads packets, and distributes them. Returns whether the device may have more.
-    fn read(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
+    /// Reads packets, and distributes them. Returns whether it is to be called again.
+    fn read(&mut self, cx: &mut Context<'_>, held: &mut Option<(u16, Packet)>) -> io::Result<bool> {
         let (mut packets, mut bytes) = (0, 0);
+        if let Some((to, packet)) = held {
+            if *to == self.index {
+                self.ready.push_back(std::mem::take(packet));
+            } else if !self.spread.give(self.line, *to, packet) {
+                // That stack reads when it has emptied its inbox.
+                return Ok(false);
+            }
+            *held = None;
+        }
         while packets < TURN_PACKETS && bytes < TURN_BYTES {
             match self.device.poll_receive(cx, &mut self.next) {
                 Poll::Ready(received) => received?,
@@ -221,8 +242,9 @@ impl Branch {
             if to == self.index {
                 let spare = self.spare.pop().unwrap_or_default();
                 self.ready.push_back(std::mem::replace(&mut self.next, spare));
-            } else {
-                self.spread.give(self.line, to, &mut self.next);
+            } else if !self.spread.give(self.line, to, &mut self.next) {
+                *held = Some((to, std::mem::take(&mut self.next)));
+                return Ok(false);
             }
         }
         Ok(true)
@@ -245,11 +267,11 @@ impl Device for Branch {
         }
         if self.ready.is_empty() {
             let spread = Arc::clone(&self.spread);
-            let _turn = lock(&spread.lines[self.line].turn);
+            let mut turn = lock(&spread.lines[self.line].turn);
             // The driver that had its turn before may have read some for this stack.
             self.collect(cx);
             if self.ready.is_empty() {
-                more = self.read(cx)?;
+                more = self.read(cx, &mut turn)?;
             }
         }
         match self.ready.pop_front() {

@@ -310,3 +310,43 @@ async fn stacks_on_threads_of_their_own_carry_all_connections() {
     let counters = server.counters();
     assert_eq!((counters.handover_drops, server.endpoint_counters().strays_reset), (0, 0));
 }
+
+#[tokio::test]
+async fn a_stack_that_is_slow_loses_nothing() {
+    // The runtime of the second stack does not run until everything is sent.
+    let late = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtimes = vec![Handle::current(), late.handle().clone()];
+    let (go, begin) = std::sync::mpsc::channel::<()>();
+    let (end, ended) = tokio::sync::oneshot::channel::<()>();
+    let thread = std::thread::spawn(move || {
+        if begin.recv().is_ok() {
+            let _ = late.block_on(ended);
+        }
+    });
+    let (mut raw, device) = memory::pair(Capabilities::plain(1500));
+    let server = Host::builder().seed(2).device(device, &[server_ip(0)]).runtimes(runtimes).start().unwrap();
+    let here = Address::new(server_ip(0), PORT);
+    for at in 0..1000 {
+        let mut stray = Segment::new(Address::new(client_ip(0), 1000 + at), here, Seq(1), Flags::ACK);
+        stray.ack = Seq(9);
+        send(&mut raw, &stray).await;
+    }
+    for _ in 0..500 {
+        tokio::task::yield_now().await;
+    }
+    let before = server.counters().received;
+    assert!((100..800).contains(&before), "reading stops: {before}");
+    go.send(()).unwrap();
+    let mut ports: Vec<u16> = Vec::new();
+    let receiving = async {
+        for _ in 0..1000 {
+            ports.push(receive(&mut raw).await.destination.port);
+        }
+    };
+    timeout(Duration::from_secs(60), receiving).await.expect("reading goes on");
+    ports.sort_unstable();
+    assert!(ports.iter().copied().eq(1000..2000), "each is answered once");
+    assert_eq!(server.counters().received, 1000);
+    drop(end);
+    thread.join().unwrap();
+}
