@@ -656,7 +656,7 @@ fn a_mistake_in_the_options_of_the_proxy_has_its_correction() {
         (&["--log-destinations"], "--log"),
         (&["--listen", "0.0.0.0:0"], "`[[user]]`"),
         (&["--tun", "tun0"], "--transport anabranch"),
-        (&["--transport", "anabranch", "--threads", "2"], "--threads is for --transport kernel"),
+        (&["--transport", "anabranch", "--threads", "2", "--pcap", "f.pcapng"], "--pcap needs --threads 1"),
         (&["--tls"], "add --to HOST:PORT"),
         (&["--to", "host:1", "--key", &one, "--pin", &pin], "--tls"),
         (&["--to", "host:1", "--key", &one, "--tls", "--pin", "sha256:12"], "64 hexadecimal digits"),

@@ -326,6 +326,36 @@ pub(crate) fn block_on_threads<F: Future<Output = Result<(), Failure>>>(
     result
 }
 
+/// Runs `work` on this thread, with the runtimes of that number of threads, this one's first. The others end with it.
+pub(crate) fn block_on_runtimes<F: Future<Output = Result<(), Failure>>>(
+    threads: usize,
+    work: impl FnOnce(Vec<tokio::runtime::Handle>) -> F,
+) -> Result<(), Failure> {
+    let failed = |error| Failure::Failed(format!("cannot start: {error}"));
+    let make = || tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed);
+    let own = make()?;
+    let mut runtimes = vec![own.handle().clone()];
+    let mut others = Vec::new();
+    for _ in 1..threads {
+        let runtime = make()?;
+        runtimes.push(runtime.handle().clone());
+        let (end, ended) = tokio::sync::oneshot::channel::<()>();
+        let run = move || {
+            // Its sender is dropped at the end.
+            let _ = runtime.block_on(ended);
+            runtime.shutdown_background();
+        };
+        others.push((end, std::thread::Builder::new().spawn(run).map_err(failed)?));
+    }
+    let result = own.block_on(work(runtimes));
+    for (end, thread) in others {
+        drop(end);
+        let _ = thread.join();
+    }
+    own.shutdown_background();
+    result
+}
+
 /// Waits for Ctrl-C or SIGTERM.
 pub(crate) async fn interrupted() {
     use tokio::signal::unix::{SignalKind, signal};

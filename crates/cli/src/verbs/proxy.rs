@@ -3,12 +3,14 @@
 mod top;
 
 use std::net::SocketAddr;
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_lab::scenario::policy::proxy::{ClientPolicy, Joins, Key, PATH_MANAGERS, ServerPolicy};
 use anabranch_lab::scenario::units;
+use anabranch_net::HostBuilder;
 use anabranch_net::device::Caps;
 use anabranch_proxy::client::{Client, ServerSide};
 use anabranch_proxy::convert::Destination;
@@ -18,10 +20,11 @@ use anabranch_proxy::server::Server;
 use anabranch_proxy::status::Status;
 use anabranch_proxy::status_socket::StatusSocket;
 use anabranch_proxy::transport::tls::{Identity, PublicKeyPin, Tls, Trust, new_certificate};
-use anabranch_proxy::transport::{Anabranch, Kernel, Transport};
+use anabranch_proxy::transport::{Accept as _, Anabranch, Kernel, Transport};
 use anabranch_units::Bytes;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 
@@ -90,7 +93,7 @@ pub(crate) struct Args {
     path_manager: Option<Joins>,
     #[command(flatten)]
     race: online::RaceArgs,
-    /// The threads that carry connections, for the transport `kernel`
+    /// The threads that carry connections
     #[arg(long, value_name = "N", default_value = "1", value_parser = crate::args::whole::<usize>(1..=256))]
     threads: usize,
     /// Serve the state as JSON, and at /metrics for Prometheus, on this socket of UNIX
@@ -186,12 +189,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         return Err(Failure::Usage(text.to_owned()));
     }
     online::raise_file_limit();
-    if args.threads > 1 && args.transport == TransportName::Anabranch {
-        let text =
-            "--threads is for --transport kernel: the stack of --transport anabranch runs on one thread";
+    if args.threads > 1 && args.transport == TransportName::Anabranch && args.host.capture.pcap.is_some() {
+        let text = "--pcap needs --threads 1: with several, the packets of one connection are read by several stacks";
         return Err(Failure::Usage(text.to_owned()));
     }
-    let result = online::block_on_threads(args.threads, async {
+    let work = |runtimes: Vec<Handle>| async move {
         let (kernel, remark) = Kernel::open();
         let destinations = kernel.clone().for_destinations();
         if let Some(remark) = remark {
@@ -200,18 +202,27 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         if args.transport == TransportName::Kernel {
             let paths = paths(args, PathNames::Interfaces)?;
             let kernel = kernel.with_paths(paths.clone());
-            return sides(args, passed, kernel, destinations.with_paths(paths.clone()), paths).await;
+            let destinations = destinations.with_paths(paths.clone());
+            return sides(args, passed, kernel, destinations, paths, &[Handle::current()]).await;
         }
         let paths = paths(args, PathNames::Addresses)?;
         let caps = Caps::default();
-        let started = args.host.start(|builder| builder.caps(caps.clone()), |text| output::remark(text))?;
+        let change = |builder: HostBuilder| match runtimes.len() {
+            1 => builder.caps(caps.clone()),
+            _ => builder.runtimes(runtimes.clone()),
+        };
+        let started = args.host.start(change, |text| output::remark(text))?;
         let config = args.race.apply(args.host.config());
         let transport =
             Anabranch::new(started.host.clone(), config).with_paths(paths.clone()).with_caps(caps);
         let transport = transport.with_path_manager(args.path_manager.unwrap_or_default());
-        let result = sides(args, passed, transport, destinations, paths).await;
+        let result = sides(args, passed, transport, destinations, paths, &runtimes).await;
         Started::leave(started, result).await
-    });
+    };
+    let result = match args.transport {
+        TransportName::Kernel => online::block_on_threads(args.threads, work(Vec::new())),
+        TransportName::Anabranch => online::block_on_runtimes(args.threads, work),
+    };
     trace::end();
     result
 }
@@ -243,15 +254,20 @@ async fn sides<T: Transport>(
     transport: T,
     direct: Kernel,
     paths: Option<Paths>,
+    runtimes: &[Handle],
 ) -> Result<(), Failure> {
     match (args.server, args.tls) {
-        (true, false) => server(args, passed, transport, direct, None).await,
+        (true, false) => server(args, passed, transport, direct, None, runtimes).await,
         (true, true) => {
             let identity = identity(args)?;
-            server(args, passed, Tls::server(transport, identity.clone()), direct, Some(identity)).await
+            let tls = Tls::server(transport, identity.clone());
+            server(args, passed, tls, direct, Some(identity), runtimes).await
         }
-        (false, false) => client(args, passed, transport, direct, paths).await,
-        (false, true) => client(args, passed, Tls::client(transport, trust(args)?), direct, paths).await,
+        (false, false) => client(args, passed, transport, direct, paths, runtimes).await,
+        (false, true) => {
+            let tls = Tls::client(transport, trust(args)?);
+            client(args, passed, tls, direct, paths, runtimes).await
+        }
     }
 }
 
@@ -285,6 +301,7 @@ async fn client<T: Transport>(
     transport: T,
     direct: Kernel,
     paths: Option<Paths>,
+    runtimes: &[Handle],
 ) -> Result<(), Failure> {
     let policy = client_policy(args.policy.as_deref())?;
     let side = match (&args.to, &args.key) {
@@ -314,11 +331,20 @@ async fn client<T: Transport>(
         (socks, _) => format!("SOCKS 5 and HTTP at {socks}"),
     };
     let mut serving = JoinSet::new();
-    for (_, listener, redirected) in listeners {
-        let serves = client.clone();
-        serving.spawn(async move {
-            if redirected { serves.serve_redirected(listener).await } else { serves.serve(listener).await }
-        });
+    for (at, listener, redirected) in listeners {
+        let listeners = on_each(listener, runtimes)
+            .map_err(|error| Failure::Failed(format!("cannot listen at {at}: {error}")))?;
+        for (listener, runtime) in listeners.into_iter().zip(runtimes) {
+            let serves = client.clone();
+            let serve = async move {
+                if redirected {
+                    serves.serve_redirected(listener).await
+                } else {
+                    serves.serve(listener).await
+                }
+            };
+            serving.spawn_on(serve, runtime);
+        }
     }
     let serving = first_end(serving);
     let way = args.to.as_ref().map_or("directly".to_owned(), |to| format!("by {to}"));
@@ -368,6 +394,7 @@ async fn server<T: Transport>(
     transport: T,
     direct: Kernel,
     identity: Option<Identity>,
+    runtimes: &[Handle],
 ) -> Result<(), Failure> {
     let file = args.policy.as_deref().unwrap_or(Path::new(""));
     let server = Server::new(direct, transport.name(), server_policy(file)?);
@@ -378,8 +405,10 @@ async fn server<T: Transport>(
     let (ports, listeners) = server_listeners(args, passed, &transport)?;
     let mut serving = JoinSet::new();
     for listener in listeners {
-        let serves = server.clone();
-        serving.spawn(async move { serves.serve(listener).await });
+        for (listener, runtime) in listener.split().into_iter().zip(runtimes.iter().cycle()) {
+            let serves = server.clone();
+            serving.spawn_on(async move { serves.serve(listener).await }, runtime);
+        }
     }
     let serving = first_end(serving);
     let tls = identity.as_ref().map(|identity| format!(", with TLS; --pin {}", identity.pin()));
@@ -419,6 +448,18 @@ async fn client_listeners(
             listener.map_err(|error| Failure::Failed(format!("cannot listen at {at}: {error}")))?;
         listeners.push((listener.local_addr().unwrap_or(at), listener, redirected));
     }
+    Ok(listeners)
+}
+
+/// Returns a handle of a listening socket for each runtime: the connections that one accepts are served there.
+fn on_each(listener: TcpListener, runtimes: &[Handle]) -> std::io::Result<Vec<TcpListener>> {
+    let mut listeners = Vec::new();
+    for runtime in runtimes.iter().skip(1) {
+        let socket = listener.as_fd().try_clone_to_owned()?;
+        let _within = runtime.enter();
+        listeners.push(TcpListener::from_std(socket.into())?);
+    }
+    listeners.insert(0, listener);
     Ok(listeners)
 }
 

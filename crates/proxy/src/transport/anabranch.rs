@@ -249,6 +249,9 @@ impl Transport for Anabranch {
     }
 
     fn set_caps(&self, caps: &[Cap]) -> Result<(), String> {
+        if self.host.stacks() > 1 && !caps.is_empty() {
+            return Err("`[[cap]]` needs --threads 1: the queues before a device have one reader".to_owned());
+        }
         for cap in caps {
             self.find("cap", &cap.path, |path| cap.covers(path))?;
         }
@@ -296,6 +299,10 @@ impl Transport for Anabranch {
 
 impl Accept for MptcpListener {
     type Link = MptcpStream;
+
+    fn split(self) -> Vec<MptcpListener> {
+        MptcpListener::split(self)
+    }
 
     async fn accept(&mut self) -> io::Result<(MptcpStream, SocketAddr)> {
         MptcpListener::accept(self).await
@@ -405,6 +412,18 @@ mod tests {
         assert!(matches!(end, End::Finished), "{end:?}");
         assert!(got == sent);
         assert_eq!(counts[1].load(Ordering::Relaxed), sent.len() as u64);
+    }
+
+    #[tokio::test]
+    async fn caps_are_refused_with_several_threads() {
+        let (device, _far) = memory::pair(Capabilities::plain(1500));
+        let runtimes = vec![tokio::runtime::Handle::current(); 2];
+        let host = Host::builder().device(device, &["10.0.0.1".parse().unwrap()]).runtimes(runtimes);
+        let transport = Anabranch::new(host.start().unwrap(), default_config());
+        assert_eq!(transport.set_caps(&[]), Ok(()));
+        let cap = Cap { path: "10.0.0.1".to_owned(), send: Some(Rate::from_mbps(1)), receive: None };
+        let error = transport.set_caps(&[cap]).unwrap_err();
+        assert!(error.contains("--threads 1"), "{error}");
     }
 
     #[tokio::test]

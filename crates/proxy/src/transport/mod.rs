@@ -86,9 +86,15 @@ pub trait Transport: Clone + Send + Sync + 'static {
 }
 
 /// A listening port.
-pub trait Accept: Send + 'static {
+pub trait Accept: Send + Sized + 'static {
     /// A connection.
     type Link: Link;
+
+    /// Returns a listener for each stack of a host with several: in the order of their runtimes, in which their connections are to be
+    /// served.
+    fn split(self) -> Vec<Self> {
+        vec![self]
+    }
 
     /// Returns the next connection and its peer.
     ///

@@ -127,6 +127,11 @@ pub struct TlsListener<A> {
 impl<A: Accept> Accept for TlsListener<A> {
     type Link = TlsLink<A::Link>;
 
+    fn split(self) -> Vec<TlsListener<A>> {
+        let parts = self.listener.split().into_iter();
+        parts.map(|listener| TlsListener { listener, acceptor: self.acceptor.clone() }).collect()
+    }
+
     /// Returns the next connection before its handshake, so that a slow client does not delay others.
     async fn accept(&mut self) -> io::Result<(TlsLink<A::Link>, SocketAddr)> {
         let (link, peer) = self.listener.accept().await?;
