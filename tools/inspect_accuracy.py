@@ -4,7 +4,8 @@
 Each connection has two or three drawn paths, a direction, a size, and a capture by tcpdump at the sender or the receiver. There are
 four kinds: plain paths, paths with cross traffic, paths with recorded rates (traces), and plain paths over IPv6. The
 estimates are compared with the paths, and the simulation of the scenario with the connection. The rate of a path is what its cross traffic
-leaves, and the mean of its trace while the connection lasted. Prints a table in Markdown.
+leaves on average (without the packets of it that were dropped), and the mean of its trace over the times in which packets waited, as a capture
+shows no others. Prints a table in Markdown.
 Needs root, tcpdump, and a kernel with Multipath TCP:
 
     sudo tools/inspect_accuracy.py --anabranch target/release/anabranch --connections 50
@@ -107,17 +108,24 @@ def opportunities(trace):
     return moments, moments[-1]
 
 
-def true_rate(path, begun, ended):
-    """The mean rate in Mbit/s that a path had for the connection, which began and ended these seconds after the links."""
+def true_rate(path, link, begun, busy):
+    """The mean rate in Mbit/s that a path had for the connection, which began this number of seconds after the links.
+
+    `link` has the counts of the emulator, and `busy` the times in which packets waited.
+    """
     if "trace" not in path:
-        return path["rate"] - path.get("cross", 0)
+        taken = path.get("cross", 0)
+        return path["rate"] - taken * (1 - link["cross_dropped"] / max(link["cross_packets"], 1))
     moments, length = opportunities(path["trace"])
 
     def until(time):
-        turns, rest = divmod(time, length)
+        turns, rest = divmod(path["start"] + begun + time, length)
         return turns * len(moments) + bisect.bisect_right(moments, rest)
 
-    return (until(path["start"] + ended) - until(path["start"] + begun)) * 0.012 / (ended - begun)
+    seconds = sum(each["until_s"] - each["from_s"] for each in busy)
+    if not seconds:
+        return path["rate"]
+    return sum(until(each["until_s"]) - until(each["from_s"]) for each in busy) * 0.012 / seconds
 
 
 def scenario(one):
@@ -156,7 +164,7 @@ def capture(options, one, number, files):
         run = f"{sys.executable} {files['py']} {role} {one['size']} {one['direction']}"
         if at_server != (role == "server"):
             return run
-        return f"{tcpdump} & trap 'kill $!' EXIT; sleep 0.5; {run}; code=$?; sleep 0.3; exit $code"
+        return f"{tcpdump} & trap 'kill $!; wait' EXIT; sleep 0.5; {run}; code=$?; sleep 0.3; exit $code"
 
     call = [options.anabranch, "emulate", files["toml"], "--run", str(number), "--kernel-cc", "cubic"]
     # The links begin with the client's command.
@@ -207,6 +215,8 @@ def compare(options, one, files):
     direction = 0 if one["direction"] == "upload" else 1
     with open(files["begun"], encoding="utf-8") as file:
         begun = found["begun_unix_s"] + connection["start_s"] - float(file.read())
+    with open(files["json"], encoding="utf-8") as file:
+        links = json.load(file)["paths"]
     rows = []
     for subflow in connection["subflows"]:
         number = path_of(subflow["from"])
@@ -214,7 +224,8 @@ def compare(options, one, files):
         if not estimate or estimate["packets"] < options.least:
             continue
         true = one["paths"][number]
-        true = {**true, "rate": true_rate(true, begun, begun + connection["duration_s"])}
+        link = links[number]["up" if direction == 0 else "down"]["links"][0]
+        true = {**true, "rate": true_rate(true, link, begun, estimate["busy"])}
         rows.append({"true": true, "found": estimate, "end": one["end"], "kind": one["kind"]})
     match = simulated["matches"][0] if simulated and simulated["matches"] else None
     ratio = match["simulated"] / match["captured"] if match and match["measure"].startswith("completion") else None

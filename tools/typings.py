@@ -62,8 +62,8 @@ TYPES = {
     "inspect/src/track/subflow.rs": [("Vantage", None, None)],
     "inspect/src/kernel.rs": [("KernelReport", None, "KernelValues")],
     "inspect/src/estimate.rs": [
-        ("RateSource", None, None), ("Estimate", None, "Estimated"), ("RatePhase", None, "RatePhase"), ("Outage", None, "PathOutage"),
-        ("PathEstimate", None, "PathEstimate"),
+        ("RateSource", None, None), ("Estimate", None, "Estimated"), ("RatePhase", None, "RatePhase"),
+        ("BusyTime", None, "BusyTime"), ("Outage", None, "PathOutage"), ("PathEstimate", None, "PathEstimate"),
     ],
     "inspect/src/application.rs": [
         ("Pattern", None, None), ("Turn", None, "ApplicationTurn"), ("Application", None, "CapturedApplication"),

@@ -13,6 +13,7 @@ from anabranch._records import Difference, Interval
 __all__ = [
     "AnnouncedAddress",
     "ApplicationTurn",
+    "BusyTime",
     "CapturedApplication",
     "CapturedConnection",
     "CapturedDirection",
@@ -295,6 +296,16 @@ class RatePhase:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BusyTime:
+    """A time in which packets waited at the bottleneck."""
+
+    from_s: float
+    """Its begin at the bottleneck, in seconds since the client began the connection."""
+    until_s: float
+    """Its end."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class PathOutage:
     """A time in which the path delivered nothing, and after which it was back."""
 
@@ -317,11 +328,15 @@ class PathEstimate:
     rate_phases: list[RatePhase]
     """The phases of the rate, if it changed; empty if there is no evidence for a change."""
     rate_varies: bool
-    """True if the rate varied all the time: then the phases are its course, and the rate is its mean."""
+    """True if the rate varied all the time: then the phases are its course, and the rate is its mean while packets
+    waited."""
     outages: list[PathOutage]
     """The times in which the path delivered nothing."""
     busy_s: float
     """The time in which packets waited at the bottleneck, in seconds."""
+    busy: list[BusyTime]
+    """The times from which the rate comes, in parts of up to 64 packets; the first 200 parts, without the ones of
+    less than 12 packets."""
     rtt_s: Estimated | None
     """The round trip without queues and without the time that packets take to be transmitted."""
     queue_s: float

@@ -11,6 +11,7 @@ from anabranch._records import Difference, Interval, Row, Statistics
 from anabranch._results import (
     AnnouncedAddress,
     ApplicationTurn,
+    BusyTime,
     CapturedApplication,
     CapturedConnection,
     CapturedDirection,
@@ -45,6 +46,7 @@ from anabranch.exceptions import NotFoundError
 __all__ = [
     "AnnouncedAddress",
     "ApplicationTurn",
+    "BusyTime",
     "CapturedApplication",
     "CapturedConnection",
     "CapturedDirection",

@@ -5,12 +5,15 @@ use serde::Serialize;
 
 use crate::outages::{self, Known};
 use crate::phases::{Phase, Phases};
-use crate::track::{Chunk, Half, Loss, Meter, Subflow};
+use crate::queue;
+use crate::track::{Chunk, Half, Loss, Meter, Subflow, rate_of};
 
-/// The share of the largest queue from which on a queue counts as full.
-const FULL: f64 = 0.7;
 /// 95 % of the normal distribution.
 const Z: f64 = 1.96;
+/// The most times in which packets waited that are listed.
+const MOST_BUSY: usize = 200;
+/// The quantile of the times of pairs of packets at which no packet of others is in between.
+const ALONE: f64 = 0.1;
 
 /// A value with the range in which it probably is.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -61,6 +64,15 @@ pub struct RatePhase {
     pub busy_s: f64,
 }
 
+/// A time in which packets waited at the bottleneck.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct BusyTime {
+    /// Its begin at the bottleneck, in seconds since the client began the connection.
+    pub from_s: f64,
+    /// Its end.
+    pub until_s: f64,
+}
+
 /// A time in which the path delivered nothing, and after which it was back.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Outage {
@@ -84,12 +96,15 @@ pub struct PathEstimate {
     pub rate_source: RateSource,
     /// The phases of the rate, if it changed; empty if there is no evidence for a change.
     pub rate_phases: Vec<RatePhase>,
-    /// True if the rate varied all the time: then the phases are its course, and the rate is its mean.
+    /// True if the rate varied all the time: then the phases are its course, and the rate is its mean while packets waited.
     pub rate_varies: bool,
     /// The times in which the path delivered nothing.
     pub outages: Vec<Outage>,
     /// The time in which packets waited at the bottleneck, in seconds.
     pub busy_s: f64,
+    /// The times from which the rate comes, in parts of up to 64 packets; the first 200 parts, without the ones of less than
+    /// 12 packets.
+    pub busy: Vec<BusyTime>,
     /// The round trip without queues and without the time that packets take to be transmitted.
     pub rtt_s: Option<Estimate>,
     /// The largest delay above the least one, in seconds.
@@ -119,7 +134,9 @@ fn share(count: f64, all: f64) -> Estimate {
     let (z2, n) = (Z * Z, all);
     let centre = (p + z2 / (2.0 * n)) / (1.0 + z2 / n);
     let half = Z * (p * (1.0 - p) / n + z2 / (4.0 * n * n)).sqrt() / (1.0 + z2 / n);
-    Estimate { value: p, low: (centre - half).max(0.0), high: (centre + half).min(1.0) }
+    // The rounding of a difference of equal numbers is no probability.
+    let low = if count > 0.0 { (centre - half).max(0.0) } else { 0.0 };
+    Estimate { value: p, low, high: (centre + half).min(1.0) }
 }
 
 impl PathEstimate {
@@ -129,57 +146,56 @@ impl PathEstimate {
         let (own, other) = (&subflow.halves[half & 1], &subflow.halves[(half & 1) ^ 1]);
         let at_sender = subflow.is_at_sender(half);
         let meter = if at_sender { &own.by_ack } else { &own.by_arrival };
-        let (rate, rate_source) = rate(own, meter);
-        let phases = Phases::find(&meter.chunks);
-        let span = own.first_data.zip(own.last_data).filter(|_| phases.varies);
-        let mean = span.and_then(|(first, last)| phases.mean(first, last));
-        let rate = rate.map(|rate| Estimate { value: mean.unwrap_or(rate.value), ..rate });
+        let chunks = meter.left();
+        let (rate, rate_source) = rate(own, meter, &chunks);
+        let phases = Phases::find(&chunks);
+        let rate = rate.map(|rate| {
+            match rate_source == RateSource::BusyPeriods && phases.differs((rate.low, rate.high)) {
+                true => Estimate { value: mean(&chunks).unwrap_or(rate.value), ..rate },
+                false => rate,
+            }
+        });
         let packets = own.counts.segments;
-        let largest = meter.queues.quantile(0.999).unwrap_or_default();
         let value = rate.map(|rate| rate.value);
-        let queue = match phases.list.is_empty() {
-            true => Queue::of_delays(meter, largest),
-            false => Queue::of_bits(meter, &phases, packets),
-        };
         let fastest = phases.list.iter().map(|phase| phase.rate.0).max_by(f64::total_cmp);
-        let rtt = rtt(subflow, (own, other), at_sender, half, fastest.or(value));
+        let fastest = meter.pair_rate(ALONE).into_iter().chain(fastest).chain(value).max_by(f64::total_cmp);
+        // A rate that varies does not show how long a single packet took: between the times at its mean and at its fastest.
+        let slowest =
+            rate.filter(|rate| phases.differs((rate.low, rate.high))).map(|rate| rate.value).or(fastest);
+        let time = |rate: Option<f64>| rate.map_or(0.0, |rate| 8.0 / rate.max(1.0));
+        let rtt = rtt(subflow, (own, other), at_sender, (time(fastest) + time(slowest)) / 2.0);
+        let time_of =
+            |bytes: u32| Duration::from_secs_f64(value.map_or(0.0, |value| f64::from(bytes) * 8.0 / value));
+        let packet = time_of(1500);
+        let changes = !phases.list.is_empty();
         // Losses of outages are neither random nor the queue's.
         let steady = |outages: &[outages::Outage]| {
             let is_steady = |loss: &&Loss| {
                 outages.iter().all(|outage| loss.at < outage.silent.0 || loss.at >= outage.silent.1)
             };
             let losses: Vec<Loss> = meter.losses.iter().filter(is_steady).copied().collect();
-            split_losses(&losses, packets, &queue, value)
+            queue::split(meter, &losses, packets, packet, changes)
         };
         let mut known = Known {
             at_sender,
             is_only,
             rtt: Duration::from_secs_f64(rtt.map_or(0.0, |rtt| rtt.value)),
-            packet: Duration::from_secs_f64(
-                value.map_or(0.0, |value| f64::from(own.full_wire) * 8.0 / value),
-            ),
+            packet: time_of(own.full_wire),
             packets,
             loss: 0.0,
         };
         let candidates = outages::candidates(subflow, half, &known);
         let mut split = steady(&candidates);
-        known.loss = split.random.high;
+        known.loss = share(split.others as f64, split.exposed).high;
         // Their ranges depend on the random losses.
         let mut outages = outages::candidates(subflow, half, &known);
         outages.retain(|outage| outages::is_likely(outage, &known));
         if outages.len() < candidates.len() {
             split = steady(&outages);
         }
-        let full = split.full.is_some();
-        let (queue_s, queue_bytes) = match phases.list.is_empty() {
-            true => {
-                let delay = split.full.map_or(largest.as_secs_f64(), |full| full / 1e9);
-                (delay, rate.map(|rate| (rate.value * delay / 8.0) as u64))
-            }
-            false => {
-                let bits = split.full.unwrap_or(queue.largest);
-                (largest.as_secs_f64(), Some((bits / 8.0) as u64))
-            }
+        let queue_bytes = match split.in_bytes {
+            true => Some(split.bytes),
+            false => value.map(|value| (value * split.delay.as_secs_f64() / 8.0) as u64),
         };
         let late = rtt.map_or(0.0, |rtt| if at_sender { rtt.value } else { rtt.value / 2.0 });
         PathEstimate {
@@ -189,11 +205,12 @@ impl PathEstimate {
             rate_varies: phases.varies,
             outages: outages.iter().map(|outage| outage_since(outage, begun)).collect(),
             busy_s: meter.busy_time.as_secs_f64(),
+            busy: chunks.iter().take(MOST_BUSY).map(|chunk| busy_time(chunk, begun, late)).collect(),
             rtt_s: rtt,
-            queue_s,
+            queue_s: split.delay.as_secs_f64(),
             queue_bytes,
-            queue_was_full: full,
-            random_loss: split.random,
+            queue_was_full: split.is_full,
+            random_loss: share(split.others as f64, split.exposed),
             queue_losses: split.at_queue,
             random_losses: split.others,
             random_drops: split.drops,
@@ -230,13 +247,27 @@ fn outage_since(outage: &outages::Outage, begun: Time) -> Outage {
     }
 }
 
-fn rate(own: &Half, meter: &Meter) -> (Option<Estimate>, RateSource) {
-    if let Some((value, low, high)) = meter.rate()
-        && meter.chunks.len() >= 2
+/// Returns the time of a chunk, of which packets and acknowledgements were captured `late` seconds later.
+fn busy_time(chunk: &Chunk, begun: Time, late: f64) -> BusyTime {
+    let until = chunk.until.since(begun).as_secs_f64() - late;
+    BusyTime { from_s: (until - chunk.seconds).max(0.0), until_s: until.max(0.0) }
+}
+
+/// Returns the mean rate over the time of chunks.
+fn mean(chunks: &[Chunk]) -> Option<f64> {
+    let seconds: f64 = chunks.iter().map(|chunk| chunk.seconds).sum();
+    let bits: f64 = chunks.iter().map(|chunk| chunk.bps * chunk.seconds).sum();
+    (seconds > 0.0).then(|| bits / seconds)
+}
+
+fn rate(own: &Half, meter: &Meter, chunks: &[Chunk]) -> (Option<Estimate>, RateSource) {
+    let rate = rate_of(chunks);
+    if let Some((value, low, high)) = rate
+        && chunks.len() >= 2
     {
         return (Some(Estimate { value, low, high }), RateSource::BusyPeriods);
     }
-    if let Some(value) = meter.pair_rate().or(meter.rate().map(|rate| rate.0)) {
+    if let Some(value) = meter.pair_rate(0.5).or(rate.map(|rate| rate.0)) {
         return (Some(Estimate { value, low: value * 0.7, high: value * 1.3 }), RateSource::PacketPairs);
     }
     // Without pauses, but not for a few packets at once.
@@ -246,24 +277,22 @@ fn rate(own: &Half, meter: &Meter) -> (Option<Estimate>, RateSource) {
     (value.map(|value| Estimate { value, low: value, high: f64::INFINITY }), RateSource::LowerBound)
 }
 
-/// Returns the round trip less the transmission of its packets at the rate.
-fn rtt(
-    subflow: &Subflow,
-    (own, other): (&Half, &Half),
-    at_sender: bool,
-    half: usize,
-    rate: Option<f64>,
-) -> Option<Estimate> {
-    // The rate towards the sender is not known; where it carries acknowledgements only it hardly matters.
-    let takes = |bytes: u32| rate.map_or(0.0, |rate| f64::from(bytes) * 8.0 / rate);
+/// Returns the round trip less the transmission of its packets, of which a byte takes `byte_s` seconds.
+fn rtt(subflow: &Subflow, (own, other): (&Half, &Half), at_sender: bool, byte_s: f64) -> Option<Estimate> {
+    // The rate towards the sender is not known: the same, as in the scenario.
+    let takes = |bytes: u32| f64::from(bytes) * byte_s;
     let handshake = subflow.handshake_rtt().map(|rtt| {
-        let bytes = subflow.syn_wire[half & 1];
+        let bytes = subflow.syn_wire[0].saturating_add(subflow.syn_wire[1]);
         (rtt.as_secs_f64() - takes(bytes)).max(0.0)
     });
-    // An echo may come with a short packet, so nothing is subtracted.
+    let less = |(wire, rtt): (u32, Duration)| (rtt.as_secs_f64() - takes(wire)).max(0.0);
     let data = match at_sender {
-        true => own.full_rtt.map(|rtt| (rtt.as_secs_f64() - takes(own.full_wire)).max(0.0)),
-        false => other.echo_rtt.min().map(|rtt| rtt.as_secs_f64()),
+        true => own.full_rtt.map(|rtt| less((own.full_wire, rtt))),
+        // An echo may come with a short packet.
+        false => {
+            let any = other.echo_rtt.min().map(|rtt| rtt.as_secs_f64());
+            other.echo_full.map(less).into_iter().chain(any).min_by(f64::total_cmp)
+        }
     };
     let value = match (handshake, data) {
         (Some(a), Some(b)) => a.min(b),
@@ -274,104 +303,6 @@ fn rtt(
         _ => value * 0.1,
     };
     Some(Estimate { value, low: (value - spread.min(value * 0.1)).max(0.0), high: value + spread })
-}
-
-/// The queue in front of a bottleneck, by one measure: the delay in nanoseconds, or its content in bits.
-struct Queue<'a> {
-    /// The measure of a packet that waited for so long, and left the queue at that time.
-    of: Box<dyn Fn(Duration, Time) -> f64 + 'a>,
-    /// The largest queue.
-    largest: f64,
-    /// The share of packets that met a queue of that size or more.
-    share: Box<dyn Fn(f64) -> f64 + 'a>,
-    /// True if it is more than a few packets.
-    is_seen: bool,
-}
-
-impl<'a> Queue<'a> {
-    /// Measures delays, for a rate that did not change.
-    fn of_delays(meter: &'a Meter, largest: Duration) -> Queue<'a> {
-        let samples = meter.queues.count().max(1) as f64;
-        Queue {
-            of: Box::new(|delay, _| delay.0 as f64),
-            largest: largest.0 as f64,
-            share: Box::new(move |size| meter.queues.at_least(Duration(size as u64)) as f64 / samples),
-            is_seen: largest > Duration::from_micros(500),
-        }
-    }
-
-    /// Measures bits: a queue of one size has another delay in each phase. The direction has sent this number of packets.
-    fn of_bits(meter: &'a Meter, phases: &'a Phases, packets: u64) -> Queue<'a> {
-        let of = |delay: Duration, at: Time| phases.bits(Time(at.0.saturating_sub(delay.0)), at);
-        let ends = move |chunk: &Chunk| (of(chunk.queue.0, chunk.until), of(chunk.queue.1, chunk.until));
-        // At a change the delays of a chunk belong to two rates.
-        let within = meter.chunks.iter().filter(|chunk| phases.is_within(chunk));
-        let largest = within.map(|chunk| ends(chunk).1).fold(0.0, f64::max);
-        let packets = packets.max(1) as f64;
-        let share = move |size: f64| {
-            // The queues of a chunk are spread evenly between its ends.
-            let above = meter.chunks.iter().map(|chunk| {
-                let (least, most) = ends(chunk);
-                f64::from(chunk.packets) * ((most - size) / (most - least).max(1.0)).clamp(0.0, 1.0)
-            });
-            (above.sum::<f64>() * f64::from(meter.stride()) / packets).min(1.0)
-        };
-        Queue { of: Box::new(of), largest, share: Box::new(share), is_seen: largest > 0.0 }
-    }
-}
-
-/// Losses at a full queue and other ones.
-struct Split {
-    /// A full queue by the measure of the queue; none if losses do not show one.
-    full: Option<f64>,
-    at_queue: u64,
-    others: u64,
-    random: Estimate,
-    /// The numbers of the packets of the other losses.
-    drops: Vec<u64>,
-}
-
-/// The most packets that are listed.
-const MAX_DROPS: usize = 1000;
-
-fn split_losses(losses: &[Loss], packets: u64, queue: &Queue<'_>, rate: Option<f64>) -> Split {
-    let all: u64 = losses.iter().map(|loss| u64::from(loss.weight)).sum();
-    let threshold = queue.largest * FULL;
-    let size = |loss: &Loss| (queue.of)(loss.queue, loss.at);
-    let at = losses.iter().filter(|loss| size(loss) >= threshold);
-    let at_queue: u64 = at.clone().map(|loss| u64::from(loss.weight)).sum();
-    let high = (queue.share)(threshold) * packets as f64;
-    let low = (packets as f64 - high).max(0.0);
-    let others = all - at_queue;
-    let drops = |below: f64| {
-        let losses = losses.iter().filter(|loss| size(loss) < below);
-        let mut numbers: Vec<u64> = losses.map(|loss| loss.number).collect();
-        numbers.sort_unstable();
-        numbers.dedup();
-        numbers.truncate(MAX_DROPS);
-        numbers
-    };
-    // A queue of less than a few packets is noise.
-    let packet = rate.map_or(Duration::from_millis(1), |rate| Duration::from_secs_f64(12_000.0 / rate));
-    let few = (queue.of)(Duration(3 * packet.0), Time(u64::MAX));
-    let has_queue = queue.largest > few && queue.is_seen;
-    let often = at_queue as f64 / high.max(1.0);
-    let seldom = (others as f64 + 1.0) / low.max(1.0);
-    if has_queue && at_queue >= 2 && often > 3.0 * seldom {
-        let mut full: Vec<f64> = at.map(size).collect();
-        full.sort_by(f64::total_cmp);
-        let middle = full.get(full.len() / 2).copied().unwrap_or(queue.largest);
-        let random = share(others as f64, low);
-        return Split {
-            full: Some(middle.max(queue.largest)),
-            at_queue,
-            others,
-            random,
-            drops: drops(threshold),
-        };
-    }
-    let random = share(all as f64, packets as f64);
-    Split { full: None, at_queue: 0, others: all, random, drops: drops(f64::INFINITY) }
 }
 
 #[cfg(test)]
@@ -390,33 +321,5 @@ mod tests {
         );
         let half = of(50.0, 100.0);
         assert!((half.low - 0.403_83).abs() < 1e-5 && (half.high - 0.596_17).abs() < 1e-5, "{half:?}");
-    }
-
-    /// Returns the losses of 1000 packets. A hundred packets met a queue of 50 ms, the others a queue of 1 ms; `at` are the
-    /// queues of the lost packets in milliseconds.
-    fn split(at: &[u64]) -> Split {
-        let mut meter = Meter::default();
-        for number in 0..1000 {
-            let queue = Duration::from_millis(if number < 100 { 50 } else { 1 });
-            meter.sample(Time::from_millis(number), queue, Duration::from_millis(20), 1500, 1);
-        }
-        for (number, queue) in (1..).zip(at) {
-            meter.loss(1500 * number, Duration::from_millis(*queue), number, Time::ZERO);
-        }
-        split_losses(&meter.losses, 1000, &Queue::of_delays(&meter, Duration::from_millis(50)), Some(12e6))
-    }
-
-    #[test]
-    fn losses_at_the_largest_queue_are_those_of_a_full_one() {
-        // From 35 ms on, 70 % of the largest queue.
-        let found = split(&[50, 50, 48, 36, 34]);
-        assert_eq!((found.at_queue, found.others, &found.drops[..]), (4, 1, &[5][..]));
-        assert!(found.full >= Some(50e6), "{:?}", found.full);
-        assert!((found.random.value - 1.0 / 900.0).abs() < 1e-4, "{:?}", found.random);
-        // One loss shows no full queue, and losses everywhere do not either.
-        let one = split(&[50]);
-        assert_eq!((one.at_queue, one.others, one.full), (0, 1, None));
-        let everywhere = split(&[50, 50, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]);
-        assert_eq!((everywhere.at_queue, everywhere.others), (0, 14));
     }
 }

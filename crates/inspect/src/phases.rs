@@ -84,27 +84,9 @@ impl Phases {
         Phases { list: parts.iter().enumerate().map(phase).collect(), varies: false }
     }
 
-    /// True if the packets of a chunk have waited in one phase only.
-    pub(crate) fn is_within(&self, chunk: &Chunk) -> bool {
-        let time = Duration::from_secs_f64(chunk.seconds) + chunk.queue.1;
-        let (begun, until) = (Time(chunk.until.0.saturating_sub(time.0)), chunk.until);
-        self.list.iter().filter_map(|phase| phase.from).all(|(_, low, high)| until <= low || begun >= high)
-    }
-
-    /// Returns the mean rate from one time to another; none if no time passes.
-    pub(crate) fn mean(&self, from: Time, until: Time) -> Option<f64> {
-        let seconds = until.since(from).as_secs_f64();
-        (seconds > 0.0).then(|| self.bits(from, until) / seconds)
-    }
-
-    /// Returns the bits that the bottleneck delivers from one time to another.
-    pub(crate) fn bits(&self, from: Time, until: Time) -> f64 {
-        let begins = self.list.iter().map(|phase| phase.from.map_or(Time::ZERO, |from| from.0));
-        let ends = begins.clone().skip(1).chain([Time(u64::MAX)]);
-        let parts = self.list.iter().zip(begins.zip(ends));
-        parts
-            .map(|(phase, (begin, end))| phase.rate.0 * until.min(end).since(from.max(begin)).as_secs_f64())
-            .sum()
+    /// True if the rate of busy periods, of which this is the range, has no single value.
+    pub(crate) fn differs(&self, (low, high): (f64, f64)) -> bool {
+        self.varies || self.list.is_empty() && high > SPREAD * low
     }
 }
 

@@ -7,7 +7,7 @@ use anabranch_stack::seq::{Seq, offset_near};
 use anabranch_units::{Duration, Time};
 
 use super::clock::Clock;
-use super::meter::Meter;
+use super::meter::{Met, Meter};
 use super::silence::{Arrivals, Tries};
 use crate::histogram::Histogram;
 
@@ -45,7 +45,7 @@ struct Hole {
     end: u64,
     time: Time,
     timestamp: Option<u32>,
-    queue: Option<Duration>,
+    queue: Met,
     /// The number that its first packet had among the data packets.
     number: u64,
 }
@@ -112,8 +112,8 @@ pub(crate) struct Half {
     /// Without a SYN: the number of a mapping less its offset.
     numbered: Option<u32>,
     sacked: [(u64, u64); 4],
-    /// Times of sending and round trips, for the queue that a lost packet met.
-    recent: VecDeque<(Time, Duration)>,
+    /// Times of sending, round trips and queues, for the queue that a lost packet met.
+    recent: VecDeque<(Time, Duration, Met)>,
     /// Own timestamps and the times at which they were first sent.
     echoes: VecDeque<(u32, Time)>,
     pub counts: Counts,
@@ -123,6 +123,8 @@ pub(crate) struct Half {
     pub rtt: Histogram,
     /// From an own timestamp to the data that echoes it: the rest of the round trip and the other direction.
     pub echo_rtt: Histogram,
+    /// The longest packet with such data that is not a super-packet, and the least time of packets of that length.
+    pub echo_full: Option<(u32, Duration)>,
     pub by_ack: Meter,
     pub by_arrival: Meter,
     /// Transmissions without an answer, and pauses of the arrivals.
@@ -130,7 +132,7 @@ pub(crate) struct Half {
     pub arrivals: Arrivals,
     clock: Clock,
     /// The queue that the last packet met, by its timestamp.
-    last_queue: Option<Duration>,
+    last_queue: Met,
     pub first_data: Option<Time>,
     pub last_data: Option<Time>,
     /// The time with data, without longer pauses.
@@ -244,7 +246,7 @@ impl Half {
         }
         let full = u64::from(self.longest_payload.clamp(1, 1460));
         // The answer to a packet from before the last answered one is not due: it was lost.
-        let newest = self.recent.back().map_or(Time::ZERO, |(sent, _)| *sent);
+        let newest = self.recent.back().map_or(Time::ZERO, |(sent, ..)| *sent);
         let at = self.units.partition_point(|unit| unit.sent <= newest);
         let oldest = self.units.get(at).or(self.units.front()).map(|unit| unit.sent);
         self.tries.on_sent(now, self.in_flight().div_ceil(full), oldest);
@@ -261,10 +263,10 @@ impl Half {
             self.active += gap;
         }
         let queue = self.clock.queue(now, timestamps.map(|timestamps| timestamps.value));
-        if let Some((queue, base)) = queue {
-            self.by_arrival.sample(now, queue, base, u64::from(wire), packets);
-        }
-        let before = core::mem::replace(&mut self.last_queue, queue.map(|queue| queue.0));
+        let queue = queue.map_or_else(Met::default, |(queue, base)| {
+            self.by_arrival.sample(now, queue, base, u64::from(wire), packets)
+        });
+        let before = core::mem::replace(&mut self.last_queue, queue);
         let dsn = self.mapped(start, end).map(|mapped| mapped.start);
         let number = self.counts.segments - u64::from(packets) + 1;
         let unit = Unit { start, end, sent: now, wire, tries: 1, sacked: false, dsn, number };
@@ -276,7 +278,7 @@ impl Half {
                     time: now,
                     timestamp: timestamps.map(|timestamps| timestamps.value),
                     // The end of a burst is shown by a packet that comes later, when the queue is short again.
-                    queue: queue.map(|queue| queue.0).max(before),
+                    queue: queue.max(before),
                     number: number + self.lost,
                 });
             }
@@ -338,8 +340,7 @@ impl Half {
             let lost = (end.min(hole.end) - start.max(hole.start)).div_ceil(payload);
             let before = start.saturating_sub(hole.start) / payload;
             for n in 0..lost.min(64) {
-                let queue = hole.queue.unwrap_or_default();
-                self.by_arrival.loss(start, queue, hole.number + before + n, hole.time);
+                self.by_arrival.loss(start, hole.queue, hole.number + before + n, hole.time);
             }
             self.lost += lost;
             return Kind::Retransmission;
@@ -349,11 +350,10 @@ impl Half {
             return Kind::Retransmission;
         };
         let number = new.number;
-        let rtt = self.rtt_near(unit.sent);
-        if let Some(rtt) = rtt {
+        if let Some((rtt, met)) = self.met_near(unit.sent) {
             let base = self.rtt.min().unwrap_or(rtt);
             let before = start.saturating_sub(unit.start) / u64::from(self.longest_payload.clamp(1, 1460));
-            let queue = Duration(rtt.0.saturating_sub(base.0));
+            let queue = Met { delay: Duration(rtt.0.saturating_sub(base.0)), ..met };
             self.by_ack.loss(start, queue, unit.number + before, unit.sent + rtt);
         }
         self.split(at, start, end);
@@ -397,11 +397,11 @@ impl Half {
         }
     }
 
-    /// Returns the round trip of a packet sent about `time`.
-    fn rtt_near(&self, time: Time) -> Option<Duration> {
-        let at = self.recent.partition_point(|(sent, _)| *sent <= time);
+    /// Returns the round trip of a packet sent about `time`, and the queue that it met.
+    fn met_near(&self, time: Time) -> Option<(Duration, Met)> {
+        let at = self.recent.partition_point(|(sent, ..)| *sent <= time);
         let before = at.checked_sub(1).and_then(|at| self.recent.get(at));
-        before.or_else(|| self.recent.get(at)).map(|(_, rtt)| *rtt)
+        before.or_else(|| self.recent.get(at)).map(|(_, rtt, met)| (*rtt, *met))
     }
 
     /// Takes an acknowledgement of the other side up to `ack`, with SACK blocks. Calls `arrived` with each range of
@@ -533,13 +533,15 @@ impl Half {
         if let Some((sent, rtt)) = newest {
             self.rtt.add(rtt);
             let base = self.rtt.min().unwrap_or(rtt);
-            self.by_ack.sample(now, Duration(rtt.0 - base.0.min(rtt.0)), base, bytes, packets);
+            let met = self.by_ack.sample(now, Duration(rtt.0 - base.0.min(rtt.0)), base, bytes, packets);
             if self.recent.len() >= MAX_RECENT {
                 self.recent.pop_front();
             }
-            if self.recent.back().is_none_or(|(last, _)| *last <= sent) {
-                self.recent.push_back((sent, rtt));
+            if self.recent.back().is_none_or(|(last, ..)| *last <= sent) {
+                self.recent.push_back((sent, rtt, met));
             }
+        } else if bytes > 0 {
+            self.by_ack.on_unknown(now, bytes, packets);
         }
         advanced
     }
@@ -569,8 +571,8 @@ impl Half {
         self.echoes.push_back((value, now));
     }
 
-    /// Takes data of the other side that echoes a timestamp of this side.
-    pub(crate) fn on_echo(&mut self, now: Time, echo: u32) {
+    /// Takes data of the other side, in a packet of `wire` bytes, that echoes a timestamp of this side.
+    pub(crate) fn on_echo(&mut self, now: Time, echo: u32, wire: u32) {
         while let Some((value, sent)) = self.echoes.front().copied() {
             let ahead = value.wrapping_sub(echo) as i32;
             if ahead > 0 {
@@ -578,7 +580,16 @@ impl Half {
             }
             self.echoes.pop_front();
             if ahead == 0 {
-                self.echo_rtt.add(now.since(sent));
+                let rtt = now.since(sent);
+                self.echo_rtt.add(rtt);
+                // A path carries no longer packets, so it is several.
+                let limit = if self.mss > 0 { u32::from(self.mss) + 60 } else { 1520 };
+                let longest = self.echo_full.map_or(0, |(longest, _)| longest);
+                if (longest..=limit).contains(&wire) {
+                    let least =
+                        self.echo_full.filter(|_| wire == longest).map_or(rtt, |(_, least)| least.min(rtt));
+                    self.echo_full = Some((wire, least));
+                }
             }
         }
     }
@@ -592,7 +603,7 @@ impl Half {
 
     /// The last round trip, and the time at which its data was sent.
     pub(crate) fn last_rtt(&self) -> Option<(Time, Duration)> {
-        self.recent.back().copied()
+        self.recent.back().map(|(sent, rtt, _)| (*sent, *rtt))
     }
 
     /// The bytes that are sent and not acknowledged.

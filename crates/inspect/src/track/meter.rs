@@ -3,10 +3,14 @@
 //!
 //! A sample is a packet with the delay above the least one so far (the queue in front of it), known from its
 //! acknowledgement at the sender, or from its timestamp at the receiver. While consecutive packets have waited, the
-//! bottleneck was busy between them, and the bytes that came out of it, over the time, are its rate.
+//! bottleneck was busy between them, and the bytes that came out of it, over the time, are its rate. The bytes that came
+//! out while a packet waited are the own part of the queue that it met.
+
+use std::collections::VecDeque;
 
 use anabranch_units::{Duration, Time};
 
+use super::others::Others;
 use crate::histogram::Histogram;
 
 /// Packets of a chunk of a busy period; each chunk is an observation of the rate.
@@ -16,11 +20,30 @@ const LEAST_PACKETS: u32 = 12;
 /// The most chunks and losses that are kept; then each second one is dropped.
 const MOST: usize = 2048;
 
+/// The most times at which bytes came out that are remembered.
+const MOST_OUT: usize = 2048;
+
+/// The queue that a packet met.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Met {
+    /// The time for which the packet waited.
+    pub delay: Duration,
+    /// The bytes of its own direction that came out meanwhile.
+    pub bytes: u64,
+}
+
+impl Met {
+    /// Returns the larger delay and the larger number of bytes.
+    pub(crate) fn max(self, other: Met) -> Met {
+        Met { delay: self.delay.max(other.delay), bytes: self.bytes.max(other.bytes) }
+    }
+}
+
 /// A loss: the first byte, and the queue that its packet met.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Loss {
     pub start: u64,
-    pub queue: Duration,
+    pub queue: Met,
     /// The time at which it would have left that queue.
     pub at: Time,
     pub weight: u32,
@@ -36,8 +59,8 @@ pub(crate) struct Chunk {
     /// Its end.
     pub until: Time,
     pub packets: u32,
-    /// The shortest and the longest queue of its packets.
-    pub queue: (Duration, Duration),
+    /// The growth of the delay from its first to its last packet, over its time.
+    pub growth: f64,
 }
 
 /// A busy period that has not ended.
@@ -47,13 +70,13 @@ struct Busy {
     last: Time,
     bytes: u64,
     packets: u32,
-    /// The shortest and the longest queue.
+    /// The queues of the first and of the last packet.
     queue: (Duration, Duration),
 }
 
 impl Busy {
-    fn new(now: Time) -> Busy {
-        Busy { begun: now, last: now, bytes: 0, packets: 0, queue: (Duration(u64::MAX), Duration::ZERO) }
+    fn new(now: Time, queue: Duration) -> Busy {
+        Busy { begun: now, last: now, bytes: 0, packets: 0, queue: (queue, queue) }
     }
 }
 
@@ -62,6 +85,13 @@ impl Busy {
 pub(crate) struct Meter {
     /// Queueing delays of packets.
     pub queues: Histogram,
+    /// The bytes that came out while packets waited.
+    pub contents: Histogram,
+    /// The last times at which bytes came out, and their sum until then.
+    out: VecDeque<(Time, u64)>,
+    total: u64,
+    /// Bytes and packets with an unknown delay since the last sample.
+    unknown: (u64, u32),
     busy: Option<Busy>,
     pub chunks: Vec<Chunk>,
     pub busy_time: Duration,
@@ -71,18 +101,54 @@ pub(crate) struct Meter {
     skipped: u32,
     /// Rates of pairs of packets, as the time for a megabyte.
     pairs: Histogram,
+    others: Others,
 }
 
 impl Meter {
     /// Takes a sample at `now`: a packet that waited for `queue`, with `bytes` that came out since the last sample,
-    /// in `packets` packets. `base` is the least delay.
-    pub(crate) fn sample(&mut self, now: Time, queue: Duration, base: Duration, bytes: u64, packets: u32) {
+    /// in `packets` packets. `base` is the least delay. Returns the queue that the packet met.
+    pub(crate) fn sample(
+        &mut self,
+        now: Time,
+        queue: Duration,
+        base: Duration,
+        bytes: u64,
+        packets: u32,
+    ) -> Met {
+        self.on_out(now, bytes);
+        let entered = Time(now.0.saturating_sub(queue.0));
+        let at = self.out.partition_point(|(time, _)| *time <= entered);
+        let before = at.checked_sub(1).or(Some(0)).and_then(|at| self.out.get(at)).map_or(0, |out| out.1);
+        let met = Met { delay: queue, bytes: self.total - before };
         self.queues.add(queue);
+        self.contents.add(of_bytes(met.bytes));
+        self.follow(now, queue, base, bytes, packets);
+        met
+    }
+
+    /// Takes bytes in `packets` packets that came out at `now` with an unknown delay.
+    pub(crate) fn on_unknown(&mut self, now: Time, bytes: u64, packets: u32) {
+        self.on_out(now, bytes);
+        self.unknown = (self.unknown.0 + bytes, self.unknown.1.saturating_add(packets));
+    }
+
+    fn on_out(&mut self, now: Time, bytes: u64) {
+        self.total += bytes;
+        if self.out.len() >= MOST_OUT {
+            self.out.pop_front();
+        }
+        self.out.push_back((now, self.total));
+    }
+
+    /// Begins, continues or ends the busy period.
+    fn follow(&mut self, now: Time, queue: Duration, base: Duration, bytes: u64, packets: u32) {
+        let unknown = core::mem::take(&mut self.unknown);
         // Less is noise.
         let least = Duration((base.0 / 12).clamp(150_000, 3_000_000));
         let Some(busy) = &mut self.busy else {
             if queue >= least {
-                self.busy = Some(Busy::new(now));
+                self.busy = Some(Busy::new(now, queue));
+                self.others.on_packet(now, queue, 0, 0);
             }
             return;
         };
@@ -94,19 +160,24 @@ impl Meter {
         if queue < least || idle {
             let busy = *busy;
             self.end(busy);
-            self.busy = (queue >= least).then_some(Busy::new(now));
+            self.busy = (queue >= least).then_some(Busy::new(now, queue));
+            if self.busy.is_some() {
+                self.others.on_packet(now, queue, 0, 0);
+            }
             return;
         }
+        let (bytes, packets) = (bytes + unknown.0, packets.saturating_add(unknown.1));
         if bytes > 0 && gap.0 > 0 {
             self.pairs.add(Duration((gap.0 as f64 * 1e6 / bytes as f64) as u64));
         }
+        self.others.on_packet(now, queue, bytes, packets);
         busy.last = now;
         busy.bytes += bytes;
         busy.packets += packets;
-        busy.queue = (busy.queue.0.min(queue), busy.queue.1.max(queue));
+        busy.queue.1 = queue;
         if busy.packets >= CHUNK_PACKETS {
             let full = *busy;
-            *busy = Busy::new(now);
+            *busy = Busy::new(now, queue);
             self.chunk(full);
         }
     }
@@ -121,6 +192,7 @@ impl Meter {
             self.chunk(busy);
         }
         self.busy = None;
+        self.others.end();
     }
 
     fn chunk(&mut self, busy: Busy) {
@@ -149,12 +221,12 @@ impl Meter {
             seconds,
             until: busy.last,
             packets: busy.packets,
-            queue: busy.queue,
+            growth: (busy.queue.1.as_secs_f64() - busy.queue.0.as_secs_f64()) / seconds,
         });
     }
 
     /// Takes a loss of a packet that met `queue`, and would have left it at `at`.
-    pub(crate) fn loss(&mut self, start: u64, queue: Duration, number: u64, at: Time) {
+    pub(crate) fn loss(&mut self, start: u64, queue: Met, number: u64, at: Time) {
         if self.losses.len() >= MOST {
             let mut keep = false;
             self.losses.retain_mut(|loss| {
@@ -182,22 +254,28 @@ impl Meter {
         }
     }
 
-    /// Returns the rate while a queue waited: the median over time, and the range that has 80 % of the time.
-    pub(crate) fn rate(&self) -> Option<(f64, f64, f64)> {
-        rate_of(&self.chunks)
+    /// Returns the observations, with the rate that packets of others leave in the long run.
+    pub(crate) fn left(&self) -> Vec<Chunk> {
+        let others = self.others.rate();
+        let left = |chunk: &Chunk| {
+            let bps = (chunk.bps - others * chunk.growth.clamp(-1.0, 1.0)).max(chunk.bps * 0.1);
+            Chunk { bps, ..*chunk }
+        };
+        self.chunks.iter().map(left).collect()
     }
 
-    /// Returns the number of chunks for which each kept one stands.
-    pub(crate) fn stride(&self) -> u32 {
-        self.stride.max(1)
-    }
-
-    /// Returns the rate of pairs of packets, bit/s.
-    pub(crate) fn pair_rate(&self) -> Option<f64> {
+    /// Returns the rate of pairs of packets at the quantile `q` of their times, bit/s: a small one has the pairs without
+    /// packets of others in between.
+    pub(crate) fn pair_rate(&self, q: f64) -> Option<f64> {
         (self.pairs.count() >= 10).then_some(())?;
-        let per_megabyte = self.pairs.quantile(0.5)?.as_secs_f64();
+        let per_megabyte = self.pairs.quantile(q)?.as_secs_f64();
         (per_megabyte > 0.0).then(|| 8e6 / per_megabyte)
     }
+}
+
+/// Returns a number of bytes as a value of a histogram.
+pub(crate) fn of_bytes(bytes: u64) -> Duration {
+    Duration(bytes.saturating_mul(1024))
 }
 
 /// Returns the rate of chunks: the median over time, and the range that has 80 % of the time.
@@ -224,7 +302,7 @@ mod tests {
     fn a_packet_that_arrived_twice_was_not_lost() {
         let mut meter = Meter::default();
         for number in 1..=3 {
-            meter.loss(1000 * number, Duration::from_millis(5), number, Time::ZERO);
+            meter.loss(1000 * number, Met::default(), number, Time::ZERO);
         }
         meter.undo_loss(2000, 3000);
         assert_eq!(meter.losses.iter().map(|loss| loss.number).collect::<Vec<_>>(), [1, 3]);
@@ -235,15 +313,14 @@ mod tests {
     #[test]
     fn the_rate_is_the_median_over_the_busy_time() {
         let mut meter = Meter::default();
-        assert_eq!(meter.rate(), None);
-        let of =
-            |bps, seconds| Chunk { bps, seconds, until: Time::ZERO, packets: 1, queue: Default::default() };
+        assert_eq!(rate_of(&meter.left()), None);
+        let of = |bps, seconds| Chunk { bps, seconds, until: Time::ZERO, packets: 1, growth: 0.0 };
         let mut chunk = |bps, seconds| meter.chunks.push(of(bps, seconds));
         // The fast chunks are many and short.
         (0..8).for_each(|_| chunk(100e6, 0.01));
         chunk(10e6, 1.0);
-        assert_eq!(meter.rate(), Some((10e6, 10e6, 10e6)));
+        assert_eq!(rate_of(&meter.left()), Some((10e6, 10e6, 10e6)));
         meter.chunks.push(of(5e6, 1.2));
-        assert_eq!(meter.rate(), Some((5e6, 5e6, 10e6)));
+        assert_eq!(rate_of(&meter.left()), Some((5e6, 5e6, 10e6)));
     }
 }

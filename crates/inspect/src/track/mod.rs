@@ -8,6 +8,7 @@ mod half;
 mod meter;
 mod notes;
 mod options;
+mod others;
 mod sightings;
 mod silence;
 mod subflow;
@@ -21,7 +22,9 @@ use rustc_hash::FxHashMap;
 pub(crate) use bursts::Burst;
 pub(crate) use connection::{Connection, Protocol, Stream};
 pub(crate) use half::{Half, Kind};
-pub(crate) use meter::{Chunk, Loss, Meter, rate_of};
+#[cfg(test)]
+pub(crate) use meter::Met;
+pub(crate) use meter::{Chunk, Loss, Meter, of_bytes, rate_of};
 pub(crate) use notes::{Note, Notes, Place};
 pub(crate) use sightings::Sightings;
 pub(crate) use silence::{Pause, Unanswered};
@@ -218,7 +221,7 @@ impl Table {
         if let Some(timestamps) = segment.options.timestamps {
             subflow.halves[half].on_own_timestamp(now, timestamps.value);
             if segment.payload_len > 0 && timestamps.echo != 0 {
-                subflow.halves[other].on_echo(now, timestamps.echo);
+                subflow.halves[other].on_echo(now, timestamps.echo, packet.view.wire_len);
             }
         }
         let in_flight = self.in_flight(at, other);
