@@ -612,7 +612,7 @@ impl DirectionReport {
         let stream = &connection.streams[direction & 1];
         let delivery = if at_sender { &stream.by_ack } else { &stream.by_arrival };
         let delivered = delivery.by_subflow.get(subflow.number).copied().unwrap_or(0);
-        let all: u64 = delivery.by_subflow.iter().sum();
+        let all = delivery.by_subflow.iter().fold(0_u64, |sum, part| sum.saturating_add(*part));
         let span = own.first_data.zip(own.last_data).map(|(first, last)| last.since(first).as_secs_f64());
         let counts = own.counts;
         let own_rtt = if at_sender { rtt(&own.rtt, "ack") } else { rtt(&other.echo_rtt, "timestamps") };
@@ -656,7 +656,8 @@ fn stream(connection: &Connection, subflows: &[&Subflow], direction: usize, orig
     };
     let segments = sum(|half| half.counts.segments);
     let ratio = |count: u64| if segments > 0 { count as f64 / segments as f64 } else { 0.0 };
-    let spent: u64 = stream.account.iter().sum();
+    // Damaged times make long spans.
+    let spent = stream.account.iter().fold(0_u64, |sum, part| sum.saturating_add(*part));
     let part = |cause: &Cause| {
         let nanos = stream.account.get(*cause as usize).copied().unwrap_or(0);
         PartReport {

@@ -82,13 +82,13 @@ impl Delivery {
         }
         let Arrived { mut start, end } = range;
         if start < prefix {
-            self.duplicate_bytes += end.min(prefix) - start;
+            self.duplicate_bytes = self.duplicate_bytes.saturating_add(end.min(prefix) - start);
             start = prefix;
         }
         // The parts that have not arrived before.
         let before = self.early.range(..=start).next_back().map(|(_, early)| early.end);
         if let Some(known) = before.filter(|known| *known > start) {
-            self.duplicate_bytes += known.min(end) - start;
+            self.duplicate_bytes = self.duplicate_bytes.saturating_add(known.min(end) - start);
             start = known;
         }
         let mut fresh = 0;
@@ -105,11 +105,11 @@ impl Delivery {
                 }
             }
             let Some((at, known)) = next else { break };
-            self.duplicate_bytes += known.min(end) - at;
+            self.duplicate_bytes = self.duplicate_bytes.saturating_add(known.min(end) - at);
             start = known;
         }
         if let Some(bytes) = grow(&mut self.by_subflow, subflow) {
-            *bytes += fresh;
+            *bytes = bytes.saturating_add(fresh);
         }
         self.advance(now, subflow);
     }
@@ -128,7 +128,7 @@ impl Delivery {
             Some((at, since)) if at == prefix => {
                 if now.since(since) > Duration::from_secs(1) {
                     self.missing = None;
-                    self.delivered += first - prefix;
+                    self.delivered = self.delivered.saturating_add(first - prefix);
                     self.prefix = Some(first);
                     self.advance(now, usize::MAX);
                 }
@@ -138,7 +138,7 @@ impl Delivery {
     }
 
     fn insert(&mut self, start: u64, end: u64, now: Time) {
-        self.early_bytes += end - start;
+        self.early_bytes = self.early_bytes.saturating_add(end - start);
         // Ranges that arrive at once one after the other are one.
         if let Some((_, last)) = self.early.range_mut(..start).next_back()
             && last.end == start
@@ -164,7 +164,7 @@ impl Delivery {
         self.prefix = Some(prefix);
         self.most_early_bytes = self.most_early_bytes.max(self.early_bytes);
         if prefix > before {
-            self.delivered += prefix - before;
+            self.delivered = self.delivered.saturating_add(prefix - before);
             if let Some(last) = self.last_advance
                 && now.since(last) > self.longest_gap
             {

@@ -357,7 +357,9 @@ impl Table {
             kind == Kind::Retransmission || delivered.is_some_and(|(range, prefix)| range.end <= prefix);
         sender.arrivals.on_arrival(now, segment.payload_len >= sender.longest_payload, repeats);
         stream.data_segments += 1;
-        stream.account[Cause::Application as usize] += core::mem::take(&mut stream.idle);
+        let silent = core::mem::take(&mut stream.idle);
+        let sum = &mut stream.account[Cause::Application as usize];
+        *sum = sum.saturating_add(silent);
         if stream.in_flight() == 0 {
             stream.bursts += 1;
             // Nothing was on its way: the silence before is no gap in the delivery.

@@ -89,6 +89,22 @@ proptest! {
 }
 
 #[test]
+fn times_that_jump_back_and_forth_do_no_harm() {
+    for name in ["aa-v1", "v0", "v1"] {
+        let mut bytes = of_tcpdump(name);
+        let (mut at, mut number) = (24, 0_u32);
+        while at + 16 <= bytes.len() {
+            let len = u32::from_le_bytes(bytes[at + 8..at + 12].try_into().unwrap()) as usize;
+            // The first and the last second that a record can have.
+            bytes[at..at + 4].copy_from_slice(&(number % 2 * u32::MAX).to_le_bytes());
+            (at, number) = (at + 16 + len, number + 1);
+        }
+        assert!(number > 10, "{name}: {number}");
+        assert!(!inspect(&[&bytes]).unwrap().connections.is_empty(), "{name}");
+    }
+}
+
+#[test]
 fn a_flood_of_connections_has_a_limit() {
     // SYNs of 40,000 ports.
     let mut file = Vec::new();
