@@ -29,6 +29,8 @@ pub mod compare;
 mod gap;
 pub mod grid;
 mod kernel;
+#[cfg(test)]
+mod kinds_tests;
 mod knobs;
 mod laws;
 pub mod machine;

@@ -148,7 +148,7 @@ pub fn check(
 }
 
 /// Returns the verdicts that can be checked, which are on means, each with its metric.
-fn of_means(verdicts: &[Verdict]) -> Vec<(&Verdict, Metric)> {
+pub(crate) fn of_means(verdicts: &[Verdict]) -> Vec<(&Verdict, Metric)> {
     verdicts.iter().filter_map(|verdict| Some((verdict, metric(verdict.measure)?))).collect()
 }
 

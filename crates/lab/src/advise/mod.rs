@@ -197,7 +197,12 @@ pub fn advise(document: &Document, options: &Options<'_>) -> Result<Advice, Advi
     let judged = judgement.rows.iter().filter(|row| row.traffic == setting.class);
     let late = judged.into_iter().any(|row| row.completed + row.failed < row.n);
     let margins = match options.margins {
-        true => margins::margins(&setting, &found, &best, answer)?,
+        true => {
+            if let Some(difference) = difference_pct.filter(|_| answer != Answer::Undecided) {
+                setting.begin(&setting.interim(&best, found.start, difference.mean));
+            }
+            margins::margins(&setting, &found, &best, answer)?
+        }
         false => Vec::new(),
     };
     Ok(Advice {

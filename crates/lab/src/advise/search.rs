@@ -170,6 +170,17 @@ impl<'a> Setting<'a> {
         (self.options.progress)(step);
     }
 
+    /// Returns the judgement in a line, for a reader who waits for the margins.
+    pub(super) fn interim(&self, best: &Candidate, start: usize, difference_pct: f64) -> String {
+        format!(
+            "judged: the {} of {} that starts on {} is {} TCP's; the margins follow, and may take several times as long",
+            self.measure.noun(),
+            best.name,
+            self.path_name(start),
+            crate::spoken::amount(difference_pct, None, "below", "above").0,
+        )
+    }
+
     /// Compares the contenders of `plan`, after `changes`.
     pub(super) fn compare(&self, plan: &Plan<'_>, changes: &[String]) -> Result<Comparison, AdviceError> {
         Ok(compare::compare(&self.planned(plan, changes)?, &self.runs())?)
