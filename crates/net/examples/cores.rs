@@ -34,7 +34,7 @@ async fn serve(mut stream: MptcpStream, bulk: bool) -> io::Result<()> {
     stream.read_exact(&mut data).await?;
     stream.write_all(&data).await?;
     stream.shutdown().await?;
-    stream.read(&mut data).await?;
+    stream.read_to_end(&mut Vec::new()).await?;
     Ok(())
 }
 
@@ -59,7 +59,7 @@ async fn work(client: Host, to: SocketAddr, bulk: bool, count: Arc<AtomicU64>) -
         stream.write_all(&data).await?;
         stream.read_exact(&mut data).await?;
         stream.shutdown().await?;
-        stream.read(&mut data).await?;
+        stream.read_to_end(&mut Vec::new()).await?;
         count.fetch_add(1, Ordering::Relaxed);
     }
 }

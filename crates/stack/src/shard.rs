@@ -68,7 +68,7 @@ impl Shard {
         }
         // The high bits depend on all others.
         let high = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        (high * u64::from(self.count) >> 32) as u16
+        ((high * u64::from(self.count)) >> 32) as u16
     }
 
     /// Returns the endpoint to which a token belongs.
