@@ -47,7 +47,7 @@ fn kinds() -> [(&'static str, String, Measure); 9] {
 }
 
 fn document(traffic: &str) -> Document {
-    Document::parse("kinds.toml", &format!("{PATHS}traffic = {traffic}"), ".").unwrap()
+    Document::parse("kinds.toml", format!("{PATHS}traffic = {traffic}"), ".").unwrap()
 }
 
 fn advice(document: &Document) -> Result<advise::Advice, AdviceError> {
