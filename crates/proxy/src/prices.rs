@@ -1,6 +1,6 @@
 //! Prices of paths: a connection uses a path with a price only if it is expected to be much slower without it.
 //!
-//! The expected time is that of the data which the connection is expected to carry, over the paths as the memory knows them, by the
+//! The expected time is the time of the expected data of the connection, over the paths as the memory knows them, by the
 //! [prediction](anabranch_stack::prediction) of the scheduler `anabranch`. A path of unknown rate counts as one without a limit: so a path with a price is tried
 //! where its round trip could help, and is not used because the others have not been measured yet.
 
@@ -40,8 +40,11 @@ pub(crate) fn spared(paths: &[Choice<'_>], size: Bytes, initial_window: u32, mss
         let without = time(&spared);
         spared[at] = false;
         let with = time(&spared);
-        let helps = matches!((without, with), (Some(without), Some(with)) if without >= price.slower * with);
-        spared[at] = !helps || paths[at].known.is_none();
+        let is_slower = |without: f64, with: f64| without > with && without >= price.slower * with;
+        let helps = matches!((without, with), (Some(without), Some(with)) if is_slower(without, with));
+        // A path that is not known may be enough.
+        let is_known = paths.iter().zip(&spared).all(|(path, spared)| *spared || path.known.is_some());
+        spared[at] = !helps || !is_known;
     }
     spared
 }
@@ -142,6 +145,10 @@ mod tests {
             spares(&[(near, None), (far, Some(&self::price(1.0, 1.1)))], LARGE)[1],
             "the rate of the other"
         );
+        let slow = known(20.0, Some(1.0));
+        assert_eq!(spares(&[(None, None), (slow, None), (far, Some(&price))], LARGE)[2], true, "one of the others");
+        assert_eq!(spares(&[(slow, None), (far, Some(&price))], LARGE), [false, false]);
+        assert!(spares(&[(slow, None), (far, Some(&price))], Bytes(1_000))[1], "no gain");
         assert_eq!(spares(&[(None, Some(&price))], LARGE), [false], "the only path");
     }
 }

@@ -84,7 +84,7 @@ pub(crate) struct Args {
     /// Remember the paths (RTT, rate, loss) in this file, and begin each connection on the path that is expected to finish first
     #[arg(long, value_name = "FILE", conflicts_with = "server")]
     memory: Option<PathBuf>,
-    /// The expected size of a transfer, for that choice
+    /// The expected size of a transfer, for that choice, --path-manager and prices
     #[arg(long, value_name = "SIZE", default_value = "100KB", requires = "memory", value_parser = size)]
     expect: Bytes,
     /// The path manager of --transport anabranch: `full_mesh` joins every path at once, `anabranch` where the paths of --memory
@@ -178,6 +178,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     if args.path_manager.is_some() && args.transport == TransportName::Kernel {
         let text = "--path-manager is for --transport anabranch: the kernel's path manager, or `anabranch kernel steer`, opens the subflows of --transport kernel";
+        return Err(Failure::Usage(text.to_owned()));
+    }
+    if args.path_manager.is_some() && args.to.is_none() {
+        let text = "--path-manager is for the way to a server side: add --to HOST:PORT";
         return Err(Failure::Usage(text.to_owned()));
     }
     let passed = passed::take().map_err(Failure::Usage)?;

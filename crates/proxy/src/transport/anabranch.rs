@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use anabranch_net::device::{self, Caps};
 use anabranch_net::{Host, MptcpListener, MptcpStream};
@@ -18,6 +19,7 @@ use anabranch_stack::path_manager::{
 };
 use anabranch_units::Bytes;
 use tokio::io::AsyncBufRead as _;
+use tokio::time::{Instant, timeout};
 
 use super::{Accept, Link, LinkReport, Stream, SubflowReport, Transport};
 use crate::paths::{Paths, set_budgets};
@@ -28,6 +30,10 @@ use crate::status::lock;
 const PIECES: usize = 4;
 /// The number of connections that may wait to be accepted.
 const BACKLOG: usize = 4096;
+/// The time in which a connection has to begin on its first path, if there is another path: three SYNs.
+const PATIENCE: Duration = Duration::from_secs(4);
+/// The time for which a path on which none has begun is not the first one of others.
+const AVOIDED: Duration = Duration::from_secs(60);
 
 /// A path manager of the addresses that a policy allows.
 #[derive(Clone)]
@@ -58,6 +64,8 @@ pub struct Anabranch {
     caps: Caps,
     joins: Joins,
     prices: Arc<Mutex<Vec<Price>>>,
+    /// The paths on which a connection has not begun, and the end of the time for which they are avoided.
+    avoided: Arc<Mutex<Vec<(IpAddr, Instant)>>>,
 }
 
 impl Anabranch {
@@ -70,6 +78,7 @@ impl Anabranch {
             caps: Caps::default(),
             joins: Joins::default(),
             prices: Arc::default(),
+            avoided: Arc::default(),
         }
     }
 
@@ -97,8 +106,8 @@ impl Anabranch {
         Err(format!("the {kind} of `{name}` is for no address of this host; write one of {}", own.join(", ")))
     }
 
-    /// Returns the configuration of a connection, and the address of its first subflow.
-    fn adapt(&self, to: SocketAddr, how: &Treatment) -> io::Result<(ConnectionConfig, IpAddr)> {
+    /// Returns the configuration of a connection, the address of its first subflow, and whether another one could be the first.
+    fn adapt(&self, to: SocketAddr, how: &Treatment) -> io::Result<(ConnectionConfig, IpAddr, bool)> {
         let mut config = self.config.clone();
         if let Some(scheduler) = &how.scheduler {
             config.scheduler = scheduler.clone();
@@ -113,6 +122,8 @@ impl Anabranch {
         if own.iter().any(|ip| self.host.is_address_up(*ip)) {
             own.retain(|ip| self.host.is_address_up(*ip));
         }
+        self.avoid(&mut own);
+        let is_choice = own.len() > 1;
         let (mut used, mut backup): (Vec<IpAddr>, Vec<IpAddr>) =
             own.into_iter().partition(|ip| !how.is_backup(&ip.to_string()));
         self.spare(&mut used, &mut backup, to.ip(), &mut how);
@@ -150,7 +161,18 @@ impl Anabranch {
             config.path_manager = PathManagerKind::Custom(kind);
         }
         config.flow_size = how.sends;
-        Ok((config, first))
+        Ok((config, first, is_choice))
+    }
+
+    /// Removes the avoided paths, unless all are.
+    fn avoid(&self, own: &mut Vec<IpAddr>) {
+        let now = Instant::now();
+        let mut avoided = lock(&self.avoided);
+        avoided.retain(|(_, until)| *until > now);
+        let is_avoided = |ip: &IpAddr| avoided.iter().any(|(avoided, _)| avoided == ip);
+        if !own.iter().all(is_avoided) {
+            own.retain(|ip| !is_avoided(ip));
+        }
     }
 
     /// Returns the expected bytes of a connection in its larger direction, and true if they come from the peer; none without a memory.
@@ -203,6 +225,13 @@ impl Anabranch {
             }
             !is_spared
         });
+        // Also the ones that are down, and come back while the connection lasts.
+        for ip in self.host.addresses().iter().filter(|ip| !used.contains(ip)) {
+            let name = ip.to_string();
+            if prices.iter().any(|price| price.covers(&name)) && !how.is_backup(&name) {
+                how.backup.push(name);
+            }
+        }
     }
 }
 
@@ -276,15 +305,30 @@ impl Transport for Anabranch {
     }
 
     async fn dial(&self, to: SocketAddr, how: &Treatment) -> io::Result<MptcpStream> {
-        let (config, first) = self.adapt(to, how)?;
-        let connected = self.host.connect_from(first, to, config).await;
-        if let (Err(error), Some(paths)) = (&connected, &self.paths)
-            && error.kind() != io::ErrorKind::ConnectionRefused
-        {
-            // The next connection tries another path.
-            paths.forget(&first.to_string(), to.ip());
+        let mut tried = Vec::new();
+        loop {
+            let (config, first, is_choice) = self.adapt(to, how)?;
+            let is_race = config.race.is_some();
+            let connecting = self.host.connect_from(first, to, config);
+            let connected = match is_choice && !is_race {
+                true => timeout(PATIENCE, connecting).await.unwrap_or_else(|late| Err(late.into())),
+                false => connecting.await,
+            };
+            match connected {
+                Err(error) if error.kind() != io::ErrorKind::ConnectionRefused => {
+                    // The next connection begins on another path.
+                    if let Some(paths) = &self.paths {
+                        paths.forget(&first.to_string(), to.ip());
+                    }
+                    lock(&self.avoided).push((first, Instant::now() + AVOIDED));
+                    if !is_choice || is_race || tried.contains(&first) {
+                        return Err(error);
+                    }
+                    tried.push(first);
+                }
+                connected => return connected,
+            }
         }
-        connected
     }
 
     fn listen(&self, at: SocketAddr) -> io::Result<MptcpListener> {
@@ -377,6 +421,37 @@ mod tests {
 
     const HOUR: core::time::Duration = core::time::Duration::from_secs(3600);
 
+    /// A path that is up, and on which no packet arrives.
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_begins_on_another_path_if_the_first_one_is_silent() {
+        let (dead, _nobody) = memory::pair(Capabilities::plain(1500));
+        let (left, right) = memory::pair(Capabilities::plain(1500));
+        let ip = |text: &str| -> IpAddr { text.parse().unwrap() };
+        let (silent, good, there) = (ip("10.0.0.1"), ip("10.0.1.1"), ip("10.0.2.1"));
+        let client = Host::builder().device(dead, &[silent]).device(left, &[good]).start().unwrap();
+        let server = Host::builder().device(right, &[there]).start().unwrap();
+        let mut listener = server.listen(80, default_config(), 9).unwrap();
+        let transport = Anabranch::new(client, default_config());
+        let mut seconds = Vec::new();
+        for _ in 0..2 {
+            let begun = Instant::now();
+            let link = transport.dial((there, 80).into(), &Treatment::default()).await.unwrap();
+            seconds.push(begun.elapsed().as_secs());
+            assert_eq!(MptcpListener::accept(&mut listener).await.unwrap().1.ip(), good);
+            link.abort();
+        }
+        // The second one knows.
+        assert_eq!(seconds, [PATIENCE.as_secs(), 0]);
+        // A path that nothing else replaces is tried for as long as the caller waits.
+        let only = Treatment { paths: Some(vec![silent.to_string()]), ..Treatment::default() };
+        let wait = timeout(PATIENCE * 4, transport.dial((there, 80).into(), &only));
+        assert!(wait.await.is_err());
+        tokio::time::advance(AVOIDED).await;
+        let begun = Instant::now();
+        transport.dial((there, 80).into(), &Treatment::default()).await.unwrap();
+        assert_eq!(begun.elapsed().as_secs(), PATIENCE.as_secs(), "tried again");
+    }
+
     #[tokio::test(start_paused = true)]
     async fn data_is_passed_from_the_buffers_of_the_stack_and_complete() {
         let (left, right) = memory::pair(Capabilities::plain(1500));
@@ -464,7 +539,7 @@ mod tests {
     /// The address of a connection's first subflow, and of each further one, with the time for which it is held back and whether it is a backup.
     fn begins(transport: &Anabranch, how: &Treatment) -> (String, Vec<(String, Duration, bool)>) {
         let to: SocketAddr = (SERVER.parse::<IpAddr>().unwrap(), 80).into();
-        let (config, first) = transport.adapt(to, how).unwrap();
+        let (config, first, _) = transport.adapt(to, how).unwrap();
         let own = transport.host.addresses().into_iter().enumerate();
         let own: Vec<HostAddress> =
             own.map(|(at, ip)| HostAddress { id: at as u8 + 1, ip, backup: false }).collect();

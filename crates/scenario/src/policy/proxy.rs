@@ -69,7 +69,7 @@ pub enum Joins {
     /// A subflow on each path, as soon as joins may begin.
     #[default]
     FullMesh,
-    /// A subflow on a path where it helps, by what is known of the paths.
+    /// A subflow on a path where it helps, as the known paths are.
     Anabranch,
 }
 
