@@ -163,7 +163,8 @@ impl HostBuilder {
         self
     }
 
-    /// Starts the host: its driver becomes a task of the current runtime.
+    /// Starts the host: its driver becomes a task of the current runtime, or each stack's of its own runtime
+    /// ([`HostBuilder::runtimes`]).
     ///
     /// The driver ends when the host, its listeners and its streams were dropped and all connections have
     /// ended, or when a device fails; afterwards every operation returns an error.
@@ -458,7 +459,7 @@ impl Host {
     }
 
     /// Accepts connections to `port` on every address, each with `config`; up to `backlog` of them may wait
-    /// to be accepted, and more are reset.
+    /// to be accepted at each stack, and more are reset.
     ///
     /// # Errors
     /// If the port is in use, or the host has stopped.

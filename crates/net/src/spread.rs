@@ -24,7 +24,7 @@ use rustc_hash::FxHashMap;
 /// The packets that are read from a device in one turn, and their bytes.
 const TURN_PACKETS: usize = 64;
 const TURN_BYTES: usize = 256 << 10;
-/// The packets that wait for a stack, from one device, and their bytes. When there are more, nobody reads the device until the stack
+/// The packets that wait for a stack, from one device, and their bytes. When there are more, no stack reads the device until the stack
 /// has taken them: packets are lost in the queue of the device only, as with one stack.
 const INBOX_PACKETS: usize = 256;
 const INBOX_BYTES: usize = 4 << 20;
@@ -86,7 +86,7 @@ impl Spread {
 
     /// Returns the stack for which a packet is.
     fn stack_of(&self, packet: &[u8]) -> u16 {
-        // Pings, and what is no packet.
+        // Pings and malformed packets.
         let Some(ends) = ends(packet) else { return 0 };
         let known = || self.moved.read().unwrap_or_else(PoisonError::into_inner).get(&ends).copied();
         let moved = if self.moved_count.load(Ordering::Acquire) > 0 { known() } else { None };
@@ -151,7 +151,7 @@ impl Member {
         }
     }
 
-    /// Notes that the driver of this stack has ended. Nobody waits for it any more.
+    /// Notes that the driver of this stack has ended. The others do not wait for it any more.
     pub(crate) fn close(&mut self) {
         for line in &self.spread.lines {
             lock(&line.inboxes[usize::from(self.index)]).is_closed = true;

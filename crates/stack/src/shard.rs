@@ -1,6 +1,6 @@
 //! Several endpoints with the addresses of one host.
 //!
-//! Each endpoint has connections of its own, and may be driven by another core. Two rules tell the endpoint of a segment
+//! Each endpoint has its own connections, and may be driven by another core. Two rules determine the endpoint of a segment
 //! without a look at their tables:
 //!
 //! * A four-tuple belongs to one of them by its hash. So does a connection that a peer opens; for one that the host opens, and for

@@ -58,6 +58,7 @@ pub(super) fn weigh<'a>(
     treatment: &Treatment,
 ) -> Vec<Weighed<'a>> {
     let receives = tracked.traffic.is_receiving(connection.info.outstanding());
+    let is_idle = connection.info.outstanding() == 0;
     let one = |subflow: &'a SubflowState| {
         let interface = interfaces.of(subflow.interface, subflow.addresses.local.ip());
         let info = &subflow.info;
@@ -69,7 +70,7 @@ pub(super) fn weigh<'a>(
         let estimate = PathEstimate {
             srtt: match receives {
                 true => Duration::from_micros(info.rtt_us.into()),
-                false => next_rtt(info),
+                false => next_rtt(info, is_idle),
             },
             cwnd,
             ssthresh,
@@ -88,11 +89,11 @@ pub(super) fn weigh<'a>(
     connection.subflows.iter().map(one).collect()
 }
 
-/// Returns the RTT of the next data. The smoothed RTT contains the queue that the subflow has built: while nothing is in flight,
-/// no sample replaces it, but the queue has drained.
-fn next_rtt(info: &TcpInfo) -> Duration {
-    let is_idle = info.in_flight() == 0 && info.min_rtt_us > 0;
-    Duration::from_micros(if is_idle { info.min_rtt_us } else { info.rtt_us }.into())
+/// Returns the RTT of the next data. The smoothed RTT contains the queue that the subflow has built: while the connection is
+/// idle, no sample replaces it, but the queue has drained.
+fn next_rtt(info: &TcpInfo, is_idle: bool) -> Duration {
+    let has_least = is_idle && info.min_rtt_us > 0;
+    Duration::from_micros(if has_least { info.min_rtt_us } else { info.rtt_us }.into())
 }
 
 /// Estimates the peer's window from the payload that has arrived since the observation before, and the threshold at

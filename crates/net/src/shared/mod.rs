@@ -196,7 +196,7 @@ impl Core {
 
     fn track(&mut self, now: Time, id: ConnectionId, local: Address, remote: Address) {
         self.opened += 1;
-        // Each stack of a host has numbers of its own.
+        // Each stack of a host has its own numbers.
         let number = (self.opened - 1) * u64::from(self.shard.count()) + u64::from(self.shard.index()) + 1;
         let mut flow = Box::new(Flow::new(now, number, local, remote));
         flow.client = self.memory.join(remote.ip);

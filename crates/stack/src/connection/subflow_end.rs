@@ -133,8 +133,8 @@ impl Connection {
     }
 
     /// Handles the withdrawal of addresses by the peer: each path is probed, and reset if it does not answer
-    /// (section 3.4.2). The probe lasts two timeouts: while another subflow remains, that one sends what is outstanding on
-    /// the path, and all new data. Linux ends the subflows at once (`mptcp_pm_rm_addr_recv`, net/mptcp/pm.c of Linux
+    /// (section 3.4.2). The probe lasts two timeouts: while another subflow remains, it sends the outstanding data of the
+    /// path, and all new data. Linux ends the subflows at once (`mptcp_pm_rm_addr_recv`, net/mptcp/pm.c of Linux
     /// 6.18), and so does its scheduler here while another subflow remains.
     #[cold]
     pub(super) fn on_remove_address(&mut self, now: Time, ids: &AddressIds) {

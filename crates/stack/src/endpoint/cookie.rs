@@ -101,7 +101,8 @@ impl Cookies {
         let mss = MSS.iter().rposition(|&known| known <= mss).unwrap_or(0) as u32;
         match place {
             Some(Secret { secret, .. }) => {
-                secret.cookie((syn.destination, syn.source), syn.seq, epoch, mss, self.shard)
+                let code = secret.code(syn.destination, syn.source, syn.seq);
+                Cookie { isn: isn_of(&code, epoch, mss), key: key_of(&code, self.shard) }
             }
             None => Cookie { isn: Seq(0), key: Key(0) },
         }
@@ -117,9 +118,13 @@ impl Cookies {
             return None;
         }
         let mss = isn.0 >> MSS_SHIFT & 7;
-        let cookie =
-            secret.secret.cookie((third.destination, third.source), syn, secret.epoch, mss, self.shard);
-        if cookie.isn != isn || self.spent.get(place_of(cookie.key)) == Some(&cookie.key.0) {
+        let code = secret.secret.code(third.destination, third.source, syn);
+        // First the comparison: a key costs several hashes.
+        if isn_of(&code, secret.epoch, mss) != isn {
+            return None;
+        }
+        let cookie = Cookie { isn, key: key_of(&code, self.shard) };
+        if self.spent.get(place_of(cookie.key)) == Some(&cookie.key.0) {
             return None;
         }
         Some((cookie, rebuild(third, syn, MSS[mss as usize])))
@@ -136,25 +141,18 @@ impl Cookies {
     }
 }
 
-impl CookieSecret {
-    fn cookie(
-        &self,
-        (local, remote): (Address, Address),
-        remote_isn: Seq,
-        epoch: u64,
-        mss: u32,
-        shard: Shard,
-    ) -> Cookie {
-        let code = self.code(local, remote, remote_isn);
-        let hash = u32::from_be_bytes([code[31], code[30], code[29], code[28]]) & HASH;
-        let isn = Seq(((epoch % 2) as u32) << SECRET_SHIFT | mss << MSS_SHIFT | hash);
-        // The first key from this one on with a token of this endpoint: nobody can guess it either.
-        let mut key = Key(crypto::leftmost_64(&code));
-        while !shard.has_token(crypto::token(key)) {
-            key = Key(key.0.wrapping_add(1));
-        }
-        Cookie { isn, key }
+fn isn_of(code: &[u8; 32], epoch: u64, mss: u32) -> Seq {
+    let hash = u32::from_be_bytes([code[31], code[30], code[29], code[28]]) & HASH;
+    Seq(((epoch % 2) as u32) << SECRET_SHIFT | mss << MSS_SHIFT | hash)
+}
+
+/// Returns the first key from the one in the code on with a token of this endpoint. It is as hard to guess.
+fn key_of(code: &[u8; 32], shard: Shard) -> Key {
+    let mut key = Key(crypto::leftmost_64(code));
+    while !shard.has_token(crypto::token(key)) {
+        key = Key(key.0.wrapping_add(1));
     }
+    key
 }
 
 const fn epoch_of(now: Time) -> u64 {

@@ -238,8 +238,8 @@ impl<O: Observer> Endpoint<O> {
         (is_other && !self.demux.has(segment.destination, segment.source)).then_some(shard)
     }
 
-    /// Returns the next change of the subflows whose four-tuples belong to another endpoint with the same addresses. Poll it after
-    /// each call that handles a segment, before what [`Endpoint::poll_transmit`] returns is sent: the answers are for this
+    /// Returns the next change of the subflows with four-tuples of another endpoint with the same addresses. Poll it after each
+    /// call that handles a segment, before segments of [`Endpoint::poll_transmit`] are sent: the answers are for this
     /// endpoint.
     #[inline]
     pub fn poll_moved(&mut self) -> Option<Moved> {

@@ -113,7 +113,7 @@ impl Subflow {
     /// probed, and the subflow is reset if it does not answer (RFC 8684 section 3.4.2).
     pub(crate) fn withdraw(&mut self, now: Time) {
         self.probe_wanted = true;
-        self.is_avoided = false;
+        self.is_avoided &= self.timers.is_armed(Timer::Withdrawal);
         let due = now + self.rtt.rto(0) * 2;
         self.timers.arm(Timer::Withdrawal, due);
     }
