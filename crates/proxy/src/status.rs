@@ -388,7 +388,12 @@ impl Snapshot {
             paths.iter().map(|(ip, totals)| (format!("{{path=\"{ip}\"}}"), value(totals) as f64)).collect()
         };
         metric("uptime_seconds", "gauge", "Seconds since the start", &one(self.uptime_s));
-        metric("tasks", "gauge", "Tasks of this moment; with --transport anabranch those of the first thread", &one(self.tasks as f64));
+        metric(
+            "tasks",
+            "gauge",
+            "Tasks of this moment; with --transport anabranch those of the first thread",
+            &one(self.tasks as f64),
+        );
         metric(
             "active_connections",
             "gauge",
