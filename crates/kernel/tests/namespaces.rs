@@ -33,6 +33,13 @@ const PATHS: &str = "
         { name = 'far', rate = '20 Mbit/s', rtt = '120 ms', queue = '2000 packets' },
     ]
 ";
+/// The same with short queues: a sender's window cannot take all of a transfer before the daemon has seen it.
+const SHORT_QUEUES: &str = "
+    path = [
+        { name = 'near', rate = '30 Mbit/s', rtt = '10 ms', queue = '60 packets' },
+        { name = 'far', rate = '20 Mbit/s', rtt = '120 ms', queue = '200 packets' },
+    ]
+";
 /// The directory of the daemon that this test program is to be.
 const DAEMON: &str = "ANABRANCH_TEST_DAEMON";
 /// A bound on every wait, which no test should reach.
@@ -109,13 +116,17 @@ struct Hosts {
 
 impl Hosts {
     fn new() -> Option<Hosts> {
+        Hosts::over(PATHS)
+    }
+
+    fn over(paths: &str) -> Option<Hosts> {
         static ONE: Mutex<()> = Mutex::new(());
         if let Some(why) = anabranch_emulate::obstacle() {
             skipped::skipped(why);
             return None;
         }
         let one = ONE.lock().unwrap_or_else(|poison| poison.into_inner());
-        let scenario = Document::parse("test.toml", PATHS, ".").unwrap().scenario().unwrap();
+        let scenario = Document::parse("test.toml", paths, ".").unwrap().scenario().unwrap();
         let emulation = Emulation::build(&scenario, &Options::default()).unwrap();
         let hosts = Hosts { emulation, directory: tempfile::tempdir().unwrap(), _one: one };
         hosts.serve();
@@ -261,7 +272,7 @@ fn use_of_paths(connection: &Connection) -> BTreeMap<String, (u64, bool)> {
 
 #[test]
 fn the_slow_path_is_a_backup_for_a_short_flow_and_carries_a_long_one() {
-    let Some(hosts) = Hosts::new() else { return };
+    let Some(hosts) = Hosts::over(SHORT_QUEUES) else { return };
     let _live = hosts.emulation.go().unwrap();
     let before = hosts.manager();
     let daemon = hosts.steer();
