@@ -118,7 +118,7 @@ fn every_documented_scenario_and_plan_is_valid() {
     let wanted = [("README.md", 1), ("docs/claims.md", 5), ("docs/traffic.md", 1)];
     assert_eq!(others, wanted.map(|(page, count)| (page.to_owned(), count)).into());
     assert!(scenarios >= 8 && plans >= 1, "{scenarios} scenarios and {plans} plans");
-    assert_eq!(policies, 6, "of `kernel steer`, of both sides of the proxy, and of budgets");
+    assert_eq!(policies, 7, "of `kernel steer`, of both sides of the proxy, of budgets and of prices");
 }
 
 /// The kinds of errors that a schema can find.
