@@ -20,7 +20,7 @@ use anabranch_units::{Duration, Time};
 use crate::config::{Checksums, Entropy, SimConfig};
 use crate::connection::{RecvState, find_capable, own_scale};
 use crate::crypto::{self, CookieSecret};
-use crate::segment::{Address, Capable, Flags, Key, MptcpOption, Segment, SynOptions, Timestamps};
+use crate::segment::{Capable, Flags, Key, MptcpOption, Segment, SynOptions, Timestamps};
 use crate::seq::Seq;
 use crate::shard::Shard;
 use crate::subflow::ecn::EcnState;
