@@ -256,6 +256,7 @@ mod tests {
     use anabranch_units::RandomStream;
 
     use super::*;
+    use crate::segment::Address;
 
     fn syn(mss: u16) -> Segment {
         let end = |host, port| Address::new([10, 0, 0, host].into(), port);
