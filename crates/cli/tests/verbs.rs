@@ -652,6 +652,7 @@ fn a_mistake_in_the_options_of_the_proxy_has_its_correction() {
         (&["--policy", &price], "`[[price]]` needs --transport anabranch"),
         (&["--path-manager", "anabranch"], "--path-manager is for --transport anabranch"),
         (&["--path-manager", "fullmesh"], "full_mesh"),
+        (&["--transport", "anabranch", "--path-manager", "anabranch"], "add --to HOST:PORT"),
         (&["--server", "--policy", &one, "--path-manager", "full_mesh"], "--server"),
         (&["--log-destinations"], "--log"),
         (&["--listen", "0.0.0.0:0"], "`[[user]]`"),

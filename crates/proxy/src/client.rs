@@ -129,13 +129,14 @@ impl<T: Transport> Client<T> {
             }
         }
         owner::check(policy.questions())?;
-        if shared.server.is_none() && !policy.prices.is_empty() {
-            return Err("`[[price]]` is for the way to a server side: add --to HOST:PORT".to_owned());
-        }
         let limit = |policy: &ClientPolicy| {
             shared.transport.set_budgets(&policy.budgets)?;
             shared.transport.set_caps(&policy.caps)?;
-            shared.transport.set_prices(&policy.prices)
+            shared.transport.set_prices(&policy.prices)?;
+            if shared.server.is_none() && !policy.prices.is_empty() {
+                return Err("`[[price]]` is for the way to a server side: add --to HOST:PORT".to_owned());
+            }
+            Ok(())
         };
         if let Err(error) = limit(&policy) {
             let old = Arc::clone(&lock(&shared.policy));
