@@ -6,7 +6,7 @@
 //! Bonferroni's correction for all parts that were compared, and both sides are searched again. Changes remain only if
 //! the medians before and after differ by 15 %, and the middle 60 % of both do not overlap.
 //!
-//! Constants: at least 4 chunks (of 64 packets) in a phase, at most 8 changes.
+//! Constants: at least 4 chunks (of 64 packets) in a phase, at most 8 changes; rates that differ by less than 2 % have equal ranks.
 //!
 //! A rate that varies all the time, as in a cellular network, has no phases: the chunks differ from the medians of their phases by more than a
 //! quarter (the middle 80 %), or of fewer than 12 chunks by a half, and neighbours differ alike (a correlation of their ranks of 0.3 or more,
@@ -18,6 +18,8 @@ use crate::track::{Chunk, rate_of};
 
 /// The least chunks of a phase.
 const LEAST: usize = 4;
+/// The steps to which the logarithms of rates are rounded: ranks count each difference, also one of rounding.
+const STEP: f64 = 0.02;
 /// The most changes.
 const MOST: usize = 8;
 /// The least ratio of the medians of neighbouring phases.
@@ -55,7 +57,8 @@ pub(crate) struct Phases {
 impl Phases {
     /// Finds the phases of `chunks`, which are in order of time; none if the rate did not change.
     pub(crate) fn find(chunks: &[Chunk]) -> Phases {
-        let bps: Vec<f64> = chunks.iter().map(|chunk| chunk.bps).collect();
+        let steps_of = |chunk: &Chunk| (chunk.bps.max(1.0).ln() / STEP).round();
+        let bps: Vec<f64> = chunks.iter().map(steps_of).collect();
         let mut cuts = vec![0, chunks.len()];
         while cuts.len() < MOST + 2 {
             let found = cuts.windows(2).filter_map(|ends| match ends {

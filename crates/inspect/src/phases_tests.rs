@@ -38,6 +38,14 @@ fn noise_is_no_change() {
 }
 
 #[test]
+fn differences_of_rounding_do_not_hide_a_change() {
+    // A few chunks, and then many with a little more each.
+    let more = (0..30).map(|at| 12.656 + 1e-7 * f64::from(at));
+    let found = Phases::find(&series([4.32; 6].into_iter().chain([4.83]).chain(more)));
+    assert_eq!((medians(&found), found.varies), (vec![4.0, 13.0], false));
+}
+
+#[test]
 fn outliers_and_small_differences_are_no_change() {
     let mut random = RandomStream::new(1, "outliers");
     let mut rates = near(&mut random, 20.0, 100);
