@@ -247,7 +247,7 @@ fn outage_since(outage: &outages::Outage, begun: Time) -> Outage {
     }
 }
 
-/// Returns the time of a chunk, of which packets and acknowledgements were captured `late` seconds later.
+/// Returns the time of a chunk. Its packets or acknowledgements were captured `late` seconds later.
 fn busy_time(chunk: &Chunk, begun: Time, late: f64) -> BusyTime {
     let until = chunk.until.since(begun).as_secs_f64() - late;
     BusyTime { from_s: (until - chunk.seconds).max(0.0), until_s: until.max(0.0) }
@@ -277,7 +277,7 @@ fn rate(own: &Half, meter: &Meter, chunks: &[Chunk]) -> (Option<Estimate>, RateS
     (value.map(|value| Estimate { value, low: value, high: f64::INFINITY }), RateSource::LowerBound)
 }
 
-/// Returns the round trip less the transmission of its packets, of which a byte takes `byte_s` seconds.
+/// Returns the round trip less the transmission of its packets: a byte takes `byte_s` seconds.
 fn rtt(subflow: &Subflow, (own, other): (&Half, &Half), at_sender: bool, byte_s: f64) -> Option<Estimate> {
     // The rate towards the sender is not known: the same, as in the scenario.
     let takes = |bytes: u32| f64::from(bytes) * byte_s;

@@ -87,7 +87,7 @@ impl Phases {
         Phases { list: parts.iter().enumerate().map(phase).collect(), varies: false }
     }
 
-    /// True if the rate of busy periods, of which this is the range, has no single value.
+    /// True if the rate of busy periods, with this range, has no single value.
     pub(crate) fn differs(&self, (low, high): (f64, f64)) -> bool {
         self.varies || self.list.is_empty() && high > SPREAD * low
     }

@@ -1,4 +1,4 @@
-//! Two hosts in one process, connected in memory, with that number of threads, each of which has a stack of both hosts:
+//! Two hosts in one process, connected in memory, with that number of threads. Each thread has a stack of both hosts:
 //! `cores THREADS CONNECTIONS SECONDS bulk|short MTU|offload`. Prints the Gbit/s of endless downloads, or the connections a second, each
 //! with a request of 16 bytes and its answer, and the Gbit or connections of the whole run. `tools/stack_cores.py` compares numbers of cores with it.
 

@@ -29,7 +29,7 @@ pub struct HostCounters {
     pub memory_waits: u64,
     /// Joins dropped because the stack of several to which they were passed on was too slow.
     pub handover_drops: u64,
-    /// Joined subflows of this moment whose four-tuples belong to another stack of several, which passes their packets on.
+    /// Joined subflows of this moment with four-tuples of another stack of several, which passes their packets on.
     pub moved_subflows: u64,
 }
 
