@@ -207,8 +207,16 @@ def active(path):
 
 
 def counts(process, path):
-    """The memory, the descriptors and the tasks of a side."""
-    return {"memory_bytes": proxy.memory(process), "descriptors": descriptors(process), "tasks": status(path)["tasks"]}
+    """The memory, the descriptors and the tasks of a side; of the memory, what a stack keeps for reuse and the buffers of its connections."""
+    look = status(path)
+    stack = look.get("stack", {"spare_bytes": 0, "buffer_bytes": 0})
+    return {
+        "memory_bytes": proxy.memory(process),
+        "spare_bytes": stack["spare_bytes"],
+        "buffer_bytes": stack["buffer_bytes"],
+        "descriptors": descriptors(process),
+        "tasks": look["tasks"],
+    }
 
 
 def quiet(sides):
@@ -307,7 +315,7 @@ def soak(args, place, children):
     print(", ".join(f"{count} {name}" for name, count in traffic.counts.items()), f"{IDLE} idle; paths {', '.join(sorted(paths))}", sep=", ")
     if args.csv:
         with open(args.csv, "w", encoding="ascii", newline="") as file:
-            writer = csv.DictWriter(file, ["t_s", "side", "memory_bytes", "descriptors", "tasks"])
+            writer = csv.DictWriter(file, ["t_s", "side", "memory_bytes", "spare_bytes", "buffer_bytes", "descriptors", "tasks"])
             writer.writeheader()
             writer.writerows(rows)
     if any(process.poll() is not None for process, _ in sides.values()):
@@ -331,7 +339,7 @@ def main():
     parser.add_argument("--minutes", type=float, default=20.0)
     parser.add_argument("--transport", choices=["kernel", "anabranch"], default="kernel")
     parser.add_argument("--tls", action="store_true", help="with TLS between the two sides")
-    parser.add_argument("--csv", help="the file for memory, descriptors and tasks, every five seconds")
+    parser.add_argument("--csv", help="the file for these counts, every five seconds")
     parser.add_argument("--binary", default=str(proxy.TARGET / "release" / "anabranch"))
     args = parser.parse_args()
     proxy.own_network(ME, sys.argv[1:])

@@ -481,3 +481,74 @@ fn processes_share_a_device_and_a_path_follows_its_interface() {
         assert!(lines.contains(&line), "{line}: {out}");
     }
 }
+
+#[test]
+fn the_threads_of_a_proxy_have_a_queue_each_or_read_the_only_one_in_turn() {
+    let Some(out) = live(
+        r#"
+        sysctl -qw net.ipv4.ip_forward=1
+        (umask 077; $ANABRANCH proxy --new-key test >$d/key; { echo "allow = '127.0.0.0/8'"; cat $d/key; } >$d/policy)
+        cd $d/www
+        python3 -m http.server 8000 --bind 127.0.0.1 >/dev/null 2>&1 &
+        until curl -s -o /dev/null http://127.0.0.1:8000/; do sleep 0.05; done
+        for kind in multi_queue one_queue; do
+            for n in 6 7; do
+                ip tuntap add dev p$n mode tun $kind
+                ip link set p$n txqueuelen 10000 up
+                ip address add 10.86.$n.254/24 dev p$n
+            done
+            common="proxy --transport anabranch --threads 2 --scheduler round_robin"
+            $ANABRANCH $common --server --policy $d/policy --tun p6 --address 10.86.6.1 --status $d/far 2>$d/log6 &
+            sides=$!
+            until_up $d/log6 "server side"
+            $ANABRANCH $common --to 10.86.6.1:8803 --key $d/key --tun p7 --address 10.86.7.1 --address 10.86.7.2 \
+                --listen 127.0.0.1:1080 --status $d/near 2>$d/log7 &
+            sides="$sides $!"
+            until_up $d/log7 "proxy for"
+            downloads=
+            for at in $(seq 12); do
+                curl -s -o $d/got$at --proxy socks5h://127.0.0.1:1080 http://127.0.0.1:8000/file &
+                downloads="$downloads $!"
+            done
+            wait $downloads
+            for at in $(seq 12); do same $d/got$at $d/www/file; done
+            for side in near far; do
+                curl -s --unix-socket $d/$side http://proxy/metrics | sed -n "s/^anabranch_proxy_/$kind $side /p"
+            done
+            echo "$kind queues $(ip -d link show p6 | grep -o 'numqueues [0-9]*' || true)"
+            echo "$kind notes $(cat $d/log6 $d/log7 | grep -c 'in turn, as it has one queue' || true)"
+            # The kernel would let another process have a queue too, and a part of the packets.
+            ! $ANABRANCH serve --tun p6 --address 10.86.6.9 $d/www 2>$d/refused
+            grep -q "another process uses .p6." $d/refused
+            kill $sides; wait $sides
+            ip tuntap del dev p6 mode tun $kind; ip tuntap del dev p7 mode tun $kind
+        done
+        "#,
+    ) else {
+        return;
+    };
+    for line in [
+        "multi_queue queues numqueues 2",
+        "multi_queue notes 0",
+        "one_queue queues ",
+        "one_queue notes 2",
+        "multi_queue far connections_total{via=\"server\"} 12",
+        "one_queue far connections_total{via=\"server\"} 12",
+    ] {
+        assert!(out.lines().any(|one| one == line), "{line}: {out}");
+    }
+    let value = |name: &str| -> f64 {
+        let line = out.lines().find_map(|line| line.strip_prefix(&format!("{name} ")));
+        line.unwrap_or_else(|| panic!("no {name} in {out}")).parse().unwrap()
+    };
+    for kind in ["multi_queue", "one_queue"] {
+        assert!(
+            value(&format!("{kind} near path_received_bytes_total{{path=\"10.86.7.2\"}}")) > 0.0,
+            "{out}"
+        );
+    }
+    // Every packet of about half the connections, and in the first case a few of each.
+    let (few, many) =
+        (value("multi_queue near stack_handovers_total"), value("one_queue near stack_handovers_total"));
+    assert!(few < many / 2.0, "{out}");
+}

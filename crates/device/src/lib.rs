@@ -86,6 +86,12 @@ pub trait Device: Send {
         Err(io::Error::new(io::ErrorKind::Unsupported, format!("several threads cannot share {name}")))
     }
 
+    /// True if this handle has a queue of received packets of its own, so that several handles can be read at the same time and
+    /// each packet comes through one of them, preferably the one that last sent for its flow. Otherwise the handles share a queue.
+    fn has_own_queue(&self) -> bool {
+        false
+    }
+
     /// Fills `packet` with the next received packet.
     fn poll_receive(&mut self, cx: &mut Context<'_>, packet: &mut Packet) -> Poll<io::Result<()>>;
 
@@ -105,6 +111,10 @@ impl<D: Device + ?Sized> Device for Box<D> {
 
     fn another(&self) -> io::Result<Box<dyn Device>> {
         (**self).another()
+    }
+
+    fn has_own_queue(&self) -> bool {
+        (**self).has_own_queue()
     }
 
     fn poll_receive(&mut self, cx: &mut Context<'_>, packet: &mut Packet) -> Poll<io::Result<()>> {

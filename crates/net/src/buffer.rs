@@ -6,6 +6,8 @@ use std::ops::Range;
 
 use anabranch_stack::seq::DataRange;
 
+use crate::spares::Spares;
+
 /// The size of a block in bytes, a power of two. Large enough that a segment seldom spans two, small enough
 /// that a thousand connections with little data take little memory.
 pub(crate) const BLOCK: usize = 16 << 10;
@@ -15,26 +17,40 @@ const SPARE: usize = 512;
 
 pub(crate) type Block = Box<[u8]>;
 
-/// The blocks of a host. The block returned last is reused first, as it may still be in a processor cache.
-#[derive(Debug, Default)]
+/// The blocks of a host.
+#[derive(Debug)]
 pub(crate) struct Pool {
-    spare: Vec<Block>,
+    spare: Spares<Block>,
     used: usize,
     /// The bytes kept apart by buffers.
     kept: u64,
 }
 
+impl Default for Pool {
+    fn default() -> Pool {
+        Pool { spare: Spares::new(SPARE), used: 0, kept: 0 }
+    }
+}
+
 impl Pool {
     fn take(&mut self) -> Block {
         self.used += 1;
-        self.spare.pop().unwrap_or_else(|| vec![0; BLOCK].into_boxed_slice())
+        self.spare.take().unwrap_or_else(|| vec![0; BLOCK].into_boxed_slice())
     }
 
     pub(crate) fn give(&mut self, block: Block) {
         self.used -= 1;
-        if self.spare.len() < SPARE {
-            self.spare.push(block);
-        }
+        self.spare.give(block);
+    }
+
+    /// Frees the blocks that were not used since the last call.
+    pub(crate) fn trim(&mut self) {
+        self.spare.trim();
+    }
+
+    /// Returns the bytes of the blocks that are kept for reuse.
+    pub(crate) fn spare(&self) -> u64 {
+        (self.spare.len() * BLOCK) as u64
     }
 
     /// Returns the bytes of the blocks that are in use, and the bytes kept apart.

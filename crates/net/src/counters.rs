@@ -27,6 +27,8 @@ pub struct HostCounters {
     pub stalled: u64,
     /// Writes that had to wait for memory.
     pub memory_waits: u64,
+    /// Packets that one stack of several has read and passed on to another, joins included.
+    pub handovers: u64,
     /// Joins dropped because the stack of several to which they were passed on was too slow.
     pub handover_drops: u64,
     /// Joined subflows of this moment with four-tuples of another stack of several, which passes their packets on.
@@ -47,6 +49,7 @@ impl core::ops::AddAssign for HostCounters {
         self.backlog_overflows += other.backlog_overflows;
         self.stalled += other.stalled;
         self.memory_waits += other.memory_waits;
+        self.handovers += other.handovers;
         self.handover_drops += other.handover_drops;
         self.moved_subflows += other.moved_subflows;
     }

@@ -25,6 +25,7 @@ use tokio::time::Sleep;
 use crate::buffer::Parts;
 use crate::echo::EchoLimit;
 use crate::shared::{Core, Shared};
+use crate::spares::{Spares, UNUSED};
 use crate::spread::Member;
 use anabranch_device::{Capabilities, Device, Offload, Packet};
 
@@ -77,8 +78,12 @@ pub(crate) struct Driver {
     /// The packets received in this round, with the index of their device.
     received: Vec<(usize, Packet)>,
     received_count: usize,
+    /// The greatest number of them since the last trim.
+    received_most: usize,
     /// Packets for reuse.
-    spare: Vec<Packet>,
+    spare: Spares<Packet>,
+    /// The time at which memory that was not used since the last trim is freed.
+    trim_at: Time,
     /// The last segment taken, kept to reuse its memory.
     segment: Segment,
     woken: Vec<Waker>,
@@ -110,7 +115,9 @@ impl Driver {
             port_of,
             received: Vec::new(),
             received_count: 0,
-            spare: Vec::new(),
+            received_most: 0,
+            spare: Spares::new(2 * BATCH_PACKETS),
+            trim_at: Time::NEVER,
             segment: Segment::new(nobody, nobody, Seq(0), Flags::default()),
             woken: Vec::new(),
             stalled: false,
@@ -151,7 +158,20 @@ impl Driver {
             }
         }
         self.waited += self.received_count;
+        self.received_most = self.received_most.max(self.received_count);
         Ok(more)
+    }
+
+    /// Frees the buffers that were not used for a while, and sets the time of the next call, if any are left.
+    fn trim(&mut self, core: &mut Core, now: Time) {
+        core.trim();
+        self.spare.trim();
+        self.received.truncate(self.received_most);
+        self.received_most = 0;
+        let received = self.received.iter().map(|(_, packet)| packet);
+        let packets = received.chain(self.spare.iter());
+        core.spare_packets = packets.map(|packet| packet.capacity() as u64).sum();
+        self.trim_at = if core.memory_spare() > 0 { now + UNUSED } else { Time::NEVER };
     }
 
     /// Passes received packets and expired timers to the stack, and takes the packets to be sent. Returns
@@ -188,7 +208,11 @@ impl Driver {
             while let Some(moved) = core.endpoint.poll_moved() {
                 member.note(moved);
             }
-            (core.counters.handover_drops, core.counters.moved_subflows) = member.counts();
+        }
+        if now >= self.trim_at {
+            self.trim(&mut core, now);
+        } else if self.trim_at == Time::NEVER && self.received_count > 0 {
+            self.trim_at = now + UNUSED;
         }
         core.stirred = false;
         if let Some(tap) = &mut core.tap {
@@ -209,7 +233,7 @@ impl Driver {
         if self.ports[port].is_full() || !self.echo_limit.admits(now) {
             return;
         }
-        let mut reply = self.spare.pop().unwrap_or_default();
+        let mut reply = self.spare.take().unwrap_or_default();
         reply.set_len(request.len());
         reply.bytes_mut().copy_from_slice(request.bytes());
         reply.offload = Offload::default();
@@ -244,11 +268,11 @@ impl Driver {
         let len = segment.payload_len as usize;
         let flow = departure.connection.filter(|_| len > 0).and_then(|id| core.flows.get(&id));
         let payload = flow.and_then(|flow| flow.send.parts(departure.stream_offset + u64::from(into), len));
-        let mut packet = self.spare.pop().unwrap_or_default();
+        let mut packet = self.spare.take().unwrap_or_default();
         let capabilities = self.ports[at].capabilities;
         if write(segment, payload, capabilities, &mut packet).is_none() {
             core.counters.unwritable += 1;
-            self.spare.push(packet);
+            self.spare.give(packet);
             return 0;
         }
         // Less than 65,536, like the payload of the whole.
@@ -320,10 +344,8 @@ impl Driver {
                     Poll::Ready(Err(error)) => return Err(error),
                     Poll::Pending => break,
                 }
-                if let Some(packet) = port.waiting.pop_front()
-                    && self.spare.len() < 2 * BATCH_PACKETS
-                {
-                    self.spare.push(packet);
+                if let Some(packet) = port.waiting.pop_front() {
+                    self.spare.give(packet);
                 }
             }
         }
@@ -353,7 +375,7 @@ impl Driver {
         if more {
             return Ok(if woke { Step::Rest } else { Step::Again });
         }
-        let instant = self.shared.clock.instant(self.due);
+        let instant = self.shared.clock.instant(self.due.min(self.trim_at));
         if self.sleep.deadline() != instant {
             self.sleep.as_mut().reset(instant);
         }

@@ -257,7 +257,7 @@ impl HostBuilder {
             let (addresses, notices) = (addresses.clone(), self.notices.clone());
             Core::new(endpoint, shard, addresses, notices, tap, memory, self.send_timeout)
         };
-        let mut stacks = Vec::new();
+        let (mut stacks, mut shared_queues, mut spread_of_host) = (Vec::new(), Vec::new(), None);
         if !is_spread {
             let Some(entropy) = entropies.next() else { return invalid("no stack".to_owned()) };
             let shared = Arc::new(Shared::new(core(entropy, Shard::WHOLE, tap), clock));
@@ -275,19 +275,30 @@ impl HostBuilder {
                     Arc::new(Shared::new(core(entropy, Shard::new(index, count, seed), None), clock));
                 stacks.push(Stack { handle: Handle::new(Arc::clone(&shared)), runtime: runtime.id() });
                 let _within = runtime.enter();
-                let branch = |(line, (device, first)): (usize, &(Box<dyn Device>, PathId))| {
-                    let branch = Branch::new(device.another()?, &spread, line, index);
+                let mut branch = |(line, (device, first)): (usize, &(Box<dyn Device>, PathId))| {
+                    let handle = device.another()?;
+                    if index == 0 && !handle.has_own_queue() {
+                        shared_queues.push(handle.name().unwrap_or_default().to_owned());
+                    }
+                    let branch = Branch::new(handle, &spread, line, index);
                     io::Result::Ok(Port::new(Box::new(branch), *first))
                 };
-                let ports = devices.iter().enumerate().map(branch).collect::<io::Result<Vec<Port>>>()?;
+                let ports = devices.iter().enumerate().map(&mut branch).collect::<io::Result<Vec<Port>>>()?;
                 let member = Member::new(&spread, index);
                 drivers.push((runtime, Driver::new(shared, ports, port_of.clone(), Some(member))));
             }
             for (runtime, driver) in drivers {
                 runtime.spawn(driver);
             }
+            spread_of_host = Some(spread);
         }
-        Ok(Host { stacks: stacks.into(), next: Arc::default(), mtu })
+        Ok(Host {
+            stacks: stacks.into(),
+            next: Arc::default(),
+            mtu,
+            spread: spread_of_host,
+            shared_queues: shared_queues.into(),
+        })
     }
 }
 
@@ -305,6 +316,8 @@ pub struct Host {
     /// The number of connections that were opened at stacks in turn.
     next: Arc<AtomicUsize>,
     mtu: u32,
+    spread: Option<Arc<Spread>>,
+    shared_queues: Arc<[String]>,
 }
 
 /// A stack of a host.
@@ -325,6 +338,11 @@ impl Host {
         self.stacks.len()
     }
 
+    /// Returns the names of the devices with one queue for all stacks, which read it in turn. Several queues are faster.
+    pub fn shared_queues(&self) -> &[String] {
+        &self.shared_queues
+    }
+
     /// Returns its addresses, in order of preference.
     pub fn addresses(&self) -> Vec<IpAddr> {
         self.first().shared().lock().addresses.iter().map(|address| address.ip).collect()
@@ -336,16 +354,18 @@ impl Host {
         self.cores(|core| core.memory_used()).sum()
     }
 
+    /// Returns the number of bytes that it keeps for reuse: buffers that were not used for ten seconds are freed.
+    pub fn memory_spare(&self) -> u64 {
+        self.cores(|core| core.memory_spare()).sum()
+    }
+
     /// Returns its packet counters.
     pub fn counters(&self) -> HostCounters {
         let mut all = HostCounters::default();
-        let mut of_host = (0, 0);
-        for counters in self.cores(|core| core.counters) {
-            // Each stack has noted these of the whole host.
-            of_host = (of_host.0.max(counters.handover_drops), counters.moved_subflows);
-            all += counters;
+        self.cores(|core| core.counters).for_each(|counters| all += counters);
+        if let Some(spread) = &self.spread {
+            spread.count(&mut all);
         }
-        (all.handover_drops, all.moved_subflows) = of_host;
         all
     }
 
@@ -359,16 +379,20 @@ impl Host {
         self.stacks.iter().map(move |stack| ask(&mut stack.handle.shared().lock()))
     }
 
-    /// Returns the stack for a new connection: one of this runtime, if it has any.
+    /// Returns the stack for a new connection: one of this runtime, if it has any that work.
     fn choose(&self) -> &Handle {
         let here = Runtime::try_current().ok().map(|runtime| runtime.id());
-        let is_near = |stack: &&Stack| Some(stack.runtime) == here;
-        let near = self.stacks.iter().filter(is_near).count();
+        let works = |stack: &&Stack| stack.handle.shared().lock().check().is_ok();
+        let mut stacks: Vec<&Stack> =
+            self.stacks.iter().filter(|stack| Some(stack.runtime) == here).filter(works).collect();
+        if stacks.is_empty() {
+            stacks = self.stacks.iter().filter(works).collect();
+        }
         let turn = |count: usize| self.next.fetch_add(1, Ordering::Relaxed) % count;
-        let stack = match near {
-            0 => self.stacks.get(turn(self.stacks.len())),
-            1 => self.stacks.iter().find(is_near),
-            _ => self.stacks.iter().filter(is_near).nth(turn(near)),
+        let stack = match &stacks[..] {
+            [] => None,
+            [only] => Some(only),
+            several => several.get(turn(several.len())),
         };
         stack.map_or(self.first(), |stack| &stack.handle)
     }

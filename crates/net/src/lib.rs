@@ -18,6 +18,7 @@ mod lent;
 mod listener;
 mod notice;
 mod shared;
+mod spares;
 mod spread;
 mod stream;
 

@@ -243,3 +243,26 @@ async fn an_unavailable_address_is_left_and_new_connections_begin_at_another() {
     second().await;
     assert_eq!((locals(&stream), locals(&new)), ([first, other].into(), [first, other].into()));
 }
+
+#[tokio::test(start_paused = true)]
+async fn memory_that_was_not_used_for_a_while_is_freed() {
+    let (client, server) = common::hosts(&[Path::new(100, 5)]);
+    let mut listener = server.listen(PORT, config(), 1).unwrap();
+    let mut stream = client.connect(server_address(), config()).await.unwrap();
+    let (mut accepted, _) = listener.accept().await.unwrap();
+    let mut got = vec![0; 3_000_000];
+    tokio::try_join!(accepted.write_all(&[7; 3_000_000]), stream.read_exact(&mut got)).unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let spare = [&client, &server].map(|host| host.memory_spare());
+    assert!(spare.iter().all(|bytes| *bytes > 500_000), "{spare:?}");
+    // Little data keeps little of it.
+    for _ in 0..50 {
+        accepted.write_all(b"little").await.unwrap();
+        stream.read_exact(&mut [0; 6]).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    let spare = [&client, &server].map(|host| host.memory_spare());
+    assert!(spare.iter().all(|bytes| (1..100_000).contains(bytes)), "{spare:?}");
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!([&client, &server].map(|host| host.memory_spare()), [0, 0]);
+}

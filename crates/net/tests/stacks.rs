@@ -3,10 +3,15 @@
 
 mod common;
 
+use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use anabranch_device::memory::MemoryDevice;
 use anabranch_device::{Capabilities, Caps, Device, Packet, memory};
 use anabranch_middlebox::LinkedDevice;
 use anabranch_net::{Capture, Host, HostBuilder, MptcpListener, MptcpStream, default_config};
@@ -103,11 +108,114 @@ async fn a_listener_accepts_at_every_stack_and_every_join_finds_its_connection()
     assert_eq!(unique.len(), CONNECTIONS);
     timeout(Duration::from_secs(200), server.finished()).await.expect("in time").unwrap();
     tokio::time::sleep(Duration::from_secs(200)).await;
-    // The counters are renewed with the next packet.
-    let mut again = client.connect(server_address(), config()).await;
-    assert!(again.is_err() || again.as_mut().is_ok_and(|stream| established(stream) > 0));
     assert_eq!(server.counters().moved_subflows, 0, "nothing is remembered");
     assert_eq!(server.memory_used(), 0);
+}
+
+/// A device with a queue for each handle, of which a packet takes the one from which its flow was last sent, as with a TUN device. Other
+/// packets take a queue by their ports.
+struct Queues {
+    state: Arc<Mutex<QueueState>>,
+    at: usize,
+}
+
+struct QueueState {
+    device: MemoryDevice,
+    learns: bool,
+    received: Vec<VecDeque<Packet>>,
+    flows: HashMap<(Address, Address), usize>,
+}
+
+impl Queues {
+    fn new(device: MemoryDevice, learns: bool) -> Queues {
+        let state = QueueState { device, learns, received: vec![VecDeque::new()], flows: HashMap::new() };
+        Queues { state: Arc::new(Mutex::new(state)), at: 0 }
+    }
+}
+
+impl Device for Queues {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::plain(1500)
+    }
+
+    fn another(&self) -> std::io::Result<Box<dyn Device>> {
+        let mut state = self.state.lock().unwrap();
+        state.received.push(VecDeque::new());
+        Ok(Box::new(Queues { state: Arc::clone(&self.state), at: state.received.len() - 1 }))
+    }
+
+    fn has_own_queue(&self) -> bool {
+        true
+    }
+
+    fn poll_receive(&mut self, cx: &mut Context<'_>, packet: &mut Packet) -> Poll<std::io::Result<()>> {
+        let mut state = self.state.lock().unwrap();
+        let mut next = Packet::default();
+        // The first handle is the one of the builder, which nobody reads.
+        let queues = state.received.len() - 1;
+        while state.received[self.at].is_empty() {
+            ready!(state.device.poll_receive(cx, &mut next))?;
+            let ends = anabranch_wire::ends(next.bytes());
+            let ports = ends.map_or(0, |(here, there)| usize::from(here.port ^ there.port));
+            let known = ends.and_then(|ends| state.flows.get(&ends)).copied();
+            let queue = known.unwrap_or(1 + ports % queues);
+            state.received[queue].push_back(std::mem::take(&mut next));
+        }
+        *packet = state.received[self.at].pop_front().unwrap();
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_send(&mut self, cx: &mut Context<'_>, packet: &mut Packet) -> Poll<std::io::Result<()>> {
+        let mut state = self.state.lock().unwrap();
+        if state.learns
+            && let Ok(parsed) = parse(packet.bytes(), Checksums::Trust)
+        {
+            state.flows.insert((parsed.segment.source, parsed.segment.destination), self.at);
+        }
+        state.device.poll_send(cx, packet)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn stacks_with_a_queue_each_carry_all_connections_and_pass_on_few_packets_of_flows_that_the_device_knows()
+ {
+    let mut handovers = Vec::new();
+    for learns in [false, true] {
+        let (left, right) = memory::pair(Capabilities::plain(1500));
+        let linked =
+            LinkedDevice::new(left, "path", 7, Path::new(1000, 1).link(), Path::new(1000, 1).link()).unwrap();
+        let own = [client_ip(0), client_ip(1)];
+        let client = Host::builder().seed(1).device(linked, &own).start().unwrap();
+        let device = Queues::new(right, learns);
+        let server = spread(Host::builder().seed(2).device(device, &[server_ip(0)])).start().unwrap();
+        assert!(server.shared_queues().is_empty());
+        let echoing = tokio::spawn(echo(server.listen(PORT, config(), 64).unwrap(), 60));
+        let mut streams = Vec::new();
+        let conversing = async {
+            for _ in 0..60 {
+                streams.push(client.connect(server_address(), config()).await.unwrap());
+                converse(streams.last_mut().unwrap()).await;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            for _ in 0..10 {
+                for stream in &mut streams {
+                    converse(stream).await;
+                    assert_eq!(established(stream), 2, "every join finds its connection");
+                }
+            }
+        };
+        timeout(Duration::from_secs(60), conversing).await.expect("no packet is stuck");
+        let counters = server.counters();
+        handovers.push((counters.handovers, counters.received));
+        assert_eq!((counters.handover_drops, server.endpoint_counters().strays_reset), (0, 0));
+        assert!(counters.moved_subflows > 20, "two of three joins: {}", counters.moved_subflows);
+        drop(streams);
+        echoing.await.unwrap();
+    }
+    let [(strangers, all), (few, most)] = handovers[..] else { unreachable!() };
+    assert!(strangers > all / 3, "most packets come to another stack: {strangers} of {all}");
+    // The SYN of each connection and each join, the third ACK of a join, and what comes before the first answer.
+    assert!(few < 60 * 6 && most > 2000, "{few} of {most}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -249,6 +357,57 @@ async fn what_needs_one_stack_is_refused_with_several() {
     assert_eq!(error.kind(), std::io::ErrorKind::Unsupported);
 }
 
+/// A device of which one handle fails.
+struct OneFails {
+    device: Box<dyn Device>,
+    handles: Arc<AtomicUsize>,
+    number: usize,
+}
+
+impl Device for OneFails {
+    fn capabilities(&self) -> Capabilities {
+        self.device.capabilities()
+    }
+
+    fn another(&self) -> std::io::Result<Box<dyn Device>> {
+        let number = self.handles.fetch_add(1, Ordering::Relaxed);
+        Ok(Box::new(OneFails { device: self.device.another()?, handles: Arc::clone(&self.handles), number }))
+    }
+
+    fn has_own_queue(&self) -> bool {
+        true
+    }
+
+    fn poll_receive(&mut self, cx: &mut Context<'_>, packet: &mut Packet) -> Poll<std::io::Result<()>> {
+        if self.number == 1 {
+            return Poll::Ready(Err(std::io::ErrorKind::BrokenPipe.into()));
+        }
+        self.device.poll_receive(cx, packet)
+    }
+
+    fn poll_send(&mut self, cx: &mut Context<'_>, packet: &mut Packet) -> Poll<std::io::Result<()>> {
+        self.device.poll_send(cx, packet)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stack_that_has_failed_opens_no_connections() {
+    let (left, right) = memory::pair(Capabilities::plain(1500));
+    let server = Host::builder().seed(2).device(left, &[server_ip(0)]).start().unwrap();
+    let device = OneFails { device: Box::new(right), handles: Arc::default(), number: usize::MAX };
+    let client = spread(Host::builder().seed(1).device(device, &[client_ip(0)])).start().unwrap();
+    let echoing = tokio::spawn(echo(server.listen(PORT, config(), 64).unwrap(), 10));
+    tokio::task::yield_now().await;
+    let mut stacks = [0; STACKS];
+    for _ in 0..10 {
+        let mut stream = client.connect(server_address(), config()).await.unwrap();
+        converse(&mut stream).await;
+        stacks[(stream.number() as usize - 1) % STACKS] += 1;
+    }
+    assert_eq!(stacks, [5, 0, 5]);
+    echoing.await.unwrap();
+}
+
 /// A runtime of one thread, which ends with it.
 struct Thread {
     runtime: Handle,
@@ -313,6 +472,15 @@ async fn stacks_on_threads_of_their_own_carry_all_connections() {
 
 #[tokio::test]
 async fn a_stack_that_is_slow_loses_nothing() {
+    slow(|device| Box::new(device)).await;
+}
+
+#[tokio::test]
+async fn a_stack_that_is_slow_loses_nothing_of_what_comes_to_the_queues_of_others() {
+    slow(|device| Box::new(Queues::new(device, false))).await;
+}
+
+async fn slow(device_of: impl FnOnce(MemoryDevice) -> Box<dyn Device>) {
     // The runtime of the second stack does not run until everything is sent.
     let late = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let runtimes = vec![Handle::current(), late.handle().clone()];
@@ -324,6 +492,7 @@ async fn a_stack_that_is_slow_loses_nothing() {
         }
     });
     let (mut raw, device) = memory::pair(Capabilities::plain(1500));
+    let device = device_of(device);
     let server = Host::builder().seed(2).device(device, &[server_ip(0)]).runtimes(runtimes).start().unwrap();
     let here = Address::new(server_ip(0), PORT);
     for at in 0..1000 {

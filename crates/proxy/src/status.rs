@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use serde::Serialize;
@@ -125,6 +125,30 @@ pub struct Totals {
     pub paths: BTreeMap<IpAddr, PathTotals>,
 }
 
+/// The memory and the packets of a host in user space.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct StackRow {
+    /// Its stacks, one for each thread.
+    pub stacks: usize,
+    /// The bytes of the buffers of its connections.
+    pub buffer_bytes: u64,
+    /// The bytes that it keeps for reuse.
+    pub spare_bytes: u64,
+    /// Packets that one stack has read and passed on to another.
+    pub handovers: u64,
+    /// Joined subflows of this moment of which all packets are passed on.
+    pub moved_subflows: u64,
+}
+
+/// The question to a host in user space.
+struct Probe(Box<dyn Fn() -> StackRow + Send + Sync>);
+
+impl std::fmt::Debug for Probe {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Probe")
+    }
+}
+
 /// The counters and the connections.
 #[derive(Debug)]
 pub struct Status {
@@ -139,6 +163,8 @@ pub struct Status {
     /// The last reports of connections that have ended; none before the first request for them.
     ended: Mutex<Option<VecDeque<LinkReport>>>,
     budgets: Mutex<Vec<BudgetRow>>,
+    runtimes: OnceLock<Vec<Handle>>,
+    stack: OnceLock<Probe>,
     /// True if the log has destinations.
     logs_destinations: AtomicBool,
 }
@@ -152,8 +178,11 @@ pub struct Snapshot {
     pub transport: &'static str,
     /// The seconds since the start.
     pub uptime_s: f64,
-    /// The tasks of its runtime at this moment: a few for itself, and one or two for each connection.
+    /// The tasks of its runtimes at this moment: a few for itself, and one or two for each connection.
     pub tasks: usize,
+    /// The host in user space of `--transport anabranch`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stack: Option<StackRow>,
     /// Totals since the start.
     pub totals: Totals,
     /// The last requests without a connection.
@@ -179,6 +208,8 @@ impl Status {
             asks: watch::Sender::new(0),
             ended: Mutex::default(),
             budgets: Mutex::default(),
+            runtimes: OnceLock::new(),
+            stack: OnceLock::new(),
             logs_destinations: AtomicBool::new(false),
         }
     }
@@ -186,6 +217,24 @@ impl Status {
     /// From now on, events of `tracing` have destinations, and the reasons of failures, which may name them.
     pub fn log_destinations(&self) {
         self.logs_destinations.store(true, Ordering::Relaxed);
+    }
+
+    /// Counts the tasks of these runtimes, instead of the current one's. Only the first call has an effect.
+    pub fn count_tasks_of(&self, runtimes: &[Handle]) {
+        let _ = self.runtimes.set(runtimes.to_vec());
+    }
+
+    /// Shows the host in user space that `probe` looks at. Only the first call has an effect.
+    pub fn show_stack(&self, probe: impl Fn() -> StackRow + Send + Sync + 'static) {
+        let _ = self.stack.set(Probe(Box::new(probe)));
+    }
+
+    fn tasks(&self) -> usize {
+        let alive = |runtime: &Handle| runtime.metrics().num_alive_tasks();
+        match self.runtimes.get() {
+            Some(runtimes) => runtimes.iter().map(alive).sum(),
+            None => Handle::try_current().map_or(0, |runtime| alive(&runtime)),
+        }
     }
 
     /// Returns a destination as the log has it.
@@ -273,7 +322,8 @@ impl Status {
             side: self.side,
             transport: self.transport,
             uptime_s: self.began.elapsed().as_secs_f64(),
-            tasks: Handle::try_current().map_or(0, |runtime| runtime.metrics().num_alive_tasks()),
+            tasks: self.tasks(),
+            stack: self.stack.get().map(|probe| probe.0()),
             totals: lock(&self.totals).clone(),
             last_failures: lock(&self.last_failures).iter().cloned().collect(),
             budgets: lock(&self.budgets).clone(),
@@ -388,12 +438,23 @@ impl Snapshot {
             paths.iter().map(|(ip, totals)| (format!("{{path=\"{ip}\"}}"), value(totals) as f64)).collect()
         };
         metric("uptime_seconds", "gauge", "Seconds since the start", &one(self.uptime_s));
-        metric(
-            "tasks",
-            "gauge",
-            "Tasks of this moment; with --transport anabranch those of the first thread",
-            &one(self.tasks as f64),
-        );
+        metric("tasks", "gauge", "Tasks of this moment", &one(self.tasks as f64));
+        if let Some(stack) = &self.stack {
+            let of = |value: u64| one(value as f64);
+            metric(
+                "stack_buffer_bytes",
+                "gauge",
+                "Memory of the buffers of connections",
+                &of(stack.buffer_bytes),
+            );
+            metric("stack_spare_bytes", "gauge", "Memory that is kept for reuse", &of(stack.spare_bytes));
+            metric(
+                "stack_handovers_total",
+                "counter",
+                "Packets that one thread has read and passed on to another",
+                &of(stack.handovers),
+            );
+        }
         metric(
             "active_connections",
             "gauge",
@@ -452,5 +513,36 @@ impl Snapshot {
             &path(|t| t.retransmitted_bytes),
         );
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_tasks_of_all_threads_are_counted() {
+        let other = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let status = Status::new("client", "anabranch");
+        let before = status.snapshot().tasks;
+        status.count_tasks_of(&[Handle::current(), other.handle().clone()]);
+        other.spawn(std::future::pending::<()>());
+        other.spawn(std::future::pending::<()>());
+        tokio::spawn(std::future::pending::<()>());
+        assert_eq!(status.snapshot().tasks, before + 3);
+        other.shutdown_background();
+    }
+
+    #[test]
+    fn the_memory_of_a_host_in_user_space_is_shown_if_there_is_one() {
+        let status = Status::new("client", "anabranch");
+        assert!(!status.snapshot().metrics().contains("stack"));
+        status.show_stack(|| StackRow { spare_bytes: 4096, handovers: 7, ..StackRow::default() });
+        let look = status.snapshot();
+        for line in ["anabranch_proxy_stack_spare_bytes 4096\n", "anabranch_proxy_stack_handovers_total 7\n"]
+        {
+            assert!(look.metrics().contains(line), "{line}");
+        }
+        assert!(serde_json::to_string(&look).unwrap().contains("\"spare_bytes\":4096"));
     }
 }

@@ -88,7 +88,7 @@ fn refusal(options: &Options, host: &Host) -> String {
     plan(options, host).unwrap_err().to_string()
 }
 
-const LAPTOP: &str = r#"ip tuntap add dev anabranch0 mode tun
+const LAPTOP: &str = r#"ip tuntap add dev anabranch0 mode tun multi_queue
 ip link set dev anabranch0 mtu 1428 txqueuelen 10000 addrgenmode none
 ip -4 addr add 10.86.84.254/24 dev anabranch0
 ip -6 addr add fd86:8684::fe/64 dev anabranch0 nodad
@@ -308,7 +308,7 @@ fn the_device_takes_the_users_wishes() {
     wishes.prefix = "172.20.0.0/29".parse().unwrap();
     let text = lines(&plan(&wishes, &laptop()).unwrap());
     for line in [
-        "ip tuntap add dev mp-1 mode tun user 1000",
+        "ip tuntap add dev mp-1 mode tun multi_queue user 1000",
         "mtu 9000 ",
         "ip -4 addr add 172.20.0.6/29 dev mp-1",
         "from 172.20.0.1 lookup",
@@ -327,7 +327,7 @@ fn a_namespace_of_ones_own_has_a_device_and_no_way_out() {
         [
             "unshare --user --map-root-user --net",
             "ip link set dev lo up",
-            "ip tuntap add dev anabranch0 mode tun",
+            "ip tuntap add dev anabranch0 mode tun multi_queue",
             "ip link set dev anabranch0 mtu 1500 txqueuelen 10000 addrgenmode none",
             "ip -4 addr add 10.86.84.254/24 dev anabranch0",
             "ip -6 addr add fd86:8684::fe/64 dev anabranch0 nodad",

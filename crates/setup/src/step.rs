@@ -93,7 +93,8 @@ impl Step {
             Step::Up { device } => Action::run(&format!("ip link set dev {device} up")),
             Step::Device { device, owner } => {
                 let owner = owner.map_or(String::new(), |uid| format!(" user {uid}"));
-                Action::run(&format!("ip tuntap add dev {device} mode tun{owner}"))
+                // A queue for each thread of a proxy; a process with one thread opens one.
+                Action::run(&format!("ip tuntap add dev {device} mode tun multi_queue{owner}"))
             }
             // A link-local address (RFC 4862) would cause useless router solicitations.
             Step::Configure { device, mtu } => Action::run(&format!(

@@ -15,7 +15,7 @@ pub(crate) async fn follow(host: Host) -> Infallible {
     let mut peak = Peak::default();
     loop {
         tokio::time::sleep(EVERY).await;
-        if peak.has_passed(host.memory_used()) {
+        if peak.has_passed(host.memory_used() + host.memory_spare()) {
             // A failed task is one that panicked, which this one cannot.
             let _ = tokio::task::spawn_blocking(return_freed_memory).await;
         }

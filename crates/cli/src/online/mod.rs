@@ -129,6 +129,11 @@ impl HostArgs {
         Ok(Started { host, capture: file })
     }
 
+    /// Returns the TUN devices of `host` that its stacks have to read in turn. A shared device has one queue for each process, whoever made it.
+    pub(crate) fn devices_with_one_queue<'a>(&self, host: &'a Host) -> &'a [String] {
+        if self.tun.iter().any(|name| name.contains('/')) { &[] } else { host.shared_queues() }
+    }
+
     /// Returns the builder of the host, and its addresses with their devices.
     fn builder(&self) -> Result<(HostBuilder, Vec<(IpAddr, String)>), Failure> {
         if let [socket] = self.tun.as_slice()

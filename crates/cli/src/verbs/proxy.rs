@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use anabranch_lab::scenario::policy::proxy::{ClientPolicy, Joins, Key, PATH_MANAGERS, ServerPolicy};
 use anabranch_lab::scenario::units;
-use anabranch_net::HostBuilder;
 use anabranch_net::device::Caps;
+use anabranch_net::{Host, HostBuilder};
 use anabranch_proxy::client::{Client, ServerSide};
 use anabranch_proxy::convert::Destination;
 use anabranch_proxy::passed::{self, Passed};
 use anabranch_proxy::paths::{PathNames, Paths};
 use anabranch_proxy::server::Server;
-use anabranch_proxy::status::Status;
+use anabranch_proxy::status::{StackRow, Status};
 use anabranch_proxy::status_socket::StatusSocket;
 use anabranch_proxy::transport::tls::{Identity, PublicKeyPin, Tls, Trust, new_certificate};
 use anabranch_proxy::transport::{Accept as _, Anabranch, Kernel, Transport};
@@ -207,7 +207,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             let paths = paths(args, PathNames::Interfaces)?;
             let kernel = kernel.with_paths(paths.clone());
             let destinations = destinations.with_paths(paths.clone());
-            return sides(args, passed, kernel, destinations, paths, &[Handle::current()]).await;
+            let machine = Machine { runtimes: vec![Handle::current()], host: None };
+            return sides(args, passed, kernel, destinations, paths, &machine).await;
         }
         let paths = paths(args, PathNames::Addresses)?;
         let caps = Caps::default();
@@ -216,11 +217,22 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             _ => builder.runtimes(runtimes.clone()),
         };
         let started = args.host.start(change, |text| output::remark(text))?;
+        for name in args.host.devices_with_one_queue(&started.host) {
+            output::remark(format_args!(
+                "the threads read {name} in turn, as it has one queue; a device with several is faster: `anabranch tun setup` makes one, or `ip \
+                 tuntap add dev {name} mode tun multi_queue`"
+            ));
+        }
         let config = args.race.apply(args.host.config());
         let transport =
             Anabranch::new(started.host.clone(), config).with_paths(paths.clone()).with_caps(caps);
         let transport = transport.with_path_manager(args.path_manager.unwrap_or_default());
-        let result = sides(args, passed, transport, destinations, paths, &runtimes).await;
+        let machine = Machine { runtimes, host: Some(started.host.clone()) };
+        let work = sides(args, passed, transport, destinations, paths, &machine);
+        let result = tokio::select! {
+            result = work => result,
+            never = online::heap::follow(started.host.clone()) => match never {},
+        };
         Started::leave(started, result).await
     };
     let result = match args.transport {
@@ -252,25 +264,49 @@ fn size(text: &str) -> Result<Bytes, String> {
     units::parse_size(text).map_err(|error| error.to_string())
 }
 
+/// The threads that carry connections, and the host in user space if there is one.
+struct Machine {
+    runtimes: Vec<Handle>,
+    host: Option<Host>,
+}
+
+impl Machine {
+    /// Lets the status show them.
+    fn show_in(&self, status: &Status) {
+        status.count_tasks_of(&self.runtimes);
+        let Some(host) = self.host.clone() else { return };
+        status.show_stack(move || {
+            let counters = host.counters();
+            StackRow {
+                stacks: host.stacks(),
+                buffer_bytes: host.memory_used(),
+                spare_bytes: host.memory_spare(),
+                handovers: counters.handovers,
+                moved_subflows: counters.moved_subflows,
+            }
+        });
+    }
+}
+
 async fn sides<T: Transport>(
     args: &Args,
     passed: Vec<Passed>,
     transport: T,
     direct: Kernel,
     paths: Option<Paths>,
-    runtimes: &[Handle],
+    machine: &Machine,
 ) -> Result<(), Failure> {
     match (args.server, args.tls) {
-        (true, false) => server(args, passed, transport, direct, None, runtimes).await,
+        (true, false) => server(args, passed, transport, direct, None, machine).await,
         (true, true) => {
             let identity = identity(args)?;
             let tls = Tls::server(transport, identity.clone());
-            server(args, passed, tls, direct, Some(identity), runtimes).await
+            server(args, passed, tls, direct, Some(identity), machine).await
         }
-        (false, false) => client(args, passed, transport, direct, paths, runtimes).await,
+        (false, false) => client(args, passed, transport, direct, paths, machine).await,
         (false, true) => {
             let tls = Tls::client(transport, trust(args)?);
-            client(args, passed, tls, direct, paths, runtimes).await
+            client(args, passed, tls, direct, paths, machine).await
         }
     }
 }
@@ -305,7 +341,7 @@ async fn client<T: Transport>(
     transport: T,
     direct: Kernel,
     paths: Option<Paths>,
-    runtimes: &[Handle],
+    machine: &Machine,
 ) -> Result<(), Failure> {
     let policy = client_policy(args.policy.as_deref())?;
     let side = match (&args.to, &args.key) {
@@ -313,6 +349,7 @@ async fn client<T: Transport>(
         _ => None,
     };
     let client = Client::new(transport, direct, side, policy).map_err(Failure::Usage)?;
+    machine.show_in(&client.status());
     if args.log_destinations {
         client.status().log_destinations();
     }
@@ -336,9 +373,9 @@ async fn client<T: Transport>(
     };
     let mut serving = JoinSet::new();
     for (at, listener, redirected) in listeners {
-        let listeners = on_each(listener, runtimes)
+        let listeners = on_each(listener, &machine.runtimes)
             .map_err(|error| Failure::Failed(format!("cannot listen at {at}: {error}")))?;
-        for (listener, runtime) in listeners.into_iter().zip(runtimes) {
+        for (listener, runtime) in listeners.into_iter().zip(&machine.runtimes) {
             let serves = client.clone();
             let serve = async move {
                 if redirected {
@@ -398,18 +435,19 @@ async fn server<T: Transport>(
     transport: T,
     direct: Kernel,
     identity: Option<Identity>,
-    runtimes: &[Handle],
+    machine: &Machine,
 ) -> Result<(), Failure> {
     let file = args.policy.as_deref().unwrap_or(Path::new(""));
     let server = Server::new(direct, transport.name(), server_policy(file)?);
     let server = server.map_err(|error| Failure::Failed(error.to_string()))?;
+    machine.show_in(&server.status());
     if args.log_destinations {
         server.status().log_destinations();
     }
     let (ports, listeners) = server_listeners(args, passed, &transport)?;
     let mut serving = JoinSet::new();
     for listener in listeners {
-        for (listener, runtime) in listener.split().into_iter().zip(runtimes.iter().cycle()) {
+        for (listener, runtime) in listener.split().into_iter().zip(machine.runtimes.iter().cycle()) {
             let serves = server.clone();
             serving.spawn_on(async move { serves.serve(listener).await }, runtime);
         }

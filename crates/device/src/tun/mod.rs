@@ -1,6 +1,7 @@
 //! A TUN device of Linux: reads return packets that the kernel routes to it, and writes deliver packets to
 //! the kernel.
 
+mod queues;
 mod sys;
 mod vnet;
 
@@ -116,6 +117,18 @@ fn unbound() -> Result<OwnedFd, TunError> {
         .map_err(|errno| TunError::NoTunSupport(errno.into()))
 }
 
+/// Returns the flags of a device that is attached to.
+const fn binding_flags(offload: bool, multi_queue: bool) -> u16 {
+    let mut flags = sys::IFF_TUN | sys::IFF_NO_PI;
+    if offload {
+        flags |= sys::IFF_VNET_HDR;
+    }
+    if multi_queue {
+        flags |= sys::IFF_MULTI_QUEUE;
+    }
+    flags
+}
+
 /// Registers a descriptor with tokio, to wait until it is readable or writable. Has to be called within a tokio runtime.
 ///
 /// # Errors
@@ -160,6 +173,8 @@ pub struct TunDevice {
     name: String,
     mtu: u32,
     offload: bool,
+    /// True if the device was made with several queues, of which this handle has one.
+    multi_queue: bool,
     /// The number of packets that the kernel rejected.
     refused: u64,
 }
@@ -180,17 +195,23 @@ impl TunDevice {
             Err(Errno::NODEV | Errno::INVAL) => return Err(TunError::Missing(name.to_owned())),
             Err(errno) => return Err(other(errno)),
         };
-        let fd = unbound()?;
-        let mut wanted = sys::IFF_TUN | sys::IFF_NO_PI;
-        if options.offload {
-            wanted |= sys::IFF_VNET_HDR;
+        // The kernel lets every process open one more queue, and each then gets a part of the packets.
+        let others = queues::open_queues(name).unwrap_or_default();
+        if others.is_some_and(|others| others > 0) {
+            return Err(TunError::Busy(name.to_owned()));
         }
-        let mut set = sys::set_interface(fd.as_fd(), name, wanted);
-        if set == Err(Errno::INVAL) {
-            // It may have been created with several queues; one of them is enough.
-            set = sys::set_interface(fd.as_fd(), name, wanted | sys::IFF_MULTI_QUEUE);
+        let mut multi_queue = others.is_some();
+        let fd = unbound()?;
+        let mut set = sys::set_interface(fd.as_fd(), name, binding_flags(options.offload, multi_queue));
+        if set == Err(Errno::INVAL) && !multi_queue {
+            // Without rtnetlink, this shows it.
+            multi_queue = true;
+            set = sys::set_interface(fd.as_fd(), name, binding_flags(options.offload, true));
         }
         set.map_err(|errno| TunError::binding(name, errno))?;
+        if multi_queue && queues::open_queues(name).is_ok_and(|all| all > Some(1)) {
+            return Err(TunError::Busy(name.to_owned()));
+        }
         if !up {
             return Err(TunError::Down(name.to_owned()));
         }
@@ -200,7 +221,7 @@ impl TunDevice {
         sys::set_offload(fd.as_fd(), offloads).map_err(other)?;
         let mtu = sys::interface_mtu(&socket, name).map_err(other)?;
         let fd = watch(fd).map_err(|error| TunError::Other(name.to_owned(), error))?;
-        Ok(TunDevice { fd, name: name.to_owned(), mtu, offload: options.offload, refused: 0 })
+        Ok(TunDevice { fd, name: name.to_owned(), mtu, offload: options.offload, multi_queue, refused: 0 })
     }
 
     /// Returns the number of packets that the kernel rejected.
@@ -228,9 +249,21 @@ impl Device for TunDevice {
     }
 
     fn another(&self) -> io::Result<Box<dyn Device>> {
-        let fd = watch(self.fd.get_ref().try_clone()?)?;
-        let (name, mtu, offload) = (self.name.clone(), self.mtu, self.offload);
-        Ok(Box::new(TunDevice { fd, name, mtu, offload, refused: 0 }))
+        let &TunDevice { mtu, offload, multi_queue, .. } = self;
+        let fd = if multi_queue {
+            let fd = unbound().map_err(io::Error::other)?;
+            sys::set_interface(fd.as_fd(), &self.name, binding_flags(offload, true))
+                .map_err(|errno| io::Error::other(TunError::binding(&self.name, errno)))?;
+            fd
+        } else {
+            self.fd.get_ref().try_clone()?
+        };
+        let (fd, name) = (watch(fd)?, self.name.clone());
+        Ok(Box::new(TunDevice { fd, name, mtu, offload, multi_queue, refused: 0 }))
+    }
+
+    fn has_own_queue(&self) -> bool {
+        self.multi_queue
     }
 
     fn poll_receive(&mut self, cx: &mut Context<'_>, packet: &mut Packet) -> Poll<io::Result<()>> {

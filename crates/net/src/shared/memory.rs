@@ -228,6 +228,16 @@ impl Core {
         self.pool.used() + self.memory.charged
     }
 
+    /// Returns the number of bytes that are kept for reuse.
+    pub(crate) fn memory_spare(&self) -> u64 {
+        self.pool.spare() + self.spare_packets
+    }
+
+    /// Frees the blocks that were not used since the last call.
+    pub(crate) fn trim(&mut self) {
+        self.pool.trim();
+    }
+
     /// Returns the space in the send buffer of `id` that the memory permits; registers its writer if there is
     /// none.
     pub(crate) fn memory_space(&mut self, id: ConnectionId, cx: &Context<'_>) -> u64 {

@@ -93,6 +93,8 @@ pub(crate) struct Core {
     deadlines: BTreeSet<(Time, ConnectionId)>,
     /// The driver, if it sleeps.
     pub driver: Option<Waker>,
+    /// The bytes of the packets that the driver keeps for reuse, when it last looked.
+    pub spare_packets: u64,
     /// True if the driver has new work.
     pub stirred: bool,
     /// Readers of received data, to be woken by the driver.
@@ -134,6 +136,7 @@ impl Core {
             endpoint,
             flows: FxHashMap::default(),
             pool: Pool::default(),
+            spare_packets: 0,
             memory: Memory::new(buffer_memory, send_timeout),
             progress_due: BTreeSet::new(),
             opened: 0,
