@@ -107,7 +107,8 @@ impl Sides {
     }
 
     async fn last_failure(&self) -> String {
-        for _ in 0..500 {
+        // The processes of a busy host are many.
+        for _ in 0..30_000 {
             if let Some(last) = self.client.status().snapshot().last_failures.last() {
                 return last.why.clone();
             }

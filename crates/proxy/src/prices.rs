@@ -6,7 +6,7 @@
 
 use anabranch_kernel::memory::Remembered;
 use anabranch_scenario::policy::proxy::Price;
-use anabranch_stack::prediction::PathState;
+use anabranch_stack::prediction::{self, PathState};
 use anabranch_units::Bytes;
 
 /// The time after the handshake of the first subflow at which another one carries its first data, in its round trips. // RFC 8684 section 3.2
@@ -71,15 +71,7 @@ fn completion(paths: &[Remembered], size: Bytes, initial_window: u32, mss: u32) 
     let subflows: Vec<(PathState, f64)> = paths.iter().map(subflow).collect();
     let delivered =
         |time: f64| subflows.iter().map(|(state, begin)| state.delivered(time - begin)).sum::<f64>();
-    let (bytes, mut low, mut high) = (size.0 as f64, 0.0, 1e-3);
-    while delivered(high) < bytes && high < 1e6 {
-        high *= 2.0;
-    }
-    for _ in 0..30 {
-        let middle = (low + high) / 2.0;
-        if delivered(middle) < bytes { low = middle } else { high = middle }
-    }
-    Some(high)
+    Some(prediction::completion(size.0 as f64, delivered))
 }
 
 #[cfg(test)]

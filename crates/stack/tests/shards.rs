@@ -223,6 +223,20 @@ fn own_connections_and_joins_take_ports_of_their_shard() {
     assert_eq!(net.moved.len(), 0, "nothing is to be remembered");
 }
 
+#[test]
+fn own_connections_take_no_port_to_which_a_join_of_another_endpoint_may_come() {
+    let mut shard = endpoint(&[1], Shard::new(1, COUNT, SEED), 1024);
+    let listened = |port: u16| port % 8 > 0;
+    (49_152..=u16::MAX).filter(|port| listened(*port)).for_each(|port| {
+        shard.listen(port, ConnectionConfig::linux());
+    });
+    for at in 0..50 {
+        let to = end(2, 1000 + at);
+        let id = shard.connect(Time::ZERO, end(1, 0).ip, to, ConnectionConfig::linux()).unwrap();
+        assert!(!listened(shard.subflow_stats(id)[0].local.port));
+    }
+}
+
 /// Returns the SYN that joins the connection of `token` from `source`.
 fn join(source: Address, token: u32) -> Segment {
     let mut syn = Segment::new(source, end(1, PORT), Seq(7), Flags::SYN);

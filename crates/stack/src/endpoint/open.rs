@@ -238,7 +238,10 @@ impl<O: Observer> Endpoint<O> {
             let port = self.next_port;
             self.next_port = if port == u16::MAX { 49_152 } else { port + 1 };
             let end = Address::new(local, port);
-            if self.config.shard.has_ends(end, remote) && self.demux.find(end, remote).is_none() {
+            // A join to a port where all endpoints of the host listen may be at another one, though its four-tuple belongs to this one.
+            let is_shared = !self.config.shard.is_whole() && self.listeners.contains_key(&port);
+            if !is_shared && self.config.shard.has_ends(end, remote) && self.demux.find(end, remote).is_none()
+            {
                 return Some(port);
             }
         }

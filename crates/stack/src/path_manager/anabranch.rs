@@ -17,7 +17,7 @@ use anabranch_units::Duration;
 use core::net::IpAddr;
 
 use super::{FullMesh, HostAddress, PathCommand, PathEvent, PathManager};
-use crate::prediction::PathState;
+use crate::prediction::{PathState, completion};
 
 /// A subflow that does not help is held back for this multiple of the predicted time of the connection.
 const LATER: f64 = 1.25;
@@ -117,16 +117,7 @@ impl Anabranch {
 
     /// Returns the time at which the subflows have delivered `bytes`.
     fn completion(&self, bytes: f64) -> f64 {
-        let mut high = 1e-3;
-        while self.delivered(high) < bytes && high < 1e6 {
-            high *= 2.0;
-        }
-        let mut low = 0.0;
-        for _ in 0..20 {
-            let middle = (low + high) / 2.0;
-            if self.delivered(middle) < bytes { low = middle } else { high = middle }
-        }
-        high
+        completion(bytes, |time| self.delivered(time))
     }
 
     /// Notes the first subflow. Its first flight has left a round trip before joins may begin, for they wait for its

@@ -52,6 +52,19 @@ pub struct PathState {
     pub mss: f64,
 }
 
+/// Returns the seconds after which `bytes` are delivered, to a millionth; `delivered` returns the bytes of all subflows at a time, and never falls.
+pub fn completion(bytes: f64, delivered: impl Fn(f64) -> f64) -> f64 {
+    let (mut low, mut high) = (0.0, 1e-3);
+    while delivered(high) < bytes && high < 1e6 {
+        high *= 2.0;
+    }
+    for _ in 0..20 {
+        let middle = (low + high) / 2.0;
+        if delivered(middle) < bytes { low = middle } else { high = middle }
+    }
+    high
+}
+
 /// A position in the rounds of a subflow.
 #[derive(Clone, Copy)]
 struct Rounds {
