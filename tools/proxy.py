@@ -24,7 +24,8 @@ has all parts on one core. It runs in its own network namespace, without root in
 `cores`: bytes a second of eight downloads at once, with all parts (both sides, sink and source) on one core, and on two cores with one and with two
 threads for each side, in rotating order; with and without TLS. The last column is the processor time of both sides for each gigabyte.
 
-`idle`: the memory of both sides with many idle connections.
+`idle`: the memory of both sides with many idle connections. A side needs two file descriptors for each with `--transport kernel`, and one with `--transport
+anabranch`, in its own network namespace; `ulimit -Hn` bounds them.
 
 `rate`: new connections a second through both sides, 32 at once, each with one small request and its answer, with and without TLS (`cargo build --release
 --example open_connections -p anabranch-proxy`).
@@ -294,18 +295,18 @@ def own_network(program, arguments):
     os.execvp("unshare", ["unshare", *user, "--net", sys.executable, program, *arguments])
 
 
-def tun(name, network):
-    """Makes a TUN device. The address of its host in user space ends with 1."""
-    run("ip", "tuntap", "add", "dev", name, "mode", "tun")
+def tun(name, network, queues=False):
+    """Makes a TUN device, with several queues if `queues`. The address of its host in user space ends with 1."""
+    run("ip", "tuntap", "add", "dev", name, "mode", "tun", *(["multi_queue"] if queues else []))
     run("ip", "link", "set", name, "txqueuelen", "10000", "up")
     run("ip", "address", "add", f"10.86.{network}.254/24", "dev", name)
     return ["--transport", "anabranch", "--tun", name, "--address", f"10.86.{network}.1"]
 
 
-def stack_sides(binary, place, children, listen, network, extra=()):
+def stack_sides(binary, place, children, listen, network, extra=(), queues=False):
     """Both sides with the transport `anabranch`: the kernel forwards between their devices."""
     common = [binary, "proxy", "--quiet", *extra]
-    remote, local = tun(f"ab{network}", network), tun(f"ab{network + 1}", network + 1)
+    remote, local = (tun(f"ab{at}", at, queues) for at in (network, network + 1))
     start([*common, "--server", "--policy", f"{place}/server.toml", *remote], children)
     client = ["--to", f"10.86.{network}.1:{KERNEL_PORT}", "--key", f"{place}/client.key", "--listen", f"127.0.0.1:{listen}"]
     start([*common, *client, *local], children)
@@ -459,11 +460,16 @@ def keep(port):
         kept.append(listener.accept()[0])
 
 
-def idle(binary, place, connections):
+def idle(binary, place, connections, transport):
     raise_file_limit()
     children = []
     try:
-        local_sides(binary, place, children)
+        if transport == "kernel":
+            local_sides(binary, place, children)
+        else:
+            run("ip", "link", "set", "lo", "up")
+            Path("/proc/sys/net/ipv4/ip_forward").write_text("1", encoding="ascii")
+            stack_sides(binary, place, children, 1080, 1)
         start([sys.executable, ME, "--web"], children)
         start([sys.executable, ME, "--keep", str(WEB + 1)], children)
         time.sleep(1.5)
@@ -531,10 +537,11 @@ def main():
     parser.add_argument("--scheduler", default="dmptcp")
     parser.add_argument("--tls", action="store_true", help="with TLS between the two sides (downloads, handover)")
     parser.add_argument("--connections", type=int, default=10_000)
+    parser.add_argument("--transport", choices=["kernel", "anabranch"], default="kernel", help="the transport (idle)")
     parser.add_argument("--one-core", action="store_true", help="all parts on one core (throughput)")
     parser.add_argument("--binary", default=str(TARGET / "release" / "anabranch"))
     args = parser.parse_args()
-    if args.what == "throughput":
+    if args.what == "throughput" or (args.what, args.transport) == ("idle", "anabranch"):
         own_network(ME, sys.argv[1:])
     if args.one_core:
         os.sched_setaffinity(0, {0})
@@ -555,7 +562,7 @@ def main():
         elif args.what == "cores":
             cores(args.binary, place, args.runs)
         elif args.what == "idle":
-            idle(args.binary, place, args.connections)
+            idle(args.binary, place, args.connections, args.transport)
         elif args.what == "rate":
             rate(args.binary, place, args.runs)
         elif args.what == "downloads":

@@ -33,6 +33,8 @@ from pathlib import Path
 import proxy
 
 EVERY, PAUSE = 5.0, 4.0
+# The time in which a stack frees the buffers that it has not used, and returns the memory to the system.
+REST = 30.0
 # Pipes that a side keeps for later connections: eight of each thread, with two ends.
 KEPT = 16
 WEB, SERVER, CLIENT = 8400, 8883, 1480
@@ -220,12 +222,12 @@ def counts(process, path):
 
 
 def quiet(sides):
-    """Waits until both sides have no connection, at most a minute. Returns the counts of each."""
+    """Waits until both sides have no connection, at most a minute, and rests. Returns the counts of each."""
     time.sleep(PAUSE)
     until = time.monotonic() + 60
     while any(active(path) for _, path in sides.values()) and time.monotonic() < until:
         time.sleep(1)
-    time.sleep(1)
+    time.sleep(REST)
     return {name: counts(*side) for name, side in sides.items()}
 
 
@@ -284,15 +286,16 @@ def judge(name, rows, before, after):
     wrong = []
     found = [row["memory_bytes"] for row in rows if row["side"] == name]
     quarter = max(1, len(found) // 4)
-    early, late = statistics.median(found[-2 * quarter : -quarter] or found), statistics.median(found[-quarter:])
+    medians = [statistics.median(found[at * quarter : (at + 1) * quarter] or found) / 1e6 for at in range(4)]
     most = {what: max(row[what] for row in rows if row["side"] == name) for what in before}
     print(
-        f"{name}: memory {before['memory_bytes'] / 1e6:.1f} MB before, {early / 1e6:.1f} in the third quarter, {late / 1e6:.1f} in the last, at most "
-        f"{most['memory_bytes'] / 1e6:.1f}, {after['memory_bytes'] / 1e6:.1f} after; "
+        f"{name}: memory {before['memory_bytes'] / 1e6:.1f} MB at rest before, {', '.join(f'{median:.1f}' for median in medians)} in the quarters, at most "
+        f"{most['memory_bytes'] / 1e6:.1f}, {after['memory_bytes'] / 1e6:.1f} at rest after; kept for reuse at most {most['spare_bytes'] / 1e6:.1f}; "
         + "; ".join(f"{what} {before[what]} before, at most {most[what]}, {after[what]} after" for what in ("descriptors", "tasks"))
     )
-    if late - early > max(2e6, 0.03 * early):
-        wrong.append(f"the memory of the {name} has grown by {(late - early) / 1e6:.1f} MB")
+    grown = after["memory_bytes"] - before["memory_bytes"]
+    if grown > max(2e6, 0.05 * before["memory_bytes"]):
+        wrong.append(f"the memory of the {name} at rest has grown by {grown / 1e6:.1f} MB")
     for what, kept in (("descriptors", KEPT), ("tasks", 0)):
         if after[what] > before[what] + kept:
             wrong.append(f"the {name} has {after[what] - before[what]} {what} more than before")

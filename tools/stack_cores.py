@@ -8,7 +8,7 @@
 `memory`: two hosts in one process, connected in memory, on one core with one thread, and on two cores with one and with two. Each thread has a stack of both hosts, which have the
 same work on one core and on two. Two processes with one thread and a core each show what the second core of this machine can give.
 
-`proxy`: bytes a second of downloads at once through both sides with `--transport anabranch`, each with a TUN device, between which the kernel forwards; both sides, sink and source on the same cores.
+`proxy`: bytes a second of downloads at once through both sides with `--transport anabranch`, each with a TUN device that has one queue or one for each thread, between which the kernel forwards; both sides, sink and source on the same cores.
 
 The runs alternate, in rotating order. The ratios are of means, to one core, with 95 % intervals (bootstrap over runs): of the rate, and of the processor time for each byte or connection (of both
 sides only, for `proxy`), which other programs on the machine change less.
@@ -28,6 +28,13 @@ from paired import difference
 
 KINDS = {"one core, one thread": ((0,), 1), "two cores, one thread": ((0, 1), 1), "two cores, two threads": ((0, 1), 2)}
 PROCESSES = "two processes, a core each"
+# The last value is true for devices with a queue for each thread.
+SIDES = {
+    "one core, one thread for each side": ((0,), 1, True),
+    "two cores, one thread for each side": ((0, 1), 1, True),
+    "two cores, `--threads 2`, one queue": ((0, 1), 2, False),
+    "two cores, `--threads 2`, two queues": ((0, 1), 2, True),
+}
 
 
 def on(cores, command):
@@ -81,7 +88,7 @@ def memory(binary, rounds, seconds):
             table(runs, unit, 1)
 
 
-def through_proxies(binary, rounds, connections):
+def through_proxies(binary, rounds, connections, options):
     children = []
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
@@ -94,22 +101,23 @@ def through_proxies(binary, rounds, connections):
             proxy.run("ip", "link", "set", "lo", "up")
             Path("/proc/sys/net/ipv4/ip_forward").write_text("1", encoding="ascii")
             sides = []
-            for at, (cores, threads) in enumerate(KINDS.values()):
+            for at, (cores, threads, queues) in enumerate(SIDES.values()):
                 os.sched_setaffinity(0, cores)
-                proxy.stack_sides(binary, str(place), children, 1091 + at, 1 + 2 * at, ("--threads", str(threads)))
+                extra = ("--threads", str(threads), *options)
+                proxy.stack_sides(binary, str(place), children, 1091 + at, 1 + 2 * at, extra, queues)
                 sides.append(children[-2:])
                 proxy.start([sys.executable, proxy.ME, "--web", str(proxy.WEB + at)], children)
             time.sleep(2)
             runs = []
             for turn in range(rounds):
                 rates = {}
-                for name in rotated(KINDS, turn):
-                    at = list(KINDS).index(name)
+                for name in rotated(SIDES, turn):
+                    at = list(SIDES).index(name)
                     command = [sys.executable, proxy.ME, "--read", str(1091 + at), str(proxy.WEB + at), str(connections)]
                     before = sum(map(proxy.cpu_time, sides[at]))
-                    rate = float(on(KINDS[name][0], command).communicate()[0])
+                    rate = float(on(SIDES[name][0], command).communicate()[0])
                     rates[name] = (rate, (sum(map(proxy.cpu_time, sides[at])) - before) / rate)
-                runs.append({name: rates[name] for name in KINDS})
+                runs.append({name: rates[name] for name in SIDES})
             table(runs, "Gbit/s", 8e-9)
         finally:
             proxy.end(children)
@@ -121,13 +129,15 @@ def main():
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--connections", type=int, default=8, help="downloads at once (proxy)")
+    parser.add_argument("--no-offload", action="store_true", help="packets of 1500 bytes (proxy)")
     parser.add_argument("--binary", help="the example `cores`, or the command (proxy)")
     args = parser.parse_args()
     if args.what == "memory":
         memory(args.binary or str(proxy.TARGET / "release" / "examples" / "cores"), args.runs, args.seconds)
     else:
         proxy.own_network(os.path.realpath(__file__), sys.argv[1:])
-        through_proxies(args.binary or str(proxy.TARGET / "release" / "anabranch"), args.runs, args.connections)
+        options = ["--no-offload"] if args.no_offload else []
+        through_proxies(args.binary or str(proxy.TARGET / "release" / "anabranch"), args.runs, args.connections, options)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ use anabranch_net::{Host, return_freed_memory};
 /// The interval at which the memory usage is checked.
 const EVERY: Duration = Duration::from_secs(1);
 /// Smaller usage is not worth returning.
-const WORTH: u64 = 8 << 20;
+const WORTH: u64 = 2 << 20;
 
 /// Watches the memory of `host`.
 pub(crate) async fn follow(host: Host) -> Infallible {
