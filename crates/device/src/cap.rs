@@ -464,6 +464,63 @@ mod tests {
         assert!((45..=47).contains(&begun.elapsed().as_millis()), "{:?}", begun.elapsed());
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn an_address_that_was_quiet_has_saved_up_nothing() {
+        let (near, mut far) = memory::pair(Capabilities::plain(1500));
+        let mut near = Capped::new(near, caps(8));
+        send(&mut far, packet(THERE, OWN, 1000)).await;
+        receive(&mut near).await;
+        tokio::time::sleep(std::time::Duration::from_secs(10)).await;
+        for _ in 0..20 {
+            send(&mut far, packet(THERE, OWN, 1000)).await;
+        }
+        let begun = tokio::time::Instant::now();
+        for _ in 0..20 {
+            receive(&mut near).await;
+        }
+        // A packet takes 1 ms, and 5 ms may pass in advance.
+        assert!((14..=15).contains(&begun.elapsed().as_millis()), "{:?}", begun.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_packet_does_not_overtake_those_that_are_due() {
+        let (near, mut far) = memory::pair(Capabilities::plain(1500));
+        let mut near = Capped::new(near, caps(8));
+        receive_none(&mut near).await;
+        for number in 0..20_u8 {
+            let mut one = packet(OWN, THERE, 1000);
+            one.bytes_mut()[20] = number;
+            if number == 12 {
+                // Some of the queued ones are due, and are not sent yet.
+                tokio::time::sleep(std::time::Duration::from_millis(3)).await;
+            }
+            send(&mut near, one).await;
+        }
+        let mut numbers = Vec::new();
+        for _ in 0..20 {
+            receive_none(&mut near).await;
+            poll_fn(|cx| {
+                let mut got = Packet::default();
+                while far.poll_receive(cx, &mut got).is_ready() {
+                    numbers.push(got.bytes()[20]);
+                }
+                Poll::Ready(())
+            })
+            .await;
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        assert!(numbers.iter().copied().eq(0..20), "{numbers:?}");
+    }
+
+    /// Lets a device send what is due; it has received nothing.
+    async fn receive_none(device: &mut impl Device) {
+        poll_fn(|cx| {
+            assert!(device.poll_receive(cx, &mut Packet::default()).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+    }
+
     #[test]
     fn ends_of_any_bytes_are_found_or_not() {
         for len in 0..50 {

@@ -204,3 +204,21 @@ async fn an_owner_that_does_not_answer_holds_nobody_up() {
     let error = Share::new(memory::pair(OFFLOAD).0, places()).listen(&path).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
 }
+
+#[tokio::test]
+async fn a_socket_that_a_process_has_left_behind_is_replaced_and_one_in_use_is_not() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("socket");
+    let left = rustix::net::socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
+    rustix::net::bind(&left, &rustix::net::SocketAddrUnix::new(&path).unwrap()).unwrap();
+    drop(left);
+    let share = || Share::new(memory::pair(OFFLOAD).0, places());
+    let mut first = share();
+    first.listen(&path).unwrap();
+    assert_eq!(share().listen(&path).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+    drop(first);
+    assert!(!path.exists());
+    std::fs::write(&path, "no socket").unwrap();
+    share().listen(&path).unwrap_err();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "no socket");
+}
