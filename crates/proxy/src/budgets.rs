@@ -103,7 +103,8 @@ fn used(budget: &Budget, month: Month, memory: &Memory) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::{PathTotals, Status};
+    use crate::status::{ConnectionRow, PathTotals, Status};
+    use crate::transport::{LinkReport, SubflowReport};
     use anabranch_units::{Bytes, Time};
 
     fn budget(path: &str, monthly: u64, spent: Spent) -> Budget {
@@ -143,7 +144,41 @@ mod tests {
         assert_eq!(memory.used(month).count(), 2, "paths without a budget are not counted");
         let rows = budgets.rows(month, &memory);
         assert_eq!((rows[0].used_bytes, rows[0].spent, rows[1].used_bytes), (200, true, 150));
+        assert!(rows[1].spent, "exactly its bytes are used");
         assert_eq!(Memory::parse(&memory.text()), memory);
+    }
+
+    #[test]
+    fn the_bytes_of_open_connections_count() {
+        let mut budgets = Budgets::default();
+        budgets.set(&[budget("192.0.2.5", 100, Spent::Off)]);
+        let (mut memory, month) = (Memory::default(), Month::of(Time::from_secs(1_000_000_000)));
+        let mut look = Status::new("client", "anabranch").snapshot();
+        let subflow = |sent_bytes, received_bytes| SubflowReport {
+            local: "192.0.2.5:4000".parse().unwrap(),
+            remote: "198.51.100.1:80".parse().unwrap(),
+            srtt_us: None,
+            variation_us: None,
+            rate_bps: None,
+            sent_bytes,
+            received_bytes,
+            retransmitted_bytes: 0,
+        };
+        for number in 0..2 {
+            let report = LinkReport { mptcp: true, subflows: vec![subflow(20, 10), subflow(5, 5)] };
+            look.connections.push(ConnectionRow {
+                number,
+                age_s: 1.0,
+                who: String::new(),
+                to: String::new(),
+                via: "server",
+                up_bytes: 0,
+                down_bytes: 0,
+                report,
+            });
+        }
+        budgets.count(&look, month, &mut memory, |ip| Some(ip.to_string()));
+        assert_eq!(budgets.rows(month, &memory)[0].used_bytes, 80);
     }
 
     #[test]

@@ -432,10 +432,16 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let paths = Paths::open(&directory.path().join("p.json"), PathNames::Addresses, Bytes(1)).unwrap();
         let start = Instant::now();
-        let seen = Seen::from([((1, subflow(NEAR, 10, 0).local, subflow(NEAR, 10, 0).remote), (start, 0))]);
+        let key = |local| (1, subflow(local, 10, 0).local, subflow(local, 10, 0).remote);
+        let seen = Seen::from([NEAR, FAR].map(|local| (key(local), (start, 0))));
         let slow = LinkReport { mptcp: true, subflows: vec![subflow(NEAR, 10, 100_000)] };
         paths.learn_all(1, &slow, start + EVERY, &seen, &mut Seen::new());
-        assert_eq!(paths.memory().path(NEAR, "192.0.2.9".parse().unwrap()).unwrap().rate_bps, None);
+        let rate = |local| paths.memory().path(local, "192.0.2.9".parse().unwrap()).unwrap().rate_bps;
+        assert_eq!(rate(NEAR), None);
+        // A burst is none either.
+        let burst = LinkReport { mptcp: true, subflows: vec![subflow(FAR, 10, 10_000_000)] };
+        paths.learn_all(1, &burst, start + LEAST_SPAN / 2, &seen, &mut Seen::new());
+        assert_eq!(rate(FAR), None);
     }
 
     #[tokio::test(start_paused = true)]

@@ -109,6 +109,17 @@ mod tests {
         assert!(spares(&[free, free], LARGE).iter().all(|spared| !spared));
     }
 
+    /// Of 28 KB half is the first window, and the rest follows a round trip later: after the handshake 30 ms. The first data of a join
+    /// comes 10 ms later.
+    #[test]
+    fn a_join_carries_nothing_before_its_handshake_is_over() {
+        let path = known(20.0, None).unwrap();
+        let seconds = completion(&[path, path], Bytes(28_000), 10, 1400).unwrap();
+        assert!((seconds - 0.05).abs() < 1e-3, "{seconds}");
+        let seconds = completion(&[path, path], Bytes(100_000), 10, 1400).unwrap();
+        assert!(seconds < completion(&[path], Bytes(100_000), 10, 1400).unwrap(), "{seconds}");
+    }
+
     #[test]
     fn the_cheapest_path_is_used_first_and_paths_that_are_not_needed_with_it_are_not_used() {
         // 10, 30 and 50 Mbit/s: a third of the time, and then three fifths.

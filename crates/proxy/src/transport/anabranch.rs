@@ -614,6 +614,36 @@ mod tests {
         assert!(error.contains("--memory FILE"), "{error}");
     }
 
+    #[tokio::test]
+    async fn a_connection_begins_on_the_path_of_the_memory_and_on_none_that_is_down() {
+        let directory = tempfile::tempdir().unwrap();
+        let transport = with_memory(directory.path());
+        assert_eq!(begins(&transport, &receives(10_000)).0, NEAR);
+        assert_eq!(begins(&transport, &receives(50_000_000)).0, FAR);
+        transport.host.set_address_up(FAR.parse().unwrap(), false);
+        assert_eq!(begins(&transport, &receives(50_000_000)).0, NEAR);
+        // It may come back while the connection lasts, and then it still has its price.
+        transport.set_prices(&[Price { path: FAR.to_owned(), price: 2.0, slower: 2.0 }]).unwrap();
+        let (first, joins) = begins(&transport, &receives(50_000_000));
+        assert_eq!((first.as_str(), &joins[..]), (NEAR, &[(FAR.to_owned(), Duration::ZERO, true)][..]));
+    }
+
+    #[tokio::test]
+    async fn a_race_is_only_for_connections_that_may_use_every_path_and_the_larger_direction_counts() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut transport = with_memory(directory.path());
+        transport.config.race = Some(Duration::ZERO);
+        let to: SocketAddr = (SERVER.parse::<IpAddr>().unwrap(), 80).into();
+        let races = |how: &Treatment| transport.adapt(to, how).unwrap().0.race.is_some();
+        assert!(races(&Treatment::default()));
+        assert!(!races(&Treatment { backup: vec![FAR.to_owned()], ..Treatment::default() }));
+        assert!(!races(&Treatment { paths: Some(vec![NEAR.to_owned()]), ..Treatment::default() }));
+        let expected =
+            |sends, bytes| transport.expected(&Treatment { sends: Some(Bytes(sends)), ..receives(bytes) });
+        assert_eq!(expected(500, 400), Some((Bytes(500), false)));
+        assert_eq!(expected(400, 500), Some((Bytes(500), true)));
+    }
+
     #[test]
     fn a_path_with_a_spent_budget_is_a_backup_or_not_used() {
         let mut how = Treatment { paths: Some(vec!["10.0.0.*".to_owned()]), ..Treatment::default() };
