@@ -13,7 +13,8 @@
 The sets *train*, *validate* and *test* are drawn from different seeds: schedulers are developed on *train* and chosen by *validate*;
 *test* is looked at once, at the end. A scenario has 2 to 4 paths of 1 to 300 Mbit/s, 4 to 400 ms and a queue of 0.3 to 6 BDP (all
 log-uniform), losses from none to 3 % on one path or on all of them, at random or in bursts, some with jitter, and 1 to 20 flows of together
-10 KB to 30 MB, or bulk flows, up or down; some have small receive buffers, a path that fails and returns, or the rate of a trace.
+10 KB to 30 MB, or bulk flows, up or down; some have small receive buffers, a path that fails and returns, or the rate of a trace. The set
+*pairs* is simpler: two such paths, random losses on none, one or both of them, and one download of 10 KB to 20 MB.
 
 Ratios are of mean completion times, and for bulk of goodputs, so that above 1 is slower: to a plain TCP on the best single path as measured,
 and to the lower bound (docs/definitions.md; for bulk the ideal sum), which only scenarios with one flow have.
@@ -33,7 +34,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-SEEDS = {"train": "landscape 1", "validate": "landscape 2", "test": "landscape 3"}
+SEEDS = {"train": "landscape 1", "validate": "landscape 2", "test": "landscape 3", "pairs": "landscape 4"}
 CONTENDERS = "linux,stms_c,dmptcp,backup,anabranch"
 CLASSES = [("below 100 KB", 0, 1e5), ("0.1 to 1 MB", 1e5, 1e6), ("1 to 30 MB", 1e6, 1e9), ("bulk", 1e9, math.inf)]
 # The share by which the header of Multipath TCP makes a flow slower: 28 bytes of 1448.
@@ -62,9 +63,25 @@ def losses(stream, paths):
     return lines
 
 
+def draw_pair(stream, number):
+    """A scenario of the set *pairs*."""
+    total = log_uniform(stream, 1e4, 2e7)
+    lines = ['deadline = "1000 s"', f"seed = {1 + number}"]
+    lossy = stream.choices([[], [stream.randrange(2)], [0, 1]], [50, 30, 20])[0]
+    for path in range(2):
+        rate, rtt, queue = log_uniform(stream, 1, 300), log_uniform(stream, 4, 400), log_uniform(stream, 0.3, 6)
+        lines.append(f'[[path]]\nrtt = "{rtt * 1000:.0f} us"\nrate = "{rate * 1000:.0f} kbit/s"\nqueue = "{queue:.2f} BDP"')
+        if path in lossy:
+            lines.append(f"loss = {log_uniform(stream, 0.0002, 0.03):.5f}")
+    lines.append(f'[traffic]\nsize = "{total:.0f} B"\ndirection = "download"')
+    return "\n".join(lines) + "\n", total, 1
+
+
 def draw(name, number):
     """A scenario, as the text of its file, with the total size of its flows in bytes, infinite for bulk, and their number."""
     stream = random.Random(f"{SEEDS[name]} {number}")
+    if name == "pairs":
+        return draw_pair(stream, number)
     count = stream.choices([2, 3, 4], [70, 20, 10])[0]
     bulk = stream.random() < 0.12
     total = log_uniform(stream, 1e4, 3e7)

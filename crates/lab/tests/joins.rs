@@ -87,3 +87,28 @@ fn a_join_that_was_held_back_rescues_a_flow_whose_first_path_fails() {
     assert!(join > Duration::from_millis(100) && join < Duration::from_millis(160), "{join:?}");
     assert!(end > Duration::ZERO && end < Duration::from_millis(1500), "{end:?}");
 }
+
+/// The completion times of a flow with scheduler `anabranch` with and without its memory, from this first path.
+fn remembered(initial: &str, direction: &str) -> [Duration; 2] {
+    let text = format!(
+        "schedulers = ['anabranch', 'anabranch:memory=0']\ninitial = '{initial}'
+         phases = {{ start = 0, delay = 0, jitter = 0, join = 0 }}
+         path = [{{ rate = '20 Mbit/s', rtt = '20 ms' }}, {{ rate = '20 Mbit/s', rtt = '30 ms' }}]
+         traffic = {{ size = '300 KB', direction = '{direction}' }}"
+    );
+    let scenario = Document::parse("test", &text, ".").unwrap().scenario().unwrap();
+    let prepared = Prepared::for_comparison(&scenario, 0).unwrap();
+    let run = |contender| prepared.run(contender, 0, &AtomicBool::new(false)).unwrap();
+    [0, 1].map(|contender| run(contender).flows[0].report.fct.unwrap())
+}
+
+/// Whoever knows the best path knows the rates of the others: the second path carries more of the flow.
+#[test]
+fn a_host_that_remembers_the_best_path_remembers_the_rates_of_all() {
+    for direction in ["upload", "download"] {
+        let [with, without] = remembered("best", direction);
+        assert!(with < without, "{direction}: {with:?} {without:?}");
+        let [given, same] = remembered("1", direction);
+        assert_eq!((given, same), (without, without), "{direction}");
+    }
+}

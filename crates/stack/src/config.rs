@@ -8,6 +8,7 @@ use core::net::IpAddr;
 use anabranch_units::{Bytes, Duration, RandomStream};
 
 use crate::congestion::{CongestionKind, CubicOptions};
+use crate::known::KnownPaths;
 use crate::path_manager::PathManagerKind;
 use crate::scheduler::SchedulerKind;
 use crate::segment::{PathId, Segment};
@@ -377,6 +378,8 @@ pub struct ConnectionConfig {
     pub dsn_width: DsnWidth,
     /// DSS checksums.
     pub checksums: Checksums,
+    /// The paths that this host knows, for scheduler [`Anabranch`](crate::scheduler::Anabranch).
+    pub known_paths: KnownPaths,
     /// The total number of bytes that the application will write, if known.
     pub flow_size: Option<Bytes>,
 }
@@ -463,6 +466,7 @@ impl ConnectionConfig {
             reinjection: Reinjection::OnTimeout,
             dsn_width: DsnWidth::Wide,
             checksums: Checksums::IfAsked,
+            known_paths: KnownPaths::default(),
             flow_size: None,
         }
     }

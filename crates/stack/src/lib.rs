@@ -13,6 +13,7 @@ mod connection;
 pub mod crypto;
 pub mod endpoint;
 pub mod event;
+pub mod known;
 pub mod observer;
 pub mod parameter;
 pub mod path_manager;

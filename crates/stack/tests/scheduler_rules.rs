@@ -4,11 +4,13 @@
 use crate::scheduler_common;
 
 use anabranch_stack::event::SubflowId;
+use anabranch_stack::known::{KnownPath, KnownPaths};
 use anabranch_stack::prediction;
 use anabranch_stack::scheduler::{
     Anabranch, AnabranchOptions, AssignKind, Decision, Ecf, EcfOptions, EcfProfile, Linux, LinuxOptions,
     MinRtt, Pending, Rule, Scheduler, StmsC, StmsCOptions, SubflowView, View,
 };
+use anabranch_stack::segment::Address;
 use anabranch_stack::seq::DataRange;
 use anabranch_stack::transfer_model::{self, ModelOptions, TransferModel};
 use anabranch_units::{Duration, Rate, Time};
@@ -112,6 +114,7 @@ fn only(set: impl FnOnce(&mut AnabranchOptions)) -> Anabranch {
         rate: false,
         unknown: 0.0,
         pipe: 0.0,
+        memory: 0.0,
     };
     set(&mut options);
     Anabranch::new(options)
@@ -301,4 +304,107 @@ fn a_path_of_unknown_rate_is_not_trusted_with_the_end_of_a_flow() {
     assert_eq!(chosen(&mut wary, &connection), None);
     connection.unassigned = vec![DataRange::new(0, 4000 * MSS)];
     assert_eq!(chosen(&mut wary, &connection), Some(SubflowId(1)), "a long flow tries it");
+}
+
+// As above, and the host remembers the second path. Its data has a millisecond to arrive before the end.
+#[test]
+fn a_remembered_rate_counts_until_the_rate_is_measured() {
+    let address = |last: u8| Address::new([10, 0, 0, last].into(), 4000);
+    let takes = |remembered: f64, factor: f64, acks: u64| {
+        let known = SubflowView {
+            delivery_rate: Rate(11_200_000),
+            bytes_sent: 20 * MSS,
+            ..full(steady(subflow(0, 20, 20)))
+        };
+        let second = SubflowView { local: address(2), bytes_sent: 20 * MSS, ..steady(subflow(1, 20, 10)) };
+        let mut connection = Connection::new(vec![known, second], 10 * MSS);
+        let path = KnownPath { rtt: 0.02, rate: remembered, loss: 0.0 };
+        let paths: KnownPaths = [(address(2).ip, path)].into_iter().collect();
+        let mut scheduler = only(|options| {
+            (options.abstain, options.rate, options.unknown, options.memory) = (true, true, 16.0, factor);
+        });
+        for ack in 1..=60 {
+            connection.now += Duration::from_millis(1);
+            let first = &mut connection.subflows[0];
+            first.bytes_sent += MSS;
+            first.last_received = connection.now;
+            if ack <= acks {
+                // A sixteenth of the first one's rate.
+                let second = &mut connection.subflows[1];
+                second.bytes_sent += MSS / 16;
+                second.last_received = connection.now;
+            }
+            scheduler.decide(&View { known: Some(&paths), ..connection.view() });
+        }
+        match scheduler.decide(&View { known: Some(&paths), ..connection.view() }) {
+            Decision::Assign { subflow, kind: AssignKind::New, .. } => Some(subflow),
+            _ => None,
+        }
+    };
+    assert_eq!(takes(1.4e6, 1.0, 0), Some(SubflowId(1)));
+    assert_eq!(takes(1.4e6, 0.0, 0), None, "no memory");
+    assert_eq!(takes(1.4e6, 0.01, 0), None, "a distorted one");
+    assert_eq!(takes(0.8e5, 1.0, 0), None, "a slow path");
+    assert_eq!(takes(1.4e6, 1.0, 60), None, "a path that is measured as slow");
+    assert_eq!(takes(0.8e5, 20.0, 0), Some(SubflowId(1)), "the factor");
+}
+
+// 1 MB/s and 20 ms hold 20 KB. Of 50 KB in flight 30 KB wait in the queue, before any acknowledgement has shown it.
+#[test]
+fn data_in_flight_beyond_what_the_path_holds_waits_in_its_queue() {
+    let arrival = |flight: f64, rtt: f64| {
+        let state = prediction::PathState {
+            base_rtt: 0.02,
+            rtt,
+            free: 100_000.0,
+            flight,
+            rate: 1e6,
+            ssthresh: f64::INFINITY,
+            growth: 1.0,
+            limit: f64::INFINITY,
+            loss: 0.0,
+            mss: 1000.0,
+        };
+        state.arrival(1000.0) * 1e3
+    };
+    let close = |got: f64, expected: f64| assert!((got - expected).abs() < 1e-6, "{got} {expected}");
+    close(arrival(20_000.0, 0.02), 11.0);
+    close(arrival(50_000.0, 0.02), 41.0);
+    close(arrival(50_000.0, 0.06), 51.0);
+    close(arrival(10_000.0, 0.06), 21.0);
+}
+
+// A path of 20 ms that carries a segment in 10 ms holds two: with `pipe` 1, three may be in flight, and ten while its rate is not known.
+#[test]
+fn a_path_that_holds_little_gets_three_segments_once_its_rate_is_known() {
+    let most = |remembered: Option<f64>| {
+        let address = Address::new([10, 0, 0, 2].into(), 4000);
+        let path = |rate| KnownPath { rtt: 0.02, rate, loss: 0.0 };
+        let paths: KnownPaths = remembered.map(|rate| (address.ip, path(rate))).into_iter().collect();
+        let fits = |flight: u64| {
+            let first = SubflowView {
+                delivery_rate: Rate(11_200_000),
+                bytes_sent: 20 * MSS,
+                ..full(steady(subflow(0, 20, 20)))
+            };
+            let second = SubflowView { local: address, ..steady(subflow(1, 20, 30)) };
+            let second = SubflowView { inflight: flight * MSS, unacked: flight * MSS, ..second };
+            let mut connection = Connection::new(vec![first, second], 4000 * MSS);
+            let mut scheduler = only(|options| {
+                (options.rate, options.unknown, options.pipe, options.memory) = (true, 16.0, 1.0, 1.0);
+            });
+            for _ in 0..20 {
+                connection.now += Duration::from_millis(1);
+                connection.subflows[0].bytes_sent += MSS;
+                connection.subflows[0].last_received = connection.now;
+                scheduler.decide(&View { known: Some(&paths), ..connection.view() });
+            }
+            match scheduler.decide(&View { known: Some(&paths), ..connection.view() }) {
+                Decision::Assign { subflow, .. } => subflow == SubflowId(1),
+                _ => false,
+            }
+        };
+        (0..30).take_while(|flight| fits(*flight)).count()
+    };
+    assert_eq!((most(Some(100.0 * MSS as f64)), most(None)), (3, 10));
 }

@@ -151,7 +151,7 @@ impl Prepared<'_> {
                 }
                 self.delay(&mut spec, &mut reactions);
                 endpoints::adapt(&mut spec, experiment, pair, path);
-                joins::adapt(&mut spec, experiment, &experiment.pairs[place], expected);
+                joins::adapt(&mut spec, experiment, &experiment.pairs[place], pair, expected);
                 scatter::adapt(&mut spec, &experiment.graph, &experiment.pairs[place].paths[path]);
                 specs.push(spec);
                 owners.push(Some(Owned { class, group, pair: place, path }));

@@ -113,7 +113,7 @@ impl Prepared<'_> {
             }
             self.delay(&mut spec, &mut reactions);
             endpoints::adapt(&mut spec, experiment, pair, path);
-            joins::adapt(&mut spec, experiment, &experiment.pairs[place], traffic.size.mean());
+            joins::adapt(&mut spec, experiment, &experiment.pairs[place], pair, traffic.size.mean());
             scatter::adapt(&mut spec, &experiment.graph, &experiment.pairs[place].paths[path]);
             specs.push(spec);
             classes.push(class.map(|(class, group)| Owned { class, group, pair: place, path }));

@@ -1,25 +1,45 @@
-//! What the path manager `anabranch` knows of a flow and its paths: as much as `initial = "best"` does.
+//! What hosts know of a flow and its paths beforehand: as much as `initial = "best"` does.
 
+use anabranch_sim::topology::HostPair;
 use anabranch_sim::{Direction, FlowSpec};
 use anabranch_stack::config::SimConfig;
 use anabranch_stack::path_manager::{JoinRules, PathManagerKind};
+use anabranch_stack::scheduler::SchedulerKind;
 
 use crate::scenario::estimate::known_paths;
-use crate::scenario::{Experiment, Pair};
+use crate::scenario::{Experiment, InitialChoice, Pair};
 
-/// Gives the client of a flow between the hosts of `pair` the state of its paths and the `expected` bytes.
-pub(super) fn adapt(spec: &mut FlowSpec, experiment: &Experiment, pair: &Pair, expected: Option<f64>) {
+/// Gives the path manager `anabranch` of a flow between the hosts of `pair` the state of its paths and the `expected` bytes, and
+/// the scheduler `anabranch` of both hosts the state of the paths, if the first one was chosen by it.
+pub(super) fn adapt(
+    spec: &mut FlowSpec,
+    experiment: &Experiment,
+    pair: &Pair,
+    hosts: &HostPair,
+    expected: Option<f64>,
+) {
     let from_peer = spec.direction == Direction::Download;
     let config: &mut SimConfig = &mut spec.client_config;
-    if !matches!(config.path_manager, PathManagerKind::Anabranch(_)) {
+    let is_managed = matches!(config.path_manager, PathManagerKind::Anabranch(_));
+    let is_scheduled = matches!(config.scheduler, SchedulerKind::Anabranch(_))
+        && experiment.initial_choice == InitialChoice::Best;
+    if !is_managed && !is_scheduled {
         return;
     }
-    let rules = JoinRules {
-        paths: known_paths(experiment, config, pair).into_iter().map(Some).collect(),
-        expected: expected.map(|bytes| bytes as u64),
-        from_peer,
-        initial_window: config.initial_window * config.mss,
-        mss: config.mss,
-    };
-    config.path_manager = PathManagerKind::Anabranch(Box::new(rules));
+    let known = known_paths(experiment, config, pair);
+    if is_managed {
+        let rules = JoinRules {
+            paths: known.iter().copied().map(Some).collect(),
+            expected: expected.map(|bytes| bytes as u64),
+            from_peer,
+            initial_window: config.initial_window * config.mss,
+            mss: config.mss,
+        };
+        config.path_manager = PathManagerKind::Anabranch(Box::new(rules));
+    }
+    if is_scheduled {
+        let of_client = || hosts.client_addresses.iter().copied().zip(known.iter().copied());
+        spec.client_config.known_paths = of_client().collect();
+        spec.server_config.known_paths = of_client().collect();
+    }
 }

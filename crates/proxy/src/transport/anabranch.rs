@@ -13,9 +13,10 @@ use anabranch_scenario::parameters::from_option;
 use anabranch_scenario::policy::proxy::{Budget, Cap, Joins, Multipath, Price, Spent, Treatment};
 use anabranch_stack::config::ConnectionConfig;
 use anabranch_stack::congestion::CongestionKind;
+use anabranch_stack::known::KnownPath;
 use anabranch_stack::path_manager::{
-    self, CustomPathManager, CustomPathManagerKind, FullMesh, HostAddress, JoinRules, KnownPath, PathCommand,
-    PathEvent, PathManager, PathManagerKind,
+    self, CustomPathManager, CustomPathManagerKind, FullMesh, HostAddress, JoinRules, PathCommand, PathEvent,
+    PathManager, PathManagerKind,
 };
 use anabranch_units::Bytes;
 use tokio::io::AsyncBufRead as _;
@@ -161,6 +162,7 @@ impl Anabranch {
             config.path_manager = PathManagerKind::Custom(kind);
         }
         config.flow_size = how.sends;
+        config.known_paths = self.known(to.ip()).into_iter().collect();
         Ok((config, first, is_choice))
     }
 
@@ -182,17 +184,23 @@ impl Anabranch {
         Some((receives.max(sends), receives >= sends))
     }
 
-    /// Returns the rules for joins of the path manager `anabranch`, with the known paths by their addresses; none for a full mesh.
-    fn join_rules(&self, to: IpAddr, how: &Treatment) -> Option<(Vec<(IpAddr, KnownPath)>, JoinRules)> {
-        let paths = self.paths.as_ref()?;
-        if how.path_manager.unwrap_or(self.joins) != Joins::Anabranch {
-            return None;
-        }
-        let (bytes, from_peer) = self.expected(how)?;
+    /// Returns what the memory has of the paths to this address, with the addresses of this host.
+    fn known(&self, to: IpAddr) -> Vec<(IpAddr, KnownPath)> {
+        let Some(paths) = &self.paths else { return Vec::new() };
         let known = self.host.addresses().into_iter().filter_map(|own| {
             let seen = paths.known(own, to)?;
             Some((own, KnownPath { rtt: seen.rtt_s, rate: seen.rate_bps? / 8.0, loss: seen.loss }))
         });
+        known.collect()
+    }
+
+    /// Returns the rules for joins of the path manager `anabranch`, with the known paths by their addresses; none for a full mesh.
+    fn join_rules(&self, to: IpAddr, how: &Treatment) -> Option<(Vec<(IpAddr, KnownPath)>, JoinRules)> {
+        self.paths.as_ref()?;
+        if how.path_manager.unwrap_or(self.joins) != Joins::Anabranch {
+            return None;
+        }
+        let (bytes, from_peer) = self.expected(how)?;
         let rules = JoinRules {
             paths: Vec::new(),
             expected: Some(bytes.0),
@@ -200,7 +208,7 @@ impl Anabranch {
             initial_window: self.config.initial_window * self.config.mss,
             mss: self.config.mss,
         };
-        Some((known.collect(), rules))
+        Some((self.known(to), rules))
     }
 
     /// Makes the paths with a price backups, unless the connection is expected to be much slower without them.
@@ -411,6 +419,7 @@ mod tests {
     use anabranch_kernel::memory::{Memory, Remembered};
     use anabranch_net::default_config;
     use anabranch_net::device::{Capabilities, memory};
+    use anabranch_stack::known::KnownPaths;
     use anabranch_stack::segment::Address;
     use anabranch_units::{Duration, Rate, Time};
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -590,6 +599,22 @@ mod tests {
         let unknown = Anabranch { paths: None, ..transport };
         let error = unknown.check(&Treatment::default()).unwrap_err();
         assert!(error.contains("--memory FILE"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_connection_gets_the_memory_of_its_paths() {
+        let directory = tempfile::tempdir().unwrap();
+        let transport = with_memory(directory.path());
+        let to: SocketAddr = (SERVER.parse::<IpAddr>().unwrap(), 80).into();
+        let (config, ..) = transport.adapt(to, &Treatment::default()).unwrap();
+        let rates = [NEAR, FAR].map(|own| {
+            let known = config.known_paths.between(own.parse().unwrap(), to.ip());
+            known.map(|known| known.rate)
+        });
+        assert_eq!(rates, [Some(1.25e6), Some(2.5e6)]);
+        let (config, ..) =
+            transport.adapt("198.51.100.1:80".parse().unwrap(), &Treatment::default()).unwrap();
+        assert_eq!(config.known_paths, KnownPaths::default());
     }
 
     #[tokio::test]

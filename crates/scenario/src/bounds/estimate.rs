@@ -10,12 +10,14 @@
 //! CUBIC at least 1.054 (RTT/p)^(3/4) (RFC 9438 section 5.1, C = 0.4, beta = 0.7). It is carried at the rate of
 //! this window, or of the link if that is less.
 //!
+//! The receive buffer admits no more than its size in a round trip.
+//!
 //! A bulk flow ends with its duration. Its size is the amount that the best single path carries in that time.
 
 use anabranch_link::{Capacity, Change, Jitter, JitterShape};
 use anabranch_stack::config::SimConfig;
 use anabranch_stack::congestion::CongestionKind;
-use anabranch_stack::path_manager::KnownPath;
+use anabranch_stack::known::KnownPath;
 use anabranch_units::{Duration, Time};
 
 use super::lower_bound::{Limits, LowerBound};
@@ -37,6 +39,7 @@ pub fn estimates(experiment: &Experiment, config: &SimConfig) -> Vec<Duration> {
         sustained: window(&config.congestion, known.loss, known.rtt),
         reduction: reduction(&config.congestion),
         first_window: f64::from(config.initial_window.max(1)),
+        buffer: config.receive_buffer.max().get() as f64,
     };
     let mut paths: Vec<Estimate> = known.into_iter().enumerate().map(of_path).collect();
     let size = remembered.traffic.size.mean().unwrap_or_else(|| {
@@ -92,6 +95,8 @@ struct Estimate {
     reduction: f64,
     /// The initial window in segments.
     first_window: f64,
+    /// The largest receive buffer, in bytes.
+    buffer: f64,
 }
 
 impl Estimate {
@@ -116,7 +121,8 @@ impl Estimate {
             time += part / rate;
             rest -= part;
         }
-        self.alone.completion(begin as u64) + Duration::from_secs_f64(time.min(1e9))
+        let sent = self.alone.completion(begin as u64) + Duration::from_secs_f64(time.min(1e9));
+        sent.max(Duration::from_secs_f64((size / self.buffer * self.rtt).min(1e9)))
     }
 
     /// Returns the bytes that a flow moves in `span`.
@@ -236,6 +242,20 @@ mod tests {
     fn without_loss_it_is_the_lower_bound() {
         let (clean, _) = of("path = [{ rate = '10 Mbit/s', rtt = '20 ms' }]\ntraffic.size = '1 MB'");
         assert!((clean[0] - 880.0).abs() < 20.0, "{clean:?}");
+    }
+
+    /// 33 KB in 51 ms are 5.2 Mbit/s.
+    #[test]
+    fn a_small_receive_buffer_limits_a_long_path() {
+        let of = |connection: &str| {
+            of(&format!(
+                "path = [{{ rate = '25 Mbit/s', rtt = '6 ms' }}, {{ rate = '140 Mbit/s', rtt = '51 ms' }}]
+                 traffic.size = '5 MB'\n{connection}"
+            ))
+        };
+        assert_eq!(of("").1, 1);
+        let (times, best) = of("connection.receive-buffer = '33 KB'");
+        assert!(best == 0 && (times[1] - 7727.0).abs() < 10.0, "{times:?}");
     }
 
     /// With a loss of 3 % at 100 ms, windows have 7 segments: 0.8 Mbit/s of 50.

@@ -192,7 +192,7 @@ fn view<'a>(
     now: Time,
     subflows: &'a [SubflowView],
     send: &'a SendState,
-    config: &ConnectionConfig,
+    config: &'a ConnectionConfig,
     congestion: &'a AnyCongestion,
     coupled: bool,
     data_timeouts: u64,
@@ -217,6 +217,7 @@ fn view<'a>(
         data_timeouts,
         fills_window: config.fill_window,
         coupled,
+        known: Some(&config.known_paths),
         congestion: Some(congestion),
     }
 }

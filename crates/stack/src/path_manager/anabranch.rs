@@ -17,21 +17,11 @@ use anabranch_units::Duration;
 use core::net::IpAddr;
 
 use super::{FullMesh, HostAddress, PathCommand, PathEvent, PathManager};
+use crate::known::KnownPath;
 use crate::prediction::{PathState, completion};
 
 /// A subflow that does not help is held back for this multiple of the predicted time of the connection.
 const LATER: f64 = 1.25;
-
-/// What a host knows of a path before a connection uses it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct KnownPath {
-    /// The round-trip time without a queue, in seconds.
-    pub rtt: f64,
-    /// The payload that it carries, in bytes per second.
-    pub rate: f64,
-    /// The probability that a segment is lost.
-    pub loss: f64,
-}
 
 /// What the path manager knows of a connection beforehand.
 #[derive(Clone, Debug, Default, PartialEq)]

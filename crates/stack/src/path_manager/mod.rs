@@ -15,7 +15,7 @@ use anabranch_units::Duration;
 use crate::event::SubflowId;
 use crate::segment::{Address, ResetReason};
 
-pub use anabranch::{Anabranch, JoinRules, KnownPath};
+pub use anabranch::{Anabranch, JoinRules};
 pub use any::{AnyPathManager, PathManagerKind};
 pub use custom::CustomPathManagerKind;
 pub use endpoints::{EndpointRole, EndpointRules, Endpoints};

@@ -92,9 +92,11 @@ impl PathState {
     }
 
     fn start(&self) -> Rounds {
-        // Data before it in the queue of the bottleneck, as the round trip shows it; at most the data in flight.
+        // Data before it in the queue of the bottleneck, as the round trip shows it; at most the data in flight, and at least the part of it
+        // that the path does not hold.
         let queued = (self.rtt - self.base_rtt).max(0.0);
-        let link = if self.rate.is_finite() { queued.min(self.serial(self.flight)) } else { 0.0 };
+        let flight = self.serial(self.flight);
+        let link = queued.min(flight).max(flight - self.base_rtt);
         let slow_start = self.free + self.flight < self.ssthresh;
         let factor = if slow_start { 2.0 } else { 1.0 };
         Rounds { burst: self.free, spread: factor * self.flight, round: 0, link, sent: 0.0 }

@@ -33,8 +33,9 @@ const MOST: usize = 8;
 const INSPECTED: usize = 512;
 /// The divisor of the best rate for the place of the data of a path of unknown rate.
 const HOPE: f64 = 2.0;
-/// The segments that a path may always have in flight.
-const LEAST_FLIGHT: f64 = 10.0;
+/// The segments that a path may always have in flight, and those of a path of unknown rate, so that it is measured.
+const LEAST_FLIGHT: f64 = 3.0;
+const FIRST_FLIGHT: f64 = 10.0;
 /// A receive window that exceeds the largest one by this factor grows, for this number of the longest round trips.
 const GROWTH: f64 = 1.1;
 const GROWING: f64 = 2.0;
@@ -42,6 +43,8 @@ const GROWING: f64 = 2.0;
 const LOOK_LATER: u64 = 100_000;
 /// The seconds from which on no look is planned.
 const FOREVER: f64 = 1e6;
+/// The number of segments after which a remembered share of losses counts half.
+const LOSS_WEIGHT: f64 = 100.0;
 /// The divisor of the best rate up to which a rate is comparable with it.
 const COMPARABLE: f64 = 4.0;
 
@@ -66,6 +69,8 @@ pub struct AnabranchOptions {
     pub unknown: f64,
     /// The bandwidth-delay products that a path other than the best may have in flight; 0: no limit.
     pub pipe: f64,
+    /// The factor of a remembered rate, until the rate is measured, since a rate may be less by now; 0: no memory.
+    pub memory: f64,
 }
 
 impl AnabranchOptions {
@@ -80,6 +85,7 @@ impl AnabranchOptions {
         rate: true,
         unknown: 16.0,
         pipe: 2.0,
+        memory: 0.25,
     };
 }
 
@@ -136,6 +142,13 @@ impl Options for AnabranchOptions {
             number 0.0, 1000.0,
             pipe
         ),
+        parameter!(
+            AnabranchOptions,
+            "memory",
+            "factor of a remembered rate, until the rate is measured; 0: no memory",
+            number 0.0, 1000.0,
+            memory
+        ),
     ];
 }
 
@@ -156,8 +169,8 @@ pub struct Anabranch {
 struct Candidate<'a> {
     subflow: &'a SubflowView,
     state: PathState,
-    /// True if the rate is measured.
-    measured: bool,
+    /// True if the rate is measured or remembered.
+    known: bool,
     /// True if it has free window for the next data.
     ready: bool,
 }
@@ -227,23 +240,31 @@ impl Anabranch {
         for (place, subflow) in found.list.iter_mut().zip(pick::candidates(view)) {
             let meter = &mut self.meters[subflow.id.index() % MOST];
             meter.observe(subflow);
-            let rate = self.options.rate.then(|| meter.rate(subflow.mss)).flatten();
-            let state = state(view, subflow, rate);
-            let measured = state.rate.is_finite();
+            let measured = self.options.rate.then(|| meter.rate(subflow.mss)).flatten();
+            let known = if self.options.memory > 0.0 { view.known(subflow) } else { None };
+            let rate = measured.or_else(|| known.map(|known| known.rate * self.options.memory));
+            let mut state = state(view, subflow, rate);
+            if let Some(known) = known {
+                // The measured share has its weight after some segments.
+                let sent = subflow.bytes_sent as f64 / state.mss;
+                state.loss = state.loss.max(known.loss * LOSS_WEIGHT / (LOSS_WEIGHT + sent));
+            }
+            let has_rate = state.rate.is_finite();
             let carries = state.rate.min(subflow.cwnd as f64 / state.rtt.max(1e-6));
-            if measured && carries > found.best.1 {
+            if has_rate && carries > found.best.1 {
                 found.best = (subflow.id, carries);
             }
-            *place = Some(Candidate { subflow, state, measured, ready: fits(subflow) });
+            *place = Some(Candidate { subflow, state, known: has_rate, ready: fits(subflow) });
         }
         let best = found.best;
         for candidate in found.list.iter_mut().flatten().filter(|candidate| candidate.subflow.id != best.0) {
             let state = &mut candidate.state;
-            if !candidate.measured && self.options.unknown > 0.0 && best.1 > 0.0 {
+            if !candidate.known && self.options.unknown > 0.0 && best.1 > 0.0 {
                 state.rate = best.1 / self.options.unknown;
             }
             // More in flight would wait in the queue of the bottleneck, and overflow it.
-            let most = (self.options.pipe * state.rate * state.base_rtt).max(LEAST_FLIGHT * state.mss);
+            let least = if candidate.known { LEAST_FLIGHT } else { FIRST_FLIGHT };
+            let most = (self.options.pipe * state.rate * state.base_rtt).max(least * state.mss);
             candidate.ready &= self.options.pipe <= 0.0 || best.1 <= 0.0 || state.flight + state.mss <= most;
         }
         found
@@ -304,13 +325,13 @@ impl Anabranch {
         if self.options.abstain && rest < gap * (1.0 + self.options.margin) + chosen.state.mss {
             return wait(Rule::NotSelected, gap, rest);
         }
-        let (gap, arrives) = if chosen.measured || found.best.1 <= 0.0 {
+        let (gap, arrives) = if chosen.known || found.best.1 <= 0.0 {
             (gap, arrives)
         } else {
             let arrives = PathState { rate: found.best.1 / HOPE, ..chosen.state }.arrival(chosen.state.mss);
             (by(arrives), arrives)
         };
-        let comparable = chosen.measured && chosen.state.rate * COMPARABLE >= found.best.1;
+        let comparable = chosen.known && chosen.state.rate * COMPARABLE >= found.best.1;
         if self.options.block && !(comparable && self.window_grows(view, &found)) {
             // The window moves on when the segment is acknowledged. Until then the others send what they deliver half a round trip later.
             let back = arrives + chosen.state.base_rtt / 2.0;

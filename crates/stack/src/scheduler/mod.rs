@@ -58,6 +58,7 @@ pub use weighted_round_robin::{WeightedRoundRobin, WeightedRoundRobinOptions};
 
 use crate::congestion::{AnyCongestion, CongestionControl, Growth};
 use crate::event::{SubflowId, SubflowSet};
+use crate::known::{KnownPath, KnownPaths};
 use crate::segment::Address;
 use crate::seq::DataRange;
 
@@ -237,6 +238,8 @@ pub struct View<'a> {
     pub fills_window: bool,
     /// True if the congestion windows of the subflows are coupled.
     pub coupled: bool,
+    /// The paths that this host knows from before; `None` in the views of tests.
+    pub known: Option<&'a KnownPaths>,
     /// The congestion control, for schedulers that predict the growth of a window; `None` in the views of
     /// tests.
     pub congestion: Option<&'a AnyCongestion>,
@@ -264,6 +267,7 @@ impl<'a> View<'a> {
             data_timeouts: 0,
             fills_window: false,
             coupled: false,
+            known: None,
             congestion: None,
         }
     }
@@ -271,6 +275,11 @@ impl<'a> View<'a> {
     /// Returns the subflow with the given ID.
     pub fn subflow(&self, id: SubflowId) -> Option<&SubflowView> {
         self.subflows.iter().find(|subflow| subflow.id == id)
+    }
+
+    /// Returns what this host knows of the path of `subflow` from before.
+    pub fn known(&self, subflow: &SubflowView) -> Option<&KnownPath> {
+        self.known?.between(subflow.local.ip, subflow.remote.ip)
     }
 
     /// Returns the growth of the window of `subflow` as its congestion control reports it, or else as derived
