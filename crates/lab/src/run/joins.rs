@@ -3,11 +3,12 @@
 use anabranch_sim::topology::HostPair;
 use anabranch_sim::{Direction, FlowSpec};
 use anabranch_stack::config::SimConfig;
+use anabranch_stack::known::KnownPath;
 use anabranch_stack::path_manager::{JoinRules, PathManagerKind};
 use anabranch_stack::scheduler::SchedulerKind;
 
 use crate::scenario::estimate::known_paths;
-use crate::scenario::{Experiment, InitialChoice, Pair};
+use crate::scenario::{Experiment, InitialChoice, Pair, Path};
 
 /// Gives the path manager `anabranch` of a flow between the hosts of `pair` the state of its paths and the `expected` bytes, and
 /// the scheduler `anabranch` of both hosts the state of the paths, if the first one was chosen by it.
@@ -38,7 +39,19 @@ pub(super) fn adapt(
         config.path_manager = PathManagerKind::Anabranch(Box::new(rules));
     }
     if is_scheduled {
-        let of_client = || hosts.client_addresses.iter().copied().zip(known.iter().copied());
+        let graph = &experiment.graph;
+        let slowest = |path: &Path| {
+            path.data.first()?.iter().copied().min_by_key(|&link| graph.links[link].mean_rate())
+        };
+        // Earlier connections have used paths with a common link together, and each had its share.
+        let sharing = |path: &Path| pair.paths.iter().filter(|other| slowest(other) == slowest(path)).count();
+        let shared = pair
+            .paths
+            .iter()
+            .zip(&known)
+            .map(|(path, known)| KnownPath { rate: known.rate / sharing(path).max(1) as f64, ..*known });
+        let shared: Vec<KnownPath> = shared.collect();
+        let of_client = || hosts.client_addresses.iter().copied().zip(shared.iter().copied());
         spec.client_config.known_paths = of_client().collect();
         spec.server_config.known_paths = of_client().collect();
     }
