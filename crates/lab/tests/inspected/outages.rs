@@ -128,7 +128,7 @@ fn outages_are_found_within_their_ranges() {
 #[test]
 fn paths_without_outages_have_none() {
     for (name, losses) in [("steady", &[0.0][..]), ("lossy", &[0.5, 1.0, 2.0, 5.0])] {
-        let [sender, receiver] = sums(name, &[&[0], &[0, 0]], losses, 30);
+        let [sender, receiver] = sums(name, &[&[0], &[0, 0]], losses, 12);
         assert_eq!((sender, receiver), ([0; 3], [0; 3]));
     }
 }
