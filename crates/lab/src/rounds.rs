@@ -104,6 +104,7 @@ mod tests {
             name: name.into(),
             multipath: false,
             missed: 0,
+            stranded: false,
             failures: Vec::new(),
             flows: 30,
             value: 1.0,

@@ -27,6 +27,11 @@ pub fn place(class: Option<&str>, conditions: &[&str]) -> String {
     }
 }
 
+/// True if a sentence would have the number 0.0 for it.
+pub fn is_zero(percent: f64) -> bool {
+    percent.abs() < 0.05
+}
+
 /// Returns the size of a difference of `mean` per cent: "20.0 % above", or from 1000 % on "388 times"; and its interval in the same unit, empty
 /// if it has none.
 pub fn amount(mean: f64, ci95: Option<Interval>, below: &str, above: &str) -> (String, String) {
@@ -41,8 +46,10 @@ pub fn amount(mean: f64, ci95: Option<Interval>, below: &str, above: &str) -> (S
         return (format!("{} times", times(mean)), range);
     }
     let side = if mean < 0.0 { below } else { above };
-    let end = |percent: f64| {
-        if percent < MOST_PERCENT { format!("{percent:+.1}") } else { format!("{percent:+.0}") }
+    let end = |percent: f64| match percent {
+        _ if is_zero(percent) => "0.0".to_owned(),
+        _ if percent < MOST_PERCENT => format!("{percent:+.1}"),
+        _ => format!("{percent:+.0}"),
     };
     let range = ci95.map_or(String::new(), |Interval(low, high)| {
         format!("(95 % interval {} to {} %)", end(low), end(high))

@@ -170,7 +170,8 @@ fn flows(runs: &[RunResult]) -> Vec<Vec<&FlowResult>> {
 
 /// Returns the start that matters more than the scheduler, if there is one: for the best multipath contender,
 /// the nearer end of its interval is a greater factor than that between the best and the worst multipath
-/// contender, and than the minimum effect.
+/// contender, and than the minimum effect. There is none if the start clearly helps one multipath contender and harms
+/// another, since the scheduler then decides what it is worth.
 pub(crate) fn decisive(
     scenario: &Scenario,
     condition: &Condition,
@@ -207,12 +208,23 @@ pub(crate) fn decisive(
     let Interval(low, high) = difference.ci95?;
     let clear = (low > 0.0 || high < 0.0) && factor(difference.mean) >= libm::log(1.0 + scenario.min_effect);
     let near = factor(low).min(factor(high));
+    let opposite = |change: &StartChange| {
+        let is_multipath = costs.iter().any(|(_, name)| *name == change.scheduler);
+        let of = change.difference_pct.filter(|_| is_multipath);
+        of.is_some_and(|of| of.mean.signum() != difference.mean.signum() && !is_unclear(&of))
+    };
+    let clear = clear && !start.changes.iter().any(opposite);
     (clear && near > libm::log(spread)).then(|| DecisiveStart {
         path: start.path.clone(),
         scheduler: best.1.to_owned(),
         difference_pct: difference,
         spread_pct: 100.0 * (spread - 1.0),
     })
+}
+
+/// True if the interval of a difference contains 0, or there is none.
+fn is_unclear(difference: &Difference) -> bool {
+    difference.ci95.is_none_or(|interval| interval.contains(0.0))
 }
 
 /// Returns the size of a change, whatever its sign: the logarithm of the factor.
@@ -230,13 +242,22 @@ impl DecisiveStart {
             spoken::amount(self.difference_pct.mean, self.difference_pct.ci95, "lower", "higher");
         let amount = amount.replace("times", "times as high");
         let range = if range.is_empty() { range } else { format!(" {range}") };
+        // A decrease of 97 % is a factor of 38, which 180 % of a spread do not show to be more.
+        let times = |percent: f64| 1.0 / (1.0 + percent / 100.0).max(1e-9);
+        let (amount, spread) = match self.difference_pct.mean < -50.0 || self.spread_pct > 100.0 {
+            true if self.difference_pct.mean < 0.0 => (
+                format!("lower by a factor of {:.1}", times(self.difference_pct.mean)),
+                format!("a factor of {:.1}", 1.0 + self.spread_pct / 100.0),
+            ),
+            true => (amount, format!("a factor of {:.1}", 1.0 + self.spread_pct / 100.0)),
+            false => (amount, format!("{:.1} %", self.spread_pct)),
+        };
         spoken::one_line(&format!(
             "{place}{the} first path matters more than the choice of scheduler. The {measure} of {} is {amount} if it starts \
-             on {} instead of {}{range}, while the multipath schedulers are within {:.1} % of each other.",
+             on {} instead of {}{range}, while the multipath schedulers are within {spread} of each other.",
             self.scheduler,
             spoken::spoken(&self.path),
             spoken::spoken(initial),
-            self.spread_pct,
         ))
     }
 }

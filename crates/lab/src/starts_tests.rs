@@ -58,7 +58,7 @@ fn a_start_is_decisive_if_the_near_end_of_its_interval_exceeds_the_spread_of_sch
     let scenario = made::scenario(&format!("runs = 4\n{THREE}"));
     // min_rtt is the best with 100 ms, and blest has 125.
     let (tcp, best, worst) = (made::runs([70.0; 4]), made::runs([100.0; 4]), made::runs([125.0; 4]));
-    let of = |mean: f64, low: f64, high: f64| {
+    let with = |mean: f64, low: f64, high: f64, other: f64| {
         let difference = |mean, low, high| Some(Difference { mean, ci95: Some(Interval(low, high)) });
         let change = |scheduler: &str, difference_pct| StartChange {
             scheduler: scheduler.to_owned(),
@@ -69,10 +69,10 @@ fn a_start_is_decisive_if_the_near_end_of_its_interval_exceeds_the_spread_of_sch
         let start = OtherStart {
             path: "2".to_owned(),
             runs: 4,
-            // That of another scheduler does not count.
+            // How large that of another scheduler is does not count.
             changes: vec![
                 change("min_rtt", difference(mean, low, high)),
-                change("blest", difference(900.0, 800.0, 990.0)),
+                change("blest", difference(other, other - 5.0, other + 5.0)),
             ],
         };
         [&worst, &best].map(|other| {
@@ -80,6 +80,10 @@ fn a_start_is_decisive_if_the_near_end_of_its_interval_exceeds_the_spread_of_sch
             decisive(&scenario, &scenario.conditions[0], core::slice::from_ref(&start), &compared)
         })
     };
+    let of = |mean: f64, low, high| with(mean, low, high, if mean < 0.0 { -90.0 } else { 900.0 });
+    // A start that harms one scheduler and helps another says nothing without the scheduler.
+    assert!(with(60.0, 26.0, 100.0, -3.0)[0].is_some(), "it is not clear");
+    assert_eq!(with(60.0, 26.0, 100.0, -59.0)[0], None);
     // Where the schedulers are equal, the change is still one that counts.
     assert_eq!(of(0.9, 0.8, 0.95)[1], None);
     assert!(of(1.1, 0.8, 1.4)[1].is_some());

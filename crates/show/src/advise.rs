@@ -1,8 +1,9 @@
 //! Advice as text.
 
-use anabranch_lab::advise::{Advice, Answer, EXPLAINED_RUNS, Margin, MarginEnd, Quantity};
+use anabranch_lab::advise::{Advice, Answer, Application, EXPLAINED_RUNS, Margin, MarginEnd, Quantity};
 use anabranch_lab::figures::{self, digits, signed_percent};
 use anabranch_lab::report::Record;
+use anabranch_lab::spoken;
 
 use crate::table::{Align, Table, wrap, wrap_behind};
 use crate::terminal::{self, BAD, GOOD, paint};
@@ -34,35 +35,33 @@ pub fn text(advice: &Advice) -> String {
 
 fn sentence(advice: &Advice) -> String {
     let single = single(advice);
-    let best = &advice.best.name;
+    let (best, start) = (&advice.best.name, &advice.start);
     let measure = measure(advice);
     let figure = advice.difference_pct.map_or(String::new(), |difference| {
-        let interval = difference.ci95.map_or(String::new(), |interval| {
-            format!(" (95 % interval {} to {} %)", signed_percent(interval.0), signed_percent(interval.1))
-        });
-        let side = if difference.mean < 0.0 { "below" } else { "above" };
-        let amount = signed_percent(difference.mean);
-        format!("{} % {side} TCP's {single}{interval}", amount.trim_start_matches(['+', '-']))
+        let (amount, range) = spoken::amount(difference.mean, difference.ci95, "below", "above");
+        let range = if range.is_empty() { range } else { format!(" {range}") };
+        format!("{amount} TCP's {single}{range}")
     });
-    let start = &advice.start;
+    let with = if advice.beyond.is_some() { "With a stock kernel " } else { "" };
+    let role = match advice.application {
+        Application::Kernel => "the best candidate for a stock kernel",
+        Application::Anabranch => "one of the best candidates",
+    };
+    let of = format!("the {measure} of {best}, {role}, starting on {start}, is {figure}");
     match advice.answer {
         Answer::Pays => format!(
             "{}: the {measure} of {best}, starting on {start}, is {figure}.",
             paint(GOOD, "Multipath TCP pays")
         ),
         Answer::Small => format!(
-            "Multipath TCP makes no difference that counts as a gain ({} %): the {measure} of the best candidate, {best} starting on {start}, is {figure}.",
+            "{with}Multipath TCP makes no difference that counts as a gain ({} %): {of}.",
             digits(advice.min_gain_pct)
         ),
-        Answer::Equal => format!(
-            "Multipath TCP and TCP are practically equal: the {measure} of the best candidate, {best} starting on {start}, is {figure}."
-        ),
-        Answer::Costs => format!(
-            "{}: the {measure} of the best candidate, {best} starting on {start}, is {figure}.",
-            paint(BAD, "Multipath TCP does not pay")
-        ),
+        Answer::Equal => format!("{with}Multipath TCP and TCP are practically equal: {of}."),
+        Answer::Costs => format!("{with}{}: {of}.", paint(BAD, "Multipath TCP does not pay")),
         Answer::Undecided => format!(
-            "These runs cannot tell whether Multipath TCP pays: the {measure} of the best candidate, {best} starting on {start}, is {figure}."
+            "These runs cannot tell whether Multipath TCP pays{}: {of}.",
+            if with.is_empty() { "" } else { " with a stock kernel" }
         ),
         Answer::Incomplete => format!("There is no advice. {}", advice.judgement.verdict),
     }
@@ -73,13 +72,11 @@ fn beyond(advice: &Advice) -> Option<String> {
     let beyond = advice.beyond.as_ref()?;
     let difference =
         advice.judgement.row_of_class(&beyond.name, advice.traffic.as_deref())?.vs_reference_pct?;
-    let side = if difference.mean < 0.0 { "below" } else { "above" };
-    let amount = signed_percent(difference.mean);
+    let amount = spoken::amount(difference.mean, None, "below", "above").0;
     Some(format!(
-        "The {} of {} is {} % {side} TCP's, but an application on a stock kernel cannot have it; one that is built on this stack can (--application anabranch).",
+        "The {} of {} is {amount} TCP's, but an application on a stock kernel cannot have it; one that is built on this stack can (--application anabranch).",
         measure(advice),
         beyond.name,
-        amount.trim_start_matches(['+', '-'])
     ))
 }
 
@@ -130,7 +127,8 @@ fn candidates(advice: &Advice) -> String {
                     format!("{mean} [{low}, {high}]")
                 },
             ),
-            _ => "0".to_owned(),
+            _ if row.scheduler == "tcp" => "0".to_owned(),
+            _ => "-".to_owned(),
         };
         let total = row.bytes_by_path.iter().sum::<u64>().max(1) as f64;
         let shares: Vec<String> =
@@ -180,7 +178,9 @@ fn margins(advice: &Advice, width: usize) -> String {
             ),
             changes,
         ),
-        (true, false) => list(&format!("{of} is not known to change, but these runs cannot tell if"), open),
+        (true, false) => {
+            list(&format!("{of} is not known to change. These runs cannot tell whether it changes if"), open);
+        }
         (false, true) => list(&format!("{of} changes if{unclear}"), changes),
         (false, false) => {
             list(&format!("{of} changes if{unclear}"), changes);
@@ -198,6 +198,9 @@ fn margin_line(margin: &Margin, chosen: &dyn Fn(&MarginEnd) -> bool) -> Option<S
     let part = |(end, word): (Option<MarginEnd>, &str)| {
         let end = end.filter(|end| chosen(end))?;
         Some(match end {
+            MarginEnd::Open(value) if show(value) == show(margin.value) => {
+                format!("is any {}", if word == "below" { "lower" } else { "higher" })
+            }
             MarginEnd::Clear(value) | MarginEnd::Open(value) => format!("is {word} {}", show(value)),
             MarginEnd::Between(holds, other) => {
                 let (least, most) = (holds.min(other), holds.max(other));
@@ -266,6 +269,12 @@ mod tests {
     }
 
     #[test]
+    fn an_end_at_the_present_value_is_any_lower_or_higher_one() {
+        let open = line([Some(10.0), None], [None, None], true);
+        assert_eq!(open.as_deref(), Some("the rate of wifi is any lower (now 10.0 Mbit/s)"));
+    }
+
+    #[test]
     fn a_path_without_loss_has_none_now() {
         let margin = Margin {
             quantity: Quantity::Loss,
@@ -328,7 +337,8 @@ mod tests {
     #[test]
     fn the_answer_has_the_measure_the_difference_and_the_tcp_with_which_it_is_compared() {
         let figure = "is 7.3 % below TCP's on lte (95 % interval -9.0 to -6.0 %).";
-        let candidate = "of the best candidate, min_rtt starting on wifi,";
+        let candidate = "of min_rtt, the best candidate for a stock kernel, starting on wifi,";
+        let advice = |answer| Advice { beyond: None, ..advice(answer) };
         for (answer, expected) in [
             (
                 Answer::Pays,
@@ -361,6 +371,8 @@ mod tests {
         ] {
             assert_eq!(plain(&sentence(&advice(answer))), expected);
         }
+        let better = Advice { beyond: super::tests::advice(Answer::Costs).beyond, ..advice(Answer::Costs) };
+        assert!(plain(&sentence(&better)).starts_with("With a stock kernel Multipath TCP does not pay: "));
         let mut bulk = advice(Answer::Pays);
         (bulk.bulk, bulk.single_congestion) = (true, Some("bbr".to_owned()));
         bulk.difference_pct = Some(Difference { mean: 95.3, ci95: None });
@@ -375,6 +387,12 @@ mod tests {
         let words = |name: &str| line(name).split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(words("tcp on lte")[5], "0", "{text}");
         assert!(line("blest").contains("-11.3 [-12.4, -5.3]"), "{text}");
+        // Where nothing was delivered there is no difference.
+        let mut none = advice(Answer::Incomplete);
+        none.judgement.rows.iter_mut().for_each(|row| row.vs_reference_pct = None);
+        let text = plain(&candidates(&none));
+        let blest = text.lines().find(|line| line.starts_with("blest")).unwrap();
+        assert_eq!(blest.split_whitespace().nth(3), Some("-"), "{text}");
     }
 
     #[test]

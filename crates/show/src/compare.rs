@@ -200,9 +200,10 @@ fn notes(
             0 | 1 => String::new(),
             one_in => format!(" in less than 1 of {one_in} runs"),
         };
+        let class = unseen.traffic.as_ref().map_or(String::new(), |class| format!(" for {class}"));
         notes.push(format!(
             "most of the width of the intervals is for an event that these runs may lack, such as a timeout{rarer}; it may \
-             change the mean of {} by {} %",
+             change the mean of {}{class} by {} %",
             unseen.scheduler,
             figures::about(unseen.most_pct),
         ));

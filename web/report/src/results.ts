@@ -165,6 +165,8 @@ export interface UnseenEvents {
   most_pct: number;
   /** The contender that they change most. */
   scheduler: string;
+  /** The class of traffic whose mean that is, if the scenario has classes. */
+  traffic?: string;
   /** True if they are more than half of an interval. */
   dominates: boolean;
 }

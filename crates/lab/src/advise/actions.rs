@@ -1,10 +1,12 @@
 //! The commands and settings that put advice into effect.
 
+use anabranch_units::Time;
+
 use super::search::{Found, KERNEL, Setting};
 use super::{Answer, Candidate};
 
 /// Returns what to do. `kernel` is the best of the candidates that a stock kernel can be and that pay; `late` is true if flows
-/// missed the deadline that have not failed.
+/// missed the deadline that have not failed; `runs` is the number of runs that were judged.
 pub(super) fn actions(
     setting: &Setting<'_>,
     answer: Answer,
@@ -13,6 +15,7 @@ pub(super) fn actions(
     found: &Found,
     single_path: Option<&str>,
     late: bool,
+    runs: u32,
 ) -> Vec<String> {
     let single = single_path.unwrap_or("the best path");
     let single_congestion = found.single_congestion.as_deref().map(sysctl);
@@ -24,14 +27,17 @@ pub(super) fn actions(
         }
         Answer::Undecided => {
             let stay = format!(
-                "Stay with TCP on {single}: the difference is smaller than these runs can tell. `--runs` above {} may.",
-                setting.scenario.runs
+                "Stay with TCP on {single}: {runs} runs cannot tell whether there is a gain. More may (`--runs {runs}`)."
             );
             return [Some(stay), single_congestion].into_iter().flatten().collect();
         }
         Answer::Incomplete => {
+            let experiment = &setting.condition().experiment;
             return match late {
-                true => vec!["Raise `deadline`, so that all flows finish.".to_owned()],
+                true if experiment.is_up_after(Time::ZERO + experiment.deadline, None) => {
+                    vec!["Raise `deadline`, so that all flows finish.".to_owned()]
+                }
+                true => vec!["Repair a path: all are down at the deadline, and for good.".to_owned()],
                 false => Vec::new(),
             };
         }

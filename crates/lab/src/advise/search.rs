@@ -419,7 +419,10 @@ impl<'a> Setting<'a> {
         candidates
             .sort_by(|a, b| self.value(&comparison, &a.name).total_cmp(&self.value(&comparison, &b.name)));
         let values: Vec<f64> = candidates.iter().map(|one| self.value(&comparison, &one.name)).collect();
-        let nearest = nearest(&candidates, &values, self.scenario.min_effect, self.options.application);
+        let least = |candidate: &&Candidate| candidate.is_usable(self.options.application);
+        let answer = candidates.iter().find(least).map(|best| self.answer(&comparison, best));
+        let same = |at: usize| Some(self.answer(&comparison, &candidates[at])) == answer;
+        let nearest = nearest(&candidates, &values, self.scenario.min_effect, self.options.application, same);
         candidates[..=nearest].rotate_right(1);
         Ok((comparison, candidates))
     }
@@ -489,7 +492,7 @@ impl<'a> Setting<'a> {
         }
     }
 
-    /// Returns the best of `candidates` that the application cannot have, if it is better than the first, which is advised,
+    /// Returns the best of `candidates` that the application cannot have, if it is better than TCP and than the first, which is advised,
     /// by what a user would call a gain.
     pub(super) fn beyond<'c>(
         &self,
@@ -499,18 +502,30 @@ impl<'a> Setting<'a> {
         let value = |candidate: &Candidate| self.value(judgement, &candidate.name);
         let others = candidates.iter().filter(|candidate| !candidate.is_usable(self.options.application));
         let best = others.min_by(|a, b| value(a).total_cmp(&value(b)))?;
-        let advised = value(candidates.first()?);
-        (value(best) < advised - self.options.min_gain * advised.abs()).then_some(best)
+        // What does not finish every flow has an infinite value.
+        let least = value(best);
+        let gains = |than: f64| match than.is_finite() {
+            true => least < than - self.options.min_gain * than.abs(),
+            false => least.is_finite(),
+        };
+        (gains(value(candidates.first()?)) && gains(self.value(judgement, "tcp"))).then_some(best)
     }
 }
 
 /// Returns the position of the candidate that is nearest to a stock host among those that an application can have and that
-/// are practically equal to the best of them: which of them has the least mean is chance. `candidates` are in the order of
-/// their `values`.
-fn nearest(candidates: &[Candidate], values: &[f64], min_effect: f64, application: Application) -> usize {
+/// are practically equal to the best of them, with the same answer: which of them has the least mean is chance. `candidates` are in the
+/// order of their `values`, and `same` tells whether the answer of one is that of the best.
+fn nearest(
+    candidates: &[Candidate],
+    values: &[f64],
+    min_effect: f64,
+    application: Application,
+    same: impl Fn(usize) -> bool,
+) -> usize {
     let usable = || (0..candidates.len()).filter(|at| candidates[*at].is_usable(application));
     let least = usable().next().map_or(0.0, |first| values[first]);
-    let equal = usable().take_while(|at| values[*at] <= least + min_effect * least.abs());
+    let equal =
+        usable().take_while(|at| values[*at] <= least + min_effect * least.abs()).filter(|at| same(*at));
     // A scheduler needs another stack, and a coupled congestion control another kernel.
     let distance = |candidate: &Candidate| {
         (!candidate.for_kernel(), candidate.congestion.is_some(), candidate.scheduler != KERNEL)

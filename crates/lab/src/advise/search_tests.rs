@@ -128,6 +128,19 @@ fn an_application_on_a_stock_kernel_is_told_what_another_one_would_gain() {
     // 2 % is a gain, and less is none.
     assert_eq!(beyond(Application::Kernel, [1.0, 0.985, 0.99]), None);
     assert_eq!(beyond(Application::Anabranch, [1.0, 0.97, 0.96]), None);
+    // What is worse than TCP is no gain.
+    let tcp = Record { scheduler: "tcp".to_owned(), ..judgement.rows[0].clone() };
+    judgement.rows.push(tcp);
+    let mut than_tcp = |mean: f64| {
+        for (row, mean) in judgement.rows.iter_mut().zip([1.0, 0.5, 0.6, mean]) {
+            row.fct_s.mean = Some(mean);
+        }
+        with_application(text, Application::Kernel, |setting| {
+            setting.beyond(&judgement, &candidates).is_some()
+        })
+    };
+    assert!(than_tcp(0.6));
+    assert!(!than_tcp(0.4));
 }
 
 /// BBR is faster over a lossy path; it is named only if that is more than the least difference that counts.
@@ -155,13 +168,16 @@ fn the_nearest_to_a_stock_host_is_advised_among_candidates_that_are_practically_
         congestion: congestion.map(str::to_owned),
     };
     let all = [candidate("dmptcp", Some("lia")), candidate("blest", None), candidate(KERNEL, None)];
-    let of = |values: &[f64]| nearest(&all, values, 0.01, Application::Anabranch);
+    let of = |values: &[f64]| nearest(&all, values, 0.01, Application::Anabranch, |_| true);
     assert_eq!(of(&[1.0, 1.005, 1.009]), 2);
     assert_eq!(of(&[1.0, 1.005, 1.02]), 1);
     assert_eq!(of(&[1.0, 1.02, 1.03]), 0);
+    // Another answer is another advice.
+    let other = nearest(&all, &[1.0, 1.005, 1.009], 0.01, Application::Anabranch, |at| at != 2);
+    assert_eq!(other, 1);
     // Values of bulk are negative.
     assert_eq!(of(&[-2.0, -1.99, -1.9]), 1);
-    assert_eq!(nearest(&all[..1], &[f64::INFINITY], 0.01, Application::Anabranch), 0);
+    assert_eq!(nearest(&all[..1], &[f64::INFINITY], 0.01, Application::Anabranch, |_| true), 0);
 }
 
 #[test]
@@ -178,11 +194,11 @@ fn an_application_on_a_stock_kernel_is_advised_what_it_can_have() {
         candidate(KERNEL, None),
     ];
     // BBR is there, and a coupled congestion control is not; CUBIC where it is practically as good.
-    let of = |values: &[f64]| nearest(&all, values, 0.01, Application::Kernel);
+    let of = |values: &[f64]| nearest(&all, values, 0.01, Application::Kernel, |_| true);
     assert_eq!(of(&[1.0, 1.5, 2.0, 2.03]), 2);
     assert_eq!(of(&[1.0, 1.5, 2.0, 2.01]), 3);
     assert_eq!(of(&[-3.0, -2.9, -2.8, -2.5]), 2);
-    assert_eq!(nearest(&all[3..], &[f64::INFINITY], 0.01, Application::Kernel), 0);
+    assert_eq!(nearest(&all[3..], &[f64::INFINITY], 0.01, Application::Kernel, |_| true), 0);
 }
 
 /// The answer is by the class that uses the contender, and by its own measure.
@@ -214,8 +230,16 @@ fn commands_have_the_congestion_control_and_a_subflow_for_each_other_path() {
     let found = Found { start: 1, candidates: Vec::new(), screened: 0, single_congestion: None };
     with_setting(PATHS, |setting| {
         let (best, kernel) = (with("blest", "lia"), with(KERNEL, "bbr"));
-        let all =
-            super::super::actions::actions(setting, Answer::Pays, &best, Some(&kernel), &found, None, false);
+        let all = super::super::actions::actions(
+            setting,
+            Answer::Pays,
+            &best,
+            Some(&kernel),
+            &found,
+            None,
+            false,
+            40,
+        );
         for words in [
             "`anabranch serve --scheduler blest --cc lia ...`, and let connections start on path 2.",
             "Row `linux with bbr` needs no more than a stock kernel.",

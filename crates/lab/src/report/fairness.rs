@@ -389,8 +389,11 @@ fn balances(parties: &[(String, &Party)], place: &str) -> Vec<String> {
             Balance::More => format!("{names} {get} more than {their} fair share{place}, by {amounts}"),
             Balance::Less => format!("{names} {get} less than {their} fair share{place}, by {amounts}"),
             Balance::Equal => format!("{names} {get} practically {their} fair share{place}: {amounts}"),
+            Balance::Undecided if own.len() > 1 => format!(
+                "the shares of {names}{place} cannot be told apart from fair ones with this number of runs: {amounts}"
+            ),
             Balance::Undecided => format!(
-                "the share of {names}{place} and a fair one cannot be told apart with this number of runs: {amounts}"
+                "the share of {names}{place} cannot be told apart from a fair one with this number of runs: {amounts}"
             ),
             Balance::SingleRun => {
                 format!("in the only run {names} {get}{place}, compared with {their} fair share, {amounts}")

@@ -125,7 +125,7 @@ fn an_interval_with_the_fair_share_in_it_names_nobody() {
     let text = sentences(&found).unwrap();
     assert!(
         text.contains(
-            "the share of min_rtt and dmptcp beside tcp and a fair one cannot be told apart with this number of runs: 5.0 % more ("
+            "the shares of min_rtt and dmptcp beside tcp cannot be told apart from fair ones with this number of runs: 5.0 % more ("
         ),
         "{text}"
     );

@@ -32,7 +32,9 @@ pub(crate) fn rows(scenario: &Scenario, condition: &Condition, entrants: &[Entra
         let unseen = bounds.of_means();
         for (at, entrant) in entrants.iter().enumerate() {
             let mut row = row(condition, &flows[at], bulk, scenario.seed);
-            row.vs_reference_pct = differences[at];
+            // The competing TCPs are compared with those that compete with the reference.
+            row.vs_reference_pct =
+                differences[at].filter(|_| *class == Class::Contender || Some(at) != reference);
             row.fct_s.add_unseen(unseen[at]);
             if let (Some(goodput), Some(interval)) = (row.goodput_bps, &mut row.goodput_ci95_bps) {
                 *interval = Interval(interval.0 - goodput * unseen[at].less, interval.1).at_least(0.0);

@@ -48,9 +48,12 @@ impl Finding {
         let Some(difference) = &best.vs_reference else { return vec![self.alone()] };
         let (measure, name) = (self.measure.noun(), &reference.name);
         let better = self.measure.is_better(difference.mean);
+        let is_first = self.has_least_cost(best);
+        let multipath = self.others.iter().filter(|other| other.multipath).count();
         let several = self.others.len() > 1;
-        let role = match (best.multipath && !reference.multipath, several, self.is_given) {
-            (true, true, _) => ", the best multipath scheduler,",
+        let role = match (best.multipath && !reference.multipath, several && is_first, self.is_given) {
+            (true, true, _) if multipath > 1 => ", the best multipath scheduler,",
+            (true, true, _) => "",
             (false, true, true) if better => ", the best of the others,",
             (false, true, true) => ", the next best,",
             _ => "",
@@ -62,7 +65,10 @@ impl Finding {
             Some(interval) if interval.half_width() < 1e-9 => "(the same in every run)",
             Some(_) => &range,
         };
-        let is = format!("is {amount} {name}'s {range}");
+        let is = match spoken::is_zero(difference.mean) {
+            true => format!("is practically {name}'s {range}"),
+            false => format!("is {amount} {name}'s {range}"),
+        };
         let of_best = format!("The {measure} of {}{role} {is}", best.name);
         let equal_to = |like: &[&str], to: &str| {
             let are = if like.len() == 1 { "is" } else { "are" };
@@ -90,7 +96,11 @@ impl Finding {
                     best.name
                 ));
                 let needed = self.runs_needed(difference).filter(|runs| *runs <= 1_000_000);
-                all.extend(needed.map(|runs| format!("about {runs} runs would tell them apart")));
+                let show = match difference.mean.abs() < self.min_effect_pct {
+                    true => "show whether they are practically equal",
+                    false => "tell them apart",
+                };
+                all.extend(needed.map(|runs| format!("about {runs} runs would {show}")));
             }
             Outcome::Equal => {
                 let least = (self.min_effect_pct * 1e6).round() / 1e6;
@@ -102,8 +112,13 @@ impl Finding {
             }
             _ if better => {
                 let like = |reading| self.like(reading, |other| other.vs_best, &best.name);
+                let clear = |name: &str| {
+                    self.others.iter().any(|other| other.name == name && self.is_clearly_better(other))
+                };
+                let (tied, unclear): (Vec<&str>, Vec<&str>) =
+                    like(Reading::Undecided).into_iter().partition(|name| clear(name));
                 let mut leaders = vec![best.name.as_str()];
-                leaders.extend(like(Reading::Undecided));
+                leaders.extend(tied);
                 all.push(match leaders.as_slice() {
                     [only] => {
                         format!("{only} {}. Its {measure} {is}", self.measure.praise(false))
@@ -116,6 +131,13 @@ impl Finding {
                     ),
                 });
                 all.extend(equal_to(&like(Reading::Equal), &best.name));
+                if !unclear.is_empty() {
+                    let unclear = crate::scenario::list(&unclear);
+                    all.push(format!(
+                        "{unclear} cannot be told apart from {}, nor from {name}, with this number of runs",
+                        best.name
+                    ));
+                }
             }
             // Contenders that cannot be told apart from the reference have a worse mean than `best`, which is clearly worse
             // than the reference: they are no winners, only uncertain.
@@ -140,10 +162,13 @@ impl Finding {
     fn alone(&self) -> String {
         let mut all = self.reference.iter().chain(&self.others);
         match (all.next(), all.next()) {
-            (Some(only), None) => format!("there is only {} and nothing to compare it with", only.name),
-            (Some(_), Some(_)) => {
-                "no flow was delivered by two contenders, so there is nothing to compare".to_owned()
-            }
+            (Some(only), None) => format!("there is nothing to compare {} with", only.name),
+            (Some(_), Some(_)) => match self.measure {
+                Measure::Goodput => {
+                    "no two contenders have delivered data, so there is nothing to compare".to_owned()
+                }
+                _ => "no flow was delivered by two contenders, so there is nothing to compare".to_owned(),
+            },
             (None, _) => "there is nothing to compare".to_owned(),
         }
     }
@@ -151,7 +176,10 @@ impl Finding {
     fn incomplete(&self) -> String {
         let list = |count: &dyn Fn(&Standing) -> usize| {
             let of = self.reference.iter().chain(&self.others).filter(|standing| count(standing) > 0);
-            let words = of.map(|one| format!("{} of {}'s {} {}", count(one), one.name, one.flows, self.unit));
+            let words = of.map(|one| match one.flows {
+                1 => format!("{}'s only {}", one.name, self.unit.trim_end_matches('s')),
+                flows => format!("{} of {}'s {flows} {}", count(one), one.name, self.unit),
+            });
             let words: Vec<String> = words.collect();
             (!words.is_empty()).then(|| crate::scenario::list(&words))
         };
@@ -165,8 +193,13 @@ impl Finding {
             }
             format!("{flows} failed ({})", reasons.join("; "))
         });
-        let late = list(&|standing| standing.missed.saturating_sub(standing.failures.len())).map(|flows| {
-            let hint = later_deadline(self.deadline);
+        let late_of = |standing: &Standing| standing.missed.saturating_sub(standing.failures.len());
+        let late = list(&late_of).map(|flows| {
+            let all = self.reference.iter().chain(&self.others);
+            let hint = match all.filter(|one| late_of(one) > 0).all(|one| one.stranded) {
+                true => ", by which all of its paths are down for good".to_owned(),
+                false => later_deadline(self.deadline),
+            };
             format!("{flows} did not end within the deadline of {}{hint}", self.deadline)
         });
         let reasons: Vec<String> = failed.into_iter().chain(late).collect();
@@ -214,7 +247,10 @@ fn lines_of(findings: &[&Finding], class: Option<&str>) -> Vec<String> {
     }
     let line = |place: &str, statement: &String| match place {
         // Names of contenders keep their case.
-        "" if ["there ", "about ", "no flow "].iter().any(|start| statement.starts_with(start)) => {
+        "" if ["there ", "about ", "no flow ", "no two "]
+            .iter()
+            .any(|start| statement.starts_with(start)) =>
+        {
             format!("{}{}.", statement[..1].to_uppercase(), &statement[1..])
         }
         place => format!("{place}{statement}."),

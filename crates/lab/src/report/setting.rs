@@ -66,6 +66,9 @@ pub struct UnseenEvents {
     pub most_pct: f64,
     /// The contender that they change most.
     pub scheduler: String,
+    /// The class of traffic whose mean that is, if the scenario has classes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<String>,
     /// True if they are more than half of an interval.
     pub dominates: bool,
 }
@@ -74,13 +77,17 @@ impl UnseenEvents {
     /// Returns the greatest bound of `findings`, after `runs` runs.
     pub(crate) fn new(findings: &[Finding], runs: u32) -> Option<UnseenEvents> {
         let findings = || findings.iter().filter(|finding| finding.measure != Measure::P95);
-        let standings = findings().flat_map(|finding| finding.others.iter().chain(&finding.reference));
-        let greatest = standings.max_by(|a, b| a.unseen.percent().total_cmp(&b.unseen.percent()))?;
+        let standings = findings().flat_map(|finding| {
+            finding.others.iter().chain(&finding.reference).map(move |standing| (&finding.class, standing))
+        });
+        let (class, greatest) =
+            standings.max_by(|a, b| a.1.unseen.percent().total_cmp(&b.1.unseen.percent()))?;
         let dominates = findings().any(|finding| finding.others.iter().any(|other| other.mostly_unseen));
         (greatest.unseen.percent() > 0.0).then(|| UnseenEvents {
             one_in: (runs / 3).max(1),
             most_pct: greatest.unseen.percent(),
             scheduler: greatest.name.clone(),
+            traffic: class.clone(),
             dominates,
         })
     }

@@ -5,7 +5,7 @@
 //! contenders another.
 
 use anabranch_sim::Failure;
-use anabranch_units::Duration;
+use anabranch_units::{Duration, Time};
 use serde::{Deserialize, Serialize};
 
 use super::classes;
@@ -57,7 +57,7 @@ pub struct Verdict {
     /// it or are practically equal to it. Empty if there is none.
     pub best: Vec<String>,
     /// The contenders in `best` that cannot be distinguished from the first: which of them is best is
-    /// unknown.
+    /// unknown. Those that cannot be distinguished from the reference either are in `best` only if the reference is.
     pub tied: Vec<String>,
     /// The best contender other than the reference.
     pub compared: Option<String>,
@@ -76,6 +76,8 @@ pub(crate) struct Standing {
     pub multipath: bool,
     /// The number of flows that did not end in time.
     pub missed: usize,
+    /// True if all of its paths are down at the deadline and stay so.
+    pub stranded: bool,
     /// The reasons of those that failed before the deadline.
     pub failures: Vec<Failure>,
     pub flows: usize,
@@ -189,6 +191,10 @@ impl Contest<'_> {
             name: entrant.name.clone(),
             multipath: matches!(transport, Transport::Multipath(_)),
             missed: flows().filter(|value| !value.complete).count(),
+            stranded: {
+                let experiment = &self.condition.experiment;
+                !experiment.is_up_after(Time::ZERO + experiment.deadline, entrant.path)
+            },
             failures: flows().filter_map(|value| value.failed).collect(),
             flows: flows().count(),
             value,
@@ -239,7 +245,6 @@ impl Contest<'_> {
         let given = self.listed.iter().position(|entrant| Some(entrant.contender) == self.scenario.reference);
         let reference = given.or_else(|| ranked((0..self.listed.len()).collect()).get(1).copied());
         let others = self.others(reference);
-        let best = ranked(others.clone()).first().copied();
         let pairs = |a: usize, b: usize| difference::pairs(&self.values[a], &self.values[b]);
         let mut finding = Finding {
             condition: self.condition.name.clone(),
@@ -280,7 +285,7 @@ impl Contest<'_> {
                 standing.vs_reference = Some(difference);
             }
         }
-        if let Some(best) = best {
+        if let Some(best) = finding.best_place().map(|place| others[place]) {
             // All pairs are one family, since the best is known only afterwards.
             let mut series: Vec<Vec<Part>> = others.iter().map(|other| pairs(*other, best)).collect();
             for (place, a) in others.iter().enumerate().filter(|(_, a)| **a != best) {
@@ -330,11 +335,36 @@ impl Contest<'_> {
 }
 
 impl Finding {
-    /// Returns the best of the others.
+    /// Returns the best of the others: of those that are clearly better than the reference, if there are any. Another one with a better mean
+    /// may have it by chance.
     pub(super) fn best(&self) -> Option<&Standing> {
-        let gain = self.measure.is_gain();
-        let cost = |standing: &Standing| if gain { -standing.value } else { standing.value };
-        self.others.iter().min_by(|a, b| cost(a).total_cmp(&cost(b)))
+        self.best_place().map(|place| &self.others[place])
+    }
+
+    fn best_place(&self) -> Option<usize> {
+        let least = |among: &dyn Fn(&Standing) -> bool| {
+            let places = (0..self.others.len()).filter(|place| among(&self.others[*place]));
+            places.min_by(|a, b| self.cost(&self.others[*a]).total_cmp(&self.cost(&self.others[*b])))
+        };
+        least(&|standing| self.is_clearly_better(standing)).or_else(|| least(&|_| true))
+    }
+
+    fn cost(&self, standing: &Standing) -> f64 {
+        if self.measure.is_gain() { -standing.value } else { standing.value }
+    }
+
+    /// True if no other contender has a better mean, and only then is this one the best in words.
+    pub(super) fn has_least_cost(&self, standing: &Standing) -> bool {
+        self.others.iter().all(|other| self.cost(standing) <= self.cost(other))
+    }
+
+    /// True if the contender is better than the reference, and the runs show it.
+    pub(super) fn is_clearly_better(&self, standing: &Standing) -> bool {
+        standing.vs_reference.is_some_and(|difference| {
+            let reading = self.read(&difference);
+            matches!(reading, Some(Reading::Above | Reading::Below))
+                && self.measure.is_better(difference.mean)
+        })
     }
 
     fn read(&self, difference: &Difference) -> Option<Reading> {
@@ -389,6 +419,11 @@ impl Finding {
                 like.into_iter().map(str::to_owned).collect::<Vec<String>>()
             };
             tied = like(Reading::Undecided);
+            if better {
+                tied.retain(|name| {
+                    self.others.iter().any(|other| other.name == *name && self.is_clearly_better(other))
+                });
+            }
             names.push(name(winner));
             names.extend(tied.iter().cloned());
             names.extend(like(Reading::Equal));

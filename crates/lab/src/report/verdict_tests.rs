@@ -13,6 +13,7 @@ fn standing(name: &str, value: f64, vs_reference: Option<Difference>) -> Standin
         name: name.into(),
         multipath: name != "tcp",
         missed: 0,
+        stranded: false,
         failures: Vec::new(),
         flows: 900,
         value,
@@ -83,6 +84,64 @@ fn nobody_is_called_best_who_cannot_be_told_apart_from_another() {
 }
 
 #[test]
+fn a_better_mean_that_the_runs_do_not_show_hides_no_clear_winner() {
+    let mut noisy = standing("min_rtt", 0.77, difference(-22.9, -43.9, 2.9));
+    noisy.vs_best = difference(-10.0, -35.0, 20.0);
+    let finding = finding("", vec![standing("linux", 0.86, difference(-13.9, -18.8, -8.7)), noisy]);
+    assert_eq!(
+        sentences(core::slice::from_ref(&finding)),
+        "linux serves this traffic best. Its mean completion time is 13.9 % below tcp's (95 % interval -18.8 to -8.7 %).\n\
+         min_rtt cannot be told apart from linux, nor from tcp, with this number of runs."
+    );
+    let verdict = finding.verdict();
+    assert_eq!((verdict.outcome, verdict.best, verdict.tied), (Outcome::Best, vec!["linux".into()], vec![]));
+    // A clear loss is no win.
+    let mut worse = finding.clone();
+    worse.others[0] = standing("linux", 1.2, difference(20.0, 10.0, 30.0));
+    assert_eq!(worse.verdict().outcome, Outcome::Undecided);
+    assert_eq!(worse.verdict().compared.as_deref(), Some("min_rtt"));
+}
+
+#[test]
+fn the_only_multipath_scheduler_is_not_the_best_of_them() {
+    let others = vec![
+        standing("linux", 1.2, difference(20.0, 10.0, 30.0)),
+        Standing { multipath: false, ..standing("tcp@2", 1.5, difference(50.0, 40.0, 60.0)) },
+    ];
+    let text = sentences(&[finding("", others)]);
+    assert!(text.contains("The mean completion time of linux is 20.0 % above tcp's"), "{text}");
+}
+
+#[test]
+fn a_difference_of_nothing_has_no_sign() {
+    let text = sentences(&[finding("", vec![standing("blest", 1.0, difference(0.001, -0.04, 0.03))])]);
+    assert!(
+        text.contains("The mean completion time of blest is practically tcp's (95 % interval 0.0 to 0.0 %)"),
+        "{text}"
+    );
+}
+
+#[test]
+fn no_later_deadline_is_advised_where_all_paths_are_down_for_good() {
+    let mut finding = finding("", vec![standing("dmptcp", 0.8, difference(-20.0, -23.0, -17.0))]);
+    let late = |standing: &mut Standing| (standing.missed, standing.stranded) = (900, true);
+    late(&mut finding.others[0]);
+    assert_eq!(
+        sentences(core::slice::from_ref(&finding)),
+        "There is no winner, because 900 of dmptcp's 900 flows did not end within the deadline of 60 s, by which all of \
+         its paths are down for good."
+    );
+    // Another contender's flows may still end.
+    let tcp = finding.reference.as_mut().unwrap();
+    (tcp.flows, tcp.missed) = (1, 1);
+    assert_eq!(
+        sentences(&[finding]),
+        "There is no winner, because tcp's only flow and 900 of dmptcp's 900 flows did not end within the deadline of \
+         60 s; a later one may help, such as `--set deadline=240s`."
+    );
+}
+
+#[test]
 fn an_interval_that_contains_zero_asks_for_more_runs() {
     let finding = finding("", vec![standing("dmptcp", 0.98, difference(-2.0, -6.0, 2.0))]);
     assert_eq!(
@@ -94,6 +153,12 @@ fn an_interval_that_contains_zero_asks_for_more_runs() {
     let verdict = finding.verdict();
     assert_eq!((verdict.outcome, verdict.runs_needed), (Outcome::Undecided, Some(130)));
     assert!(verdict.best.is_empty());
+    // Many runs show that so small a difference is none.
+    let small = sentences(&[Finding {
+        others: vec![standing("dmptcp", 1.0, difference(0.1, -3.0, 3.0))],
+        ..finding
+    }]);
+    assert!(small.ends_with("runs would show whether they are practically equal."), "{small}");
 }
 
 #[test]
@@ -270,10 +335,10 @@ fn a_contender_ahead_of_a_reference_of_its_kind_is_not_called_the_next_best() {
 
 #[test]
 fn one_run_or_one_contender_decides_nothing() {
-    assert_eq!(sentences(&[finding("", vec![])]), "There is only tcp and nothing to compare it with.");
+    assert_eq!(sentences(&[finding("", vec![])]), "There is nothing to compare tcp with.");
     let alone = vec![standing("min_rtt", 2.0, None)];
     let without_reference = Finding { reference: None, others: alone, ..finding("", vec![]) };
-    assert_eq!(sentences(&[without_reference]), "There is only min_rtt and nothing to compare it with.");
+    assert_eq!(sentences(&[without_reference]), "There is nothing to compare min_rtt with.");
     let single = Some(Difference { mean: -3.0, ci95: None });
     let finding = Finding { runs: 1, ..finding("", vec![standing("dmptcp", 0.97, single)]) };
     assert_eq!(
@@ -323,6 +388,9 @@ fn the_line_on_unseen_events_has_the_greatest_bound_and_their_probability() {
         UnseenEvents::new(&[with(vec![bounded("a", 0.02, false), bounded("b", 0.05, true)])], 30).unwrap();
     // 3/30; one interval that consists mostly of the bound is enough for the line.
     assert_eq!((found.one_in, found.scheduler.as_str(), found.dominates), (10, "b", true));
+    let video = Finding { class: Some("video".into()), ..with(vec![bounded("c", 0.09, false)]) };
+    let classes = UnseenEvents::new(&[with(vec![bounded("a", 0.02, false)]), video], 30).unwrap();
+    assert_eq!(classes.traffic.as_deref(), Some("video"));
     assert!((found.most_pct - 5.0).abs() < 1e-9);
     assert!(!UnseenEvents::new(&[with(vec![bounded("a", 0.02, false)])], 30).unwrap().dominates);
     assert_eq!(UnseenEvents::new(&[with(vec![bounded("a", 0.02, false)])], 2).unwrap().one_in, 1);

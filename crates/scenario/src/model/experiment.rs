@@ -107,6 +107,18 @@ impl Experiment {
         all
     }
 
+    /// True if a path may carry data at some time from `at` on: this one, or without `path` any of the flows.
+    pub fn is_up_after(&self, at: Time, path: Option<usize>) -> bool {
+        let outages = self.outages();
+        let for_good = |path: usize| {
+            outages.iter().any(|one| one.path == path && one.from <= at && one.until == Time::NEVER)
+        };
+        match path {
+            Some(path) => !for_good(path),
+            None => (0..self.paths().len()).any(|path| !for_good(path)),
+        }
+    }
+
     /// True if a link changes during the run, goes down or comes up.
     pub fn changes(&self) -> bool {
         self.graph.links.iter().any(|link| !link.config.timeline.is_empty() || !link.signals.is_empty())
@@ -242,6 +254,9 @@ mod tests {
             experiment.outages().iter().map(seconds).collect()
         };
         assert_eq!(found(&experiment), [(1, 1.0, Some(2.0)), (1, 5.0, None)]);
+        let second = |at| experiment.is_up_after(Time::from_secs(at), Some(1));
+        assert_eq!([1, 4, 5].map(second), [true, true, false], "it is up again from 2 s to 5 s");
+        assert!(experiment.is_up_after(Time::from_secs(9), None));
         // The acknowledgements come back later than the data.
         let acks = experiment.paths()[1].acks[0][0];
         experiment.graph.links[acks].config.timeline[1].at += anabranch_units::Duration::from_secs(1);
