@@ -1,8 +1,8 @@
 //! An explanation as text: bars, a table and sentences.
 
 use anabranch_lab::explain::{Cause, Change, Explanation, Row};
-use anabranch_lab::figures::{about, signed_percent};
-use anabranch_lab::scenario::Scenario;
+use anabranch_lab::figures::about;
+use anabranch_lab::scenario::{Kind, Scenario};
 use anstyle::{AnsiColor, Style};
 
 use crate::table::{Align, Table, wrap_behind};
@@ -44,30 +44,45 @@ pub fn text(scenario: &Scenario, explanation: &Explanation, bytes: bool) -> Stri
         if !condition.name.is_empty() {
             text.push_str(&format!("{}\n", crate::visible::line(&condition.name)));
         }
-        let mut classes: Vec<Option<&String>> = rows.iter().map(|row| row.of.traffic.as_ref()).collect();
-        classes.dedup();
-        classes.sort();
-        classes.dedup();
+        // In the order of the scenario.
+        let mut classes: Vec<Option<&String>> = Vec::new();
+        for row in &rows {
+            let class = row.of.traffic.as_ref();
+            if !classes.contains(&class) {
+                classes.push(class);
+            }
+        }
         for (place, class) in classes.into_iter().enumerate() {
             let rows: Vec<&Row> =
                 rows.iter().filter(|row| row.of.traffic.as_ref() == class).copied().collect();
             if let Some(class) = class {
                 let gap = if place > 0 { "\n" } else { "" };
-                text.push_str(&format!(
-                    "{gap}{}, without the time in which its application has nothing to send\n",
-                    crate::visible::line(class)
-                ));
+                let mut all = condition.experiment.classes.iter();
+                let kind = all.find(|one| one.name == *class).map(|one| &one.kind);
+                let span = kind.map_or("", |kind| span(kind, bytes));
+                text.push_str(&format!("{gap}{}{span}\n", crate::visible::line(class)));
             }
             text.push_str(&bars(&rows, bytes, terminal::text_width()));
             text.push('\n');
             text.push_str(&table(&rows, bytes, terminal::text_width()));
             text.push('\n');
             for row in rows {
-                text.push_str(&wrap_behind("* ", &sentence(row), terminal::text_width()));
+                text.push_str(&wrap_behind("* ", &sentence(row, bytes), terminal::text_width()));
             }
         }
     }
     text
+}
+
+/// The time of each part of a class, after its name.
+const fn span(kind: &Kind, bytes: bool) -> &'static str {
+    match kind {
+        _ if bytes => "",
+        Kind::Requests(_) => ": from each request to the last byte of its response",
+        Kind::Video(_) => ": from the request of each segment to its last byte",
+        Kind::OnOff(_) => ": from the writing of the last block of each burst to its delivery",
+        Kind::Transfer { .. } | Kind::Datagrams(_) => "",
+    }
 }
 
 /// The time of each cause, and its share in percent.
@@ -76,18 +91,18 @@ fn parts(row: &Row, bytes: bool) -> Vec<(Cause, f64, f64)> {
     parts.iter().map(|part| (part.cause, part.mean_s, part.share_pct)).collect()
 }
 
-fn mean(row: &Row, bytes: bool) -> f64 {
-    if bytes { row.byte_mean_s } else { row.mean_s }.unwrap_or(0.0)
+fn mean(row: &Row, bytes: bool) -> Option<f64> {
+    if bytes { row.byte_mean_s } else { row.mean_s }
 }
 
 /// A stacked bar for each contender; the longest one has the whole width.
 fn bars(rows: &[&Row], bytes: bool, width: usize) -> String {
     let names = rows.iter().map(|row| columns(&row.of.scheduler)).max().unwrap_or(0);
-    let longest = rows.iter().map(|row| mean(row, bytes)).fold(0.0, f64::max);
+    let longest = rows.iter().map(|row| mean(row, bytes).unwrap_or(0.0)).fold(0.0, f64::max);
     let cells = width.saturating_sub(names + TIME_WIDTH + 3).max(10);
     let mut text = String::new();
     for row in rows {
-        let time = format!("{} ms", about(mean(row, bytes) * 1e3));
+        let time = mean(row, bytes).map_or("-".to_owned(), |mean| format!("{} ms", about(mean * 1e3)));
         text.push_str(&format!("{:<names$} {time:>TIME_WIDTH$}  ", row.of.scheduler));
         let (mut before, mut filled) = (0.0, 0);
         for (cause, seconds, _) in parts(row, bytes) {
@@ -133,8 +148,9 @@ fn table(rows: &[&Row], bytes: bool, width: usize) -> String {
         }
         let mut cells = vec![String::new(), "in all".to_owned()];
         for row in rows {
-            cells.push(about(mean(row, bytes) * 1e3));
-            cells.push("100".to_owned());
+            let mean = mean(row, bytes);
+            cells.push(mean.map_or("-".to_owned(), |mean| about(mean * 1e3)));
+            cells.push(mean.map_or(String::new(), |_| "100".to_owned()));
         }
         table.row(cells);
         table.render(usize::MAX)
@@ -165,38 +181,41 @@ fn unit(rows: &[&Row], bytes: bool) -> &'static str {
 }
 
 /// The explanation of a contender in words, with the other changes.
-fn sentence(row: &Row) -> String {
+fn sentence(row: &Row, bytes: bool) -> String {
     let mut text = row.sentence.clone();
+    if let Some(of_bytes) = row.of_bytes().filter(|_| bytes) {
+        let noun = row.noun;
+        let own = text.strip_prefix(&format!("{}: ", row.of.scheduler)).unwrap_or(&text);
+        text = format!("{of_bytes} Of a {noun}, {own}");
+    }
     let best = row.advised();
     let others: Vec<&Change> =
         row.changes.iter().filter(|change| best.is_none_or(|best| best.what != change.what)).collect();
     if best.is_some() && !others.is_empty() {
-        let one = |change: &&Change| {
-            let effect = signed_percent(change.effect_pct.mean);
-            let doubt = if change.helps.is_none() { ", undecided" } else { "" };
-            match change.mean_s {
-                None if change.effect_pct.ci95.is_none() => change.what.clone(),
-                _ => format!("{} ({effect} %{doubt})", change.what),
-            }
-        };
-        text.push_str(&format!(" Also tried: {}.", others.iter().map(one).collect::<Vec<_>>().join("; ")));
+        let others: Vec<String> = others.iter().map(|change| row.tried(change)).collect();
+        text.push_str(&format!(" Also tried: {}.", others.join("; ")));
     }
     if let Some(gap) = row.longest_gap_s.filter(|_| !row.outages.is_empty()) {
-        text.push_str(&format!(" The longest gap in delivery was {} ms.", about(gap * 1e3)));
+        let gap = about(gap * 1e3);
+        text.push_str(&match row.noun {
+            // Its gaps begin with its first byte.
+            "flow" => format!(" After the first byte, the longest gap in delivery was {gap} ms."),
+            _ => format!(" The longest gap in delivery was {gap} ms."),
+        });
     }
     if row.of.completed < row.of.n {
-        text.push_str(&format!(
-            " {} of {} flows were not delivered completely.",
-            row.of.n - row.of.completed,
-            row.of.n
-        ));
+        let (missing, all, noun) = (row.of.n - row.of.completed, row.of.n, row.noun);
+        let plural = if all == 1 { "" } else { "s" };
+        let verb = if missing == 1 { "was" } else { "were" };
+        text.push_str(&format!(" {missing} of {all} {noun}{plural} {verb} not delivered completely."));
     }
     text
 }
 
 #[cfg(test)]
 mod tests {
-    use anabranch_lab::explain::{Subject, TimePart};
+    use anabranch_lab::explain::{OutagePart, SCHEMA, Subject, TimePart};
+    use anabranch_lab::head::Head;
 
     use super::*;
 
@@ -224,7 +243,8 @@ mod tests {
         let change = |what: &str, mean: f64, helps| Change {
             what: what.to_owned(),
             mean_s: Some(0.1),
-            effect_pct: Difference { mean, ci95: Some(Interval(mean - 2.0, mean + 2.0)) },
+            unfinished: 0,
+            effect_pct: Some(Difference { mean, ci95: Some(Interval(mean - 2.0, mean + 2.0)) }),
             helps,
             setting: true,
         };
@@ -235,12 +255,16 @@ mod tests {
             change("no backup", 12.0, Some(false)),
         ];
         let tried = "It waits. Also tried: BBR (-1.0 %, undecided); no backup (+12.0 %).";
-        assert_eq!(sentence(&row), tried);
+        assert_eq!(sentence(&row, false), tried);
         // Nothing is advised: the sentence has them already.
         row.changes.remove(0);
-        assert_eq!(sentence(&row), "It waits.");
-        (row.of.n, row.of.completed) = (30, 28);
-        assert_eq!(sentence(&row), "It waits. 2 of 30 flows were not delivered completely.");
+        assert_eq!(sentence(&row, false), "It waits.");
+        let mut with = |n, completed| {
+            (row.of.n, row.of.completed) = (n, completed);
+            sentence(&row, false)
+        };
+        assert_eq!(with(30, 28), "It waits. 2 of 30 flows were not delivered completely.");
+        assert_eq!(with(1, 0), "It waits. 1 of 1 flow was not delivered completely.");
     }
 
     #[test]
@@ -268,6 +292,75 @@ mod tests {
         assert_eq!(['H', 'T', 'D'].map(|letter| count(lines[1], letter)), [10, 0, 0], "{plain}");
     }
 
+    #[test]
+    fn the_sentence_of_a_byte_comes_before_the_sentence_of_a_flow() {
+        let part =
+            |cause, mean_s| TimePart { cause, mean_s, share_pct: 0.0, sum_ns: None, by_path: Vec::new() };
+        let row = Row {
+            byte_mean_s: Some(0.02),
+            bytes: vec![part(Cause::Propagation, 0.005), part(Cause::Queueing, 0.015)],
+            sentence: "linux: it waits.".to_owned(),
+            ..row()
+        };
+        let of_bytes = "linux: of a byte, 15.0 ms of 20.0 ms (75 %) went into queueing behind other packets.";
+        assert_eq!(sentence(&row, true), format!("{of_bytes} Of a flow, it waits."));
+        assert_eq!(sentence(&row, false), "linux: it waits.");
+    }
+
+    #[test]
+    fn nothing_delivered_has_no_time() {
+        let row = Row { mean_s: None, ..row() };
+        assert!(bars(&[&row], false, 60).starts_with("linux          -  \n"), "{}", bars(&[&row], false, 60));
+        let table = table(&[&row], false, 80);
+        let last = table.lines().last().unwrap();
+        assert_eq!(last.split_whitespace().collect::<Vec<_>>(), ["in", "all", "-"], "{table}");
+    }
+
+    #[test]
+    fn the_gap_of_a_transfer_begins_with_its_first_byte() {
+        let outage =
+            OutagePart { path: "1".to_owned(), from_s: 0.0, until_s: Some(3.0), mean_s: 3.0, stopped: 0 };
+        let mut row = Row { outages: vec![outage], longest_gap_s: Some(0.0152), ..row() };
+        assert_eq!(
+            sentence(&row, false),
+            "It waits. After the first byte, the longest gap in delivery was 15.2 ms."
+        );
+        row.noun = "request";
+        assert_eq!(sentence(&row, false), "It waits. The longest gap in delivery was 15.2 ms.");
+    }
+
+    #[test]
+    fn classes_have_the_order_of_the_scenario() {
+        let scenario = anabranch_lab::scenario::Document::parse(
+            "test.toml",
+            "path = [{ rate = '10 Mbit/s', rtt = '20 ms' }]
+             schedulers = ['tcp']
+             traffic = [
+                 { name = 'web', kind = 'requests', size = '20 KB', think = '1 s', requests = 2 },
+                 { name = 'film', kind = 'video', bitrate = '1 Mbit/s', duration = '8 s' },
+             ]",
+            ".",
+        );
+        let scenario = scenario.unwrap().scenario().unwrap();
+        let row = |class: &str| {
+            let mut row = row();
+            row.of.traffic = Some(class.to_owned());
+            row
+        };
+        let explanation = Explanation {
+            head: Head::new(SCHEMA, &scenario),
+            runs: 1,
+            flow: None,
+            rows: vec![row("web"), row("film")],
+        };
+        let text = text(&scenario, &explanation, false);
+        let web = text.find("web: from each request to the last byte of its response").unwrap();
+        assert!(
+            text.find("film: from the request of each segment to its last byte").unwrap() > web,
+            "{text}"
+        );
+    }
+
     fn row() -> Row {
         Row {
             of: Subject {
@@ -280,6 +373,7 @@ mod tests {
                 completed: 30,
             },
             measure: "mean completion time",
+            noun: "flow",
             explained: 30,
             mean_s: Some(0.5),
             total_ns: 0,

@@ -11,7 +11,8 @@
 //!   a way with several links, the slowest one counts;
 //! * the sender had sent another segment meanwhile, by another way: the walk goes on with that one.
 //!
-//! Every step moves to an earlier time and accounts for the time between, so the parts add up exactly.
+//! Every step moves to an earlier time and accounts for the time between, so the parts add up exactly. The walk ends at the start
+//! of the stream, or of the part of it that is explained, such as a response.
 
 use anabranch_units::{Duration, Time};
 
@@ -66,20 +67,25 @@ struct Passed {
 
 struct Walk<'a> {
     story: &'a Story,
+    /// The byte that is explained.
+    byte: u64,
     charges: Vec<Charge>,
     now: Time,
     /// The time at which the walk came to the present transmission.
     since: Time,
     passed: Vec<Passed>,
+    /// The time at which the walk ends.
+    begin: Time,
 }
 
-/// Returns the parts of the time until `byte` was delivered in order, from the last to the first, and that time. None if it
-/// was not delivered.
-pub(crate) fn chain(story: &Story, byte: u64, waits: &Waits) -> Option<(Vec<Charge>, Time)> {
+/// Returns the parts of the time from `begin`, or from the start of the stream if that is later, until `byte` was delivered
+/// in order, from the last to the first, and the time of the delivery. None if it was not delivered. `byte` was not
+/// offered before `begin`.
+pub(crate) fn chain(story: &Story, byte: u64, waits: &Waits, begin: Time) -> Option<(Vec<Charge>, Time)> {
     let (number, _) = waits.carrier(byte)?;
     let arrived = story.transmissions[number].arrived()?;
     let end = waits.delivered(byte);
-    let mut walk = Walk { story, charges: Vec::new(), now: end, since: end, passed: Vec::new() };
+    let mut walk = Walk { story, byte, charges: Vec::new(), now: end, since: end, passed: Vec::new(), begin };
     let mut blocked = Vec::new();
     waits.each(byte, arrived, end, |cause, span, carrier| {
         let one = &story.transmissions[carrier];
@@ -93,6 +99,13 @@ pub(crate) fn chain(story: &Story, byte: u64, waits: &Waits) -> Option<(Vec<Char
     walk.now = arrived;
     let point = walk.before_repeats(number, byte);
     walk.run(point);
+    // A wait for earlier bytes, which were under way at `begin`, goes beyond it.
+    let mut left = end.since(begin);
+    walk.charges.retain_mut(|charge| {
+        charge.span = charge.span.min(left);
+        left = left.saturating_sub(charge.span);
+        !charge.span.is_zero()
+    });
     Some((walk.charges, end))
 }
 
@@ -156,7 +169,9 @@ impl Walk<'_> {
 
     fn run(&mut self, mut point: Point) {
         let mut visited = None;
-        while let Some(next) = self.step(point) {
+        // The time on the way of a transmission is decided at its sending.
+        while self.now > self.begin || !self.passed.is_empty() {
+            let Some(next) = self.step(point) else { return };
             point = next;
             let (Point::Arrived { number, .. }
             | Point::InService { number, .. }
@@ -256,7 +271,8 @@ impl Walk<'_> {
         let previous = (0..number).rev().find(|earlier| is_previous(&story.transmissions[*earlier]));
         if let Some((idle, &Passed { link, entered, charges }, earlier)) = idle {
             let since = Time(one.sent.0.saturating_sub(idle.0));
-            if previous.is_none_or(|previous| story.transmissions[previous].sent <= since) {
+            let is_last = previous.is_none_or(|previous| story.transmissions[previous].sent <= since);
+            if is_last && since >= self.begin {
                 // The way up to that link is not on the chain: it was idle as well.
                 self.charges.truncate(charges);
                 self.reasons(number, since, one.sent);
@@ -267,8 +283,9 @@ impl Walk<'_> {
         }
         self.charge(Cause::Queueing, one.sent, one.subflow, false);
         let since = previous.map_or(story.start, |previous| story.transmissions[previous].sent);
+        let since = since.max(self.begin);
         self.reasons(number, since, one.sent);
-        self.now = since;
+        self.now = self.now.min(since);
         self.passed.clear();
         previous.map(|number| Point::Sent { number })
     }
@@ -279,7 +296,7 @@ impl Walk<'_> {
         let mut found = Vec::new();
         let mut now = from;
         while now < to {
-            let (cause, until) = self.story.reason(one, now);
+            let (cause, until) = self.reason(one, now);
             let until = until.clamp(Time(now.0 + 1), to);
             let overflow = cause == Cause::Retransmission && self.overflowed(number, until);
             found.push(Charge {
@@ -292,6 +309,23 @@ impl Walk<'_> {
             now = until;
         }
         self.charges.extend(found.into_iter().rev());
+    }
+
+    /// Returns why `one` was not sent at `now`, and the time until which the reason holds. Data after the byte that is
+    /// explained may have been sent before it: until that data was offered, the byte had its own reason.
+    fn reason(&self, one: &Transmission, now: Time) -> (Cause, Time) {
+        let (cause, until) = self.story.reason(one, now);
+        if cause != Cause::Application || one.data.start <= self.byte {
+            return (cause, until);
+        }
+        let has_byte = |one: &&Transmission| one.data.start <= self.byte && self.byte < one.data.end;
+        match self.story.transmissions.iter().find(has_byte) {
+            Some(own) if now < own.sent => {
+                let (cause, own_until) = self.story.reason(own, now);
+                (cause, own_until.min(own.sent).min(until))
+            }
+            _ => (Cause::Retransmission, until),
+        }
     }
 
     /// True if a full queue dropped the last transmission of the same subflow before `number` that was lost by `until`.

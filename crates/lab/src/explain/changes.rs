@@ -25,6 +25,14 @@ pub(crate) struct Candidate {
     pub is_setting: bool,
 }
 
+impl Candidate {
+    /// True if a plain TCP without a configured path has to choose its path anew, since another one may be the best after a
+    /// change of the network.
+    pub(super) fn chooses_path(&self) -> bool {
+        !self.is_setting && self.scenario.contenders[0].transport == Transport::Tcp { path: None }
+    }
+}
+
 /// The schedulers that are tried: the simplest, the kernel's, and two that wait.
 const SCHEDULERS: [&str; 4] = ["min_rtt", "linux", "blest", "ecf"];
 /// Buffers, queues and windows are enlarged by this factor.
@@ -53,10 +61,16 @@ pub(crate) fn candidates(
     fastest: Option<&Tally>,
 ) -> Vec<Candidate> {
     let mut base = Base { scenario, condition, contender, tcp_path, found: Vec::new() };
-    let Some((cause, path)) = tally.largest() else { return Vec::new() };
-    base.against(cause, path, tally.overflows());
+    // Of changes that let all flows finish, the sentence names the first.
+    for path in tally.stopped() {
+        base.against(Cause::Outage, Some(path), false);
+    }
+    let largest = tally.largest();
+    if let Some((cause, path)) = largest {
+        base.against(cause, path, tally.overflows());
+    }
     let excess = fastest.and_then(|fastest| tally.excess(fastest, scenario.min_effect));
-    if let Some((other, path, _)) = excess.filter(|excess| excess.0 != cause) {
+    if let Some((other, path, _)) = excess.filter(|excess| largest.is_none_or(|own| own.0 != excess.0)) {
         base.against(other, path, tally.overflows());
     }
     // Tried for every largest cause: a fallback to TCP, and waits for a connection that a NAT has forgotten, change the whole
@@ -259,11 +273,16 @@ impl Base<'_> {
         data.into_iter().chain(acks).collect()
     }
 
-    /// Returns the paths with an `affected` link, in either direction.
+    /// Returns the paths with an `affected` link, in either direction. Of a plain TCP with a configured path only that one.
     fn paths_where(&self, affected: impl Fn(&LinkConfig) -> bool) -> Vec<usize> {
         let links = &self.experiment().graph.links;
         let is = |path: &usize| self.both_ways(*path).iter().any(|link| affected(&links[*link].config));
-        (0..self.experiment().paths().len()).filter(is).collect()
+        let own = match self.scenario.contenders[self.contender].transport {
+            Transport::Tcp { path } => path,
+            Transport::Multipath(_) => None,
+        };
+        let paths = (0..self.experiment().paths().len()).filter(|path| own.is_none_or(|own| own == *path));
+        paths.filter(is).collect()
     }
 
     /// Adds the scenario in which `change` applies to every link of these paths, if there are any.

@@ -19,12 +19,13 @@ mod story;
 mod story_tests;
 #[cfg(test)]
 mod tests;
+mod words;
 
 use serde::{Deserialize, Serialize};
 
-use self::account::Account;
+use self::account::{Account, Pieces};
 use self::changes::Candidate;
-use self::row::{FlowParts, Tally};
+use self::row::{Effect, FlowParts, Tally};
 use crate::baseline::Race;
 use crate::compare::{self, Cost};
 use crate::head::Head;
@@ -33,6 +34,7 @@ use crate::options::Options;
 use crate::report::measured::{measures, of_class, of_flows};
 use crate::report::verdict::Measure;
 use crate::report::{difference, is_bulk};
+use crate::run::application::Video;
 use crate::run::{AppReport, Class, FlowResult, Prepared, RunError, RunResult};
 use crate::scenario::ScenarioError;
 use crate::scenario::{Condition, Scenario, TrafficClass, Transport, Via};
@@ -131,16 +133,32 @@ fn measure(condition: &Condition, class: Option<&TrafficClass>) -> Measure {
 
 /// Returns the parts of a flow that are measured.
 fn parts(flow: &FlowResult, bulk: bool) -> FlowParts {
-    let (n, completed, pauses) = match &flow.report.app {
-        AppReport::Transfer | AppReport::Datagrams(_) => (1, usize::from(flow.is_complete(bulk)), false),
-        AppReport::Requests(all) => (all.len(), all.iter().filter(|one| one.time.is_some()).count(), true),
-        AppReport::OnOff(all) => (all.len(), all.iter().filter(|one| one.delay.is_some()).count(), true),
+    let (n, completed) = match &flow.report.app {
+        AppReport::Transfer | AppReport::Datagrams(_) => (1, usize::from(flow.is_complete(bulk))),
+        AppReport::Requests(all) => (all.len(), all.iter().filter(|one| one.time.is_some()).count()),
+        AppReport::OnOff(all) => (all.len(), all.iter().filter(|one| one.delay.is_some()).count()),
         AppReport::Video(video) => {
             let (done, ended) = (video.segments as usize, flow.report.outcome == Outcome::Completed);
-            (done + usize::from(!ended), done, true)
+            (done + usize::from(!ended), done)
         }
     };
-    FlowParts { n, completed, pauses }
+    FlowParts { n, completed }
+}
+
+/// Returns the completed parts of a flow in its streams.
+fn pieces(flow: &FlowResult) -> Pieces {
+    match &flow.report.app {
+        AppReport::Transfer | AppReport::Datagrams(_) => Pieces::Whole,
+        AppReport::Requests(all) => {
+            let done = all.iter().take_while(|one| one.time.is_some());
+            Pieces::Exchanges(done.map(|one| (one.request, one.response)).collect())
+        }
+        AppReport::OnOff(all) => {
+            let done = all.iter().take_while(|one| one.delay.is_some());
+            Pieces::Bursts(done.map(|one| one.bytes).collect())
+        }
+        AppReport::Video(video) => Pieces::InTurn(video.segments as usize, Video::REQUEST),
+    }
 }
 
 /// The explanation of a scenario. Serialised, it is the object that `explain --json` prints.
@@ -257,36 +275,49 @@ fn effects(
     let before = chosen(&runs.results, flow, class.map(|_| group));
     let (mut series, mut found) = (Vec::new(), Vec::new());
     for (place, candidate) in planned.into_iter().enumerate() {
-        let mut prepared = compare::prepare(&candidate.scenario, Prepared::for_comparison)?;
-        prepared[0].set_beside(beside);
-        prepared[0].set_class_paths(vec![class_paths.to_vec()]);
-        let path = candidate.path;
+        let (prepared, path) = if candidate.chooses_path() {
+            let quiet = Options::new(options.jobs, options.cancelled, &|_, _| {});
+            let (prepared, races) = compare::choose_paths(&candidate.scenario, &quiet)?;
+            (prepared, races[0][0].as_ref().map(Race::chosen))
+        } else {
+            let mut prepared = compare::prepare(&candidate.scenario, Prepared::for_comparison)?;
+            prepared[0].set_beside(beside);
+            prepared[0].set_class_paths(vec![class_paths.to_vec()]);
+            (prepared, candidate.path)
+        };
         let job = |run| Job { condition: 0, contender: 0, run, path, purpose: Purpose::Compare };
         let jobs: Vec<Job> = (0..scenario.runs).map(job).collect();
         let update = |now, _| progress(place * jobs.len() + now);
         let plain = Options::new(options.jobs, options.cancelled, &update);
         let results = compare::simulate(&prepared, &jobs, &plain, &mut Cost::default(), &mut |_, _| Ok(()))?;
         let after = chosen(&results, flow, class.map(|_| group));
-        let (times, complete) = if class.is_some() {
+        let unfinished = unfinished(&after, bulk);
+        let times: Vec<f64> = if class.is_some() {
             let values = of_class(&[after, before.clone()], measure);
             series.push(difference::pairs(&values[0], &values[1]));
-            let own = values[0].iter().flatten().filter(|value| value.exists);
-            (own.clone().filter_map(|value| value.value).collect(), own.clone().all(|value| value.complete))
+            values[0].iter().flatten().filter_map(|value| value.value).collect()
         } else {
             series.push(difference::pairs(&of_flows(&after, bulk), &of_flows(&before, bulk)));
-            let flows = after.iter().flatten();
-            let times: Vec<f64> = flows.clone().map(|flow| flow.time.as_secs_f64()).collect();
-            (times, flows.clone().all(|flow| flow.is_complete(bulk)))
+            after.iter().flatten().map(|flow| flow.time.as_secs_f64()).collect()
         };
-        found.push((candidate.what, candidate.is_setting, times, complete));
+        found.push((candidate, times, unfinished));
     }
+    let unfinished_before = unfinished(&before, bulk);
     let changes = found.into_iter().zip(difference::family(&series, scenario.seed));
-    let change =
-        |((what, is_setting, times, complete), effect): ((String, bool, Vec<f64>, bool), Option<_>)| {
-            let change = Change::new(what, &times, complete, effect?, bulk, scenario.min_effect);
-            Some(Change { setting: is_setting, ..change })
-        };
-    Ok(changes.filter_map(change).collect())
+    let change = |((candidate, times, unfinished), difference): ((Candidate, Vec<f64>, usize), _)| {
+        let effect = Effect { difference, unfinished, unfinished_before };
+        Change::new(&candidate, &times, effect, bulk, scenario.min_effect)
+    };
+    Ok(changes.map(change).collect())
+}
+
+/// Returns the number of parts of the flows that did not finish.
+fn unfinished(runs: &[Vec<&FlowResult>], bulk: bool) -> usize {
+    let of = |flow: &&FlowResult| {
+        let FlowParts { n, completed } = parts(flow, bulk);
+        n - completed
+    };
+    runs.iter().flatten().map(of).sum()
 }
 
 /// Returns the explained flows of each run, of the class `group` if there are classes.
@@ -347,9 +378,10 @@ fn noted_runs(
             {
                 let paths = &experiment.pairs[flow.pair].paths;
                 let direction = class.map_or(experiment.traffic.direction, |class| class.direction);
-                let account = Account::new(&mut stories, at, direction, paths);
+                let account = Account::new(&mut stories, at, direction, &pieces(flow), paths);
                 let bulk = measure(condition, class) == Measure::Goodput;
-                tallies[place].add(experiment, flow, parts(flow, bulk), account);
+                let unended = stories.0.get(at).map(|story| story.outages.unended(paths)).unwrap_or_default();
+                tallies[place].add(experiment, flow, parts(flow, bulk), account, unended);
             }
         }
         result.forget_details();

@@ -45,7 +45,7 @@ pub(crate) struct Outages {
 
 /// A time in which waits belong to an outage.
 #[derive(Clone, Copy, Debug)]
-struct Spell {
+pub(super) struct Spell {
     from: Time,
     until: Time,
     outage: Outage,
@@ -88,20 +88,27 @@ impl Outages {
         Some(Outage { path: path_of(paths, link)?, from, until })
     }
 
-    /// Gives the waits of `charges`, which end at `end` and go back in time, to the outages that have caused them.
+    /// Returns the outages that had not ended when the run did, and have dropped packets of the flow.
+    pub(super) fn unended(&self, paths: &[Path]) -> Vec<Outage> {
+        let of = |drop: &Drop| self.of(paths, drop.link, drop.at).filter(|outage| !outage.until.is_armed());
+        let mut found: Vec<Outage> = self.drops.iter().filter_map(of).collect();
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    /// Gives the waits of `charges`, which end at `end` and go back in time, to the outages that have caused them, by
+    /// the `spells` of their stream.
     pub(super) fn attribute(
-        &self,
         charges: Vec<Charge>,
         end: Time,
-        story: &Story,
-        waits: &Waits,
+        spells: &[Spell],
         paths: &[Path],
         ways: &[Option<Vec<usize>>],
     ) -> Vec<Charge> {
-        if self.downs.iter().all(Vec::is_empty) {
+        if spells.is_empty() {
             return charges;
         }
-        let spells = self.spells(story, waits, paths, end);
         let path_of_subflow = |subflow: usize| {
             let way = ways.get(subflow)?.as_ref()?;
             way.iter().find_map(|link| path_of(paths, *link))
@@ -149,8 +156,12 @@ impl Outages {
         found
     }
 
-    fn spells(&self, story: &Story, waits: &Waits, paths: &[Path], end: Time) -> Vec<Spell> {
+    /// Returns the times in which waits of a stream, whose last byte is delivered at `end`, belong to outages.
+    pub(super) fn spells(&self, story: &Story, waits: &Waits, paths: &[Path], end: Time) -> Vec<Spell> {
         let mut spells = Vec::new();
+        if self.downs.iter().all(Vec::is_empty) {
+            return spells;
+        }
         // Lost data, until it is delivered.
         if !self.drops.is_empty() {
             for (byte, delivered) in waits.missing_bytes() {

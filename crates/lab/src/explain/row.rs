@@ -1,5 +1,6 @@
 //! The explanation of one contender in one condition: sums over its flows, as parts, shares and a sentence.
 
+use core::cmp::Ordering;
 use core::ops::AddAssign;
 use std::collections::BTreeMap;
 
@@ -7,15 +8,13 @@ use serde::{Deserialize, Serialize};
 
 use super::account::Account;
 use super::cause::{Cause, Parts};
-use super::chain::Charge;
+use super::changes::Candidate;
 use super::outage::{Outage, waited};
 use crate::report::Difference;
 use crate::report::difference::Reading;
 use crate::report::verdict::Measure;
 use crate::run::{FlowResult, fallback};
 use crate::scenario::{Experiment, Scenario, TrafficClass, Transport};
-use crate::spoken::spoken;
-use crate::stats::Interval;
 
 /// The parts of a flow that are measured: itself, its requests, bursts or segments.
 #[derive(Clone, Copy, Debug)]
@@ -23,18 +22,32 @@ pub(super) struct FlowParts {
     pub n: usize,
     /// Those that ended.
     pub completed: usize,
-    /// True if the application has nothing to send between them.
-    pub pauses: bool,
+}
+
+/// The time that an outage has cost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Toll {
+    /// In nanoseconds.
+    waited: u128,
+    /// The number of flows that did not finish, and had lost packets in it when the run ended.
+    stopped: u64,
+}
+
+impl AddAssign for Toll {
+    fn add_assign(&mut self, other: Toll) {
+        self.waited += other.waited;
+        self.stopped += other.stopped;
+    }
 }
 
 /// Sums over the flows of a contender in a condition.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
-    /// The number of flows.
+    /// The number of flows, or of their parts that are measured.
     n: usize,
-    /// The number of flows that were delivered.
+    /// The number of those that were delivered.
     completed: usize,
-    /// The number of flows with an account.
+    /// The number of those with an account.
     explained: u64,
     /// The sum of their times in nanoseconds.
     total_ns: u128,
@@ -45,8 +58,7 @@ pub(crate) struct Tally {
     count: u64,
     /// The time of waiting for retransmissions of segments that full queues dropped, in nanoseconds.
     overflow_ns: u128,
-    /// The time of waiting for each outage, in nanoseconds.
-    outages: BTreeMap<Outage, u128>,
+    outages: BTreeMap<Outage, Toll>,
     /// The longest gap of each flow that received something: their number, and their sum in nanoseconds.
     gaps: (u64, u128),
     /// The number of flows that gave up Multipath TCP.
@@ -71,30 +83,32 @@ impl Tally {
         }
     }
 
-    /// Adds a flow with these parts, such as requests. The time of an application that pauses is left out: only waits for
-    /// data that it has written count.
+    /// Adds a flow with these parts, such as requests; `unended` are the outages of its paths that lasted until the end of
+    /// the run.
     pub(super) fn add(
         &mut self,
         experiment: &Experiment,
         flow: &FlowResult,
         parts: FlowParts,
         account: Option<Account>,
+        unended: Vec<Outage>,
     ) {
         self.n += parts.n;
         self.completed += parts.completed;
+        for outage in unended.into_iter().filter(|_| parts.completed < parts.n) {
+            self.outages.entry(planned(experiment, outage)).or_default().stopped += 1;
+        }
         if let Some(gap) = flow.report.longest_gap {
             self.gaps = (self.gaps.0 + 1, self.gaps.1 + u128::from(gap.0));
         }
         self.fallbacks += u64::from(fallback(flow).is_some());
         let Some(account) = account else { return };
         for (outage, span) in waited(&account.charges) {
-            *self.outages.entry(outage).or_default() += u128::from(span.0);
+            self.outages.entry(planned(experiment, outage)).or_default().waited += u128::from(span.0);
         }
         debug_assert_eq!(account.parts().total(), u128::from(account.total.0), "the parts add up");
-        let is_counted = |charge: &&Charge| !parts.pauses || charge.cause != Cause::Application;
-        self.explained += if parts.pauses { parts.completed as u64 } else { 1 };
-        self.total_ns +=
-            account.charges.iter().filter(is_counted).map(|charge| u128::from(charge.span.0)).sum::<u128>();
+        self.explained += account.pieces;
+        self.total_ns += u128::from(account.total.0);
         self.bytes += account.bytes;
         self.count += account.count;
         let paths = &experiment.pairs[flow.pair].paths;
@@ -102,7 +116,7 @@ impl Tally {
             let way = account.ways.get(subflow)?.as_ref()?;
             paths.iter().position(|path| path.data.iter().any(|route| route == way))
         };
-        for charge in account.charges.iter().filter(is_counted) {
+        for charge in &account.charges {
             self.parts.add(charge.cause, charge.span, 1);
             let first = (charge.subflow == Some(0)).then_some(flow.path);
             let path = charge.outage.map(|outage| outage.path);
@@ -129,6 +143,14 @@ impl Tally {
         paths.rev().max_by_key(|path| self.by_path[*path][cause])
     }
 
+    /// Returns the paths that were down when flows were given up.
+    pub(super) fn stopped(&self) -> Vec<usize> {
+        let mut paths: Vec<usize> =
+            self.outages.iter().filter(|(_, toll)| toll.stopped > 0).map(|(outage, _)| outage.path).collect();
+        paths.dedup();
+        paths
+    }
+
     /// True if all flows are delivered and explained.
     pub(super) fn is_complete(&self) -> bool {
         self.completed == self.n && self.explained == self.n as u64
@@ -139,8 +161,8 @@ impl Tally {
         seconds(self.total_ns, self.explained)
     }
 
-    /// Returns the cause, with a path, that has the largest excess of mean time over `other`, and this excess
-    /// in seconds. None if the mean of all is not larger by the relative difference `least`.
+    /// Returns the cause that has the largest excess of mean time over `other`, the path that has most of this excess, and
+    /// the excess in seconds. None if the mean of all is not larger by the relative difference `least`.
     pub(super) fn excess(&self, other: &Tally, least: f64) -> Option<(Cause, Option<usize>, f64)> {
         if self.mean_s() <= other.mean_s() * (1.0 + least) {
             return None;
@@ -149,13 +171,31 @@ impl Tally {
             seconds(self.parts[cause], self.explained) - seconds(other.parts[cause], other.explained)
         };
         let cause = Cause::ALL.into_iter().max_by(|a, b| more(*a).total_cmp(&more(*b)))?;
-        Some((cause, self.most_of(cause), more(cause)))
+        let on = |path: usize| {
+            let of = |tally: &Tally| seconds(tally.by_path[path][cause], tally.explained);
+            (path, of(self) - of(other))
+        };
+        let paths = (0..self.by_path.len().min(other.by_path.len())).rev().map(on);
+        let path = paths.filter(|(_, more)| *more > 0.0).max_by(|(_, a), (_, b)| a.total_cmp(b));
+        Some((cause, path.map(|(path, _)| path), more(cause)))
     }
 
     /// True if most of the time of waiting for retransmissions is due to full queues.
     pub(super) fn overflows(&self) -> bool {
         2 * self.overflow_ns > self.parts[Cause::Retransmission]
     }
+}
+
+/// Returns an outage as the scenario has it: a run may end before it.
+fn planned(experiment: &Experiment, seen: Outage) -> Outage {
+    let is_same = |one: &&crate::scenario::Outage| {
+        one.path == seen.path && one.from <= seen.from && seen.from < one.until
+    };
+    experiment.outages().iter().find(is_same).map_or(seen, |one| Outage {
+        path: one.path,
+        from: one.from,
+        until: one.until,
+    })
 }
 
 /// Returns the mean of a sum of nanoseconds over `n`, in seconds.
@@ -174,8 +214,8 @@ impl AddAssign for Tally {
         self.bytes += other.bytes;
         self.count += other.count;
         self.overflow_ns += other.overflow_ns;
-        for (outage, span) in other.outages {
-            *self.outages.entry(outage).or_default() += span;
+        for (outage, toll) in other.outages {
+            *self.outages.entry(outage).or_default() += toll;
         }
         self.gaps = (self.gaps.0 + other.gaps.0, self.gaps.1 + other.gaps.1);
         self.fallbacks += other.fallbacks;
@@ -219,6 +259,9 @@ pub struct OutagePart {
     pub until_s: Option<f64>,
     /// The time in seconds, the mean over flows.
     pub mean_s: f64,
+    /// The number of flows that did not finish, and had lost packets in it when the run ended.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub stopped: u64,
 }
 
 /// The largest cause.
@@ -243,7 +286,7 @@ pub struct Excess {
     pub total_s: f64,
     /// The cause with the largest difference.
     pub cause: Cause,
-    /// The path that has most of this cause, if it concerns paths.
+    /// The path that has most of this difference, if the cause concerns paths.
     pub path: Option<String>,
     /// The difference of the mean times of this cause, in seconds.
     pub cause_s: f64,
@@ -256,33 +299,67 @@ pub struct Change {
     pub what: String,
     /// The mean time of a flow in seconds; none if flows did not finish.
     pub mean_s: Option<f64>,
+    /// The number of flows that did not finish.
+    #[serde(default)]
+    pub unfinished: usize,
     /// The change of the mean completion time in percent, for bulk of the goodput, with an interval by a paired bootstrap
-    /// over runs. The intervals of a contender's changes hold simultaneously with 95 %.
-    pub effect_pct: Difference,
-    /// True if it helps: the interval excludes zero, and the effect is not practically none. None if the runs cannot tell.
+    /// over runs. The intervals of a contender's changes hold simultaneously with 95 %. None if no flow finished both with
+    /// and without the change.
+    pub effect_pct: Option<Difference>,
+    /// True if it helps: more flows finish, or the interval excludes zero, and the effect is not practically none. None
+    /// if the runs cannot tell.
     pub helps: Option<bool>,
     /// True for a setting of the hosts, false for a change of the network or its traffic.
     pub setting: bool,
 }
 
+/// The measured effect of a change.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Effect {
+    /// None if no flow finished both with and without the change.
+    pub difference: Option<Difference>,
+    /// The number of flows that did not finish with the change.
+    pub unfinished: usize,
+    /// The same without the change.
+    pub unfinished_before: usize,
+}
+
 impl Change {
     pub(super) fn new(
-        what: String,
+        candidate: &Candidate,
         times: &[f64],
-        complete: bool,
-        effect_pct: Difference,
+        effect: Effect,
         bulk: bool,
         min_effect: f64,
     ) -> Change {
-        let mean_s = crate::stats::mean(times).filter(|_| complete && !bulk);
-        let helps = match effect_pct.read(100.0 * min_effect) {
-            _ if !complete => Some(false),
+        let Effect { difference, unfinished, unfinished_before } = effect;
+        let mean_s = crate::stats::mean(times).filter(|_| unfinished == 0 && !bulk);
+        let faster = match difference.and_then(|difference| difference.read(100.0 * min_effect)) {
             Some(Reading::Above) => Some(bulk),
             Some(Reading::Below) => Some(!bulk),
             Some(Reading::Equal) => Some(false),
             Some(Reading::Undecided) | None => None,
         };
-        Change { what, mean_s, effect_pct, helps, setting: true }
+        let helps = match unfinished.cmp(&unfinished_before) {
+            Ordering::Less => Some(true),
+            Ordering::Equal if difference.is_none() => Some(false),
+            Ordering::Equal => faster,
+            Ordering::Greater => Some(false),
+        };
+        Change {
+            what: candidate.what.clone(),
+            mean_s,
+            unfinished,
+            effect_pct: difference,
+            helps,
+            setting: candidate.is_setting,
+        }
+    }
+
+    /// The key by which the changes of a contender are sorted, the best first.
+    fn rank(&self, bulk: bool) -> (usize, f64) {
+        let sign = if bulk { -1.0 } else { 1.0 };
+        (self.unfinished, self.effect_pct.map_or(f64::INFINITY, |effect| sign * effect.mean))
     }
 }
 
@@ -315,6 +392,9 @@ pub struct Row {
     /// The measure of the changes, in words.
     #[serde(skip)]
     pub measure: &'static str,
+    /// A flow, or the part of it that is measured, in words, such as `request`.
+    #[serde(skip)]
+    pub noun: &'static str,
     /// The number of flows that are explained: the flows that delivered at least one byte.
     pub explained: u64,
     /// The mean time in seconds from the start of an explained flow to its last in-order delivery.
@@ -359,8 +439,10 @@ impl Row {
         let names: Vec<&str> = condition.experiment.paths().iter().map(|path| path.name.as_str()).collect();
         let measure = super::measure(condition, class);
         let bulk = measure == Measure::Goodput;
-        let sign = if bulk { -1.0 } else { 1.0 };
-        changes.sort_by(|a, b| (sign * a.effect_pct.mean).total_cmp(&(sign * b.effect_pct.mean)));
+        changes.sort_by(|a, b| {
+            let ((stuck, effect), (other_stuck, other)) = (a.rank(bulk), b.rank(bulk));
+            stuck.cmp(&other_stuck).then(effect.total_cmp(&other))
+        });
         let share = |sum: u128, total: u128| 100.0 * sum as f64 / total.max(1) as f64;
         let parts = Cause::ALL.into_iter().map(|cause| TimePart {
             cause,
@@ -412,6 +494,12 @@ impl Row {
                 completed: tally.completed,
             },
             measure: if bulk { "goodput" } else { measure.noun() },
+            noun: match measure {
+                Measure::ResponseTime => "request",
+                Measure::BurstDelay => "burst",
+                Measure::Waiting | Measure::Bitrate => "segment",
+                Measure::MeanTime | Measure::Goodput | Measure::P95 | Measure::Delay => "flow",
+            },
             explained: tally.explained,
             mean_s: (tally.explained > 0).then(|| tally.mean_s()),
             total_ns: tally.total_ns as u64,
@@ -421,11 +509,12 @@ impl Row {
             outages: tally
                 .outages
                 .iter()
-                .map(|(outage, span)| OutagePart {
+                .map(|(outage, toll)| OutagePart {
                     path: names[outage.path].to_owned(),
                     from_s: outage.from.as_secs_f64(),
                     until_s: outage.until.is_armed().then(|| outage.until.as_secs_f64()),
-                    mean_s: seconds(*span, tally.explained),
+                    mean_s: seconds(toll.waited, tally.explained),
+                    stopped: toll.stopped,
                 })
                 .collect(),
             longest_gap_s: (tally.gaps.0 > 0).then(|| seconds(tally.gaps.1, tally.gaps.0)),
@@ -444,109 +533,11 @@ impl Row {
         let helping = || self.changes.iter().filter(|change| change.helps == Some(true));
         helping().find(|change| change.setting).or_else(|| helping().next())
     }
-
-    /// The largest cause and the advised change, in words.
-    fn words(&self) -> String {
-        let (Some(largest), Some(mean)) = (&self.largest, self.mean_s) else {
-            return format!("{}: nothing was delivered, so there is nothing to explain.", self.of.scheduler);
-        };
-        let mut head = format!(
-            "{}: {} of {} ({:.0} %) went into {}.",
-            self.of.scheduler,
-            milliseconds(largest.mean_s),
-            milliseconds(mean),
-            largest.share_pct,
-            phrase(largest.cause, largest.path.as_deref())
-        );
-        if self.fallbacks > 0 {
-            let flows = if self.of.n == 1 {
-                "The flow".to_owned()
-            } else {
-                format!("{} of {} flows", self.fallbacks, self.of.n)
-            };
-            head += &format!(" {flows} gave up Multipath TCP, and continued as TCP on one path.");
-        }
-        for outage in &self.outages {
-            let until = outage.until_s.map_or("on".to_owned(), |until| format!("to {until} s"));
-            head += &format!(
-                " The outage of {} from {} s {until} cost {}.",
-                spoken(&outage.path),
-                outage.from_s,
-                milliseconds(outage.mean_s)
-            );
-        }
-        if let Some(excess) = &self.excess {
-            head += &format!(
-                " It takes {} more than {}, and spends {} more on {}.",
-                milliseconds(excess.total_s),
-                excess.than,
-                milliseconds(excess.cause_s),
-                phrase(excess.cause, excess.path.as_deref())
-            );
-        }
-        let tail = match self.advised() {
-            Some(best) => {
-                let Difference { mean, ci95 } = best.effect_pct;
-                let interval = ci95.map_or(String::new(), |Interval(low, high)| {
-                    format!(" (95 % interval {low:+.1} to {high:+.1} %)")
-                });
-                let measure = self.measure;
-                format!(" With {}, the {measure} changes by {mean:+.1} %{interval}.", best.what)
-            }
-            None if self.changes.is_empty() => String::new(),
-            None if self.changes.iter().any(|change| change.helps.is_none()) => {
-                let tried: Vec<&str> = self.changes.iter().map(|change| change.what.as_str()).collect();
-                format!(" These runs cannot tell whether a change helps; tried: {}.", tried.join("; "))
-            }
-            None => {
-                let tried: Vec<&str> = self.changes.iter().map(|change| change.what.as_str()).collect();
-                format!(" No change that was tried helps: {}.", tried.join("; "))
-            }
-        };
-        head + &tail
-    }
 }
 
 /// True for 0.
 fn is_zero(number: &u64) -> bool {
     *number == 0
-}
-
-/// A cause in words, and the path that has most of it.
-fn phrase(cause: Cause, path: Option<&str>) -> String {
-    let words = match cause {
-        Cause::Handshake => "establishing the connection",
-        Cause::Application => "waiting for the application to write",
-        Cause::SendBuffer => "waiting for space in the send buffer",
-        Cause::ReceiveWindow => "waiting for the receive window",
-        Cause::CongestionWindow => "waiting for the congestion window",
-        Cause::Pacing => "pacing or Nagle's algorithm",
-        Cause::Scheduler => "waiting by decision of the scheduler",
-        Cause::Queueing => "queueing behind other packets",
-        Cause::Serialisation => "transmission at the rate of the links",
-        Cause::Propagation => "propagation",
-        Cause::Retransmission => "waiting for retransmissions of lost data",
-        Cause::HeadOfLine => "waiting for earlier bytes",
-        Cause::Outage => "waiting because a path was down",
-    };
-    let concerns_paths =
-        !matches!(cause, Cause::Application | Cause::SendBuffer | Cause::ReceiveWindow | Cause::Scheduler);
-    match path.filter(|_| concerns_paths) {
-        Some(path) => format!("{words}, mostly on {}", spoken(path)),
-        None => words.to_owned(),
-    }
-}
-
-fn milliseconds(seconds: f64) -> String {
-    let ms = seconds * 1e3;
-    let decimals = if ms >= 100.0 {
-        0
-    } else if ms >= 10.0 {
-        1
-    } else {
-        2
-    };
-    format!("{ms:.decimals$} ms")
 }
 
 #[cfg(test)]

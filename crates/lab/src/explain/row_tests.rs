@@ -49,6 +49,16 @@ fn an_excess_counts_from_the_least_effect_on() {
 }
 
 #[test]
+fn an_excess_names_the_path_with_most_of_the_difference() {
+    // The first path has more of the cause, and less than the fastest contender has there.
+    let fast = tally([&[(Cause::Serialisation, 120)], &[]]);
+    let slow = tally([&[(Cause::Serialisation, 96)], &[(Cause::Serialisation, 40)]]);
+    let (cause, path, more) = slow.excess(&fast, 0.01).unwrap();
+    assert_eq!((cause, path), (Cause::Serialisation, Some(1)));
+    assert!((more - 0.008).abs() < 1e-12, "{more}");
+}
+
+#[test]
 fn overflows_are_the_cause_if_most_of_the_retransmissions_wait_for_them() {
     let mut of = tally([&[(Cause::Retransmission, 100)], &[]]);
     let mut with = |millis: u64| {

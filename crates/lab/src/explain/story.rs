@@ -71,6 +71,11 @@ impl Steps {
         (bytes, self.0.get(next).map_or(Time::NEVER, |step| step.0))
     }
 
+    /// Returns the bytes after each step.
+    pub(super) fn sizes(&self) -> impl Iterator<Item = u64> {
+        self.0.iter().map(|step| step.1)
+    }
+
     /// Returns the greatest number of bytes.
     pub(super) fn last(&self) -> u64 {
         self.0.last().map_or(0, |step| step.1)
@@ -212,12 +217,11 @@ impl Story {
     pub(super) fn reason(&self, transmission: &Transmission, now: Time) -> (Cause, Time) {
         let byte = transmission.data.start;
         let offered = self.offered.reached(byte).unwrap_or(Time::NEVER);
+        if now < self.connected {
+            return (Cause::Handshake, self.connected);
+        }
         if now < offered {
-            return if now < self.connected {
-                (Cause::Handshake, self.connected.min(offered))
-            } else {
-                (Cause::Application, offered)
-            };
+            return (Cause::Application, offered);
         }
         let written = self.written.reached(byte).unwrap_or(Time::NEVER);
         if now < written {
@@ -327,9 +331,11 @@ impl Story {
         waits: &Waits,
     ) {
         let begin = parts.total();
-        let written = written.max(offered);
-        parts.add(Cause::SendBuffer, written.since(offered), times);
         let (first, transmission) = (&self.transmissions[first], &self.transmissions[last]);
+        let connected = self.connected.min(transmission.sent).max(offered);
+        parts.add(Cause::Handshake, connected.since(offered), times);
+        let written = written.max(connected);
+        parts.add(Cause::SendBuffer, written.since(connected), times);
         let sent = first.sent.max(written).min(transmission.sent.max(written));
         let assigned = first.assigned.unwrap_or(sent).clamp(written, sent);
         parts.add_difference(&self.limits.sums(assigned), &self.limits.sums(written), times);

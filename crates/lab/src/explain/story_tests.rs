@@ -83,7 +83,7 @@ impl Teller {
         self.story.services = Arc::new(self.services);
         let waits = Waits::new(&self.story, &self.story.deliveries());
         let last = waits.delivered_bytes() - 1;
-        let (charges, end) = chain(&self.story, last, &waits).unwrap();
+        let (charges, end) = chain(&self.story, last, &waits, Time::ZERO).unwrap();
         let parts = sums(&charges);
         assert_eq!(parts.total(), u128::from(end.0), "the parts add up");
         in_micros(&parts)

@@ -166,6 +166,8 @@ impl TrafficClass {
                     Pace::Open(gap) => format!("gaps {}, answered or not", describe(gap, time)),
                 };
                 let until = match (plan.count, plan.span == UNLIMITED) {
+                    (Some(1), true) => "one request".to_owned(),
+                    (Some(1), false) => format!("at most one request in {}", plan.span),
                     (Some(count), true) => format!("{count} requests"),
                     (Some(count), false) => format!("up to {count} requests in {}", plan.span),
                     (None, _) => format!("for {}", plan.span),
