@@ -61,7 +61,8 @@ class Verdict:
     """The best contenders: the one with the best value, followed by those that cannot be distinguished from it or
     are practically equal to it. Empty if there is none."""
     tied: list[str]
-    """The contenders in `best` that cannot be distinguished from the first: which of them is best is unknown."""
+    """The contenders in `best` that cannot be distinguished from the first: which of them is best is unknown.
+    Those that cannot be distinguished from the reference either are in `best` only if the reference is."""
     compared: str | None
     """The best contender other than the reference."""
     reference: str | None
@@ -110,6 +111,8 @@ class OutagePart:
     """The time at which it came up; none if it stayed down."""
     mean_s: float
     """The time in seconds, the mean over flows."""
+    stopped: int = 0
+    """The number of flows that did not finish, and had lost packets in it when the run ended."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +140,7 @@ class Excess:
     cause: str
     """The cause with the largest difference."""
     path: str | None
-    """The path that has most of this cause, if it concerns paths."""
+    """The path that has most of this difference, if the cause concerns paths."""
     cause_s: float
     """The difference of the mean times of this cause, in seconds."""
 
@@ -150,12 +153,15 @@ class Change:
     """The change in words, such as `no loss on path 2`."""
     mean_s: float | None
     """The mean time of a flow in seconds; none if flows did not finish."""
-    effect_pct: Difference
+    unfinished: int
+    """The number of flows that did not finish."""
+    effect_pct: Difference | None
     """The change of the mean completion time in percent, for bulk of the goodput, with an interval by a paired
-    bootstrap over runs. The intervals of a contender's changes hold simultaneously with 95 %."""
+    bootstrap over runs. The intervals of a contender's changes hold simultaneously with 95 %. None if no flow
+    finished both with and without the change."""
     helps: bool | None
-    """True if it helps: the interval excludes zero, and the effect is not practically none. None if the runs
-    cannot tell."""
+    """True if it helps: more flows finish, or the interval excludes zero, and the effect is not practically none.
+    None if the runs cannot tell."""
     setting: bool
     """True for a setting of the hosts, false for a change of the network or its traffic."""
 

@@ -39,7 +39,7 @@ export interface Verdict {
   outcome: Outcome;
   /** The best contenders: the one with the best value, followed by those that cannot be distinguished from it or are practically equal to it. Empty if there is none. */
   best: string[];
-  /** The contenders in `best` that cannot be distinguished from the first: which of them is best is unknown. */
+  /** The contenders in `best` that cannot be distinguished from the first: which of them is best is unknown. Those that cannot be distinguished from the reference either are in `best` only if the reference is. */
   tied: string[];
   /** The best contender other than the reference. */
   compared: string | null;
@@ -359,6 +359,8 @@ export interface OutagePart {
   until_s: number | null;
   /** The time in seconds, the mean over flows. */
   mean_s: number;
+  /** The number of flows that did not finish, and had lost packets in it when the run ended. */
+  stopped?: number;
 }
 
 /** The largest cause. */
@@ -381,7 +383,7 @@ export interface Excess {
   total_s: number;
   /** The cause with the largest difference. */
   cause: Cause;
-  /** The path that has most of this cause, if it concerns paths. */
+  /** The path that has most of this difference, if the cause concerns paths. */
   path: string | null;
   /** The difference of the mean times of this cause, in seconds. */
   cause_s: number;
@@ -393,9 +395,11 @@ export interface Change {
   what: string;
   /** The mean time of a flow in seconds; none if flows did not finish. */
   mean_s: number | null;
-  /** The change of the mean completion time in percent, for bulk of the goodput, with an interval by a paired bootstrap over runs. The intervals of a contender's changes hold simultaneously with 95 %. */
-  effect_pct: Difference;
-  /** True if it helps: the interval excludes zero, and the effect is not practically none. None if the runs cannot tell. */
+  /** The number of flows that did not finish. */
+  unfinished: number;
+  /** The change of the mean completion time in percent, for bulk of the goodput, with an interval by a paired bootstrap over runs. The intervals of a contender's changes hold simultaneously with 95 %. None if no flow finished both with and without the change. */
+  effect_pct: Difference | null;
+  /** True if it helps: more flows finish, or the interval excludes zero, and the effect is not practically none. None if the runs cannot tell. */
   helps: boolean | null;
   /** True for a setting of the hosts, false for a change of the network or its traffic. */
   setting: boolean;
