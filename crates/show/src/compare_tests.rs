@@ -108,11 +108,15 @@ fn the_goodputs_of_all_flows_of_a_path_add_up() {
 fn the_line_on_unseen_events_is_there_only_if_they_are_most_of_an_interval() {
     use anabranch_lab::report::UnseenEvents;
     let mut found = compared(TWO);
-    let mut with = |one_in, dominates| {
+    let mut of = |one_in, dominates, traffic: Option<&str>| {
         let scheduler = "blest".to_owned();
-        found.1.conditions[0].unseen = Some(UnseenEvents { one_in, most_pct: 8.54, scheduler, dominates });
+        let traffic = traffic.map(str::to_owned);
+        let unseen = UnseenEvents { one_in, most_pct: 8.54, scheduler, traffic, dominates };
+        found.1.conditions[0].unseen = Some(unseen);
         words(&found)
     };
+    assert!(of(10, true, Some("video")).contains("change the mean of blest for video by 8.54 %"));
+    let mut with = |one_in, dominates| of(one_in, dominates, None);
     assert!(!with(10, false).contains("these runs may lack"));
     assert!(with(10, true).contains(
         "for an event that these runs may lack, such as a timeout in less than 1 of 10 runs; it may change the mean of blest by \
