@@ -226,7 +226,7 @@ fn own_connections_and_joins_take_ports_of_their_shard() {
 #[test]
 fn own_connections_take_no_port_to_which_a_join_of_another_endpoint_may_come() {
     let mut shard = endpoint(&[1], Shard::new(1, COUNT, SEED), 1024);
-    let listened = |port: u16| port % 8 > 0;
+    let listened = |port: u16| !port.is_multiple_of(8);
     (49_152..=u16::MAX).filter(|port| listened(*port)).for_each(|port| {
         shard.listen(port, ConnectionConfig::linux());
     });

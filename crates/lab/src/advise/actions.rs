@@ -5,18 +5,26 @@ use anabranch_units::Time;
 use super::search::{Found, KERNEL, Setting};
 use super::{Answer, Candidate};
 
-/// Returns what to do. `kernel` is the best of the candidates that a stock kernel can be and that pay; `late` is true if flows
-/// missed the deadline that have not failed; `runs` is the number of runs that were judged.
+/// What the judgement says beside the answer.
+pub(super) struct Judged<'a> {
+    /// The path of `tcp`.
+    pub single_path: Option<&'a str>,
+    /// True if flows missed the deadline that have not failed.
+    pub late: bool,
+    /// The number of runs.
+    pub runs: u32,
+}
+
+/// Returns what to do. `kernel` is the best of the candidates that a stock kernel can be and that pay.
 pub(super) fn actions(
     setting: &Setting<'_>,
     answer: Answer,
     best: &Candidate,
     kernel: Option<&Candidate>,
     found: &Found,
-    single_path: Option<&str>,
-    late: bool,
-    runs: u32,
+    judged: &Judged<'_>,
 ) -> Vec<String> {
+    let &Judged { single_path, late, runs } = judged;
     let single = single_path.unwrap_or("the best path");
     let single_congestion = found.single_congestion.as_deref().map(sysctl);
     match answer {

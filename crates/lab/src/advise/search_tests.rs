@@ -230,16 +230,9 @@ fn commands_have_the_congestion_control_and_a_subflow_for_each_other_path() {
     let found = Found { start: 1, candidates: Vec::new(), screened: 0, single_congestion: None };
     with_setting(PATHS, |setting| {
         let (best, kernel) = (with("blest", "lia"), with(KERNEL, "bbr"));
-        let all = super::super::actions::actions(
-            setting,
-            Answer::Pays,
-            &best,
-            Some(&kernel),
-            &found,
-            None,
-            false,
-            40,
-        );
+        let judged = super::super::actions::Judged { single_path: None, late: false, runs: 40 };
+        let all =
+            super::super::actions::actions(setting, Answer::Pays, &best, Some(&kernel), &found, &judged);
         for words in [
             "`anabranch serve --scheduler blest --cc lia ...`, and let connections start on path 2.",
             "Row `linux with bbr` needs no more than a stock kernel.",
