@@ -69,7 +69,7 @@ fn a_start_is_decisive_if_the_near_end_of_its_interval_exceeds_the_spread_of_sch
         let start = OtherStart {
             path: "2".to_owned(),
             runs: 4,
-            // How large that of another scheduler is does not count.
+            // The size of another scheduler's change does not count.
             changes: vec![
                 change("min_rtt", difference(mean, low, high)),
                 change("blest", difference(other, other - 5.0, other + 5.0)),

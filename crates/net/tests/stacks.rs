@@ -112,7 +112,7 @@ async fn a_listener_accepts_at_every_stack_and_every_join_finds_its_connection()
     assert_eq!(server.memory_used(), 0);
 }
 
-/// A device with a queue for each handle, of which a packet takes the one from which its flow was last sent, as with a TUN device. Other
+/// A device with a queue for each handle. A packet takes the one from which its flow was last sent, as with a TUN device. Other
 /// packets take a queue by their ports.
 struct Queues {
     state: Arc<Mutex<QueueState>>,
@@ -357,7 +357,7 @@ async fn what_needs_one_stack_is_refused_with_several() {
     assert_eq!(error.kind(), std::io::ErrorKind::Unsupported);
 }
 
-/// A device of which one handle fails.
+/// A device with a handle that fails.
 struct OneFails {
     device: Box<dyn Device>,
     handles: Arc<AtomicUsize>,

@@ -136,7 +136,7 @@ pub struct StackRow {
     pub spare_bytes: u64,
     /// Packets that one stack has read and passed on to another.
     pub handovers: u64,
-    /// Joined subflows of this moment of which all packets are passed on.
+    /// Joined subflows of this moment: all of their packets are passed on.
     pub moved_subflows: u64,
 }
 

@@ -165,7 +165,7 @@ export interface UnseenEvents {
   most_pct: number;
   /** The contender that they change most. */
   scheduler: string;
-  /** The class of traffic whose mean that is, if the scenario has classes. */
+  /** The class of traffic that has this mean, if the scenario has classes. */
   traffic?: string;
   /** True if they are more than half of an interval. */
   dominates: boolean;

@@ -173,7 +173,7 @@ pub struct TunDevice {
     name: String,
     mtu: u32,
     offload: bool,
-    /// True if the device was made with several queues, of which this handle has one.
+    /// True if the device was made with several queues. This handle has one of them.
     multi_queue: bool,
     /// The number of packets that the kernel rejected.
     refused: u64,

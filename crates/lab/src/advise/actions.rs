@@ -5,7 +5,7 @@ use anabranch_units::Time;
 use super::search::{Found, KERNEL, Setting};
 use super::{Answer, Candidate};
 
-/// What the judgement says beside the answer.
+/// Facts of the judgement beside the answer.
 pub(super) struct Judged<'a> {
     /// The path of `tcp`.
     pub single_path: Option<&'a str>,

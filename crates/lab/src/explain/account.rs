@@ -27,7 +27,7 @@ pub(crate) struct Account {
     pub ways: Vec<Option<Vec<usize>>>,
 }
 
-/// The parts of a flow of which the time is explained.
+/// The parts of a flow that are explained.
 #[derive(Clone, Debug)]
 pub(super) enum Pieces {
     /// The flow, up to its last delivered byte.

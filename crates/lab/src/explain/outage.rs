@@ -156,7 +156,7 @@ impl Outages {
         found
     }
 
-    /// Returns the times in which waits of a stream, whose last byte is delivered at `end`, belong to outages.
+    /// Returns the times in which waits of a stream belong to outages. Its last byte is delivered at `end`.
     pub(super) fn spells(&self, story: &Story, waits: &Waits, paths: &[Path], end: Time) -> Vec<Spell> {
         let mut spells = Vec::new();
         if self.downs.iter().all(Vec::is_empty) {

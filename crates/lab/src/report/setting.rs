@@ -66,7 +66,7 @@ pub struct UnseenEvents {
     pub most_pct: f64,
     /// The contender that they change most.
     pub scheduler: String,
-    /// The class of traffic whose mean that is, if the scenario has classes.
+    /// The class of traffic that has this mean, if the scenario has classes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traffic: Option<String>,
     /// True if they are more than half of an interval.
