@@ -112,3 +112,22 @@ fn a_host_that_remembers_the_best_path_remembers_the_rates_of_all() {
         assert_eq!((given, same), (without, without), "{direction}");
     }
 }
+
+/// The scheduler `anabranch` moves a flow from a first path that turns out to be wrong as soon as another one has joined.
+#[test]
+fn a_wrong_first_path_carries_the_first_window_and_no_more() {
+    for size in ["300 KB", "5 MB"] {
+        let text = format!(
+            "schedulers = ['anabranch']\ninitial = 1
+             path = [{{ rate = '1 Mbit/s', rtt = '200 ms' }}, {{ rate = '50 Mbit/s', rtt = '20 ms' }}]
+             traffic = {{ size = '{size}' }}"
+        );
+        let scenario = Document::parse("test", &text, ".").unwrap().scenario().unwrap();
+        let prepared = Prepared::for_comparison(&scenario, 0).unwrap();
+        let result = prepared.run(0, 0, &AtomicBool::new(false)).unwrap();
+        let flow = &result.flows[0].report;
+        assert!(flow.fct.is_some());
+        let sent = flow.sender.subflows[0].counters.bytes_sent;
+        assert!((1..=10 * 1420).contains(&sent), "{size}: {sent}");
+    }
+}
