@@ -14,7 +14,7 @@ import struct
 import sys
 import time
 
-TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 1, 0x1000
+TUNSETIFF, IFF_TUN, IFF_NO_PI, IFF_MULTI_QUEUE = 0x400454CA, 1, 0x1000, 0x100
 
 
 def checksum(data):
@@ -54,7 +54,7 @@ class Address:
 def main():
     device, source, target = sys.argv[1], Address(sys.argv[2]), Address(sys.argv[3])
     tun = os.open("/dev/net/tun", os.O_RDWR)
-    fcntl.ioctl(tun, TUNSETIFF, struct.pack("16sH22x", device.encode(), IFF_TUN | IFF_NO_PI))
+    fcntl.ioctl(tun, TUNSETIFF, struct.pack("16sH22x", device.encode(), IFF_TUN | IFF_NO_PI | IFF_MULTI_QUEUE))
     for _ in range(10):
         os.write(tun, echo_request(source, target))
         deadline = time.monotonic() + 0.3
