@@ -71,6 +71,7 @@ def test_the_records_of_an_explanation_have_every_key(explained: anabranch.Expla
     assert has_keys_of(row["changes"][0], records.Change)
     own = explained.row("linux")
     assert dataclasses.asdict(own)["parts"][0]["sum_ns"] == row["parts"][0]["sum_ns"]
+    assert own.changes[0].effect_pct is not None
     assert own.changes[0].effect_pct.mean == row["changes"][0]["effect_pct"]["mean"]
     with pytest.raises(KeyError, match="nobody"):
         explained.row("nobody")
