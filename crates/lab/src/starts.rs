@@ -243,14 +243,15 @@ impl DecisiveStart {
         let amount = amount.replace("times", "times as high");
         let range = if range.is_empty() { range } else { format!(" {range}") };
         // A decrease of 97 % is a factor of 38, which 180 % of a spread do not show to be more.
-        let times = |percent: f64| 1.0 / (1.0 + percent / 100.0).max(1e-9);
-        let (amount, spread) = match self.difference_pct.mean < -50.0 || self.spread_pct > 100.0 {
-            true if self.difference_pct.mean < 0.0 => (
-                format!("lower by a factor of {:.1}", times(self.difference_pct.mean)),
-                format!("a factor of {:.1}", 1.0 + self.spread_pct / 100.0),
-            ),
-            true => (amount, format!("a factor of {:.1}", 1.0 + self.spread_pct / 100.0)),
-            false => (amount, format!("{:.1} %", self.spread_pct)),
+        let mean = self.difference_pct.mean;
+        let as_factors = mean < -50.0 || self.spread_pct > 100.0;
+        let amount = match as_factors && mean < 0.0 {
+            true => format!("lower by a factor of {:.1}", 1.0 / (1.0 + mean / 100.0).max(1e-9)),
+            false => amount,
+        };
+        let spread = match as_factors {
+            true => format!("a factor of {:.1}", 1.0 + self.spread_pct / 100.0),
+            false => format!("{:.1} %", self.spread_pct),
         };
         spoken::one_line(&format!(
             "{place}{the} first path matters more than the choice of scheduler. The {measure} of {} is {amount} if it starts \

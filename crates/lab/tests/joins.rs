@@ -102,7 +102,7 @@ fn remembered(initial: &str, direction: &str) -> [Duration; 2] {
     [0, 1].map(|contender| run(contender).flows[0].report.fct.unwrap())
 }
 
-/// Whoever knows the best path knows the rates of the others: the second path carries more of the flow.
+/// A host that knows the best path knows the rates of the other paths: the second path carries more of the flow.
 #[test]
 fn a_host_that_remembers_the_best_path_remembers_the_rates_of_all() {
     for direction in ["upload", "download"] {

@@ -1,8 +1,8 @@
-//! What a host knows of its paths before a connection uses them: from earlier connections, or from an application.
+//! The paths of a host as earlier connections or an application have measured them, for a new connection.
 
 use core::net::IpAddr;
 
-/// What a host knows of a path before a connection uses it.
+/// The state of a path before a connection uses it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KnownPath {
     /// The round-trip time without a queue, in seconds.

@@ -502,7 +502,7 @@ impl<'a> Setting<'a> {
         let value = |candidate: &Candidate| self.value(judgement, &candidate.name);
         let others = candidates.iter().filter(|candidate| !candidate.is_usable(self.options.application));
         let best = others.min_by(|a, b| value(a).total_cmp(&value(b)))?;
-        // What does not finish every flow has an infinite value.
+        // A candidate with unfinished flows has an infinite value.
         let least = value(best);
         let gains = |than: f64| match than.is_finite() {
             true => least < than - self.options.min_gain * than.abs(),

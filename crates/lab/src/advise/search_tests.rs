@@ -128,7 +128,7 @@ fn an_application_on_a_stock_kernel_is_told_what_another_one_would_gain() {
     // 2 % is a gain, and less is none.
     assert_eq!(beyond(Application::Kernel, [1.0, 0.985, 0.99]), None);
     assert_eq!(beyond(Application::Anabranch, [1.0, 0.97, 0.96]), None);
-    // What is worse than TCP is no gain.
+    // A candidate that is slower than TCP is no gain.
     let tcp = Record { scheduler: "tcp".to_owned(), ..judgement.rows[0].clone() };
     judgement.rows.push(tcp);
     let mut than_tcp = |mean: f64| {

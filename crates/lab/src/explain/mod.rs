@@ -361,6 +361,8 @@ fn noted_runs(
             jobs.extend((0..scenario.runs).map(job));
         }
     }
+    let outages: Vec<_> =
+        scenario.conditions.iter().map(|condition| condition.experiment.outages()).collect();
     let one = |job: &Job| -> Result<(RunResult, Vec<Tally>), RunError> {
         let condition = &scenario.conditions[job.condition];
         let experiment = &condition.experiment;
@@ -381,7 +383,8 @@ fn noted_runs(
                 let account = Account::new(&mut stories, at, direction, &pieces(flow), paths);
                 let bulk = measure(condition, class) == Measure::Goodput;
                 let unended = stories.0.get(at).map(|story| story.outages.unended(paths)).unwrap_or_default();
-                tallies[place].add(experiment, flow, parts(flow, bulk), account, unended);
+                let planned = &outages[job.condition];
+                tallies[place].add(experiment, flow, parts(flow, bulk), account, planned, unended);
             }
         }
         result.forget_details();

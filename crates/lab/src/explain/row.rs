@@ -83,20 +83,21 @@ impl Tally {
         }
     }
 
-    /// Adds a flow with these parts, such as requests; `unended` are the outages of its paths that lasted until the end of
-    /// the run.
+    /// Adds a flow with these parts, such as requests; `planned` are the outages of the scenario, and `unended` the outages of the
+    /// flow's paths that lasted until the end of the run.
     pub(super) fn add(
         &mut self,
         experiment: &Experiment,
         flow: &FlowResult,
         parts: FlowParts,
         account: Option<Account>,
+        planned: &[crate::scenario::Outage],
         unended: Vec<Outage>,
     ) {
         self.n += parts.n;
         self.completed += parts.completed;
         for outage in unended.into_iter().filter(|_| parts.completed < parts.n) {
-            self.outages.entry(planned(experiment, outage)).or_default().stopped += 1;
+            self.outages.entry(as_planned(planned, outage)).or_default().stopped += 1;
         }
         if let Some(gap) = flow.report.longest_gap {
             self.gaps = (self.gaps.0 + 1, self.gaps.1 + u128::from(gap.0));
@@ -104,7 +105,7 @@ impl Tally {
         self.fallbacks += u64::from(fallback(flow).is_some());
         let Some(account) = account else { return };
         for (outage, span) in waited(&account.charges) {
-            self.outages.entry(planned(experiment, outage)).or_default().waited += u128::from(span.0);
+            self.outages.entry(as_planned(planned, outage)).or_default().waited += u128::from(span.0);
         }
         debug_assert_eq!(account.parts().total(), u128::from(account.total.0), "the parts add up");
         self.explained += account.pieces;
@@ -187,11 +188,11 @@ impl Tally {
 }
 
 /// Returns an outage as the scenario has it: a run may end before it.
-fn planned(experiment: &Experiment, seen: Outage) -> Outage {
+fn as_planned(planned: &[crate::scenario::Outage], seen: Outage) -> Outage {
     let is_same = |one: &&crate::scenario::Outage| {
         one.path == seen.path && one.from <= seen.from && seen.from < one.until
     };
-    experiment.outages().iter().find(is_same).map_or(seen, |one| Outage {
+    planned.iter().find(is_same).map_or(seen, |one| Outage {
         path: one.path,
         from: one.from,
         until: one.until,

@@ -112,11 +112,7 @@ impl Finding {
             }
             _ if better => {
                 let like = |reading| self.like(reading, |other| other.vs_best, &best.name);
-                let clear = |name: &str| {
-                    self.others.iter().any(|other| other.name == name && self.is_clearly_better(other))
-                };
-                let (tied, unclear): (Vec<&str>, Vec<&str>) =
-                    like(Reading::Undecided).into_iter().partition(|name| clear(name));
+                let (tied, unclear) = self.tied(best);
                 let mut leaders = vec![best.name.as_str()];
                 leaders.extend(tied);
                 all.push(match leaders.as_slice() {

@@ -359,12 +359,24 @@ impl Finding {
     }
 
     /// True if the contender is better than the reference, and the runs show it.
-    pub(super) fn is_clearly_better(&self, standing: &Standing) -> bool {
+    fn is_clearly_better(&self, standing: &Standing) -> bool {
         standing.vs_reference.is_some_and(|difference| {
             let reading = self.read(&difference);
             matches!(reading, Some(Reading::Above | Reading::Below))
                 && self.measure.is_better(difference.mean)
         })
+    }
+
+    /// Returns the contenders that cannot be told apart from `best`, which is better than the reference: those that are clearly better than
+    /// the reference too, and the others.
+    pub(super) fn tied<'a>(&'a self, best: &Standing) -> (Vec<&'a str>, Vec<&'a str>) {
+        let (mut tied, mut unclear) = (Vec::new(), Vec::new());
+        for name in self.like(Reading::Undecided, |other| other.vs_best, &best.name) {
+            let is_clear =
+                self.others.iter().any(|other| other.name == name && self.is_clearly_better(other));
+            if is_clear { &mut tied } else { &mut unclear }.push(name);
+        }
+        (tied, unclear)
     }
 
     fn read(&self, difference: &Difference) -> Option<Reading> {
@@ -418,12 +430,10 @@ impl Finding {
                 let like = self.like(reading, difference, &winner.name);
                 like.into_iter().map(str::to_owned).collect::<Vec<String>>()
             };
-            tied = like(Reading::Undecided);
-            if better {
-                tied.retain(|name| {
-                    self.others.iter().any(|other| other.name == *name && self.is_clearly_better(other))
-                });
-            }
+            tied = match better {
+                true => self.tied(winner).0.into_iter().map(str::to_owned).collect(),
+                false => like(Reading::Undecided),
+            };
             names.push(name(winner));
             names.extend(tied.iter().cloned());
             names.extend(like(Reading::Equal));

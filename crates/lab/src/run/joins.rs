@@ -1,4 +1,4 @@
-//! What hosts know of a flow and its paths beforehand: as much as `initial = "best"` does.
+//! Gives hosts the state of their paths and the expected size of a flow beforehand, as `initial = "best"` knows them.
 
 use anabranch_sim::topology::HostPair;
 use anabranch_sim::{Direction, FlowSpec};

@@ -142,7 +142,9 @@ impl Anabranch {
             // A race would use all addresses.
             config.race = None;
         }
-        let rules = self.join_rules(to.ip(), &how);
+        let remembered = self.known(to.ip());
+        config.known_paths = remembered.iter().copied().collect();
+        let rules = self.join_rules(&how);
         if is_limited || rules.is_some() {
             let how = how.clone();
             let kind = CustomPathManagerKind::new("by_policy", move |own| {
@@ -150,10 +152,10 @@ impl Anabranch {
                 let backup = |one: &HostAddress| one.backup || how.is_backup(&one.ip.to_string());
                 let own: Vec<HostAddress> =
                     own.map(|one| HostAddress { backup: backup(one), ..*one }).collect();
-                let Some((known, rules)) = &rules else { return Box::new(Chosen(FullMesh::new(&own))) };
+                let Some(rules) = &rules else { return Box::new(Chosen(FullMesh::new(&own))) };
                 // A backup carries nothing, so it is joined at once, and no other path waits for it.
                 let of = |one: &HostAddress| {
-                    let known = known.iter().find(|(ip, _)| *ip == one.ip && !one.backup);
+                    let known = remembered.iter().find(|(ip, _)| *ip == one.ip && !one.backup);
                     known.map(|(_, known)| *known)
                 };
                 let rules = JoinRules { paths: own.iter().map(of).collect(), ..rules.clone() };
@@ -162,7 +164,6 @@ impl Anabranch {
             config.path_manager = PathManagerKind::Custom(kind);
         }
         config.flow_size = how.sends;
-        config.known_paths = self.known(to.ip()).into_iter().collect();
         Ok((config, first, is_choice))
     }
 
@@ -184,7 +185,7 @@ impl Anabranch {
         Some((receives.max(sends), receives >= sends))
     }
 
-    /// Returns what the memory has of the paths to this address, with the addresses of this host.
+    /// Returns the remembered paths to this address, with the addresses of this host.
     fn known(&self, to: IpAddr) -> Vec<(IpAddr, KnownPath)> {
         let Some(paths) = &self.paths else { return Vec::new() };
         let known = self.host.addresses().into_iter().filter_map(|own| {
@@ -194,21 +195,20 @@ impl Anabranch {
         known.collect()
     }
 
-    /// Returns the rules for joins of the path manager `anabranch`, with the known paths by their addresses; none for a full mesh.
-    fn join_rules(&self, to: IpAddr, how: &Treatment) -> Option<(Vec<(IpAddr, KnownPath)>, JoinRules)> {
+    /// Returns the rules for joins of the path manager `anabranch`, without the known paths; none for a full mesh.
+    fn join_rules(&self, how: &Treatment) -> Option<JoinRules> {
         self.paths.as_ref()?;
         if how.path_manager.unwrap_or(self.joins) != Joins::Anabranch {
             return None;
         }
         let (bytes, from_peer) = self.expected(how)?;
-        let rules = JoinRules {
+        Some(JoinRules {
             paths: Vec::new(),
             expected: Some(bytes.0),
             from_peer,
             initial_window: self.config.initial_window * self.config.mss,
             mss: self.config.mss,
-        };
-        Some((self.known(to), rules))
+        })
     }
 
     /// Makes the paths with a price backups, unless the connection is expected to be much slower without them.
