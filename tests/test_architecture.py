@@ -300,6 +300,12 @@ class Scripts(unittest.TestCase):
         wrong = [str(path.relative_to(ROOT)) for mode, path in scripts if mode != "100755"]
         self.assertEqual(wrong, [], "git update-index --chmod=+x")
 
+    def test_no_script_expects_a_failure_in_a_way_that_cannot_fail(self):
+        """`set -e` passes over a line `! command`, whatever becomes of the command."""
+        texts = [path.read_text() for path in sources()] + [(ROOT / name).read_text() for name in ["test", ".ci/run"]]
+        wrong = [line for text in texts for line in text.splitlines() if re.match(r"\s*! ", line) and not line.endswith("; then")]
+        self.assertEqual(wrong, [], "use `fails command` of crates/cli/tests/common/mod.rs, or `if command; then`")
+
 
 class Exact(unittest.TestCase):
     def test_results_use_no_function_of_the_systems_library(self):

@@ -116,12 +116,12 @@ fn serve_get_and_bench_name_the_address_that_cannot_be_reached() {
         until_up $d/log serving
         until_up $d/log "^warning: 10.81.1.1 is an address of this machine's kernel"
         kill %%; wait %% || true
-        ! $ANABRANCH get http://10.98.0.1/file $HOST --retries 0 --connect-timeout 2s -o $d/got 2>$d/error
+        fails $ANABRANCH get http://10.98.0.1/file $HOST --retries 0 --connect-timeout 2s -o $d/got 2>$d/error
         grep -q "^connecting to 10.98.0.1:80" $d/error
         grep -q "^error: cannot connect to 10.98.0.1:80: it has not answered within 2 s" $d/error || { cat $d/error; false; }
         # Nobody is behind the device.
         for options in "--kernel tcp" "--kernel mptcp" "--tun tun2 --address 10.80.2.5"; do
-            ! $ANABRANCH bench --client 10.80.1.5 $options --connect-timeout 1s 2>$d/error
+            fails $ANABRANCH bench --client 10.80.1.5 $options --connect-timeout 1s 2>$d/error
             grep -q "^error: cannot connect to 10.80.1.5.*has not answered within 1 s" $d/error || { cat $d/error; false; }
         done
         "#,

@@ -35,7 +35,12 @@ const SETUP: &str = r#"
     ln -s ../secret $d/www/link
     until_up() { for i in $(seq 200); do grep -q "$2" $1 2>/dev/null && return; sleep 0.05; done; cat $1; false; }
     same() { test "$(sha256sum <$1)" = "$(sha256sum <$2)"; }
+    # `set -e` does not end a script where `! command` fails. A command that ends by a panic or a signal is no refusal.
+    fails() { local status=0; "$@" || status=$?; test $status = 1 -o $status = 2; }
 "#;
+
+/// Tells the command that ends a script, which `set -e` does not.
+const TELL: &str = r#"exec 3>&2; set -E; trap 'echo "failed: $BASH_COMMAND" >&3' ERR"#;
 
 /// Runs `script` after [`SETUP`]. None without root, which is reported.
 pub fn live(script: &str) -> Option<String> {
@@ -45,7 +50,7 @@ pub fn live(script: &str) -> Option<String> {
         skipped("tests against the kernel's Multipath TCP need root");
         return None;
     }
-    let whole = format!("{SETUP}\n{script}");
+    let whole = format!("{TELL}\n{SETUP}\n{script}");
     let output: Output = Command::new("unshare")
         .args(["--net", "--mount", "--propagation", "private", "bash", "-euo", "pipefail", "-c", &whole])
         .env("ANABRANCH", BINARY)
