@@ -130,11 +130,11 @@ fn a_simulated_flow_and_a_real_one_speak_alike() {
         assert_eq!(handshakes[0].len(), 3, "{:?}", handshakes[0]);
         assert_eq!(handshakes[0], handshakes[1]);
     }
-    // The first data repeats the keys, and the following segments have a DSS of the same forms.
+    // The first data repeats the keys, and the following segments have a DSS of the same forms. The last mapping may be one
+    // segment or several, as the windows are then.
     let data = "ip.dst == 172.16.0.1 && tcp.len > 0";
-    for filter in
-        [format!("{data} && tcp.options.mptcp.subtype == 0"), format!("{data} && !tcp.flags.push == 1")]
-    {
+    let within = "!(tcp.flags.push == 1) && !(tcp.options.mptcp.datafin.flag == 1)";
+    for filter in [format!("{data} && tcp.options.mptcp.subtype == 0"), format!("{data} && {within}")] {
         let forms = [simulated.set(&filter, &FORM), real.set(&filter, &FORM)];
         assert!(!forms[0].is_empty());
         assert_eq!(forms[0], forms[1], "{filter}");
