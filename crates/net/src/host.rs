@@ -359,6 +359,11 @@ impl Host {
         self.cores(|core| core.memory_spare()).sum()
     }
 
+    /// Returns the number of subflows in TIME-WAIT of connections that have ended. Each takes some 200 bytes.
+    pub fn time_waits(&self) -> usize {
+        self.cores(|core| core.time_waits()).sum()
+    }
+
     /// Returns its packet counters.
     pub fn counters(&self) -> HostCounters {
         let mut all = HostCounters::default();

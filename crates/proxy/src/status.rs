@@ -134,6 +134,8 @@ pub struct StackRow {
     pub buffer_bytes: u64,
     /// The bytes that it keeps for reuse.
     pub spare_bytes: u64,
+    /// Subflows in TIME-WAIT of connections that have ended.
+    pub time_waits: usize,
     /// Packets that one stack has read and passed on to another.
     pub handovers: u64,
     /// Joined subflows of this moment: all of their packets are passed on.
@@ -448,6 +450,13 @@ impl Snapshot {
                 &of(stack.buffer_bytes),
             );
             metric("stack_spare_bytes", "gauge", "Memory that is kept for reuse", &of(stack.spare_bytes));
+            let waits = stack.time_waits as f64;
+            metric(
+                "stack_time_waits",
+                "gauge",
+                "Subflows in TIME-WAIT of connections that have ended",
+                &one(waits),
+            );
             metric(
                 "stack_handovers_total",
                 "counter",
@@ -537,11 +546,16 @@ mod tests {
     fn the_memory_of_a_host_in_user_space_is_shown_if_there_is_one() {
         let status = Status::new("client", "anabranch");
         assert!(!status.snapshot().metrics().contains("stack"));
-        status.show_stack(|| StackRow { spare_bytes: 4096, handovers: 7, ..StackRow::default() });
+        status.show_stack(|| StackRow {
+            spare_bytes: 4096,
+            time_waits: 5,
+            handovers: 7,
+            ..StackRow::default()
+        });
         let look = status.snapshot();
-        for line in ["anabranch_proxy_stack_spare_bytes 4096\n", "anabranch_proxy_stack_handovers_total 7\n"]
-        {
-            assert!(look.metrics().contains(line), "{line}");
+        for line in ["stack_spare_bytes 4096\n", "stack_time_waits 5\n", "stack_handovers_total 7\n"] {
+            let line = format!("anabranch_proxy_{line}");
+            assert!(look.metrics().contains(&line), "{line}");
         }
         assert!(serde_json::to_string(&look).unwrap().contains("\"spare_bytes\":4096"));
     }

@@ -32,6 +32,7 @@ mod scheduler_transfer;
 mod security_page;
 mod shards;
 mod syn_flood;
+mod time_wait;
 mod transfer_model;
 mod transfer_model_accuracy;
 mod transfer_model_oracle;

@@ -281,6 +281,7 @@ impl Machine {
                 stacks: host.stacks(),
                 buffer_bytes: host.memory_used(),
                 spare_bytes: host.memory_spare(),
+                time_waits: host.time_waits(),
                 handovers: counters.handovers,
                 moved_subflows: counters.moved_subflows,
             }

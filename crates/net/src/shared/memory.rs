@@ -228,6 +228,11 @@ impl Core {
         self.pool.used() + self.memory.charged
     }
 
+    /// Returns the number of subflows in TIME-WAIT of connections that have ended.
+    pub(crate) fn time_waits(&self) -> usize {
+        self.endpoint.time_waits()
+    }
+
     /// Returns the number of bytes that are kept for reuse.
     pub(crate) fn memory_spare(&self) -> u64 {
         self.pool.spare() + self.spare_packets

@@ -12,7 +12,7 @@
 //! 3. The steps towards a transmission: `schedule.rs` executes the scheduler's decisions, `make.rs` builds
 //!    every segment, `depart.rs` updates the state after a transmission.
 //! 4. The ends: `close.rs` (the local stream, and the application's request), `keepalive.rs`,
-//!    `subflow_end.rs`, `end.rs` (the connection).
+//!    `subflow_end.rs`, `end.rs` (the connection), `time_wait.rs` (what is remembered of it).
 //! 5. The parts: `race.rs`, `data_timer.rs`, `reinject.rs`, `opportunistic.rs`, `scatter.rs`, `paths.rs`, `persist.rs`,
 //!    `deliver.rs`, `send_space.rs`, `negotiate.rs`, `challenge.rs`.
 //! 6. The state: this file, with the common predicates; `context.rs`, the state that a step lends to a part;
@@ -64,6 +64,7 @@ mod simultaneous_open;
 mod step;
 mod subflow_end;
 mod subflows;
+mod time_wait;
 mod timer_table;
 mod timers;
 mod transmit;
@@ -108,6 +109,7 @@ use scatter::Scatter;
 use scheduling::Scheduling;
 use send_state::SendState;
 use subflows::Subflows;
+pub(crate) use time_wait::{Late, TimeWait};
 use timer_table::TimerTable;
 pub(crate) use transmit::{Polled, Timers};
 use wanted::Wanted;

@@ -163,6 +163,8 @@ impl<O: Observer> Endpoint<O> {
 
     /// Answers a SYN without storing any of it. `config` is the configuration the connection would have.
     fn answer_with_cookie(&mut self, now: Time, path: PathId, syn: &Segment, config: &SimConfig) {
+        // The third segment belongs to no subflow in TIME-WAIT.
+        self.time_waits.take((syn.destination, syn.source));
         let cookie = self.cookies.make(now, &mut self.entropy, syn);
         // RFC 8684 section 3.1: without a unique token the connection is plain TCP.
         let mptcp = config.mptcp && self.demux.is_free(crypto::token(cookie.key));
@@ -267,7 +269,7 @@ impl<O: Observer> Endpoint<O> {
     }
 
     /// Queues a segment of no connection. Returns false if too many are queued.
-    fn reply(&mut self, path: PathId, segment: Segment) -> bool {
+    pub(super) fn reply(&mut self, path: PathId, segment: Segment) -> bool {
         // A flood of stray segments must not exhaust memory.
         if self.replies.len() >= 1024 {
             self.counters.strays_dropped += 1;

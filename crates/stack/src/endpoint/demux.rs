@@ -135,7 +135,8 @@ impl Demux {
         self.note_moved(local, remote, true);
     }
 
-    fn note_moved(&mut self, local: Address, remote: Address, here: bool) {
+    /// Notes that a subflow has begun or ended, if its four-tuple belongs to another endpoint.
+    pub(super) fn note_moved(&mut self, local: Address, remote: Address, here: bool) {
         if !self.shard.has_ends(local, remote) {
             self.moved.push_back(Moved { local, remote, here });
         }
@@ -147,6 +148,12 @@ impl Demux {
     }
 
     pub(super) fn remove(&mut self, local: Address, remote: Address) {
+        self.forget(local, remote);
+        self.note_moved(local, remote, false);
+    }
+
+    /// Removes a subflow; its segments still arrive here.
+    pub(super) fn forget(&mut self, local: Address, remote: Address) {
         match Tuple::new(local, remote) {
             Some(tuple) => {
                 self.recent[Demux::place(tuple)] = None;
@@ -154,7 +161,6 @@ impl Demux {
             }
             None => self.others.remove(&(local, remote)),
         };
-        self.note_moved(local, remote, false);
     }
 
     pub(super) fn by_token(&self, token: u32) -> Option<ConnectionId> {

@@ -7,6 +7,7 @@ mod demux;
 mod half_open;
 mod open;
 mod table;
+mod time_wait;
 mod timers;
 
 use core::net::IpAddr;
@@ -28,6 +29,7 @@ use cookie::Cookies;
 use demux::Demux;
 use half_open::HalfOpen;
 use table::Table;
+use time_wait::TimeWaits;
 use timers::TimerQueue;
 
 pub use demux::Moved;
@@ -73,6 +75,7 @@ pub struct Endpoint<O = ()> {
     half_open: HalfOpen,
     cookies: Cookies,
     counters: EndpointCounters,
+    time_waits: TimeWaits,
     next_port: u16,
     /// The secrets of the initial sequence numbers, drawn with the first of them.
     isn_secret: Option<[Key; 2]>,
@@ -98,6 +101,7 @@ impl<O: Observer> Endpoint<O> {
             half_open: HalfOpen::default(),
             cookies: Cookies::new(config.shard),
             counters: EndpointCounters::default(),
+            time_waits: TimeWaits::default(),
             demux: Demux::new(config.shard),
             timers: TimerQueue::default(),
             ready: VecDeque::new(),
@@ -210,6 +214,9 @@ impl<O: Observer> Endpoint<O> {
             }
             return;
         }
+        if self.time_waits.has((local, remote)) && self.is_late(now, segment) {
+            return;
+        }
         if segment.flags.has(Flags::RST) {
             return;
         }
@@ -235,7 +242,9 @@ impl<O: Observer> Endpoint<O> {
         };
         let shard = self.config.shard.of_token(token);
         let is_other = shard != self.config.shard.index();
-        (is_other && !self.demux.has(segment.destination, segment.source)).then_some(shard)
+        let (local, remote) = (segment.destination, segment.source);
+        let is_here = self.demux.has(local, remote) || self.time_waits.has((local, remote));
+        (is_other && !is_here).then_some(shard)
     }
 
     /// Returns the next change of the subflows with four-tuples of another endpoint with the same addresses. Poll it after each
@@ -270,6 +279,7 @@ impl<O: Observer> Endpoint<O> {
 
     /// Handles the timers due at the time of [`Endpoint::poll_timeout`] (calling early or late is harmless).
     pub fn handle_timeout(&mut self, now: Time) {
+        self.forget_time_waits(now);
         while let Some((due, id)) = self.timers.pop_due(now) {
             let Some(entry) = self.connections.get_mut(id) else { continue };
             if entry.queued_at != due {
@@ -406,7 +416,7 @@ impl<O: Observer> Endpoint<O> {
                 if let Some(event) = entry.connection.events.pop() {
                     if matches!(event, Event::Closed(_)) {
                         entry.closed_reported = true;
-                        if entry.connection.is_dead() {
+                        if entry.connection.only_waits() {
                             self.ending.push(id);
                         }
                     }
@@ -454,11 +464,14 @@ impl<O: Observer> Endpoint<O> {
             Opening::Later(Timers::Moved) => entry.timers = Timers::Moved,
             Opening::Later(Timers::Unmoved) | Opening::Nothing => {}
         }
-        if connection.phase == Phase::Ended && connection.is_dead() {
-            if entry.closed_reported {
+        if connection.phase == Phase::Ended {
+            if entry.closed_reported && connection.only_waits() {
                 self.release(id);
+                return;
             }
-            return;
+            if connection.is_dead() {
+                return;
+            }
         }
         let mut due = Time::NEVER;
         if core::mem::replace(&mut entry.timers, Timers::Unmoved) == Timers::Moved {
@@ -473,11 +486,23 @@ impl<O: Observer> Endpoint<O> {
 
     #[cold]
     fn release(&mut self, id: ConnectionId) {
-        let Some(entry) = self.connections.remove(id) else { return };
-        let connection = &entry.connection;
+        let Some(mut entry) = self.connections.remove(id) else { return };
+        let connection = &mut entry.connection;
         self.demux.release_token(connection.keys.local_token(), id);
-        for subflow in connection.subflows.iter().filter(|subflow| entry.demuxed.has(subflow.id())) {
-            self.demux.remove(subflow.route().local(), subflow.route().remote());
+        for at in 0..connection.subflows.len() {
+            let subflow = &connection.subflows[at];
+            let ends = (subflow.route().local(), subflow.route().remote());
+            if !entry.demuxed.has(subflow.id()) {
+                continue;
+            }
+            match connection.time_wait(at) {
+                // Segments with its ends are still for this endpoint.
+                Some(wait) => {
+                    self.demux.forget(ends.0, ends.1);
+                    self.note_time_wait(ends, wait);
+                }
+                None => self.demux.remove(ends.0, ends.1),
+            }
         }
     }
 }

@@ -8,6 +8,7 @@ use anabranch_units::Time;
 use super::Endpoint;
 use super::demux::Demux;
 use super::table::Entry;
+use super::time_wait::Place;
 use crate::config::SimConfig;
 use crate::connection::{Connection, Timers};
 use crate::crypto;
@@ -46,6 +47,9 @@ impl std::error::Error for ConnectError {}
 /// token could belong.
 const KEY_ATTEMPTS: u32 = 16;
 
+/// The number of ports among which one without a subflow in TIME-WAIT is looked for, if there is another one.
+const SEARCHED: u32 = 64;
+
 impl<O: Observer> Endpoint<O> {
     /// Opens a connection from `local` to `remote`.
     ///
@@ -61,7 +65,7 @@ impl<O: Observer> Endpoint<O> {
         if self.path_of(local).is_none() {
             return Err(ConnectError::UnknownLocalAddress(local));
         }
-        let port = self.free_port(local, remote).ok_or(ConnectError::NoFreePort)?;
+        let port = self.free_port(now, local, remote).ok_or(ConnectError::NoFreePort)?;
         self.connect_from(now, Address::new(local, port), remote, config)
     }
 
@@ -83,7 +87,8 @@ impl<O: Observer> Endpoint<O> {
         if self.is_full() {
             return Err(ConnectError::TooManyConnections);
         }
-        if self.demux.find(end, remote).is_some() {
+        if self.demux.find(end, remote).is_some() || self.time_waits.place(now, (end, remote)) == Place::Taken
+        {
             return Err(ConnectError::NoFreePort);
         }
         let config: SimConfig = config.into();
@@ -157,7 +162,7 @@ impl<O: Observer> Endpoint<O> {
         }
         for new in wanted {
             let Some(path) = self.path_of(new.local) else { continue };
-            let Some(port) = self.free_port(new.local, new.remote) else { continue };
+            let Some(port) = self.free_port(now, new.local, new.remote) else { continue };
             let local = Address::new(new.local, port);
             let join = JoinSetup {
                 remote_id: new.remote_id,
@@ -211,7 +216,7 @@ impl<O: Observer> Endpoint<O> {
 
     /// Returns the initial sequence number of a subflow of connection `id` (RFC 6528): a clock with a tick of
     /// 4 us plus a hash of both ends. Third parties cannot guess it, and between the same ends it increases
-    /// from one subflow to the next.
+    /// from one subflow to the next. The subflow takes the place of one in TIME-WAIT.
     pub(super) fn initial_seq(
         &mut self,
         now: Time,
@@ -226,26 +231,41 @@ impl<O: Observer> Endpoint<O> {
         }
         let entropy = &mut self.entropy;
         let secret = *self.isn_secret.get_or_insert_with(|| [(); 2].map(|()| Key(entropy.next_u64())));
-        Seq(crypto::isn_hash(secret, local, remote).wrapping_add((now.as_micros() / 4) as u32))
+        let seq = Seq(crypto::isn_hash(secret, local, remote).wrapping_add((now.as_micros() / 4) as u32));
+        match self.time_waits.take((local, remote)) {
+            Some(before) => before.first_after(seq),
+            None => seq,
+        }
     }
 
     pub(super) fn path_of(&self, ip: IpAddr) -> Option<PathId> {
         self.config.addresses.iter().find(|address| address.ip == ip).map(|address| address.path)
     }
 
-    fn free_port(&mut self, local: IpAddr, remote: Address) -> Option<u16> {
-        for _ in 0..16_384 {
+    /// Returns a local port for a subflow to `remote`: one that had none lately, or if there is none among the next [`SEARCHED`]
+    /// ports, one in TIME-WAIT that may be used again.
+    fn free_port(&mut self, now: Time, local: IpAddr, remote: Address) -> Option<u16> {
+        let mut again = None;
+        for searched in 0..16_384 {
+            if searched >= SEARCHED && again.is_some() {
+                break;
+            }
             let port = self.next_port;
             self.next_port = if port == u16::MAX { 49_152 } else { port + 1 };
             let end = Address::new(local, port);
             // A join to a port where all endpoints of the host listen may be at another one, though its four-tuple belongs to this one.
             let is_shared = !self.config.shard.is_whole() && self.listeners.contains_key(&port);
-            if !is_shared && self.config.shard.has_ends(end, remote) && self.demux.find(end, remote).is_none()
+            if is_shared || !self.config.shard.has_ends(end, remote) || self.demux.find(end, remote).is_some()
             {
-                return Some(port);
+                continue;
+            }
+            match self.time_waits.place(now, (end, remote)) {
+                Place::Free => return Some(port),
+                Place::Again => again = again.or(Some(port)),
+                Place::Taken => {}
             }
         }
-        None
+        again
     }
 
     /// True if there is no space for another connection.

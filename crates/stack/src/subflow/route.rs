@@ -43,7 +43,7 @@ impl Route {
 
     /// Returns the interface on which the subflow sends.
     #[inline]
-    pub(super) fn path(&self) -> PathId {
+    pub(crate) fn path(&self) -> PathId {
         self.path
     }
 

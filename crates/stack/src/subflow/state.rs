@@ -329,6 +329,11 @@ impl Subflow {
         self.timers.arm(Timer::TimeWait, until);
     }
 
+    /// Returns the end of TIME-WAIT, if it waits there.
+    pub(crate) fn time_wait_until(&self) -> Option<Time> {
+        (self.state.tcp == TcpState::TimeWait).then(|| self.timers.due(Timer::TimeWait))
+    }
+
     /// Ends it, once: returns its final statistics. `remains` receives its data that the peer may not have; the
     /// stream is acknowledged up to `una`.
     pub(crate) fn end(&mut self, now: Time, una: u64, remains: impl FnMut(Remains)) -> Option<Ended> {
