@@ -8,6 +8,7 @@
     tools/proxy.py cores
     tools/proxy.py idle --connections 10000
     tools/proxy.py rate
+    tools/proxy.py rate --transport anabranch --runs 1 --seconds 90
 
 `downloads`: each run has, for each size, a download by curl of plain TCP on the first path, through the proxy with the kernel's transport and
 with the transport `anabranch` (the scheduler is the one of the server side, which sends), one after the other in rotating order. The table has
@@ -27,8 +28,8 @@ threads for each side, in rotating order; with and without TLS. The last column 
 `idle`: the memory of both sides with many idle connections. A side needs two file descriptors for each with `--transport kernel`, and one with `--transport
 anabranch`, in its own network namespace; `ulimit -Hn` bounds them.
 
-`rate`: new connections a second through both sides, 32 at once, each with one small request and its answer, with and without TLS (`cargo build --release
---example open_connections -p anabranch-proxy`).
+`rate`: new connections a second through both sides, 32 at once, each with one small request and its answer, with and without TLS, and the memory of both
+sides at the end (`cargo build --release --example open_connections -p anabranch-proxy`).
 """
 
 import argparse
@@ -464,12 +465,7 @@ def idle(binary, place, connections, transport):
     raise_file_limit()
     children = []
     try:
-        if transport == "kernel":
-            local_sides(binary, place, children)
-        else:
-            run("ip", "link", "set", "lo", "up")
-            Path("/proc/sys/net/ipv4/ip_forward").write_text("1", encoding="ascii")
-            stack_sides(binary, place, children, 1080, 1)
+        sides_with(transport, binary, place, children)
         start([sys.executable, ME, "--web"], children)
         start([sys.executable, ME, "--keep", str(WEB + 1)], children)
         time.sleep(1.5)
@@ -491,29 +487,40 @@ def idle(binary, place, connections, transport):
         end(children)
 
 
-def rate(binary, place, rounds):
+def rate(binary, place, rounds, seconds, transport):
     opener = str(Path(binary).parent / "examples" / "open_connections")
-    for tls in ((), ("--tls",)):
+    kinds = [((), "without TLS")] + [(("--tls",), "with TLS")] * (transport == "kernel")
+    for tls, name in kinds:
         children = []
         try:
-            local_sides(binary, place, children, tls)
+            sides_with(transport, binary, place, children, tls)
             time.sleep(1.5)
             found = []
             for _ in range(rounds):
                 before = [cpu_time(child) for child in children]
-                text = subprocess.run([opener, "127.0.0.1:1080", "32", "5"], stdout=subprocess.PIPE, check=True, text=True).stdout
+                text = subprocess.run([opener, "127.0.0.1:1080", "32", str(seconds)], stdout=subprocess.PIPE, check=True, text=True).stdout
                 many, median, most, failed = (float(word) for word in text.split())
-                spent = [1e6 * (cpu_time(child) - one) / (5 * many) for child, one in zip(children, before, strict=True)]
-                found.append((many, median, most, failed, *spent))
+                spent = [1e6 * (cpu_time(child) - one) / (seconds * many) for child, one in zip(children, before, strict=True)]
+                found.append((many, median, most, failed, *spent, *(memory(child) / 1e6 for child in children)))
             means = [statistics.fmean(column) for column in zip(*found, strict=True)]
             lost = sum(one[3] for one in found)
             print(
-                f"{'with' if tls else 'without'} TLS: {means[0]:.0f} connections a second ({min(one[0] for one in found):.0f} to "
+                f"{name}: {means[0]:.0f} connections a second ({min(one[0] for one in found):.0f} to "
                 f"{max(one[0] for one in found):.0f}), median {means[1]:.1f} ms, 99th percentile {means[2]:.1f} ms, {lost:.0f} failed; processor time of "
-                f"each: server side {means[4]:.0f} us, client side {means[5]:.0f} us"
+                f"each: server side {means[4]:.0f} us, client side {means[5]:.0f} us; memory at the end {found[-1][6]:.1f} and {found[-1][7]:.1f} MB"
             )
         finally:
             end(children)
+
+
+def sides_with(transport, binary, place, children, extra=()):
+    """Both sides with one of the transports, in this network namespace."""
+    if transport == "kernel":
+        local_sides(binary, place, children, extra)
+    else:
+        run("ip", "link", "set", "lo", "up")
+        Path("/proc/sys/net/ipv4/ip_forward").write_text("1", encoding="ascii")
+        stack_sides(binary, place, children, 1080, 1, extra)
 
 
 def cpu_time(process):
@@ -537,11 +544,12 @@ def main():
     parser.add_argument("--scheduler", default="dmptcp")
     parser.add_argument("--tls", action="store_true", help="with TLS between the two sides (downloads, handover)")
     parser.add_argument("--connections", type=int, default=10_000)
-    parser.add_argument("--transport", choices=["kernel", "anabranch"], default="kernel", help="the transport (idle)")
+    parser.add_argument("--transport", choices=["kernel", "anabranch"], default="kernel", help="the transport (idle, rate)")
+    parser.add_argument("--seconds", type=float, default=5, help="the time of a run (rate)")
     parser.add_argument("--one-core", action="store_true", help="all parts on one core (throughput)")
     parser.add_argument("--binary", default=str(TARGET / "release" / "anabranch"))
     args = parser.parse_args()
-    if args.what == "throughput" or (args.what, args.transport) == ("idle", "anabranch"):
+    if args.what == "throughput" or (args.what in ("idle", "rate") and args.transport == "anabranch"):
         own_network(ME, sys.argv[1:])
     if args.one_core:
         os.sched_setaffinity(0, {0})
@@ -564,7 +572,7 @@ def main():
         elif args.what == "idle":
             idle(args.binary, place, args.connections, args.transport)
         elif args.what == "rate":
-            rate(args.binary, place, args.runs)
+            rate(args.binary, place, args.runs, args.seconds, args.transport)
         elif args.what == "downloads":
             paths = args.paths or ["wifi-lte"]
             what = paths if len(paths) == 1 and "," not in paths[0] else [word for path in paths for word in ("--path", path)]
