@@ -106,12 +106,10 @@ impl<O: Observer> Endpoint<O> {
     /// Notes a subflow in TIME-WAIT of a connection that has ended.
     pub(super) fn note_time_wait(&mut self, ends: Ends, wait: TimeWait) {
         self.time_waits.insert(ends, wait);
-        while let Some((local, remote)) = self.time_waits.forget_one(Time::ZERO, MOST) {
-            self.demux.note_moved(local, remote, false);
-        }
+        self.forget_time_waits(Time::ZERO);
     }
 
-    /// Forgets the subflows whose time in TIME-WAIT is over.
+    /// Forgets the subflows whose time in TIME-WAIT is over at `now`, and those that are too many.
     pub(super) fn forget_time_waits(&mut self, now: Time) {
         while let Some((local, remote)) = self.time_waits.forget_one(now, MOST) {
             self.demux.note_moved(local, remote, false);
@@ -123,10 +121,12 @@ impl<O: Observer> Endpoint<O> {
     #[cold]
     pub(super) fn is_late(&mut self, now: Time, segment: &Segment) -> bool {
         let ends = (segment.destination, segment.source);
+        let heard = self.hears(segment);
         let Some(wait) = self.time_waits.get_mut(now, ends) else { return false };
         match wait.receive(now, segment) {
             Late::Ignored => true,
-            Late::Answered => {
+            Late::Opens if heard => false,
+            Late::Answered | Late::Opens => {
                 let (answer, path) = (wait.answer(now, ends.0, ends.1), wait.path());
                 self.reply(path, answer);
                 true
@@ -136,8 +136,6 @@ impl<O: Observer> Endpoint<O> {
                 self.demux.note_moved(ends.0, ends.1, false);
                 true
             }
-            Late::Opens if self.hears(segment) => false,
-            Late::Opens => true,
         }
     }
 
