@@ -359,7 +359,7 @@ impl Host {
         self.cores(|core| core.memory_spare()).sum()
     }
 
-    /// Returns the number of subflows in TIME-WAIT of connections that have ended. Each takes some 200 bytes.
+    /// Returns the number of subflows in TIME-WAIT of connections that have ended. Each takes less than 300 bytes.
     pub fn time_waits(&self) -> usize {
         self.cores(|core| core.time_waits()).sum()
     }

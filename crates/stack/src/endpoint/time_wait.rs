@@ -13,7 +13,7 @@ use crate::segment::{Address, Join, Segment};
 /// A local and a remote end.
 type Ends = (Address, Address);
 
-/// The most of them; beyond, the one noted first is forgotten. A table of that many has some 25 MB.
+/// The most of them; beyond, the one noted first is forgotten. The tables of that many take 36 MB.
 const MOST: usize = 1 << 17;
 
 /// The subflows by their ends. The table is never iterated, so its order cannot affect results.
