@@ -1,6 +1,7 @@
 //! The runtime's state of one connection: its bytes, and the tasks that wait for it.
 
 use std::io;
+use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 
 use anabranch_stack::event::CloseReason;
@@ -70,7 +71,9 @@ pub(crate) struct Flow {
     /// The task that waits for the end.
     pub closer: Option<Waker>,
     /// The result; none while the connection exists.
-    pub ended: Option<Box<Ending>>,
+    pub ended: Option<Arc<Ending>>,
+    /// What a [`StreamControl`](crate::StreamControl) reads once this is gone; none before the first one.
+    pub observed: Option<Observed>,
     /// Both ends of the first subflow.
     pub local: Address,
     pub remote: Address,
@@ -87,6 +90,9 @@ pub(crate) struct Progress {
     /// The number of consecutive checks without progress.
     pub idle: u8,
 }
+
+/// The record of a connection, once it has ended.
+pub(crate) type Observed = Arc<OnceLock<Arc<Ending>>>;
 
 /// The record of a connection that has ended.
 #[derive(Clone, Debug)]
@@ -125,6 +131,7 @@ impl Flow {
             writer: None,
             closer: None,
             ended: None,
+            observed: None,
             local,
             remote,
             opened: now,

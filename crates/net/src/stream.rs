@@ -12,6 +12,7 @@ use anabranch_stack::stats::{ConnectionStats, SubflowStats};
 use anabranch_units::Duration;
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::flow::Observed;
 use crate::lent::Lent;
 use crate::shared::Handle;
 
@@ -127,7 +128,8 @@ impl MptcpStream {
     /// Returns a handle that controls and observes the connection without keeping it open.
     pub fn control(&self) -> StreamControl {
         let Connection { handle, id } = &*self.reading.connection;
-        StreamControl { handle: handle.clone(), id: *id }
+        let ended = handle.shared().lock().observe(*id);
+        StreamControl { handle: handle.clone(), id: *id, ended }
     }
 
     /// Returns the number of the connection among all of its host, as in a [`Notice`](crate::Notice).
@@ -167,12 +169,14 @@ impl MptcpStream {
 
     /// Sets the flow size, see [`StreamControl::set_flow_size`].
     pub fn set_flow_size(&self, size: Option<u64>) {
-        self.control().set_flow_size(size);
+        let Connection { handle, id } = &*self.reading.connection;
+        handle.shared().act(|core, _| core.set_flow_size(*id, size));
     }
 
     /// Returns the number of bytes written so far.
     pub fn written(&self) -> u64 {
-        self.control().written()
+        let Connection { handle, id } = &*self.reading.connection;
+        handle.shared().lock().written(*id)
     }
 
     /// Returns all bytes that are lent, in order: those of [`fill_buf`](tokio::io::AsyncBufReadExt::fill_buf) and the pieces after them, four at
@@ -270,6 +274,7 @@ impl AsyncWrite for MptcpStream {
 pub struct StreamControl {
     handle: Handle,
     id: ConnectionId,
+    ended: Observed,
 }
 
 impl StreamControl {
@@ -281,17 +286,19 @@ impl StreamControl {
 
     /// Returns the number of bytes written so far.
     pub fn written(&self) -> u64 {
-        self.handle.shared().lock().flows.get(&self.id).map_or(0, |flow| flow.written)
+        self.handle.shared().lock().written(self.id)
     }
 
-    /// Returns the connection's counters.
+    /// Returns the connection's counters: the last ones, once it has ended.
     pub fn stats(&self) -> ConnectionStats {
-        self.handle.shared().lock().stats(self.id)
+        let core = self.handle.shared().lock();
+        self.ended.get().map_or_else(|| core.stats(self.id), |ended| ended.stats)
     }
 
     /// Returns its subflows, including those that have ended, in the order in which they began.
     pub fn subflow_stats(&self) -> Vec<SubflowStats> {
-        self.handle.shared().lock().subflow_stats(self.id)
+        let core = self.handle.shared().lock();
+        self.ended.get().map_or_else(|| core.subflow_stats(self.id), |ended| ended.subflows.clone())
     }
 
     /// Asks the peer (MP_PRIO) to use a subflow only when no other works, or to use it like the others again,

@@ -208,6 +208,31 @@ async fn dropped_after(read: usize) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_control_has_the_last_counters_when_the_stream_is_gone_whoever_closes_first() {
+    for client_first in [true, false] {
+        let (client, server) = hosts(&ONE);
+        let mut listener = server.listen(common::PORT, config(), 4).unwrap();
+        let mut near = client.connect(server_address(), config()).await.unwrap();
+        near.write_all(&content(10_000)).await.unwrap();
+        let (mut far, _) = listener.accept().await.unwrap();
+        far.read_exact(&mut vec![0; 10_000]).await.unwrap();
+        let controls = [near.control(), far.control()];
+        let (mut first, mut second) = if client_first { (near, far) } else { (far, near) };
+        first.shutdown().await.unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(second.read(&mut [0]).await.unwrap(), 0);
+        second.shutdown().await.unwrap();
+        drop((first, second));
+        for seconds in [1, 1000] {
+            tokio::time::sleep(Duration::from_secs(seconds)).await;
+            let [sent, got] = controls.each_ref().map(|control| (control.stats(), control.subflow_stats()));
+            assert!(sent.0.mptcp && got.0.mptcp, "{client_first}, {seconds} s");
+            assert_eq!((sent.0.data_acked, sent.1.len(), got.1.len()), (10_000, 1, 1));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_was_lent_and_not_read_is_unread() {
     assert!(dropped_after(9_999).await);
     assert!(!dropped_after(10_000).await);

@@ -276,7 +276,6 @@ mod linux {
         let request = request.map_err(|error| Broken::Failed(format!("cannot send the request: {error}")))?;
         let response = sender.send_request(request).await.map_err(off)?;
         let result = receive(response, url, target, sink, transfer).await;
-        // While the stream still exists.
         transfer.subflows.extend(control.subflow_stats());
         let number = transfer.connections as usize - 1;
         transfer.fallbacks.extend(Fallback::of(number, &control.stats(), false));

@@ -1,6 +1,7 @@
 //! Processes the stack's events and timers, and wakes tasks.
 
 use std::io;
+use std::sync::Arc;
 use std::task::Waker;
 
 use anabranch_stack::event::{ConnectionId, Event, SubflowId};
@@ -132,7 +133,12 @@ impl Core {
             stats: ending.stats,
             subflows: ending.subflows.clone(),
         };
-        flow.ended = Some(Box::new(ending));
+        let ending = Arc::new(ending);
+        if let Some(observed) = &flow.observed {
+            // It ends once.
+            let _ = observed.set(Arc::clone(&ending));
+        }
+        flow.ended = Some(ending);
         self.expect_nothing(id);
         self.endpoint.observer_mut().forget(id);
         if orphan {

@@ -1,6 +1,7 @@
 //! The operations of streams on their connections.
 
 use std::io;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
 use anabranch_stack::event::ConnectionId;
@@ -10,6 +11,7 @@ use tokio::io::ReadBuf;
 
 use super::Core;
 use super::events::ORPHAN_WAIT;
+use crate::flow::Observed;
 use crate::lent::Lent;
 
 /// Returns the error of an internal inconsistency.
@@ -245,6 +247,20 @@ impl Core {
 
     pub(crate) fn set_flow_size(&mut self, id: ConnectionId, size: Option<u64>) {
         self.endpoint.set_flow_size(id, size.map(Bytes));
+    }
+
+    pub(crate) fn written(&self, id: ConnectionId) -> u64 {
+        self.flows.get(&id).map_or(0, |flow| flow.written)
+    }
+
+    /// Returns where the record of a connection will be.
+    pub(crate) fn observe(&mut self, id: ConnectionId) -> Observed {
+        let Some(flow) = self.flows.get_mut(&id) else { return Observed::default() };
+        let observed = Arc::clone(flow.observed.get_or_insert_default());
+        if let Some(ended) = &flow.ended {
+            let _ = observed.set(Arc::clone(ended));
+        }
+        observed
     }
 
     pub(crate) fn stats(&self, id: ConnectionId) -> ConnectionStats {

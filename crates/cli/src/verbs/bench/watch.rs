@@ -60,7 +60,7 @@ impl Watch {
         }
     }
 
-    /// Reads the counters of a connection, if they still exist.
+    /// Reads the counters of a connection.
     pub(super) fn look(&mut self, connection: usize) {
         let Some(control) = self.controls.get(connection) else { return };
         let stats = control.subflow_stats();
