@@ -181,6 +181,24 @@ fn ports_serve_again_after_a_second_and_no_connection_is_refused() {
 }
 
 #[test]
+fn a_port_that_is_asked_for_serves_again_after_a_second_and_not_before() {
+    let mut two = Two::new(ConnectionConfig::linux());
+    two.connection(First::Client).unwrap();
+    let last = two.last.unwrap();
+    let (own, server) = match last.source.ip == ip(1) {
+        true => (last.source, last.destination),
+        false => (last.destination, last.source),
+    };
+    let again = |two: &mut Two| two.client.connect_from(two.now, own, server, two.config.clone());
+    two.at(Duration::from_millis(800));
+    assert_eq!(again(&mut two), Err(ConnectError::NoFreePort));
+    two.at(Duration::from_millis(300));
+    assert!(again(&mut two).is_ok());
+    two.pass();
+    assert_eq!(two.resets, 0);
+}
+
+#[test]
 fn without_timestamps_a_port_waits_to_the_end() {
     let config = ConnectionConfig { timestamps: false, ..ConnectionConfig::linux() };
     let mut two = Two::new(ConnectionConfig { time_wait: Duration::from_secs(1200), ..config });
