@@ -42,6 +42,10 @@ struct Net {
     joins: Vec<(Address, u32)>,
     /// The resets that the peer gets.
     resets: u32,
+    /// The connections of the host: the endpoint, and the ID there.
+    accepted: Vec<(usize, ConnectionId)>,
+    /// The last segments of the peer, by their source.
+    last: BTreeMap<Address, Segment>,
 }
 
 impl Net {
@@ -54,6 +58,8 @@ impl Net {
             now: Time::from_secs(1),
             joins: Vec::new(),
             resets: 0,
+            accepted: Vec::new(),
+            last: BTreeMap::new(),
         }
     }
 
@@ -84,6 +90,7 @@ impl Net {
                 self.joins.push((segment.source, *token));
             }
         }
+        self.last.insert(segment.source, *segment);
         let at = self.of(segment);
         self.shards[usize::from(at)].handle_segment(self.now, PathId(0), segment, &mut Vec::new());
         self.note_moved();
@@ -107,9 +114,12 @@ impl Net {
                     self.peer.handle_segment(self.now, PathId(0), &sent.segment, &mut Vec::new());
                 }
             }
-            for endpoint in self.shards.iter_mut().chain([&mut self.peer]) {
+            for (at, endpoint) in self.shards.iter_mut().chain([&mut self.peer]).enumerate() {
                 while let Some((id, event)) = endpoint.poll_event() {
                     idle = false;
+                    if event == Event::Accepted {
+                        self.accepted.push((at, id));
+                    }
                     if event == Event::PeerClosed {
                         endpoint.close(self.now, id);
                     }
@@ -194,6 +204,61 @@ fn rounds(max_half_open: usize, rounds: u32, connections: u16) {
 #[test]
 fn every_join_reaches_its_connection_also_when_ports_are_reused() {
     rounds(1024, 4, 400);
+}
+
+// RFC 9293 section 3.6.1: in TIME-WAIT too the endpoint of the connection has them, and not the one of the four-tuple, which knows nothing of it.
+#[test]
+fn joins_in_time_wait_are_still_at_the_endpoint_of_their_connection() {
+    let mut net = Net::new(&[1], &[2, 3], 1024);
+    for at in 0..100 {
+        net.open(20_000 + at);
+    }
+    net.run_for(Duration::from_millis(500));
+    let moved = net.moved.clone();
+    assert!(moved.len() > 30, "{}", moved.len());
+    for (at, id) in core::mem::take(&mut net.accepted) {
+        net.shards[at].close(net.now, id);
+    }
+    net.run_for(Duration::from_secs(5));
+    let waits = |net: &Net| net.shards.iter().map(Endpoint::time_waits).sum::<usize>();
+    assert_eq!(net.shards.iter().map(Endpoint::connection_count).sum::<usize>(), 0);
+    assert_eq!((waits(&net), &net.moved), (200, &moved));
+    // The peer repeats its FIN, and later resets every third subflow. A SYN with an unknown token is answered, and opens nothing.
+    for (count, (_, remote)) in moved.keys().enumerate() {
+        let mut late = net.last[remote];
+        assert!(late.flags.has(Flags::FIN) || late.flags == Flags::ACK);
+        late.seq = Seq(late.seq.0.wrapping_sub(1));
+        late.flags = Flags::FIN.with(Flags::ACK);
+        net.arrive(&late);
+        if count % 3 == 0 {
+            late.flags = Flags::RST;
+            late.seq = late.seq.add(if net.last[remote].flags.has(Flags::FIN) { 2 } else { 1 });
+            net.arrive(&late);
+        } else {
+            let mut syn = Segment::new(late.source, late.destination, late.seq.add(1000), Flags::SYN);
+            let token = net.joins.iter().find(|(source, _)| source == remote).unwrap().1;
+            let join = Join::Syn { backup: false, address_id: 1, token, nonce: 1 };
+            syn.options.push(MptcpOption::Join(join));
+            net.arrive(&syn);
+        }
+    }
+    let gone = moved.len().div_ceil(3);
+    let mut answers = 0;
+    for shard in &mut net.shards {
+        while let Some(sent) = shard.poll_transmit(net.now) {
+            assert_eq!(sent.segment.flags, Flags::ACK);
+            answers += 1;
+        }
+    }
+    assert_eq!(answers, moved.len() + moved.len() - gone);
+    assert_eq!(net.shards.iter().map(Endpoint::connection_count).sum::<usize>(), 0);
+    assert_eq!((waits(&net), net.moved.len()), (200 - gone, moved.len() - gone));
+    net.now += Duration::from_secs(70);
+    for shard in &mut net.shards {
+        shard.handle_timeout(net.now);
+    }
+    net.note_moved();
+    net.assert_empty();
 }
 
 #[test]
