@@ -489,8 +489,7 @@ def idle(binary, place, connections, transport):
 
 def rate(binary, place, rounds, seconds, transport):
     opener = str(Path(binary).parent / "examples" / "open_connections")
-    kinds = [((), "without TLS")] + [(("--tls",), "with TLS")] * (transport == "kernel")
-    for tls, name in kinds:
+    for tls in ((), ("--tls",)) if transport == "kernel" else ((),):
         children = []
         try:
             sides_with(transport, binary, place, children, tls)
@@ -505,7 +504,7 @@ def rate(binary, place, rounds, seconds, transport):
             means = [statistics.fmean(column) for column in zip(*found, strict=True)]
             lost = sum(one[3] for one in found)
             print(
-                f"{name}: {means[0]:.0f} connections a second ({min(one[0] for one in found):.0f} to "
+                f"{'with' if tls else 'without'} TLS: {means[0]:.0f} connections a second ({min(one[0] for one in found):.0f} to "
                 f"{max(one[0] for one in found):.0f}), median {means[1]:.1f} ms, 99th percentile {means[2]:.1f} ms, {lost:.0f} failed; processor time of "
                 f"each: server side {means[4]:.0f} us, client side {means[5]:.0f} us; memory at the end {found[-1][6]:.1f} and {found[-1][7]:.1f} MB"
             )

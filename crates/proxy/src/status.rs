@@ -450,12 +450,11 @@ impl Snapshot {
                 &of(stack.buffer_bytes),
             );
             metric("stack_spare_bytes", "gauge", "Memory that is kept for reuse", &of(stack.spare_bytes));
-            let waits = stack.time_waits as f64;
             metric(
                 "stack_time_waits",
                 "gauge",
                 "Subflows in TIME-WAIT of connections that have ended",
-                &one(waits),
+                &of(stack.time_waits as u64),
             );
             metric(
                 "stack_handovers_total",
