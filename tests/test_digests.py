@@ -2,7 +2,7 @@
 """The results of small comparisons, sweeps, explanations and recordings equal those behind `digests.txt` to the byte.
 
 Code that moves from one file to another changes no result. Each case is a command; each artefact of it (a table, a verdict, JSON, a
-file) has a digest of its own, so a failure names the artefact that changed.
+file) has a digest of its own, so a failure names the artefact that changed. It then runs everything again, and says whether two runs differ.
 
     tests/test_digests.py             compares
     tests/test_digests.py --update    rewrites the file, which is justified only by a change that is meant
@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from itertools import zip_longest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -133,11 +134,37 @@ def known():
     return dict(line.rsplit(" ", 1) for line in FILE.read_text().splitlines())
 
 
+def differing(one, other):
+    """The names whose values differ."""
+    return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
+
+
+def differences(first, again):
+    """A line for each artefact in which two runs of the same binary differ: its first line that does."""
+    found = []
+    for name in differing(first, again):
+        lines = zip_longest(first.get(name, b"").splitlines(), again.get(name, b"").splitlines())
+        number, (one, other) = next((number, pair) for number, pair in enumerate(lines, 1) if pair[0] != pair[1])
+        found.append(f"{name}, line {number}: {one}, in a second run {other}")
+    return found
+
+
 class Digests(unittest.TestCase):
     def test_results_are_as_they_were(self):
-        now, before = digests(artefacts()), known()
-        changed = sorted(name for name in now.keys() | before.keys() if now.get(name) != before.get(name))
-        self.assertEqual(changed, [], "these artefacts changed; if that is meant, tests/test_digests.py --update rewrites their digests")
+        before, found = known(), artefacts()
+        changed = differing(digests(found), before)
+        if changed:
+            again = artefacts()
+            same = "a second run gives the same; if the change is meant, tests/test_digests.py --update rewrites the digests"
+            self.fail("\n".join([f"changed: {', '.join(changed)}", *(differences(found, again) or [same])]))
+
+    def test_two_runs_that_differ_are_told_by_their_first_lines(self):
+        first = {"x windows": b"1\n2\n3\n", "x events": b"1\n", "y": b"4\n"}
+        self.assertEqual(differences(first, dict(first)), [])
+        again = first | {"x windows": b"1\n20\n3\n", "y": b"4\n5\n"}
+        lines = ["x windows, line 2: b'2', in a second run b'20'", "y, line 2: None, in a second run b'5'"]
+        self.assertEqual(differences(first, again), lines)
+        self.assertEqual(differing({"a": "1", "b": "2"}, {"a": "1", "b": "3", "c": "4"}), ["b", "c"])
 
     def test_a_changed_number_would_be_noticed_and_a_clock_not(self):
         of = lambda data: digests(parts("x", settled(data)))

@@ -10,7 +10,7 @@
 //! CUBIC at least 1.054 (RTT/p)^(3/4) (RFC 9438 section 5.1, C = 0.4, beta = 0.7). It is carried at the rate of
 //! this window, or of the link if that is less.
 //!
-//! The receive buffer admits no more than its size in a round trip.
+//! The receive buffer admits no more than its size in a round trip. Flows that start together share the links.
 //!
 //! A bulk flow ends with its duration. Its size is the amount that the best single path carries in that time.
 
@@ -18,10 +18,10 @@ use anabranch_link::{Capacity, Change, Jitter, JitterShape};
 use anabranch_stack::config::SimConfig;
 use anabranch_stack::congestion::CongestionKind;
 use anabranch_stack::known::KnownPath;
-use anabranch_units::{Duration, Time};
+use anabranch_units::{Duration, Rate, Time};
 
 use super::lower_bound::{Limits, LowerBound};
-use crate::model::{Experiment, Graph, Link, Outage, Pair, Path};
+use crate::model::{Experiment, Graph, Link, Outage, Pair, Path, Start};
 
 /// Returns the estimate of each path for connections of this configuration.
 pub fn estimates(experiment: &Experiment, config: &SimConfig) -> Vec<Duration> {
@@ -151,16 +151,32 @@ pub fn best(experiment: &Experiment, config: &SimConfig) -> usize {
     (0..paths.len()).min_by_key(key).unwrap_or(0)
 }
 
-/// Returns the links as connections before the first flow have measured them.
+/// Returns the links as connections before the first flow have measured them, as many at once as there will be.
 fn remembered_graph(experiment: &Experiment) -> Graph {
     let start = experiment.traffic.start.first();
-    let links = experiment.graph.links.iter().map(|link| remembered(link, start)).collect();
-    Graph { links, ..experiment.graph.clone() }
+    let links = experiment.graph.links.iter().enumerate();
+    let links = links.map(|(position, link)| remembered(link, start, flows_over(experiment, position)));
+    Graph { links: links.collect(), ..experiment.graph.clone() }
 }
 
-/// Returns the link as connections before the time `start` have measured it: its mean rate, with the changes up to this
+/// Returns the number of flows that start together and may use a link, at least 1.
+fn flows_over(experiment: &Experiment, link: usize) -> u64 {
+    let Experiment { traffic, pairs, .. } = experiment;
+    if !matches!(traffic.start, Start::Together(_)) {
+        return 1;
+    }
+    // Of several routes each flow takes one.
+    let has = |routes: &[Vec<usize>]| matches!(routes, [only] if only.contains(&link));
+    let uses = |pair: &Pair| pair.paths.iter().any(|path| has(&path.data) || has(&path.acks));
+    let alternate = traffic.pairs.clamp(1, pairs.len());
+    // The flow with this number has the pair at its remainder.
+    let over = (0..traffic.flows as usize).filter(|flow| uses(&pairs[flow % alternate]));
+    (over.count() as u64).max(1)
+}
+
+/// Returns the link as so many `flows` before the time `start` have measured it: their share of its mean rate, with the changes up to this
 /// time and without later ones.
-fn remembered(link: &Link, start: Time) -> Link {
+fn remembered(link: &Link, start: Time, flows: u64) -> Link {
     let mut link = link.clone();
     for step in link.config.timeline.iter().take_while(|step| step.at <= start) {
         match &step.change {
@@ -174,9 +190,9 @@ fn remembered(link: &Link, start: Time) -> Link {
             Change::Down | Change::Up => {}
         }
     }
-    let rate = link.mean_rate();
+    let share = Rate(link.mean_rate().0 / flows);
     let config = &mut link.config;
-    config.capacity = Capacity::Rate(rate);
+    config.capacity = Capacity::Rate(share);
     (config.policer, config.shaper) = (None, None);
     config.redraws.clear();
     (config.jitter, config.reordering, config.duplicate) = (None, None, 0.0);
@@ -268,6 +284,32 @@ mod tests {
         let (bursts, _) = of("path = [{ rate = '50 Mbit/s', rtt = '100 ms',
                 gilbert-elliott = { mean-good = '970 ms', mean-bad = '30 ms', loss-bad = 1 } }]\ntraffic.size = '2 MB'");
         assert!((bursts[0] - times[0]).abs() < 1.0, "{bursts:?} {times:?}");
+    }
+
+    /// One of nine flows of 83 KB has a ninth of the path, on which their sum takes as long as one flow of that size.
+    #[test]
+    fn flows_that_start_together_share_the_path() {
+        let paths =
+            "path = [{ rate = '10 Mbit/s', rtt = '90 ms' }, { rate = '45 Mbit/s', rtt = '130 ms' }]";
+        let of = |traffic: &str| of(&format!("{paths}\ntraffic = {{ size = '83 KB', {traffic} }}"));
+        let (alone, first) = of("flows = 1");
+        let (together, best) = of("flows = 9");
+        assert_eq!((first, best), (0, 1));
+        assert!(together[0] > 9.0 * 8.0 * 83.0 / 10.0 && together[0] > 1.5 * alone[0], "{together:?}");
+        // One after the other they do not.
+        assert_eq!(of("flows = 2, starts = ['0 s', '9 s']").0, alone);
+    }
+
+    #[test]
+    fn hosts_with_a_common_link_share_it() {
+        let of = |flows: u32| {
+            of(&format!(
+                "topology = {{ kind = 'dumbbell', hosts = 2, rate = '10 Mbit/s', access-rate = '100 Mbit/s', delay = '10 ms' }}
+                 traffic = {{ size = '1 MB', flows = {flows} }}"
+            ))
+            .0[0]
+        };
+        assert!((of(2) - of(1) - 800.0).abs() < 60.0, "{} {}", of(2), of(1));
     }
 
     #[test]

@@ -109,7 +109,7 @@ use scatter::Scatter;
 use scheduling::Scheduling;
 use send_state::SendState;
 use subflows::Subflows;
-pub(crate) use time_wait::{Late, TimeWait};
+pub(crate) use time_wait::TimeWait;
 use timer_table::TimerTable;
 pub(crate) use transmit::{Polled, Timers};
 use wanted::Wanted;

@@ -8,7 +8,7 @@ use anabranch_units::{Duration, Time};
 use super::{Connection, Phase};
 use crate::segment::{Address, DataAck, Dss, Flags, PathId, Segment, Timestamps};
 use crate::seq::Seq;
-use crate::subflow::{Subflow, TcpState};
+use crate::subflow::{Late, Subflow, TcpState};
 use crate::timestamp::TimestampTick;
 
 /// The time from the last FIN of the peer on after which this host may use the four-tuple again, as in Linux
@@ -35,19 +35,6 @@ pub(crate) struct TimeWait {
     tick: TimestampTick,
 }
 
-/// What becomes of a subflow in TIME-WAIT with a segment.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Late {
-    /// Nothing.
-    Ignored,
-    /// The segment is answered with an acknowledgement.
-    Answered,
-    /// It ends.
-    Ends,
-    /// The segment may open a new subflow with its four-tuple.
-    Opens,
-}
-
 impl TimeWait {
     #[cfg(test)]
     pub(crate) fn example(until: Time, lasts: Duration) -> TimeWait {
@@ -65,21 +52,18 @@ impl TimeWait {
         self.path
     }
 
-    /// Returns what becomes of it with a segment of the peer.
-    pub(crate) fn receive(&mut self, now: Time, segment: &Segment) -> Late {
+    /// Returns what a segment of the peer asks of it; `None` if the segment may open a new subflow with its four-tuple.
+    pub(crate) fn receive(&mut self, now: Time, segment: &Segment) -> Option<Late> {
         let Segment { flags, seq, .. } = *segment;
-        if flags.has(Flags::RST) {
-            // RFC 5961 section 3.2.
-            return if seq == self.ack { Late::Ends } else { Late::Ignored };
+        let syn = flags.has(Flags::SYN) && !flags.has(Flags::ACK) && !flags.has(Flags::RST);
+        if syn && self.is_newer(segment) {
+            return None;
         }
-        if flags.has(Flags::SYN) && !flags.has(Flags::ACK) && self.is_newer(segment) {
-            return Late::Opens;
-        }
-        if flags.has(Flags::FIN) {
+        let late = Late::of(segment, seq == self.ack);
+        if late == Late::Restarts {
             self.until = now + self.lasts;
         }
-        let data_fin = segment.options.dss.is_some_and(|dss| dss.data_fin);
-        if segment.seq_len() > 0 || data_fin { Late::Answered } else { Late::Ignored }
+        Some(late)
     }
 
     /// True if a SYN cannot be an old one: by its timestamp (RFC 6191), else by its sequence number (RFC 9293 section

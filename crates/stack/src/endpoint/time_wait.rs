@@ -6,9 +6,10 @@ use anabranch_units::Time;
 use rustc_hash::FxHashMap;
 
 use super::Endpoint;
-use crate::connection::{Late, TimeWait};
+use crate::connection::TimeWait;
 use crate::observer::Observer;
 use crate::segment::{Address, Join, Segment};
+use crate::subflow::Late;
 
 /// A local and a remote end.
 type Ends = (Address, Address);
@@ -124,14 +125,14 @@ impl<O: Observer> Endpoint<O> {
         let heard = self.hears(segment);
         let Some(wait) = self.time_waits.get_mut(now, ends) else { return false };
         match wait.receive(now, segment) {
-            Late::Ignored => true,
-            Late::Opens if heard => false,
-            Late::Answered | Late::Opens => {
+            None if heard => false,
+            None | Some(Late::Answered | Late::Restarts) => {
                 let (answer, path) = (wait.answer(now, ends.0, ends.1), wait.path());
                 self.reply(path, answer);
                 true
             }
-            Late::Ends => {
+            Some(Late::Ignored) => true,
+            Some(Late::Ends) => {
                 self.time_waits.take(ends);
                 self.demux.note_moved(ends.0, ends.1, false);
                 true

@@ -70,6 +70,7 @@ use timer_table::TimerTable;
 use window_held::WindowHeld;
 
 pub(crate) use fast::{Expected, FastPaths};
+pub(crate) use receive::Late;
 pub(crate) use state::{Ended, Ending, Remains, Reset, ResetCause, TcpState};
 
 /// The parameters of a new subflow.

@@ -41,6 +41,36 @@ pub(crate) enum Acceptance {
     Old(u32),
 }
 
+/// What a segment of the peer asks of a subflow in TIME-WAIT (RFC 9293 section 3.10.7.4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Late {
+    /// Nothing.
+    Ignored,
+    /// An acknowledgement.
+    Answered,
+    /// An acknowledgement, and that the wait begins again: a repeated FIN shows that its acknowledgement was lost.
+    Restarts,
+    /// Its end.
+    Ends,
+}
+
+impl Late {
+    /// `is_next` is true if the segment begins with the next sequence number of the peer.
+    pub(crate) fn of(segment: &Segment, is_next: bool) -> Late {
+        let Segment { flags, .. } = *segment;
+        // A repeated DATA_FIN has lost its acknowledgement too (RFC 8684 section 3.3.3).
+        let data_fin = segment.options.dss.is_some_and(|dss| dss.data_fin);
+        match () {
+            // RFC 5961 section 3.2.
+            () if flags.has(Flags::RST) && is_next => Late::Ends,
+            () if flags.has(Flags::RST) => Late::Ignored,
+            () if flags.has(Flags::FIN) => Late::Restarts,
+            () if segment.seq_len() > 0 || data_fin => Late::Answered,
+            () => Late::Ignored,
+        }
+    }
+}
+
 /// The signs by which a peer shows on a subflow whether it uses MPTCP there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PeerSigns {
@@ -179,9 +209,7 @@ impl Subflow {
         segment.payload_len
     }
 
-    /// Processes a segment in TIME-WAIT (RFC 9293 section 3.10.7.4): a repeated FIN of the peer shows that
-    /// its acknowledgement was lost, and restarts the wait of `time_wait`. So does a DATA_FIN (RFC 8684
-    /// section 3.3.3). A reset ends it (RFC 5961 section 3.2).
+    /// Processes a segment in TIME-WAIT, which lasts for `time_wait`.
     #[cold]
     pub(crate) fn on_segment_in_time_wait(
         &mut self,
@@ -189,16 +217,15 @@ impl Subflow {
         time_wait: Duration,
         segment: &Segment,
     ) -> Ending {
-        if segment.flags.has(Flags::RST) {
-            let valid = self.seq_offset(segment) == self.recv.nxt() as i64;
-            return if valid { Ending::Done } else { Ending::Continues };
-        }
-        let data_fin = segment.options.dss.is_some_and(|dss| dss.data_fin);
-        if segment.seq_len() > 0 || data_fin {
-            self.recv.want_ack();
-        }
-        if segment.flags.has(Flags::FIN) {
-            self.enter_time_wait(now + time_wait);
+        let late = Late::of(segment, self.seq_offset(segment) == self.recv.nxt() as i64);
+        match late {
+            Late::Ignored => {}
+            Late::Ends => return Ending::Done,
+            Late::Answered => self.recv.want_ack(),
+            Late::Restarts => {
+                self.recv.want_ack();
+                self.enter_time_wait(now + time_wait);
+            }
         }
         Ending::Continues
     }
