@@ -289,8 +289,7 @@ mod tests {
     /// One of nine flows of 83 KB has a ninth of the path, on which their sum takes as long as one flow of that size.
     #[test]
     fn flows_that_start_together_share_the_path() {
-        let paths =
-            "path = [{ rate = '10 Mbit/s', rtt = '90 ms' }, { rate = '45 Mbit/s', rtt = '130 ms' }]";
+        let paths = "path = [{ rate = '10 Mbit/s', rtt = '90 ms' }, { rate = '45 Mbit/s', rtt = '130 ms' }]";
         let of = |traffic: &str| of(&format!("{paths}\ntraffic = {{ size = '83 KB', {traffic} }}"));
         let (alone, first) = of("flows = 1");
         let (together, best) = of("flows = 9");

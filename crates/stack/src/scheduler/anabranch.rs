@@ -9,7 +9,8 @@
 //!
 //! **Copies**: a subflow with free window and nothing else to send gets copies of outstanding data of another one, if they are predicted to
 //! arrive sooner: at the end of a flow, and where full buffers admit no further data until the first outstanding data has arrived. It
-//! looks again at the time at which an acknowledgement is so late that a copy would be sooner.
+//! looks again at the time at which an acknowledgement is so late that a copy would be sooner. A subflow that has carried nothing gets one
+//! segment when the receive window is short, since Linux advertises less until each subflow has received one.
 //!
 //! **Source**: ours. The gap is the gap of STMS with growth and rates; the comparison with the rest of the flow is similar to DMPTCP and ECF, and the
 //! comparison with the window to BLEST.
@@ -45,6 +46,8 @@ const LOOK_LATER: u64 = 100_000;
 const FOREVER: f64 = 1e6;
 /// The number of segments after which a remembered share of losses counts half.
 const LOSS_WEIGHT: f64 = 100.0;
+/// The least payload of a segment from which Linux learns how much of its memory is payload (`tcp_measure_rcv_mss`).
+const MEASURED: u64 = 536;
 /// The divisor of the best rate up to which a rate is comparable with it.
 const COMPARABLE: f64 = 4.0;
 
@@ -359,6 +362,26 @@ impl Anabranch {
         seconds(view.now.since(self.largest.1.min(view.now))) < GROWING * longest
     }
 
+    /// Returns a copy of the first outstanding data on a subflow that has carried nothing. Linux advertises less than its memory holds until
+    /// each subflow has received a segment of [`MEASURED`] bytes.
+    fn widen(&mut self, view: &View<'_>) -> Option<Decision> {
+        if self.options.tail <= 0.0 {
+            return None;
+        }
+        let unused = |subflow: &&SubflowView| {
+            subflow.bytes_sent == 0 && subflow.queued == 0 && subflow.room() >= subflow.mss
+        };
+        let subflow = pick::candidates(view).find(unused)?;
+        let pending = view.outstanding.iter().find(|pending| !pending.tried.has(subflow.id))?;
+        let range = Chunk::new(view, pending.range)?.fit(subflow, subflow.mss)?;
+        if range.len() < MEASURED {
+            return None;
+        }
+        self.copied += range.len();
+        let why = Why::rule(Rule::Opportunistic);
+        Some(Decision::Assign { subflow: subflow.id, range, kind: AssignKind::Copy, why })
+    }
+
     /// Returns a copy of the first outstanding data that arrives sooner on another subflow. If there is none, it waits by `rule`
     /// until a copy would.
     fn copy(&mut self, view: &View<'_>, rule: Rule) -> Decision {
@@ -490,12 +513,18 @@ fn state(view: &View<'_>, subflow: &SubflowView, rate: Option<f64>) -> PathState
 
 impl Scheduler for Anabranch {
     fn decide(&mut self, view: &View<'_>) -> Decision {
-        match pick::next_new(view) {
+        let decision = match pick::next_new(view) {
             Ok(chunk) => self.assign(view, chunk),
             Err(Decision::Wait { why, .. }) if matches!(why.rule, Rule::NothingToSend | Rule::WindowFull) => {
                 self.copy(view, why.rule)
             }
             Err(decision) => decision,
+        };
+        match decision {
+            Decision::Wait { why, .. } if matches!(why.rule, Rule::WindowFull | Rule::WouldBlock) => {
+                self.widen(view).unwrap_or(decision)
+            }
+            decision => decision,
         }
     }
 
