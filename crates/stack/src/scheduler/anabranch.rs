@@ -372,6 +372,10 @@ impl Anabranch {
             subflow.bytes_sent == 0 && subflow.queued == 0 && subflow.room() >= subflow.mss
         };
         let subflow = pick::candidates(view).find(unused)?;
+        let found = self.candidates(view, |subflow| subflow.room() >= subflow.mss);
+        if self.window_grows(view, &found) {
+            return None;
+        }
         let pending = view.outstanding.iter().find(|pending| !pending.tried.has(subflow.id))?;
         let range = Chunk::new(view, pending.range)?.fit(subflow, subflow.mss)?;
         if range.len() < MEASURED {
