@@ -141,9 +141,9 @@ pub(super) fn close(
             continue;
         }
         tracked.closing.insert(*subflow, Opening::after(before, now));
-        for command in
-            [Command::Remove { token, id: known.local_id }, Command::Destroy { token, subflow: *subflow }]
-        {
+        // The kernel forgets an address that it has withdrawn, and refuses to withdraw it again.
+        let withdraw = before.is_none().then_some(Command::Remove { token, id: known.local_id });
+        for command in withdraw.into_iter().chain([Command::Destroy { token, subflow: *subflow }]) {
             decisions.push(Decision { command, interface: "-".to_owned(), why: Why::Gone });
         }
     }

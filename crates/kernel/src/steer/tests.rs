@@ -427,6 +427,8 @@ fn a_subflow_that_the_kernel_does_not_close_is_tried_again_more_and_more_rarely(
     // At once, and after 1, 3 and 7 seconds.
     let seconds: Vec<u64> = kernel.kept.iter().map(|at| at.since(begin).as_secs_f64() as u64).collect();
     assert_eq!(seconds, [0, 1, 3, 7]);
+    let withdraws = |(_, decision): &&(Time, Decision)| matches!(decision.command, Command::Remove { .. });
+    assert_eq!(kernel.decisions.iter().filter(withdraws).count(), 1, "its address is withdrawn once");
     // Once the address was there again, the next loss is a new one.
     kernel.interfaces.0.insert(1, lost);
     kernel.steering.set_interfaces(kernel.now, kernel.interfaces.clone());
