@@ -2,7 +2,8 @@
 """The results of small comparisons, sweeps, explanations and recordings equal those behind `digests.txt` to the byte.
 
 Code that moves from one file to another changes no result. Each case is a command; each artefact of it (a table, a verdict, JSON, a
-file) has a digest of its own, so a failure names the artefact that changed. It then runs everything again, and says whether two runs differ.
+file) has a digest of its own, so a failure names the artefact that changed. On a change the test runs everything again, and says whether the
+two runs differ.
 
     tests/test_digests.py             compares
     tests/test_digests.py --update    rewrites the file, which is justified only by a change that is meant
@@ -143,9 +144,12 @@ def differences(first, again):
     """A line for each artefact in which two runs of the same binary differ: its first line that does."""
     found = []
     for name in differing(first, again):
-        lines = zip_longest(first.get(name, b"").splitlines(), again.get(name, b"").splitlines())
-        number, (one, other) = next((number, pair) for number, pair in enumerate(lines, 1) if pair[0] != pair[1])
-        found.append(f"{name}, line {number}: {one}, in a second run {other}")
+        if name not in first or name not in again:
+            found.append(f"{name}: only in one of two runs")
+            continue
+        lines = enumerate(zip_longest(first[name].split(b"\n"), again[name].split(b"\n")), 1)
+        number, (one, other) = next((number, pair) for number, pair in lines if pair[0] != pair[1])
+        found.append(f"{name}, line {number}: {one!r:.300}, in a second run {other!r:.300}")
     return found
 
 
@@ -159,10 +163,10 @@ class Digests(unittest.TestCase):
             self.fail("\n".join([f"changed: {', '.join(changed)}", *(differences(found, again) or [same])]))
 
     def test_two_runs_that_differ_are_told_by_their_first_lines(self):
-        first = {"x windows": b"1\n2\n3\n", "x events": b"1\n", "y": b"4\n"}
+        first = {"x windows": b"1\n2\n3\n", "x events": b"1\n", "y": b"4"}
         self.assertEqual(differences(first, dict(first)), [])
-        again = first | {"x windows": b"1\n20\n3\n", "y": b"4\n5\n"}
-        lines = ["x windows, line 2: b'2', in a second run b'20'", "y, line 2: None, in a second run b'5'"]
+        again = first | {"x windows": b"1\n20\n3\n", "y": b"4\n", "z": b""}
+        lines = ["x windows, line 2: b'2', in a second run b'20'", "y, line 2: None, in a second run b''", "z: only in one of two runs"]
         self.assertEqual(differences(first, again), lines)
         self.assertEqual(differing({"a": "1", "b": "2"}, {"a": "1", "b": "3", "c": "4"}), ["b", "c"])
 

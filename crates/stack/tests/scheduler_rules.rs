@@ -199,24 +199,32 @@ fn anabranch_leaves_a_path_idle_that_brings_the_end_no_nearer_or_would_block_the
 // Linux advertises less of its memory until every subflow has received a segment of 536 bytes.
 #[test]
 fn an_idle_path_gets_one_segment_where_the_receive_window_is_short() {
-    let widens = |window: u64, sent: u64, outstanding: u64, options: &mut Anabranch| {
+    let widens = |window: u64, sent: u64, outstanding: u64, scheduler: &mut Anabranch| {
         let idle = SubflowView { bytes_sent: sent, ..steady(subflow(1, 100, 10)) };
         let subflows = vec![full(steady(subflow(0, 20, 10))), idle];
         let mut connection = Connection { window_end: window * MSS, ..Connection::new(subflows, 1000 * MSS) };
         connection.outstanding = vec![Pending { range: DataRange::new(0, outstanding), tried: set(&[0]) }];
-        match options.decide(&connection.view()) {
+        let mut copied = |connection: &Connection| match scheduler.decide(&connection.view()) {
             Decision::Assign { subflow, range, kind: AssignKind::Copy, why } => {
                 assert_eq!((subflow, why.rule), (SubflowId(1), Rule::Opportunistic));
                 Some(range)
             }
             _ => None,
+        };
+        // A window counts as one that grows for two of the longest round trips after it was first seen.
+        assert_eq!(copied(&connection), None, "the window grows");
+        connection.now += Duration::from_millis(250);
+        for subflow in &mut connection.subflows {
+            subflow.last_received = connection.now;
         }
+        copied(&connection)
     };
     let blocks = || only(|options| (options.block, options.tail) = (true, 0.05));
     assert_eq!(widens(50, 0, 10 * MSS, &mut blocks()), Some(DataRange::new(0, MSS)));
+    assert_eq!(widens(50, 0, 536, &mut blocks()), Some(DataRange::new(0, 536)));
+    assert_eq!(widens(50, 0, 535, &mut blocks()), None, "too short to count");
     assert_eq!(widens(50, MSS, 10 * MSS, &mut blocks()), None, "it has carried a segment");
     assert_eq!(widens(500, 0, 10 * MSS, &mut blocks()), None, "the window is wide");
-    assert_eq!(widens(50, 0, 535, &mut blocks()), None, "too short to count");
     assert_eq!(widens(50, 0, 10 * MSS, &mut only(|options| options.block = true)), None, "no copies");
 }
 

@@ -140,9 +140,10 @@ pub(super) fn close(
         if before.is_some_and(|before| now < before.next) {
             continue;
         }
-        tracked.closing.insert(*subflow, Opening::after(before, now));
         // The kernel forgets an address that it has withdrawn, and refuses to withdraw it again.
-        let withdraw = before.is_none().then_some(Command::Remove { token, id: known.local_id });
+        let withdrawn = tracked.closing.keys().any(|other| other.local.ip() == subflow.local.ip());
+        tracked.closing.insert(*subflow, Opening::after(before, now));
+        let withdraw = (!withdrawn).then_some(Command::Remove { token, id: known.local_id });
         for command in withdraw.into_iter().chain([Command::Destroy { token, subflow: *subflow }]) {
             decisions.push(Decision { command, interface: "-".to_owned(), why: Why::Gone });
         }

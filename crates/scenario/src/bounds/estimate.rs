@@ -14,6 +14,8 @@
 //!
 //! A bulk flow ends with its duration. Its size is the amount that the best single path carries in that time.
 
+use std::collections::BTreeSet;
+
 use anabranch_link::{Capacity, Change, Jitter, JitterShape};
 use anabranch_stack::config::SimConfig;
 use anabranch_stack::congestion::CongestionKind;
@@ -151,31 +153,48 @@ pub fn best(experiment: &Experiment, config: &SimConfig) -> usize {
     (0..paths.len()).min_by_key(key).unwrap_or(0)
 }
 
-/// Returns the links as connections before the first flow have measured them, as many at once as there will be.
+/// Returns the links as earlier connections have measured them, as many at once as flows start together.
 fn remembered_graph(experiment: &Experiment) -> Graph {
     let start = experiment.traffic.start.first();
-    let links = experiment.graph.links.iter().enumerate();
-    let links = links.map(|(position, link)| remembered(link, start, flows_over(experiment, position)));
+    let links = experiment.graph.links.iter().zip(flows_together(experiment));
+    let links = links.map(|(link, flows)| remembered(link, start, flows));
     Graph { links: links.collect(), ..experiment.graph.clone() }
 }
 
-/// Returns the number of flows that start together and may use a link, at least 1.
-fn flows_over(experiment: &Experiment, link: usize) -> u64 {
-    let Experiment { traffic, pairs, .. } = experiment;
-    if !matches!(traffic.start, Start::Together(_)) {
-        return 1;
+/// Returns for each link the number of flows that start together and send their data over it, at least 1. The flows of classes start apart.
+fn flows_together(experiment: &Experiment) -> Vec<u64> {
+    let Experiment { traffic, pairs, graph, classes, .. } = experiment;
+    let (mut data, mut acks) = (vec![0; graph.links.len()], vec![0; graph.links.len()]);
+    if classes.is_empty() && matches!(traffic.start, Start::Together(_)) {
+        let alternate = traffic.pairs.clamp(1, pairs.len());
+        let (each, rest) = (traffic.flows as usize / alternate, traffic.flows as usize % alternate);
+        for (at, pair) in pairs[..alternate].iter().enumerate() {
+            // The flows take the pairs in turn.
+            let flows = (each + usize::from(at < rest)) as u64;
+            for link in needed(pair.paths.iter().map(|path| &path.data)) {
+                data[link] += flows;
+            }
+            for link in needed(pair.paths.iter().map(|path| &path.acks)) {
+                acks[link] += flows;
+            }
+        }
     }
-    // Of several routes each flow takes one.
-    let has = |routes: &[Vec<usize>]| matches!(routes, [only] if only.contains(&link));
-    let uses = |pair: &Pair| pair.paths.iter().any(|path| has(&path.data) || has(&path.acks));
-    let alternate = traffic.pairs.clamp(1, pairs.len());
-    // The flow with this number has the pair at its remainder.
-    let over = (0..traffic.flows as usize).filter(|flow| uses(&pairs[flow % alternate]));
-    (over.count() as u64).max(1)
+    // A link with data is shared by those who send data there.
+    let counts = data.into_iter().zip(acks);
+    counts.map(|(data, acks)| if data > 0 { data } else { acks.max(1) }).collect()
 }
 
-/// Returns the link as so many `flows` before the time `start` have measured it: their share of its mean rate, with the changes up to this
-/// time and without later ones.
+/// Returns the links that all routes of some path contain.
+fn needed<'a>(paths: impl Iterator<Item = &'a Vec<Vec<usize>>>) -> BTreeSet<usize> {
+    let of_path = |routes: &'a Vec<Vec<usize>>| {
+        let first = routes.first().into_iter().flatten().copied();
+        first.filter(move |link| routes.iter().all(|route| route.contains(link)))
+    };
+    paths.flat_map(of_path).collect()
+}
+
+/// Returns the link as this number of `flows` at once have measured it before the time `start`: their share of its mean rate. Changes up to
+/// that time count, and later ones do not.
 fn remembered(link: &Link, start: Time, flows: u64) -> Link {
     let mut link = link.clone();
     for step in link.config.timeline.iter().take_while(|step| step.at <= start) {
@@ -190,7 +209,7 @@ fn remembered(link: &Link, start: Time, flows: u64) -> Link {
             Change::Down | Change::Up => {}
         }
     }
-    let share = Rate(link.mean_rate().0 / flows);
+    let share = Rate((link.mean_rate().0 / flows).max(1));
     let config = &mut link.config;
     config.capacity = Capacity::Rate(share);
     (config.policer, config.shaper) = (None, None);
@@ -286,7 +305,7 @@ mod tests {
         assert!((bursts[0] - times[0]).abs() < 1.0, "{bursts:?} {times:?}");
     }
 
-    /// One of nine flows of 83 KB has a ninth of the path, on which their sum takes as long as one flow of that size.
+    /// Each of nine flows has a ninth of the rate, so that it takes at least as long as 747 KB at the whole rate.
     #[test]
     fn flows_that_start_together_share_the_path() {
         let paths = "path = [{ rate = '10 Mbit/s', rtt = '90 ms' }, { rate = '45 Mbit/s', rtt = '130 ms' }]";
@@ -309,6 +328,60 @@ mod tests {
             .0[0]
         };
         assert!((of(2) - of(1) - 800.0).abs() < 60.0, "{} {}", of(2), of(1));
+    }
+
+    #[test]
+    fn flows_of_classes_share_nothing() {
+        let of =
+            |traffic: &str| of(&format!("path = [{{ rate = '10 Mbit/s', rtt = '20 ms' }}]\n{traffic}")).0;
+        let one = of("[traffic.files]\nsize = '1 MB'");
+        assert_eq!(of("[traffic.files]\nsize = '1 MB'\nflows = 4\n[traffic.more]\nsize = '1 MB'"), one);
+    }
+
+    /// Two servers send to one host: their data meets on its link, and the acknowledgements there do not count.
+    #[test]
+    fn a_link_is_shared_by_the_flows_that_need_it() {
+        let of = |flows: u32| {
+            let text = format!(
+                "[[node]]
+                 name = 'a'
+                 [[node]]
+                 name = 'b'
+                 [[node]]
+                 name = 'c'
+                 [[node]]
+                 name = 'r'
+                 kind = 'router'
+                 [[link]]
+                 from = 'a'
+                 to = 'r'
+                 rate = '100 Mbit/s'
+                 delay = '5 ms'
+                 [[link]]
+                 from = 'b'
+                 to = 'r'
+                 rate = '100 Mbit/s'
+                 delay = '5 ms'
+                 [[link]]
+                 from = 'r'
+                 to = 'c'
+                 rate = '10 Mbit/s'
+                 delay = '5 ms'
+                 [traffic]
+                 from = ['a', 'b']
+                 to = ['c', 'c']
+                 flows = {flows}
+                 size = '1 MB'"
+            );
+            let scenario = Document::parse("test", &text, ".").unwrap().scenario().unwrap();
+            let experiment = &scenario.conditions[0].experiment;
+            let mut counts = flows_together(experiment);
+            counts.sort_unstable();
+            counts
+        };
+        // The links and the ways back of the acknowledgements.
+        assert_eq!(of(2), [1, 1, 1, 1, 2, 2]);
+        assert_eq!(of(5), [2, 2, 3, 3, 5, 5]);
     }
 
     #[test]

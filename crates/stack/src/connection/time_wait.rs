@@ -52,7 +52,7 @@ impl TimeWait {
         self.path
     }
 
-    /// Returns what a segment of the peer asks of it; `None` if the segment may open a new subflow with its four-tuple.
+    /// Returns the answer to a segment of the peer; `None` if the segment may open a new subflow with its four-tuple.
     pub(crate) fn receive(&mut self, now: Time, segment: &Segment) -> Option<Late> {
         let Segment { flags, seq, .. } = *segment;
         let syn = flags.has(Flags::SYN) && !flags.has(Flags::ACK) && !flags.has(Flags::RST);

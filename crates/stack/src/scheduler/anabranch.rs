@@ -10,7 +10,7 @@
 //! **Copies**: a subflow with free window and nothing else to send gets copies of outstanding data of another one, if they are predicted to
 //! arrive sooner: at the end of a flow, and where full buffers admit no further data until the first outstanding data has arrived. It
 //! looks again at the time at which an acknowledgement is so late that a copy would be sooner. A subflow that has carried nothing gets one
-//! segment when the receive window is short, since Linux advertises less until each subflow has received one.
+//! segment when the receive window or the send buffer ends before its data, since Linux advertises less until each subflow has received one.
 //!
 //! **Source**: ours. The gap is the gap of STMS with growth and rates; the comparison with the rest of the flow is similar to DMPTCP and ECF, and the
 //! comparison with the window to BLEST.
@@ -362,15 +362,13 @@ impl Anabranch {
         seconds(view.now.since(self.largest.1.min(view.now))) < GROWING * longest
     }
 
-    /// Returns a copy of the first outstanding data on a subflow that has carried nothing. Linux advertises less than its memory holds until
-    /// each subflow has received a segment of [`MEASURED`] bytes.
+    /// Returns a copy of the first outstanding data on a subflow that has carried nothing, unless the receive window grows. Linux advertises less
+    /// than its memory holds until each subflow has received a segment of [`MEASURED`] bytes.
     fn widen(&mut self, view: &View<'_>) -> Option<Decision> {
         if self.options.tail <= 0.0 {
             return None;
         }
-        let unused = |subflow: &&SubflowView| {
-            subflow.bytes_sent == 0 && subflow.queued == 0 && subflow.room() >= subflow.mss
-        };
+        let unused = |subflow: &&SubflowView| pick::is_fresh(subflow) && subflow.room() >= subflow.mss;
         let subflow = pick::candidates(view).find(unused)?;
         let found = self.candidates(view, |subflow| subflow.room() >= subflow.mss);
         if self.window_grows(view, &found) {

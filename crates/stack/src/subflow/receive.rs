@@ -41,16 +41,16 @@ pub(crate) enum Acceptance {
     Old(u32),
 }
 
-/// What a segment of the peer asks of a subflow in TIME-WAIT (RFC 9293 section 3.10.7.4).
+/// The answer to a late segment of the peer in TIME-WAIT (RFC 9293 section 3.10.7.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Late {
-    /// Nothing.
+    /// None.
     Ignored,
     /// An acknowledgement.
     Answered,
     /// An acknowledgement, and that the wait begins again: a repeated FIN shows that its acknowledgement was lost.
     Restarts,
-    /// Its end.
+    /// The subflow ends.
     Ends,
 }
 
