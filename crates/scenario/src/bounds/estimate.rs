@@ -332,10 +332,12 @@ mod tests {
 
     #[test]
     fn flows_of_classes_share_nothing() {
-        let of =
-            |traffic: &str| of(&format!("path = [{{ rate = '10 Mbit/s', rtt = '20 ms' }}]\n{traffic}")).0;
-        let one = of("[traffic.files]\nsize = '1 MB'");
-        assert_eq!(of("[traffic.files]\nsize = '1 MB'\nflows = 4\n[traffic.more]\nsize = '1 MB'"), one);
+        let of = |flows: u32| {
+            let class = |name: &str| format!("[[traffic]]\nname = '{name}'\nsize = '1 MB'\nflows = {flows}");
+            let path = "path = [{ rate = '10 Mbit/s', rtt = '20 ms' }]";
+            of(&format!("{path}\n{}\n{}", class("a"), class("b"))).0
+        };
+        assert_eq!(of(4), of(1));
     }
 
     /// Two servers send to one host: their data meets on its link, and the acknowledgements there do not count.
