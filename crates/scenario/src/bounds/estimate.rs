@@ -163,20 +163,15 @@ fn remembered_graph(experiment: &Experiment) -> Graph {
 
 /// Returns for each link the number of flows that start together and send their data over it, at least 1. The flows of classes start apart.
 fn flows_together(experiment: &Experiment) -> Vec<u64> {
-    let Experiment { traffic, pairs, graph, classes, .. } = experiment;
+    let Experiment { traffic, graph, classes, .. } = experiment;
     let (mut data, mut acks) = (vec![0; graph.links.len()], vec![0; graph.links.len()]);
     if classes.is_empty() && matches!(traffic.start, Start::Together(_)) {
-        let alternate = traffic.pairs.clamp(1, pairs.len());
-        let (each, rest) = (traffic.flows as usize / alternate, traffic.flows as usize % alternate);
-        for (at, pair) in pairs[..alternate].iter().enumerate() {
+        let pairs = experiment.flow_pairs();
+        for (at, pair) in pairs.iter().enumerate() {
             // The flows take the pairs in turn.
-            let flows = (each + usize::from(at < rest)) as u64;
-            for link in needed(pair.paths.iter().map(|path| &path.data)) {
-                data[link] += flows;
-            }
-            for link in needed(pair.paths.iter().map(|path| &path.acks)) {
-                acks[link] += flows;
-            }
+            let flows = (at..traffic.flows as usize).step_by(pairs.len()).len() as u64;
+            needed(pair.paths.iter().map(|path| &path.data)).into_iter().for_each(|link| data[link] += flows);
+            needed(pair.paths.iter().map(|path| &path.acks)).into_iter().for_each(|link| acks[link] += flows);
         }
     }
     // A link with data is shared by those who send data there.

@@ -35,6 +35,7 @@ impl Drawn {
             rtt: self.rtt,
             free: 10.0 * mss,
             flight: 0.0,
+            acks: (0.0, 0.0),
             rate: self.rate / 8.0 * mss / (mss + headers),
             ssthresh: f64::INFINITY,
             growth: 1.0,
@@ -82,10 +83,13 @@ fn deliveries_and_arrivals_are_inverse() {
         let path = Drawn::new(&mut stream);
         let window = 1.0 + stream.below(200) as f64;
         let free = stream.below(window as u64 + 1) as f64;
+        let rtt = path.rtt * (1.0 + stream.next_f64());
+        let last = rtt * stream.next_f64();
         let state = PathState {
             free: free * mss,
             flight: (window - free) * mss,
-            rtt: path.rtt * (1.0 + stream.next_f64()),
+            acks: if stream.chance(0.5) { (0.0, rtt) } else { (last * stream.next_f64(), last) },
+            rtt,
             rate: if stream.chance(0.3) { f64::INFINITY } else { path.rate / 8.0 },
             ssthresh: if stream.chance(0.5) { f64::INFINITY } else { window * mss * stream.next_f64() * 2.0 },
             ..path.state(mss, 52.0)

@@ -90,6 +90,7 @@ impl Anabranch {
             rtt: known.rtt,
             free: f64::from(self.rules.initial_window),
             flight: 0.0,
+            acks: (0.0, 0.0),
             rate: known.rate,
             ssthresh: f64::INFINITY,
             growth: 1.0,

@@ -7,7 +7,7 @@
 //! | part | how it is predicted |
 //! |---|---|
 //! | the free window | is sent now, and its acknowledgements arrive a round trip later |
-//! | data in flight | is acknowledged evenly over the next round trip |
+//! | data in flight | is acknowledged evenly, from a round trip after its first segment was sent to one after its last |
 //! | the window | doubles in a round trip of slow start, up to the threshold; then it stays, or is the congestion control's window a round trip later |
 //! | the link | carries one byte after another at its rate, so that a queue forms where windows are sent faster than that |
 //! | the rate | [`Meter`]: the spacing of acknowledgements, and at least the delivery rate |
@@ -38,6 +38,8 @@ pub struct PathState {
     pub free: f64,
     /// Bytes in flight or queued on the subflow.
     pub flight: f64,
+    /// The seconds until the first and until the last acknowledgement of the data in flight; from 0 to `rtt`.
+    pub acks: (f64, f64),
     /// The rate of the bottleneck in bytes per second; infinite if it is not known.
     pub rate: f64,
     /// The window at which slow start ends, in bytes; infinite before the first loss.
@@ -70,7 +72,7 @@ pub fn completion(bytes: f64, delivered: impl Fn(f64) -> f64) -> f64 {
 struct Rounds {
     /// Bytes sent at the start of the round.
     burst: f64,
-    /// Bytes sent evenly over the round.
+    /// Bytes sent evenly while the data in flight is acknowledged, and in the same part of later rounds.
     spread: f64,
     /// The number of the round, from 0.
     round: u32,
@@ -134,12 +136,14 @@ impl PathState {
             }
             left -= at.burst;
             at.link += self.serial(at.burst);
+            let (first, last) = self.acks;
+            at.link = at.link.max(begin + first);
             if left <= at.spread {
-                let sent = begin + self.rtt * left / at.spread;
+                let sent = begin + first + (last - first) * left / at.spread;
                 return self.delay() + sent.max(at.link + self.serial(left));
             }
             left -= at.spread;
-            at.link = (begin + self.rtt).max(at.link + self.serial(at.spread));
+            at.link = (begin + last).max(at.link + self.serial(at.spread));
             if !self.advance(&mut at) {
                 let window = at.burst + at.spread;
                 let begin = f64::from(at.round) * self.rtt;
@@ -171,13 +175,18 @@ impl PathState {
             }
             total += at.burst;
             at.link += self.serial(at.burst);
-            let sent = at.spread * ((until - begin) / self.rtt.max(1e-9)).min(1.0);
+            let (first, last) = self.acks;
+            if until <= begin + first {
+                return total;
+            }
+            at.link = at.link.max(begin + first);
+            let sent = at.spread * ((until - begin - first) / (last - first).max(1e-9)).min(1.0);
             let by_link = carried(at.link);
-            if until <= begin + self.rtt || by_link < at.spread {
+            if until <= begin + last || by_link < at.spread {
                 return total + sent.min(by_link);
             }
             total += at.spread;
-            at.link = (begin + self.rtt).max(at.link + self.serial(at.spread));
+            at.link = (begin + last).max(at.link + self.serial(at.spread));
             if !self.advance(&mut at) {
                 let window = at.burst + at.spread;
                 let begin = f64::from(at.round) * self.rtt;

@@ -27,6 +27,7 @@ use crate::event::SubflowId;
 use crate::parameter;
 use crate::parameter::{Options, Parameter};
 use crate::prediction::{Meter, PathState, seconds};
+use crate::subflow::memory::LEAST_MEASURE;
 
 /// The maximum number of subflows that are used.
 const MOST: usize = 8;
@@ -46,8 +47,6 @@ const LOOK_LATER: u64 = 100_000;
 const FOREVER: f64 = 1e6;
 /// The number of segments after which a remembered share of losses counts half.
 const LOSS_WEIGHT: f64 = 100.0;
-/// The least payload of a segment from which Linux learns how much of its memory is payload (`tcp_measure_rcv_mss`).
-const MEASURED: u64 = 536;
 /// The divisor of the best rate up to which a rate is comparable with it.
 const COMPARABLE: f64 = 4.0;
 
@@ -363,7 +362,7 @@ impl Anabranch {
     }
 
     /// Returns a copy of the first outstanding data on a subflow that has carried nothing, unless the receive window grows. Linux advertises less
-    /// than its memory holds until each subflow has received a segment of [`MEASURED`] bytes.
+    /// than its memory holds until each subflow has received a segment of [`LEAST_MEASURE`] bytes.
     fn widen(&mut self, view: &View<'_>) -> Option<Decision> {
         if self.options.tail <= 0.0 {
             return None;
@@ -376,7 +375,7 @@ impl Anabranch {
         }
         let pending = view.outstanding.iter().find(|pending| !pending.tried.has(subflow.id))?;
         let range = Chunk::new(view, pending.range)?.fit(subflow, subflow.mss)?;
-        if range.len() < MEASURED {
+        if range.len() < u64::from(LEAST_MEASURE) {
             return None;
         }
         self.copied += range.len();
@@ -489,6 +488,14 @@ fn state(view: &View<'_>, subflow: &SubflowView, rate: Option<f64>) -> PathState
         Some(rate) if growth == Growth::Rate => rate.0 as f64 / 8.0,
         _ => rate.map_or(f64::INFINITY, |rate| rate.max(subflow.delivery_rate.0 as f64 / 8.0)),
     };
+    let rtt = subflow.srtt.map_or(f64::INFINITY, seconds).max(base).max(silent);
+    let acks = match subflow.sent {
+        Some((first, last)) if subflow.recovery == RecoveryState::Open => {
+            let due = |sent: Time| (rtt - seconds(view.now.since(sent.min(view.now)))).max(0.0);
+            (due(first.min(last)), due(last))
+        }
+        _ => (0.0, rtt),
+    };
     let cwnd = subflow.cwnd.max(1) as f64;
     let grows = match (growth, view.congestion, subflow.srtt) {
         (Growth::Time, Some(congestion), Some(srtt)) => {
@@ -498,9 +505,10 @@ fn state(view: &View<'_>, subflow: &SubflowView, rate: Option<f64>) -> PathState
     };
     PathState {
         base_rtt: base,
-        rtt: subflow.srtt.map_or(f64::INFINITY, seconds).max(base).max(silent),
+        rtt,
         free: subflow.cwnd.saturating_sub(flight) as f64,
         flight: flight as f64,
+        acks,
         rate,
         ssthresh: match growth {
             Growth::SlowStart => subflow.ssthresh.map_or(f64::INFINITY, |bytes| bytes as f64),

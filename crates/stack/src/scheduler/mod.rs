@@ -136,6 +136,8 @@ pub struct SubflowView {
     pub established: Time,
     /// The time at which the last segment was received.
     pub last_received: Time,
+    /// The times at which the first and the last of the segments that are not cumulatively acknowledged were last sent; `None` without one.
+    pub sent: Option<(Time, Time)>,
     /// The subflow's own send buffer in bytes, including the memory overhead of the payload; the maximum
     /// value if it has none.
     pub send_buffer: u32,
@@ -176,6 +178,7 @@ impl SubflowView {
             bytes_sent: 0,
             established: Time::ZERO,
             last_received: Time::ZERO,
+            sent: None,
             send_buffer: u32::MAX,
         }
     }

@@ -16,7 +16,7 @@ use core::num::NonZeroU64;
 const MEASURED: (u64, u64) = (39, 64);
 
 /// The minimum length of a segment that is a measurement: the MSS of an unknown path.
-pub(super) const LEAST_MEASURE: u32 = 536;
+pub(crate) const LEAST_MEASURE: u32 = 536;
 
 /// An amount of memory, in bytes; a part of it is payload. It takes the space of one number, also as an
 /// `Option`.

@@ -510,6 +510,7 @@ impl Subflow {
             bytes_sent,
             established,
             last_received,
+            sent,
             send_buffer,
         } = view;
         *id = self.id;
@@ -542,6 +543,7 @@ impl Subflow {
         *bytes_sent = self.counters.bytes_sent;
         *established = if self.established.is_armed() { self.established } else { self.started };
         *last_received = self.last_received;
+        *sent = self.board.sent();
         *send_buffer = self.send_buffer;
     }
 

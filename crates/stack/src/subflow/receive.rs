@@ -217,8 +217,7 @@ impl Subflow {
         time_wait: Duration,
         segment: &Segment,
     ) -> Ending {
-        let late = Late::of(segment, self.seq_offset(segment) == self.recv.nxt() as i64);
-        match late {
+        match Late::of(segment, self.seq_offset(segment) == self.recv.nxt() as i64) {
             Late::Ignored => {}
             Late::Ends => return Ending::Done,
             Late::Answered => self.recv.want_ack(),

@@ -151,6 +151,12 @@ impl Scoreboard {
         self.una
     }
 
+    /// Returns the times at which the first and the last record were last sent; `None` without one.
+    #[inline]
+    pub(super) fn sent(&self) -> Option<(Time, Time)> {
+        Some((self.sent.front()?.sent, self.sent.back()?.sent))
+    }
+
     /// Returns the next offset to send for the first time.
     pub(super) fn nxt(&self) -> u64 {
         self.nxt
