@@ -59,6 +59,7 @@ fn completion(paths: &[Remembered], size: Bytes, initial_window: u32, mss: u32) 
             free: f64::from(initial_window) * f64::from(mss),
             flight: 0.0,
             acks: (0.0, 0.0),
+            backlog: 0.0,
             rate: path.rate_bps.map_or(f64::INFINITY, |rate| rate / 8.0),
             ssthresh: f64::INFINITY,
             growth: 1.0,

@@ -36,6 +36,7 @@ impl Drawn {
             free: 10.0 * mss,
             flight: 0.0,
             acks: (0.0, 0.0),
+            backlog: 0.0,
             rate: self.rate / 8.0 * mss / (mss + headers),
             ssthresh: f64::INFINITY,
             growth: 1.0,

@@ -91,6 +91,7 @@ impl Anabranch {
             free: f64::from(self.rules.initial_window),
             flight: 0.0,
             acks: (0.0, 0.0),
+            backlog: 0.0,
             rate: known.rate,
             ssthresh: f64::INFINITY,
             growth: 1.0,

@@ -29,6 +29,8 @@ pub struct Meter {
     train: (f64, f64),
     /// Bytes and seconds of earlier trains, the last one with the greatest weight.
     known: (f64, f64),
+    /// Bytes that the bottleneck had not sent at a time, as far as the sender knows.
+    queue: (f64, Time),
 }
 
 impl Meter {
@@ -47,13 +49,12 @@ impl Meter {
         (self.acked, self.at) = (acked, subflow.last_received);
         let mss = subflow.mss.max(1) as f64;
         let (before, span) = if self.train.0 > 0.0 { self.train } else { self.known };
-        let longest = if before > 0.0 {
-            GAP * span / before * bytes
-        } else {
-            // A segment that waited for longer than its distance from the one before left the bottleneck right behind it.
-            let base = seconds(subflow.min_rtt);
-            let waits = subflow.srtt.map_or(0.0, |srtt| seconds(srtt) - base);
-            base.max(waits) / 2.0
+        // A segment that waited for longer than its distance from the one before left the bottleneck right behind it. Jitter delays it too.
+        let base = seconds(subflow.min_rtt);
+        let waits = subflow.srtt.map_or(0.0, |srtt| seconds(srtt) - base);
+        let longest = match before > 0.0 {
+            true => waits.max(GAP * span / before * bytes),
+            false => base.max(waits) / 2.0,
         };
         if time <= longest.max(0.0005) {
             self.train = (self.train.0 + bytes, self.train.1 + time);
@@ -65,6 +66,19 @@ impl Meter {
         if bytes >= SHORTEST * mss {
             self.known = (self.known.0 * MEMORY + bytes, self.known.1 * MEMORY + span);
         }
+    }
+
+    /// Notes that `bytes` are sent, at the time of the last [`Meter::backlog`].
+    pub fn send(&mut self, bytes: u64) {
+        self.queue.0 += bytes as f64;
+    }
+
+    /// Returns the seconds until a bottleneck of `rate` bytes per second has sent what it was given.
+    pub fn backlog(&mut self, now: Time, rate: f64) -> f64 {
+        let (bytes, at) = self.queue;
+        let left = if rate.is_finite() { (bytes - rate * seconds(now.since(at))).max(0.0) } else { 0.0 };
+        self.queue = (left, now);
+        left / rate.max(1.0)
     }
 
     /// Returns the rate in bytes per second; `None` if too little was acknowledged.

@@ -73,6 +73,12 @@ pub struct AnabranchOptions {
     pub pipe: f64,
     /// The factor of a remembered rate, until the rate is measured, since a rate may be less by now; 0: no memory.
     pub memory: f64,
+    /// x
+    pub prior: f64,
+    /// x
+    pub hope: f64,
+    /// x
+    pub first: f64,
 }
 
 impl AnabranchOptions {
@@ -88,6 +94,9 @@ impl AnabranchOptions {
         unknown: 16.0,
         pipe: 2.0,
         memory: 0.25,
+        prior: 0.0,
+        hope: 2.0,
+        first: 10.0,
     };
 }
 
@@ -151,6 +160,9 @@ impl Options for AnabranchOptions {
             number 0.0, 1000.0,
             memory
         ),
+        parameter!(AnabranchOptions, "prior", "x", number 0.0, 1000.0, prior),
+        parameter!(AnabranchOptions, "hope", "x", number 0.0, 1000.0, hope),
+        parameter!(AnabranchOptions, "first", "x", number 0.0, 1000.0, first),
     ];
 }
 
@@ -259,17 +271,40 @@ impl Anabranch {
             *place = Some(Candidate { subflow, state, known: has_rate, ready: fits(subflow) });
         }
         let best = found.best;
-        for candidate in found.list.iter_mut().flatten().filter(|candidate| candidate.subflow.id != best.0) {
-            let state = &mut candidate.state;
-            if !candidate.known && self.options.unknown > 0.0 && best.1 > 0.0 {
-                state.rate = best.1 / self.options.unknown;
+        for candidate in found.list.iter_mut().flatten() {
+            let Candidate { subflow, state, .. } = candidate;
+            let meter = &mut self.meters[subflow.id.index() % MOST];
+            if subflow.id == best.0 {
+                state.backlog = meter.backlog(view.now, state.rate);
+                continue;
             }
+            if !candidate.known && self.options.unknown > 0.0 && best.1 > 0.0 {
+                state.rate = (best.1 / self.options.unknown).max(self.options.prior * 125e3);
+            }
+            state.backlog = meter.backlog(view.now, state.rate);
             // More in flight would wait in the queue of the bottleneck, and overflow it.
-            let least = if candidate.known { LEAST_FLIGHT } else { FIRST_FLIGHT };
+            let least = if candidate.known { LEAST_FLIGHT } else { self.options.first };
             let most = (self.options.pipe * state.rate * state.base_rtt).max(least * state.mss);
             candidate.ready &= self.options.pipe <= 0.0 || best.1 <= 0.0 || state.flight + state.mss <= most;
         }
         found
+    }
+
+    /// Returns the decision, before it is counted.
+    fn decided(&mut self, view: &View<'_>) -> Decision {
+        let decision = match pick::next_new(view) {
+            Ok(chunk) => self.assign(view, chunk),
+            Err(Decision::Wait { why, .. }) if matches!(why.rule, Rule::NothingToSend | Rule::WindowFull) => {
+                self.copy(view, why.rule)
+            }
+            Err(decision) => decision,
+        };
+        match decision {
+            Decision::Wait { why, .. } if matches!(why.rule, Rule::WindowFull | Rule::WouldBlock) => {
+                self.widen(view).unwrap_or(decision)
+            }
+            decision => decision,
+        }
     }
 
     /// Returns the decision about new data.
@@ -330,7 +365,7 @@ impl Anabranch {
         let (gap, arrives) = if chosen.known || found.best.1 <= 0.0 {
             (gap, arrives)
         } else {
-            let arrives = PathState { rate: found.best.1 / HOPE, ..chosen.state }.arrival(chosen.state.mss);
+            let arrives = PathState { rate: (found.best.1 / self.options.hope).max(self.options.prior * 125e3), ..chosen.state }.arrival(chosen.state.mss);
             (by(arrives), arrives)
         };
         let comparable = chosen.known && chosen.state.rate * COMPARABLE >= found.best.1;
@@ -509,6 +544,7 @@ fn state(view: &View<'_>, subflow: &SubflowView, rate: Option<f64>) -> PathState
         free: subflow.cwnd.saturating_sub(flight) as f64,
         flight: flight as f64,
         acks,
+        backlog: 0.0,
         rate,
         ssthresh: match growth {
             Growth::SlowStart => subflow.ssthresh.map_or(f64::INFINITY, |bytes| bytes as f64),
@@ -523,19 +559,11 @@ fn state(view: &View<'_>, subflow: &SubflowView, rate: Option<f64>) -> PathState
 
 impl Scheduler for Anabranch {
     fn decide(&mut self, view: &View<'_>) -> Decision {
-        let decision = match pick::next_new(view) {
-            Ok(chunk) => self.assign(view, chunk),
-            Err(Decision::Wait { why, .. }) if matches!(why.rule, Rule::NothingToSend | Rule::WindowFull) => {
-                self.copy(view, why.rule)
-            }
-            Err(decision) => decision,
-        };
-        match decision {
-            Decision::Wait { why, .. } if matches!(why.rule, Rule::WindowFull | Rule::WouldBlock) => {
-                self.widen(view).unwrap_or(decision)
-            }
-            decision => decision,
+        let decision = self.decided(view);
+        if let Decision::Assign { subflow, range, .. } = decision {
+            self.meters[subflow.index() % MOST].send(range.len());
         }
+        decision
     }
 
     fn copies_outstanding(&self) -> bool {
