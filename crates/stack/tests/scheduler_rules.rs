@@ -190,12 +190,24 @@ fn anabranch_leaves_a_path_idle_that_brings_the_end_no_nearer_or_would_block_the
         chosen(&mut only(|_| ()), &Connection::new(subflows(), 20 * MSS)).is_some(),
         "unless told otherwise"
     );
-    // Until the segment is acknowledged after 100 ms it sends five windows.
-    let blocked = |segments: u64| {
-        let connection = Connection { window_end: segments * MSS, ..Connection::new(subflows(), 1000 * MSS) };
-        chosen(&mut only(|options| options.block = true), &connection).is_none()
+    // A path of less than a quarter of the best rate. Its segment takes 10 ms, so that it is acknowledged after 110 ms, and the fast
+    // subflow sends five and a half windows until then.
+    let address = |last: u8| Address::new([10, 0, 0, last].into(), 4000);
+    let blocked = |segments: u64, slow: f64| {
+        let rates = [(1, 1e9), (2, slow)];
+        let paths: KnownPaths = rates
+            .map(|(last, rate)| (address(last).ip, KnownPath { rtt: 0.02, rate, loss: 0.0 }))
+            .into_iter()
+            .collect();
+        let mut subflows = subflows();
+        (subflows[0].local, subflows[1].local) = (address(1), address(2));
+        let connection = Connection { window_end: segments * MSS, ..Connection::new(subflows, 1000 * MSS) };
+        let mut scheduler = only(|options| (options.block, options.memory) = (true, 1.0));
+        let decision = scheduler.decide(&View { known: Some(&paths), ..connection.view() });
+        !matches!(decision, Decision::Assign { .. })
     };
-    assert!(blocked(50) && !blocked(52));
+    assert!(blocked(54, 140_000.0) && !blocked(57, 140_000.0));
+    assert!(!blocked(54, 200_000.0), "its rate is comparable");
 }
 
 // Linux advertises less of its memory until every subflow has received a segment of 536 bytes.
@@ -408,6 +420,56 @@ fn data_in_flight_beyond_what_the_path_holds_waits_in_its_queue() {
     close(arrival(50_000.0, 0.02), 41.0);
     close(arrival(50_000.0, 0.06), 51.0);
     close(arrival(10_000.0, 0.06), 21.0);
+}
+
+// Ten segments are sent at once to a path that carries each of them in 10 ms: as soon as the queue there takes longer than the other path, that is the better one.
+#[test]
+fn segments_that_are_sent_at_once_wait_for_each_other() {
+    let address = |last: u8| Address::new([10, 0, 0, last].into(), 4000);
+    let path = |rate| KnownPath { rtt: 0.02, rate, loss: 0.0 };
+    let paths: KnownPaths =
+        [(address(1).ip, path(140_000.0)), (address(2).ip, path(1e7))].into_iter().collect();
+    let near = SubflowView { local: address(1), ..steady(subflow(0, 20, 10)) };
+    let far = SubflowView { local: address(2), ..steady(subflow(1, 80, 10)) };
+    let mut connection = Connection::new(vec![near, far], 100 * MSS);
+    let mut scheduler = only(|options| options.memory = 1.0);
+    let mut counts = [0; 2];
+    while counts[1] == 0 {
+        let decision = scheduler.decide(&View { known: Some(&paths), ..connection.view() });
+        let Decision::Assign { subflow, range, .. } = decision else { panic!("{decision:?}") };
+        counts[subflow.index()] += range.len() / MSS;
+        connection.apply(&decision).unwrap();
+    }
+    // The far one's arrive after 40 ms, the near one's after 10, and 10 more for each.
+    assert_eq!(counts, [3, 10]);
+}
+
+// The acknowledgements of data that was sent at once arrive at once, a round trip later, and so do the windows that they open.
+#[test]
+fn acknowledgements_are_expected_a_round_trip_after_their_data() {
+    let state = |acks| prediction::PathState {
+        base_rtt: 0.1,
+        rtt: 0.1,
+        free: 0.0,
+        flight: 10_000.0,
+        acks,
+        backlog: 0.0,
+        rate: f64::INFINITY,
+        ssthresh: 0.0,
+        growth: 1.0,
+        limit: f64::INFINITY,
+        loss: 0.0,
+        mss: 1000.0,
+    };
+    let close = |got: f64, expected: f64| assert!((got - expected).abs() < 1e-6, "{got} {expected}");
+    let even = state((0.0, 0.1));
+    close(even.delivered(0.1), 5000.0);
+    close(even.arrival(5000.0), 0.1);
+    let late = state((0.08, 0.09));
+    close(late.delivered(0.129), 0.0);
+    close(late.delivered(0.135), 5000.0);
+    close(late.arrival(5000.0), 0.135);
+    close(late.arrival(15_000.0), 0.235);
 }
 
 // A path of 20 ms that carries a segment in 10 ms holds two: with `pipe` 1, three may be in flight, and ten while its rate is not known.

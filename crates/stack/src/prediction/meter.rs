@@ -141,6 +141,36 @@ mod tests {
         }
     }
 
+    /// 4 Mbit/s, and jitter that bunches ten acknowledgements: as segments wait for 20 ms, the bottleneck was busy between two bunches.
+    #[test]
+    fn bunches_of_acknowledgements_are_no_faster_than_the_bottleneck() {
+        for (srtt, right) in [(70, true), (50, false)] {
+            let mut meter = Meter::default();
+            for segment in 0..=40 {
+                let at = 50_000 + 20_000 * (segment / 10) + 10 * (segment % 10);
+                meter.observe(&SubflowView { srtt: Some(Duration::from_millis(srtt)), ..view(segment, at) });
+            }
+            let rate = meter.rate(1000).unwrap();
+            assert_eq!((rate / 500_000.0 - 1.0).abs() < 0.1, right, "{rate} {meter:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_sent_waits_until_the_bottleneck_has_sent_it() {
+        let mut meter = Meter::default();
+        let mut backlog = |ms, rate, sent| {
+            let waits = meter.backlog(Time::from_millis(ms), rate) * 1e3;
+            meter.send(sent);
+            (waits * 1e6).round() / 1e6
+        };
+        assert_eq!(backlog(0, 1e6, 10_000), 0.0);
+        assert_eq!(backlog(0, 1e6, 10_000), 10.0, "at once");
+        assert_eq!(backlog(4, 1e6, 0), 16.0);
+        assert_eq!(backlog(4, 2e6, 0), 8.0, "at a higher rate");
+        assert_eq!(backlog(100, 1e6, 5000), 0.0);
+        assert_eq!(backlog(101, f64::INFINITY, 0), 0.0, "no rate, no queue");
+    }
+
     #[test]
     fn two_segments_measure_nothing_and_another_subflow_begins_anew() {
         let mut meter = Meter::default();

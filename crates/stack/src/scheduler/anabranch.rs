@@ -3,9 +3,10 @@
 //! **Decides**, for the subflow with free window on which a segment would arrive soonest, *which* data it carries and *whether* it carries any.
 //! While that segment is in flight, the subflows without free window deliver a number of bytes, the *gap*, as predicted from their windows,
 //! round trips and rates ([`crate::prediction`]). The segment gets the data after the gap, so that it arrives in order. If the gap and a
-//! margin are more than the rest of the flow, the others have delivered everything before it, and it stays idle. So it does if the others
-//! would fill the receive window before it is acknowledged, unless the window grows and the rates are comparable. The path with the highest rate
-//! takes as much as its window admits, and each other one a segment at a time, so that each segment is decided anew.
+//! margin are more than the rest of the flow, the others have delivered everything before it, and it stays idle. So does a path of much lower
+//! rate if the others would fill the receive window before the segment is acknowledged. The path with the highest rate
+//! takes as much as its window admits, and each other one a segment at a time, so that each segment is decided anew. A full receive window waits for
+//! the repair of a loss, so where the window is the limit, a path counts with the repair of as much.
 //!
 //! **Copies**: a subflow with free window and nothing else to send gets copies of outstanding data of another one, if they are predicted to
 //! arrive sooner: at the end of a flow, and where full buffers admit no further data until the first outstanding data has arrived. It
@@ -47,8 +48,8 @@ const LOOK_LATER: u64 = 100_000;
 const FOREVER: f64 = 1e6;
 /// The number of segments after which a remembered share of losses counts half.
 const LOSS_WEIGHT: f64 = 100.0;
-/// The divisor of the best rate up to which a rate is comparable with it.
-const COMPARABLE: f64 = 4.0;
+/// The divisor of the best rate below which a rate is much lower.
+const MUCH_LOWER: f64 = 4.0;
 
 /// The options. Each part can be switched off.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -61,7 +62,7 @@ pub struct AnabranchOptions {
     pub least: u32,
     /// True if a subflow gets the data that arrives in order, and not the next.
     pub gap: bool,
-    /// True if a subflow stays idle where the others would fill the receive window first.
+    /// True if a subflow of much lower rate stays idle where the others would fill the receive window first.
     pub block: bool,
     /// The share of a flow that may be copied.
     pub tail: f64,
@@ -71,14 +72,8 @@ pub struct AnabranchOptions {
     pub unknown: f64,
     /// The bandwidth-delay products that a path other than the best may have in flight; 0: no limit.
     pub pipe: f64,
-    /// The factor of a remembered rate, until the rate is measured, since a rate may be less by now; 0: no memory.
+    /// The factor of a remembered rate, until the rate is measured; 0: no memory.
     pub memory: f64,
-    /// x
-    pub prior: f64,
-    /// x
-    pub hope: f64,
-    /// x
-    pub first: f64,
 }
 
 impl AnabranchOptions {
@@ -91,12 +86,9 @@ impl AnabranchOptions {
         block: true,
         tail: 0.05,
         rate: true,
-        unknown: 16.0,
+        unknown: 4.0,
         pipe: 2.0,
-        memory: 0.25,
-        prior: 0.0,
-        hope: 2.0,
-        first: 10.0,
+        memory: 1.0,
     };
 }
 
@@ -133,7 +125,7 @@ impl Options for AnabranchOptions {
         parameter!(
             AnabranchOptions,
             "block",
-            "a subflow stays idle if the others would fill the receive window first",
+            "a subflow of much lower rate stays idle if the others would fill the receive window first",
             bool,
             block
         ),
@@ -160,9 +152,6 @@ impl Options for AnabranchOptions {
             number 0.0, 1000.0,
             memory
         ),
-        parameter!(AnabranchOptions, "prior", "x", number 0.0, 1000.0, prior),
-        parameter!(AnabranchOptions, "hope", "x", number 0.0, 1000.0, hope),
-        parameter!(AnabranchOptions, "first", "x", number 0.0, 1000.0, first),
     ];
 }
 
@@ -190,9 +179,9 @@ struct Candidate<'a> {
 }
 
 impl Candidate<'_> {
-    /// Returns the seconds until a segment sent now has arrived, with the expected repair.
-    fn arrival(&self) -> f64 {
-        self.state.arrival(self.state.mss) + self.state.repair(self.state.mss)
+    /// Returns the seconds until a segment sent now has arrived, with the expected repair of `stake` bytes.
+    fn arrival(&self, stake: f64) -> f64 {
+        self.state.arrival(self.state.mss) + self.state.repair(stake.max(self.state.mss))
     }
 
     /// Returns the seconds until the first `bytes` of its outstanding data have arrived.
@@ -273,18 +262,18 @@ impl Anabranch {
         let best = found.best;
         for candidate in found.list.iter_mut().flatten() {
             let Candidate { subflow, state, .. } = candidate;
-            let meter = &mut self.meters[subflow.id.index() % MOST];
+            if !candidate.known && self.options.unknown > 0.0 && best.1 > 0.0 {
+                state.rate = best.1 / self.options.unknown;
+            }
+            state.backlog = self.meters[subflow.id.index() % MOST].backlog(view.now, state.rate);
             if subflow.id == best.0 {
-                state.backlog = meter.backlog(view.now, state.rate);
                 continue;
             }
-            if !candidate.known && self.options.unknown > 0.0 && best.1 > 0.0 {
-                state.rate = (best.1 / self.options.unknown).max(self.options.prior * 125e3);
-            }
-            state.backlog = meter.backlog(view.now, state.rate);
             // More in flight would wait in the queue of the bottleneck, and overflow it.
-            let least = if candidate.known { LEAST_FLIGHT } else { self.options.first };
-            let most = (self.options.pipe * state.rate * state.base_rtt).max(least * state.mss);
+            let most = match candidate.known {
+                true => (self.options.pipe * state.rate * state.base_rtt).max(LEAST_FLIGHT * state.mss),
+                false => FIRST_FLIGHT * state.mss,
+            };
             candidate.ready &= self.options.pipe <= 0.0 || best.1 <= 0.0 || state.flight + state.mss <= most;
         }
         found
@@ -314,7 +303,8 @@ impl Anabranch {
         }
         let found = self.candidates(view, |subflow| chunk.fits(subflow));
         let ready = found.iter().filter(|candidate| candidate.ready);
-        let first = least(ready.map(|candidate| (candidate, candidate.arrival())));
+        let stake = self.stake(view, &found);
+        let first = least(ready.map(|candidate| (candidate, candidate.arrival(stake))));
         let Some((chosen, arrives, second)) = first else {
             let rule = pick::why_none(view);
             return if rule == Rule::WindowFull { self.copy(view, rule) } else { pick::wait(rule) };
@@ -365,11 +355,11 @@ impl Anabranch {
         let (gap, arrives) = if chosen.known || found.best.1 <= 0.0 {
             (gap, arrives)
         } else {
-            let arrives = PathState { rate: (found.best.1 / self.options.hope).max(self.options.prior * 125e3), ..chosen.state }.arrival(chosen.state.mss);
+            let arrives = PathState { rate: found.best.1 / HOPE, ..chosen.state }.arrival(chosen.state.mss);
             (by(arrives), arrives)
         };
-        let comparable = chosen.known && chosen.state.rate * COMPARABLE >= found.best.1;
-        if self.options.block && !(comparable && self.window_grows(view, &found)) {
+        let much_lower = chosen.known && chosen.state.rate * MUCH_LOWER < found.best.1;
+        if self.options.block && much_lower {
             // The window moves on when the segment is acknowledged. Until then the others send what they deliver half a round trip later.
             let back = arrives + chosen.state.base_rtt / 2.0;
             let sent: f64 =
@@ -388,6 +378,13 @@ impl Anabranch {
             // The receive window or the send buffer ends before it.
             None => wait(Rule::WouldBlock, gap, f64::NAN),
         }
+    }
+
+    /// Returns the bytes that wait for the repair of a loss: the receive window, if the congestion windows together admit more and it does not grow.
+    fn stake(&self, view: &View<'_>, found: &Candidates<'_>) -> f64 {
+        let window = view.window_end.saturating_sub(view.data_una);
+        let admitted: u64 = found.iter().map(|candidate| candidate.subflow.cwnd).sum();
+        if admitted > window && !self.window_grows(view, found) { window as f64 } else { 0.0 }
     }
 
     /// True if the receive window has grown lately, as one that the receiver adapts to what arrives.
@@ -436,8 +433,8 @@ impl Anabranch {
         }
         let found = self.candidates(view, |subflow| subflow.room() >= subflow.mss);
         let free = found.iter().filter(|candidate| candidate.ready);
-        let fast = free.min_by(|a, b| a.arrival().total_cmp(&b.arrival()))?;
-        let soonest = fast.arrival();
+        let fast = free.min_by(|a, b| a.arrival(0.0).total_cmp(&b.arrival(0.0)))?;
+        let soonest = fast.arrival(0.0);
         let carrier = |pending: &Pending| view.subflows.iter().find(|subflow| pending.tried.has(subflow.id));
         let inspected = || view.outstanding.iter().take(INSPECTED);
         // The first data of a subflow that is outstanding may have been delivered there, and waits for other data.
