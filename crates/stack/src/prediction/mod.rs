@@ -192,7 +192,10 @@ impl PathState {
             if !self.advance(&mut at) {
                 let window = at.burst + at.spread;
                 let begin = f64::from(at.round) * self.rtt;
-                let by_window = at.burst + window * (until - begin).max(0.0) / self.rtt.max(1e-9);
+                if until <= begin {
+                    return total;
+                }
+                let by_window = at.burst + window * (until - begin) / self.rtt.max(1e-9);
                 return total + by_window.min(carried(at.link));
             }
         }
