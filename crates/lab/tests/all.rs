@@ -11,6 +11,7 @@ mod graphs;
 mod inspected;
 mod joins;
 mod links;
+mod no_slower;
 mod public_reports;
 mod race;
 mod scatter;

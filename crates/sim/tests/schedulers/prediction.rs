@@ -61,7 +61,7 @@ fn percentile(values: &mut [f64], share: f64) -> f64 {
 #[test]
 fn the_end_of_a_flow_on_one_path_is_predicted() {
     let mut stream = RandomStream::new(1, "one path");
-    let mut errors: Vec<f64> = (0..300)
+    let mut errors: Vec<f64> = (0..500)
         .map(|_| {
             let path = Drawn::new(&mut stream);
             let size = 1e4 * (stream.next_f64() * 500_f64.ln()).exp();
@@ -109,7 +109,7 @@ fn deliveries_and_arrivals_are_inverse() {
 #[test]
 fn the_end_of_a_flow_on_two_paths_is_predicted() {
     let mut stream = RandomStream::new(3, "two paths");
-    let mut errors: Vec<f64> = (0..150)
+    let mut errors: Vec<f64> = (0..500)
         .map(|_| {
             let paths = [Drawn::new(&mut stream), Drawn::new(&mut stream)];
             let size = 1e5 * (stream.next_f64() * 100_f64.ln()).exp();
