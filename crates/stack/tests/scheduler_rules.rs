@@ -193,21 +193,21 @@ fn anabranch_leaves_a_path_idle_that_brings_the_end_no_nearer_or_would_block_the
     // A path of less than a quarter of the best rate. Its segment takes 10 ms, so that it is acknowledged after 110 ms, and the fast
     // subflow sends five and a half windows until then.
     let address = |last: u8| Address::new([10, 0, 0, last].into(), 4000);
-    let blocked = |segments: u64, slow: f64| {
-        let rates = [(1, 1e9), (2, slow)];
-        let paths: KnownPaths = rates
-            .map(|(last, rate)| (address(last).ip, KnownPath { rtt: 0.02, rate, loss: 0.0 }))
-            .into_iter()
-            .collect();
+    let blocked = |segments: u64, slow: Option<f64>| {
+        let rates = [(1, Some(1e9)), (2, slow)].into_iter();
+        let known = |(last, rate)| Some((address(last).ip, KnownPath { rtt: 0.02, rate: rate?, loss: 0.0 }));
+        let paths: KnownPaths = rates.filter_map(known).collect();
         let mut subflows = subflows();
         (subflows[0].local, subflows[1].local) = (address(1), address(2));
         let connection = Connection { window_end: segments * MSS, ..Connection::new(subflows, 1000 * MSS) };
-        let mut scheduler = only(|options| (options.block, options.memory) = (true, 1.0));
+        let mut scheduler =
+            only(|options| (options.block, options.memory, options.unknown) = (true, 1.0, 16.0));
         let decision = scheduler.decide(&View { known: Some(&paths), ..connection.view() });
         !matches!(decision, Decision::Assign { .. })
     };
-    assert!(blocked(54, 140_000.0) && !blocked(57, 140_000.0));
-    assert!(!blocked(54, 200_000.0), "its rate is comparable");
+    assert!(blocked(54, Some(140_000.0)) && !blocked(57, Some(140_000.0)));
+    assert!(!blocked(54, Some(200_000.0)), "its rate is comparable");
+    assert!(!blocked(54, None), "its rate is not known");
 }
 
 // Linux advertises less of its memory until every subflow has received a segment of 536 bytes.
