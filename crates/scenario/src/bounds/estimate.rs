@@ -15,6 +15,7 @@
 //! A bulk flow ends with its duration. Its size is the amount that the best single path carries in that time.
 
 use std::collections::BTreeSet;
+use std::iter;
 
 use anabranch_link::{Capacity, Change, Jitter, JitterShape};
 use anabranch_stack::config::SimConfig;
@@ -52,9 +53,18 @@ pub fn estimates(experiment: &Experiment, config: &SimConfig) -> Vec<Duration> {
     paths.iter_mut().map(|path| path.time(size.max(1.0))).collect()
 }
 
-/// Returns what the hosts of a pair know of each of its paths from earlier connections.
+/// Returns what the hosts of a pair know of each of its paths from earlier connections, which used all of them: paths with a common link know their
+/// shares of its rate.
 pub fn known_paths(experiment: &Experiment, config: &SimConfig, pair: &Pair) -> Vec<KnownPath> {
-    of_graph(&remembered_graph(experiment), experiment, config, &pair.paths)
+    let mut graph = remembered_graph(experiment);
+    let mut sharing = vec![0; graph.links.len()];
+    for path in &pair.paths {
+        needed(iter::once(&path.data)).into_iter().for_each(|link| sharing[link] += 1);
+    }
+    for (link, paths) in graph.links.iter_mut().zip(sharing).filter(|(_, paths)| *paths > 1) {
+        link.config.capacity = Capacity::Rate(Rate((link.mean_rate().0 / paths).max(1)));
+    }
+    of_graph(&graph, experiment, config, &pair.paths)
 }
 
 fn of_graph(graph: &Graph, experiment: &Experiment, config: &SimConfig, paths: &[Path]) -> Vec<KnownPath> {
@@ -323,6 +333,27 @@ mod tests {
             .0[0]
         };
         assert!((of(2) - of(1) - 800.0).abs() < 60.0, "{} {}", of(2), of(1));
+    }
+
+    #[test]
+    fn paths_with_a_common_link_remember_their_shares() {
+        let rates = |common: &str| -> Vec<f64> {
+            let text = format!(
+                "path = [{{ rate = '100 Mbit/s', rtt = '30 ms' }}, {{ rate = '8 Mbit/s', rtt = '60 ms' }}]
+                 topology = {{ kind = 'shared', rate = '{common}', rtt = '5 ms' }}\ntraffic.size = '1 MB'"
+            );
+            let scenario = Document::parse("test", &text, ".").unwrap().scenario().unwrap();
+            let condition = &scenario.conditions[0];
+            let pair = &condition.experiment.pairs[0];
+            let known = known_paths(&condition.experiment, &condition.base, pair);
+            known.iter().map(|path| path.rate).collect()
+        };
+        let (narrow, wide) = (rates("20 Mbit/s"), rates("1 Gbit/s"));
+        assert!((narrow[0] / wide[0] - 0.1).abs() < 1e-3, "{narrow:?} {wide:?}");
+        assert!(
+            (narrow[1] - wide[1]).abs() < 1.0,
+            "its own link is less than its share: {narrow:?} {wide:?}"
+        );
     }
 
     #[test]

@@ -278,7 +278,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     ("anabranch", "rate", "true"),
     ("anabranch", "unknown", "4"),
     ("anabranch", "pipe", "2"),
-    ("anabranch", "memory", "1"),
+    ("anabranch", "memory", "0.5"),
     ("backup", "priorities", ""),
     ("strict_priority", "priorities", ""),
     ("delay_threshold", "threshold", "100000000 ns"),

@@ -72,7 +72,7 @@ pub struct AnabranchOptions {
     pub unknown: f64,
     /// The bandwidth-delay products that a path other than the best may have in flight; 0: no limit.
     pub pipe: f64,
-    /// The factor of a remembered rate, until the rate is measured; 0: no memory.
+    /// The factor of a remembered rate, until the rate is measured, since a rate may be less by now; 0: no memory.
     pub memory: f64,
 }
 
@@ -88,7 +88,7 @@ impl AnabranchOptions {
         rate: true,
         unknown: 4.0,
         pipe: 2.0,
-        memory: 1.0,
+        memory: 0.5,
     };
 }
 
