@@ -93,7 +93,7 @@ fn remembered(initial: &str, direction: &str) -> [Duration; 2] {
     let text = format!(
         "schedulers = ['anabranch', 'anabranch:memory=0']\ninitial = '{initial}'
          phases = {{ start = 0, delay = 0, jitter = 0, join = 0 }}
-         path = [{{ rate = '20 Mbit/s', rtt = '20 ms' }}, {{ rate = '20 Mbit/s', rtt = '30 ms' }}]
+         path = [{{ rate = '20 Mbit/s', rtt = '20 ms' }}, {{ rate = '1 Mbit/s', rtt = '30 ms' }}]
          traffic = {{ size = '300 KB', direction = '{direction}' }}"
     );
     let scenario = Document::parse("test", &text, ".").unwrap().scenario().unwrap();
@@ -102,7 +102,7 @@ fn remembered(initial: &str, direction: &str) -> [Duration; 2] {
     [0, 1].map(|contender| run(contender).flows[0].report.fct.unwrap())
 }
 
-/// A host that knows the best path knows the rates of the other paths: the second path carries more of the flow.
+/// A host that knows the best path knows the rates of the other paths: the slow second path carries less of the flow.
 #[test]
 fn a_host_that_remembers_the_best_path_remembers_the_rates_of_all() {
     for direction in ["upload", "download"] {
