@@ -429,6 +429,9 @@ class Subflow:
     @property
     def last_received_s(self) -> float: ...
     @property
+    def sent_s(self) -> tuple[float, float] | None:
+        """The times at which the first and the last of the segments that are not cumulatively acknowledged were last sent; None without one."""
+    @property
     def send_buffer(self) -> int: ...
 
 @final
