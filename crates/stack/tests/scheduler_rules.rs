@@ -113,7 +113,6 @@ fn only(set: impl FnOnce(&mut AnabranchOptions)) -> Anabranch {
         tail: 0.0,
         rate: false,
         unknown: 0.0,
-        pipe: 0.0,
         memory: 0.0,
     };
     set(&mut options);
@@ -461,9 +460,9 @@ fn acknowledgements_are_expected_a_round_trip_after_their_data() {
     close(late.arrival(15_000.0), 0.235);
 }
 
-// A path of 20 ms that carries a segment in 10 ms holds two: with `pipe` 1, three may be in flight, and ten while its rate is not known.
+// Ten segments measure a path of unknown rate. After that its window is the limit.
 #[test]
-fn a_path_that_holds_little_gets_three_segments_once_its_rate_is_known() {
+fn a_path_gets_ten_segments_until_its_rate_is_known() {
     let most = |remembered: Option<f64>| {
         let address = Address::new([10, 0, 0, 2].into(), 4000);
         let path = |rate| KnownPath { rtt: 0.02, rate, loss: 0.0 };
@@ -478,7 +477,7 @@ fn a_path_that_holds_little_gets_three_segments_once_its_rate_is_known() {
             let second = SubflowView { inflight: flight * MSS, unacked: flight * MSS, ..second };
             let mut connection = Connection::new(vec![first, second], 4000 * MSS);
             let mut scheduler = only(|options| {
-                (options.rate, options.unknown, options.pipe, options.memory) = (true, 16.0, 1.0, 1.0);
+                (options.rate, options.unknown, options.memory) = (true, 16.0, 1.0);
             });
             for _ in 0..20 {
                 connection.now += Duration::from_millis(1);
@@ -493,5 +492,5 @@ fn a_path_that_holds_little_gets_three_segments_once_its_rate_is_known() {
         };
         (0..30).take_while(|flight| fits(*flight)).count()
     };
-    assert_eq!((most(Some(100.0 * MSS as f64)), most(None)), (3, 10));
+    assert_eq!((most(Some(100.0 * MSS as f64)), most(None)), (30, 10));
 }

@@ -277,7 +277,6 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     ("anabranch", "tail", "0.05"),
     ("anabranch", "rate", "true"),
     ("anabranch", "unknown", "4"),
-    ("anabranch", "pipe", "2"),
     ("anabranch", "memory", "0.5"),
     ("backup", "priorities", ""),
     ("strict_priority", "priorities", ""),

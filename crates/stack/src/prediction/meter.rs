@@ -49,13 +49,12 @@ impl Meter {
         (self.acked, self.at) = (acked, subflow.last_received);
         let mss = subflow.mss.max(1) as f64;
         let (before, span) = if self.train.0 > 0.0 { self.train } else { self.known };
-        // A segment that waited for longer than its distance from the one before left the bottleneck right behind it. Jitter delays it too.
+        // A segment that waited for longer than its distance from the one before left the bottleneck right behind it. Where jitter bunches
+        // acknowledgements, they wait too.
         let base = seconds(subflow.min_rtt);
         let waits = subflow.srtt.map_or(0.0, |srtt| seconds(srtt) - base);
-        let longest = match before > 0.0 {
-            true => waits.max(GAP * span / before * bytes),
-            false => base.max(waits) / 2.0,
-        };
+        let longest =
+            if before > 0.0 { waits.max(GAP * span / before * bytes) } else { base.max(waits) / 2.0 };
         if time <= longest.max(0.0005) {
             self.train = (self.train.0 + bytes, self.train.1 + time);
             if self.train.0 < LONGEST * mss {
@@ -68,17 +67,17 @@ impl Meter {
         }
     }
 
-    /// Notes that `bytes` are sent, at the time of the last [`Meter::backlog`].
+    /// Notes that `bytes` are sent.
     pub fn send(&mut self, bytes: u64) {
         self.queue.0 += bytes as f64;
     }
 
-    /// Returns the seconds until a bottleneck of `rate` bytes per second has sent what it was given.
-    pub fn backlog(&mut self, now: Time, rate: f64) -> f64 {
+    /// Returns the bytes that a bottleneck of `rate` bytes per second has not sent; at most the `flight`.
+    pub fn backlog(&mut self, now: Time, rate: f64, flight: f64) -> f64 {
         let (bytes, at) = self.queue;
-        let left = if rate.is_finite() { (bytes - rate * seconds(now.since(at))).max(0.0) } else { 0.0 };
-        self.queue = (left, now);
-        left / rate.max(1.0)
+        let left = if rate.is_finite() { bytes - rate * seconds(now.since(at)) } else { 0.0 };
+        self.queue = (left.clamp(0.0, flight.max(0.0)), now);
+        self.queue.0
     }
 
     /// Returns the rate in bytes per second; `None` if too little was acknowledged.
@@ -158,17 +157,18 @@ mod tests {
     #[test]
     fn what_is_sent_waits_until_the_bottleneck_has_sent_it() {
         let mut meter = Meter::default();
-        let mut backlog = |ms, rate, sent| {
-            let waits = meter.backlog(Time::from_millis(ms), rate) * 1e3;
+        let mut backlog = |ms, rate, flight, sent| {
+            let waits = meter.backlog(Time::from_millis(ms), rate, flight);
             meter.send(sent);
-            (waits * 1e6).round() / 1e6
+            waits.round()
         };
-        assert_eq!(backlog(0, 1e6, 10_000), 0.0);
-        assert_eq!(backlog(0, 1e6, 10_000), 10.0, "at once");
-        assert_eq!(backlog(4, 1e6, 0), 16.0);
-        assert_eq!(backlog(4, 2e6, 0), 8.0, "at a higher rate");
-        assert_eq!(backlog(100, 1e6, 5000), 0.0);
-        assert_eq!(backlog(101, f64::INFINITY, 0), 0.0, "no rate, no queue");
+        assert_eq!(backlog(0, 1e6, 0.0, 10_000), 0.0);
+        assert_eq!(backlog(0, 1e6, 1e5, 10_000), 10_000.0, "at once");
+        assert_eq!(backlog(4, 1e6, 1e5, 0), 16_000.0);
+        assert_eq!(backlog(5, 2e6, 1e5, 0), 14_000.0, "at a higher rate");
+        assert_eq!(backlog(5, 2e6, 8e3, 0), 8000.0, "the rest is acknowledged");
+        assert_eq!(backlog(100, 1e6, 1e5, 5000), 0.0);
+        assert_eq!(backlog(101, f64::INFINITY, 1e5, 0), 0.0, "no rate, no queue");
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub struct PathState {
     pub flight: f64,
     /// The seconds until the first and until the last acknowledgement of the data in flight; from 0 to `rtt`.
     pub acks: (f64, f64),
-    /// The seconds until the bottleneck has sent what it was given, as far as the sender knows; at most the data in flight counts.
+    /// The bytes in flight that the bottleneck has not sent, as the sender counts them.
     pub backlog: f64,
     /// The rate of the bottleneck in bytes per second; infinite if it is not known.
     pub rate: f64,
@@ -98,7 +98,7 @@ impl PathState {
     fn start(&self) -> Rounds {
         // Data before it in the queue of the bottleneck, as the round trip or the sender's count shows it; at most the data in flight, and at least
         // the part of it that the path does not hold.
-        let queued = (self.rtt - self.base_rtt).max(self.backlog);
+        let queued = (self.rtt - self.base_rtt).max(self.serial(self.backlog));
         let flight = self.serial(self.flight);
         let link = queued.min(flight).max(flight - self.base_rtt);
         let slow_start = self.free + self.flight < self.ssthresh;

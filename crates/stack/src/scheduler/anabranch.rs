@@ -3,10 +3,10 @@
 //! **Decides**, for the subflow with free window on which a segment would arrive soonest, *which* data it carries and *whether* it carries any.
 //! While that segment is in flight, the subflows without free window deliver a number of bytes, the *gap*, as predicted from their windows,
 //! round trips and rates ([`crate::prediction`]). The segment gets the data after the gap, so that it arrives in order. If the gap and a
-//! margin are more than the rest of the flow, the others have delivered everything before it, and it stays idle. So does a path of much lower
-//! rate if the others would fill the receive window before the segment is acknowledged. The path with the highest rate
-//! takes as much as its window admits, and each other one a segment at a time, so that each segment is decided anew. A full receive window waits for
-//! the repair of a loss, so where the window is the limit, a path counts with the repair of as much.
+//! margin are more than the rest of the flow, the others have delivered everything before it, and it stays idle. A path of much lower
+//! rate stays idle too if the others would fill the receive window before the segment is acknowledged. The path with the highest rate
+//! takes as much as its window admits, and each other one a segment at a time, so that each segment is decided anew. Arrivals include the expected
+//! repair of a loss: of the segment, or of all of the receive window where that is the limit, since all of it waits for the repair.
 //!
 //! **Copies**: a subflow with free window and nothing else to send gets copies of outstanding data of another one, if they are predicted to
 //! arrive sooner: at the end of a flow, and where full buffers admit no further data until the first outstanding data has arrived. It
@@ -36,8 +36,7 @@ const MOST: usize = 8;
 const INSPECTED: usize = 512;
 /// The divisor of the best rate for the place of the data of a path of unknown rate.
 const HOPE: f64 = 2.0;
-/// The segments that a path may always have in flight, and those of a path of unknown rate, so that it is measured.
-const LEAST_FLIGHT: f64 = 3.0;
+/// The segments that a path of unknown rate may have in flight.
 const FIRST_FLIGHT: f64 = 10.0;
 /// A receive window that exceeds the largest one by this factor grows, for this number of the longest round trips.
 const GROWTH: f64 = 1.1;
@@ -70,8 +69,6 @@ pub struct AnabranchOptions {
     pub rate: bool,
     /// The divisor of the best rate for a path of unknown rate; 0: its rate has no limit.
     pub unknown: f64,
-    /// The bandwidth-delay products that a path other than the best may have in flight; 0: no limit.
-    pub pipe: f64,
     /// The factor of a remembered rate, until the rate is measured, since a rate may be less by now; 0: no memory.
     pub memory: f64,
 }
@@ -87,7 +84,6 @@ impl AnabranchOptions {
         tail: 0.05,
         rate: true,
         unknown: 4.0,
-        pipe: 2.0,
         memory: 0.5,
     };
 }
@@ -137,13 +133,6 @@ impl Options for AnabranchOptions {
             "divisor of the best rate for a path of unknown rate; 0: no limit",
             number 0.0, 1000.0,
             unknown
-        ),
-        parameter!(
-            AnabranchOptions,
-            "pipe",
-            "bandwidth-delay products that a path other than the best may have in flight; 0: no limit",
-            number 0.0, 1000.0,
-            pipe
         ),
         parameter!(
             AnabranchOptions,
@@ -265,16 +254,12 @@ impl Anabranch {
             if !candidate.known && self.options.unknown > 0.0 && best.1 > 0.0 {
                 state.rate = best.1 / self.options.unknown;
             }
-            state.backlog = self.meters[subflow.id.index() % MOST].backlog(view.now, state.rate);
-            if subflow.id == best.0 {
-                continue;
-            }
-            // More in flight would wait in the queue of the bottleneck, and overflow it.
-            let most = match candidate.known {
-                true => (self.options.pipe * state.rate * state.base_rtt).max(LEAST_FLIGHT * state.mss),
-                false => FIRST_FLIGHT * state.mss,
-            };
-            candidate.ready &= self.options.pipe <= 0.0 || best.1 <= 0.0 || state.flight + state.mss <= most;
+            state.backlog =
+                self.meters[subflow.id.index() % MOST].backlog(view.now, state.rate, state.flight);
+            // No more than the first window until it is measured.
+            let free = subflow.id == best.0 || candidate.known || best.1 <= 0.0;
+            candidate.ready &=
+                free || candidate.state.flight + candidate.state.mss <= FIRST_FLIGHT * candidate.state.mss;
         }
         found
     }
@@ -352,11 +337,10 @@ impl Anabranch {
         if self.options.abstain && rest < gap * (1.0 + self.options.margin) + chosen.state.mss {
             return wait(Rule::NotSelected, gap, rest);
         }
-        let (gap, arrives) = if chosen.known || found.best.1 <= 0.0 {
-            (gap, arrives)
+        let gap = if chosen.known || found.best.1 <= 0.0 {
+            gap
         } else {
-            let arrives = PathState { rate: found.best.1 / HOPE, ..chosen.state }.arrival(chosen.state.mss);
-            (by(arrives), arrives)
+            by(PathState { rate: found.best.1 / HOPE, ..chosen.state }.arrival(chosen.state.mss))
         };
         let much_lower = chosen.known && chosen.state.rate * MUCH_LOWER < found.best.1;
         if self.options.block && much_lower {
@@ -380,7 +364,8 @@ impl Anabranch {
         }
     }
 
-    /// Returns the bytes that wait for the repair of a loss: the receive window, if the congestion windows together admit more and it does not grow.
+    /// Returns the bytes that wait for the repair of a loss: all of the receive window, if the congestion windows together admit more and the receive
+    /// window does not grow.
     fn stake(&self, view: &View<'_>, found: &Candidates<'_>) -> f64 {
         let window = view.window_end.saturating_sub(view.data_una);
         let admitted: u64 = found.iter().map(|candidate| candidate.subflow.cwnd).sum();
@@ -511,9 +496,12 @@ fn state(view: &View<'_>, subflow: &SubflowView, rate: Option<f64>) -> PathState
     let base = seconds(subflow.min_rtt);
     let flight = pick::under_way(subflow);
     // A subflow on which nothing arrives any more is as slow as that.
-    let silent = match subflow.inflight {
-        0 => 0.0,
-        _ => seconds(view.now.since(subflow.last_received.min(view.now))),
+    let silent = match (subflow.inflight, subflow.sent) {
+        (0, _) => 0.0,
+        (_, sent) => {
+            let since = sent.map_or(subflow.last_received, |(first, _)| first.max(subflow.last_received));
+            seconds(view.now.since(since))
+        }
     };
     let growth = view.growth(subflow);
     let rate = match subflow.pacing_rate {
@@ -523,7 +511,7 @@ fn state(view: &View<'_>, subflow: &SubflowView, rate: Option<f64>) -> PathState
     let rtt = subflow.srtt.map_or(f64::INFINITY, seconds).max(base).max(silent);
     let acks = match subflow.sent {
         Some((first, last)) if subflow.recovery == RecoveryState::Open => {
-            let due = |sent: Time| (rtt - seconds(view.now.since(sent.min(view.now)))).max(0.0);
+            let due = |sent: Time| (rtt - seconds(view.now.since(sent))).max(0.0);
             (due(first.min(last)), due(last))
         }
         _ => (0.0, rtt),
