@@ -11,7 +11,7 @@ use anabranch_lab::scenario::Document;
 /// link.
 fn share(scheduler: &str, traffic: &str) -> f64 {
     let text = format!(
-        "schedulers = ['{scheduler}']\ncongestion = 'lia'\nruns = 2
+        "schedulers = ['{scheduler}']\ncongestion = 'lia'\nruns = 6
          path = [{{ rate = '1 Gbit/s', rtt = '30 ms', jitter = '1 ms' }}, {{ rate = '1 Gbit/s', rtt = '60 ms', jitter = '1 ms' }}]
          topology = {{ kind = 'shared', rate = '40 Mbit/s', rtt = '0 ms', queue = '40 ms' }}
          [traffic]\nsize = 'bulk'\ndirection = 'upload'\n{traffic}"
