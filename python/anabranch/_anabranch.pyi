@@ -430,7 +430,7 @@ class Subflow:
     def last_received_s(self) -> float: ...
     @property
     def sent_s(self) -> tuple[float, float] | None:
-        """The times at which the first and the last of the segments that are not cumulatively acknowledged were last sent; None without one."""
+        """When the first and the last unacknowledged segment were last sent; None without one."""
     @property
     def send_buffer(self) -> int: ...
 

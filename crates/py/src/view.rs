@@ -189,7 +189,7 @@ impl Subflow {
     fn last_received_s(&self) -> f64 {
         self.0.last_received.as_secs_f64()
     }
-    /// The times at which the first and the last of the segments that are not cumulatively acknowledged were last sent; None without one.
+    /// When the first and the last unacknowledged segment were last sent; None without one.
     #[getter]
     fn sent_s(&self) -> Option<(f64, f64)> {
         self.0.sent.map(|(first, last)| (first.as_secs_f64(), last.as_secs_f64()))
