@@ -28,7 +28,7 @@ use crate::model::{Experiment, Graph, Link, Outage, Pair, Path, Start};
 
 /// Returns the estimate of each path for connections of this configuration.
 pub fn estimates(experiment: &Experiment, config: &SimConfig) -> Vec<Duration> {
-    let remembered = Experiment { graph: remembered_graph(experiment), ..experiment.clone() };
+    let remembered = Experiment { graph: remembered_graph(experiment, |_| 1), ..experiment.clone() };
     let pair = remembered.flow_pairs().iter().position(|pair| pair.paths.len() == remembered.paths().len());
     let mut limits = Limits::new(&remembered, pair.unwrap_or(0));
     limits.lengthen(remembered.paths().iter().map(|path| lateness(experiment, path) / 2));
@@ -56,15 +56,11 @@ pub fn estimates(experiment: &Experiment, config: &SimConfig) -> Vec<Duration> {
 /// Returns what the hosts of a pair know of each of its paths from earlier connections, which used all of them: paths with a common link know their
 /// shares of its rate.
 pub fn known_paths(experiment: &Experiment, config: &SimConfig, pair: &Pair) -> Vec<KnownPath> {
-    let mut graph = remembered_graph(experiment);
-    let mut sharing = vec![0; graph.links.len()];
+    let mut paths = vec![0; experiment.graph.links.len()];
     for path in &pair.paths {
-        needed(iter::once(&path.data)).into_iter().for_each(|link| sharing[link] += 1);
+        needed(iter::once(&path.data)).into_iter().for_each(|link| paths[link] += 1);
     }
-    for (link, paths) in graph.links.iter_mut().zip(sharing).filter(|(_, paths)| *paths > 1) {
-        link.config.capacity = Capacity::Rate(Rate((link.mean_rate().0 / paths).max(1)));
-    }
-    of_graph(&graph, experiment, config, &pair.paths)
+    of_graph(&remembered_graph(experiment, |link| paths[link].max(1)), experiment, config, &pair.paths)
 }
 
 fn of_graph(graph: &Graph, experiment: &Experiment, config: &SimConfig, paths: &[Path]) -> Vec<KnownPath> {
@@ -163,11 +159,11 @@ pub fn best(experiment: &Experiment, config: &SimConfig) -> usize {
     (0..paths.len()).min_by_key(key).unwrap_or(0)
 }
 
-/// Returns the links as earlier connections have measured them, as many at once as flows start together.
-fn remembered_graph(experiment: &Experiment) -> Graph {
+/// Returns the links as earlier connections have measured them, as many at once as flows start together, each with `subflows` on a link.
+fn remembered_graph(experiment: &Experiment, subflows: impl Fn(usize) -> u64) -> Graph {
     let start = experiment.traffic.start.first();
-    let links = experiment.graph.links.iter().zip(flows_together(experiment));
-    let links = links.map(|(link, flows)| remembered(link, start, flows));
+    let links = experiment.graph.links.iter().zip(flows_together(experiment)).enumerate();
+    let links = links.map(|(at, (link, flows))| remembered(link, start, flows * subflows(at)));
     Graph { links: links.collect(), ..experiment.graph.clone() }
 }
 

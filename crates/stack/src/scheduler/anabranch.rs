@@ -496,12 +496,11 @@ fn state(view: &View<'_>, subflow: &SubflowView, rate: Option<f64>) -> PathState
     let base = seconds(subflow.min_rtt);
     let flight = pick::under_way(subflow);
     // A subflow on which nothing arrives any more is as slow as that.
-    let silent = match (subflow.inflight, subflow.sent) {
-        (0, _) => 0.0,
-        (_, sent) => {
-            let since = sent.map_or(subflow.last_received, |(first, _)| first.max(subflow.last_received));
-            seconds(view.now.since(since))
-        }
+    let silent = if subflow.inflight == 0 {
+        0.0
+    } else {
+        let since = subflow.sent.map_or(Time::ZERO, |(first, _)| first).max(subflow.last_received);
+        seconds(view.now.since(since))
     };
     let growth = view.growth(subflow);
     let rate = match subflow.pacing_rate {
