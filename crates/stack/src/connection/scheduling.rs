@@ -4,6 +4,7 @@ use anabranch_units::{Duration, Time};
 
 use super::Connection;
 use super::data_timer::DATA_TIMER_FLOOR;
+use super::send_space;
 use super::send_state::SendState;
 use super::subflows::Subflows;
 use crate::config::{ConnectionConfig, OpportunisticRetransmission};
@@ -213,6 +214,7 @@ fn view<'a>(
         remaining: named.unwrap_or(unassigned),
         size_known: named.is_some(),
         send_buffer_full: send.blocked,
+        send_buffer_max: send_space::largest(config, subflows.len()),
         written: send.written,
         data_timeouts,
         fills_window: config.fill_window,

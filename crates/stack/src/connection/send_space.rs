@@ -4,14 +4,28 @@
 use anabranch_units::Duration;
 
 use super::{Connection, Mode};
-use crate::config::SendBuffers;
+use crate::config::{ConnectionConfig, SendBuffers};
 use crate::congestion::CongestionKind;
 use crate::event::Event;
 use crate::pieces;
-use crate::scheduler::SubflowView;
+use crate::scheduler::{SchedulerKind, SubflowView};
 use crate::seq::DataRange;
 use crate::subflow::defer::Deferral;
 use crate::subflow::{Subflow, TcpState, send_buffer};
+
+/// Returns the size to which the send buffer of a connection with this number of subflows can grow, in bytes.
+#[inline]
+pub(super) fn largest(config: &ConnectionConfig, subflows: usize) -> u64 {
+    match config.send_buffers {
+        Some(buffers) if config.kernel_buffers || matches!(config.scheduler, SchedulerKind::Linux(_)) => {
+            match buffers {
+                SendBuffers::Fixed(size) => size.get(),
+                SendBuffers::Auto { max, .. } => max.get().saturating_mul(subflows.max(1) as u64),
+            }
+        }
+        _ => config.send_buffer.get(),
+    }
+}
 
 impl Connection {
     /// Returns the number of bytes that the application may write now.

@@ -233,6 +233,8 @@ pub struct View<'a> {
     pub size_known: bool,
     /// True if the send buffer is full and the application has more to write.
     pub send_buffer_full: bool,
+    /// The size to which the send buffer can grow, in bytes.
+    pub send_buffer_max: u64,
     /// Bytes written by the application so far.
     pub written: u64,
     /// Number of expirations of the data-level retransmission timer.
@@ -266,6 +268,7 @@ impl<'a> View<'a> {
             remaining,
             size_known: true,
             send_buffer_full: false,
+            send_buffer_max: u64::MAX / 2,
             written: unassigned.last().map_or(0, |range| range.end),
             data_timeouts: 0,
             fills_window: false,

@@ -1,0 +1,197 @@
+//! The subflows that may carry data, with the input of their prediction.
+
+use anabranch_units::{Duration, Time};
+
+use super::super::pick;
+use super::super::{RecoveryState, SubflowView, View};
+use super::{Anabranch, MOST};
+use crate::congestion::{CongestionControl, Growth};
+use crate::event::SubflowId;
+use crate::prediction::{PathState, seconds};
+
+/// The segments that a path of unknown rate may have in flight.
+const FIRST_FLIGHT: f64 = 10.0;
+/// The nanoseconds by which the time of the next look at copies is later than computed, so that the result has changed.
+const LOOK_LATER: u64 = 100_000;
+/// The seconds from which on no look is planned.
+const FOREVER: f64 = 1e6;
+/// The number of segments after which a remembered share of losses counts half.
+const LOSS_WEIGHT: f64 = 100.0;
+
+/// A subflow that may carry data, with the input of its prediction.
+#[derive(Clone, Copy)]
+pub(super) struct Candidate<'a> {
+    pub(super) subflow: &'a SubflowView,
+    pub(super) state: PathState,
+    /// True if the rate is measured or remembered.
+    pub(super) known: bool,
+    /// True if it has free window for the next data.
+    pub(super) ready: bool,
+}
+
+impl Candidate<'_> {
+    /// Returns the seconds until a segment sent now has arrived, with the expected repair of `stake` bytes.
+    pub(super) fn arrival(&self, stake: f64) -> f64 {
+        self.state.arrival(self.state.mss) + self.state.repair(stake.max(self.state.mss))
+    }
+
+    /// Returns the seconds until the first `bytes` of its outstanding data have arrived.
+    pub(super) fn outstanding(&self, view: &View<'_>, bytes: u64) -> f64 {
+        let PathState { rtt, base_rtt, .. } = self.state;
+        let repair = match self.subflow.recovery {
+            RecoveryState::Loss => return 2.0 * rtt + 0.2,
+            RecoveryState::Recovery => rtt,
+            RecoveryState::Open => self.state.repair(bytes as f64),
+        };
+        let by_rate = self.state.serial(bytes as f64);
+        let since = seconds(view.now.since(self.subflow.last_received.min(view.now)));
+        // An acknowledgement is due a round trip after the last one. One that is overdue is expected the later, the longer that is.
+        let due = base_rtt.max(by_rate) - since;
+        let due = if due < 0.0 { since / 2.0 } else { due };
+        (due - base_rtt / 2.0).max(0.0) + repair
+    }
+
+    /// Returns the time at which [`Candidate::outstanding`] exceeds `threshold` seconds if no acknowledgement arrives;
+    /// `None` if it has passed, or is not known.
+    pub(super) fn overdue(&self, view: &View<'_>, bytes: u64, threshold: f64) -> Option<Time> {
+        if self.subflow.recovery != RecoveryState::Open {
+            return None;
+        }
+        let base_rtt = self.state.base_rtt;
+        let repair = self.state.repair(bytes as f64);
+        let by_rate = self.state.serial(bytes as f64);
+        let since = (2.0 * (threshold - repair) + base_rtt).max(base_rtt).max(by_rate);
+        if since.is_nan() || since > FOREVER {
+            return None;
+        }
+        let at = self.subflow.last_received + Duration((since * 1e9) as u64 + LOOK_LATER);
+        (at > view.now).then_some(at)
+    }
+}
+
+/// The subflows that may carry data.
+pub(super) struct Candidates<'a> {
+    pub(super) list: [Option<Candidate<'a>>; MOST],
+    /// The highest rate, in bytes per second, and the subflow that has it.
+    pub(super) best: (SubflowId, f64),
+}
+
+impl<'a> Candidates<'a> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Candidate<'a>> {
+        self.list.iter().flatten()
+    }
+}
+
+impl Anabranch {
+    /// Returns the subflows that may carry data, and whether each has free window for the next data.
+    pub(super) fn candidates<'a>(
+        &mut self,
+        view: &View<'a>,
+        fits: impl Fn(&SubflowView) -> bool,
+    ) -> Candidates<'a> {
+        let mut found = Candidates { list: [None; MOST], best: (SubflowId(0), 0.0) };
+        for (place, subflow) in found.list.iter_mut().zip(pick::candidates(view)) {
+            let meter = &mut self.meters[subflow.id.index() % MOST];
+            meter.observe(subflow);
+            let measured = self.options.rate.then(|| meter.rate(subflow.mss)).flatten();
+            let known = if self.options.memory > 0.0 { view.known(subflow) } else { None };
+            let rate = measured.or_else(|| known.map(|known| known.rate * self.options.memory));
+            let mut state = state(view, subflow, rate);
+            if let Some(known) = known {
+                // The measured share has its weight after some segments.
+                let sent = subflow.bytes_sent as f64 / state.mss;
+                state.loss = state.loss.max(known.loss * LOSS_WEIGHT / (LOSS_WEIGHT + sent));
+            }
+            let has_rate = state.rate.is_finite();
+            let carries = state.rate.min(subflow.cwnd as f64 / state.rtt.max(1e-6));
+            if has_rate && carries > found.best.1 {
+                found.best = (subflow.id, carries);
+            }
+            *place = Some(Candidate { subflow, state, known: has_rate, ready: fits(subflow) });
+        }
+        let best = found.best;
+        for candidate in found.list.iter_mut().flatten() {
+            let Candidate { subflow, state, .. } = candidate;
+            if !candidate.known && self.options.unknown > 0.0 && best.1 > 0.0 {
+                state.rate = best.1 / self.options.unknown;
+            }
+            state.backlog =
+                self.meters[subflow.id.index() % MOST].backlog(view.now, state.rate, state.flight);
+            // No more than the first window until it is measured.
+            let free = subflow.id == best.0 || candidate.known || best.1 <= 0.0;
+            candidate.ready &=
+                free || candidate.state.flight + candidate.state.mss <= FIRST_FLIGHT * candidate.state.mss;
+        }
+        found
+    }
+}
+
+/// Returns the input of the prediction for a subflow with this rate.
+#[inline]
+fn state(view: &View<'_>, subflow: &SubflowView, rate: Option<f64>) -> PathState {
+    let base = seconds(subflow.min_rtt);
+    let flight = pick::under_way(subflow);
+    // A subflow on which nothing arrives any more is as slow as that.
+    let silent = if subflow.inflight == 0 {
+        0.0
+    } else {
+        let since = subflow.sent.map_or(Time::ZERO, |(first, _)| first).max(subflow.last_received);
+        seconds(view.now.since(since))
+    };
+    let growth = view.growth(subflow);
+    let rate = match subflow.pacing_rate {
+        Some(rate) if growth == Growth::Rate => rate.0 as f64 / 8.0,
+        _ => rate.map_or(f64::INFINITY, |rate| rate.max(subflow.delivery_rate.0 as f64 / 8.0)),
+    };
+    let rtt = subflow.srtt.map_or(f64::INFINITY, seconds).max(base).max(silent);
+    let acks = match subflow.sent {
+        Some((first, last)) if subflow.recovery == RecoveryState::Open => {
+            let due = |sent: Time| (rtt - seconds(view.now.since(sent))).max(0.0);
+            (due(first.min(last)), due(last))
+        }
+        _ => (0.0, rtt),
+    };
+    let cwnd = subflow.cwnd.max(1) as f64;
+    let grows = match (growth, view.congestion, subflow.srtt) {
+        (Growth::Time, Some(congestion), Some(srtt)) => {
+            (congestion.window_at(subflow.id, view.now, srtt) as f64 / cwnd).clamp(1.0, 1.5)
+        }
+        _ => 1.0,
+    };
+    PathState {
+        base_rtt: base,
+        rtt,
+        free: subflow.cwnd.saturating_sub(flight) as f64,
+        flight: flight as f64,
+        acks,
+        backlog: 0.0,
+        rate,
+        ssthresh: match growth {
+            Growth::SlowStart => subflow.ssthresh.map_or(f64::INFINITY, |bytes| bytes as f64),
+            _ => 0.0,
+        },
+        growth: grows,
+        limit: view.peer_window.min(view.send_buffer_max) as f64,
+        loss: subflow.loss_rate,
+        mss: subflow.mss.max(1) as f64,
+    }
+}
+
+/// Returns the candidate with the least time, that time, and the least of the others or NaN.
+#[inline]
+pub(super) fn least<'c, 'a>(
+    timed: impl Iterator<Item = (&'c Candidate<'a>, f64)>,
+) -> Option<(&'c Candidate<'a>, f64, f64)>
+where
+    'a: 'c,
+{
+    let mut best: Option<(&Candidate<'_>, f64, f64)> = None;
+    for (candidate, time) in timed {
+        best = Some(match best {
+            Some((known, soonest, other)) if time >= soonest => (known, soonest, other.min(time)),
+            Some((_, soonest, _)) => (candidate, time, soonest),
+            None => (candidate, time, f64::NAN),
+        });
+    }
+    best
+}
