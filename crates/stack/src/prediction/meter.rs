@@ -7,10 +7,10 @@
 use anabranch_units::Time;
 
 use super::seconds;
-use crate::scheduler::SubflowView;
+use crate::scheduler::{RecoveryState, SubflowView};
 
 /// The segments of the shortest train that counts, and those after which a long one counts.
-const SHORTEST: f64 = 3.0;
+const SHORTEST: f64 = 2.0;
 const LONGEST: f64 = 16.0;
 /// The weight of what was known before a further train.
 const MEMORY: f64 = 0.75;
@@ -52,7 +52,14 @@ impl Meter {
         // A segment that waited for longer than its distance from the one before left the bottleneck right behind it. Where jitter bunches
         // acknowledgements, they wait too.
         let base = seconds(subflow.min_rtt);
-        let waits = subflow.srtt.map_or(0.0, |srtt| seconds(srtt) - base);
+        // What is acknowledged was sent no later than what is not.
+        let age = match subflow.sent {
+            Some((first, _)) if subflow.recovery == RecoveryState::Open => {
+                seconds(subflow.last_received.since(first.min(subflow.last_received)))
+            }
+            _ => 0.0,
+        };
+        let waits = subflow.srtt.map_or(0.0, seconds).max(age) - base;
         let longest =
             if before > 0.0 { waits.max(GAP * span / before * bytes) } else { base.max(waits) / 2.0 };
         if time <= longest.max(0.0005) {

@@ -4,7 +4,9 @@ use anabranch_units::Time;
 
 use super::super::pick::{self, Chunk};
 use super::super::{AssignKind, Decision, Pending, Rule, SubflowView, View, Why};
+use super::candidate::{Candidate, least};
 use super::{Anabranch, MOST};
+use crate::prediction::PathState;
 use crate::subflow::memory::LEAST_MEASURE;
 
 /// The maximum number of pieces of outstanding data that are considered for copies.
@@ -59,8 +61,12 @@ impl Anabranch {
         }
         let found = self.candidates(view, |subflow| subflow.room() >= subflow.mss);
         let free = found.iter().filter(|candidate| candidate.ready);
-        let fast = free.min_by(|a, b| a.arrival(0.0).total_cmp(&b.arrival(0.0)))?;
-        let soonest = fast.arrival(0.0);
+        // A copy on a path of unknown rate costs little if the path is slow, and saves much if it is not.
+        let arrival = |candidate: &Candidate<'_>| match candidate.known {
+            true => candidate.arrival(0.0),
+            false => PathState { rate: f64::INFINITY, ..candidate.state }.arrival(candidate.state.mss),
+        };
+        let (fast, soonest, _) = least(free.map(|candidate| (candidate, arrival(candidate))))?;
         let carrier = |pending: &Pending| view.subflows.iter().find(|subflow| pending.tried.has(subflow.id));
         let inspected = || view.outstanding.iter().take(INSPECTED);
         // The first data of a subflow that is outstanding may have been delivered there, and waits for other data.
