@@ -5,10 +5,13 @@ use std::sync::atomic::AtomicBool;
 use anabranch_lab::run::Prepared;
 use anabranch_lab::scenario::Document;
 
+/// The host remembers its paths.
+const KNOWN: &str = "initial = 'best'";
+
 /// Returns the mean time that `anabranch` needs for a byte, in that of the TCP, over four runs. The better path is listed first.
-fn of_tcp(paths: [&str; 2], traffic: &str, buffer: &str) -> f64 {
+fn of_tcp(paths: [&str; 2], traffic: &str, settings: &str) -> f64 {
     let text = format!(
-        "schedulers = ['tcp@1', 'anabranch']\ninitial = 'best'\nruns = 4\n{buffer}\n[traffic]\n{traffic}\n[[path]]\n{}\n[[path]]\n{}\n",
+        "schedulers = ['tcp@1', 'anabranch']\nruns = 4\n{settings}\n[traffic]\n{traffic}\n[[path]]\n{}\n[[path]]\n{}\n",
         paths[0], paths[1]
     );
     let scenario = Document::parse("test", &text, ".").unwrap().scenario().unwrap();
@@ -32,7 +35,7 @@ fn jitter_on_the_other_path_does_not_hide_its_rate() {
         "rate = '150 Mbit/s'\nrtt = '14 ms'\nqueue = '0.6 BDP'",
         "rate = '10 Mbit/s'\nrtt = '88 ms'\nqueue = '1.3 BDP'\njitter = '6 ms'",
     ];
-    let ratio = of_tcp(paths, "size = 'bulk'\nduration = '3 s'\ndirection = 'upload'", "");
+    let ratio = of_tcp(paths, "size = 'bulk'\nduration = '3 s'\ndirection = 'upload'", KNOWN);
     assert!(ratio < 1.02, "{ratio}");
 }
 
@@ -43,7 +46,7 @@ fn a_small_receive_buffer_does_not_wait_for_a_burst_on_the_near_path() {
         "rate = '32 Mbit/s'\nrtt = '31 ms'\nqueue = '0.6 BDP'",
         "rate = '8.5 Mbit/s'\nrtt = '22 ms'\nqueue = '5 BDP'",
     ];
-    let ratio = of_tcp(paths, "size = '2 MB'", "connection.receive-buffer = '110 KB'");
+    let ratio = of_tcp(paths, "size = '2 MB'", &format!("{KNOWN}\nconnection.receive-buffer = '110 KB'"));
     assert!(ratio < 1.0, "{ratio}");
 }
 
@@ -54,6 +57,21 @@ fn the_last_data_does_not_wait_for_a_window_that_opens_late() {
         "rate = '113 Mbit/s'\nrtt = '225 ms'\nqueue = '1.7 BDP'",
         "rate = '22.6 Mbit/s'\nrtt = '218 ms'\nqueue = '2 BDP'",
     ];
-    let ratio = of_tcp(paths, "size = '800 KB'\ndirection = 'upload'", "");
+    let ratio = of_tcp(paths, "size = '800 KB'\ndirection = 'upload'", KNOWN);
     assert!(ratio < 1.02, "{ratio}");
+}
+
+// While a segment takes to arrive on the far path, the near one delivers more than the send buffer has at first, and the buffer grows only with the
+// window of the far path.
+#[test]
+fn a_long_fat_path_beside_a_near_one_is_used() {
+    let far = "rate = '66.5 Mbit/s'\nrtt = '214 ms'";
+    let near = "rate = '33.8 Mbit/s'\nrtt = '20 ms'";
+    for settings in [KNOWN, "initial = 'race'"] {
+        for direction in ["download", "upload"] {
+            let traffic = format!("size = '14 MB'\ndirection = '{direction}'");
+            let ratio = of_tcp([near, far], &traffic, settings);
+            assert!(ratio < 0.8, "{settings} {direction}: {ratio}");
+        }
+    }
 }

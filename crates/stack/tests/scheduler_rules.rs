@@ -460,6 +460,90 @@ fn acknowledgements_are_expected_a_round_trip_after_their_data() {
     close(late.arrival(15_000.0), 0.235);
 }
 
+/// Returns the address of a path, and what a host remembers of the paths with these rates in bytes per second.
+fn remembered(rates: &[(u8, f64)]) -> KnownPaths {
+    let path = |&(last, rate): &(u8, f64)| (local(last).ip, KnownPath { rtt: 0.02, rate, loss: 0.0 });
+    rates.iter().map(path).collect()
+}
+
+fn local(last: u8) -> Address {
+    Address::new([10, 0, 0, last].into(), 4000)
+}
+
+// Until a segment on the far path arrives, in 100 ms, the near one delivers 50 segments. The send buffer has 30. A window of 15 segments beside
+// the near one's 10 makes it large enough.
+#[test]
+fn a_far_path_takes_the_last_data_of_a_send_buffer_that_would_grow_with_its_window() {
+    let takes = |rest: u64, cwnd: u64, rate: f64, most: u64, full_buffer: bool| {
+        let near = SubflowView { local: local(1), ..full(steady(subflow(0, 20, 10))) };
+        let far = SubflowView { local: local(2), last_received: Time::from_secs(1), ..subflow(1, 200, cwnd) };
+        let connection = Connection::new(vec![near, far], 30 * MSS);
+        let view = View {
+            known: Some(&remembered(&[(1, 1e9), (2, rate)])),
+            remaining: rest * MSS,
+            send_buffer_full: full_buffer,
+            send_buffer_max: most * MSS,
+            ..connection.view()
+        };
+        match only(|options| (options.gap, options.memory) = (true, 1.0)).decide(&view) {
+            Decision::Assign { range, .. } => Some(range.start / MSS),
+            _ => None,
+        }
+    };
+    assert_eq!(
+        takes(1000, 10, 1e7, 10_000, true),
+        Some(20),
+        "it delivers the rest in 1.3 s, the near one in 2"
+    );
+    assert_eq!(takes(400, 10, 1e7, 10_000, true), Some(20), "it delivers 150 segments until then");
+    assert_eq!(takes(100, 10, 1e7, 10_000, true), None, "it delivers fewer than the near one loses");
+    assert_eq!(takes(400, 10, 12.0 * MSS as f64 / 0.2, 10_000, true), None, "the path holds 12 segments");
+    assert_eq!(takes(400, 10, 1e7, 40, true), None, "the buffer stays too small");
+    assert_eq!(takes(400, 16, 1e7, 10_000, true), None, "its window suffices");
+    assert_eq!(takes(400, 10, 1e7, 10_000, false), None, "the application has written all that it has");
+}
+
+// As above, and the rate of the far path is not known.
+#[test]
+fn a_path_of_unknown_rate_whose_data_has_no_place_is_measured_by_copies() {
+    let copies = |far_rate: Option<f64>, tail: f64, buffered: u64| {
+        let near = SubflowView { local: local(1), ..full(steady(subflow(0, 20, 10))) };
+        let far = SubflowView { local: local(2), bytes_sent: MSS, ..steady(subflow(1, 200, 10)) };
+        let mut connection = Connection::new(vec![near, far], buffered * MSS);
+        connection.outstanding = vec![Pending { range: DataRange::new(0, 10 * MSS), tried: set(&[0]) }];
+        let known: Vec<_> =
+            [(1, Some(1e9)), (2, far_rate)].into_iter().filter_map(|(n, rate)| Some((n, rate?))).collect();
+        let known = remembered(&known);
+        let view = View { known: Some(&known), send_buffer_full: true, ..connection.view() };
+        let mut scheduler = only(|options| (options.gap, options.tail, options.memory) = (true, tail, 1.0));
+        match scheduler.decide(&view) {
+            Decision::Assign { subflow, range, kind: AssignKind::Copy, .. } => Some((subflow, range)),
+            _ => None,
+        }
+    };
+    assert_eq!(copies(None, 0.05, 15), Some((SubflowId(1), DataRange::new(0, MSS))));
+    assert_eq!(copies(Some(1e5), 0.05, 15), None, "its rate is known");
+    assert_eq!(copies(None, 0.0, 15), None, "no copies");
+    assert_eq!(copies(None, 0.05, 100), None, "its data has a place");
+}
+
+// Ten segments that a path of 140 KB/s still has take 100 ms. With a sixteenth of that rate a copy of one would take 160 ms.
+#[test]
+fn copies_try_a_path_of_unknown_rate() {
+    let slow = SubflowView { local: local(1), ..full(steady(subflow(0, 20, 10))) };
+    let mut connection = Connection::new(vec![slow, steady(subflow(1, 20, 10))], 0);
+    connection.outstanding = vec![Pending { range: DataRange::new(0, 10 * MSS), tried: set(&[0]) }];
+    connection.data_nxt = 10 * MSS;
+    let known = remembered(&[(1, 140_000.0)]);
+    let view = View { known: Some(&known), ..connection.view() };
+    let mut scheduler = only(|options| (options.tail, options.memory, options.unknown) = (0.05, 1.0, 16.0));
+    let decision = scheduler.decide(&view);
+    assert!(
+        matches!(decision, Decision::Assign { subflow: SubflowId(1), kind: AssignKind::Copy, .. }),
+        "{decision:?}"
+    );
+}
+
 // Ten segments measure a path of unknown rate. After that its window is the limit.
 #[test]
 fn a_path_gets_ten_segments_until_its_rate_is_known() {

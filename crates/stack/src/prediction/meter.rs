@@ -147,6 +147,25 @@ mod tests {
         }
     }
 
+    /// As above, before the smoothed round trip shows it: ten segments were sent at once, and the next one still waits.
+    #[test]
+    fn a_segment_that_waits_shows_that_there_was_no_pause() {
+        for (recovery, known) in [(RecoveryState::Open, true), (RecoveryState::Recovery, false)] {
+            let mut meter = Meter::default();
+            for segment in 0..=3 {
+                let min_rtt = Duration::from_millis(5);
+                let sent = Some((Time::from_millis(40), Time::from_millis(40)));
+                let subflow = view(segment, 50_000 + 6000 * segment);
+                meter.observe(&SubflowView { min_rtt, srtt: Some(min_rtt), sent, recovery, ..subflow });
+            }
+            assert_eq!(
+                meter.rate(1000).is_some_and(|rate| (rate - 166_667.0).abs() < 1.0),
+                known,
+                "{meter:?}"
+            );
+        }
+    }
+
     /// 4 Mbit/s, and jitter that bunches ten acknowledgements: as segments wait for 20 ms, the bottleneck was busy between two bunches.
     #[test]
     fn bunches_of_acknowledgements_are_no_faster_than_the_bottleneck() {
@@ -179,13 +198,13 @@ mod tests {
     }
 
     #[test]
-    fn two_segments_measure_nothing_and_another_subflow_begins_anew() {
+    fn a_segment_measures_nothing_and_another_subflow_begins_anew() {
         let mut meter = Meter::default();
-        for segment in 0..=2 {
+        for segment in 0..=1 {
             meter.observe(&view(segment, 50_000 + 2000 * segment));
         }
         assert_eq!(meter.rate(1000), None);
-        for segment in 3..=9 {
+        for segment in 2..=9 {
             meter.observe(&view(segment, 50_000 + 2000 * segment));
         }
         assert!(meter.rate(1000).is_some());

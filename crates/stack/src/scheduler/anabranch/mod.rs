@@ -35,6 +35,8 @@ pub use options::AnabranchOptions;
 const MOST: usize = 8;
 /// The divisor of the best rate for the place of the data of a path of unknown rate.
 const HOPE: f64 = 2.0;
+/// The segments that are sent on a path to measure its rate.
+const PROBES: f64 = 20.0;
 /// A receive window that exceeds the largest one by this factor grows, for this number of the longest round trips.
 const GROWTH: f64 = 1.1;
 const GROWING: f64 = 2.0;
@@ -158,7 +160,10 @@ impl Anabranch {
             }
             // The receive window or the send buffer ends before it. Copies measure the rate of a path, and nothing waits for them.
             None => {
-                let probe = if chosen.known { None } else { self.probe(view, subflow) };
+                let unmeasured = !chosen.known
+                    && found.best.1 > 0.0
+                    && (subflow.bytes_sent as f64) < PROBES * chosen.state.mss;
+                let probe = if unmeasured { self.probe(view, subflow) } else { None };
                 probe.unwrap_or(wait(Rule::WouldBlock, gap, f64::NAN))
             }
         }
