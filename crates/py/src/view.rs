@@ -258,6 +258,7 @@ struct Values {
     remaining: u64,
     size_known: bool,
     send_buffer_full: bool,
+    send_buffer_max: u64,
     written: u64,
     data_timeouts: u64,
     coupled: bool,
@@ -287,6 +288,7 @@ impl View {
         values.remaining = view.remaining;
         values.size_known = view.size_known;
         values.send_buffer_full = view.send_buffer_full;
+        values.send_buffer_max = view.send_buffer_max;
         values.written = view.written;
         values.data_timeouts = view.data_timeouts;
         values.coupled = view.coupled;
@@ -397,6 +399,10 @@ impl View {
     #[getter]
     fn send_buffer_full(&self) -> PyResult<bool> {
         Ok(self.get()?.send_buffer_full)
+    }
+    #[getter]
+    fn send_buffer_max(&self) -> PyResult<u64> {
+        Ok(self.get()?.send_buffer_max)
     }
     #[getter]
     fn written(&self) -> PyResult<u64> {
