@@ -40,8 +40,12 @@ pub fn text(
     if journal.done() <= SHOWN {
         let results = journal.results().collect::<Result<Vec<_>, _>>()?;
         text.push_str(&by_point(plan, &results));
-        let mut rows = results.iter().flat_map(|result| &result.rows);
-        if rows.any(|row| row.vs_reference_pct.is_some() && row.reading == Some(Reading::Undecided)) {
+        let rows = || results.iter().flat_map(|result| &result.rows);
+        if rows().any(|row| row.completed < row.n) {
+            let legend = "1/2 open: one of two flows was unfinished at the deadline, or failed";
+            text.push_str(&wrap(legend, terminal::text_width()));
+        }
+        if rows().any(|row| row.vs_reference_pct.is_some() && row.reading == Some(Reading::Undecided)) {
             let legend = "?: cannot be told apart from the reference with this number of runs";
             text.push_str(&wrap(legend, terminal::text_width()));
         }
@@ -49,8 +53,8 @@ pub fn text(
     }
     text.push_str(&by_contender(summary));
     let done = match summary.points {
-        done if done == plan.points() => format!("{done} points"),
-        done => format!("{done} of {} points", plan.points()),
+        done if done == plan.points() => counted(done),
+        done => format!("{done} of {}", counted(plan.points())),
     };
     let mut line = format!("{done}, {}", plan.design().name());
     if let Some((simulated, wall)) = wall {
@@ -59,6 +63,11 @@ pub fn text(
     text.push('\n');
     text.push_str(&wrap(&line, terminal::text_width()));
     Ok(text)
+}
+
+/// Returns the number with its unit.
+fn counted(number: usize) -> String {
+    if number == 1 { "1 point".to_owned() } else { format!("{number} points") }
 }
 
 /// Returns the difference from the reference at each point, or the mean time where there is no reference.
@@ -116,7 +125,7 @@ fn by_point(plan: &Plan, results: &[PointResult]) -> String {
 /// milliseconds, or a goodput.
 fn cell(row: &Record) -> String {
     if row.completed < row.n {
-        return paint(BAD, &format!("{} of {} unfinished", row.n - row.completed, row.n));
+        return paint(BAD, &format!("{}/{} open", row.n - row.completed, row.n));
     }
     match (row.vs_reference_pct.map(|difference| difference.mean), row.reading) {
         (_, Some(Reading::Incomplete)) => "-".to_owned(),
@@ -207,7 +216,7 @@ mod tests {
         assert_eq!(of(Some(Reading::Worse), 2, 230.4), "+230 %");
         assert_eq!(of(Some(Reading::Equal), 2, 0.3), "+0.3 %");
         assert_eq!(of(Some(Reading::Undecided), 2, -7.26), "-7.3 % ?");
-        assert_eq!(of(Some(Reading::Incomplete), 1, -7.26), "1 of 2 unfinished");
+        assert_eq!(of(Some(Reading::Incomplete), 1, -7.26), "1/2 open");
         // Only the reference has unfinished flows.
         assert_eq!(of(Some(Reading::Incomplete), 2, -7.26), "-");
         (row.vs_reference_pct, row.reading, row.fct_s.mean) = (None, None, Some(0.226));

@@ -188,7 +188,7 @@ fn failure(error: SweepError, path: &Path, journal: &Journal) -> Failure {
     match error {
         SweepError::Cancelled => {
             output::remark(format_args!(
-                "{} points are done, in {}; the same command goes on from there",
+                "points that are done: {}, in {}; the same command goes on from there",
                 journal.done(),
                 path.display()
             ));

@@ -192,9 +192,11 @@ impl Finding {
         let late_of = |standing: &Standing| standing.missed.saturating_sub(standing.failures.len());
         let late = list(&late_of).map(|flows| {
             let all = self.reference.iter().chain(&self.others);
-            let hint = match all.filter(|one| late_of(one) > 0).all(|one| one.stranded) {
-                true => ", by which all of its paths are down for good".to_owned(),
-                false => later_deadline(self.deadline),
+            let late: Vec<&Standing> = all.filter(|one| late_of(one) > 0).collect();
+            let hint = match (late.iter().all(|one| one.stranded), late.len()) {
+                (true, 1) => ", by which all of its paths are down for good".to_owned(),
+                (true, _) => ", by which all of their paths are down for good".to_owned(),
+                (false, _) => later_deadline(self.deadline),
             };
             format!("{flows} did not end within the deadline of {}{hint}", self.deadline)
         });

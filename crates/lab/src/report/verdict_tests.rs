@@ -131,9 +131,12 @@ fn no_later_deadline_is_advised_where_all_paths_are_down_for_good() {
         "There is no winner, because 900 of dmptcp's 900 flows did not end within the deadline of 60 s, by which all of \
          its paths are down for good."
     );
-    // Another contender's flows may still end.
     let tcp = finding.reference.as_mut().unwrap();
-    (tcp.flows, tcp.missed) = (1, 1);
+    (tcp.flows, tcp.missed, tcp.stranded) = (1, 1, true);
+    let text = sentences(core::slice::from_ref(&finding));
+    assert!(text.contains("60 s, by which all of their paths are down for good"), "{text}");
+    // Another contender's flows may still end.
+    finding.reference.as_mut().unwrap().stranded = false;
     assert_eq!(
         sentences(&[finding]),
         "There is no winner, because tcp's only flow and 900 of dmptcp's 900 flows did not end within the deadline of \
