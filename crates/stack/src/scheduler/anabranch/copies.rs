@@ -6,7 +6,6 @@ use super::super::pick::{self, Chunk};
 use super::super::{AssignKind, Decision, Pending, Rule, SubflowView, View, Why};
 use super::candidate::{Candidate, least};
 use super::{Anabranch, MOST};
-use crate::prediction::PathState;
 use crate::subflow::memory::LEAST_MEASURE;
 
 /// The maximum number of pieces of outstanding data that are considered for copies.
@@ -38,7 +37,6 @@ impl Anabranch {
         if range.len() < u64::from(LEAST_MEASURE) {
             return None;
         }
-        self.copied += range.len();
         let why = Why::rule(Rule::Opportunistic);
         Some(Decision::Assign { subflow: subflow.id, range, kind: AssignKind::Copy, why })
     }
@@ -60,13 +58,12 @@ impl Anabranch {
             return None;
         }
         let found = self.candidates(view, |subflow| subflow.room() >= subflow.mss);
-        let free = found.iter().filter(|candidate| candidate.ready);
-        // A copy on a path of unknown rate costs little if the path is slow, and saves much if it is not.
-        let arrival = |candidate: &Candidate<'_>| match candidate.known {
-            true => candidate.arrival(0.0),
-            false => PathState { rate: f64::INFINITY, ..candidate.state }.arrival(candidate.state.mss),
+        let able = |pending: &Pending| {
+            let tried = pending.tried;
+            let able =
+                found.iter().filter(move |candidate| candidate.ready && !tried.has(candidate.subflow.id));
+            least(able.map(|candidate| (candidate, candidate.arrival(0.0))))
         };
-        let (fast, soonest, _) = least(free.map(|candidate| (candidate, arrival(candidate))))?;
         let carrier = |pending: &Pending| view.subflows.iter().find(|subflow| pending.tried.has(subflow.id));
         let inspected = || view.outstanding.iter().take(INSPECTED);
         // The first data of a subflow that is outstanding may have been delivered there, and waits for other data.
@@ -88,11 +85,18 @@ impl Anabranch {
             let there = delivered[at].min(len);
             delivered[at] -= there;
             before[at] += len - there;
-            if there == len || pending.tried.has(fast.subflow.id) {
+            if there == len {
                 continue;
             }
-            let slow = found.iter().find(|candidate| candidate.subflow.id == on.id);
-            let late = slow.map_or(f64::INFINITY, |slow| slow.outstanding(view, before[at]));
+            let Some((fast, soonest, _)) = able(pending) else { continue };
+            let on_each = found.iter().filter(|candidate| pending.tried.has(candidate.subflow.id));
+            let sent = |candidate: &Candidate<'_>| match candidate.subflow.id == on.id {
+                true => before[at],
+                false => candidate.subflow.unacked + candidate.subflow.queued,
+            };
+            let slow =
+                least(on_each.map(|candidate| (candidate, candidate.outstanding(view, sent(candidate)))));
+            let late = slow.map_or(f64::INFINITY, |(_, late, _)| late);
             let threshold = soonest * 1.1 + 0.001;
             if late > threshold {
                 let chunk = Chunk::new(view, pending.range)?;
@@ -107,7 +111,7 @@ impl Anabranch {
                     why,
                 });
             }
-            if let Some(overdue) = slow.and_then(|slow| slow.overdue(view, before[at], threshold)) {
+            if let Some(overdue) = slow.and_then(|(slow, ..)| slow.overdue(view, sent(slow), threshold)) {
                 *again = overdue.min(*again);
             }
             if view.remaining > 0 {

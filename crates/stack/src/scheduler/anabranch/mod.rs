@@ -40,8 +40,6 @@ const PROBES: f64 = 20.0;
 /// A receive window that exceeds the largest one by this factor grows, for this number of the longest round trips.
 const GROWTH: f64 = 1.1;
 const GROWING: f64 = 2.0;
-/// The bytes that stand for a flow without end.
-const ENDLESS: f64 = 1e12;
 /// The divisor of the best rate below which a rate is much lower.
 const MUCH_LOWER: f64 = 4.0;
 
@@ -228,7 +226,8 @@ impl<'a> Turn<'_, 'a> {
         if cwnd >= needed {
             return false;
         }
-        let rest = self.rest.min(ENDLESS);
+        // A flow of unknown size is expected to last as long again.
+        let rest = if self.rest.is_finite() { self.rest } else { self.view.written as f64 };
         let end = state.arrival(rest);
         if self.others().all(|other| other.state.arrival(rest) > end) {
             return true;
