@@ -10,7 +10,7 @@ use super::seconds;
 use crate::scheduler::{RecoveryState, SubflowView};
 
 /// The segments of the shortest train that counts, and those after which a long one counts.
-const SHORTEST: f64 = 2.0;
+const SHORTEST: f64 = 3.0;
 const LONGEST: f64 = 16.0;
 /// The weight of what was known before a further train.
 const MEMORY: f64 = 0.75;
