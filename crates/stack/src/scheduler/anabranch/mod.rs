@@ -36,7 +36,9 @@ const MOST: usize = 8;
 /// The divisor of the best rate for the place of the data of a path of unknown rate.
 const HOPE: f64 = 2.0;
 /// The segments that are sent on a path to measure its rate.
-const PROBES: f64 = 20.0;
+const PROBES: f64 = 10.0;
+/// The share of all copies that they may be.
+const PROBE_SHARE: f64 = 0.5;
 /// A receive window that exceeds the largest one by this factor grows, for this number of the longest round trips.
 const GROWTH: f64 = 1.1;
 const GROWING: f64 = 2.0;
@@ -158,10 +160,10 @@ impl Anabranch {
             }
             // The receive window or the send buffer ends before it. Copies measure the rate of a path, and nothing waits for them.
             None => {
-                let unmeasured = !chosen.known
-                    && found.best.1 > 0.0
-                    && (subflow.bytes_sent as f64) < PROBES * chosen.state.mss;
-                let probe = if unmeasured { self.probe(view, subflow) } else { None };
+                let sent = subflow.bytes_sent as f64;
+                let unmeasured = !chosen.known && found.best.1 > 0.0 && sent < PROBES * chosen.state.mss;
+                let worth = PROBES * chosen.state.mss < turn.left() * self.options.tail * PROBE_SHARE;
+                let probe = if unmeasured && worth { self.probe(view, subflow) } else { None };
                 probe.unwrap_or(wait(Rule::WouldBlock, gap, f64::NAN))
             }
         }
@@ -204,6 +206,11 @@ impl<'a> Turn<'_, 'a> {
             .filter(move |other| !other.ready && other.state.flight > 0.0 && other.subflow.id != chosen)
     }
 
+    /// Returns the bytes that are expected to be left: a flow of unknown size is as long again.
+    fn left(&self) -> f64 {
+        if self.rest.is_finite() { self.rest } else { self.view.written as f64 }
+    }
+
     /// Returns the bytes that the others deliver within `seconds`.
     fn delivered(&self, seconds: f64) -> f64 {
         self.others().map(|other| other.state.delivered(seconds)).sum()
@@ -226,8 +233,7 @@ impl<'a> Turn<'_, 'a> {
         if cwnd >= needed {
             return false;
         }
-        // A flow of unknown size is expected to last as long again.
-        let rest = if self.rest.is_finite() { self.rest } else { self.view.written as f64 };
+        let rest = self.left();
         let end = state.arrival(rest);
         if self.others().all(|other| other.state.arrival(rest) > end) {
             return true;
