@@ -113,7 +113,9 @@ impl Anabranch {
         for candidate in found.list.iter_mut().flatten() {
             let Candidate { subflow, state, .. } = candidate;
             if !candidate.known && self.options.unknown > 0.0 && best.1 > 0.0 {
-                state.rate = best.1 / self.options.unknown;
+                // At least a first window in a round trip.
+                let least = FIRST_FLIGHT * state.mss / state.rtt.max(1e-3);
+                state.rate = (best.1 / self.options.unknown).max(least);
             }
             state.backlog =
                 self.meters[subflow.id.index() % MOST].backlog(view.now, state.rate, state.flight);
