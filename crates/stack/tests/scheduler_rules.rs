@@ -503,43 +503,46 @@ fn a_far_path_takes_the_last_data_of_a_send_buffer_that_would_grow_with_its_wind
     assert_eq!(takes(400, 10, 1e7, 10_000, false), None, "the application has written all that it has");
 }
 
-// As above, and the rate of the far path is not known.
+// As above, and the rate of the far path is not known. Ten segments are less than half of the share of the flow that may be copied.
 #[test]
 fn a_path_of_unknown_rate_whose_data_has_no_place_is_measured_by_copies() {
-    let copies = |far_rate: Option<f64>, tail: f64, buffered: u64| {
+    let copies = |far_rate: Option<f64>, tail: f64, sent: u64, buffered: u64, rest: u64| {
         let near = SubflowView { local: local(1), ..full(steady(subflow(0, 20, 10))) };
-        let far = SubflowView { local: local(2), bytes_sent: MSS, ..steady(subflow(1, 200, 10)) };
+        let far = SubflowView { local: local(2), bytes_sent: sent * MSS, ..steady(subflow(1, 200, 10)) };
         let mut connection = Connection::new(vec![near, far], buffered * MSS);
         connection.outstanding = vec![Pending { range: DataRange::new(0, 10 * MSS), tried: set(&[0]) }];
-        let known: Vec<_> =
-            [(1, Some(1e9)), (2, far_rate)].into_iter().filter_map(|(n, rate)| Some((n, rate?))).collect();
-        let known = remembered(&known);
-        let view = View { known: Some(&known), send_buffer_full: true, ..connection.view() };
+        let rates: Vec<_> = [(1, 1e9)].into_iter().chain(far_rate.map(|rate| (2, rate))).collect();
+        let known = remembered(&rates);
+        let view = View { known: Some(&known), remaining: rest * MSS, ..connection.view() };
         let mut scheduler = only(|options| (options.gap, options.tail, options.memory) = (true, tail, 1.0));
         match scheduler.decide(&view) {
             Decision::Assign { subflow, range, kind: AssignKind::Copy, .. } => Some((subflow, range)),
             _ => None,
         }
     };
-    assert_eq!(copies(None, 0.05, 15), Some((SubflowId(1), DataRange::new(0, MSS))));
-    assert_eq!(copies(Some(1e5), 0.05, 15), None, "its rate is known");
-    assert_eq!(copies(None, 0.0, 15), None, "no copies");
-    assert_eq!(copies(None, 0.05, 100), None, "its data has a place");
+    assert_eq!(copies(None, 0.05, 1, 15, 1000), Some((SubflowId(1), DataRange::new(0, MSS))));
+    assert_eq!(copies(Some(1e5), 0.05, 1, 15, 1000), None, "its rate is known");
+    assert_eq!(copies(None, 0.0, 1, 15, 1000), None, "no copies");
+    assert_eq!(copies(None, 0.05, 10, 15, 1000), None, "it has carried ten segments");
+    assert_eq!(copies(None, 0.05, 1, 1000, 1000), None, "its data has a place");
+    assert_eq!(copies(None, 0.05, 1, 15, 300), None, "a short flow");
 }
 
-// Ten segments that a path of 140 KB/s still has take 100 ms. With a sixteenth of that rate a copy of one would take 160 ms.
+// The first subflow is the fastest one, and has lost what is outstanding.
 #[test]
-fn copies_try_a_path_of_unknown_rate() {
-    let slow = SubflowView { local: local(1), ..full(steady(subflow(0, 20, 10))) };
-    let mut connection = Connection::new(vec![slow, steady(subflow(1, 20, 10))], 0);
-    connection.outstanding = vec![Pending { range: DataRange::new(0, 10 * MSS), tried: set(&[0]) }];
-    connection.data_nxt = 10 * MSS;
-    let known = remembered(&[(1, 140_000.0)]);
-    let view = View { known: Some(&known), ..connection.view() };
-    let mut scheduler = only(|options| (options.tail, options.memory, options.unknown) = (0.05, 1.0, 16.0));
-    let decision = scheduler.decide(&view);
+fn a_copy_takes_the_fastest_subflow_that_has_not_sent_the_data() {
+    let lost = SubflowView {
+        inflight: MSS,
+        unacked: MSS,
+        last_received: Time::from_millis(900),
+        ..subflow(0, 20, 10)
+    };
+    let mut connection = Connection::new(vec![lost, subflow(1, 60, 10), subflow(2, 40, 10)], 0);
+    connection.outstanding = vec![Pending { range: DataRange::new(0, MSS), tried: set(&[0]) }];
+    connection.data_nxt = MSS;
+    let decision = only(|options| options.tail = 0.05).decide(&connection.view());
     assert!(
-        matches!(decision, Decision::Assign { subflow: SubflowId(1), kind: AssignKind::Copy, .. }),
+        matches!(decision, Decision::Assign { subflow: SubflowId(2), kind: AssignKind::Copy, .. }),
         "{decision:?}"
     );
 }

@@ -5,13 +5,15 @@
 //! round trips and rates ([`crate::prediction`]). The segment gets the data after the gap, so that it arrives in order. If the gap and a
 //! margin are more than the rest of the flow, the others have delivered everything before it, and it stays idle. A path of much lower
 //! rate stays idle too if the others would fill the receive window before the segment is acknowledged. The path with the highest rate
-//! takes as much as its window admits, and each other one a segment at a time, so that each segment is decided anew. Arrivals include the expected
+//! takes as much as its window admits, and each other one a segment at a time, so that each segment is decided anew. Where the send buffer ends
+//! before the place of its data, a path that is worth it takes the last data there, and the buffer grows. Arrivals include the expected
 //! repair of a loss: of the segment, or of all of the receive window where that is the limit, since all of it waits for the repair.
 //!
 //! **Copies**: a subflow with free window and nothing else to send gets copies of outstanding data of another one, if they are predicted to
 //! arrive sooner: at the end of a flow, and where full buffers admit no further data until the first outstanding data has arrived. It
 //! looks again at the time at which an acknowledgement is so late that a copy would be sooner. A subflow that has carried nothing gets one
 //! segment when the receive window or the send buffer ends before its data, since Linux advertises less until each subflow has received one.
+//! A path of unknown rate gets a few more there in a long flow, so that its rate is measured.
 //!
 //! **Source**: ours. The gap is the gap of STMS with growth and rates; the comparison with the rest of the flow is similar to DMPTCP and ECF, and the
 //! comparison with the window to BLEST.
@@ -222,8 +224,9 @@ impl<'a> Turn<'_, 'a> {
         self.others().map(|other| other.state.delivered(back + other.state.base_rtt / 2.0)).sum()
     }
 
-    /// True if the others had better wait for data of the chosen subflow where the send buffer ends before its `place`, so that the buffer grows
-    /// with its window: it delivers the rest sooner than any of them, or more than they lose by waiting.
+    /// True if the chosen subflow takes the last `buffered` bytes of the send buffer, although the others then wait for it, where the buffer
+    /// ends before the place of its data, so that the buffer grows with its window: it delivers the rest sooner than any of them, or
+    /// more than they lose by waiting. `place` is the bytes that the buffer has to hold.
     fn is_worth_waiting(&self, place: f64, buffered: u64) -> bool {
         let Candidate { subflow, state, .. } = self.chosen;
         let cwnd = subflow.cwnd as f64;
@@ -238,6 +241,7 @@ impl<'a> Turn<'_, 'a> {
         if self.others().all(|other| other.state.arrival(rest) > end) {
             return true;
         }
+        // After slow start a window grows too slowly.
         let possible = (state.rate * state.base_rtt).min(state.ssthresh);
         if needed >= possible.min(self.view.send_buffer_max as f64 / 2.0 - filled) {
             return false;
