@@ -152,7 +152,7 @@ mod tests {
     fn a_segment_that_waits_shows_that_there_was_no_pause() {
         for (recovery, known) in [(RecoveryState::Open, true), (RecoveryState::Recovery, false)] {
             let mut meter = Meter::default();
-            for segment in 0..=3 {
+            for segment in 0..=4 {
                 let min_rtt = Duration::from_millis(5);
                 let sent = Some((Time::from_millis(40), Time::from_millis(40)));
                 let subflow = view(segment, 50_000 + 6000 * segment);
@@ -198,13 +198,13 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_measures_nothing_and_another_subflow_begins_anew() {
+    fn two_segments_measure_nothing_and_another_subflow_begins_anew() {
         let mut meter = Meter::default();
-        for segment in 0..=1 {
+        for segment in 0..=2 {
             meter.observe(&view(segment, 50_000 + 2000 * segment));
         }
         assert_eq!(meter.rate(1000), None);
-        for segment in 2..=9 {
+        for segment in 3..=9 {
             meter.observe(&view(segment, 50_000 + 2000 * segment));
         }
         assert!(meter.rate(1000).is_some());
