@@ -313,22 +313,22 @@ fn data_that_a_slow_subflow_has_at_the_end_is_copied_and_no_more_than_allowed() 
     assert!(matches!(copies.decide(&soon.view()), Decision::Assign { kind: AssignKind::Copy, .. }));
 }
 
-// A path of 1.4 MB/s, and an unknown path.
+// A path of 14 MB/s, and an unknown path.
 #[test]
 fn a_path_of_unknown_rate_is_not_trusted_with_the_end_of_a_flow() {
     let known = SubflowView {
-        delivery_rate: Rate(11_200_000),
-        bytes_sent: 20 * MSS,
-        ..full(steady(subflow(0, 20, 20)))
+        delivery_rate: Rate(112_000_000),
+        bytes_sent: 200 * MSS,
+        ..full(steady(subflow(0, 20, 200)))
     };
     let mut connection = Connection::new(vec![known, steady(subflow(1, 20, 10))], 10 * MSS);
     let mut trusting = only(|options| (options.abstain, options.rate) = (true, true));
     let mut wary = only(|options| (options.abstain, options.rate, options.unknown) = (true, true, 16.0));
-    // Ten acknowledgements in 10 ms measure the rate of the first.
+    // A hundred segments in 10 ms measure the rate of the first. A sixteenth is more than a first window in 20 ms.
     for _ in 0..10 {
         connection.now += Duration::from_millis(1);
         let first = &mut connection.subflows[0];
-        first.bytes_sent += MSS;
+        first.bytes_sent += 10 * MSS;
         first.last_received = connection.now;
         for scheduler in [&mut trusting, &mut wary] {
             scheduler.decide(&connection.view());
@@ -340,15 +340,15 @@ fn a_path_of_unknown_rate_is_not_trusted_with_the_end_of_a_flow() {
     assert_eq!(chosen(&mut wary, &connection), Some(SubflowId(1)), "a long flow tries it");
 }
 
-// As above, and the host remembers the second path. Its data has a millisecond to arrive before the end.
+// As above, and the host remembers the second path. Its data has half a millisecond to arrive before the end.
 #[test]
 fn a_remembered_rate_counts_until_the_rate_is_measured() {
     let address = |last: u8| Address::new([10, 0, 0, last].into(), 4000);
     let takes = |remembered: f64, factor: f64, acks: u64| {
         let known = SubflowView {
-            delivery_rate: Rate(11_200_000),
-            bytes_sent: 20 * MSS,
-            ..full(steady(subflow(0, 20, 20)))
+            delivery_rate: Rate(112_000_000),
+            bytes_sent: 200 * MSS,
+            ..full(steady(subflow(0, 20, 200)))
         };
         let second = SubflowView { local: address(2), bytes_sent: 20 * MSS, ..steady(subflow(1, 20, 10)) };
         let mut connection = Connection::new(vec![known, second], 10 * MSS);
@@ -360,10 +360,10 @@ fn a_remembered_rate_counts_until_the_rate_is_measured() {
         for ack in 1..=60 {
             connection.now += Duration::from_millis(1);
             let first = &mut connection.subflows[0];
-            first.bytes_sent += MSS;
+            first.bytes_sent += 10 * MSS;
             first.last_received = connection.now;
             if ack <= acks {
-                // A sixteenth of the first one's rate.
+                // A small part of the first one's rate.
                 let second = &mut connection.subflows[1];
                 second.bytes_sent += MSS / 16;
                 second.last_received = connection.now;
@@ -375,12 +375,12 @@ fn a_remembered_rate_counts_until_the_rate_is_measured() {
             _ => None,
         }
     };
-    assert_eq!(takes(1.4e6, 1.0, 0), Some(SubflowId(1)));
-    assert_eq!(takes(1.4e6, 0.0, 0), None, "no memory");
-    assert_eq!(takes(1.4e6, 0.01, 0), None, "a distorted one");
+    assert_eq!(takes(1.4e7, 1.0, 0), Some(SubflowId(1)));
+    assert_eq!(takes(1.4e7, 0.0, 0), None, "no memory");
+    assert_eq!(takes(1.4e7, 0.01, 0), None, "a distorted one");
     assert_eq!(takes(0.8e5, 1.0, 0), None, "a slow path");
-    assert_eq!(takes(1.4e6, 1.0, 60), None, "a path that is measured as slow");
-    assert_eq!(takes(0.8e5, 20.0, 0), Some(SubflowId(1)), "the factor");
+    assert_eq!(takes(1.4e7, 1.0, 60), None, "a path that is measured as slow");
+    assert_eq!(takes(0.8e5, 200.0, 0), Some(SubflowId(1)), "the factor");
 }
 
 // 1 MB/s and 20 ms hold 20 KB. Of 50 KB in flight 30 KB wait in the queue, before any acknowledgement has shown it.
