@@ -58,12 +58,17 @@ impl Anabranch {
             return None;
         }
         let found = self.candidates(view, |subflow| subflow.room() >= subflow.mss);
-        let able = |pending: &Pending| {
+        let mut free: [Option<(&Candidate<'_>, f64)>; MOST] = [None; MOST];
+        for (place, candidate) in free.iter_mut().zip(found.iter().filter(|candidate| candidate.ready)) {
+            *place = Some((candidate, candidate.arrival(0.0)));
+        }
+        let untried = |pending: &Pending| {
             let tried = pending.tried;
-            let able =
-                found.iter().filter(move |candidate| candidate.ready && !tried.has(candidate.subflow.id));
-            least(able.map(|candidate| (candidate, candidate.arrival(0.0))))
+            least(
+                free.iter().flatten().copied().filter(move |(candidate, _)| !tried.has(candidate.subflow.id)),
+            )
         };
+        free[0]?;
         let carrier = |pending: &Pending| view.subflows.iter().find(|subflow| pending.tried.has(subflow.id));
         let inspected = || view.outstanding.iter().take(INSPECTED);
         // The first data of a subflow that is outstanding may have been delivered there, and waits for other data.
@@ -88,7 +93,7 @@ impl Anabranch {
             if there == len {
                 continue;
             }
-            let Some((fast, soonest, _)) = able(pending) else { continue };
+            let Some((fast, soonest, _)) = untried(pending) else { continue };
             let on_each = found.iter().filter(|candidate| pending.tried.has(candidate.subflow.id));
             let sent = |candidate: &Candidate<'_>| match candidate.subflow.id == on.id {
                 true => before[at],
