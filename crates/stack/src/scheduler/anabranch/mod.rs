@@ -246,7 +246,11 @@ impl<'a> Turn<'_, 'a> {
         if needed >= possible.min(self.view.send_buffer_max as f64 / 2.0 - filled) {
             return false;
         }
-        let rounds = (needed / cwnd).log2().ceil();
+        let mut rounds = 0.0;
+        let mut window = cwnd.max(1.0);
+        while window < needed {
+            (rounds, window) = (rounds + 1.0, 2.0 * window);
+        }
         let lost = rounds * (self.delivered(state.rtt) - buffered as f64).max(0.0);
         let others_take = rest * state.rtt / self.delivered(state.rtt).max(1.0);
         state.delivered(others_take) > lost
