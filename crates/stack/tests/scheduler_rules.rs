@@ -476,13 +476,15 @@ fn local(last: u8) -> Address {
 // the near one's 10 makes it large enough.
 #[test]
 fn a_far_path_takes_the_last_data_of_a_send_buffer_that_would_grow_with_its_window() {
-    let takes = |rest: u64, cwnd: u64, rate: f64, most: u64, full_buffer: bool| {
+    let of = |rest: u64, size_known: bool, cwnd: u64, rate: f64, most: u64, full_buffer: bool| {
         let near = SubflowView { local: local(1), ..full(steady(subflow(0, 20, 10))) };
         let far = SubflowView { local: local(2), last_received: Time::from_secs(1), ..subflow(1, 200, cwnd) };
         let connection = Connection::new(vec![near, far], 30 * MSS);
         let view = View {
             known: Some(&remembered(&[(1, 1e9), (2, rate)])),
-            remaining: rest * MSS,
+            remaining: if size_known { rest * MSS } else { 30 * MSS },
+            written: rest * MSS,
+            size_known,
             send_buffer_full: full_buffer,
             send_buffer_max: most * MSS,
             ..connection.view()
@@ -492,17 +494,16 @@ fn a_far_path_takes_the_last_data_of_a_send_buffer_that_would_grow_with_its_wind
             _ => None,
         }
     };
-    assert_eq!(
-        takes(1000, 10, 1e7, 10_000, true),
-        Some(20),
-        "it delivers the rest in 1.3 s, the near one in 2"
-    );
+    let takes = |rest, cwnd, rate, most, full_buffer| of(rest, true, cwnd, rate, most, full_buffer);
     assert_eq!(takes(400, 10, 1e7, 10_000, true), Some(20), "it delivers 150 segments until then");
     assert_eq!(takes(100, 10, 1e7, 10_000, true), None, "it delivers fewer than the near one loses");
     assert_eq!(takes(400, 10, 12.0 * MSS as f64 / 0.2, 10_000, true), None, "the path holds 12 segments");
     assert_eq!(takes(400, 10, 1e7, 40, true), None, "the buffer stays too small");
     assert_eq!(takes(400, 16, 1e7, 10_000, true), None, "its window suffices");
     assert_eq!(takes(400, 10, 1e7, 10_000, false), None, "the application has written all that it has");
+    // A flow of unknown size is expected to last as long again.
+    assert_eq!(of(400, false, 10, 1e7, 10_000, true), Some(20));
+    assert_eq!(of(100, false, 10, 1e7, 10_000, true), None);
 }
 
 // As above, and the rate of the far path is not known. Ten segments are less than half of the share of the flow that may be copied.

@@ -186,3 +186,23 @@ impl Connection {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use anabranch_units::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn a_send_buffer_grows_to_the_sum_of_its_subflows_or_to_the_size_of_the_connection() {
+        let kernel = ConnectionConfig { kernel_buffers: true, ..ConnectionConfig::linux() };
+        let auto = |max| Some(SendBuffers::Auto { initial: Bytes(16_384), max: Bytes(max) });
+        let grown = ConnectionConfig { send_buffers: auto(4 << 20), ..kernel.clone() };
+        assert_eq!(largest(&grown, 2), 8 << 20);
+        let fixed =
+            ConnectionConfig { send_buffers: Some(SendBuffers::Fixed(Bytes(1 << 20))), ..kernel.clone() };
+        assert_eq!(largest(&fixed, 2), 1 << 20);
+        let own = ConnectionConfig { send_buffer: Bytes(5 << 20), send_buffers: None, ..kernel };
+        assert_eq!(largest(&own, 2), 5 << 20);
+    }
+}

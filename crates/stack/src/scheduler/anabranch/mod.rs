@@ -225,8 +225,8 @@ impl<'a> Turn<'_, 'a> {
     }
 
     /// True if the chosen subflow takes the last `buffered` bytes of the send buffer, although the others then wait for it, where the buffer
-    /// ends before the place of its data, so that the buffer grows with its window: it delivers the rest sooner than any of them, or
-    /// more than they lose by waiting. `place` is the bytes that the buffer has to hold.
+    /// ends before the place of its data: the buffer grows with its window, and it delivers more until the others would have delivered the rest
+    /// than they lose by waiting. `place` is the bytes that the buffer has to hold.
     fn is_worth_waiting(&self, place: f64, buffered: u64) -> bool {
         let Candidate { subflow, state, .. } = self.chosen;
         let cwnd = subflow.cwnd as f64;
@@ -237,10 +237,6 @@ impl<'a> Turn<'_, 'a> {
             return false;
         }
         let rest = self.left();
-        let end = state.arrival(rest);
-        if self.others().all(|other| other.state.arrival(rest) > end) {
-            return true;
-        }
         // After slow start a window grows too slowly.
         let possible = (state.rate * state.base_rtt).min(state.ssthresh);
         if needed >= possible.min(self.view.send_buffer_max as f64 / 2.0 - filled) {
