@@ -9,8 +9,8 @@ use crate::congestion::{CongestionControl, Growth};
 use crate::event::SubflowId;
 use crate::prediction::{PathState, seconds};
 
-/// The segments that a path of unknown rate may have in flight.
-const FIRST_FLIGHT: f64 = 10.0;
+/// The segments that a path of unknown rate may have in flight, and the copies that measure it.
+pub(super) const FIRST_FLIGHT: f64 = 10.0;
 /// The nanoseconds by which the time of the next look at copies is later than computed, so that the result has changed.
 const LOOK_LATER: u64 = 100_000;
 /// The seconds from which on no look is planned.

@@ -28,10 +28,7 @@ impl Anabranch {
     }
 
     /// Returns a copy, on this subflow, of the first outstanding data that it has not carried, as a segment of at least [`LEAST_MEASURE`] bytes.
-    pub(super) fn probe(&mut self, view: &View<'_>, subflow: &SubflowView) -> Option<Decision> {
-        if self.options.tail <= 0.0 {
-            return None;
-        }
+    pub(super) fn probe(&self, view: &View<'_>, subflow: &SubflowView) -> Option<Decision> {
         let pending = view.outstanding.iter().find(|pending| !pending.tried.has(subflow.id))?;
         let range = Chunk::new(view, pending.range)?.fit(subflow, subflow.mss)?;
         if range.len() < u64::from(LEAST_MEASURE) {

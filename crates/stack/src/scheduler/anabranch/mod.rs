@@ -30,16 +30,14 @@ use anabranch_units::Time;
 use super::pick::{self, Chunk};
 use super::{Decision, Rule, Scheduler, View, Why};
 use crate::prediction::{Meter, PathState, seconds};
-use candidate::{Candidate, Candidates, least};
+use candidate::{Candidate, Candidates, FIRST_FLIGHT, least};
 pub use options::AnabranchOptions;
 
 /// The maximum number of subflows that are used.
 const MOST: usize = 8;
 /// The divisor of the best rate for the place of the data of a path of unknown rate.
 const HOPE: f64 = 2.0;
-/// The segments that are sent on a path to measure its rate.
-const PROBES: f64 = 10.0;
-/// The share of all copies that they may be.
+/// The share of all copies that those to measure a path may be.
 const PROBE_SHARE: f64 = 0.5;
 /// A receive window that exceeds the largest one by this factor grows, for this number of the longest round trips.
 const GROWTH: f64 = 1.1;
@@ -162,9 +160,9 @@ impl Anabranch {
             }
             // The receive window or the send buffer ends before it. Copies measure the rate of a path, and nothing waits for them.
             None => {
-                let sent = subflow.bytes_sent as f64;
-                let unmeasured = !chosen.known && found.best.1 > 0.0 && sent < PROBES * chosen.state.mss;
-                let worth = PROBES * chosen.state.mss < turn.left() * self.options.tail * PROBE_SHARE;
+                let probes = FIRST_FLIGHT * chosen.state.mss;
+                let unmeasured = !chosen.known && found.best.1 > 0.0 && (subflow.bytes_sent as f64) < probes;
+                let worth = probes < turn.left() * self.options.tail * PROBE_SHARE;
                 let probe = if unmeasured && worth { self.probe(view, subflow) } else { None };
                 probe.unwrap_or(wait(Rule::WouldBlock, gap, f64::NAN))
             }
