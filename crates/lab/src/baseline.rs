@@ -33,11 +33,11 @@ pub struct SinglePath {
     pub chosen: bool,
     /// The number of its selection runs.
     pub runs: u32,
-    /// The number of flows.
+    /// The number of flows; of requests and bursts, the number of these.
     pub n: usize,
-    /// The number of flows delivered. (Bulk: not aborted.)
+    /// The number of these that were delivered. (Bulk: not aborted.)
     pub completed: usize,
-    /// The mean completion time; an undelivered flow counts with the time it had. None for bulk.
+    /// The mean of their times; one that was not delivered counts with the time its flow had. None for bulk.
     pub mean_s: Option<f64>,
     /// The mean goodput of a flow, in bit/s.
     pub goodput_bps: Option<f64>,
@@ -46,9 +46,13 @@ pub struct SinglePath {
 /// The result of the selection runs of one path.
 #[derive(Clone, Debug, Default)]
 struct Candidate {
-    /// The cost of each run, less being better: the sum of the times, or of the negative goodputs.
+    /// The cost of each run, less being better: the sum of the times of all flows, or of their negative goodputs. With
+    /// classes of traffic it is the mean over the parts of the main class.
     costs: Vec<f64>,
     flows: usize,
+    /// The number of parts of the flows, such as requests; a transfer is one part.
+    parts: usize,
+    /// The number of parts that were delivered.
     completed: usize,
     time_s: f64,
     goodput_bps: f64,
@@ -111,38 +115,35 @@ impl Race {
     /// Adds a run of `path`; the runs of a path must be added in order.
     pub fn add(&mut self, path: usize, result: &RunResult) {
         let candidate = &mut self.candidates[path];
-        let mut cost = 0.0;
         candidate.of_classes.resize(self.classes.len(), Vec::new());
         for (group, (measure, costs)) in self.classes.iter().zip(&mut candidate.of_classes).enumerate() {
             let flows = result.flows.iter().filter(|flow| flow.group == group);
             let sign = if measure.is_gain() { -1.0 } else { 1.0 };
-            let cost = |flow: &FlowResult| {
-                let parts = measured::of_flow(flow, *measure).into_iter();
-                parts.map(|part| sign * part.value.unwrap_or(flow.time.as_secs_f64())).sum::<f64>()
-            };
-            costs.push(flows.map(cost).sum());
+            let values: Vec<f64> =
+                flows.flat_map(|flow| values(flow, *measure)).map(|(value, _)| sign * value).collect();
+            costs.push(stats::mean(&values).unwrap_or(f64::INFINITY));
         }
         if let Some((group, measure)) = self.main {
             for flow in result.flows.iter().filter(|flow| flow.group == group) {
+                candidate.flows += 1;
                 candidate.goodput_bps += flow.goodput().as_bps_f64();
-                for part in measured::of_flow(flow, measure) {
-                    // One that did not end counts with the time that its flow had.
-                    let value = part.value.unwrap_or(flow.time.as_secs_f64());
-                    cost += if self.bulk { -value } else { value };
+                for (value, complete) in values(flow, measure) {
+                    candidate.parts += 1;
                     candidate.time_s += value;
-                    candidate.flows += 1;
-                    candidate.completed += usize::from(part.complete);
+                    candidate.completed += usize::from(complete);
                 }
             }
-            candidate.costs.push(cost);
+            candidate.costs.push(candidate.of_classes[group].last().copied().unwrap_or(f64::INFINITY));
             return;
         }
+        let mut cost = 0.0;
         for flow in result.flows.iter().filter(|flow| flow.class == Class::Contender) {
             let (time, goodput) = (flow.time.as_secs_f64(), flow.goodput().as_bps_f64());
             cost += if self.bulk { -goodput } else { time };
             candidate.time_s += time;
             candidate.goodput_bps += goodput;
             candidate.flows += 1;
+            candidate.parts += 1;
             candidate.completed += usize::from(flow.is_complete(self.bulk));
         }
         candidate.costs.push(cost);
@@ -204,19 +205,33 @@ impl Race {
     pub fn results<'a>(&self, names: impl Iterator<Item = &'a str>) -> Vec<SinglePath> {
         let chosen = self.chosen();
         let result = |(path, (candidate, name)): (usize, (&Candidate, &str))| {
-            let per_flow = |sum: f64| (candidate.flows > 0).then(|| sum / candidate.flows as f64);
+            let per = |sum: f64, count: usize| (count > 0).then(|| sum / count as f64);
             SinglePath {
                 path: name.to_owned(),
                 chosen: path == chosen,
                 runs: candidate.costs.len() as u32,
-                n: candidate.flows,
+                n: candidate.parts,
                 completed: candidate.completed,
-                mean_s: per_flow(candidate.time_s).filter(|_| !self.bulk),
-                goodput_bps: per_flow(candidate.goodput_bps),
+                mean_s: per(candidate.time_s, candidate.parts).filter(|_| !self.bulk),
+                goodput_bps: per(candidate.goodput_bps, candidate.flows),
             }
         };
         self.candidates.iter().zip(names).enumerate().map(result).collect()
     }
+}
+
+/// Returns the value of each part of a flow, and whether it is complete. One that did not end has the time that its flow had;
+/// so has a flow without parts.
+fn values(flow: &FlowResult, measure: Measure) -> Vec<(f64, bool)> {
+    let time = flow.time.as_secs_f64();
+    let mut values: Vec<(f64, bool)> = measured::of_flow(flow, measure)
+        .into_iter()
+        .map(|part| (part.value.unwrap_or(time), part.complete))
+        .collect();
+    if values.is_empty() {
+        values.push((time, false));
+    }
+    values
 }
 
 #[cfg(test)]

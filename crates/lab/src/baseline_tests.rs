@@ -72,32 +72,58 @@ fn a_bulk_race_is_won_by_the_greatest_goodput() {
     assert_eq!((race.chosen(), results[1].goodput_bps, results[1].mean_s), (1, Some(800e3), None));
 }
 
-/// A request that was not answered costs the time that its flow had.
-#[test]
-fn a_race_by_requests_counts_unanswered_ones_with_the_time_of_the_flow() {
+/// Returns a run of one flow with requests that took these milliseconds; none: it was not answered.
+fn requests(times: &[Option<u64>]) -> RunResult {
     use anabranch_sim::AppReport;
     use anabranch_sim::application::Exchange;
     use anabranch_units::{Duration, Time};
-    let of = |times: &[Option<u64>]| {
-        let one = |time: &Option<u64>| Exchange {
-            at: Time::ZERO,
-            request: 1,
-            response: 1,
-            time: time.map(Duration::from_millis),
-        };
-        let mut flow = made::flow(Class::Contender, None);
-        flow.report.app = AppReport::Requests(times.iter().map(one).collect());
-        made::run_of(vec![flow])
+    let one = |time: &Option<u64>| Exchange {
+        at: Time::ZERO,
+        request: 1,
+        response: 1,
+        time: time.map(Duration::from_millis),
     };
+    let mut flow = made::flow(Class::Contender, None);
+    flow.report.app = AppReport::Requests(times.iter().map(one).collect());
+    flow.report.delivered = 7500;
+    made::run_of(vec![flow])
+}
+
+fn race_of_requests() -> Race {
     let classes = vec![Measure::ResponseTime];
-    let mut race = Race { main: Some((0, Measure::ResponseTime)), classes, ..Race::new(2, false, 0.01, 4) };
-    race.add(0, &of(&[Some(10), None]));
-    race.add(1, &of(&[Some(300), Some(500)]));
-    assert_eq!((race.candidates[0].costs[0], race.candidates[1].costs[0]), (60.01, 0.8));
-    assert_eq!([0, 1].map(|path: usize| race.candidates[path].of_classes[0][0]), [60.01, 0.8]);
+    Race { main: Some((0, Measure::ResponseTime)), classes, ..Race::new(2, false, 0.01, 4) }
+}
+
+/// A request that was not answered costs the time that its flow had.
+#[test]
+fn a_race_by_requests_counts_unanswered_ones_with_the_time_of_the_flow() {
+    let mut race = race_of_requests();
+    race.add(0, &requests(&[Some(10), None]));
+    race.add(1, &requests(&[Some(300), Some(500)]));
+    assert_eq!((race.candidates[0].costs[0], race.candidates[1].costs[0]), (30.005, 0.4));
+    assert_eq!([0, 1].map(|path: usize| race.candidates[path].of_classes[0][0]), [30.005, 0.4]);
     let results = race.results(["a", "b"].into_iter());
     assert_eq!((results[0].n, results[0].completed, results[1].completed), (2, 1, 2));
     assert!(results[1].chosen);
+    // A flow that made none costs its time, too.
+    let mut race = race_of_requests();
+    race.add(0, &requests(&[]));
+    race.add(1, &requests(&[Some(300)]));
+    assert_eq!((race.candidates[0].costs[0], race.chosen()), (60.0, 1));
+}
+
+/// A closed loop makes more requests on a faster path, so the sum of their times is about the duration on every path.
+#[test]
+fn a_race_by_requests_is_won_by_the_least_mean_and_not_by_the_least_sum() {
+    let mut race = race_of_requests();
+    race.add(0, &requests(&[Some(150); 2]));
+    race.add(1, &requests(&[Some(80); 4]));
+    race.judge();
+    assert_eq!((race.chosen(), race.chosen_by_class()), (1, vec![1]));
+    let fast = race.results(["a", "b"].into_iter()).remove(1);
+    assert!((fast.mean_s.unwrap() - 0.08).abs() < 1e-9);
+    // The goodput is of the one flow, 7500 bytes in a minute, and not of a request.
+    assert_eq!((fast.n, fast.goodput_bps), (4, Some(1000.0)));
 }
 
 /// Half a per cent is no reason to send a class over another path than the main class, and five are.
