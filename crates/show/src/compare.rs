@@ -8,7 +8,7 @@ use anabranch_lab::figures;
 use anabranch_lab::measure::{Format, Record, Shown, TableKind, table_columns};
 use anabranch_lab::report::Setting;
 use anabranch_lab::report::verdict::Verdict;
-use anabranch_lab::scenario::{Scenario, Start, Transport};
+use anabranch_lab::scenario::{Experiment, Scenario, Start, Transport};
 use anabranch_lab::starts::{OtherStart, StartChange};
 use anabranch_lab::stats::Interval;
 
@@ -51,7 +51,7 @@ pub fn text(scenario: &Scenario, comparison: &Comparison, gaps: bool) -> String 
         let setting = comparison.conditions.iter().find(|setting| setting.name == condition.name);
         let bulk = bulk && !has_classes;
         for note in setting
-            .map(|setting| notes(scenario, comparison, setting, bulk, condition.experiment.main_class()))
+            .map(|setting| notes(scenario, comparison, setting, bulk, &condition.experiment))
             .unwrap_or_default()
         {
             text.push_str(&wrap_behind("  ", &note, terminal::text_width()));
@@ -95,14 +95,17 @@ fn notes(
     comparison: &Comparison,
     setting: &Setting,
     bulk: bool,
-    main: Option<&str>,
+    experiment: &Experiment,
 ) -> Vec<String> {
     let mut notes = Vec::new();
+    let main = experiment.main_class();
+    let unit = experiment.classes.iter().find(|class| Some(class.name.as_str()) == main);
+    let unit = unit.map_or("flows", |class| class.kind.unit());
     let paths = &setting.single_paths;
     if let Some(best) = paths.iter().find(|path| path.chosen) {
         let value = |path: &SinglePath| match (bulk, path.mean_s) {
             // A mean with the time until the deadline is no measurement.
-            _ if path.completed < path.n => format!("finished {} of {} flows", path.completed, path.n),
+            _ if path.completed < path.n => format!("finished {} of {} {unit}", path.completed, path.n),
             (false, Some(mean)) => format!("{} ms", figures::digits(mean * 1e3)),
             _ => format!("{} Mbit/s", figures::digits(path.goodput_bps.unwrap_or(0.0) / 1e6)),
         };

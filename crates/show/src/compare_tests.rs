@@ -25,6 +25,22 @@ fn a_single_path_on_which_flows_did_not_finish_has_no_time() {
     assert!(text.contains(line), "{text}");
 }
 
+/// The number counts requests, if the flows are measured by them.
+#[test]
+fn a_single_path_on_which_requests_were_not_answered_counts_requests() {
+    let mut found = compared(
+        "path = [{ rate = '10 Mbit/s', rtt = '10 ms' }, { rate = '5 Mbit/s', rtt = '20 ms' }]
+         traffic = [{ name = 'web', kind = 'requests', size = '1 KB', think = '1 s', requests = 2 }]
+         schedulers = ['tcp', 'min_rtt']\nruns = 2",
+    );
+    found.1.conditions[0].single_paths = vec![single("wifi", true, 2, 9.9), single("lte", false, 1, 60.0)];
+    let text = words(&found);
+    assert!(
+        text.contains("for web: finished 2 of 4 requests in selection runs; lte finished 1 of 4"),
+        "{text}"
+    );
+}
+
 #[test]
 fn at_most_three_other_single_paths_are_listed_and_the_rest_is_counted() {
     let mut found = compared(TWO);

@@ -15,7 +15,7 @@ pub use super::measured::Measure;
 use super::measured::{self, Measured};
 use super::unseen::{self, Unseen};
 use crate::run::Class;
-use crate::scenario::{Condition, Kind, Scenario, TrafficClass, Transport, Via};
+use crate::scenario::{Condition, Scenario, TrafficClass, Transport, Via};
 use crate::stats::{self, Part, Pooled};
 
 /// Flows up to this mean size, in bytes, are short: their slowest ones matter.
@@ -249,13 +249,7 @@ impl Contest<'_> {
         let mut finding = Finding {
             condition: self.condition.name.clone(),
             class: self.class.map(|class| class.name.clone()),
-            unit: match self.class.map(|class| &class.kind) {
-                None | Some(Kind::Transfer { .. }) => "flows",
-                Some(Kind::Requests(_)) => "requests",
-                Some(Kind::OnOff(_)) => "bursts",
-                Some(Kind::Datagrams(_)) => "streams",
-                Some(Kind::Video(_)) => "videos",
-            },
+            unit: self.class.map_or("flows", |class| class.kind.unit()),
             measure,
             runs: self.scenario.runs,
             min_effect_pct: 100.0 * self.scenario.min_effect,

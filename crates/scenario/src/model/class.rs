@@ -89,6 +89,17 @@ impl Kind {
         }
     }
 
+    /// Returns the noun for the things that are counted and measured, in the plural.
+    pub const fn unit(&self) -> &'static str {
+        match self {
+            Kind::Transfer { .. } => "flows",
+            Kind::Requests(_) => "requests",
+            Kind::OnOff(_) => "bursts",
+            Kind::Datagrams(_) => "streams",
+            Kind::Video(_) => "videos",
+        }
+    }
+
     /// True for bulk transfers, which are measured by goodput.
     pub fn is_bulk(&self) -> bool {
         matches!(self, Kind::Transfer { size: FlowSize::Bulk, .. })
