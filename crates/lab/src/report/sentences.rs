@@ -48,12 +48,15 @@ impl Finding {
         let Some(difference) = &best.vs_reference else { return vec![self.alone()] };
         let (measure, name) = (self.measure.noun(), &reference.name);
         let better = self.measure.is_better(difference.mean);
-        let is_first = self.has_least_cost(best);
         let multipath = self.others.iter().filter(|other| other.multipath).count();
+        let shares = |multipath: bool| self.shares_cost(best, multipath);
         let several = self.others.len() > 1;
-        let role = match (best.multipath && !reference.multipath, several && is_first, self.is_given) {
+        // Unless it is clearly better than the reference, the best has the best mean of all.
+        let role = match (best.multipath && !reference.multipath, several, self.is_given) {
+            (true, true, _) if multipath > 1 && shares(true) => ", one of the best multipath schedulers,",
             (true, true, _) if multipath > 1 => ", the best multipath scheduler,",
             (true, true, _) => "",
+            (false, true, _) if shares(false) => "",
             (false, true, true) if better => ", the best of the others,",
             (false, true, true) => ", the next best,",
             _ => "",
@@ -160,6 +163,15 @@ impl Finding {
         match (all.next(), all.next()) {
             (Some(only), None) => format!("there is nothing to compare {} with", only.name),
             (Some(_), Some(_)) => match self.measure {
+        let has_delivered = |one: &Standing| match self.measure.is_gain() {
+            true => one.value > 0.0,
+            false => one.value.is_finite(),
+        };
+        if let Some(reference) = self.reference.as_ref().filter(|one| self.is_given && !has_delivered(one))
+            && self.others.iter().any(has_delivered)
+        {
+            return format!("{} delivered nothing, so there is nothing to compare with it", reference.name);
+        }
                 Measure::Goodput => {
                     "no two contenders have delivered data, so there is nothing to compare".to_owned()
                 }

@@ -347,9 +347,10 @@ impl Finding {
         if self.measure.is_gain() { -standing.value } else { standing.value }
     }
 
-    /// True if no other contender has a better mean, and only then is this one the best in words.
-    pub(super) fn has_least_cost(&self, standing: &Standing) -> bool {
-        self.others.iter().all(|other| self.cost(standing) <= self.cost(other))
+    /// True if another contender has the same mean, a multipath scheduler if `multipath`.
+    pub(super) fn shares_cost(&self, standing: &Standing, multipath: bool) -> bool {
+        let is = |other: &Standing| other.name != standing.name && (other.multipath || !multipath);
+        self.others.iter().any(|other| is(other) && self.cost(other) == self.cost(standing))
     }
 
     /// True if the contender is better than the reference, and the runs show it.

@@ -113,6 +113,41 @@ fn the_only_multipath_scheduler_is_not_the_best_of_them() {
 }
 
 #[test]
+/// Which of two equal ones is the first in the scenario says nothing.
+#[test]
+fn of_contenders_with_the_same_mean_none_is_the_best() {
+    let of = |others: Vec<Standing>| sentences(&[finding("", others)]);
+    let one = |name: &str, value: f64| standing(name, value, difference(20.0, 10.0, 30.0));
+    let text = of(vec![one("min_rtt", 1.2), one("blest", 1.2)]);
+    assert!(text.contains("of min_rtt, one of the best multipath schedulers, is 20.0 % above"), "{text}");
+    let text = of(vec![one("min_rtt", 1.2), one("blest", 1.3)]);
+    assert!(text.contains("of min_rtt, the best multipath scheduler, is 20.0 % above"), "{text}");
+    let plain = |name: &str, value: f64| Standing { multipath: false, ..one(name, value) };
+    let text = of(vec![plain("tcp@2", 1.2), plain("tcp@3", 1.3)]);
+    assert!(text.contains("of tcp@2, the next best, is 20.0 % above"), "{text}");
+    let text = of(vec![plain("tcp@2", 1.2), plain("tcp@3", 1.2)]);
+    assert!(text.contains("of tcp@2 is 20.0 % above"), "{text}");
+}
+
+#[test]
+fn a_reference_that_delivered_nothing_is_named() {
+    let of = |measure: Measure, values: [f64; 3]| {
+        let mut finding =
+            finding("", vec![standing("min_rtt", values[1], None), standing("blest", values[2], None)]);
+        finding.measure = measure;
+        finding.reference.as_mut().unwrap().value = values[0];
+        sentences(&[finding])
+    };
+    let nothing = "tcp delivered nothing, so there is nothing to compare with it.";
+    assert_eq!(of(Measure::Goodput, [0.0, 9e6, 8e6]), nothing);
+    assert_eq!(of(Measure::Goodput, [0.0, 0.0, 8e6]), nothing);
+    assert_eq!(of(Measure::Delay, [f64::INFINITY, 0.1, 0.1]), nothing);
+    let none = "No two contenders have delivered data, so there is nothing to compare.";
+    assert_eq!(of(Measure::Goodput, [0.0, 0.0, 0.0]), none);
+    let none = "No flow was delivered by two contenders, so there is nothing to compare.";
+    assert_eq!(of(Measure::Delay, [0.1, f64::INFINITY, f64::INFINITY]), none);
+}
+
 fn a_difference_of_nothing_has_no_sign() {
     let text = sentences(&[finding("", vec![standing("blest", 1.0, difference(0.001, -0.04, 0.03))])]);
     assert!(
