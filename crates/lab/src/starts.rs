@@ -20,6 +20,8 @@ use crate::stats::{self, Interval, Part};
 const CHEAP_HOPS: u64 = 5_000_000;
 /// Otherwise they share the number of runs of a contender, but each start has at least this number.
 const FEWEST_RUNS: u32 = 5;
+/// From this spread of the schedulers on, in percent, a sentence can have it as a factor.
+const LEAST_FACTOR_PCT: f64 = 5.0;
 /// The largest number of other paths that are tried, those with the best estimates.
 const MOST_PATHS: usize = 7;
 
@@ -249,14 +251,19 @@ impl DecisiveStart {
             true => format!("lower by a factor of {:.1}", 1.0 / (1.0 + mean / 100.0).max(1e-9)),
             false => amount,
         };
-        let spread = match as_factors {
+        // A small spread would be a factor of 1.0.
+        let spread = match as_factors && self.spread_pct >= LEAST_FACTOR_PCT {
             true => format!("a factor of {:.1}", 1.0 + self.spread_pct / 100.0),
             false => format!("{:.1} %", self.spread_pct),
         };
+        let effect = match mean <= -100.0 {
+            true => format!("{} delivers nothing", self.scheduler),
+            false => format!("The {measure} of {} is {amount}", self.scheduler),
+        };
+        let range = if mean <= -100.0 { String::new() } else { range };
         spoken::one_line(&format!(
-            "{place}{the} first path matters more than the choice of scheduler. The {measure} of {} is {amount} if it starts \
-             on {} instead of {}{range}, while the multipath schedulers are within {spread} of each other.",
-            self.scheduler,
+            "{place}{the} first path matters more than the choice of scheduler. {effect} if it starts on {} instead of \
+             {}{range}, while the multipath schedulers are within {spread} of each other.",
             spoken::spoken(&self.path),
             spoken::spoken(initial),
         ))

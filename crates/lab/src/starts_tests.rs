@@ -98,6 +98,44 @@ fn a_start_is_decisive_if_the_near_end_of_its_interval_exceeds_the_spread_of_sch
     assert_eq!(of(30.0, -5.0, 60.0), None);
 }
 
+#[test]
+fn a_start_is_a_factor_or_nothing_at_all_in_words() {
+    let of = |mean: f64, spread_pct: f64| {
+        let difference_pct = Difference { mean, ci95: Some(Interval(mean - 1.0, mean + 1.0)) };
+        let (path, scheduler) = ("dead".to_owned(), "min_rtt".to_owned());
+        DecisiveStart { path, scheduler, difference_pct, spread_pct }.sentence("", "good", true)
+    };
+    let first = "The first path matters more than the choice of scheduler.";
+    assert_eq!(
+        of(-100.0, 0.4),
+        format!(
+            "{first} min_rtt delivers nothing if it starts on dead instead of good, while the multipath schedulers are within \
+             0.4 % of each other."
+        )
+    );
+    let starts = "if it starts on dead instead of good (95 % interval";
+    let words = of(-80.0, 4.9);
+    assert!(words.contains(&format!("is lower by a factor of 5.0 {starts} -81.0 to -79.0 %)")), "{words}");
+    assert!(words.ends_with("are within 4.9 % of each other."), "{words}");
+    let words = of(-80.0, 5.0);
+    assert!(words.ends_with("are within a factor of 1.1 of each other."), "{words}");
+    let words = of(60.0, 20.0);
+    assert!(words.contains(&format!("is 60.0 % higher {starts} +59.0 to +61.0 %)")), "{words}");
+    assert!(words.ends_with("are within 20.0 % of each other."), "{words}");
+}
+
+/// One contender has no spread that a start could exceed.
+#[test]
+fn a_single_multipath_contender_has_no_decisive_start() {
+    let scenario = made::scenario(&format!("runs = 4\n{}", THREE.replace(", 'blest'", "")));
+    let (tcp, own) = (made::runs([70.0; 4]), made::runs([100.0; 4]));
+    let difference_pct = Some(Difference { mean: 60.0, ci95: Some(Interval(26.0, 100.0)) });
+    let changes = vec![StartChange { scheduler: "min_rtt".to_owned(), difference_pct, n: 4, completed: 4 }];
+    let start = OtherStart { path: "2".to_owned(), runs: 4, changes };
+    let compared: [&[RunResult]; 2] = [&tcp, &own];
+    assert_eq!(decisive(&scenario, &scenario.conditions[0], &[start], &compared), None);
+}
+
 /// Of eight other paths the one with the greatest estimate is not tried.
 #[test]
 fn of_more_than_seven_other_paths_those_with_the_best_estimates_are_tried() {
