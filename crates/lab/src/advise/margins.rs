@@ -188,10 +188,7 @@ fn pays(
 ) -> Result<Option<bool>, AdviceError> {
     let mut done: Option<Comparison> = None;
     for stage in &STAGES {
-        let runs = match &done {
-            None => stage.runs,
-            Some(before) => stage.runs.min(affordable_runs(before)),
-        };
+        let runs = stage.runs_after(done.as_ref());
         let is_futile = |before: &Comparison| {
             runs < 2 * before.runs
                 || stage.is_futile(
@@ -225,6 +222,11 @@ fn affordable_runs(comparison: &Comparison) -> u32 {
 }
 
 impl Stage {
+    /// Returns the number of runs after the runs of another stage, which show the length of the flows.
+    fn runs_after(&self, before: Option<&Comparison>) -> u32 {
+        before.map_or(self.runs, |before| self.runs.min(affordable_runs(before)))
+    }
+
     /// True if this stage, which is not the last one, would not be clear with the mean and the spread of the runs before.
     fn is_futile(&self, runs: u32, before: Option<&Record>, bulk: bool, least_pct: f64) -> bool {
         let difference = before.and_then(|row| row.vs_reference_pct);

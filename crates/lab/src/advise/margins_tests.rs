@@ -82,6 +82,57 @@ fn long_flows_get_fewer_runs() {
     assert_eq!(affordable_runs(&comparison), 30);
     comparison.rows[1].bytes_by_path = vec![1448 * 1_000_000, 0];
     assert_eq!(affordable_runs(&comparison), 15);
+    let runs = |before| STAGES.each_ref().map(|stage| stage.runs_after(before));
+    assert_eq!((runs(None), runs(Some(&comparison))), ([10, 40, 120], [10, 15, 15]));
     comparison.rows.iter_mut().for_each(|row| row.bytes_by_path = vec![0, 0]);
     assert_eq!(affordable_runs(&comparison), 1_500_000);
+}
+
+/// Calls a test with the setting of a scenario.
+fn with_setting<T>(text: &str, test: impl FnOnce(&Setting<'_>) -> T) -> T {
+    let document = crate::scenario::Document::parse("test.toml", text, ".").unwrap();
+    let cancelled = core::sync::atomic::AtomicBool::new(false);
+    let options = super::super::Options {
+        jobs: 1,
+        cancelled: &cancelled,
+        progress: &|_| {},
+        condition: None,
+        margins: true,
+        min_gain: 0.05,
+        application: super::super::Application::Anabranch,
+    };
+    test(&Setting::new(&document, &options).unwrap())
+}
+
+#[test]
+fn the_size_can_change_only_where_the_flows_have_one() {
+    let sizes = |traffic: &str| {
+        let text = made::TWO_PATHS.replace("{ size = '1 KB' }", traffic);
+        with_setting(&text, |setting| {
+            ranges(setting).iter().filter(|range| range.quantity == Quantity::Size).count()
+        })
+    };
+    assert_eq!(sizes("{ size = '1 KB' }"), 1);
+    assert_eq!(sizes("{ size = 'bulk' }"), 0);
+    // The key of a class is not `traffic.size`.
+    assert_eq!(sizes("[{ name = 'file', size = '1 KB' }]"), 0);
+}
+
+/// The first of two flows gains much, and both paths are down when the second one starts.
+#[test]
+fn a_candidate_with_flows_that_do_not_finish_does_not_pay() {
+    let text = |change: &str| {
+        let path = format!("{{ rate = '5 Mbit/s', rtt = '10 ms'{change} }}");
+        format!(
+            "path = [{path}, {path}]
+             traffic = {{ size = '200 KB', flows = 2, every = '2 s' }}
+             deadline = '1 s'"
+        )
+    };
+    let best = Candidate { name: "min_rtt".to_owned(), scheduler: "min_rtt".to_owned(), congestion: None };
+    let found = Found { start: 0, candidates: vec![best.clone()], screened: 1, single_congestion: None };
+    let pays =
+        |change: &str| with_setting(&text(change), |setting| pays(setting, &found, &best, &[]).unwrap());
+    assert_eq!(pays(""), Some(true));
+    assert_eq!(pays(", change = [{ at = '1900 ms', down = true }]"), Some(false));
 }

@@ -189,13 +189,9 @@ pub fn advise(document: &Document, options: &Options<'_>) -> Result<Advice, Advi
     let answer = setting.answer(&judgement, &best);
     let single_path = setting.row(&judgement, "tcp").and_then(|row| row.path.as_ref());
     let single_path = single_path.map(|name| crate::spoken::spoken(name));
-    // The candidates are in their order, the best first.
-    let kernel = candidates
-        .iter()
-        .find(|candidate| candidate.for_kernel() && setting.answer(&judgement, candidate) == Answer::Pays);
+    let kernel = setting.kernel(&judgement, &candidates);
     let reasons = setting.reasons(&found, &judgement, &candidates)?;
-    let judged = judgement.rows.iter().filter(|row| row.traffic == setting.class);
-    let late = judged.into_iter().any(|row| row.completed + row.failed < row.n);
+    let late = setting.is_late(&judgement, &best);
     let margins = match options.margins {
         true => {
             if let Some(difference) = difference_pct.filter(|_| answer != Answer::Undecided) {

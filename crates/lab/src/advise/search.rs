@@ -5,7 +5,7 @@ use crate::compare::{self, Comparison};
 use crate::explain::{self, Explicable, Question, explain};
 use crate::report::difference::Reading;
 use crate::report::measured::measures;
-use crate::report::verdict::{Measure, Outcome};
+use crate::report::verdict::Measure;
 use crate::report::{self, Record};
 use crate::scenario::{Condition, Document, InitialChoice, Kind, Scenario, Transport};
 use crate::scenario::{ScenarioError, did_you_mean};
@@ -332,9 +332,7 @@ impl<'a> Setting<'a> {
                     single_congestion: None,
                 })?);
             }
-            if let Some(surest) = again.iter().min_by(|a, b| a.most.total_cmp(&b.most)) {
-                start = surest.start;
-            }
+            start = surest(&again).unwrap_or(start);
             let is_same =
                 |one: &Tried, other: &Tried| one.start == other.start && one.candidate == other.candidate;
             tried.retain(|one| !again.iter().any(|other| is_same(one, other)));
@@ -358,9 +356,7 @@ impl<'a> Setting<'a> {
         self.begin(&format!("screening TCP with {SINGLE_PATH_CONGESTION} on a single path"));
         let other = self.compare(&Plan::screening(&[], start, Some(SINGLE_PATH_CONGESTION)), &[])?;
         let (before, after) = (self.value(comparison, "tcp"), self.value(&other, "tcp"));
-        // Values of bulk are negative.
-        let least = before - self.scenario.min_effect * before.abs();
-        Ok((after < least).then(|| SINGLE_PATH_CONGESTION.to_owned()))
+        Ok(gains(after, before, self.scenario.min_effect).then(|| SINGLE_PATH_CONGESTION.to_owned()))
     }
 
     /// The paths on which a connection may start, those that are best by what a host can know beforehand. A backup is one only
@@ -385,10 +381,33 @@ impl<'a> Setting<'a> {
         comparison.row_of_class(contender, self.class.as_deref())
     }
 
-    /// True if all flows that are judged were delivered.
-    fn is_complete(&self, judgement: &Comparison) -> bool {
-        let own = judgement.verdicts.iter().filter(|verdict| verdict.traffic == self.class);
-        own.into_iter().all(|verdict| verdict.outcome != Outcome::Incomplete)
+    /// True if TCP and `candidate` delivered all flows that are judged. Another candidate that did not is no obstacle to advice.
+    fn is_complete(&self, judgement: &Comparison, candidate: &Candidate) -> bool {
+        self.judged(judgement, candidate).all(|row| row.completed == row.n)
+    }
+
+    /// True if flows of TCP or of `candidate` missed the deadline that have not failed.
+    pub(super) fn is_late(&self, judgement: &Comparison, candidate: &Candidate) -> bool {
+        self.judged(judgement, candidate).any(|row| row.completed + row.failed < row.n)
+    }
+
+    /// Returns the first of `candidates`, the best first, that a stock kernel can be and that pays.
+    pub(super) fn kernel<'c>(
+        &self,
+        judgement: &Comparison,
+        candidates: &'c [Candidate],
+    ) -> Option<&'c Candidate> {
+        let pays = |candidate: &&Candidate| self.answer(judgement, candidate) == Answer::Pays;
+        candidates.iter().filter(|candidate| candidate.for_kernel()).find(pays)
+    }
+
+    /// Returns the rows of TCP and of `candidate`, for the traffic that is judged.
+    fn judged<'c>(
+        &self,
+        judgement: &'c Comparison,
+        candidate: &Candidate,
+    ) -> impl Iterator<Item = &'c Record> {
+        ["tcp", &candidate.name].into_iter().filter_map(|name| self.row(judgement, name))
     }
 
     /// The value of a contender, the smaller the better: its time, or for bulk its negative goodput. Unfinished flows are
@@ -457,7 +476,7 @@ impl<'a> Setting<'a> {
 
     /// Whether `best` is better than TCP on the best single path.
     pub(super) fn answer(&self, judgement: &Comparison, best: &Candidate) -> Answer {
-        if !self.is_complete(judgement) {
+        if !self.is_complete(judgement, best) {
             return Answer::Incomplete;
         }
         let row = self.row(judgement, &best.name);
@@ -502,13 +521,22 @@ impl<'a> Setting<'a> {
         let value = |candidate: &Candidate| self.value(judgement, &candidate.name);
         let others = candidates.iter().filter(|candidate| !candidate.is_usable(self.options.application));
         let best = others.min_by(|a, b| value(a).total_cmp(&value(b)))?;
-        // A candidate with unfinished flows has an infinite value.
-        let least = value(best);
-        let gains = |than: f64| match than.is_finite() {
-            true => least < than - self.options.min_gain * than.abs(),
-            false => least.is_finite(),
-        };
+        let gains = |than: f64| gains(value(best), than, self.options.min_gain);
         (gains(value(candidates.first()?)) && gains(self.value(judgement, "tcp"))).then_some(best)
+    }
+}
+
+/// Returns the start of the candidate with the least upper end of its interval.
+fn surest(tried: &[Tried]) -> Option<usize> {
+    tried.iter().min_by(|a, b| a.most.total_cmp(&b.most)).map(|tried| tried.start)
+}
+
+/// True if `value` is less than another one by more than a part of that. A sender with unfinished flows has an infinite value,
+/// and values of bulk are negative.
+fn gains(value: f64, than: f64, part: f64) -> bool {
+    match than.is_finite() {
+        true => value < than - part * than.abs(),
+        false => value.is_finite(),
     }
 }
 

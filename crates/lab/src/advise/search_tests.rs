@@ -146,18 +146,149 @@ fn an_application_on_a_stock_kernel_is_told_what_another_one_would_gain() {
 /// BBR is faster over a lossy path; it is named only if that is more than the least difference that counts.
 #[test]
 fn tcp_has_another_congestion_control_only_if_that_matters() {
-    let lossy = |min_effect: &str| {
+    let lossy = |min_effect: &str, finishes: bool| {
         let text = format!(
             "path = [{{ rate = '10 Mbit/s', rtt = '40 ms', loss = '3%' }}, {{ rate = '1 Mbit/s', rtt = '300 ms' }}]
              traffic = {{ size = '200 KB' }}\nmin-effect = {min_effect}\nschedulers = ['tcp', 'min_rtt']"
         );
         with_setting(&text, |setting| {
-            let before = setting.compare(&Plan::screening(&[], 0, None), &[]).unwrap();
+            let mut before = setting.compare(&Plan::screening(&[], 0, None), &[]).unwrap();
+            before.rows.iter_mut().for_each(|row| row.completed -= usize::from(!finishes));
             setting.single_congestion(&before, 0).unwrap()
         })
     };
-    assert_eq!(lossy("0.01").as_deref(), Some("bbr"));
-    assert_eq!(lossy("0.99"), None);
+    assert_eq!(lossy("0.01", true).as_deref(), Some("bbr"));
+    assert_eq!(lossy("0.99", true), None);
+    // Without it TCP does not finish, and that is no number.
+    assert_eq!(lossy("0.99", false).as_deref(), Some("bbr"));
+}
+
+#[test]
+fn a_value_gains_by_more_than_a_part_and_over_unfinished_flows() {
+    const NEVER: f64 = f64::INFINITY;
+    assert!(gains(0.97, 1.0, 0.02) && !gains(0.99, 1.0, 0.02));
+    assert!(gains(-1.03, -1.0, 0.02) && !gains(-1.01, -1.0, 0.02) && !gains(-0.9, -1.0, 0.02));
+    assert!(gains(9.0, NEVER, 0.02) && !gains(NEVER, NEVER, 0.02) && !gains(NEVER, 1.0, 0.02));
+}
+
+/// Calls a test with the judgement of `tcp`, `min_rtt` and `blest`, in which `change` changes the row of each.
+fn judged<T>(change: impl Fn(&mut Record), test: impl FnOnce(&Setting<'_>, &Comparison) -> T) -> T {
+    let mut judgement = made::compared(&made::scenario(made::TWO_PATHS));
+    for row in &mut judgement.rows {
+        row.vs_reference_pct = of(-20.0, -25.0, -15.0);
+        (row.n, row.completed, row.failed) = (10, 10, 0);
+        change(row);
+    }
+    with_application(made::TWO_PATHS, Application::Kernel, |setting| test(setting, &judgement))
+}
+
+/// Plain `linux` is judged for every reader, so it must not prevent advice.
+#[test]
+fn only_the_flows_of_tcp_and_of_the_advised_candidate_have_to_finish() {
+    let of = |late: &str, failed: usize| {
+        let change = |row: &mut Record| {
+            if row.scheduler == late {
+                (row.completed, row.failed) = (7, failed);
+            }
+        };
+        let best = plain(&"min_rtt");
+        judged(change, |setting, judgement| {
+            (setting.answer(judgement, &best), setting.is_late(judgement, &best))
+        })
+    };
+    assert_eq!(of("blest", 0), (Answer::Pays, false));
+    assert_eq!(of("min_rtt", 0), (Answer::Incomplete, true));
+    assert_eq!(of("tcp", 0), (Answer::Incomplete, true));
+    // More time does not help flows that have failed.
+    assert_eq!(of("tcp", 2), (Answer::Incomplete, true));
+    assert_eq!(of("tcp", 3), (Answer::Incomplete, false));
+    // A row of another class is not judged.
+    let other = |row: &mut Record| {
+        if row.scheduler == "blest" {
+            row.scheduler = "min_rtt".to_owned();
+            (row.traffic, row.completed) = (Some("call".to_owned()), 0);
+        }
+    };
+    let answer = judged(other, |setting, judgement| setting.answer(judgement, &plain(&"min_rtt")));
+    assert_eq!(answer, Answer::Pays);
+}
+
+/// A candidate with unfinished flows is worse than any other.
+#[test]
+fn unfinished_flows_have_no_value() {
+    let values = |late: &'static str| {
+        let change = move |row: &mut Record| {
+            row.fct_s.mean = Some(0.1);
+            row.goodput_bps = Some(1e6);
+            row.completed -= usize::from(row.scheduler == late);
+        };
+        judged(change, |_, judgement| {
+            let row = judgement.row_of("min_rtt").unwrap();
+            [value(row, false), value(row, true)]
+        })
+    };
+    assert_eq!((values(""), values("min_rtt")), ([0.1, -1e6], [f64::INFINITY; 2]));
+}
+
+/// What a stock kernel can be is advised for it only if it pays.
+#[test]
+fn the_candidate_for_a_kernel_is_the_first_that_pays() {
+    let candidates = [plain(&"min_rtt"), with(KERNEL, "bbr"), plain(&KERNEL)];
+    let of = |means: [f64; 2]| {
+        let change = |row: &mut Record| {
+            let at = ["blest", "min_rtt"].iter().position(|name| *name == row.scheduler);
+            if let Some(at) = at {
+                row.scheduler = candidates[at + 1].name.clone();
+                row.vs_reference_pct = self::of(means[at], means[at] - 1.0, means[at] + 1.0);
+            }
+        };
+        judged(change, |setting, judgement| {
+            setting.kernel(judgement, &candidates).map(|one| one.name.clone())
+        })
+    };
+    assert_eq!(of([-20.0, -20.0]).as_deref(), Some("linux with bbr"));
+    assert_eq!(of([20.0, -20.0]).as_deref(), Some("linux"));
+    assert_eq!(of([20.0, 20.0]), None);
+}
+
+/// A start that is sometimes slow is no better advice for a slightly smaller mean.
+#[test]
+fn the_surest_start_has_the_least_upper_end() {
+    let of = |start: usize, mean: f64, most: f64| Tried {
+        mean,
+        least: mean,
+        most,
+        start,
+        candidate: plain(&KERNEL),
+    };
+    assert_eq!(surest(&[of(0, 1.0, 1.9), of(1, 1.1, 1.2), of(2, 1.3, 1.4)]), Some(1));
+    assert_eq!(surest(&[]), None);
+}
+
+#[test]
+fn flows_that_do_not_finish_need_time_or_a_path() {
+    let found = Found { start: 0, candidates: Vec::new(), screened: 0, single_congestion: None };
+    let of = |change: &str, late: bool| {
+        let path = format!("{{ rate = '5 Mbit/s', rtt = '10 ms'{change} }}");
+        let text = format!("path = [{path}, {path}]\ntraffic = {{ size = '1 KB' }}\ndeadline = '20 s'");
+        with_setting(&text, |setting| {
+            let judged = super::super::actions::Judged { single_path: None, late, runs: 40 };
+            super::super::actions::actions(
+                setting,
+                Answer::Incomplete,
+                &plain(&KERNEL),
+                None,
+                &found,
+                &judged,
+            )
+        })
+    };
+    let raise = "Raise `deadline`, so that all flows finish.";
+    assert_eq!(of("", true), [raise]);
+    assert_eq!(of(", change = [{ at = '1 s', down = true }, { at = '30 s', up = true }]", true), [raise]);
+    let repair = "Repair a path: all are down at the deadline, and for good.";
+    assert_eq!(of(", change = [{ at = '1 s', down = true }]", true), [repair]);
+    assert!(of("", false).is_empty(), "they have failed");
 }
 
 #[test]
