@@ -61,8 +61,11 @@ pub fn percent(value: f64) -> String {
     if value.abs() >= 99.95 { format!("{value:.0}") } else { format!("{value:.1}") }
 }
 
-/// Formats a percentage with its sign.
+/// Formats a percentage with its sign; zero has none.
 pub fn signed_percent(value: f64) -> String {
+    if crate::spoken::is_zero(value) {
+        return "0.0".to_owned();
+    }
     if value.abs() >= 99.95 { format!("{value:+.0}") } else { format!("{value:+.1}") }
 }
 
@@ -98,5 +101,6 @@ mod tests {
             ["1.00 s", "12.3 ms", "1.00 s", "15.0 us"]
         );
         assert_eq!([signed_percent(-4.24), signed_percent(230.4), percent(99.96)], ["-4.2", "+230", "100"]);
+        assert_eq!([-0.04, -0.0, 0.04, 0.06].map(signed_percent), ["0.0", "0.0", "0.0", "+0.1"]);
     }
 }

@@ -46,15 +46,19 @@ pub fn amount(mean: f64, ci95: Option<Interval>, below: &str, above: &str) -> (S
         return (format!("{} times", times(mean)), range);
     }
     let side = if mean < 0.0 { below } else { above };
-    let end = |percent: f64| match percent {
+    let range = ci95.map_or(String::new(), |Interval(low, high)| {
+        format!("(95 % interval {} to {} %)", signed(low), signed(high))
+    });
+    (format!("{:.1} % {side}", mean.abs()), range)
+}
+
+/// Returns a number of per cent with its sign, as the ends of an interval have it in a sentence.
+pub fn signed(percent: f64) -> String {
+    match percent {
         _ if is_zero(percent) => "0.0".to_owned(),
         _ if percent < MOST_PERCENT => format!("{percent:+.1}"),
         _ => format!("{percent:+.0}"),
-    };
-    let range = ci95.map_or(String::new(), |Interval(low, high)| {
-        format!("(95 % interval {} to {} %)", end(low), end(high))
-    });
-    (format!("{:.1} % {side}", mean.abs()), range)
+    }
 }
 
 #[cfg(test)]

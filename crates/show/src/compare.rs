@@ -9,6 +9,7 @@ use anabranch_lab::measure::{Format, Record, Shown, TableKind, table_columns};
 use anabranch_lab::report::Setting;
 use anabranch_lab::report::verdict::Verdict;
 use anabranch_lab::scenario::{Experiment, Scenario, Start, Transport};
+use anabranch_lab::spoken;
 use anabranch_lab::starts::{OtherStart, StartChange};
 use anabranch_lab::stats::Interval;
 
@@ -236,7 +237,7 @@ fn other_starts(setting: &Setting, rows: &[&Record]) -> Vec<String> {
             None => format!("{name} cannot be compared"),
             Some(difference) => {
                 let unclear = if is_unclear(change) { " (unclear)" } else { "" };
-                format!("{name} {:+.1} %{unclear}", difference.mean)
+                format!("{name} {} %{unclear}", spoken::signed(difference.mean))
             }
         }
     };

@@ -91,7 +91,7 @@ fn a_start_says_whether_it_helps_is_unclear_or_ends_flows() {
     assert_eq!(start(2, [clear, unclear]), "min_rtt +59.6 %, blest +0.4 % (unclear)");
     assert_eq!(start(2, [unclear, unclear]), "no clear difference");
     // Nothing is random: it is 0 in every run.
-    assert_eq!(start(2, [(Some([0.0, 0.0, 0.0]), 2), clear]), "min_rtt +0.0 %, blest +59.6 %");
+    assert_eq!(start(2, [(Some([0.0, 0.0, 0.0]), 2), clear]), "min_rtt 0.0 %, blest +59.6 %");
     assert_eq!(start(2, [(None, 1), clear]), "min_rtt finishes 1 of 2 flows, blest +59.6 %");
     assert_eq!(start(2, [(None, 0), (None, 0)]), "no flow finishes");
     // With the start of the comparison they do not finish.

@@ -4,7 +4,7 @@ use super::cause::Cause;
 use super::row::{Change, Row};
 use crate::figures::signed_percent;
 use crate::report::Difference;
-use crate::spoken::{amount, spoken};
+use crate::spoken::{amount, signed, spoken};
 
 impl Row {
     /// The largest cause and the advised change, in words.
@@ -78,8 +78,8 @@ impl Row {
             let (size, interval) = amount(mean, ci95, "", "");
             let gap = if interval.is_empty() { "" } else { " " };
             match size.ends_with("times") {
-                true => format!("the {} is {size} as high{gap}{interval}", self.measure),
-                false => format!("{measure} changes by {mean:+.1} %{gap}{interval}"),
+                true => format!("{measure} is {size} as high{gap}{interval}"),
+                false => format!("{measure} changes by {} %{gap}{interval}", signed(mean)),
             }
         });
         match (finish, time) {
@@ -178,3 +178,7 @@ fn milliseconds(seconds: f64) -> String {
     };
     format!("{ms:.decimals$} ms")
 }
+
+#[cfg(test)]
+#[path = "words_tests.rs"]
+mod tests;
