@@ -4,6 +4,8 @@
 //! keep their rate; the others continue to rise. A TCP on a slow path thus has a fair share of that path, and
 //! a Multipath TCP compensates on the others (resource pooling, as in RFC 6356 section 1).
 
+use anabranch_units::Time;
+
 use crate::scenario::Experiment;
 
 /// The fair rates of flows, in bit/s.
@@ -17,7 +19,8 @@ pub(super) struct FairRates {
 
 impl FairRates {
     /// Returns the rates if `single[p]` flows use only path p and `pooled` flows use all paths. None unless
-    /// all flows have the same two hosts, each path has one route, and a link belongs to one path or to all.
+    /// all flows have the same two hosts, each path has one route, and a link belongs to one path or to all. None if
+    /// a flow can have nothing, because its paths are down all the time.
     pub(crate) fn new(experiment: &Experiment, single: &[usize], pooled: usize) -> Option<FairRates> {
         let [pair] = experiment.pairs.as_slice() else { return None };
         let routes: Vec<&[usize]> =
@@ -33,9 +36,15 @@ impl FairRates {
         }
         let slowest = |links: &mut dyn Iterator<Item = &usize>| links.map(rate).reduce(f64::min);
         let common = slowest(&mut routes.first()?.iter().filter(|link| all(link)));
-        let own = |route: &&[usize]| slowest(&mut route.iter().filter(|link| !all(link))).or(common);
-        let capacities: Vec<f64> = routes.iter().map(own).collect::<Option<_>>()?;
-        Some(fill(&capacities, common, single, pooled))
+        let own = |(path, route): (usize, &&[usize])| match experiment.is_up_after(Time::ZERO, Some(path)) {
+            true => slowest(&mut route.iter().filter(|link| !all(link))).or(common),
+            // The path is down all the time, and carries nothing.
+            false => Some(0.0),
+        };
+        let capacities: Vec<f64> = routes.iter().enumerate().map(own).collect::<Option<_>>()?;
+        let rates = fill(&capacities, common, single, pooled);
+        let has_none = rates.single.iter().zip(single).any(|(rate, flows)| *flows > 0 && *rate == 0.0);
+        (!has_none && (pooled == 0 || rates.pooled > 0.0)).then_some(rates)
     }
 }
 

@@ -4,6 +4,7 @@ use anabranch_sim::{EndReport, FlowReport, Outcome, Performance};
 use anabranch_units::{Duration, Time};
 
 use super::*;
+use crate::made;
 use crate::run::RunResult;
 use crate::scenario::Document;
 
@@ -116,6 +117,37 @@ fn a_share_is_of_all_goodput_and_a_fair_one_of_what_the_paths_allow() {
 }
 
 #[test]
+/// A path that is down all the time carries nothing: Multipath TCP has half of the other one, and a TCP on the path that is
+/// down has no fair share at all.
+#[test]
+fn a_path_that_is_down_all_the_time_has_no_fair_share() {
+    let down = |path: usize, at: &str| {
+        let mut paths =
+            ["rate = '20 Mbit/s', rtt = '20 ms'".to_owned(), "rate = '20 Mbit/s', rtt = '9 ms'".to_owned()];
+        paths[path] += &format!(", change = [{{ at = '{at}', down = true }}]");
+        let text = format!(
+            "schedulers = ['min_rtt', 'dmptcp']\nruns = 4\npath = [{{ {} }}, {{ {} }}]
+             traffic = {{ size = 'bulk', beside = {{ flows = 1, path = 1 }} }}",
+            paths[0], paths[1]
+        );
+        made::scenario(&text)
+    };
+    let runs = thrice(&[10_000], &[10_000]);
+    let shares = |scenario: &Scenario| -> Vec<f64> {
+        of(scenario, &runs, &runs)[0].parties.iter().map(|party| party.fair_share_pct).collect()
+    };
+    assert_eq!(shares(&down(1, "0 s")), [50.0, 50.0]);
+    assert_eq!(shares(&down(0, "1 s")), [50.0, 50.0], "it is up for a second");
+    let slow = of(&down(1, "0 s"), &runs, &runs);
+    assert_eq!(slow[0].parties[0].balance, Balance::Equal);
+    assert_eq!(shares(&down(0, "0 s")), [0.0; 0]);
+    let text = sentences(&of(&down(0, "0 s"), &runs, &runs)).unwrap();
+    assert_eq!(
+        text,
+        "Fairness: Jain's indexes are min_rtt 1.000 (95 % interval 1.000 to 1.000) and dmptcp 1.000 (95 % interval 1.000 to 1.000)."
+    );
+}
+
 fn an_interval_with_the_fair_share_in_it_names_nobody() {
     let scenario = scenario(["20 Mbit/s", "20 Mbit/s"], 1, true);
     let some = runs(&[(&[25_000], &[15_000]), (&[14_000], &[26_000]), (&[24_000], &[16_000])]);
