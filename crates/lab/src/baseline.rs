@@ -12,7 +12,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::report::measured;
-use crate::report::measured::Measure;
+use crate::report::measured::{Measure, Measured};
 use crate::run::{Class, FlowResult, RunResult};
 use crate::scenario::Experiment;
 use crate::stats;
@@ -119,18 +119,21 @@ impl Race {
         for (group, (measure, costs)) in self.classes.iter().zip(&mut candidate.of_classes).enumerate() {
             let flows = result.flows.iter().filter(|flow| flow.group == group);
             let sign = if measure.is_gain() { -1.0 } else { 1.0 };
-            let values: Vec<f64> =
-                flows.flat_map(|flow| values(flow, *measure)).map(|(value, _)| sign * value).collect();
-            costs.push(stats::mean(&values).unwrap_or(f64::INFINITY));
+            let (mut sum, mut count) = (0.0, 0);
+            for part in flows.flat_map(|flow| parts(flow, *measure)) {
+                sum += sign * part.value.unwrap_or_default() * part.parts as f64;
+                count += part.parts;
+            }
+            costs.push(if count > 0 { sum / count as f64 } else { f64::INFINITY });
         }
         if let Some((group, measure)) = self.main {
             for flow in result.flows.iter().filter(|flow| flow.group == group) {
                 candidate.flows += 1;
                 candidate.goodput_bps += flow.goodput().as_bps_f64();
-                for (value, complete) in values(flow, measure) {
-                    candidate.parts += 1;
-                    candidate.time_s += value;
-                    candidate.completed += usize::from(complete);
+                for part in parts(flow, measure) {
+                    candidate.parts += part.parts;
+                    candidate.time_s += part.value.unwrap_or_default() * part.parts as f64;
+                    candidate.completed += if part.complete { part.parts } else { 0 };
                 }
             }
             candidate.costs.push(candidate.of_classes[group].last().copied().unwrap_or(f64::INFINITY));
@@ -220,18 +223,15 @@ impl Race {
     }
 }
 
-/// Returns the value of each part of a flow, and whether it is complete. One that did not end has the time that its flow had;
-/// so has a flow without parts.
-fn values(flow: &FlowResult, measure: Measure) -> Vec<(f64, bool)> {
-    let time = flow.time.as_secs_f64();
-    let mut values: Vec<(f64, bool)> = measured::of_flow(flow, measure)
-        .into_iter()
-        .map(|part| (part.value.unwrap_or(time), part.complete))
-        .collect();
-    if values.is_empty() {
-        values.push((time, false));
+/// Returns the values of the parts of a flow. One that did not end has the time that its flow had; so has a flow without parts.
+fn parts(flow: &FlowResult, measure: Measure) -> Vec<Measured> {
+    let mut parts = measured::of_flow(flow, measure);
+    if parts.is_empty() {
+        parts.push(Measured::missing(flow, 1));
     }
-    values
+    let time = flow.time.as_secs_f64();
+    parts.iter_mut().for_each(|part| part.value = part.value.or(Some(time)));
+    parts
 }
 
 #[cfg(test)]

@@ -110,6 +110,14 @@ fn a_race_by_requests_counts_unanswered_ones_with_the_time_of_the_flow() {
     race.add(0, &requests(&[]));
     race.add(1, &requests(&[Some(300)]));
     assert_eq!((race.candidates[0].costs[0], race.chosen()), (60.0, 1));
+    // Requests that were asked for and never made are unanswered ones.
+    let mut run = requests(&[Some(300), Some(500)]);
+    run.flows[0].planned = Some(5);
+    let mut race = race_of_requests();
+    race.add(0, &run);
+    assert_eq!(race.candidates[0].costs[0], (0.3 + 0.5 + 3.0 * 60.0) / 5.0);
+    let results = race.results(["a", "b"].into_iter());
+    assert_eq!((results[0].n, results[0].completed), (5, 2));
 }
 
 /// A closed loop makes more requests on a faster path, so the sum of their times is about the duration on every path.

@@ -105,6 +105,7 @@ mod tests {
             multipath: false,
             missed: 0,
             stranded: false,
+            failed: 0,
             failures: Vec::new(),
             flows: 30,
             value: 1.0,

@@ -495,6 +495,7 @@ impl<'a> Prepared<'a> {
                 reinjected_segments,
                 lower_bound,
                 time,
+                planned: experiment.classes.get(group).and_then(|class| class.kind.planned()),
             });
         }
         debug_assert!(!flows.is_empty());

@@ -34,6 +34,8 @@ pub struct FlowResult {
     pub lower_bound: Option<Duration>,
     /// The time it had: until the end of the run, if it did not end before.
     pub time: Duration,
+    /// The number of requests that it is to make, if the scenario has their number and no duration.
+    pub planned: Option<u64>,
 }
 
 impl FlowResult {

@@ -69,6 +69,7 @@ fn flow(class: Class) -> FlowResult {
         reinjected_segments: 20,
         lower_bound: None,
         time: second * 2,
+        planned: None,
     }
 }
 

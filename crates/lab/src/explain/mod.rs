@@ -135,7 +135,10 @@ fn measure(condition: &Condition, class: Option<&TrafficClass>) -> Measure {
 fn parts(flow: &FlowResult, bulk: bool) -> FlowParts {
     let (n, completed) = match &flow.report.app {
         AppReport::Transfer | AppReport::Datagrams(_) => (1, usize::from(flow.is_complete(bulk))),
-        AppReport::Requests(all) => (all.len(), all.iter().filter(|one| one.time.is_some()).count()),
+        AppReport::Requests(all) => {
+            let planned = flow.planned.map_or(0, |count| count as usize);
+            (all.len().max(planned), all.iter().filter(|one| one.time.is_some()).count())
+        }
         AppReport::OnOff(all) => (all.len(), all.iter().filter(|one| one.delay.is_some()).count()),
         AppReport::Video(video) => {
             let (done, ended) = (video.segments as usize, flow.report.outcome == Outcome::Completed);

@@ -8,6 +8,7 @@ use anabranch_measure::gather::Of;
 
 use super::*;
 use crate::made;
+use crate::report::measured::Measure;
 use crate::run::{Class, FlowResult, RunResult};
 
 const PATHS: &str = "
@@ -113,6 +114,81 @@ fn a_row_of_requests_counts_its_own_requests() {
     near(row.by_run.fct_s[0].unwrap(), 0.015);
 }
 
+/// Of 20 requests that were asked for, only those of the first 30 s were made.
+#[test]
+fn requests_that_the_deadline_prevents_are_missing() {
+    let text = |more: &str| {
+        let traffic = "name = 'web', kind = 'requests', size = '1 KB', think = '10 s', requests = 20";
+        format!("{PATHS}deadline = '30 s'\ntraffic = [{{ {traffic}{more} }}]")
+    };
+    let found = made::compared(&made::scenario(&text("")));
+    let row = found.row_of_class("min_rtt", Some("web")).unwrap();
+    assert_eq!((row.n, row.completed, row.failed), (40, 6, 0));
+    assert!(
+        found.verdict.starts_with(
+            "web: there is no winner, because 34 of tcp's 40 requests and 34 of min_rtt's 40 requests did not end within the \
+             deadline of 30 s; a later one may help"
+        ),
+        "{}",
+        found.verdict
+    );
+    // Those of a duration are as many as fit into it.
+    let found = made::compared(&made::scenario(&text(", duration = '25 s'")));
+    let row = found.row_of_class("min_rtt", Some("web")).unwrap();
+    assert_eq!((row.n, row.completed), (6, 6));
+}
+
+/// Two users make different numbers of requests with two contenders.
+#[test]
+fn requests_are_compared_by_user_and_number() {
+    let one = |time: &u64| Exchange { at: Time::ZERO, request: 100, response: 1000, time: ms(*time) };
+    let user = |times: &[u64]| {
+        let mut flow = made::flow(Class::Contender, Some(1.0));
+        flow.report.app = AppReport::Requests(times.iter().map(one).collect());
+        flow
+    };
+    let run = |users: [&[u64]; 2]| users.map(user).to_vec();
+    let runs = [run([&[10, 20, 30], &[40, 50]]), run([&[11, 21], &[41, 51, 61]])];
+    let flows: Vec<Vec<Vec<&FlowResult>>> = runs.iter().map(|run| vec![run.iter().collect()]).collect();
+    let values = measured::of_class(&flows, Measure::ResponseTime);
+    let pairs: Vec<(Option<f64>, Option<f64>)> =
+        values[0][0].iter().zip(&values[1][0]).map(|(one, other)| (one.value, other.value)).collect();
+    let both = |one: f64, other: f64| (Some(one), Some(other));
+    assert_eq!(
+        pairs,
+        [
+            both(0.01, 0.011),
+            both(0.02, 0.021),
+            (Some(0.03), None),
+            both(0.04, 0.041),
+            both(0.05, 0.051),
+            (None, Some(0.061))
+        ]
+    );
+    let exists = |at: usize| values[at][0].iter().map(|value| value.parts).sum::<usize>();
+    assert_eq!([exists(0), exists(1)], [5, 5]);
+    // A place that another one fills is not a request that is missing.
+    assert!(values.iter().flatten().flatten().all(|value| value.complete));
+}
+
+/// A viewer who did not see the whole video has no time of waiting.
+#[test]
+fn a_video_that_did_not_end_is_not_measured() {
+    let mut flow = made::flow(Class::Contender, None);
+    flow.report.app = AppReport::Video(VideoReport {
+        segments: 6,
+        startup: ms(100),
+        stalls: 0,
+        stalled: Duration::ZERO,
+        bitrate_bps: Some(1e6),
+        switches: 0,
+    });
+    let of = |flow: &FlowResult| measured::of_flow(flow, Measure::Waiting)[0];
+    assert_eq!((of(&flow).value, of(&flow).complete), (None, false));
+    flow.report.outcome = anabranch_sim::Outcome::Completed;
+    assert_eq!((of(&flow).value, of(&flow).complete), (Some(0.1), true));
+}
+
 #[test]
 fn a_bulk_flow_that_was_aborted_is_not_complete() {
     let mut flow = made::flow(Class::Contender, None);
@@ -209,6 +285,86 @@ fn detours_of(film: &str, reference: &str, own: [usize; 2], best: [usize; 2]) ->
     let all = [entrant(0, Some(0), &own), entrant(1, Some(0), &best), entrant(2, None, &multipath)];
     let findings = verdict::findings(&scenario, condition, &all);
     findings.into_iter().filter(|one| one.measure != verdict::Measure::P95).map(|one| one.detour).collect()
+}
+
+/// Without Multipath TCP no connection starts on the first path because of it.
+#[test]
+fn plain_tcps_have_no_sentence_on_the_path_of_multipath_connections() {
+    let text = PATHS.replace("['tcp', 'min_rtt']", "['tcp@2', 'tcp']");
+    let scenario =
+        made::scenario(&format!("{text}reference = 'tcp@2'\ntraffic = [{{ name = 'film', size = '9 MB' }}]"));
+    let mut flow = made::flow(Class::Contender, Some(10.0));
+    flow.path = 1;
+    let runs: Vec<RunResult> = (0..2).map(|_| made::run_of(vec![flow.clone()])).collect();
+    let condition = &scenario.conditions[0];
+    let entrant = |at| Entrant::new(&scenario, condition, at, Some(1), true, &runs);
+    let findings = verdict::findings(&scenario, condition, &[entrant(0), entrant(1)]);
+    assert_eq!(findings.iter().map(|one| one.detour.clone()).collect::<Vec<_>>(), [None]);
+}
+
+/// Where all slow flows are those of one run, 100 flows say no more than a few.
+#[test]
+fn too_few_independent_flows_have_no_verdict_on_their_tail() {
+    let scenario = made::scenario(&format!("{PATHS}traffic = {{ size = '1 KB' }}"));
+    let condition = &scenario.conditions[0];
+    let findings = |starts: [f64; 2]| {
+        let of = |more: f64| -> Vec<RunResult> {
+            let flow = |millis: f64| made::flow(Class::Contender, Some(millis));
+            let run =
+                |start: f64| made::run_of((0..50).map(|at| flow(start + more + f64::from(at))).collect());
+            starts.into_iter().map(run).collect()
+        };
+        let runs = [of(0.0), of(0.25)];
+        let entrant = |at: usize| Entrant::new(&scenario, condition, at, Some(0), true, &runs[at]);
+        verdict::findings(&scenario, condition, &[entrant(0), entrant(1)]).len()
+    };
+    assert_eq!((findings([10.0, 1000.0]), findings([10.0, 10.5])), (1, 2));
+}
+
+/// The TCPs that compete with the reference are compared with themselves nowhere.
+#[test]
+fn competing_tcps_are_compared_with_those_that_compete_with_the_reference() {
+    let scenario =
+        made::scenario(&format!("{PATHS}traffic = {{ size = '1 KB', beside = {{ flows = 1, path = 1 }} }}"));
+    let condition = &scenario.conditions[0];
+    let of = |own: f64, beside: f64| -> Vec<RunResult> {
+        let flows = || vec![made::flow(Class::Contender, Some(own)), made::flow(Class::Beside, Some(beside))];
+        (0..2).map(|_| made::run_of(flows())).collect()
+    };
+    let (tcp, multipath) = (of(100.0, 100.0), of(50.0, 200.0));
+    let entrant = |at, runs| Entrant::new(&scenario, condition, at, (at == 0).then_some(0), true, runs);
+    let rows = super::rows::rows(&scenario, condition, &[entrant(0, &tcp), entrant(1, &multipath)]);
+    let found: Vec<(&str, Option<f64>)> = rows
+        .iter()
+        .map(|row| (row.scheduler.as_str(), row.vs_reference_pct.map(|difference| difference.mean.round())))
+        .collect();
+    let expected = [
+        ("tcp", Some(0.0)),
+        ("tcp beside tcp", None),
+        ("min_rtt", Some(-50.0)),
+        ("tcp beside min_rtt", Some(100.0)),
+    ];
+    assert_eq!(found, expected);
+}
+
+/// All runs have the same goodput, and each handshake is lost with 5 %.
+#[test]
+fn the_interval_of_a_goodput_reaches_down_to_an_event_that_no_run_has_shown() {
+    let lower = |loss: &str| {
+        let paths = PATHS.replace("rtt = '20 ms'", &format!("rtt = '20 ms', loss = '{loss}'"));
+        let scenario = made::scenario(&format!("{paths}traffic = {{ size = 'bulk', duration = '2 s' }}"));
+        let condition = &scenario.conditions[0];
+        let runs = made::runs([10.0; 30]);
+        let entrant = |at| Entrant::new(&scenario, condition, at, Some(0), true, &runs);
+        let row = super::rows::rows(&scenario, condition, &[entrant(0), entrant(1)]).remove(0);
+        let interval = row.goodput_ci95_bps.unwrap();
+        near(interval.1, row.goodput_bps.unwrap());
+        interval.0 / row.goodput_bps.unwrap()
+    };
+    near(lower("0"), 1.0);
+    // A lost SYN takes half of two seconds; a second one in a row takes all of them.
+    let found = lower("5%");
+    assert!((0.9..0.98).contains(&found), "{found}");
 }
 
 #[test]

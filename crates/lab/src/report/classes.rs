@@ -68,17 +68,19 @@ fn class_row(
     if let Kind::Transfer { .. } = class.kind {
         return row;
     }
-    let parts = || values.iter().flatten().filter(|value| value.exists);
-    row.n = parts().count();
-    row.completed = parts().filter(|value| value.complete).count();
-    row.failed = parts().filter(|value| value.failed.is_some()).count();
+    let count = |is: &dyn Fn(&Measured) -> bool| {
+        values.iter().flatten().filter(|value| is(value)).map(|value| value.parts).sum()
+    };
+    row.n = count(&|_| true);
+    row.completed = count(&|value| value.complete);
+    row.failed = count(&|value| value.failed.is_some());
     let times: Vec<Vec<f64>> =
         values.iter().map(|run| run.iter().filter_map(|value| value.value).collect()).collect();
     row.fct_s = Summary::new(&times, seed);
     row.by_run = ByRun {
         completed: values
             .iter()
-            .map(|run| run.iter().filter(|value| value.exists && value.complete).count())
+            .map(|run| run.iter().filter(|value| value.parts > 0 && value.complete).count())
             .collect(),
         fct_s: times.iter().map(|run| stats::mean(run)).collect(),
         ..row.by_run

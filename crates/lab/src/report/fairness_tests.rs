@@ -44,6 +44,7 @@ fn flow(class: Class, path: usize, kbps: u64) -> FlowResult {
         reinjected_segments: 0,
         lower_bound: Some(Duration::ZERO),
         time,
+        planned: None,
     }
 }
 

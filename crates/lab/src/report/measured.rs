@@ -62,19 +62,25 @@ pub(crate) struct Measured {
     pub complete: bool,
     /// The reason, if it did not end because its flow has failed: more time would not help.
     pub failed: Option<Failure>,
-    /// False for a place that another contender's runs fill, and these do not.
-    pub exists: bool,
+    /// The number of flows or parts that it stands for: 0 for a place that another contender's runs fill and these do not,
+    /// and any number for the requests that were never made.
+    pub parts: usize,
 }
 
 impl Measured {
-    const ABSENT: Measured = Measured { value: None, complete: true, failed: None, exists: false };
+    const ABSENT: Measured = Measured { value: None, complete: true, failed: None, parts: 0 };
 
     fn new(flow: &FlowResult, value: Option<f64>, complete: bool) -> Measured {
         let failed = match flow.report.outcome {
             Outcome::Failed(failure) => Some(failure).filter(|_| !complete),
             _ => None,
         };
-        Measured { value, complete, failed, exists: true }
+        Measured { value, complete, failed, parts: 1 }
+    }
+
+    /// Returns the parts of a flow that were never begun, of this number.
+    pub(crate) fn missing(flow: &FlowResult, parts: usize) -> Measured {
+        Measured { parts, ..Measured::new(flow, None, false) }
     }
 }
 
@@ -110,7 +116,12 @@ pub(crate) fn of_flow(flow: &FlowResult, measure: Measure) -> Vec<Measured> {
             let time = |exchange: &anabranch_sim::application::Exchange| {
                 Measured::new(flow, exchange.time.map(|time| time.as_secs_f64()), exchange.time.is_some())
             };
-            exchanges.iter().map(time).collect()
+            let mut parts: Vec<Measured> = exchanges.iter().map(time).collect();
+            // Those that the deadline or a failure has prevented are missing, too.
+            let planned = flow.planned.map_or(0, |count| count as usize);
+            let missing = planned.saturating_sub(parts.len());
+            parts.extend((missing > 0).then(|| Measured::missing(flow, missing)));
+            parts
         }
         (AppReport::OnOff(bursts), _) => {
             let delay = |burst: &anabranch_sim::application::Burst| {

@@ -160,9 +160,6 @@ impl Finding {
 
     fn alone(&self) -> String {
         let mut all = self.reference.iter().chain(&self.others);
-        match (all.next(), all.next()) {
-            (Some(only), None) => format!("there is nothing to compare {} with", only.name),
-            (Some(_), Some(_)) => match self.measure {
         let has_delivered = |one: &Standing| match self.measure.is_gain() {
             true => one.value > 0.0,
             false => one.value.is_finite(),
@@ -172,6 +169,9 @@ impl Finding {
         {
             return format!("{} delivered nothing, so there is nothing to compare with it", reference.name);
         }
+        match (all.next(), all.next()) {
+            (Some(only), None) => format!("there is nothing to compare {} with", only.name),
+            (Some(_), Some(_)) => match self.measure {
                 Measure::Goodput => {
                     "no two contenders have delivered data, so there is nothing to compare".to_owned()
                 }
@@ -191,7 +191,7 @@ impl Finding {
             let words: Vec<String> = words.collect();
             (!words.is_empty()).then(|| crate::scenario::list(&words))
         };
-        let failed = list(&|standing| standing.failures.len()).map(|flows| {
+        let failed = list(&|standing| standing.failed).map(|flows| {
             let mut reasons: Vec<String> = Vec::new();
             for failure in self.reference.iter().chain(&self.others).flat_map(|one| &one.failures) {
                 let reason = failure.to_string();
@@ -201,7 +201,7 @@ impl Finding {
             }
             format!("{flows} failed ({})", reasons.join("; "))
         });
-        let late_of = |standing: &Standing| standing.missed.saturating_sub(standing.failures.len());
+        let late_of = |standing: &Standing| standing.missed.saturating_sub(standing.failed);
         let late = list(&late_of).map(|flows| {
             let all = self.reference.iter().chain(&self.others);
             let late: Vec<&Standing> = all.filter(|one| late_of(one) > 0).collect();

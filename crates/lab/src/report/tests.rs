@@ -43,6 +43,7 @@ fn flow(millis: Option<u64>) -> FlowResult {
         report,
         lower_bound: Some(Duration::ZERO),
         time,
+        planned: None,
         path: 0,
         reinjected_segments: 0,
     }

@@ -14,8 +14,7 @@ fn scenario(paths: &[&str], schedulers: &[&str], more: &[&str]) -> Scenario {
 
 /// Returns runs of one flow each, in seconds.
 fn runs(times: &[f64]) -> Vec<Vec<Measured>> {
-    let value =
-        |time: &f64| vec![Measured { value: Some(*time), complete: true, exists: true, failed: None }];
+    let value = |time: &f64| vec![Measured { value: Some(*time), complete: true, parts: 1, failed: None }];
     times.iter().map(value).collect()
 }
 

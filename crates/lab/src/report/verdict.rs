@@ -78,7 +78,9 @@ pub(crate) struct Standing {
     pub missed: usize,
     /// True if all of its paths are down at the deadline and stay so.
     pub stranded: bool,
-    /// The reasons of those that failed before the deadline.
+    /// The number of those that failed before the deadline.
+    pub failed: usize,
+    /// Their reasons.
     pub failures: Vec<Failure>,
     pub flows: usize,
     /// The value of the measure: seconds, or bit/s.
@@ -144,7 +146,7 @@ impl Contest<'_> {
     /// unknown) that is short.
     pub(super) fn findings(&self, size: Option<f64>) -> Vec<Finding> {
         let mean = self.by_mean();
-        let count = |runs: &Vec<Vec<Measured>>| runs.iter().flatten().filter(|value| value.exists).count();
+        let count = |runs: &Vec<Vec<Measured>>| runs.iter().flatten().map(|value| value.parts).sum::<usize>();
         let enough = self.values.iter().all(|runs| count(runs) >= ENOUGH_FOR_P95);
         let complete = mean.reference.iter().chain(&mean.others).all(|standing| standing.missed == 0);
         let short = size.is_some_and(|size| size <= SHORT);
@@ -184,19 +186,23 @@ impl Contest<'_> {
     }
 
     fn standing(&self, position: usize, value: f64) -> Standing {
-        let flows = || self.values[position].iter().flatten().filter(|value| value.exists);
+        let count = |is: &dyn Fn(&Measured) -> bool| {
+            let flows = self.values[position].iter().flatten();
+            flows.filter(|value| is(value)).map(|value| value.parts).sum()
+        };
         let entrant = self.listed[position];
         let transport = &self.scenario.contenders[entrant.contender].transport;
         Standing {
             name: entrant.name.clone(),
             multipath: matches!(transport, Transport::Multipath(_)),
-            missed: flows().filter(|value| !value.complete).count(),
+            missed: count(&|value| !value.complete),
             stranded: {
                 let experiment = &self.condition.experiment;
                 !experiment.is_up_after(Time::ZERO + experiment.deadline, entrant.path)
             },
-            failures: flows().filter_map(|value| value.failed).collect(),
-            flows: flows().count(),
+            failed: count(&|value| value.failed.is_some()),
+            failures: self.values[position].iter().flatten().filter_map(|value| value.failed).collect(),
+            flows: count(&|_| true),
             value,
             vs_reference: None,
             vs_best: None,

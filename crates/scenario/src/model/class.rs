@@ -130,6 +130,14 @@ impl Kind {
         }
     }
 
+    /// Returns the number of requests of a flow, if it is fixed: no duration ends them.
+    pub fn planned(&self) -> Option<u64> {
+        match self {
+            Kind::Requests(plan) if plan.span == UNLIMITED => plan.count,
+            _ => None,
+        }
+    }
+
     /// Returns the size on which estimates of the paths are based: the size of a transfer, a response, a segment,
     /// or a period of sending.
     pub(crate) fn size(&self) -> FlowSize {
