@@ -75,3 +75,48 @@ pub(crate) fn rows(condition: &Condition, scheduler: &str, runs: &[&[Usage]]) ->
     };
     experiment.paths().iter().enumerate().map(of).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::made;
+
+    const LOSSY: &str = "
+        path = [{ rate = '10 Mbit/s', rtt = '10 ms', loss-up = '50%', quota = { up = '1 KB', down = '9 KB' },
+                  price = { up = 1, down = 3 } },
+                { rate = '5 Mbit/s', rtt = '30 ms' }]
+        traffic = { size = '20 KB' }
+        schedulers = ['tcp@1', 'min_rtt']
+        runs = 1
+    ";
+
+    /// The interface counts a packet that the network loses afterwards.
+    #[test]
+    fn bytes_upward_are_those_sent_and_bytes_downward_those_received() {
+        let run = made::run(&made::scenario(LOSSY), 0);
+        let link = |at: usize| run.links[at].counters;
+        let up = (0..run.links.len()).find(|at| link(*at).offered.bytes == run.usage[0].up).unwrap();
+        assert!(link(up).offered.bytes > link(up).delivered.bytes, "{:?}", link(up));
+        assert!(run.usage[0].down > 20_000 && run.usage[0].up < run.usage[0].down / 2);
+        assert_eq!(run.usage[1], Usage::default());
+    }
+
+    #[test]
+    fn each_direction_has_its_price_and_quota() {
+        let scenario = made::scenario(LOSSY);
+        let row = |up: u64, down: u64| {
+            let runs = [&[Usage { up, down }, Usage::default()][..], &[Usage::default(); 2][..]];
+            rows(&scenario.conditions[0], "tcp", &runs).remove(0)
+        };
+        let of = |up: u64, down: u64| row(up, down).over_quota;
+        assert_eq!(
+            [of(1000, 9000), of(1001, 0), of(0, 9001), of(0, 1001)],
+            [Some(0), Some(1), Some(1), Some(0)]
+        );
+        // The means of two runs.
+        let row = row(4_000_000, 2_000_000);
+        assert_eq!((row.up_bytes, row.down_bytes, row.runs), (2e6, 1e6, 2));
+        assert!((row.cost - (0.002 * 1.0 + 0.001 * 3.0)).abs() < 1e-12, "{}", row.cost);
+        assert_eq!(rows(&scenario.conditions[0], "tcp", &[]), []);
+    }
+}

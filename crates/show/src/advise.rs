@@ -275,6 +275,14 @@ mod tests {
     }
 
     #[test]
+    fn quantities_have_the_units_of_a_scenario() {
+        use Quantity::{Loss, Rate, Rtt, Size};
+        let shown = [(Rate, 12.5e6), (Rtt, 0.025), (Loss, 0.025), (Size, 250e3)]
+            .map(|(of, value)| quantity(of, value));
+        assert_eq!(shown, ["12.5 Mbit/s", "25.0 ms", "2.50 %", "250 KB"]);
+    }
+
+    #[test]
     fn a_path_without_loss_has_none_now() {
         let margin = Margin {
             quantity: Quantity::Loss,
@@ -332,6 +340,17 @@ mod tests {
         assert!(!table.contains("x bound") && table.contains("bytes by path"), "{table}");
         // The cells are below their titles.
         assert!(table.lines().all(|line| !line.contains(" -  ")), "{table}");
+    }
+
+    #[test]
+    fn goodput_is_a_percentage_of_the_sum_of_the_paths() {
+        let mut found = advice(Answer::Pays);
+        found.bulk = true;
+        found.judgement.conditions[0].ideal_sum_bps = 15e6;
+        found.judgement.rows.iter_mut().for_each(|row| row.goodput_bps = Some(12e6));
+        let table = plain(&candidates(&found));
+        let line = table.lines().find(|line| line.starts_with("min_rtt")).unwrap();
+        assert!(table.contains("% of sum") && line.split_whitespace().any(|cell| cell == "80.0"), "{table}");
     }
 
     #[test]

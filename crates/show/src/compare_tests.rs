@@ -97,6 +97,12 @@ fn a_start_says_whether_it_helps_is_unclear_or_ends_flows() {
     // With the start of the comparison they do not finish.
     assert_eq!(start(1, [(None, 2), (None, 1)]), "min_rtt finishes every flow, blest finishes 1 of 2 flows");
     assert_eq!(start(1, [(None, 2), clear]), "every flow finishes");
+    // The flows that finish with both starts tell nothing, and the others finish only with this one.
+    assert_eq!(
+        start(1, [unclear, (Some([0.4, -1.0, 2.0]), 1)]),
+        "min_rtt finishes every flow, blest finishes 1 of 2 flows"
+    );
+    assert_eq!(start(1, [unclear, unclear]), "every flow finishes");
 }
 
 #[test]
@@ -118,6 +124,13 @@ fn the_goodputs_of_all_flows_of_a_path_add_up() {
     found.1.conditions[0].single_paths = vec![single("wifi", true, 4, 0.1), single("lte", false, 4, 0.1)];
     let text = words(&found);
     assert!(text.contains("; single paths alone add up to 16.0"), "{text}");
+    // Flows that start one after another do not add up.
+    let mut found = compared(
+        &TWO.replace("size = '1 KB'", "size = 'bulk', duration = '50 ms', flows = 2, every = '10 ms'"),
+    );
+    found.1.conditions[0].single_paths = vec![single("wifi", true, 4, 0.1), single("lte", false, 4, 0.1)];
+    let text = words(&found);
+    assert!(text.contains("Mbit/s of payload profile"), "{text}");
 }
 
 #[test]

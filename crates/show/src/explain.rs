@@ -327,6 +327,9 @@ mod tests {
         );
         row.noun = "request";
         assert_eq!(sentence(&row, false), "It waits. The longest gap in delivery was 15.2 ms.");
+        // Without an outage nobody asks for the gap.
+        row.outages.clear();
+        assert_eq!(sentence(&row, false), "It waits.");
     }
 
     #[test]

@@ -401,3 +401,91 @@ fn noted_runs(
     }
     Ok(all)
 }
+
+#[cfg(test)]
+mod part_tests {
+    use anabranch_sim::application::{Exchange, VideoReport};
+    use anabranch_units::{Duration, Time};
+
+    use super::*;
+    use crate::made;
+
+    fn flow(app: AppReport, outcome: Outcome) -> FlowResult {
+        let mut flow = made::flow(Class::Contender, None);
+        (flow.report.app, flow.report.outcome) = (app, outcome);
+        flow
+    }
+
+    fn video(segments: u32) -> AppReport {
+        AppReport::Video(VideoReport {
+            segments,
+            startup: None,
+            stalls: 0,
+            stalled: Duration::ZERO,
+            bitrate_bps: None,
+            switches: 0,
+        })
+    }
+
+    fn requests(times: &[Option<u64>]) -> AppReport {
+        let one = |time: &Option<u64>| Exchange {
+            at: Time::ZERO,
+            request: 100,
+            response: 1000,
+            time: time.map(Duration::from_millis),
+        };
+        AppReport::Requests(times.iter().map(one).collect())
+    }
+
+    /// A video that is not over lacks at least one segment.
+    #[test]
+    fn parts_are_those_that_a_flow_has_and_those_that_ended() {
+        let of = |app: AppReport, outcome| {
+            let FlowParts { n, completed } = parts(&flow(app, outcome), false);
+            (n, completed)
+        };
+        assert_eq!(of(video(6), Outcome::Completed), (6, 6));
+        assert_eq!(of(video(6), Outcome::Running), (7, 6));
+        assert_eq!(of(requests(&[Some(1), Some(2), None]), Outcome::Running), (3, 2));
+        let mut planned = flow(requests(&[Some(1), None]), Outcome::Running);
+        planned.planned = Some(20);
+        let FlowParts { n, completed } = parts(&planned, false);
+        assert_eq!((n, completed), (20, 1));
+    }
+
+    /// Responses are in order: what follows one that has not arrived has not arrived completely either.
+    #[test]
+    fn the_explained_exchanges_end_with_the_first_unanswered_one() {
+        let app = requests(&[Some(1), Some(2), None, None]);
+        let Pieces::Exchanges(all) = pieces(&flow(app, Outcome::Running)) else { panic!("no exchanges") };
+        assert_eq!(all, [(100, 1000); 2]);
+        let Pieces::InTurn(count, _) = pieces(&flow(video(6), Outcome::Running)) else {
+            panic!("no segments")
+        };
+        assert_eq!(count, 6);
+    }
+
+    /// A contender that lost the slow half of its flows is not the fastest.
+    #[test]
+    fn the_fastest_contender_has_delivered_everything() {
+        let scenario = made::scenario(made::TWO_PATHS);
+        let runs = |contender: usize, tally: Tally| Runs {
+            condition: 0,
+            contender,
+            path: None,
+            results: Vec::new(),
+            tallies: vec![(0, tally)],
+        };
+        let of = |times: [(u64, bool); 3]| {
+            let all: Vec<Runs> = times
+                .into_iter()
+                .enumerate()
+                .map(|(at, (millis, complete))| runs(at, row::made_tally(millis, complete)))
+                .collect();
+            fastest(&scenario, &all, 0, 0).map(|(contender, _)| contender)
+        };
+        assert_eq!(of([(300, true), (100, true), (200, true)]), Some(1));
+        assert_eq!(of([(300, true), (100, false), (200, true)]), Some(2));
+        assert_eq!(of([(300, false); 3]), None);
+    }
+}

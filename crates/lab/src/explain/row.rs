@@ -541,6 +541,13 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
+/// Returns the sums of a flow that took this time, and of another one that was not delivered unless all are `complete`.
+#[cfg(test)]
+pub(super) fn made_tally(millis: u64, complete: bool) -> Tally {
+    let n = if complete { 1 } else { 2 };
+    Tally { n, completed: 1, explained: 1, total_ns: u128::from(millis) * 1_000_000, ..Tally::new(2) }
+}
+
 #[cfg(test)]
 #[path = "row_tests.rs"]
 mod tests;

@@ -81,3 +81,67 @@ fn sums_of_runs_are_added_by_part_and_path() {
     sum.completed -= 1;
     assert!(!sum.is_complete());
 }
+
+fn effect(unfinished_before: usize, unfinished: usize, difference: Option<(f64, f64, f64)>) -> Effect {
+    let of = |(mean, low, high)| Difference { mean, ci95: Some(crate::stats::Interval(low, high)) };
+    Effect { difference: difference.map(of), unfinished, unfinished_before }
+}
+
+fn candidate() -> Candidate {
+    let scenario = crate::made::scenario(crate::made::TWO_PATHS);
+    Candidate { what: "more".to_owned(), path: None, scenario, is_setting: true }
+}
+
+#[test]
+fn a_change_helps_by_what_finishes_before_it_helps_by_time() {
+    let candidate = candidate();
+    let of = |effect: Effect, bulk: bool| Change::new(&candidate, &[0.1], effect, bulk, 0.01).helps;
+    let (faster, slower) = (Some((-20.0, -25.0, -15.0)), Some((20.0, 15.0, 25.0)));
+    // More flows finish, even if the others are slower; or fewer, even if they are faster.
+    assert_eq!([of(effect(2, 1, slower), false), of(effect(2, 3, faster), false)], [Some(true), Some(false)]);
+    assert_eq!([of(effect(2, 2, slower), false), of(effect(2, 2, faster), false)], [Some(false), Some(true)]);
+    // Goodput is better if it is more.
+    assert_eq!([of(effect(0, 0, slower), true), of(effect(0, 0, faster), true)], [Some(true), Some(false)]);
+    assert_eq!(of(effect(0, 0, Some((-4.0, -9.0, 1.0))), false), None);
+    assert_eq!(of(effect(0, 0, Some((0.1, -0.2, 0.4))), false), Some(false));
+    assert_eq!(of(effect(2, 2, None), false), Some(false));
+}
+
+#[test]
+fn a_change_has_a_mean_time_only_if_every_flow_finishes() {
+    let candidate = candidate();
+    let of = |unfinished: usize, bulk: bool| {
+        Change::new(&candidate, &[0.1, 0.3], effect(1, unfinished, None), bulk, 0.01).mean_s
+    };
+    assert_eq!([of(0, false), of(1, false), of(0, true)], [Some(0.2), None, None]);
+}
+
+#[test]
+fn changes_are_sorted_by_what_is_unfinished_and_then_by_the_measure() {
+    let candidate = candidate();
+    let rank = |unfinished: usize, mean: f64, bulk: bool| {
+        let effect = effect(0, unfinished, Some((mean, mean, mean)));
+        Change::new(&candidate, &[], effect, bulk, 0.01).rank(bulk)
+    };
+    // The least is the best: a shorter time, or more goodput.
+    assert!(rank(0, -20.0, false) < rank(0, -10.0, false) && rank(0, 20.0, true) < rank(0, 10.0, true));
+    assert!(rank(0, 10.0, false) < rank(1, -20.0, false));
+}
+
+/// An outage of the run is the same as the planned one that it lies in, and a later one of the same path is another.
+#[test]
+fn an_outage_of_a_run_is_the_planned_one_that_holds_its_begin() {
+    use anabranch_units::Time;
+    let s = Time::from_millis;
+    let planned =
+        |path: usize, from: u64, until: u64| crate::scenario::Outage { path, from: s(from), until: s(until) };
+    let all = [planned(0, 1000, 2000), planned(0, 3000, 4000), planned(1, 3000, 9000)];
+    let of = |path: usize, from: u64| {
+        let found = as_planned(&all, Outage { path, from: s(from), until: s(from + 1) });
+        (found.path, found.from, found.until)
+    };
+    assert_eq!(of(0, 1000), (0, s(1000), s(2000)));
+    assert_eq!(of(0, 3500), (0, s(3000), s(4000)));
+    assert_eq!(of(1, 3500), (1, s(3000), s(9000)));
+    assert_eq!(of(0, 2000), (0, s(2000), s(2001)), "that one is over");
+}

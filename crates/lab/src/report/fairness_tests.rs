@@ -117,7 +117,6 @@ fn a_share_is_of_all_goodput_and_a_fair_one_of_what_the_paths_allow() {
     assert!(text.contains("; dmptcp gets practically its fair share beside tcp: 0.0 % more"), "{text}");
 }
 
-#[test]
 /// A path that is down all the time carries nothing: Multipath TCP has half of the other one, and a TCP on the path that is
 /// down has no fair share at all.
 #[test]
@@ -149,6 +148,7 @@ fn a_path_that_is_down_all_the_time_has_no_fair_share() {
     );
 }
 
+#[test]
 fn an_interval_with_the_fair_share_in_it_names_nobody() {
     let scenario = scenario(["20 Mbit/s", "20 Mbit/s"], 1, true);
     let some = runs(&[(&[25_000], &[15_000]), (&[14_000], &[26_000]), (&[24_000], &[16_000])]);
@@ -199,6 +199,31 @@ fn several_flows_are_judged_one_by_one() {
         ),
         "{text}"
     );
+}
+
+/// The contender's flows are the first of a run.
+#[test]
+fn the_flows_of_each_side_have_numbers_from_1() {
+    let scenario = made::scenario(
+        "schedulers = ['min_rtt', 'dmptcp']\nruns = 3
+         path = [{ rate = '20 Mbit/s', rtt = '20 ms' }, { rate = '20 Mbit/s', rtt = '9 ms' }]
+         traffic = { size = 'bulk', flows = 2, beside = { flows = 2, path = 1 } }",
+    );
+    let runs = thrice(&[10_000, 10_000], &[10_000, 10_000]);
+    let found = of(&scenario, &runs, &runs);
+    let flows: Vec<_> = found[0].flows.iter().map(|flow| (flow.scheduler.as_str(), flow.flow)).collect();
+    let (own, beside) = ("min_rtt", "tcp beside min_rtt");
+    assert_eq!(flows, [(own, Some(1)), (own, Some(2)), (beside, Some(1)), (beside, Some(2))]);
+}
+
+/// Two of three runs are even, so that the interval of the mean would reach beyond 1.
+#[test]
+fn no_interval_of_jains_index_exceeds_1() {
+    let scenario = scenario(["20 Mbit/s", "20 Mbit/s"], 2, false);
+    let some = runs(&[(&[20_000, 20_000], &[]), (&[19_000, 21_000], &[]), (&[38_000, 2_000], &[])]);
+    let jain = of(&scenario, &some, &some)[0].jain;
+    let Interval(low, high) = jain.ci95.unwrap();
+    assert!(0.0 <= low && low < jain.mean && jain.mean < high && high <= 1.0, "{jain:?}");
 }
 
 #[test]

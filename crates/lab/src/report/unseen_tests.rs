@@ -175,10 +175,14 @@ fn a_bound_joins_the_side_of_the_interval_on_which_the_event_would_move_it() {
 
 /// Returns the bounds of the ratio of `min_rtt` to `tcp` on path 1 for 30 flows.
 fn of_pair(scenario: &Scenario, own: &[f64; 30], other: &[f64; 30]) -> OfPair {
+    of_pair_by(Measure::MeanTime, scenario, own, other)
+}
+
+fn of_pair_by(measure: Measure, scenario: &Scenario, own: &[f64; 30], other: &[f64; 30]) -> OfPair {
     let job = |contender| Job { contender, path: Some(0), purpose: Purpose::Compare, ..Job::default() };
     let entrants = [0, 1].map(|contender| Entrant::of(scenario, &job(contender)));
     let (listed, values) = (entrants.iter().collect::<Vec<_>>(), [runs(own), runs(other)]);
-    Bounds::new(&scenario.conditions[0], &listed, &values, Measure::MeanTime).of_pair(0, 1)
+    Bounds::new(&scenario.conditions[0], &listed, &values, measure).of_pair(0, 1)
 }
 
 /// A lost SYN of 1 s that both have in the same run does not show that one of them may lose its tail.
@@ -214,6 +218,19 @@ fn an_event_that_both_have_shown_is_no_evidence_of_one_that_only_one_of_them_has
     assert_eq!(of_pair(&two(&["traffic.flows=2", "traffic.every=1s"]), &even, &even).shared, 0.0);
     // A single flow shares it whenever it starts.
     close(of_pair(&two(&["traffic.flows=1", "traffic.every=1s"]), &even, &even).shared, 0.001 / 0.1);
+}
+
+/// A handshake that both lose takes the same part of both goodputs.
+#[test]
+fn a_shared_handshake_does_not_move_the_ratio_of_goodputs() {
+    let two = scenario(
+        &["10Mbit/s,20ms,loss=5%", "10Mbit/s,40ms"],
+        &["min_rtt", "tcp@1"],
+        &["traffic.size=bulk", "traffic.duration=2s"],
+    );
+    let goodput = of_pair_by(Measure::Goodput, &two, &[9e6; 30], &[8e6; 30]);
+    assert_eq!(goodput.shared, 0.0);
+    assert!(of_pair(&two, &[9.0; 30], &[8.0; 30]).shared > 0.0);
 }
 
 /// The runs know which part of a flow a path carries: here 1448 of 14,480 bytes.
@@ -254,6 +271,30 @@ fn packets_that_a_full_queue_drops_have_a_timeout_that_no_run_has_shown() {
     close(more("phases=true"), 0.1 * 0.22 / 0.1);
     // Without phases all runs are the same.
     close(more("phases=false"), 0.0);
+}
+
+/// Of the retransmissions, those for random losses are no evidence of a full queue.
+#[test]
+fn a_queue_has_dropped_only_what_was_retransmitted_beyond_the_random_losses() {
+    use crate::made;
+    let mut flow = made::flow(Class::Contender, Some(100.0));
+    (flow.report.data_segments, flow.report.bytes_by_path) = (1000, vec![14_480]);
+    let mut more = |retransmitted: u64| {
+        flow.report.retransmitted_segments = retransmitted;
+        let results: Vec<crate::run::RunResult> = (0..30).map(|_| made::run_of(vec![flow.clone()])).collect();
+        let lossy = scenario(&["10Mbit/s,20ms,loss=0.1%"], &["min_rtt"], &["traffic.size=14480B"]);
+        let job = Job { contender: 0, purpose: Purpose::Compare, ..Job::default() };
+        let entrant = Entrant { runs: &results, ..Entrant::of(&lossy, &job) };
+        let values = [runs(&[0.1; 30])];
+        Bounds::new(&lossy.conditions[0], &[&entrant], &values, Measure::MeanTime).of_means()[0].more
+    };
+    // The handshake, the tail and one of ten segments, all lost at random.
+    let random = 0.001 * 1.0 + 0.003 * 0.22 + 0.01 * 0.02;
+    let found = [0, 1, 3].map(&mut more);
+    close(found[0], random / 0.1);
+    close(found[1], random / 0.1);
+    // Two of a thousand were dropped by a queue: one of the last three segments with 0.6 %.
+    close(found[2], (random + 0.006 * 0.22) / 0.1);
 }
 
 #[test]

@@ -71,3 +71,55 @@ fn at_point(comparison: &Comparison, row: &Record) -> Record {
         ..row.clone()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use anabranch_measure::stats::Interval;
+
+    use super::*;
+    use crate::made;
+
+    fn difference(mean: f64) -> Difference {
+        Difference { mean, ci95: Some(Interval(mean - 1.0, mean + 1.0)) }
+    }
+
+    #[test]
+    fn more_goodput_is_better_and_more_time_is_worse() {
+        let of = |mean: f64, of_bulk: bool| reading(&difference(mean), 1.0, of_bulk);
+        assert_eq!([of(9.0, true), of(-9.0, true)], [Some(Reading::Better), Some(Reading::Worse)]);
+        assert_eq!([of(9.0, false), of(-9.0, false)], [Some(Reading::Worse), Some(Reading::Better)]);
+        assert_eq!(of(0.0, false), Some(Reading::Equal));
+        assert_eq!(of(0.5, true), Some(Reading::Undecided));
+        assert_eq!(reading(&Difference { mean: 9.0, ci95: None }, 1.0, true), None);
+    }
+
+    #[test]
+    fn a_row_is_incomplete_if_flows_of_it_or_of_the_reference_did_not_finish() {
+        let readings = |late: &str| {
+            let mut comparison = made::compared(&made::scenario(made::TWO_PATHS));
+            comparison.min_effect_pct = 1.0;
+            for row in &mut comparison.rows {
+                row.vs_reference_pct = Some(difference(-9.0));
+                row.completed -= usize::from(row.scheduler == late);
+            }
+            let point = PointResult::new(0, &comparison);
+            point.rows.iter().map(|row| row.reading).collect::<Vec<_>>()
+        };
+        let (better, incomplete) = (Some(Reading::Better), Some(Reading::Incomplete));
+        assert_eq!(readings(""), [None, better, better]);
+        assert_eq!(readings("tcp"), [None, incomplete, incomplete]);
+        assert_eq!(readings("blest"), [None, better, incomplete]);
+    }
+
+    /// The 95th percentile has a verdict of its own, which is not the one of the rows.
+    #[test]
+    fn the_best_are_those_by_the_mean() {
+        let mut comparison = made::compared(&made::scenario(made::TWO_PATHS));
+        let mut tail = comparison.verdicts[0].clone();
+        (tail.measure, tail.best) = (Measure::P95, vec!["blest".to_owned()]);
+        comparison.verdicts[0].best = vec!["min_rtt".to_owned()];
+        comparison.verdicts.insert(0, tail);
+        let best: Vec<_> = PointResult::new(0, &comparison).rows.iter().map(|row| row.best).collect();
+        assert_eq!(best, [Some(false), Some(true), Some(false)]);
+    }
+}
