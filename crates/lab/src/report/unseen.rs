@@ -170,8 +170,8 @@ impl<'a> Bounds<'a> {
             }
             bound
         };
-        // Goodput is reduced in the same proportion.
-        let shared = |at: usize, alone: &Shown| match is_shared && !gain {
+        // Both goodputs are reduced in the same proportion, so their bound has no `more`.
+        let shared = |at: usize, alone: &Shown| match is_shared {
             true => self.bound(alone, of_other.mean, 0.0, &self.handshakes(at)).more,
             false => 0.0,
         };
