@@ -251,6 +251,22 @@ fn the_candidate_for_a_kernel_is_the_first_that_pays() {
     assert_eq!(of([20.0, 20.0]), None);
 }
 
+/// The few runs that are explained would have another best path than the judgement.
+#[test]
+fn tcp_is_explained_on_the_path_that_the_judgement_has_chosen() {
+    let found = Found { start: 0, candidates: Vec::new(), screened: 0, single_congestion: None };
+    let mut of = ["1", "2"].map(|path| {
+        let change = |row: &mut Record| row.path = (row.scheduler == "tcp").then(|| path.to_owned());
+        judged(change, |setting, judgement| setting.reasons(&found, judgement, &[plain(&"min_rtt")]).unwrap())
+    });
+    let largest = of.each_mut().map(|reasons| {
+        assert_eq!(reasons.len(), 2);
+        let tcp = reasons.remove(0);
+        (tcp.scheduler, tcp.largest.unwrap().path)
+    });
+    assert_eq!(largest, ["1", "2"].map(|path| ("tcp".to_owned(), Some(path.to_owned()))));
+}
+
 /// A start that is sometimes slow is no better advice for a slightly smaller mean.
 #[test]
 fn the_surest_start_has_the_least_upper_end() {

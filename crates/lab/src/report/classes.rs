@@ -3,7 +3,7 @@
 use anabranch_measure::{ByRun, Datagrams, Record, Summary, Video};
 
 use super::entrant::Entrant;
-use super::measured::{self, Measure, Measured};
+use super::measured::{self, Measured};
 use super::rows::{self, row};
 use super::verdict::{self, Finding};
 use super::{difference, unseen};
@@ -122,7 +122,7 @@ pub(super) fn findings(scenario: &Scenario, condition: &Condition, listed: &[&En
                 Kind::Requests(plan) => Some(plan.response.mean()),
                 _ => None,
             };
-            findings.extend(contest.findings(size.filter(|_| measure != Measure::Bitrate)));
+            findings.extend(contest.findings(size));
         }
     }
     findings
