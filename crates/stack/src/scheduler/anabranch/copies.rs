@@ -68,18 +68,22 @@ impl Anabranch {
         free[0]?;
         let carrier = |pending: &Pending| view.subflows.iter().find(|subflow| pending.tried.has(subflow.id));
         let inspected = || view.outstanding.iter().take(INSPECTED);
-        // The first data of a subflow that is outstanding may have been delivered there, and waits for other data.
-        let mut delivered = [0_u64; MOST];
+        // The first data of a subflow that is outstanding may have been delivered there, and waits for other data. Data in flight there that is no
+        // longer outstanding has arrived elsewhere, as a copy, and still is before the rest.
+        let (mut delivered, mut before) = ([0_u64; MOST], [0_u64; MOST]);
         for pending in inspected() {
             if let Some(on) = carrier(pending) {
                 delivered[on.id.index() % MOST] += pending.range.len();
             }
         }
         for subflow in view.subflows {
-            let bytes = &mut delivered[subflow.id.index() % MOST];
-            *bytes = bytes.saturating_sub(subflow.unacked + subflow.queued);
+            let at = subflow.id.index() % MOST;
+            let flight = subflow.unacked + subflow.queued;
+            if view.outstanding.len() <= INSPECTED {
+                before[at] = flight.saturating_sub(delivered[at]);
+            }
+            delivered[at] = delivered[at].saturating_sub(flight);
         }
-        let mut before = [0_u64; MOST];
         for pending in inspected() {
             let Some(on) = carrier(pending) else { continue };
             let at = on.id.index() % MOST;
