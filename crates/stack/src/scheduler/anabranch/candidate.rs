@@ -15,6 +15,8 @@ pub(super) const FIRST_FLIGHT: f64 = 10.0;
 const LOOK_LATER: u64 = 100_000;
 /// The seconds from which on no look is planned.
 const FOREVER: f64 = 1e6;
+/// The share of the time that an acknowledgement takes after which it is overdue.
+const OVERDUE: f64 = 1.5;
 /// The number of segments after which a remembered share of losses counts half.
 const LOSS_WEIGHT: f64 = 100.0;
 
@@ -51,9 +53,23 @@ impl Candidate<'_> {
         (due - base_rtt / 2.0).max(0.0) + repair
     }
 
+    /// Returns the time from which on the acknowledgement of the first `bytes` of its outstanding data is overdue, if none arrives.
+    pub(super) fn overdue(&self, view: &View<'_>, bytes: u64) -> Time {
+        if self.subflow.recovery == RecoveryState::Loss {
+            return view.now;
+        }
+        let rtt = self.subflow.srtt.map_or(self.state.base_rtt, seconds);
+        let takes = OVERDUE * rtt.max(self.state.serial(bytes as f64));
+        if takes < FOREVER {
+            self.subflow.last_received + Duration((takes * 1e9) as u64)
+        } else {
+            Time::NEVER
+        }
+    }
+
     /// Returns the time at which [`Candidate::outstanding`] exceeds `threshold` seconds if no acknowledgement arrives;
     /// `None` if it has passed, or is not known.
-    pub(super) fn overdue(&self, view: &View<'_>, bytes: u64, threshold: f64) -> Option<Time> {
+    pub(super) fn later_than(&self, view: &View<'_>, bytes: u64, threshold: f64) -> Option<Time> {
         if self.subflow.recovery != RecoveryState::Open {
             return None;
         }

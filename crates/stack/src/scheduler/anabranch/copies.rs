@@ -6,6 +6,8 @@ use super::super::pick::{self, Chunk};
 use super::super::{AssignKind, Decision, Pending, Rule, SubflowView, View, Why};
 use super::candidate::{Candidate, least};
 use super::{Anabranch, MOST};
+use crate::event::SubflowId;
+use crate::seq::DataRange;
 use crate::subflow::memory::LEAST_MEASURE;
 
 /// The maximum number of pieces of outstanding data that are considered for copies.
@@ -46,12 +48,13 @@ impl Anabranch {
             .unwrap_or(Decision::Wait { until: (again < Time::NEVER).then_some(again), why: Why::rule(rule) })
     }
 
-    /// Returns the copy. If new data waits for space, only the first outstanding data matters. `again` becomes the
-    /// earliest time at which there will be one if no acknowledgement arrives.
+    /// Returns the copy. At the end of a flow that is the data that arrives last, since the subflow that has sent it delivers the other data
+    /// before it meanwhile; if new data waits for space, it is the first outstanding data, and what would be in the way a round trip later.
+    /// `again` becomes the earliest time at which there will be a copy if no acknowledgement arrives.
     fn copy_now(&mut self, view: &View<'_>, again: &mut Time) -> Option<Decision> {
         let window = view.subflows.iter().map(|subflow| subflow.cwnd).max().unwrap_or(0);
         let allowed = ((view.written as f64 * self.options.tail) as u64).max(window);
-        if self.options.tail <= 0.0 || view.outstanding.is_empty() || self.copied >= allowed {
+        if self.options.tail <= 0.0 || view.outstanding.is_empty() {
             return None;
         }
         let found = self.candidates(view, |subflow| subflow.room() >= subflow.mss);
@@ -59,71 +62,109 @@ impl Anabranch {
         for (place, candidate) in free.iter_mut().zip(found.iter().filter(|candidate| candidate.ready)) {
             *place = Some((candidate, candidate.arrival(0.0)));
         }
-        let untried = |pending: &Pending| {
-            let tried = pending.tried;
-            least(
-                free.iter().flatten().copied().filter(move |(candidate, _)| !tried.has(candidate.subflow.id)),
-            )
-        };
         free[0]?;
-        let carrier = |pending: &Pending| view.subflows.iter().find(|subflow| pending.tried.has(subflow.id));
-        let inspected = || view.outstanding.iter().take(INSPECTED);
-        // The first data of a subflow that is outstanding may have been delivered there, and waits for other data. Data in flight there that is no
-        // longer outstanding has arrived elsewhere, as a copy, and still is before the rest.
+        let mut positions = Positions::new(view);
+        let (mut first, mut chosen): (bool, Option<Late<'_, '_>>) = (true, None);
+        for pending in view.outstanding.iter().take(INSPECTED) {
+            let Some((on, before)) = positions.next(view, pending) else { continue };
+            let tried = pending.tried;
+            let untried =
+                free.iter().flatten().copied().filter(move |(candidate, _)| !tried.has(candidate.subflow.id));
+            let Some((fast, soonest, _)) = least(untried) else { continue };
+            let sent = |candidate: &Candidate<'_>| match candidate.subflow.id == on {
+                true => before,
+                false => candidate.subflow.unacked + candidate.subflow.queued,
+            };
+            let on_each = found.iter().filter(|candidate| tried.has(candidate.subflow.id));
+            let slow =
+                least(on_each.map(|candidate| (candidate, candidate.outstanding(view, sent(candidate)))));
+            let late = slow.map_or(f64::INFINITY, |(_, late, _)| late);
+            let in_the_way = if first || view.remaining == 0 { 0.0 } else { fast.state.rtt };
+            let threshold = soonest * 1.1 + 0.001 + in_the_way;
+            // Data whose acknowledgement is overdue is lost, or its path has failed: a timeout would send it again.
+            let overdue = slow.map_or(view.now, |(slow, ..)| slow.overdue(view, sent(slow)));
+            if late <= threshold {
+                let then = slow.and_then(|(slow, ..)| slow.later_than(view, sent(slow), threshold));
+                *again = then.unwrap_or(Time::NEVER).min(*again);
+            } else if self.copied >= allowed && overdue > view.now {
+                *again = overdue.min(*again);
+            } else if chosen.is_none_or(|chosen| late >= chosen.late) {
+                chosen = Some(Late { range: pending.range, fast, soonest, late });
+            }
+            if chosen.is_some() && view.remaining > 0 {
+                break;
+            }
+            first = false;
+        }
+        let Late { range, fast, soonest, late } = chosen?;
+        let subflow = fast.subflow;
+        let limit = allowed.saturating_sub(self.copied).max(subflow.mss);
+        let range =
+            if view.remaining > 0 { range } else { last_part(range, subflow.room().min(limit), subflow.mss) };
+        let range = Chunk::new(view, range)?.fit(subflow, limit)?;
+        self.copied += range.len();
+        let why = Why::scored(Rule::Tail, soonest, late);
+        Some(Decision::Assign { subflow: subflow.id, range, kind: AssignKind::Copy, why })
+    }
+}
+
+/// Outstanding data that would arrive sooner as a copy: there in `soonest` seconds, and otherwise in `late`.
+#[derive(Clone, Copy)]
+struct Late<'f, 'a> {
+    range: DataRange,
+    fast: &'f Candidate<'a>,
+    soonest: f64,
+    late: f64,
+}
+
+/// Returns the last whole segments of `range`, of at most `limit` bytes and at least one segment.
+fn last_part(range: DataRange, limit: u64, mss: u64) -> DataRange {
+    let mss = mss.max(1);
+    let skipped = range.len().saturating_sub(limit.max(mss)).div_ceil(mss) * mss;
+    DataRange::new(range.start + skipped, range.end)
+}
+
+/// Where outstanding data is in what its subflows have in flight, found from its first piece to its last.
+struct Positions {
+    /// For each subflow, the outstanding bytes that it has delivered, and that wait for other data.
+    delivered: [u64; MOST],
+    /// For each subflow, the bytes in flight up to the end of the present piece.
+    before: [u64; MOST],
+}
+
+impl Positions {
+    fn new(view: &View<'_>) -> Positions {
         let (mut delivered, mut before) = ([0_u64; MOST], [0_u64; MOST]);
-        for pending in inspected() {
-            if let Some(on) = carrier(pending) {
+        for pending in view.outstanding.iter().take(INSPECTED) {
+            if let Some(on) = carrier(view, pending) {
                 delivered[on.id.index() % MOST] += pending.range.len();
             }
         }
         for subflow in view.subflows {
             let at = subflow.id.index() % MOST;
             let flight = subflow.unacked + subflow.queued;
+            // Data in flight that is no longer outstanding has arrived elsewhere, as a copy, and still is before the rest.
             if view.outstanding.len() <= INSPECTED {
                 before[at] = flight.saturating_sub(delivered[at]);
             }
             delivered[at] = delivered[at].saturating_sub(flight);
         }
-        for pending in inspected() {
-            let Some(on) = carrier(pending) else { continue };
-            let at = on.id.index() % MOST;
-            let len = pending.range.len();
-            let there = delivered[at].min(len);
-            delivered[at] -= there;
-            before[at] += len - there;
-            if there == len {
-                continue;
-            }
-            let Some((fast, soonest, _)) = untried(pending) else { continue };
-            let on_each = found.iter().filter(|candidate| pending.tried.has(candidate.subflow.id));
-            let sent = |candidate: &Candidate<'_>| match candidate.subflow.id == on.id {
-                true => before[at],
-                false => candidate.subflow.unacked + candidate.subflow.queued,
-            };
-            let slow =
-                least(on_each.map(|candidate| (candidate, candidate.outstanding(view, sent(candidate)))));
-            let late = slow.map_or(f64::INFINITY, |(_, late, _)| late);
-            let threshold = soonest * 1.1 + 0.001;
-            if late > threshold {
-                let chunk = Chunk::new(view, pending.range)?;
-                let limit = (allowed - self.copied).max(fast.subflow.mss);
-                let range = chunk.fit(fast.subflow, limit)?;
-                self.copied += range.len();
-                let why = Why::scored(Rule::Tail, soonest, late);
-                return Some(Decision::Assign {
-                    subflow: fast.subflow.id,
-                    range,
-                    kind: AssignKind::Copy,
-                    why,
-                });
-            }
-            if let Some(overdue) = slow.and_then(|(slow, ..)| slow.overdue(view, sent(slow), threshold)) {
-                *again = overdue.min(*again);
-            }
-            if view.remaining > 0 {
-                return None;
-            }
-        }
-        None
+        Positions { delivered, before }
     }
+
+    /// Returns the subflow that carries the next piece, and the bytes in flight there up to its end; `None` if it has been delivered there.
+    fn next(&mut self, view: &View<'_>, pending: &Pending) -> Option<(SubflowId, u64)> {
+        let on = carrier(view, pending)?.id;
+        let at = on.index() % MOST;
+        let len = pending.range.len();
+        let there = self.delivered[at].min(len);
+        self.delivered[at] -= there;
+        self.before[at] += len - there;
+        (there < len).then_some((on, self.before[at]))
+    }
+}
+
+/// Returns the first subflow that has carried the piece.
+fn carrier<'v>(view: &View<'v>, pending: &Pending) -> Option<&'v SubflowView> {
+    view.subflows.iter().find(|subflow| pending.tried.has(subflow.id))
 }
