@@ -18,6 +18,7 @@ mod random;
 mod random_operations;
 mod random_regressions;
 mod scheduler_common;
+mod scheduler_copies;
 mod scheduler_dmptcp;
 mod scheduler_every;
 mod scheduler_field;

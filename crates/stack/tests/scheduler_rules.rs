@@ -7,20 +7,14 @@ use anabranch_stack::event::SubflowId;
 use anabranch_stack::known::{KnownPath, KnownPaths};
 use anabranch_stack::prediction;
 use anabranch_stack::scheduler::{
-    Anabranch, AnabranchOptions, AssignKind, Decision, Ecf, EcfOptions, EcfProfile, Linux, LinuxOptions,
-    MinRtt, Pending, Rule, Scheduler, StmsC, StmsCOptions, SubflowView, View,
+    Anabranch, AssignKind, Decision, Ecf, EcfOptions, EcfProfile, Linux, LinuxOptions, MinRtt, Pending, Rule,
+    Scheduler, StmsC, StmsCOptions, SubflowView, View,
 };
 use anabranch_stack::segment::Address;
 use anabranch_stack::seq::DataRange;
 use anabranch_stack::transfer_model::{self, ModelOptions, TransferModel};
 use anabranch_units::{Duration, Rate, Time};
-use scheduler_common::{Connection, Licence, MSS, set, subflow};
-
-fn full(mut subflow: SubflowView) -> SubflowView {
-    subflow.inflight = subflow.cwnd;
-    subflow.unacked = subflow.cwnd;
-    subflow
-}
+use scheduler_common::{Connection, Licence, MSS, full, local, only, remembered, set, steady, subflow};
 
 /// Returns the subflow that carries the next data, if it is new.
 fn chosen(scheduler: &mut impl Scheduler, connection: &Connection) -> Option<SubflowId> {
@@ -100,28 +94,6 @@ fn linux_leaves_no_subflow_alone_where_all_are_silent() {
         let decision = linux.decide(&view);
         assert!(matches!(decision, Decision::Assign { .. }), "{data_timeouts}: {decision:?}");
     }
-}
-
-/// Returns `anabranch` with these options on, and no other part.
-fn only(set: impl FnOnce(&mut AnabranchOptions)) -> Anabranch {
-    let mut options = AnabranchOptions {
-        abstain: false,
-        margin: 0.0,
-        least: 0,
-        gap: false,
-        block: false,
-        tail: 0.0,
-        rate: false,
-        unknown: 0.0,
-        memory: 0.0,
-    };
-    set(&mut options);
-    Anabranch::new(options)
-}
-
-/// Returns the subflow with its window beyond slow start, and an acknowledgement just now.
-fn steady(subflow: SubflowView) -> SubflowView {
-    SubflowView { ssthresh: Some(MSS), last_received: Time::from_secs(1), ..subflow }
 }
 
 // With constant windows and no rates the gap is the gap of STMS-C: equation 2.
@@ -286,7 +258,7 @@ fn the_last_bytes_of_a_flow_take_the_subflow_that_delivers_them_soonest() {
 
 #[test]
 fn data_that_a_slow_subflow_has_at_the_end_is_copied_and_no_more_than_allowed() {
-    let mut connection = Connection::new(vec![subflow(0, 20, 10), full(subflow(1, 400, 10))], 0);
+    let mut connection = Connection::new(vec![subflow(0, 20, 10), full(steady(subflow(1, 400, 10)))], 0);
     connection.outstanding = vec![Pending { range: DataRange::new(0, 10 * MSS), tried: set(&[1]) }];
     connection.data_nxt = 10 * MSS;
     let view = connection.view();
@@ -299,7 +271,13 @@ fn data_that_a_slow_subflow_has_at_the_end_is_copied_and_no_more_than_allowed() 
         DataRange::new(0, 10 * MSS),
         "a window, since that is more than a hundredth of the flow"
     );
-    assert!(matches!(copies.decide(&view), Decision::Wait { .. }), "it has copied a window");
+    let Decision::Wait { until: Some(overdue), .. } = copies.decide(&view) else {
+        panic!("it has copied a window")
+    };
+    // Then its acknowledgement takes one and a half times as long as expected: a timeout would send it again.
+    assert_eq!(overdue, Time::from_millis(1600));
+    let later = View { now: overdue, ..view };
+    assert!(matches!(copies.decide(&later), Decision::Assign { kind: AssignKind::Copy, .. }));
     assert!(matches!(only(|_| ()).decide(&view), Decision::Wait { .. }), "unless told otherwise");
     // Data that arrives sooner on its own subflow is not copied.
     let heard = SubflowView { last_received: connection.now, ..full(subflow(1, 21, 10)) };
@@ -462,16 +440,6 @@ fn acknowledgements_are_expected_a_round_trip_after_their_data() {
     close(late.arrival(15_000.0), 0.235);
 }
 
-/// Returns the address of a path, and what a host remembers of the paths with these rates in bytes per second.
-fn remembered(rates: &[(u8, f64)]) -> KnownPaths {
-    let path = |&(last, rate): &(u8, f64)| (local(last).ip, KnownPath { rtt: 0.02, rate, loss: 0.0 });
-    rates.iter().map(path).collect()
-}
-
-fn local(last: u8) -> Address {
-    Address::new([10, 0, 0, last].into(), 4000)
-}
-
 // Until a segment on the far path arrives, in 100 ms, the near one delivers 50 segments. The send buffer has 30. A window of 15 segments beside
 // the near one's 10 makes it large enough.
 #[test]
@@ -582,5 +550,7 @@ fn a_path_gets_ten_segments_until_its_rate_is_known() {
         };
         (0..30).take_while(|flight| fits(*flight)).count()
     };
-    assert_eq!((most(Some(100.0 * MSS as f64)), most(None)), (30, 10));
+    assert_eq!((most(Some(500.0 * MSS as f64)), most(None)), (30, 10));
+    // A path of less than a quarter of the best rate has at most that in its queue.
+    assert_eq!(most(Some(100.0 * MSS as f64)), 11);
 }

@@ -2,9 +2,11 @@
 #![allow(dead_code)]
 
 use anabranch_stack::event::{SubflowId, SubflowSet};
+use anabranch_stack::known::{KnownPath, KnownPaths};
 use anabranch_stack::scheduler::{
-    AssignKind, Decision, Pending, RecoveryState, Scheduler, SubflowView, View,
+    Anabranch, AnabranchOptions, AssignKind, Decision, Pending, RecoveryState, Scheduler, SubflowView, View,
 };
+use anabranch_stack::segment::Address;
 use anabranch_stack::seq::DataRange;
 use anabranch_units::{Duration, Time};
 use proptest::prelude::*;
@@ -19,8 +21,48 @@ pub fn subflow(id: u8, srtt_ms: u64, cwnd: u64) -> SubflowView {
     }
 }
 
+/// Returns the subflow with all of its window in flight.
+pub fn full(mut subflow: SubflowView) -> SubflowView {
+    subflow.inflight = subflow.cwnd;
+    subflow.unacked = subflow.cwnd;
+    subflow
+}
+
+/// Returns the subflow with its window beyond slow start, and an acknowledgement just now.
+pub fn steady(subflow: SubflowView) -> SubflowView {
+    SubflowView { ssthresh: Some(MSS), last_received: Time::from_secs(1), ..subflow }
+}
+
 pub fn set(ids: &[u8]) -> SubflowSet {
     ids.iter().fold(SubflowSet::EMPTY, |set, id| set.with(SubflowId(*id)))
+}
+
+/// Returns `anabranch` with these options on, and no other part.
+pub fn only(set: impl FnOnce(&mut AnabranchOptions)) -> Anabranch {
+    let mut options = AnabranchOptions {
+        abstain: false,
+        margin: 0.0,
+        least: 0,
+        gap: false,
+        block: false,
+        tail: 0.0,
+        rate: false,
+        unknown: 0.0,
+        memory: 0.0,
+    };
+    set(&mut options);
+    Anabranch::new(options)
+}
+
+/// Returns what a host remembers of the paths with these rates in bytes per second.
+pub fn remembered(rates: &[(u8, f64)]) -> KnownPaths {
+    let path = |&(last, rate): &(u8, f64)| (local(last).ip, KnownPath { rtt: 0.02, rate, loss: 0.0 });
+    rates.iter().map(path).collect()
+}
+
+/// Returns the local address of a path.
+pub fn local(last: u8) -> Address {
+    Address::new([10, 0, 0, last].into(), 4000)
 }
 
 /// Permissions that some schedulers have and others lack.

@@ -13,10 +13,14 @@ use crate::prediction::{PathState, seconds};
 pub(super) const FIRST_FLIGHT: f64 = 10.0;
 /// The nanoseconds by which the time of the next look at copies is later than computed, so that the result has changed.
 const LOOK_LATER: u64 = 100_000;
-/// The seconds from which on no look is planned.
+/// The greatest number of seconds after which a look is planned.
 const FOREVER: f64 = 1e6;
-/// The share of the time that an acknowledgement takes after which it is overdue.
+/// An acknowledgement that takes this number of times as long as expected is overdue.
 const OVERDUE: f64 = 1.5;
+/// The divisor of the best rate below which a rate is much lower.
+const MUCH_LOWER: f64 = 4.0;
+/// The part of its bandwidth-delay product that a path of much lower rate may have in its queue, if that is more than a first flight.
+const QUEUE: f64 = 0.25;
 /// The number of segments after which a remembered share of losses counts half.
 const LOSS_WEIGHT: f64 = 100.0;
 
@@ -35,6 +39,11 @@ impl Candidate<'_> {
     /// Returns the seconds until a segment sent now has arrived, with the expected repair of `stake` bytes.
     pub(super) fn arrival(&self, stake: f64) -> f64 {
         self.state.arrival(self.state.mss) + self.state.repair(stake.max(self.state.mss))
+    }
+
+    /// True if its rate is much lower than the best one.
+    pub(super) fn is_much_lower(&self, best: f64) -> bool {
+        self.state.rate * MUCH_LOWER < best
     }
 
     /// Returns the seconds until the first `bytes` of its outstanding data have arrived.
@@ -90,6 +99,8 @@ pub(super) struct Candidates<'a> {
     pub(super) list: [Option<Candidate<'a>>; MOST],
     /// The highest rate, in bytes per second, and the subflow that has it.
     pub(super) best: (SubflowId, f64),
+    /// The earliest time at which a path has space in its queue for data that it has no space for now.
+    pub(super) again: Time,
 }
 
 impl<'a> Candidates<'a> {
@@ -105,7 +116,7 @@ impl Anabranch {
         view: &View<'a>,
         fits: impl Fn(&SubflowView) -> bool,
     ) -> Candidates<'a> {
-        let mut found = Candidates { list: [None; MOST], best: (SubflowId(0), 0.0) };
+        let mut found = Candidates { list: [None; MOST], best: (SubflowId(0), 0.0), again: Time::NEVER };
         for (place, subflow) in found.list.iter_mut().zip(pick::candidates(view)) {
             let meter = &mut self.meters[subflow.id.index() % MOST];
             meter.observe(subflow);
@@ -133,15 +144,33 @@ impl Anabranch {
                 let least = FIRST_FLIGHT * state.mss / state.rtt.max(1e-3);
                 state.rate = (best.1 / self.options.unknown).max(least);
             }
+            if !candidate.known {
+                state.rate = state.rate.min(most_yet(view, subflow, state.base_rtt));
+            }
             state.backlog =
                 self.meters[subflow.id.index() % MOST].backlog(view.now, state.rate, state.flight);
             // No more than the first window until it is measured.
             let free = subflow.id == best.0 || candidate.known || best.1 <= 0.0;
+            let PathState { rate, base_rtt, backlog, mss, .. } = candidate.state;
+            let excess = backlog - (FIRST_FLIGHT * mss).max(QUEUE * rate * base_rtt);
+            if candidate.ready && excess > 0.0 && candidate.is_much_lower(best.1) {
+                candidate.ready = false;
+                let at = view.now + Duration(((excess / rate).min(FOREVER) * 1e9) as u64 + LOOK_LATER);
+                found.again = found.again.min(at);
+            }
             candidate.ready &=
                 free || candidate.state.flight + candidate.state.mss <= FIRST_FLIGHT * candidate.state.mss;
         }
         found
     }
+}
+
+/// Returns the bytes per second that a path has carried at most, as shown by the time for which its first data in flight has waited.
+fn most_yet(view: &View<'_>, subflow: &SubflowView, base_rtt: f64) -> f64 {
+    let Some((first, _)) = subflow.sent.filter(|_| subflow.inflight > 0) else { return f64::INFINITY };
+    let waits = seconds(view.now.since(first.min(view.now))) - base_rtt;
+    let arrived = subflow.bytes_sent.saturating_sub(subflow.unacked) + subflow.mss;
+    if waits > 0.0 { arrived as f64 / waits } else { f64::INFINITY }
 }
 
 /// Returns the input of the prediction for a subflow with this rate.

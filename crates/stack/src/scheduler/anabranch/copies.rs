@@ -5,7 +5,7 @@ use anabranch_units::Time;
 use super::super::pick::{self, Chunk};
 use super::super::{AssignKind, Decision, Pending, Rule, SubflowView, View, Why};
 use super::candidate::{Candidate, least};
-use super::{Anabranch, MOST};
+use super::{Anabranch, MOST, Turn};
 use crate::event::SubflowId;
 use crate::seq::DataRange;
 use crate::subflow::memory::LEAST_MEASURE;
@@ -49,11 +49,11 @@ impl Anabranch {
     }
 
     /// Returns the copy. At the end of a flow that is the data that arrives last, since the subflow that has sent it delivers the other data
-    /// before it meanwhile; if new data waits for space, it is the first outstanding data, and what would be in the way a round trip later.
+    /// before it meanwhile. If new data waits for space, it is the first outstanding data that has no copy, or what would be in the way a round
+    /// trip later.
     /// `again` becomes the earliest time at which there will be a copy if no acknowledgement arrives.
     fn copy_now(&mut self, view: &View<'_>, again: &mut Time) -> Option<Decision> {
-        let window = view.subflows.iter().map(|subflow| subflow.cwnd).max().unwrap_or(0);
-        let allowed = ((view.written as f64 * self.options.tail) as u64).max(window);
+        let allowed = self.allowed(view);
         if self.options.tail <= 0.0 || view.outstanding.is_empty() {
             return None;
         }
@@ -80,7 +80,7 @@ impl Anabranch {
                 least(on_each.map(|candidate| (candidate, candidate.outstanding(view, sent(candidate)))));
             let late = slow.map_or(f64::INFINITY, |(_, late, _)| late);
             let in_the_way = if first || view.remaining == 0 { 0.0 } else { fast.state.rtt };
-            let threshold = soonest * 1.1 + 0.001 + in_the_way;
+            let threshold = clearly_later(soonest) + in_the_way;
             // Data whose acknowledgement is overdue is lost, or its path has failed: a timeout would send it again.
             let overdue = slow.map_or(view.now, |(slow, ..)| slow.overdue(view, sent(slow)));
             if late <= threshold {
@@ -102,10 +102,92 @@ impl Anabranch {
         let range =
             if view.remaining > 0 { range } else { last_part(range, subflow.room().min(limit), subflow.mss) };
         let range = Chunk::new(view, range)?.fit(subflow, limit)?;
+        Some(self.copied(subflow.id, range, soonest, late))
+    }
+
+    /// Returns a copy of the last data of a path of much lower rate, if the receive window would be full before that data has arrived.
+    pub(super) fn copy_ahead(&mut self, turn: Turn<'_, '_>, chunk: Chunk) -> Option<Decision> {
+        let Turn { view, found, chosen, .. } = turn;
+        let allowed = self.allowed(view);
+        if self.options.tail <= 0.0 || self.copied >= allowed {
+            return None;
+        }
+        let fast = chosen.subflow;
+        let soonest = chosen.arrival(0.0);
+        for other in found.iter().filter(|other| other.is_much_lower(found.best.1)) {
+            let Last { end, after } = self.lasts[other.subflow.id.index() % MOST];
+            let bytes = (other.subflow.unacked + other.subflow.queued).saturating_sub(after);
+            if end <= view.data_una || bytes == 0 {
+                continue;
+            }
+            let late = other.outstanding(view, bytes);
+            if late <= clearly_later(soonest) {
+                continue;
+            }
+            let sent = chosen.state.delivered(late + chosen.state.base_rtt).min(turn.rest);
+            let edge = end + view.window_end.saturating_sub(view.data_una);
+            if chunk.range.start as f64 + sent <= edge as f64 {
+                continue;
+            }
+            let until = view.outstanding.partition_point(|pending| pending.range.start < end);
+            let on_other =
+                |pending: &&Pending| pending.tried.has(other.subflow.id) && !pending.tried.has(fast.id);
+            let pending = view.outstanding[..until].iter().rev().take(INSPECTED).find(on_other);
+            let last = &mut self.lasts[other.subflow.id.index() % MOST];
+            let Some(pending) = pending else {
+                *last = Last::default();
+                continue;
+            };
+            let range = DataRange::new(pending.range.start, pending.range.end.min(end));
+            let range = last_part(range, fast.room().min(fast.mss), fast.mss);
+            let range = Chunk::new(view, range)?.fit(fast, fast.mss)?;
+            last.copy(range);
+            return Some(self.copied(fast.id, range, soonest, late));
+        }
+        None
+    }
+
+    /// Counts a copy that arrives in `soonest` seconds, and without it in `late`.
+    fn copied(&mut self, subflow: SubflowId, range: DataRange, soonest: f64, late: f64) -> Decision {
         self.copied += range.len();
         let why = Why::scored(Rule::Tail, soonest, late);
-        Some(Decision::Assign { subflow: subflow.id, range, kind: AssignKind::Copy, why })
+        Decision::Assign { subflow, range, kind: AssignKind::Copy, why }
     }
+
+    /// Returns the bytes that may be copied.
+    fn allowed(&self, view: &View<'_>) -> u64 {
+        let window = view.subflows.iter().map(|subflow| subflow.cwnd).max().unwrap_or(0);
+        ((view.written as f64 * self.options.tail) as u64).max(window)
+    }
+}
+
+/// The last data that a subflow got and that has no copy.
+#[derive(Clone, Copy, Default, PartialEq, Debug)]
+pub(super) struct Last {
+    /// The end of the data.
+    end: u64,
+    /// The bytes that the subflow got after it.
+    after: u64,
+}
+
+impl Last {
+    /// Counts data that the subflow gets.
+    pub(super) fn send(&mut self, range: DataRange, kind: AssignKind) {
+        match kind {
+            AssignKind::New => *self = Last { end: range.end, after: 0 },
+            _ => self.after += range.len(),
+        }
+    }
+
+    /// Notes that another subflow gets a copy of `range`, which is the last data.
+    fn copy(&mut self, range: DataRange) {
+        *self = Last { end: range.start, after: self.after + range.len() };
+    }
+}
+
+/// Returns the seconds after which data arrives clearly later than in `soonest` seconds.
+fn clearly_later(soonest: f64) -> f64 {
+    soonest * 1.1 + 0.001
 }
 
 /// Outstanding data that would arrive sooner as a copy: there in `soonest` seconds, and otherwise in `late`.
@@ -167,4 +249,21 @@ impl Positions {
 /// Returns the first subflow that has carried the piece.
 fn carrier<'v>(view: &View<'v>, pending: &Pending) -> Option<&'v SubflowView> {
     view.subflows.iter().find(|subflow| pending.tried.has(subflow.id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_data_without_a_copy_is_before_copies_and_after_older_data() {
+        let mut last = Last::default();
+        last.send(DataRange::new(0, 100), AssignKind::New);
+        last.send(DataRange::new(500, 530), AssignKind::Copy);
+        assert_eq!(last, Last { end: 100, after: 30 }, "a copy of other data");
+        last.copy(DataRange::new(60, 100));
+        assert_eq!(last, Last { end: 60, after: 70 });
+        last.send(DataRange::new(40, 50), AssignKind::New);
+        assert_eq!(last, Last { end: 50, after: 0 }, "the order of sending counts");
+    }
 }

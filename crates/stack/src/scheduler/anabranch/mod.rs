@@ -9,9 +9,12 @@
 //! before the place of its data, a path that is worth it takes the last data there, and the buffer grows. Arrivals include the expected
 //! repair of a loss: of the segment, or of all of the receive window where that is the limit, since all of it waits for the repair.
 //!
+//! A path of much lower rate has little in its queue.
+//!
 //! **Copies**: a subflow with free window and nothing else to send gets copies of outstanding data of another one, if they are predicted to
-//! arrive sooner: at the end of a flow, and where full buffers admit no further data until the first outstanding data has arrived. It
-//! looks again at the time at which an acknowledgement is so late that a copy would be sooner. A subflow that has carried nothing gets one
+//! arrive sooner: at the end of a flow, the last data first, and where full buffers admit no further data until the first outstanding data has
+//! arrived. It looks again at the time at which an acknowledgement is so late that a copy would be sooner. The last data of a path of much lower
+//! rate is copied before it fills the receive window. A subflow that has carried nothing gets one
 //! segment when the receive window or the send buffer ends before its data, since Linux advertises less until each subflow has received one.
 //! A path of unknown rate gets a few more there in a long flow, so that its rate is measured.
 //!
@@ -31,6 +34,7 @@ use super::pick::{self, Chunk};
 use super::{Decision, Rule, Scheduler, View, Why};
 use crate::prediction::{Meter, PathState, seconds};
 use candidate::{Candidate, Candidates, FIRST_FLIGHT, least};
+use copies::Last;
 pub use options::AnabranchOptions;
 
 /// The maximum number of subflows that are used.
@@ -42,8 +46,6 @@ const PROBE_SHARE: f64 = 0.5;
 /// A receive window that exceeds the largest one by this factor grows, for this number of the longest round trips.
 const GROWTH: f64 = 1.1;
 const GROWING: f64 = 2.0;
-/// The divisor of the best rate below which a rate is much lower.
-const MUCH_LOWER: f64 = 4.0;
 
 /// The scheduler.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -55,12 +57,20 @@ pub struct Anabranch {
     largest: (u64, Time),
     /// By subflow ID.
     meters: [Meter; MOST],
+    /// By subflow ID.
+    lasts: [Last; MOST],
 }
 
 impl Anabranch {
     /// Returns a scheduler with the given options.
     pub fn new(options: AnabranchOptions) -> Anabranch {
-        Anabranch { options, copied: 0, largest: (0, Time(0)), meters: [Meter::default(); MOST] }
+        Anabranch {
+            options,
+            copied: 0,
+            largest: (0, Time(0)),
+            meters: [Meter::default(); MOST],
+            lasts: [Last::default(); MOST],
+        }
     }
 
     /// Returns the decision, before it is counted.
@@ -91,18 +101,22 @@ impl Anabranch {
         let first = least(ready.map(|candidate| (candidate, candidate.arrival(stake))));
         let Some((chosen, arrives, second)) = first else {
             let rule = pick::why_none(view);
-            return if rule == Rule::WindowFull { self.copy(view, rule) } else { pick::wait(rule) };
+            if rule == Rule::WindowFull {
+                return self.copy(view, rule);
+            }
+            let until = (found.again < Time::NEVER).then_some(found.again);
+            return Decision::Wait { until, why: Why::rule(rule) };
         };
         let rest = match view.size_known || !view.send_buffer_full {
             true => view.remaining as f64,
             false => f64::INFINITY,
         };
-        self.place(&Turn { view, found: &found, chosen, arrives, second, rest }, chunk)
+        self.place(Turn { view, found: &found, chosen, arrives, second, rest }, chunk)
     }
 
     /// Returns which data the chosen subflow carries, or that it carries none.
-    fn place(&mut self, turn: &Turn<'_, '_>, chunk: Chunk) -> Decision {
-        let Turn { view, found, chosen, rest, .. } = *turn;
+    fn place(&mut self, turn: Turn<'_, '_>, chunk: Chunk) -> Decision {
+        let Turn { view, found, chosen, rest, .. } = turn;
         let subflow = chosen.subflow;
         let gap = turn.delivered(turn.arrives);
         let wait = |rule, score, other| Decision::Wait { until: None, why: Why::scored(rule, score, other) };
@@ -123,6 +137,9 @@ impl Anabranch {
         }
         if gap < chosen.state.mss {
             let most = if subflow.id == found.best.0 { u64::MAX } else { subflow.mss };
+            if let Some(copy) = self.copy_ahead(turn, chunk) {
+                return copy;
+            }
             let why = Why::scored(Rule::EarliestArrival, turn.arrives, turn.second);
             return match chunk.fit(subflow, most) {
                 Some(range) => pick::assign_new(subflow, range, why),
@@ -138,8 +155,7 @@ impl Anabranch {
             let hoped = PathState { rate: found.best.1 / HOPE, ..chosen.state };
             turn.delivered(hoped.arrival(hoped.mss))
         };
-        let much_lower = chosen.known && chosen.state.rate * MUCH_LOWER < found.best.1;
-        if self.options.block && much_lower {
+        if self.options.block && chosen.known && chosen.is_much_lower(found.best.1) {
             let sent = turn.sent_until_acknowledged();
             let window = view.window_end.saturating_sub(chunk.range.start) as f64;
             if sent + chosen.state.mss > window {
@@ -254,8 +270,9 @@ impl<'a> Turn<'_, 'a> {
 impl Scheduler for Anabranch {
     fn decide(&mut self, view: &View<'_>) -> Decision {
         let decision = self.decided(view);
-        if let Decision::Assign { subflow, range, .. } = decision {
+        if let Decision::Assign { subflow, range, kind, .. } = decision {
             self.meters[subflow.index() % MOST].send(range.len());
+            self.lasts[subflow.index() % MOST].send(range, kind);
         }
         decision
     }
