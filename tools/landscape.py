@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How schedulers compare with a TCP on the best single path, over three sets of random scenarios.
+"""How schedulers compare with a TCP on the best single path, over sets of random scenarios.
 
     cargo build --release --package anabranch-cli
     tools/landscape.py validate                          150 scenarios, from an arbitrary path and from the remembered best one
@@ -11,7 +11,7 @@
                                                          measures `anabranch` anew, and takes the others from the file
 
 The sets *train*, *validate* and *test* are drawn from different seeds: schedulers are developed on *train* and chosen by *validate*;
-*test* is looked at once, at the end. A scenario has 2 to 4 paths of 1 to 300 Mbit/s, 4 to 400 ms and a queue of 0.3 to 6 BDP (all
+*test* is looked at once, at the end. *large* is drawn like them, for `--first 1000`, and nothing was developed on it. A scenario has 2 to 4 paths of 1 to 300 Mbit/s, 4 to 400 ms and a queue of 0.3 to 6 BDP (all
 log-uniform), losses from none to 3 % on one path or on all of them, at random or in bursts, some with jitter, and 1 to 20 flows of together
 10 KB to 30 MB, or bulk flows, up or down; some have small receive buffers, a path that fails and returns, or the rate of a trace. The set
 *pairs* is simpler: two such paths, random losses on none, one or both of them, and one download of 10 KB to 20 MB.
@@ -34,7 +34,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-SEEDS = {"train": "landscape 1", "validate": "landscape 2", "test": "landscape 3", "pairs": "landscape 4"}
+SEEDS = {"train": "landscape 1", "validate": "landscape 2", "test": "landscape 3", "pairs": "landscape 4", "large": "landscape 5"}
 CONTENDERS = "linux,stms_c,dmptcp,backup,anabranch"
 CLASSES = [("below 100 KB", 0, 1e5), ("0.1 to 1 MB", 1e5, 1e6), ("1 to 30 MB", 1e6, 1e9), ("bulk", 1e9, math.inf)]
 # The share by which the header of Multipath TCP makes a flow slower: 28 bytes of 1448.
