@@ -147,11 +147,11 @@ export interface SinglePath {
   chosen: boolean;
   /** The number of its selection runs. */
   runs: number;
-  /** The number of flows. */
+  /** The number of flows; of requests and bursts, the number of these. */
   n: number;
-  /** The number of flows delivered. (Bulk: not aborted.) */
+  /** The number of these that were delivered. (Bulk: not aborted.) */
   completed: number;
-  /** The mean completion time; an undelivered flow counts with the time it had. None for bulk. */
+  /** The mean of their times; one that was not delivered counts with the time its flow had. None for bulk. */
   mean_s: number | null;
   /** The mean goodput of a flow, in bit/s. */
   goodput_bps: number | null;
