@@ -10,6 +10,11 @@ pub(crate) fn spoken(name: &str) -> String {
     if name.parse::<u32>().is_ok() { format!("path {name}") } else { name.to_owned() }
 }
 
+/// Returns a number of things: "1 run", "2 runs".
+pub fn counted(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
 /// Returns a statement without the control characters that names may have: a line break would begin another statement.
 pub(crate) fn one_line(statement: &str) -> String {
     let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };

@@ -61,15 +61,15 @@ pub fn text(scenario: &Scenario, comparison: &Comparison, gaps: bool) -> String 
         text.push('\n');
     }
     let cost = &comparison.performance;
-    let plural = |runs: u32| if runs == 1 { "" } else { "s" };
+    let counted = |runs: u32| spoken::counted(u64::from(runs), "run");
     let same = comparison.conditions.iter().all(|setting| setting.runs == comparison.runs);
     let of = |(at, setting): (usize, &Setting)| match at {
-        0 => format!("{} run{} of each contender with {}", setting.runs, plural(setting.runs), setting.name),
+        0 => format!("{} of each contender with {}", counted(setting.runs), setting.name),
         _ => format!("{} with {}", setting.runs, setting.name),
     };
     // Conditions with different numbers of runs have their own lines.
     let runs = match same {
-        true => format!("{} run{} each", comparison.runs, plural(comparison.runs)),
+        true => format!("{} each", counted(comparison.runs)),
         false => {
             let all: Vec<String> = comparison.conditions.iter().enumerate().map(of).collect();
             text.push_str(&wrap(&all.join(", "), terminal::text_width()));
@@ -252,8 +252,8 @@ fn other_starts(setting: &Setting, rows: &[&Record]) -> Vec<String> {
         } else {
             start.changes.iter().map(change).collect::<Vec<_>>().join(", ")
         };
-        let runs = if start.runs == 1 { "run" } else { "runs" };
-        format!("first subflow on {} instead: {changes} ({} {runs})", path_name(&start.path), start.runs)
+        let runs = spoken::counted(u64::from(start.runs), "run");
+        format!("first subflow on {} instead: {changes} ({runs})", path_name(&start.path))
     };
     let mut lines: Vec<String> = setting.other_starts.iter().take(MOST_PATHS).map(line).collect();
     if setting.other_starts.len() > MOST_PATHS {

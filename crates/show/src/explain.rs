@@ -3,6 +3,7 @@
 use anabranch_lab::explain::{Cause, Change, Explanation, Row};
 use anabranch_lab::figures::about;
 use anabranch_lab::scenario::{Kind, Scenario};
+use anabranch_lab::spoken;
 use anstyle::{AnsiColor, Style};
 
 use crate::table::{Align, Table, wrap_behind};
@@ -204,10 +205,10 @@ fn sentence(row: &Row, bytes: bool) -> String {
         });
     }
     if row.of.completed < row.of.n {
-        let (missing, all, noun) = (row.of.n - row.of.completed, row.of.n, row.noun);
-        let plural = if all == 1 { "" } else { "s" };
+        let missing = row.of.n - row.of.completed;
+        let all = spoken::counted(row.of.n as u64, row.noun);
         let verb = if missing == 1 { "was" } else { "were" };
-        text.push_str(&format!(" {missing} of {all} {noun}{plural} {verb} not delivered completely."));
+        text.push_str(&format!(" {missing} of {all} {verb} not delivered completely."));
     }
     text
 }

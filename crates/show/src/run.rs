@@ -6,6 +6,7 @@ use anabranch_lab::figures;
 use anabranch_lab::measure::FlowRecord;
 use anabranch_lab::output::Runs;
 use anabranch_lab::scenario::Scenario;
+use anabranch_lab::spoken;
 
 use crate::table::{Align, Table, wrap, wrap_behind};
 use crate::{terminal, usage};
@@ -114,17 +115,16 @@ fn middleboxes(output: &Runs, condition: &str) -> String {
 /// if there were none.
 pub fn acts([stripped, clamped, dropped, resets]: [u64; 4]) -> String {
     let acts = [
-        (stripped, format!("removed the options of {}", segments(stripped))),
-        (clamped, format!("lowered the MSS of {}", segments(clamped))),
-        (dropped, format!("dropped {} of connections that it did not know", segments(dropped))),
+        (stripped, format!("removed the options of {}", spoken::counted(stripped, "segment"))),
+        (clamped, format!("lowered the MSS of {}", spoken::counted(clamped, "segment"))),
+        (
+            dropped,
+            format!("dropped {} of connections that it did not know", spoken::counted(dropped, "segment")),
+        ),
         (resets, format!("answered {resets} of them by a reset")),
     ];
     let acts: Vec<String> = acts.into_iter().filter(|(count, _)| *count > 0).map(|(_, act)| act).collect();
     acts.join(", ")
-}
-
-fn segments(count: u64) -> String {
-    if count == 1 { "1 segment".to_owned() } else { format!("{count} segments") }
 }
 
 /// Returns the reasons of failed flows, as notes below a table.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anabranch_lab::figures::{digits, signed_percent};
 use anabranch_lab::measure::Record;
+use anabranch_lab::spoken;
 use anabranch_lab::sweep::{Journal, JournalError, Plan, PointResult, Reading, Standing, Summary};
 
 use crate::table::{Align, Table, wrap};
@@ -53,8 +54,8 @@ pub fn text(
     }
     text.push_str(&by_contender(summary));
     let done = match summary.points {
-        done if done == plan.points() => counted(done),
-        done => format!("{done} of {}", counted(plan.points())),
+        done if done == plan.points() => spoken::counted(done as u64, "point"),
+        done => format!("{done} of {}", spoken::counted(plan.points() as u64, "point")),
     };
     let mut line = format!("{done}, {}", plan.design().name());
     if let Some((simulated, wall)) = wall {
@@ -63,11 +64,6 @@ pub fn text(
     text.push('\n');
     text.push_str(&wrap(&line, terminal::text_width()));
     Ok(text)
-}
-
-/// Returns the number with its unit.
-fn counted(number: usize) -> String {
-    if number == 1 { "1 point".to_owned() } else { format!("{number} points") }
 }
 
 /// Returns the difference from the reference at each point, or the mean time where there is no reference.

@@ -3,6 +3,7 @@
 use anabranch_lab::output::Check;
 use anabranch_lab::run::Prepared;
 use anabranch_lab::scenario::{Document, Scenario};
+use anabranch_lab::spoken;
 
 use crate::args::{Show, read};
 use crate::failure::Failure;
@@ -37,7 +38,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 fn summary(name: &str, scenario: &Scenario) -> String {
-    let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let count = |n: usize, what: &str| spoken::counted(n as u64, what);
     let first = &scenario.conditions[0].experiment;
     let contenders: Vec<&str> = scenario.contenders.iter().map(|contender| contender.name.as_str()).collect();
     let parts = [

@@ -155,10 +155,9 @@ fn sentence(checks: &[Check], runs: u32) -> String {
             Outcome::Failed | Outcome::Unknown => "did NOT hold",
         };
         format!(
-            "{place}{the} prediction {held} with {with}. In {} run{} the {noun} of {first} is {} {second}'s, and {} in \
+            "{place}{the} prediction {held} with {with}. In {} the {noun} of {first} is {} {second}'s, and {} in \
              the same runs of the simulator.",
-            stack.runs,
-            if stack.runs == 1 { "" } else { "s" },
+            spoken::counted(stack.runs as u64, "run"),
             percent(measured),
             percent(simulated),
         )

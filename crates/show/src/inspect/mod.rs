@@ -7,6 +7,7 @@ use anabranch_inspect::{
     ConnectionReport, DirectionReport, Inspection, PathEstimate, ProtocolName, RateSource, SubflowReport,
 };
 use anabranch_lab::figures::{about, rate, size, span};
+use anabranch_lab::spoken;
 
 use crate::table::{Align, Table, wrap, wrap_behind};
 use crate::terminal::{self, BAD, paint};
@@ -42,11 +43,10 @@ pub fn text(inspection: &Inspection) -> String {
     ];
     let parts: Vec<String> =
         parts.iter().filter(|part| part.0 > 0).map(|(count, what)| format!("{count} {what}")).collect();
-    let noun = if inspection.connections.len() == 1 { "connection" } else { "connections" };
     text.push_str(&wrap(
         &format!(
-            "{} {noun} in {}: {}",
-            inspection.connections.len(),
+            "{} in {}: {}",
+            spoken::counted(inspection.connections.len() as u64, "connection"),
             span(inspection.duration_s),
             parts.join(", ")
         ),

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
+use anabranch_lab::spoken;
 use anabranch_net::{Host, StreamControl};
 use anabranch_units::Bytes;
 use tokio::task::JoinSet;
@@ -72,7 +73,7 @@ pub(super) async fn measure(
         let took = begun.elapsed().as_secs_f64();
         output::remark(format_args!(
             "{} connected in {}",
-            plural(args.parallel, "connection"),
+            spoken::counted(u64::from(args.parallel), "connection"),
             output::span(took)
         ));
     }
@@ -117,8 +118,4 @@ pub(super) async fn measure(
     fallback::warn(&stats.fallbacks, args.parallel as usize);
     let result = report::summary(args, seconds, &all, &stats, intervals);
     if args.json { output::print_json(&result) } else { output::print(&report::text(&result, &stats)) }
-}
-
-fn plural(n: u32, what: &str) -> String {
-    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }

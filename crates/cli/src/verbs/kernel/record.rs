@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use anabranch_kernel::record::record;
+use anabranch_lab::spoken;
 use anabranch_recording::Settings;
 use anabranch_table::Format;
 use anabranch_units::Duration;
@@ -55,7 +56,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let settings = Settings { format: args.record_format, interval, xpl: false };
     let recorded = record(command, &args.directory, Record::origin(None), settings);
     let (status, count) = recorded.map_err(|error| Failure::Failed(error.to_string()))?;
-    let connections = if count == 1 { "1 connection".to_owned() } else { format!("{count} connections") };
+    let connections = spoken::counted(count as u64, "connection");
     output::remark(format_args!("recorded {connections} in {}", args.directory.display()));
     Ok(super::exit_code(status.code(), status.signal()))
 }
