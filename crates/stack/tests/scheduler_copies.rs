@@ -164,7 +164,7 @@ fn the_last_data_of_a_slow_path_is_copied_before_it_fills_the_window() {
 // Nothing is known of either path. Ten segments have waited for 240 ms, and one has arrived: the path carries two in 218 ms at most.
 #[test]
 fn what_has_arrived_shows_the_highest_rate_of_an_unknown_path() {
-    let copied = |sent: u64| {
+    let copied = |sent: u64, known: &KnownPaths| {
         let mut subflows = beside(10, 9);
         subflows[1].bytes_sent = 10 * MSS;
         subflows[1].sent = Some((Time::from_millis(sent), Time::from_millis(sent)));
@@ -173,10 +173,12 @@ fn what_has_arrived_shows_the_highest_rate_of_an_unknown_path() {
             data_nxt: 10 * MSS,
             ..Connection::new(subflows, 0)
         };
-        copy(&mut copies(), &connection.view()).is_some()
+        copy(&mut copies(), &View { known: Some(known), ..connection.view() }).is_some()
     };
-    assert!(copied(760));
-    assert!(!copied(978), "they were sent a round trip ago");
+    let nothing = remembered(&[]);
+    assert!(copied(760, &nothing));
+    assert!(!copied(978, &nothing), "they were sent a round trip ago");
+    assert!(!copied(760, &remembered(&[(2, 1e7)])), "a rate that is known has no such bound");
 }
 
 // A path of much lower rate gets further data when its queue has space, even if no acknowledgement arrives.
@@ -204,4 +206,15 @@ fn a_path_whose_queue_is_long_enough_is_looked_at_again() {
     assert!(until.since(connection.now) <= Duration::from_micros(10_200), "{until:?}");
     connection.now = until;
     assert_eq!(decisions(&mut scheduler, &mut connection).0, 1);
+    // Whatever a program remembers, the time is one that a clock can have.
+    let known = remembered(&[(1, 1e7), (2, 1e-300)]);
+    let until =
+        (0..12).find_map(|_| match scheduler.decide(&View { known: Some(&known), ..connection.view() }) {
+            Decision::Wait { until, .. } => until,
+            decision => connection.apply(&decision).err().map(|error| panic!("{error}")),
+        });
+    assert!(
+        until.is_some_and(|until| until.since(connection.now) < Duration::from_secs(10_000_000)),
+        "{until:?}"
+    );
 }
