@@ -108,18 +108,20 @@ impl Anabranch {
     /// Returns a copy of the last data of a path of much lower rate, if the receive window would be full before that data has arrived.
     pub(super) fn copy_ahead(&mut self, turn: Turn<'_, '_>, chunk: Chunk) -> Option<Decision> {
         let Turn { view, found, chosen, .. } = turn;
-        let allowed = self.allowed(view);
-        if self.options.tail <= 0.0 || self.copied >= allowed {
+        if self.options.tail <= 0.0 {
             return None;
         }
         let fast = chosen.subflow;
-        let soonest = chosen.arrival(0.0);
         for other in found.iter().filter(|other| other.is_much_lower(found.best.1)) {
             let Last { end, after } = self.lasts[other.subflow.id.index() % MOST];
             let bytes = (other.subflow.unacked + other.subflow.queued).saturating_sub(after);
             if end <= view.data_una || bytes == 0 {
                 continue;
             }
+            if self.copied >= self.allowed(view) {
+                return None;
+            }
+            let soonest = chosen.arrival(0.0);
             let late = other.outstanding(view, bytes);
             if late <= clearly_later(soonest) {
                 continue;

@@ -8,8 +8,7 @@
 //! takes as much as its window admits, and each other one a segment at a time, so that each segment is decided anew. Where the send buffer ends
 //! before the place of its data, a path that is worth it takes the last data there, and the buffer grows. Arrivals include the expected
 //! repair of a loss: of the segment, or of all of the receive window where that is the limit, since all of it waits for the repair.
-//!
-//! A path of much lower rate has little in its queue.
+//! A path of much lower rate has little in its queue, since a full queue loses data that everything else waits for.
 //!
 //! **Copies**: a subflow with free window and nothing else to send gets copies of outstanding data of another one, if they are predicted to
 //! arrive sooner: at the end of a flow, the last data first, and where full buffers admit no further data until the first outstanding data has
