@@ -74,17 +74,8 @@ fn a_bulk_race_is_won_by_the_greatest_goodput() {
 
 /// Returns a run of one flow with requests that took these milliseconds; none: it was not answered.
 fn requests(times: &[Option<u64>]) -> RunResult {
-    use anabranch_sim::AppReport;
-    use anabranch_sim::application::Exchange;
-    use anabranch_units::{Duration, Time};
-    let one = |time: &Option<u64>| Exchange {
-        at: Time::ZERO,
-        request: 1,
-        response: 1,
-        time: time.map(Duration::from_millis),
-    };
     let mut flow = made::flow(Class::Contender, None);
-    flow.report.app = AppReport::Requests(times.iter().map(one).collect());
+    flow.report.app = made::requests(times.iter().copied());
     flow.report.delivered = 7500;
     made::run_of(vec![flow])
 }

@@ -3,8 +3,9 @@
 use core::sync::atomic::AtomicBool;
 use std::sync::OnceLock;
 
-use anabranch_sim::Outcome;
-use anabranch_units::{Bytes, Duration};
+use anabranch_sim::application::Exchange;
+use anabranch_sim::{AppReport, Outcome};
+use anabranch_units::{Bytes, Duration, Time};
 
 use crate::compare::{Comparison, compare};
 use crate::options::Options;
@@ -50,6 +51,17 @@ pub(crate) fn flow(class: Class, millis: Option<f64>) -> FlowResult {
     flow.time = fct.unwrap_or(Duration::from_secs(60));
     flow.class = class;
     flow
+}
+
+/// Returns the report of requests of 100 bytes, with responses of 1000, that took these milliseconds; none: it was not answered.
+pub(crate) fn requests(millis: impl IntoIterator<Item = Option<u64>>) -> AppReport {
+    let one = |millis: Option<u64>| Exchange {
+        at: Time::ZERO,
+        request: 100,
+        response: 1000,
+        time: millis.map(Duration::from_millis),
+    };
+    AppReport::Requests(millis.into_iter().map(one).collect())
 }
 
 /// Returns a run with `flows`.

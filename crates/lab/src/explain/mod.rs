@@ -404,8 +404,8 @@ fn noted_runs(
 
 #[cfg(test)]
 mod part_tests {
-    use anabranch_sim::application::{Exchange, VideoReport};
-    use anabranch_units::{Duration, Time};
+    use anabranch_sim::application::VideoReport;
+    use anabranch_units::Duration;
 
     use super::*;
     use crate::made;
@@ -427,16 +427,6 @@ mod part_tests {
         })
     }
 
-    fn requests(times: &[Option<u64>]) -> AppReport {
-        let one = |time: &Option<u64>| Exchange {
-            at: Time::ZERO,
-            request: 100,
-            response: 1000,
-            time: time.map(Duration::from_millis),
-        };
-        AppReport::Requests(times.iter().map(one).collect())
-    }
-
     /// A video that is not over lacks at least one segment.
     #[test]
     fn parts_are_those_that_a_flow_has_and_those_that_ended() {
@@ -446,8 +436,8 @@ mod part_tests {
         };
         assert_eq!(of(video(6), Outcome::Completed), (6, 6));
         assert_eq!(of(video(6), Outcome::Running), (7, 6));
-        assert_eq!(of(requests(&[Some(1), Some(2), None]), Outcome::Running), (3, 2));
-        let mut planned = flow(requests(&[Some(1), None]), Outcome::Running);
+        assert_eq!(of(made::requests([Some(1), Some(2), None]), Outcome::Running), (3, 2));
+        let mut planned = flow(made::requests([Some(1), None]), Outcome::Running);
         planned.planned = Some(20);
         let FlowParts { n, completed } = parts(&planned, false);
         assert_eq!((n, completed), (20, 1));
@@ -456,7 +446,7 @@ mod part_tests {
     /// Responses are in order: what follows one that has not arrived has not arrived completely either.
     #[test]
     fn the_explained_exchanges_end_with_the_first_unanswered_one() {
-        let app = requests(&[Some(1), Some(2), None, None]);
+        let app = made::requests([Some(1), Some(2), None, None]);
         let Pieces::Exchanges(all) = pieces(&flow(app, Outcome::Running)) else { panic!("no exchanges") };
         assert_eq!(all, [(100, 1000); 2]);
         let Pieces::InTurn(count, _) = pieces(&flow(video(6), Outcome::Running)) else {

@@ -1,8 +1,8 @@
 //! The rows of classes of traffic, from reports made by hand.
 
 use anabranch_sim::AppReport;
-use anabranch_sim::application::{DatagramReport, Exchange, VideoReport};
-use anabranch_units::{Duration, Time};
+use anabranch_sim::application::{DatagramReport, VideoReport};
+use anabranch_units::Duration;
 
 use anabranch_measure::gather::Of;
 
@@ -102,9 +102,7 @@ fn a_row_of_videos_adds_stalls_to_the_startup() {
 /// Contenders make different numbers of requests: the places that others fill do not count.
 #[test]
 fn a_row_of_requests_counts_its_own_requests() {
-    let one = |time: Option<Duration>| Exchange { at: Time::ZERO, request: 100, response: 1000, time };
-    let requests = |times: &[Option<Duration>]| AppReport::Requests(times.iter().copied().map(one).collect());
-    let runs = [requests(&[ms(10), ms(20), None]), requests(&[ms(30)])];
+    let runs = [made::requests([Some(10), Some(20), None]), made::requests([Some(30)])];
     let class = "kind = 'requests'\nsize = '30 KB'\nthink = '300 ms'\nduration = '4 s'";
     let row = &rows_of(class, runs)[1];
     // Three requests in the first run and one in the second; one of the four was not answered.
@@ -141,10 +139,9 @@ fn requests_that_the_deadline_prevents_are_missing() {
 /// Two users make different numbers of requests with two contenders.
 #[test]
 fn requests_are_compared_by_user_and_number() {
-    let one = |time: &u64| Exchange { at: Time::ZERO, request: 100, response: 1000, time: ms(*time) };
     let user = |times: &[u64]| {
         let mut flow = made::flow(Class::Contender, Some(1.0));
-        flow.report.app = AppReport::Requests(times.iter().map(one).collect());
+        flow.report.app = made::requests(times.iter().copied().map(Some));
         flow
     };
     let run = |users: [&[u64]; 2]| users.map(user).to_vec();

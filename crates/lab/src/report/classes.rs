@@ -68,12 +68,9 @@ fn class_row(
     if let Kind::Transfer { .. } = class.kind {
         return row;
     }
-    let count = |is: &dyn Fn(&Measured) -> bool| {
-        values.iter().flatten().filter(|value| is(value)).map(|value| value.parts).sum()
-    };
-    row.n = count(&|_| true);
-    row.completed = count(&|value| value.complete);
-    row.failed = count(&|value| value.failed.is_some());
+    row.n = measured::count(values, |_| true);
+    row.completed = measured::count(values, |value| value.complete);
+    row.failed = measured::count(values, |value| value.failed.is_some());
     let times: Vec<Vec<f64>> =
         values.iter().map(|run| run.iter().filter_map(|value| value.value).collect()).collect();
     row.fct_s = Summary::new(&times, seed);

@@ -84,6 +84,11 @@ impl Measured {
     }
 }
 
+/// Returns the number of flows or parts, of those with this property.
+pub(crate) fn count(runs: &[Vec<Measured>], is: impl Fn(&Measured) -> bool) -> usize {
+    runs.iter().flatten().filter(|value| is(value)).map(|value| value.parts).sum()
+}
+
 /// Returns the completion time of each flow, or its goodput if `bulk`.
 pub(crate) fn of_flows(runs: &[Vec<&FlowResult>], bulk: bool) -> Vec<Vec<Measured>> {
     let of = |flow: &&FlowResult| {

@@ -146,8 +146,7 @@ impl Contest<'_> {
     /// unknown) that is short.
     pub(super) fn findings(&self, size: Option<f64>) -> Vec<Finding> {
         let mean = self.by_mean();
-        let count = |runs: &Vec<Vec<Measured>>| runs.iter().flatten().map(|value| value.parts).sum::<usize>();
-        let enough = self.values.iter().all(|runs| count(runs) >= ENOUGH_FOR_P95);
+        let enough = self.values.iter().all(|runs| measured::count(runs, |_| true) >= ENOUGH_FOR_P95);
         let complete = mean.reference.iter().chain(&mean.others).all(|standing| standing.missed == 0);
         let short = size.is_some_and(|size| size <= SHORT);
         if short && enough && complete && self.scenario.runs > 1 && mean.is_given && !mean.others.is_empty() {
@@ -186,23 +185,20 @@ impl Contest<'_> {
     }
 
     fn standing(&self, position: usize, value: f64) -> Standing {
-        let count = |is: &dyn Fn(&Measured) -> bool| {
-            let flows = self.values[position].iter().flatten();
-            flows.filter(|value| is(value)).map(|value| value.parts).sum()
-        };
+        let values = &self.values[position];
         let entrant = self.listed[position];
         let transport = &self.scenario.contenders[entrant.contender].transport;
         Standing {
             name: entrant.name.clone(),
             multipath: matches!(transport, Transport::Multipath(_)),
-            missed: count(&|value| !value.complete),
+            missed: measured::count(values, |value| !value.complete),
             stranded: {
                 let experiment = &self.condition.experiment;
                 !experiment.is_up_after(Time::ZERO + experiment.deadline, entrant.path)
             },
-            failed: count(&|value| value.failed.is_some()),
-            failures: self.values[position].iter().flatten().filter_map(|value| value.failed).collect(),
-            flows: count(&|_| true),
+            failed: measured::count(values, |value| value.failed.is_some()),
+            failures: values.iter().flatten().filter_map(|value| value.failed).collect(),
+            flows: measured::count(values, |_| true),
             value,
             vs_reference: None,
             vs_best: None,
