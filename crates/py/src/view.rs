@@ -130,6 +130,10 @@ impl Subflow {
         self.0.unacked
     }
     #[getter]
+    fn short_unacked(&self) -> u64 {
+        self.0.short_unacked
+    }
+    #[getter]
     fn window_room(&self) -> u64 {
         self.0.window_room
     }

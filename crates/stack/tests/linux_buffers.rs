@@ -3,7 +3,7 @@
 use crate::harness;
 
 use anabranch_stack::config::{ConnectionConfig, Profile, ReceiveBuffer, SendBuffers, SimConfig};
-use anabranch_stack::scheduler::{LinuxOptions, SchedulerKind};
+use anabranch_stack::scheduler::{AnabranchOptions, LinuxOptions, SchedulerKind};
 use anabranch_stack::segment::{DataAck, Flags, MappedDsn, MptcpOption, Segment};
 use anabranch_units::{Bytes, Duration, Rate, Time};
 use harness::{Pair, Path, Side};
@@ -620,4 +620,51 @@ fn every_sender_begins_with_the_kernels_buffer() {
         assert!(pair.run_until(Time::from_secs(1), |pair| pair.client.open));
         assert_eq!(pair.write(Side::Client, SIZE), taken);
     }
+}
+
+// A program that waits for space completes the last segment once it may write (RFC 9293 section 3.8.6.2.1).
+#[test]
+fn a_multipath_sender_sends_whole_segments_while_the_program_waits_for_space() {
+    let path = |mbps| Path { rate: Some(Rate::from_mbps(mbps)), queue: 100_000, ..Path::clean(20) };
+    let anabranch = SchedulerKind::Anabranch(AnabranchOptions::DEFAULT);
+    for (paths, scheduler) in [(1, SchedulerKind::MinRtt), (2, anabranch)] {
+        let config = ConnectionConfig { scheduler, ..kernel_min_rtt() };
+        let mut pair = Pair::new([20, 10][..paths].iter().copied().map(path).collect(), config.clone(), 1);
+        pair.connect(config);
+        pair.write_all(Side::Client, SIZE);
+        assert!(pair.run_until(Time::from_secs(10), |pair| pair.server.read == SIZE), "{:?}", pair.now);
+        let lengths = pair.data_segments(Side::Client).map(|(.., segment, _)| u64::from(segment.payload_len));
+        let short: Vec<_> = lengths.filter(|length| *length < 1420).collect();
+        // The end, and on two paths a copy of it and one more where their data meets.
+        assert!((1..2 * paths).contains(&short.len()), "{paths}: {short:?}");
+    }
+}
+
+#[test]
+fn the_short_end_of_a_stream_that_is_closed_waits_for_nothing() {
+    let mut pair = Pair::new(vec![Path::clean(100)], kernel_min_rtt(), 1);
+    pair.connect(kernel_min_rtt());
+    assert!(pair.run_until(Time::from_secs(1), |pair| pair.client.open));
+    let accepted = pair.write(Side::Client, SIZE);
+    assert_ne!(accepted % 1420, 0);
+    // The program gives the rest up. Slow start sends 47 segments in three round trips.
+    pair.close(Side::Client);
+    let opened = pair.now;
+    assert!(pair.run_until(Time::from_secs(5), |pair| pair.server.read == accepted));
+    assert!(pair.now.since(opened) < Duration::from_millis(550), "{:?}", pair.now.since(opened));
+}
+
+// Only the kernel's own scheduler asks whether the buffer of a subflow has space (`mptcp_subflow_get_send`), and the buffer grows only while
+// the program waits. A slow start of 10, 20 and 40 segments needs more than its initial 24.
+#[test]
+fn a_subflow_fills_its_window_once_everything_is_written() {
+    let first = Path { rate: Some(Rate::from_mbps(100)), queue: 500_000, ..Path::clean(20) };
+    let second = Path { backup: true, ..first.clone() };
+    let mut pair = Pair::new(vec![first, second], kernel_min_rtt(), 1);
+    pair.connect(kernel_min_rtt());
+    pair.write_all(Side::Client, 100_000);
+    assert!(pair.run_until(Time::from_secs(5), |pair| pair.server.read == 100_000));
+    let sent: Vec<_> = pair.data_segments(Side::Client).map(|(at, ..)| *at).collect();
+    let third = sent.iter().filter(|at| at.since(sent[30]) < Duration::from_millis(30)).count() - 30;
+    assert_eq!(third, 40, "{} segments", sent.len());
 }

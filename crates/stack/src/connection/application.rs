@@ -30,6 +30,7 @@ impl Connection {
             self.notify_scheduler(now, &crate::scheduler::SchedulerEvent::Written);
         }
         self.send.blocked = accepted < n;
+        self.send.has_more = self.send.blocked;
         self.send.enough = u64::MAX;
         accepted
     }
@@ -37,6 +38,7 @@ impl Connection {
     /// Emits `Writable` once the send buffer holds at most `enough` bytes.
     pub(crate) fn await_room(&mut self, enough: u64) {
         self.send.blocked = true;
+        self.send.has_more = true;
         self.send.enough = enough;
     }
 

@@ -9,7 +9,7 @@ use super::timer_table::Timer;
 use super::{Connection, Mode, Phase};
 use crate::event::SubflowId;
 use crate::observer::{Limit, Observer, StackEvent, report};
-use crate::scheduler::{AssignKind, Decision, Rule, SubflowView, Why};
+use crate::scheduler::{AssignKind, Decision, Rule, SubflowView, Why, is_to_be_completed};
 use crate::seq::DataRange;
 use crate::subflow::Subflow;
 use crate::subflow::defer::Deferral;
@@ -29,6 +29,10 @@ impl Connection {
         let mut limit = Limit::Application;
         let may_push = self.send.may_push();
         let has_data = self.send.has_data_to_assign();
+        if self.rules.kernel_buffers {
+            let awaits = self.send.blocked;
+            self.subflows.check_each(|subflow| subflow.set_awaits_space(awaits));
+        }
         if has_data || self.may_revise() || self.may_copy() {
             let mut live = self.subflows.iter().filter(|subflow| !subflow.state().is_closed());
             limit = match (live.next(), live.next()) {
@@ -112,9 +116,10 @@ impl Connection {
                 return Limit::ReceiveWindow;
             }
             let mut len = (end - next.start).min(window_room);
-            if len < next.len() {
+            let whole = len == next.len();
+            if !whole || (kind == AssignKind::New && self.completes_end(mss)) {
                 // A window that ends inside a segment is filled to its edge only if nothing is in flight that
-                // would open it (RFC 9293 section 3.8.6.2.1).
+                // would open it (RFC 9293 section 3.8.6.2.1), and so is data that ends there.
                 if len >= mss {
                     len -= len % mss;
                 } else if under_way > 0 {
@@ -122,7 +127,13 @@ impl Connection {
                 }
             }
             if len == 0 {
-                return if subflow.is_space_short() { Limit::SendBuffer } else { Limit::ReceiveWindow };
+                return if whole {
+                    Limit::Application
+                } else if subflow.is_space_short() {
+                    Limit::SendBuffer
+                } else {
+                    Limit::ReceiveWindow
+                };
             }
             let granted = match len {
                 len if len <= free => len,
@@ -137,6 +148,12 @@ impl Connection {
                 return Limit::CongestionWindow;
             }
         }
+    }
+
+    /// True if the application is to complete the short end of the data.
+    fn completes_end(&self, mss: u64) -> bool {
+        let last = self.send.unassigned.as_slice().len() == 1;
+        last && self.mode == Mode::Mptcp && is_to_be_completed(self.send.has_more, self.send.buffered(), mss)
     }
 
     /// True if some queue has data that the scheduler may recall.

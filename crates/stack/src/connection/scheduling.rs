@@ -213,7 +213,7 @@ fn view<'a>(
         peer_window: send.peer_window,
         remaining: named.unwrap_or(unassigned),
         size_known: named.is_some(),
-        send_buffer_full: send.blocked,
+        send_buffer_full: send.has_more,
         send_buffer_max: send_space::largest(config, subflows.len()),
         written: send.written,
         data_timeouts,

@@ -158,8 +158,10 @@ pub(super) struct SendState {
     pub fin_sent: bool,
     /// True if the DATA_FIN (or FIN) was acknowledged.
     pub fin_acked: bool,
-    /// True if a write did not fit.
+    /// True if a write did not fit, until the writer is told that there is space.
     pub blocked: bool,
+    /// True if the last write did not fit, until the next one: more is to come.
+    pub has_more: bool,
     /// The buffered bytes at which a blocked writer is woken, if less than two thirds of the buffer.
     pub enough: u64,
     /// True if the send buffer may exceed its initial size.
@@ -220,6 +222,7 @@ impl SendState {
     /// Closes the application's direction.
     pub(super) fn close(&mut self) {
         self.closed = true;
+        self.has_more = false;
         self.news = true;
     }
 

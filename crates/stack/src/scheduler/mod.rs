@@ -105,6 +105,9 @@ pub struct SubflowView {
     /// Bytes sent and not yet cumulatively acknowledged on this subflow, including those marked lost and
     /// those selectively acknowledged.
     pub unacked: u64,
+    /// The part of `unacked` up to the end of the last short segment: a further short one waits until it is acknowledged (Nagle's
+    /// algorithm). 0 if none would wait.
+    pub short_unacked: u64,
     /// Bytes that the subflow's own receive window admits beyond sent and queued data.
     pub window_room: u64,
     /// The smoothed RTT, or the handshake's RTT if there is no other sample. `None` before any sample.
@@ -163,6 +166,7 @@ impl SubflowView {
             inflight: 0,
             queued: 0,
             unacked: 0,
+            short_unacked: 0,
             window_room: 1 << 30,
             srtt: Some(srtt),
             rttvar: Duration::ZERO,
@@ -231,7 +235,7 @@ pub struct View<'a> {
     pub remaining: u64,
     /// True if `remaining` comes from a size that the application announced.
     pub size_known: bool,
-    /// True if the send buffer is full and the application has more to write.
+    /// True if the send buffer had no space for all of the last write: the application has more to write.
     pub send_buffer_full: bool,
     /// The size to which the send buffer can grow, in bytes.
     pub send_buffer_max: u64,
@@ -248,6 +252,12 @@ pub struct View<'a> {
     /// The congestion control, for schedulers that predict the growth of a window; `None` in the views of
     /// tests.
     pub congestion: Option<&'a AnyCongestion>,
+}
+
+/// True if a program that has more to write than the send buffer, which holds `buffered` bytes, has space for is to complete the short end of
+/// the data. In a small buffer the end is much of what may be in flight, and is not withheld.
+pub(crate) fn is_to_be_completed(has_more: bool, buffered: u64, mss: u64) -> bool {
+    has_more && buffered >= 10 * mss
 }
 
 impl<'a> View<'a> {

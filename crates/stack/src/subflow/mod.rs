@@ -133,8 +133,10 @@ pub(crate) struct Subflow {
     data_ack_missed: bool,
     /// True if no acknowledgement was received since the buffer was last checked.
     buffer_checked: bool,
-    /// True if `send_space` limits the data that may be assigned.
+    /// True if `send_space` limits the data that may be assigned while the application waits for space.
     space_bounds: bool,
+    /// True if the application waits for space.
+    awaits_space: bool,
     /// True if it carries nothing while it is probed after the withdrawal of its address.
     is_avoided: bool,
     /// The number of segments sent at the time `last_sent` since the last with PSH.
@@ -285,6 +287,7 @@ impl Subflow {
             send_buffer: u32::MAX,
             send_space: u32::MAX,
             space_bounds: false,
+            awaits_space: false,
             buffer_checked: true,
             is_avoided: false,
             packets: queue::Packets::default(),
@@ -495,6 +498,7 @@ impl Subflow {
             inflight,
             queued,
             unacked,
+            short_unacked,
             window_room,
             srtt,
             rttvar,
@@ -525,6 +529,7 @@ impl Subflow {
         *inflight = self.in_flight();
         *queued = self.queue.bytes();
         *unacked = self.board.nxt() - self.board.una();
+        *short_unacked = self.short_end.saturating_sub(self.board.una());
         let window = self.window_edge.saturating_sub(self.board.nxt() + self.queue.bytes());
         *window_room = window.min(self.free_space());
         (*srtt, *rttvar) = match *unacked == 0 && *queued == 0 {

@@ -10,8 +10,9 @@
 //!
 //! The memory admits less payload than its size, as each packet that a subflow hands to the device has an
 //! overhead: its *space* is the payload that fits if all packets have the present size. Scheduler `linux`
-//! counts the memory itself (`memory`), since it queues data there; for the others, which assign data when
-//! the window admits it, the space limits the data in flight.
+//! counts the memory itself (`memory`), since it queues data there. For the others, which assign data when
+//! the window admits it, the space limits the data in flight while the program waits for space, for then the buffer
+//! grows. With everything written it would never grow, and the kernel asks for it in its own scheduler only.
 //!
 //! **Source**: `tcp_sndbuf_expand` in net/ipv4/tcp_input.c, `tcp_tso_autosize` in net/ipv4/tcp_output.c,
 //! `tcp_xmit_size_goal` and `tcp_sendmsg_locked` in net/ipv4/tcp.c, `__mptcp_sync_sndbuf` in net/mptcp/protocol.h and
@@ -99,11 +100,18 @@ impl Subflow {
     /// Returns the payload for which its send buffer has no space yet, if that limits what may be assigned.
     #[inline]
     pub(super) fn free_space(&self) -> u64 {
-        if !self.space_bounds {
+        if !self.space_bounds || !self.awaits_space {
             return u64::MAX;
         }
         let held = self.board.nxt() - self.board.una() + self.queue.bytes();
         u64::from(self.send_space).saturating_sub(held)
+    }
+
+    /// Notes whether the application waits for space. Returns true if that changes what may be assigned.
+    #[inline]
+    pub(crate) fn set_awaits_space(&mut self, awaits: bool) -> bool {
+        let before = core::mem::replace(&mut self.awaits_space, awaits);
+        self.space_bounds && before != awaits
     }
 
     /// True if its send buffer has no space for a segment that its window admits.
