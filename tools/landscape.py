@@ -34,7 +34,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-SEEDS = {"train": "landscape 1", "validate": "landscape 2", "test": "landscape 3", "pairs": "landscape 4", "large": "landscape 5"}
+SEEDS = {"train": "landscape 1", "validate": "landscape 2", "test": "landscape 3", "pairs": "landscape 4", "large": "landscape 6"}
 CONTENDERS = "linux,stms_c,dmptcp,backup,anabranch"
 CLASSES = [("below 100 KB", 0, 1e5), ("0.1 to 1 MB", 1e5, 1e6), ("1 to 30 MB", 1e6, 1e9), ("bulk", 1e9, math.inf)]
 # The share by which the header of Multipath TCP makes a flow slower: 28 bytes of 1448.

@@ -218,3 +218,54 @@ fn a_path_whose_queue_is_long_enough_is_looked_at_again() {
         "{until:?}"
     );
 }
+
+// The fast subflow sends at 100 segments a second too. A copy on it arrives after 20 ms, and the last outstanding data after 99.
+#[test]
+fn as_much_is_copied_as_arrives_sooner() {
+    let known = remembered(&[(1, 100.0 * MSS as f64), (2, 100.0 * MSS as f64)]);
+    let outstanding = vec![Pending { range: DataRange::new(0, 11 * MSS), tried: set(&[1]) }];
+    let connection = Connection { outstanding, data_nxt: 11 * MSS, ..Connection::new(beside(20, 11), 0) };
+    let copied = copy(&mut copies(), &View { known: Some(&known), ..connection.view() });
+    assert_eq!(copied, Some((SubflowId(0), DataRange::new(4 * MSS, 11 * MSS))));
+}
+
+// Nothing was heard for half a second, since nothing was sent.
+#[test]
+fn data_after_a_pause_is_not_late_before_a_round_trip() {
+    let is_copied = |sent_before: u64, in_flight: bool| {
+        let mut subflows = beside(10, 2);
+        let now = Time::from_secs(1) + Duration::from_millis(500);
+        let sent = now - Duration::from_millis(sent_before);
+        subflows[0].srtt = Some(Duration::from_millis(60));
+        subflows[0].min_rtt = Duration::from_millis(60);
+        subflows[1].sent = in_flight.then_some((sent, sent));
+        (subflows[1].inflight, subflows[1].queued) = if in_flight { (2 * MSS, 0) } else { (0, 2 * MSS) };
+        let known = remembered(&[(1, 1e7), (2, 1e7)]);
+        let outstanding = pieces(0..2, &[1]);
+        let connection = Connection { now, outstanding, data_nxt: 2 * MSS, ..Connection::new(subflows, 0) };
+        copy(&mut copies(), &View { known: Some(&known), ..connection.view() }).is_some()
+    };
+    assert!(!is_copied(0, true));
+    assert!(!is_copied(0, false), "it is about to be sent");
+    assert!(is_copied(200, true), "an acknowledgement is overdue");
+}
+
+#[test]
+fn data_is_copied_while_a_short_end_waits_for_the_program() {
+    let known = rates();
+    let connection = Connection {
+        outstanding: pieces(0..12, &[1]),
+        data_nxt: 12 * MSS,
+        ..Connection::new(beside(10, 12), 0)
+    };
+    let unassigned = [DataRange::new(12 * MSS, 12 * MSS + 500)];
+    let view = View {
+        known: Some(&known),
+        unassigned: &unassigned,
+        written: 12 * MSS + 500,
+        remaining: 500,
+        send_buffer_full: true,
+        ..connection.view()
+    };
+    assert!(copy(&mut copies(), &view).is_some());
+}

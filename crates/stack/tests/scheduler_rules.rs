@@ -186,7 +186,8 @@ fn anabranch_leaves_a_path_idle_that_brings_the_end_no_nearer_or_would_block_the
 fn an_idle_path_gets_one_segment_where_the_receive_window_is_short() {
     let widens = |window: u64, sent: u64, outstanding: u64, scheduler: &mut Anabranch| {
         let idle = SubflowView { bytes_sent: sent, ..steady(subflow(1, 100, 10)) };
-        let subflows = vec![full(steady(subflow(0, 20, 10))), idle];
+        let used = SubflowView { bytes_sent: 10 * MSS, ..full(steady(subflow(0, 20, 10))) };
+        let subflows = vec![used, idle];
         let mut connection = Connection { window_end: window * MSS, ..Connection::new(subflows, 1000 * MSS) };
         connection.outstanding = vec![Pending { range: DataRange::new(0, outstanding), tried: set(&[0]) }];
         let mut copied = |connection: &Connection| match scheduler.decide(&connection.view()) {
@@ -196,9 +197,9 @@ fn an_idle_path_gets_one_segment_where_the_receive_window_is_short() {
             }
             _ => None,
         };
-        // A window counts as one that grows for two of the longest round trips after it was first seen.
+        // A window counts as one that grows for two of the longest round trips of the used paths after it was first seen.
         assert_eq!(copied(&connection), None, "the window grows");
-        connection.now += Duration::from_millis(250);
+        connection.now += Duration::from_millis(if sent > 0 { 250 } else { 50 });
         for subflow in &mut connection.subflows {
             subflow.last_received = connection.now;
         }
@@ -233,7 +234,7 @@ fn a_path_other_than_the_best_takes_a_segment_at_a_time() {
 #[test]
 fn where_the_receive_window_is_the_limit_losses_count_for_all_of_it() {
     let chooses = |window: u64, later: u64| {
-        let lossy = SubflowView { loss_rate: 0.02, ..steady(subflow(0, 20, 30)) };
+        let lossy = SubflowView { loss_rate: 0.02, bytes_sent: MSS, ..steady(subflow(0, 20, 30)) };
         let subflows = vec![lossy, steady(subflow(1, 24, 30))];
         let mut connection = Connection { window_end: window * MSS, ..Connection::new(subflows, 1000 * MSS) };
         let mut scheduler = only(|_| ());
@@ -553,4 +554,92 @@ fn a_path_gets_ten_segments_until_its_rate_is_known() {
     assert_eq!((most(Some(500.0 * MSS as f64)), most(None)), (30, 10));
     // A path of less than a quarter of the best rate has at most that in its queue.
     assert_eq!(most(Some(100.0 * MSS as f64)), 11);
+}
+
+// A program that waits for space is to write the rest of the last segment.
+#[test]
+fn a_short_end_waits_for_a_program_that_waits_for_space() {
+    let assigned = |ready: u64, acknowledged: u64, full_buffer: bool| {
+        let mut connection = Connection::new(vec![steady(subflow(0, 20, 20))], 30 * MSS);
+        connection.data_una = acknowledged;
+        connection.outstanding =
+            vec![Pending { range: DataRange::new(acknowledged, 30 * MSS), tried: set(&[0]) }];
+        let unassigned = [DataRange::new(30 * MSS, 30 * MSS + ready)];
+        let view = View {
+            unassigned: &unassigned,
+            written: 30 * MSS + ready,
+            send_buffer_full: full_buffer,
+            ..connection.view()
+        };
+        match only(|_| ()).decide(&view) {
+            Decision::Assign { range, .. } => range.len(),
+            Decision::Wait { why, .. } => {
+                assert_eq!(why.rule, Rule::NothingToSend);
+                0
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(assigned(2 * MSS + 500, 0, true), 2 * MSS);
+    assert_eq!(assigned(500, 0, true), 0);
+    assert_eq!(assigned(500, 0, false), 500, "nobody waits");
+    assert_eq!(assigned(500, 20 * MSS, true), 0);
+    assert_eq!(assigned(500, 21 * MSS, true), 500, "a small buffer");
+    let decided = |unassigned: &[DataRange]| {
+        let connection = Connection::new(vec![steady(subflow(0, 20, 20))], 30 * MSS);
+        let view = View { unassigned, written: 40 * MSS, send_buffer_full: true, ..connection.view() };
+        matches!(only(|_| ()).decide(&view), Decision::Assign { .. })
+    };
+    assert!(decided(&[DataRange::new(30 * MSS, 30 * MSS + 500)]), "nothing is outstanding");
+    let hole = [DataRange::new(0, 500), DataRange::new(39 * MSS, 40 * MSS)];
+    assert!(decided(&hole), "other data follows");
+}
+
+// Of two subflows with free window the best one takes what it delivers before the other would deliver a segment: 5 ms at a million bytes a second.
+#[test]
+fn the_best_path_takes_what_arrives_before_a_segment_on_the_next_one() {
+    let takes = |second: u64| {
+        let paths = [(0, 20), (1, second)]
+            .map(|(id, rtt)| SubflowView { local: local(id + 1), ..steady(subflow(id, rtt, 20)) });
+        let connection = Connection::new(paths.to_vec(), 100 * MSS);
+        let known = remembered(&[(1, 1e6), (2, 1e6)]);
+        match only(|options| options.memory = 1.0).decide(&View { known: Some(&known), ..connection.view() })
+        {
+            Decision::Assign { subflow, range, .. } => (subflow, range),
+            wait => panic!("{wait:?}"),
+        }
+    };
+    assert_eq!(takes(30), (SubflowId(0), DataRange::new(0, 3 * MSS)));
+    assert_eq!(takes(20), (SubflowId(0), DataRange::new(0, MSS)), "at least one");
+    assert_eq!(takes(200), (SubflowId(0), DataRange::new(0, 20 * MSS)), "its window");
+}
+
+// A short segment waits until the one before it is acknowledged (Nagle's algorithm).
+#[test]
+fn a_short_piece_goes_where_no_short_segment_waits() {
+    let sent = Time::from_secs(1);
+    let decided = |ready: u64, short: u64, second: bool, least: u32| {
+        let first = SubflowView {
+            inflight: MSS,
+            unacked: MSS,
+            short_unacked: short,
+            sent: Some((sent, sent)),
+            ..steady(subflow(0, 20, 20))
+        };
+        let second = if second { steady(subflow(1, 26, 20)) } else { full(steady(subflow(1, 26, 20))) };
+        let mut scheduler = only(|options| (options.abstain, options.least) = (least > 0, least));
+        match scheduler.decide(&Connection::new(vec![first, second], ready).view()) {
+            Decision::Assign { subflow, range, .. } => Some((subflow.index(), range.len())),
+            Decision::Wait { .. } => None,
+            other => panic!("{other:?}"),
+        }
+    };
+    for least in [0, 30_000] {
+        assert_eq!(decided(500, 0, true, least), Some((0, 500)));
+        assert_eq!(decided(500, MSS, true, least), Some((1, 500)), "{least}");
+        assert_eq!(decided(500, MSS, false, least), None, "it waits for more data");
+    }
+    assert_eq!(decided(3 * MSS + 500, 0, true, 0), Some((0, 3 * MSS + 500)));
+    assert_eq!(decided(3 * MSS + 500, MSS, true, 0), Some((0, 3 * MSS)));
+    assert_eq!(decided(3 * MSS + 500, MSS, true, 30_000), Some((1, 3 * MSS + 500)), "the end arrives later");
 }

@@ -16,6 +16,8 @@ const LONGEST: f64 = 16.0;
 const MEMORY: f64 = 0.75;
 /// A gap of this number of mean spacings ends a train.
 const GAP: f64 = 4.0;
+/// A segment that waited for less than this part of the spacing met no queue.
+const QUEUED: f64 = 0.5;
 
 /// The measurement of one subflow. It is shown the subflow's view after each acknowledgement, or less often.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
@@ -31,6 +33,8 @@ pub struct Meter {
     known: (f64, f64),
     /// Bytes that the bottleneck had not sent at a time, as far as the sender knows.
     queue: (f64, Time),
+    /// True if the last train met no queue, so that its rate is a lower bound.
+    unqueued: bool,
 }
 
 impl Meter {
@@ -71,6 +75,8 @@ impl Meter {
         let (bytes, span) = core::mem::take(&mut self.train);
         if bytes >= SHORTEST * mss {
             self.known = (self.known.0 * MEMORY + bytes, self.known.1 * MEMORY + span);
+            let waited = seconds(subflow.last_rtt) - base;
+            self.unqueued = waited < QUEUED * span / bytes * mss;
         }
     }
 
@@ -85,6 +91,11 @@ impl Meter {
         let left = if rate.is_finite() { bytes - rate * seconds(now.since(at)) } else { 0.0 };
         self.queue = (left.clamp(0.0, flight.max(0.0)), now);
         self.queue.0
+    }
+
+    /// True if the last train met no queue: it shows the rate of the sender, and the path may have a higher one.
+    pub fn is_unqueued(&self) -> bool {
+        self.unqueued
     }
 
     /// Returns the rate in bytes per second; `None` if too little was acknowledged.
@@ -118,6 +129,21 @@ mod tests {
             meter.observe(&view(segment, 50_000 + 2000 * segment));
         }
         assert!((meter.rate(1000).unwrap() - 500_000.0).abs() < 1.0, "{meter:?}");
+    }
+
+    /// Segments that a sender spaces by 2 ms wait for nothing, and those that a link spaces wait for the one before.
+    #[test]
+    fn a_train_that_waits_for_no_queue_shows_the_rate_of_the_sender() {
+        for (waits, unqueued) in [(900, true), (1100, false)] {
+            let mut meter = Meter::default();
+            assert!(!meter.is_unqueued());
+            for segment in 0..=17 {
+                let last_rtt = Duration::from_micros(50_000 + waits);
+                meter.observe(&SubflowView { last_rtt, ..view(segment, 50_000 + 2000 * segment) });
+            }
+            assert_eq!(meter.is_unqueued(), unqueued, "{meter:?}");
+            assert!((meter.rate(1000).unwrap() - 500_000.0).abs() < 1.0, "{meter:?}");
+        }
     }
 
     #[test]

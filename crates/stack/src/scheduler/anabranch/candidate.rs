@@ -2,12 +2,13 @@
 
 use anabranch_units::{Duration, Time};
 
-use super::super::pick;
+use super::super::pick::{self, Chunk};
 use super::super::{RecoveryState, SubflowView, View};
 use super::{Anabranch, MOST};
 use crate::congestion::{CongestionControl, Growth};
 use crate::event::SubflowId;
 use crate::prediction::{PathState, seconds};
+use crate::seq::DataRange;
 
 /// The segments that a path of unknown rate may have in flight, and the copies that measure it.
 pub(super) const FIRST_FLIGHT: f64 = 10.0;
@@ -33,12 +34,45 @@ pub(super) struct Candidate<'a> {
     pub(super) known: bool,
     /// True if it has free window for the next data.
     pub(super) ready: bool,
+    /// The seconds until it sends a further short segment (Nagle's algorithm); 0 if it does at once.
+    pub(super) hold: f64,
 }
 
 impl Candidate<'_> {
     /// Returns the seconds until a segment sent now has arrived, with the expected repair of `stake` bytes.
     pub(super) fn arrival(&self, stake: f64) -> f64 {
         self.state.arrival(self.state.mss) + self.state.repair(stake.max(self.state.mss))
+    }
+
+    /// True if a piece of `bytes` would wait in its queue, as a short segment does behind another one.
+    pub(super) fn holds(&self, bytes: u64) -> bool {
+        self.hold > 0.0 && bytes < self.subflow.mss
+    }
+
+    /// Returns the seconds until a piece of `bytes`, or its first segment, has arrived if sent now, with the expected repair of `stake` bytes.
+    pub(super) fn arrival_of(&self, bytes: u64, stake: f64) -> f64 {
+        self.arrival(stake) + if self.holds(bytes) { self.hold } else { 0.0 }
+    }
+
+    /// Returns the seconds until the `rest` of a flow has arrived, with the expected repair.
+    pub(super) fn end(&self, rest: f64) -> f64 {
+        let short = rest % self.state.mss;
+        let held = if short > 0.0 && self.hold > 0.0 { self.hold + self.state.arrival(short) } else { 0.0 };
+        self.state.arrival(rest).max(held) + self.state.repair(rest)
+    }
+
+    /// Returns the bytes that it delivers in this time, in whole segments and at least one.
+    pub(super) fn carries_in(&self, seconds: f64) -> u64 {
+        let mss = self.subflow.mss.max(1);
+        ((seconds.max(0.0) * self.state.rate) as u64 / mss * mss).max(mss)
+    }
+
+    /// Returns the part of `chunk` that it takes, at most `limit` bytes. A short end that would wait in its queue stays outside.
+    pub(super) fn fit(&self, chunk: &Chunk, limit: u64) -> Option<DataRange> {
+        let len = chunk.range.len();
+        let whole = len - len % self.subflow.mss.max(1);
+        let limit = if self.hold > 0.0 && whole > 0 { limit.min(whole) } else { limit };
+        chunk.fit(self.subflow, limit)
     }
 
     /// True if its rate is much lower than the best one.
@@ -55,11 +89,21 @@ impl Candidate<'_> {
             RecoveryState::Open => self.state.repair(bytes as f64),
         };
         let by_rate = self.state.serial(bytes as f64);
-        let since = seconds(view.now.since(self.subflow.last_received.min(view.now)));
+        let since = seconds(view.now.since(self.waits_since(view)));
         // An acknowledgement is due a round trip after the last one. One that is overdue is expected the later, the longer that is.
         let due = base_rtt.max(by_rate) - since;
         let due = if due < 0.0 { since / 2.0 } else { due };
         (due - base_rtt / 2.0).max(0.0) + repair
+    }
+
+    /// Returns the time since when an acknowledgement is awaited: that of the last segment, or if later that of the first data in flight.
+    fn waits_since(&self, view: &View<'_>) -> Time {
+        let first = match self.subflow.sent {
+            _ if self.subflow.inflight == 0 => view.now,
+            Some((first, _)) => first,
+            None => self.subflow.last_received,
+        };
+        first.max(self.subflow.last_received).min(view.now)
     }
 
     /// Returns the time from which on the acknowledgement of the first `bytes` of its outstanding data is overdue, if none arrives.
@@ -69,11 +113,7 @@ impl Candidate<'_> {
         }
         let rtt = self.subflow.srtt.map_or(self.state.base_rtt, seconds);
         let takes = OVERDUE * rtt.max(self.state.serial(bytes as f64));
-        if takes < FOREVER {
-            self.subflow.last_received + Duration((takes * 1e9) as u64)
-        } else {
-            Time::NEVER
-        }
+        if takes < FOREVER { self.waits_since(view) + Duration((takes * 1e9) as u64) } else { Time::NEVER }
     }
 
     /// Returns the time at which [`Candidate::outstanding`] exceeds `threshold` seconds if no acknowledgement arrives;
@@ -89,7 +129,7 @@ impl Candidate<'_> {
         if since.is_nan() || since > FOREVER {
             return None;
         }
-        let at = self.subflow.last_received + Duration((since * 1e9) as u64 + LOOK_LATER);
+        let at = self.waits_since(view) + Duration((since * 1e9) as u64 + LOOK_LATER);
         (at > view.now).then_some(at)
     }
 }
@@ -134,7 +174,7 @@ impl Anabranch {
             if has_rate && carries > found.best.1 {
                 found.best = (subflow.id, carries);
             }
-            *place = Some(Candidate { subflow, state, known: has_rate, ready: fits(subflow) });
+            *place = Some(Candidate { subflow, state, known: has_rate, ready: fits(subflow), hold: 0.0 });
         }
         let best = found.best;
         for candidate in found.list.iter_mut().flatten() {
@@ -149,17 +189,23 @@ impl Anabranch {
             }
             state.backlog =
                 self.meters[subflow.id.index() % MOST].backlog(view.now, state.rate, state.flight);
+            // Where no queue was met the measured rate limits nothing: it would be that of the limit.
+            let queued = !self.meters[subflow.id.index() % MOST].is_unqueued();
             // No more than the first window until it is measured.
             let free = subflow.id == best.0 || candidate.known || best.1 <= 0.0;
             let PathState { rate, base_rtt, backlog, mss, .. } = candidate.state;
             let excess = backlog - (FIRST_FLIGHT * mss).max(QUEUE * rate * base_rtt);
-            if candidate.ready && excess > 0.0 && candidate.is_much_lower(best.1) {
+            if candidate.ready && queued && excess > 0.0 && candidate.is_much_lower(best.1) {
                 candidate.ready = false;
                 let at = view.now + Duration(((excess / rate).min(FOREVER) * 1e9) as u64 + LOOK_LATER);
                 found.again = found.again.min(at);
             }
             candidate.ready &=
                 free || candidate.state.flight + candidate.state.mss <= FIRST_FLIGHT * candidate.state.mss;
+            let short = candidate.subflow.short_unacked;
+            if short > 0 {
+                candidate.hold = candidate.outstanding(view, short) + candidate.state.base_rtt / 2.0;
+            }
         }
         found
     }

@@ -98,7 +98,7 @@ impl Anabranch {
         }
         let Late { range, fast, soonest, late } = chosen?;
         let subflow = fast.subflow;
-        let limit = allowed.saturating_sub(self.copied).max(subflow.mss);
+        let limit = allowed.saturating_sub(self.copied).max(subflow.mss).min(fast.carries_in(late - soonest));
         let range =
             if view.remaining > 0 { range } else { last_part(range, subflow.room().min(limit), subflow.mss) };
         let range = Chunk::new(view, range)?.fit(subflow, limit)?;

@@ -75,7 +75,10 @@ impl Anabranch {
     /// Returns the decision, before it is counted.
     fn decided(&mut self, view: &View<'_>) -> Decision {
         let decision = match pick::next_new(view) {
-            Ok(chunk) => self.assign(view, chunk),
+            Ok(chunk) => match chunk.without_end(view) {
+                Some(chunk) => self.assign(view, chunk),
+                None => self.copy(view, Rule::NothingToSend),
+            },
             Err(Decision::Wait { why, .. }) if matches!(why.rule, Rule::NothingToSend | Rule::WindowFull) => {
                 self.copy(view, why.rule)
             }
@@ -97,7 +100,7 @@ impl Anabranch {
         let found = self.candidates(view, |subflow| chunk.fits(subflow));
         let ready = found.iter().filter(|candidate| candidate.ready);
         let stake = self.stake(view, &found);
-        let first = least(ready.map(|candidate| (candidate, candidate.arrival(stake))));
+        let first = least(ready.map(|candidate| (candidate, candidate.arrival_of(chunk.range.len(), stake))));
         let Some((chosen, arrives, second)) = first else {
             let rule = pick::why_none(view);
             if rule == Rule::WindowFull {
@@ -106,6 +109,10 @@ impl Anabranch {
             let until = (found.again < Time::NEVER).then_some(found.again);
             return Decision::Wait { until, why: Why::rule(rule) };
         };
+        if chosen.holds(chunk.range.len()) {
+            // More data may complete it until then, and another subflow may become free.
+            return self.copy(view, Rule::NothingToSend);
+        }
         let rest = match view.size_known || !view.send_buffer_full {
             true => view.remaining as f64,
             false => f64::INFINITY,
@@ -121,26 +128,26 @@ impl Anabranch {
         let wait = |rule, score, other| Decision::Wait { until: None, why: Why::scored(rule, score, other) };
         if self.options.abstain && rest < f64::from(self.options.least) {
             // So little is left that the subflow carries it which delivers it soonest.
-            let end =
-                |candidate: &Candidate<'_>| candidate.state.arrival(rest) + candidate.state.repair(rest);
             let able = found.iter().filter(|other| other.ready || other.state.flight > 0.0);
-            if let Some((home, soonest, other)) = least(able.map(|candidate| (candidate, end(candidate))))
+            if let Some((home, soonest, other)) =
+                least(able.map(|candidate| (candidate, candidate.end(rest))))
                 && home.subflow.id != subflow.id
             {
                 let why = Why::scored(Rule::EarliestArrival, soonest, other);
-                return match chunk.fit(home.subflow, u64::MAX).filter(|_| home.ready) {
+                let takes = home.ready && !home.holds(chunk.range.len());
+                return match home.fit(&chunk, u64::MAX).filter(|_| takes) {
                     Some(range) => pick::assign_new(home.subflow, range, why),
                     None => wait(Rule::NotSelected, gap, rest),
                 };
             }
         }
         if gap < chosen.state.mss {
-            let most = if subflow.id == found.best.0 { u64::MAX } else { subflow.mss };
+            let most = if subflow.id == found.best.0 { turn.most() } else { subflow.mss };
             if let Some(copy) = self.copy_ahead(turn, chunk) {
                 return copy;
             }
             let why = Why::scored(Rule::EarliestArrival, turn.arrives, turn.second);
-            return match chunk.fit(subflow, most) {
+            return match chosen.fit(&chunk, most) {
                 Some(range) => pick::assign_new(subflow, range, why),
                 None => pick::wait(pick::why_none(view)),
             };
@@ -194,7 +201,8 @@ impl Anabranch {
 
     /// True if the receive window has grown lately, as one that the receiver adapts to what arrives.
     fn window_grows(&self, view: &View<'_>, found: &Candidates<'_>) -> bool {
-        let longest = found.iter().map(|candidate| candidate.state.base_rtt).fold(0.0, f64::max);
+        let used = found.iter().filter(|candidate| candidate.subflow.bytes_sent > 0);
+        let longest = used.map(|candidate| candidate.state.base_rtt).fold(0.0, f64::max);
         seconds(view.now.since(self.largest.1.min(view.now))) < GROWING * longest
     }
 }
@@ -219,6 +227,11 @@ impl<'a> Turn<'_, 'a> {
         self.found
             .iter()
             .filter(move |other| !other.ready && other.state.flight > 0.0 && other.subflow.id != chosen)
+    }
+
+    /// Returns the bytes that arrive on the chosen subflow before a segment on the next best one would.
+    fn most(&self) -> u64 {
+        if self.second.is_nan() { u64::MAX } else { self.chosen.carries_in(self.second - self.arrives) }
     }
 
     /// Returns the bytes that are expected to be left: a flow of unknown size is as long again.
