@@ -5,7 +5,8 @@
 //! round trips and rates ([`crate::prediction`]). The segment gets the data after the gap, so that it arrives in order. If the gap and a
 //! margin are more than the rest of the flow, the others have delivered everything before it, and it stays idle. A path of much lower
 //! rate stays idle too if the others would fill the receive window before the segment is acknowledged. The path with the highest rate
-//! takes as much as its window admits, and each other one a segment at a time, so that each segment is decided anew. Where the send buffer ends
+//! takes as much as it delivers before the next best one would deliver a segment, and each other one a segment at a time, so that each segment is
+//! decided anew. A piece of less than a segment goes where it does not wait behind another one (Nagle's algorithm). Where the send buffer ends
 //! before the place of its data, a path that is worth it takes the last data there, and the buffer grows. Arrivals include the expected
 //! repair of a loss: of the segment, or of all of the receive window where that is the limit, since all of it waits for the repair.
 //! A path of much lower rate has little in its queue, since a full queue loses data that everything else waits for.
