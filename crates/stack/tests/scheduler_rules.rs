@@ -586,7 +586,10 @@ fn a_short_end_waits_for_a_program_that_waits_for_space() {
     assert_eq!(assigned(500, 20 * MSS, true), 0);
     assert_eq!(assigned(500, 21 * MSS, true), 500, "a small buffer");
     let decided = |unassigned: &[DataRange]| {
-        let connection = Connection::new(vec![steady(subflow(0, 20, 20))], 30 * MSS);
+        let mut connection = Connection::new(vec![steady(subflow(0, 20, 20))], 30 * MSS);
+        if unassigned.len() > 1 {
+            connection.outstanding = vec![Pending { range: DataRange::new(500, 39 * MSS), tried: set(&[0]) }];
+        }
         let view = View { unassigned, written: 40 * MSS, send_buffer_full: true, ..connection.view() };
         matches!(only(|_| ()).decide(&view), Decision::Assign { .. })
     };

@@ -7,7 +7,7 @@ use anabranch_stack::congestion::{BbrOptions, CongestionKind};
 use anabranch_stack::scheduler::{
     AnabranchOptions, DapsOptions, DmptcpOptions, RoundRobinOptions, SchedulerKind,
 };
-use anabranch_units::{Bytes, Rate, Time};
+use anabranch_units::{Bytes, Duration, Rate, Time};
 use harness::{Pair, Path, Side};
 
 /// Sends `bytes` and returns the pair and the duration in milliseconds, from the first SYN.
@@ -152,4 +152,22 @@ fn anabranch_fills_a_path_that_a_congestion_control_paces() {
     config.scheduler = SchedulerKind::Anabranch(AnabranchOptions::DEFAULT);
     let (pair, took) = transfer(vec![path(50, 5, 62_500), path(100, 20, 500_000)], config, 20_000_000);
     assert!(took < 1800, "{took} ms, {} segments on the second path", segments_on(&pair, 1));
+}
+
+// The first short write is in flight on the first path, where a second one would wait 20 ms for its acknowledgement.
+#[test]
+fn anabranch_sends_a_second_short_write_on_the_path_without_one() {
+    let mut config = SimConfig::new(Profile::Linux);
+    config.scheduler = SchedulerKind::Anabranch(AnabranchOptions::DEFAULT);
+    let mut pair = Pair::new(vec![Path::clean(10), Path::clean(12)], config.clone(), 3);
+    pair.connect(config.clone());
+    pair.write_all(Side::Client, 20_000);
+    assert!(pair.run_until(Time::from_secs(2), |pair| pair.server.read == 20_000));
+    pair.run_for(Duration::from_millis(200));
+    let started = pair.now;
+    pair.write_all(Side::Client, 500);
+    pair.run_for(Duration::from_millis(1));
+    pair.write_all(Side::Client, 500);
+    assert!(pair.run_until(started + Duration::from_secs(1), |pair| pair.server.read == 21_000));
+    assert!(pair.now.since(started) < Duration::from_millis(20), "{:?}", pair.now.since(started));
 }
