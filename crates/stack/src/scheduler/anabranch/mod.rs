@@ -135,8 +135,7 @@ impl Anabranch {
                 && home.subflow.id != subflow.id
             {
                 let why = Why::scored(Rule::EarliestArrival, soonest, other);
-                let takes = home.ready && !home.holds(chunk.range.len());
-                return match home.fit(&chunk, u64::MAX).filter(|_| takes) {
+                return match home.fit(&chunk, u64::MAX).filter(|_| home.ready) {
                     Some(range) => pick::assign_new(home.subflow, range, why),
                     None => wait(Rule::NotSelected, gap, rest),
                 };
