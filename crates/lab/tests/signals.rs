@@ -166,3 +166,32 @@ fn a_notification_changes_the_hash() {
     assert_ne!(silent, noticed);
     assert_ne!(noticed, hash(&NOTICED.replace("50 ms", "60 ms")));
 }
+
+/// Six uploads of 300 KB, one each second. The interface of the first path is down from 1.2 s, and of the second from 3.2 s.
+fn starts(head: &str) -> Vec<usize> {
+    let text = format!(
+        "schedulers = ['min_rtt', 'tcp@1']
+         initial = {head}
+         path = [
+             {{ rate = '40 Mbit/s', rtt = '30 ms', change = [{{ at = '1.2 s', down = true, notify-after = '100 ms' }}, {{ at = '4.2 s', up = true }}] }},
+             {{ rate = '5 Mbit/s', rtt = '30 ms', change = [{{ at = '3.2 s', down = true, notify-after = '100 ms' }}, {{ at = '4.2 s', up = true }}] }},
+             {{ rate = '20 Mbit/s', rtt = '30 ms' }},
+         ]
+         traffic = {{ size = '300 KB', flows = 6, every = '1 s', direction = 'upload' }}"
+    );
+    let scenario = scenario(&text);
+    let prepared = Prepared::new(&scenario, 0).unwrap();
+    let results = prepared.run(0, 0, &AtomicBool::new(false)).unwrap();
+    assert!(results.flows.iter().all(|flow| flow.report.fct.is_some()));
+    let address = |flow: &FlowResult| match flow.report.sender.subflows[0].local.ip {
+        std::net::IpAddr::V4(ip) => usize::from(ip.octets()[3]),
+        std::net::IpAddr::V6(_) => unreachable!(),
+    };
+    results.flows.iter().map(address).collect()
+}
+
+#[test]
+fn a_flow_begins_on_no_interface_that_its_host_knows_is_down() {
+    assert_eq!(starts("'1'"), [1, 1, 2, 2, 3, 1]);
+    assert_eq!(starts("'best'"), [1, 1, 3, 3, 3, 1]);
+}

@@ -133,6 +133,7 @@ impl Prepared<'_> {
                 let turn = index % traffic.pairs.len();
                 let place = traffic.pairs[turn];
                 let path = self.existing(place, choices[turn].path(drawn.size));
+                let path = self.first_path(place, path, drawn.start, config);
                 let pair = &self.topology.pairs[place];
                 let flow_name = format!("{name} {}", index + 1);
                 let mut spec =

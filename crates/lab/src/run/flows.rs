@@ -10,7 +10,7 @@ use super::{Class, Prepared, RunError, Task, impossible};
 use super::{endpoints, joins, scatter};
 use crate::network::Draws;
 use crate::scenario::lower_bound::LowerBound;
-use crate::scenario::{Direction, Experiment, Start, Transport};
+use crate::scenario::{Direction, Experiment, InitialChoice, Start, Transport, estimate};
 
 /// The owner of a flow; a background flow has none.
 pub(super) type Owner = Option<Owned>;
@@ -126,6 +126,7 @@ impl Prepared<'_> {
         for (index, flow) in drawn.into_iter().enumerate() {
             let pair = index % traffic.pairs;
             let path = self.existing(pair, choices[pair].path(flow.size));
+            let path = self.first_path(pair, path, flow.start, config);
             add(pair, path, format!("{}", index + 1), flow, config, Some((Class::Contender, 0)));
         }
         for (kind, beside) in traffic.beside.iter().enumerate() {
@@ -180,6 +181,22 @@ impl Prepared<'_> {
     /// Returns the path at `position`, or the last one of a pair that has fewer.
     pub(super) fn existing(&self, pair: usize, position: usize) -> usize {
         position.min(self.condition.experiment.pairs[pair].paths.len() - 1)
+    }
+
+    /// Returns the path on which a connection of Multipath TCP begins that would begin on `path` of `pair`. While the client knows that the interface there is
+    /// down, it is another one: of the remaining ones the best with `initial = "best"` and otherwise the first listed, and a backup last.
+    pub(super) fn first_path(&self, pair: usize, path: usize, at: Time, config: &SimConfig) -> usize {
+        let experiment = &self.condition.experiment;
+        let paths = &experiment.pairs[pair].paths;
+        if !config.mptcp || !experiment.is_noticed_down(&paths[path], at) {
+            return path;
+        }
+        let estimates = match experiment.initial_choice {
+            InitialChoice::Best => estimate::estimates(experiment, config),
+            _ => Vec::new(),
+        };
+        let up = (0..paths.len()).filter(|other| !experiment.is_noticed_down(&paths[*other], at));
+        up.min_by_key(|other| (paths[*other].backup, estimates.get(*other).copied())).unwrap_or(path)
     }
 
     /// Returns the path choice of a plain TCP between the hosts of `pair` without selection runs.

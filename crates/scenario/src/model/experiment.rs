@@ -187,17 +187,27 @@ impl Experiment {
     pub fn signals(&self) -> Vec<(usize, Signal)> {
         let mut all = Vec::new();
         for (position, path) in self.paths().iter().enumerate() {
-            // The link by which packets leave the interface.
-            let out = match self.traffic.direction {
-                Direction::Upload => &path.data,
-                Direction::Download => &path.acks,
-            };
-            let first = out.first().and_then(|route| route.first());
-            let signals = first.map_or(&[][..], |&link| &self.graph.links[link].signals);
-            all.extend(signals.iter().map(|signal| (position, *signal)));
+            all.extend(self.interface(path).iter().map(|signal| (position, *signal)));
         }
         all.sort_by_key(|(position, signal)| (signal.at, *position));
         all
+    }
+
+    /// Returns the changes that the client notices of its interface on a path.
+    fn interface(&self, path: &Path) -> &[Signal] {
+        // The link by which packets leave the interface.
+        let out = match self.traffic.direction {
+            Direction::Upload => &path.data,
+            Direction::Download => &path.acks,
+        };
+        let first = out.first().and_then(|route| route.first());
+        first.map_or(&[][..], |&link| &self.graph.links[link].signals)
+    }
+
+    /// True if the client has noticed by this time that its interface on the path is down.
+    pub fn is_noticed_down(&self, path: &Path, at: Time) -> bool {
+        let noticed = self.interface(path).iter().filter(|signal| signal.at <= at);
+        noticed.max_by_key(|signal| signal.at).is_some_and(|last| !last.up)
     }
 
     /// Returns the round-trip time without load of the path at `position`.
