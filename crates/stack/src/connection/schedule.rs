@@ -119,7 +119,7 @@ impl Connection {
             let whole = len == next.len();
             if !whole || (kind == AssignKind::New && self.completes_end(mss)) {
                 // A window that ends inside a segment is filled to its edge only if nothing is in flight that
-                // would open it (RFC 9293 section 3.8.6.2.1), and so is data that ends there.
+                // would open it (RFC 9293 section 3.8.6.2.1). So waits a short end that the application completes.
                 if len >= mss {
                     len -= len % mss;
                 } else if under_way > 0 {
