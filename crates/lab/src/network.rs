@@ -95,9 +95,7 @@ pub(crate) fn build(
             own.push(ip);
         }
         for (number, path) in (0..).zip(&pair.paths) {
-            // The link by which packets leave the interface.
-            let first = directions(experiment, path).0.first().and_then(|route| route.first());
-            for signal in first.iter().flat_map(|&&link| &graph.links[link].signals) {
+            for signal in experiment.interface(path) {
                 network.add_address_change(signal.at, hosts[&pair.client], PathId(number), signal.up)?;
             }
         }

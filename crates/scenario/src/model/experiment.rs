@@ -194,7 +194,7 @@ impl Experiment {
     }
 
     /// Returns the changes that the client notices of its interface on a path.
-    fn interface(&self, path: &Path) -> &[Signal] {
+    pub fn interface(&self, path: &Path) -> &[Signal] {
         // The link by which packets leave the interface.
         let out = match self.traffic.direction {
             Direction::Upload => &path.data,

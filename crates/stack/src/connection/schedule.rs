@@ -9,7 +9,7 @@ use super::timer_table::Timer;
 use super::{Connection, Mode, Phase};
 use crate::event::SubflowId;
 use crate::observer::{Limit, Observer, StackEvent, report};
-use crate::scheduler::{AssignKind, Decision, Rule, SubflowView, Why, is_to_be_completed};
+use crate::scheduler::{AssignKind, Decision, Rule, SubflowView, Why, is_end_small};
 use crate::seq::DataRange;
 use crate::subflow::Subflow;
 use crate::subflow::defer::Deferral;
@@ -153,7 +153,7 @@ impl Connection {
     /// True if the application is to complete the short end of the data.
     fn completes_end(&self, mss: u64) -> bool {
         let last = self.send.unassigned.as_slice().len() == 1;
-        last && self.mode == Mode::Mptcp && is_to_be_completed(self.send.has_more, self.send.buffered(), mss)
+        last && self.send.has_more && self.mode == Mode::Mptcp && is_end_small(self.send.buffered(), mss)
     }
 
     /// True if some queue has data that the scheduler may recall.

@@ -254,10 +254,10 @@ pub struct View<'a> {
     pub congestion: Option<&'a AnyCongestion>,
 }
 
-/// True if a program that has more to write than the send buffer, which holds `buffered` bytes, has space for is to complete the short end of
-/// the data. In a small buffer the end is much of what may be in flight, and is not withheld.
-pub(crate) fn is_to_be_completed(has_more: bool, buffered: u64, mss: u64) -> bool {
-    has_more && buffered >= 10 * mss
+/// True if an end of less than a segment is little of the send buffer, which holds `buffered` bytes: it waits for a program that has more to write.
+/// In a small buffer it is much of what may be in flight.
+pub(crate) fn is_end_small(buffered: u64, mss: u64) -> bool {
+    buffered >= 10 * mss
 }
 
 impl<'a> View<'a> {

@@ -3,7 +3,7 @@
 
 use anabranch_units::{Duration, Time};
 
-use super::{AssignKind, Decision, RecoveryState, Rule, SubflowView, View, Why, is_to_be_completed};
+use super::{AssignKind, Decision, RecoveryState, Rule, SubflowView, View, Why, is_end_small};
 use crate::event::SubflowId;
 use crate::seq::DataRange;
 
@@ -65,13 +65,13 @@ impl Chunk {
 
     /// Returns the data without a short end that the program is to complete; `None` if that is all.
     pub(super) fn without_end(self, view: &View<'_>) -> Option<Chunk> {
+        let last = view.unassigned.last().is_some_and(|last| last.end == self.range.end);
+        if !view.send_buffer_full || self.stuck || !last {
+            return Some(self);
+        }
         let usable = view.subflows.iter().filter(|subflow| subflow.usable);
         let mss = usable.map(|subflow| subflow.mss).min().unwrap_or(0);
-        let last = view.unassigned.last().is_some_and(|last| last.end == self.range.end);
-        if self.stuck
-            || !last
-            || !is_to_be_completed(view.send_buffer_full, view.written - view.data_una, mss)
-        {
+        if !is_end_small(view.written - view.data_una, mss) {
             return Some(self);
         }
         (self.range.len() >= mss).then_some(Chunk { cut: true, ..self })

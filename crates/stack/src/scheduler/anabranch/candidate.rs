@@ -187,10 +187,10 @@ impl Anabranch {
             if !candidate.known {
                 state.rate = state.rate.min(most_yet(view, subflow, state.base_rtt));
             }
-            state.backlog =
-                self.meters[subflow.id.index() % MOST].backlog(view.now, state.rate, state.flight);
+            let meter = &mut self.meters[subflow.id.index() % MOST];
+            state.backlog = meter.backlog(view.now, state.rate, state.flight);
             // Where no queue was met the measured rate limits nothing: it would be that of the limit.
-            let queued = !self.meters[subflow.id.index() % MOST].is_unqueued();
+            let queued = !meter.is_unqueued();
             // No more than the first window until it is measured.
             let free = subflow.id == best.0 || candidate.known || best.1 <= 0.0;
             let PathState { rate, base_rtt, backlog, mss, .. } = candidate.state;
