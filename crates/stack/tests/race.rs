@@ -216,6 +216,28 @@ fn a_local_address_that_goes_down_leaves_the_race() {
     transfer(&mut pair, 100_000);
 }
 
+/// As a plain TCP does, and Linux: the attempt that is left goes on when its interface is back.
+#[test]
+fn the_last_attempt_survives_the_loss_of_its_address() {
+    for racing in [None, Some(Duration::from_millis(20))] {
+        let mut pair = pair(&[100, 50]);
+        pair.connect(ConnectionConfig { race: racing, ..ConnectionConfig::linux() });
+        pair.run_for(Duration::from_millis(30));
+        pair.drop = Box::new(|now, _, _, _| now < Time::from_millis(2500));
+        for path in [0, 1] {
+            pair.set_address_up(Side::Client, client_ip(path), false);
+        }
+        pair.run_for(Duration::from_millis(2000));
+        assert!(!pair.client.open && pair.client.closed.is_none());
+        for path in [0, 1] {
+            pair.set_address_up(Side::Client, client_ip(path), true);
+        }
+        // SYNs are sent again after 1 and after 3 s.
+        assert!(pair.run_until(Time::from_secs(4), |pair| pair.client.open), "{racing:?}");
+        transfer(&mut pair, 100_000);
+    }
+}
+
 #[test]
 fn a_peer_without_multipath_gets_a_plain_tcp_on_the_path_that_answers_first() {
     let plain = ConnectionConfig { mptcp: false, ..ConnectionConfig::linux() };

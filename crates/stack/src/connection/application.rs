@@ -9,7 +9,7 @@ use crate::event::SubflowId;
 use crate::path_manager::PathEvent;
 use crate::segment::{MptcpOption, ResetReason};
 use crate::stats::{ConnectionStats, SubflowStats};
-use crate::subflow::Subflow;
+use crate::subflow::{Subflow, TcpState};
 
 impl Connection {
     /// Writes `n` bytes for the application, and returns the number that fits. The send buffer may grow if
@@ -99,7 +99,7 @@ impl Connection {
     }
 
     /// Handles the loss of a local address, resetting its subflows, or its return. A plain TCP, which has no other
-    /// address, goes on when the address is back, as on Linux.
+    /// address, goes on when the address is back, as on Linux. So does a connection that is not open and has no other attempt.
     #[cold]
     pub(crate) fn set_address_up(&mut self, now: Time, ip: IpAddr, up: bool) {
         if self.mode == Mode::Plain {
@@ -116,7 +116,9 @@ impl Connection {
         } else {
             self.paths.on_local_down(ip);
             for at in 0..self.subflows.len() {
-                if self.subflows[at].route().local().ip == ip && !self.subflows[at].state().is_closed() {
+                let state = self.subflows[at].state();
+                let only_attempt = state.tcp() == TcpState::SynSent && !self.has_rivals(at);
+                if self.subflows[at].route().local().ip == ip && !state.is_closed() && !only_attempt {
                     self.kill_subflow(now, at, ResetReason::Unspecified);
                 }
             }

@@ -225,13 +225,17 @@ impl PathsState {
         }
     }
 
-    /// Lets the next attempt begin now, and the later ones earlier by the same time. Returns false if there is none.
-    pub(super) fn hasten(&mut self, now: Time) -> bool {
+    /// True if a further subflow is to be opened, now or later.
+    pub(super) fn opens_another(&self) -> bool {
+        !self.new_subflows.is_empty()
+    }
+
+    /// Lets the next attempt begin now, and the later ones earlier by the same time.
+    pub(super) fn hasten(&mut self, now: Time) {
         let earlier = self.open_at().since(now);
         for new in &mut self.new_subflows {
             new.at = new.at - earlier;
         }
-        !self.new_subflows.is_empty()
     }
 
     pub(crate) fn learn_remote(&mut self, id: u8, address: Address) {

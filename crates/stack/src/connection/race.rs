@@ -61,13 +61,18 @@ impl Connection {
     /// Handles the failure of an attempt: the next one begins at once. Returns false if no attempt is left.
     #[cold]
     pub(super) fn lose_attempt(&mut self, now: Time, at: usize) -> bool {
-        let others =
-            (0..self.subflows.len()).any(|other| other != at && !self.subflows[other].state().is_closed());
-        if !self.is_racing() || (!self.paths.hasten(now) && !others) {
+        if !self.is_racing() || !self.has_rivals(at) {
             return false;
         }
+        self.paths.hasten(now);
         self.forget_attempt(now, at);
         true
+    }
+
+    /// True if the connection has, or is about to open, a subflow besides this one.
+    pub(super) fn has_rivals(&self, at: usize) -> bool {
+        let is_rival = |other: usize| other != at && !self.subflows[other].state().is_closed();
+        (0..self.subflows.len()).any(is_rival) || self.paths.opens_another()
     }
 
     /// Closes an attempt as if it had never been made. The peer's answer will be reset.
