@@ -181,6 +181,18 @@ fn anabranch_leaves_a_path_idle_that_brings_the_end_no_nearer_or_would_block_the
     assert!(!blocked(50, None), "its rate is not known");
 }
 
+// The SYN was sent again, and there are no timestamps. Within half a second the fast subflow delivers 24 windows of ten segments and half of another one.
+#[test]
+fn a_path_without_a_round_trip_counts_with_a_second() {
+    let mut unmeasured = steady(subflow(1, 1, 10));
+    (unmeasured.srtt, unmeasured.min_rtt, unmeasured.last_rtt) = (None, Duration::ZERO, Duration::ZERO);
+    let connection = Connection::new(vec![full(steady(subflow(0, 20, 10))), unmeasured], 1000 * MSS);
+    let decision = only(|options| options.gap = true).decide(&connection.view());
+    let Decision::Assign { subflow, range, .. } = decision else { panic!("{decision:?}") };
+    assert_eq!(subflow, SubflowId(1));
+    assert!((235..=250).contains(&(range.start / MSS)), "{range:?}");
+}
+
 // Linux advertises less of its memory until every subflow has received a segment of 536 bytes.
 #[test]
 fn an_idle_path_gets_one_segment_where_the_receive_window_is_short() {

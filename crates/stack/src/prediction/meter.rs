@@ -6,6 +6,7 @@
 
 use anabranch_units::Time;
 
+use super::floor::Floor;
 use super::seconds;
 use crate::scheduler::{RecoveryState, SubflowView};
 
@@ -35,6 +36,7 @@ pub struct Meter {
     queue: (f64, Time),
     /// True if the last train met no queue, so that its rate is a lower bound.
     unqueued: bool,
+    floor: Floor,
 }
 
 impl Meter {
@@ -51,11 +53,13 @@ impl Meter {
         let bytes = (acked - self.acked) as f64;
         let time = seconds(subflow.last_received.since(self.at));
         (self.acked, self.at) = (acked, subflow.last_received);
+        let rate = self.rate(subflow.mss).map(|rate| rate.max(subflow.delivery_rate.0 as f64 / 8.0));
+        self.floor.observe(subflow, rate);
         let mss = subflow.mss.max(1) as f64;
         let (before, span) = if self.train.0 > 0.0 { self.train } else { self.known };
         // A segment that waited for longer than its distance from the one before left the bottleneck right behind it. Where jitter bunches
         // acknowledgements, they wait too.
-        let base = seconds(subflow.min_rtt);
+        let base = self.base_rtt(subflow, subflow.last_received);
         // What is acknowledged was sent no later than what is not.
         let age = match subflow.sent {
             Some((first, _)) if subflow.recovery == RecoveryState::Open => {
@@ -91,6 +95,11 @@ impl Meter {
         let left = if rate.is_finite() { bytes - rate * seconds(now.since(at)) } else { 0.0 };
         self.queue = (left.clamp(0.0, flight.max(0.0)), now);
         self.queue.0
+    }
+
+    /// Returns the round trip without a queue of its own, in seconds.
+    pub fn base_rtt(&self, subflow: &SubflowView, now: Time) -> f64 {
+        self.floor.at(now, seconds(subflow.min_rtt))
     }
 
     /// True if the last train met no queue: it shows the rate of the sender, and the path may have a higher one.

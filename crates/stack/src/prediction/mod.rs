@@ -18,6 +18,7 @@
 //!
 //! Times are in seconds from now, amounts in bytes, both as `f64`: a prediction is not exact to the nanosecond.
 
+mod floor;
 mod meter;
 
 use anabranch_units::Duration;

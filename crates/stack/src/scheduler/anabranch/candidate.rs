@@ -22,6 +22,8 @@ const OVERDUE: f64 = 1.5;
 const MUCH_LOWER: f64 = 4.0;
 /// The part of its bandwidth-delay product that a path of much lower rate may have in its queue, if that is more than a first flight.
 const QUEUE: f64 = 0.25;
+/// The round trip in seconds without a sample, as after a handshake whose packets were sent again: the initial timeout of RFC 6298.
+const UNMEASURED: f64 = 1.0;
 /// The number of segments after which a remembered share of losses counts half.
 const LOSS_WEIGHT: f64 = 100.0;
 
@@ -163,7 +165,8 @@ impl Anabranch {
             let measured = self.options.rate.then(|| meter.rate(subflow.mss)).flatten();
             let known = if self.options.memory > 0.0 { view.known(subflow) } else { None };
             let rate = measured.or_else(|| known.map(|known| known.rate * self.options.memory));
-            let mut state = state(view, subflow, rate);
+            let base_rtt = meter.base_rtt(subflow, view.now);
+            let mut state = state(view, subflow, rate, base_rtt);
             if let Some(known) = known {
                 // The measured share has its weight after some segments.
                 let sent = subflow.bytes_sent as f64 / state.mss;
@@ -221,8 +224,7 @@ fn most_yet(view: &View<'_>, subflow: &SubflowView, base_rtt: f64) -> f64 {
 
 /// Returns the input of the prediction for a subflow with this rate.
 #[inline]
-fn state(view: &View<'_>, subflow: &SubflowView, rate: Option<f64>) -> PathState {
-    let base = seconds(subflow.min_rtt);
+fn state(view: &View<'_>, subflow: &SubflowView, rate: Option<f64>, base: f64) -> PathState {
     let flight = pick::under_way(subflow);
     // A subflow on which nothing arrives any more is as slow as that.
     let silent = if subflow.inflight == 0 {
@@ -236,7 +238,10 @@ fn state(view: &View<'_>, subflow: &SubflowView, rate: Option<f64>) -> PathState
         Some(rate) if growth == Growth::Rate => rate.0 as f64 / 8.0,
         _ => rate.map_or(f64::INFINITY, |rate| rate.max(subflow.delivery_rate.0 as f64 / 8.0)),
     };
-    let rtt = subflow.srtt.map_or(f64::INFINITY, seconds).max(base).max(silent);
+    let (rtt, base) = match subflow.srtt {
+        Some(srtt) => (seconds(srtt).max(base).max(silent), base),
+        None => (UNMEASURED, UNMEASURED),
+    };
     let acks = match subflow.sent {
         Some((first, last)) if subflow.recovery == RecoveryState::Open => {
             let due = |sent: Time| (rtt - seconds(view.now.since(sent))).max(0.0);
