@@ -7,7 +7,7 @@
 use anabranch_units::{Duration, Time};
 
 use super::seconds;
-use crate::scheduler::SubflowView;
+use crate::scheduler::{RecoveryState, SubflowView};
 
 /// The samples of a half of the window over which the least one counts.
 const SAMPLES: u32 = 4;
@@ -31,6 +31,10 @@ pub(super) struct Floor {
 impl Floor {
     /// Continues with an acknowledgement on a path of `rate` bytes per second, if that is known.
     pub(super) fn observe(&mut self, subflow: &SubflowView, rate: Option<f64>) {
+        if subflow.recovery != RecoveryState::Open {
+            // It may be the length of an outage.
+            return;
+        }
         let now = subflow.last_received;
         let least = seconds(subflow.min_rtt);
         let last = seconds(subflow.last_rtt);
@@ -43,8 +47,10 @@ impl Floor {
             None => f64::INFINITY,
         };
         let sample = (last - own).max(least);
-        if self.samples == 0 && self.at == Time::ZERO || now >= self.forgotten() {
-            self.halves = (sample, sample);
+        if now >= self.forgotten() {
+            // A single sample may be the length of an outage, unless it confirms what was known.
+            let known = self.halves.0.min(self.halves.1);
+            self.halves = (known.max(least), sample);
             (self.samples, self.grown) = (0, now);
         }
         self.halves.1 = if self.samples == 0 { sample } else { self.halves.1.min(sample) };
@@ -126,7 +132,8 @@ mod tests {
             assert_eq!(after(long(samples), Some(1e6), last + kept - 1), 80.0);
             assert_eq!(after(long(samples), Some(1e6), last + kept), 10.0);
         }
-        let again = long(4).chain([(2000, 41, 2)]);
-        assert_eq!(after(again, Some(1e6), 2000), 40.0, "one sample shows it then");
+        assert_eq!(after(long(4).chain([(2000, 91, 2)]), Some(1e6), 2000), 80.0, "confirmed by one sample");
+        assert_eq!(after(long(4).chain([(2000, 41, 2)]), Some(1e6), 2000), 40.0);
+        assert_eq!(after([(0, 10, 2), (2000, 91, 2)], Some(1e6), 2000), 10.0, "it may be the length of an outage");
     }
 }
