@@ -216,26 +216,44 @@ fn a_local_address_that_goes_down_leaves_the_race() {
     transfer(&mut pair, 100_000);
 }
 
-/// As a plain TCP does, and Linux: the attempt that is left goes on when its interface is back.
+/// As a plain TCP does, and Linux: no other subflow may be added before the peer has confirmed the keys, so the only one goes on when
+/// its interface is back.
 #[test]
-fn the_last_attempt_survives_the_loss_of_its_address() {
-    for racing in [None, Some(Duration::from_millis(20))] {
+fn the_only_subflow_survives_the_loss_of_its_address_until_another_one_may_join() {
+    for (racing, after) in [(None, 30), (Some(DELAY), 30), (None, 210)] {
         let mut pair = pair(&[100, 50]);
+        pair.drop = Box::new(|now, _, _, _| now > Time::from_millis(250) && now < Time::from_millis(2500));
         pair.connect(ConnectionConfig { race: racing, ..ConnectionConfig::linux() });
-        pair.run_for(Duration::from_millis(30));
-        pair.drop = Box::new(|now, _, _, _| now < Time::from_millis(2500));
+        pair.run_for(Duration::from_millis(after));
+        assert_eq!(pair.client.open, after == 210);
+        pair.write_all(Side::Client, 1000);
         for path in [0, 1] {
             pair.set_address_up(Side::Client, client_ip(path), false);
         }
         pair.run_for(Duration::from_millis(2000));
-        assert!(!pair.client.open && pair.client.closed.is_none());
-        for path in [0, 1] {
-            pair.set_address_up(Side::Client, client_ip(path), true);
-        }
+        assert!(pair.client.closed.is_none());
+        pair.set_address_up(Side::Client, client_ip(0), true);
         // SYNs are sent again after 1 and after 3 s.
-        assert!(pair.run_until(Time::from_secs(4), |pair| pair.client.open), "{racing:?}");
+        assert!(pair.run_until(Time::from_secs(5), |pair| pair.server.read == 1000), "{racing:?} {after}");
         transfer(&mut pair, 100_000);
     }
+}
+
+/// The attempt on the other path waits longer and longer for an answer.
+#[test]
+fn an_address_that_is_up_again_returns_to_the_race() {
+    let mut pair = pair(&[100, 50]);
+    pair.drop = Box::new(|_, _, path, _| path == 1);
+    pair.connect(racing());
+    pair.run_for(Duration::from_millis(30));
+    pair.set_address_up(Side::Client, client_ip(0), false);
+    pair.run_for(Duration::from_secs(5));
+    assert!(!pair.client.open);
+    pair.set_address_up(Side::Client, client_ip(0), true);
+    pair.run_for(Duration::from_millis(250));
+    assert!(pair.client.open);
+    pair.drop = Box::new(|_, _, _, _| false);
+    transfer(&mut pair, 100_000);
 }
 
 #[test]

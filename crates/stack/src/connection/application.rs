@@ -9,7 +9,7 @@ use crate::event::SubflowId;
 use crate::path_manager::PathEvent;
 use crate::segment::{MptcpOption, ResetReason};
 use crate::stats::{ConnectionStats, SubflowStats};
-use crate::subflow::{Subflow, TcpState};
+use crate::subflow::Subflow;
 
 impl Connection {
     /// Writes `n` bytes for the application, and returns the number that fits. The send buffer may grow if
@@ -99,7 +99,8 @@ impl Connection {
     }
 
     /// Handles the loss of a local address, resetting its subflows, or its return. A plain TCP, which has no other
-    /// address, goes on when the address is back, as on Linux. So does a connection that is not open and has no other attempt.
+    /// address, goes on when the address is back, as on Linux. So does the only subflow of a connection to which no other one may be added
+    /// yet (RFC 8684 section 3.1), and a race of first subflows has an attempt more.
     #[cold]
     pub(crate) fn set_address_up(&mut self, now: Time, ip: IpAddr, up: bool) {
         if self.mode == Mode::Plain {
@@ -107,6 +108,7 @@ impl Connection {
         }
         if up {
             self.paths.notify(&PathEvent::LocalUp(ip));
+            self.retry_attempt(now, ip);
             // The peer may have given up a subflow that has survived here: it then answers with a reset.
             for subflow in &mut self.subflows {
                 if subflow.route().local().ip == ip && subflow.state().is_usable() {
@@ -116,9 +118,9 @@ impl Connection {
         } else {
             self.paths.on_local_down(ip);
             for at in 0..self.subflows.len() {
-                let state = self.subflows[at].state();
-                let only_attempt = state.tcp() == TcpState::SynSent && !self.has_rivals(at);
-                if self.subflows[at].route().local().ip == ip && !state.is_closed() && !only_attempt {
+                let is_there =
+                    self.subflows[at].route().local().ip == ip && !self.subflows[at].state().is_closed();
+                if is_there && (self.confirmed || self.has_rivals(at)) {
                     self.kill_subflow(now, at, ResetReason::Unspecified);
                 }
             }

@@ -225,6 +225,11 @@ impl PathsState {
         }
     }
 
+    /// True if a local address is for the time when no other works.
+    pub(super) fn is_backup(&self, ip: IpAddr) -> bool {
+        self.local.iter().any(|own| own.ip == ip && own.backup)
+    }
+
     /// True if a further subflow is to be opened, now or later.
     pub(super) fn opens_another(&self) -> bool {
         !self.new_subflows.is_empty()

@@ -18,7 +18,7 @@ use anabranch_units::{Duration, Time};
 use super::Connection;
 use crate::event::SubflowId;
 use crate::segment::{Address, Flags, Segment};
-use crate::subflow::TcpState;
+use crate::subflow::{Subflow, TcpState};
 
 impl Connection {
     /// Schedules an attempt from each address of `locals`, each one `delay` after the one before.
@@ -67,6 +67,17 @@ impl Connection {
         self.paths.hasten(now);
         self.forget_attempt(now, at);
         true
+    }
+
+    /// Begins an attempt from the address `local`, which is up again, in a race without one from there.
+    pub(super) fn retry_attempt(&mut self, now: Time, local: IpAddr) {
+        let tries = |subflow: &Subflow| subflow.route().local().ip == local && !subflow.state().is_closed();
+        if !self.is_racing() || self.paths.is_backup(local) || self.subflows.iter().any(tries) {
+            return;
+        }
+        if let Some(remote) = self.subflows.first().map(|first| first.route().remote()) {
+            self.paths.add_attempt(local, remote, now);
+        }
     }
 
     /// True if the connection has, or is about to open, a subflow besides this one.

@@ -12,9 +12,9 @@ use crate::scheduler::{RecoveryState, SubflowView};
 /// The samples of a half of the window over which the least one counts.
 const SAMPLES: u32 = 4;
 /// The seconds for which a receiver may delay the acknowledgement of a single segment.
-const DELAYED: f64 = 0.04;
-/// The least time after the last sample from which on the growth is forgotten.
-const FORGET: Duration = Duration::from_secs(1);
+pub(super) const DELAYED: f64 = 0.04;
+/// The least time after the last sample from which on a path that got worse is tried again.
+pub(super) const FORGET: Duration = Duration::from_secs(1);
 
 /// The measurement of one subflow.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
@@ -50,8 +50,11 @@ impl Floor {
         if now >= self.forgotten() {
             // A single sample may be the length of an outage, unless it confirms what was known.
             let known = self.halves.0.min(self.halves.1);
+            if sample < known {
+                self.grown = now;
+            }
             self.halves = (known.max(least), sample);
-            (self.samples, self.grown) = (0, now);
+            self.samples = 0;
         }
         self.halves.1 = if self.samples == 0 { sample } else { self.halves.1.min(sample) };
         self.samples += 1;
@@ -134,6 +137,10 @@ mod tests {
         }
         assert_eq!(after(long(4).chain([(2000, 91, 2)]), Some(1e6), 2000), 80.0, "confirmed by one sample");
         assert_eq!(after(long(4).chain([(2000, 41, 2)]), Some(1e6), 2000), 40.0);
-        assert_eq!(after([(0, 10, 2), (2000, 91, 2)], Some(1e6), 2000), 10.0, "it may be the length of an outage");
+        assert_eq!(
+            after([(0, 10, 2), (2000, 91, 2)], Some(1e6), 2000),
+            10.0,
+            "it may be the length of an outage"
+        );
     }
 }

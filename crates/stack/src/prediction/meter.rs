@@ -6,7 +6,7 @@
 
 use anabranch_units::Time;
 
-use super::floor::Floor;
+use super::floor::{FORGET, Floor};
 use super::seconds;
 use crate::scheduler::{RecoveryState, SubflowView};
 
@@ -19,6 +19,8 @@ const MEMORY: f64 = 0.75;
 const GAP: f64 = 4.0;
 /// A segment that waited for less than this part of the spacing met no queue.
 const QUEUED: f64 = 0.5;
+/// A train with this part of the known rate shows that the path got worse.
+const FALL: f64 = 2.0;
 
 /// The measurement of one subflow. It is shown the subflow's view after each acknowledgement, or less often.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
@@ -32,6 +34,12 @@ pub struct Meter {
     train: (f64, f64),
     /// Bytes and seconds of earlier trains, the last one with the greatest weight.
     known: (f64, f64),
+    /// Bytes and seconds of trains that are too short to count by themselves.
+    short: (f64, f64),
+    /// The time of the last train that counts.
+    measured: Time,
+    /// The rate before the last train that had a much lower one, and the time of that train.
+    fell: (f64, Time),
     /// Bytes that the bottleneck had not sent at a time, as far as the sender knows.
     queue: (f64, Time),
     /// True if the last train met no queue, so that its rate is a lower bound.
@@ -44,19 +52,26 @@ impl Meter {
     pub fn observe(&mut self, subflow: &SubflowView) {
         let acked = subflow.bytes_sent.saturating_sub(subflow.unacked);
         if self.since != subflow.established {
-            *self =
-                Meter { since: subflow.established, acked, at: subflow.last_received, ..Meter::default() };
+            *self = Meter {
+                since: subflow.established,
+                acked,
+                at: subflow.last_received,
+                measured: subflow.last_received,
+                fell: (0.0, subflow.last_received),
+                ..Meter::default()
+            };
         }
         if acked <= self.acked || subflow.last_received <= self.at {
             return;
         }
         let bytes = (acked - self.acked) as f64;
         let time = seconds(subflow.last_received.since(self.at));
-        (self.acked, self.at) = (acked, subflow.last_received);
+        let before = core::mem::replace(&mut self.at, subflow.last_received);
+        self.acked = acked;
         let rate = self.rate(subflow.mss).map(|rate| rate.max(subflow.delivery_rate.0 as f64 / 8.0));
         self.floor.observe(subflow, rate);
         let mss = subflow.mss.max(1) as f64;
-        let (before, span) = if self.train.0 > 0.0 { self.train } else { self.known };
+        let (earlier, span) = if self.train.0 > 0.0 { self.train } else { self.known };
         // A segment that waited for longer than its distance from the one before left the bottleneck right behind it. Where jitter bunches
         // acknowledgements, they wait too.
         let base = self.base_rtt(subflow, subflow.last_received);
@@ -69,19 +84,42 @@ impl Meter {
         };
         let waits = subflow.srtt.map_or(0.0, seconds).max(age) - base;
         let longest =
-            if before > 0.0 { waits.max(GAP * span / before * bytes) } else { base.max(waits) / 2.0 };
-        if time <= longest.max(0.0005) {
+            if earlier > 0.0 { waits.max(GAP * span / earlier * bytes) } else { base.max(waits) / 2.0 };
+        let continues = time <= longest.max(0.0005);
+        if continues {
             self.train = (self.train.0 + bytes, self.train.1 + time);
             if self.train.0 < LONGEST * mss {
                 return;
             }
         }
-        let (bytes, span) = core::mem::take(&mut self.train);
+        let (mut bytes, mut span) = core::mem::take(&mut self.train);
+        let ended = if continues { self.at } else { before };
+        if bytes < SHORTEST * mss {
+            let (less, before) = self.short;
+            (bytes, span) = (bytes + less, span + before);
+            self.short = (bytes, span);
+        }
         if bytes >= SHORTEST * mss {
-            self.known = (self.known.0 * MEMORY + bytes, self.known.1 * MEMORY + span);
+            self.short = (0.0, 0.0);
+            if bytes * self.known.1 * FALL < span * self.known.0 {
+                self.fell = (self.known.0 / self.known.1, ended);
+            }
+            let memory = if ended < self.old_at() { MEMORY } else { 0.0 };
+            self.known = (self.known.0 * memory + bytes, self.known.1 * memory + span);
+            self.measured = ended;
             let waited = seconds(subflow.last_rtt) - base;
             self.unqueued = waited < QUEUED * span / bytes * mss;
         }
+    }
+
+    /// Returns the time at which the rate is old: no train has been measured for as long as it has been what it is.
+    fn old_at(&self) -> Time {
+        self.measured + self.measured.since(self.fell.1).max(FORGET)
+    }
+
+    /// True if the measured `rate` may be too low by now: it fell, or is much less than `remembered`, and that was long ago.
+    pub fn may_have_recovered(&self, now: Time, rate: f64, remembered: f64) -> bool {
+        now >= self.old_at() && rate * FALL < self.fell.0.max(remembered)
     }
 
     /// Notes that `bytes` are sent.
@@ -213,6 +251,56 @@ mod tests {
             let rate = meter.rate(1000).unwrap();
             assert_eq!((rate / 500_000.0 - 1.0).abs() < 0.1, right, "{rate} {meter:?}");
         }
+    }
+
+    /// Responses of three segments: the first acknowledgement ends a pause, and three segments are needed.
+    #[test]
+    fn short_trains_count_together() {
+        let mut meter = Meter::default();
+        let mut acked = 0;
+        for (response, known) in [(0, false), (1, false), (2, true)] {
+            for segment in 0..3 {
+                meter.observe(&view(acked, 50_000 + 500_000 * response + 2000 * segment));
+                acked += 1;
+            }
+            assert_eq!(
+                meter.rate(1000).is_some_and(|rate| (rate - 500_000.0).abs() < 1.0),
+                known,
+                "{meter:?}"
+            );
+        }
+    }
+
+    /// 4 Mbit/s, and 0.4 from 1 s to 3 s. Two seconds later the path may have recovered, and then only what is measured now counts.
+    #[test]
+    fn a_rate_that_fell_is_old_after_as_long_as_it_lasted() {
+        let mut meter = Meter::default();
+        let mut sent = 0;
+        let mut train = |meter: &mut Meter, ms: u64, spacing_us: u64| {
+            for segment in 0..=16 {
+                let subflow = view(0, 1000 * ms + spacing_us * segment);
+                // Sixteen segments at once wait for each other.
+                let srtt = Some(Duration::from_micros(50_000 + 8 * spacing_us));
+                sent += 1000;
+                meter.observe(&SubflowView { bytes_sent: sent, unacked: 0, srtt, ..subflow });
+            }
+        };
+        let recovered = |meter: &Meter, ms: u64, remembered: f64| {
+            meter.may_have_recovered(Time::from_millis(ms), meter.rate(1000).unwrap(), remembered)
+        };
+        train(&mut meter, 500, 2000);
+        assert!(!recovered(&meter, 9000, 0.0), "it never was another one");
+        assert!(recovered(&meter, 9000, 1e7), "but earlier");
+        for at in 0..6 {
+            train(&mut meter, 1000 + 400 * at, 20_000);
+        }
+        let rate = meter.rate(1000).unwrap();
+        assert!((rate / 50_000.0 - 1.0).abs() < 0.3, "{rate}");
+        assert!(!recovered(&meter, 4800, 0.0));
+        assert!(recovered(&meter, 5600, 0.0));
+        train(&mut meter, 5600, 2000);
+        let rate = meter.rate(1000).unwrap();
+        assert!((rate / 500_000.0 - 1.0).abs() < 0.01, "{rate}");
     }
 
     #[test]

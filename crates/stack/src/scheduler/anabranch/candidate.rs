@@ -34,6 +34,8 @@ pub(super) struct Candidate<'a> {
     pub(super) state: PathState,
     /// True if the rate is measured or remembered.
     pub(super) known: bool,
+    /// True if it may have recovered from its measured rate.
+    pub(super) is_old: bool,
     /// True if it has free window for the next data.
     pub(super) ready: bool,
     /// The seconds until it sends a further short segment (Nagle's algorithm); 0 if it does at once.
@@ -164,7 +166,15 @@ impl Anabranch {
             meter.observe(subflow);
             let measured = self.options.rate.then(|| meter.rate(subflow.mss)).flatten();
             let known = if self.options.memory > 0.0 { view.known(subflow) } else { None };
-            let rate = measured.or_else(|| known.map(|known| known.rate * self.options.memory));
+            let hoped = known.map(|known| known.rate);
+            let remembered = hoped.map(|rate| rate * self.options.memory);
+            let is_old =
+                measured.is_some_and(|rate| meter.may_have_recovered(view.now, rate, hoped.unwrap_or(0.0)));
+            let rate = match measured {
+                Some(rate) if is_old => Some(rate.max(remembered.unwrap_or(0.0))),
+                Some(rate) => Some(rate),
+                None => remembered,
+            };
             let base_rtt = meter.base_rtt(subflow, view.now);
             let mut state = state(view, subflow, rate, base_rtt);
             if let Some(known) = known {
@@ -177,10 +187,12 @@ impl Anabranch {
             if has_rate && carries > found.best.1 {
                 found.best = (subflow.id, carries);
             }
-            *place = Some(Candidate { subflow, state, known: has_rate, ready: fits(subflow), hold: 0.0 });
+            let ready = fits(subflow);
+            *place = Some(Candidate { subflow, state, known: has_rate, is_old, ready, hold: 0.0 });
         }
         let best = found.best;
         for candidate in found.list.iter_mut().flatten() {
+            candidate.known &= !(candidate.is_old && candidate.state.rate * self.options.unknown < best.1);
             let Candidate { subflow, state, .. } = candidate;
             if !candidate.known && self.options.unknown > 0.0 && best.1 > 0.0 {
                 // At least a first window in a round trip.
