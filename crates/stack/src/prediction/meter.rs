@@ -26,7 +26,7 @@ const FALL: f64 = 2.0;
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 pub struct Meter {
     /// The time at which the subflow was established, which distinguishes it from a later one with its ID.
-    since: Time,
+    since: Option<Time>,
     /// Bytes acknowledged, and the time of the last acknowledgement.
     acked: u64,
     at: Time,
@@ -51,9 +51,9 @@ impl Meter {
     /// Continues the measurement with the acknowledgements since the last call.
     pub fn observe(&mut self, subflow: &SubflowView) {
         let acked = subflow.bytes_sent.saturating_sub(subflow.unacked);
-        if self.since != subflow.established {
+        if self.since != Some(subflow.established) {
             *self = Meter {
-                since: subflow.established,
+                since: Some(subflow.established),
                 acked,
                 at: subflow.last_received,
                 measured: subflow.last_received,
