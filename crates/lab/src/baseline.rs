@@ -223,12 +223,9 @@ impl Race {
     }
 }
 
-/// Returns the values of the parts of a flow. One that did not end has the time that its flow had; so has a flow without parts.
+/// Returns the values of the parts of a flow. One that did not end has the time that its flow had.
 fn parts(flow: &FlowResult, measure: Measure) -> Vec<Measured> {
     let mut parts = measured::of_flow(flow, measure);
-    if parts.is_empty() {
-        parts.push(Measured::missing(flow, 1));
-    }
     let time = flow.time.as_secs_f64();
     parts.iter_mut().for_each(|part| part.value = part.value.or(Some(time)));
     parts

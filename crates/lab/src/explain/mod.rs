@@ -31,7 +31,7 @@ use crate::compare::{self, Cost};
 use crate::head::Head;
 use crate::job::{Job, Purpose};
 use crate::options::Options;
-use crate::report::measured::{measures, of_class, of_flows};
+use crate::report::measured::{lacking, measures, of_class, of_flows};
 use crate::report::verdict::Measure;
 use crate::report::{difference, is_bulk};
 use crate::run::application::Video;
@@ -139,13 +139,15 @@ fn parts(flow: &FlowResult, bulk: bool) -> FlowParts {
             let planned = flow.planned.map_or(0, |count| count as usize);
             (all.len().max(planned), all.iter().filter(|one| one.time.is_some()).count())
         }
-        AppReport::OnOff(all) => (all.len(), all.iter().filter(|one| one.delay.is_some()).count()),
+        AppReport::OnOff(all) => {
+            (all.len() + lacking(flow), all.iter().filter(|one| one.delay.is_some()).count())
+        }
         AppReport::Video(video) => {
             let (done, ended) = (video.segments as usize, flow.report.outcome == Outcome::Completed);
             (done + usize::from(!ended), done)
         }
     };
-    FlowParts { n, completed }
+    FlowParts { n: n.max(1), completed }
 }
 
 /// Returns the completed parts of a flow in its streams.
@@ -404,8 +406,9 @@ fn noted_runs(
 
 #[cfg(test)]
 mod part_tests {
-    use anabranch_sim::application::VideoReport;
-    use anabranch_units::Duration;
+    use anabranch_sim::Failure;
+    use anabranch_sim::application::{Burst, VideoReport};
+    use anabranch_units::{Duration, Time};
 
     use super::*;
     use crate::made;
@@ -441,6 +444,20 @@ mod part_tests {
         planned.planned = Some(20);
         let FlowParts { n, completed } = parts(&planned, false);
         assert_eq!((n, completed), (20, 1));
+        let bursts = |delays: &[Option<u64>]| {
+            let burst = |delay: &Option<u64>| Burst {
+                at: Time::ZERO,
+                bytes: 1000,
+                delay: delay.map(Duration::from_millis),
+            };
+            AppReport::OnOff(delays.iter().map(burst).collect())
+        };
+        let failed = Outcome::Failed(Failure::Connect);
+        assert_eq!(of(bursts(&[Some(1), None]), Outcome::Running), (2, 1));
+        assert_eq!(of(bursts(&[Some(1), Some(2)]), failed), (3, 2), "the rest never began");
+        for app in [bursts(&[]), made::requests([])] {
+            assert_eq!(of(app, Outcome::Running), (1, 0), "it has not connected");
+        }
     }
 
     /// Responses are in order: what follows one that has not arrived has not arrived completely either.

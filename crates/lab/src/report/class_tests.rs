@@ -1,8 +1,8 @@
 //! The rows of classes of traffic, from reports made by hand.
 
 use anabranch_sim::AppReport;
-use anabranch_sim::application::{DatagramReport, VideoReport};
-use anabranch_units::Duration;
+use anabranch_sim::application::{Burst, DatagramReport, VideoReport};
+use anabranch_units::{Duration, Time};
 
 use anabranch_measure::gather::Of;
 
@@ -184,6 +184,28 @@ fn a_video_that_did_not_end_is_not_measured() {
     assert_eq!((of(&flow).value, of(&flow).complete), (None, false));
     flow.report.outcome = anabranch_sim::Outcome::Completed;
     assert_eq!((of(&flow).value, of(&flow).complete), (Some(0.1), true));
+}
+
+/// A sender whose connection was never opened has no bursts, and yet has delivered nothing of what it should.
+#[test]
+fn a_stream_that_failed_lacks_a_burst() {
+    let burst = Burst { at: Time::ZERO, bytes: 1000, delay: ms(5) };
+    for (bursts, failed, expected) in [
+        (vec![burst], false, vec![(Some(0.005), true)]),
+        (vec![burst], true, vec![(Some(0.005), true), (None, false)]),
+        (vec![], true, vec![(None, false)]),
+        (vec![], false, vec![(None, false)]),
+    ] {
+        let mut flow = made::flow(Class::Contender, None);
+        flow.report.app = AppReport::OnOff(bursts);
+        if failed {
+            flow.report.outcome = anabranch_sim::Outcome::Failed(anabranch_sim::Failure::Connect);
+        }
+        let found = measured::of_flow(&flow, Measure::BurstDelay);
+        let values: Vec<_> = found.iter().map(|one| (one.value, one.complete)).collect();
+        assert_eq!(values, expected);
+        assert_eq!(found.last().unwrap().failed.is_some(), failed);
+    }
 }
 
 #[test]

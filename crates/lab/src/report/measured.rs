@@ -1,5 +1,6 @@
 //! The values by which contenders are compared: one for each flow, or for each part of it such as a request.
 
+use anabranch_sim::application::Burst;
 use anabranch_sim::{AppReport, Failure, Outcome};
 use serde::{Deserialize, Serialize};
 
@@ -114,9 +115,15 @@ pub(crate) fn measures(kind: &Kind) -> Vec<Measure> {
     }
 }
 
+/// Returns the number of bursts that a sender lacks, at least: a flow that has failed has none after that.
+pub(crate) fn lacking(flow: &FlowResult) -> usize {
+    usize::from(matches!(flow.report.outcome, Outcome::Failed(_)))
+}
+
+/// Returns the values of a flow: one, or one for each of its parts. A flow without parts lacks one.
 pub(crate) fn of_flow(flow: &FlowResult, measure: Measure) -> Vec<Measured> {
     let done = flow.report.outcome == Outcome::Completed;
-    match (&flow.report.app, measure) {
+    let mut parts = match (&flow.report.app, measure) {
         (AppReport::Requests(exchanges), _) => {
             let time = |exchange: &anabranch_sim::application::Exchange| {
                 Measured::new(flow, exchange.time.map(|time| time.as_secs_f64()), exchange.time.is_some())
@@ -129,10 +136,12 @@ pub(crate) fn of_flow(flow: &FlowResult, measure: Measure) -> Vec<Measured> {
             parts
         }
         (AppReport::OnOff(bursts), _) => {
-            let delay = |burst: &anabranch_sim::application::Burst| {
+            let delay = |burst: &Burst| {
                 Measured::new(flow, burst.delay.map(|delay| delay.as_secs_f64()), burst.delay.is_some())
             };
-            bursts.iter().map(delay).collect()
+            let mut parts: Vec<Measured> = bursts.iter().map(delay).collect();
+            parts.extend((lacking(flow) > 0).then(|| Measured::missing(flow, lacking(flow))));
+            parts
         }
         (AppReport::Datagrams(report), _) => vec![Measured::new(flow, report.delay_mean_s, true)],
         (AppReport::Video(video), Measure::Bitrate) => vec![Measured::new(flow, video.bitrate_bps, done)],
@@ -144,7 +153,11 @@ pub(crate) fn of_flow(flow: &FlowResult, measure: Measure) -> Vec<Measured> {
             let bulk = measure == Measure::Goodput;
             of_flows(&[vec![flow]], bulk).remove(0)
         }
+    };
+    if parts.is_empty() {
+        parts.push(Measured::missing(flow, 1));
     }
+    parts
 }
 
 /// Returns the values of a class, by entrant and run. Those at the same place of a run belong to the same flow and the
