@@ -12,6 +12,8 @@ use crate::seq::DataRange;
 
 /// The segments that a path of unknown rate may have in flight, and the copies that measure it.
 pub(super) const FIRST_FLIGHT: f64 = 10.0;
+/// Those of a path that may have recovered: as few as measure it.
+const SECOND_FLIGHT: f64 = 4.0;
 /// The nanoseconds by which the time of the next look at copies is later than computed, so that the result has changed.
 const LOOK_LATER: u64 = 100_000;
 /// The greatest number of seconds after which a look is planned.
@@ -207,7 +209,7 @@ impl Anabranch {
             // Where no queue was met the measured rate limits nothing: it would be that of the limit.
             let queued = !meter.is_unqueued();
             // No more than the first window until it is measured.
-            let free = subflow.id == best.0 || candidate.known || best.1 <= 0.0;
+            let free = !candidate.is_old && (subflow.id == best.0 || candidate.known || best.1 <= 0.0);
             let PathState { rate, base_rtt, backlog, mss, .. } = candidate.state;
             let excess = backlog - (FIRST_FLIGHT * mss).max(QUEUE * rate * base_rtt);
             if candidate.ready && queued && excess > 0.0 && candidate.is_much_lower(best.1) {
@@ -215,8 +217,9 @@ impl Anabranch {
                 let at = view.now + Duration(((excess / rate).min(FOREVER) * 1e9) as u64 + LOOK_LATER);
                 found.again = found.again.min(at);
             }
+            let flight = if candidate.is_old { SECOND_FLIGHT } else { FIRST_FLIGHT };
             candidate.ready &=
-                free || candidate.state.flight + candidate.state.mss <= FIRST_FLIGHT * candidate.state.mss;
+                free || candidate.state.flight + candidate.state.mss <= flight * candidate.state.mss;
             let short = candidate.subflow.short_unacked;
             if short > 0 {
                 candidate.hold = candidate.outstanding(view, short) + candidate.state.base_rtt / 2.0;
