@@ -13,6 +13,8 @@ use crate::scheduler::{RecoveryState, SubflowView};
 const SAMPLES: u32 = 4;
 /// The seconds for which a receiver may delay the acknowledgement of a single segment.
 pub(super) const DELAYED: f64 = 0.04;
+/// Growth by less than this factor may be a bandwidth-delay product of other flows in the queue, which comes and goes.
+const GROWTH: f64 = 2.0;
 /// The least time after the last sample from which on a path that got worse is tried again.
 pub(super) const FORGET: Duration = Duration::from_secs(1);
 
@@ -50,7 +52,7 @@ impl Floor {
         if now >= self.forgotten() {
             // A single sample may be the length of an outage, unless it confirms what was known.
             let known = self.halves.0.min(self.halves.1);
-            if sample < known {
+            if sample - least < (known - least) / 2.0 {
                 self.grown = now;
             }
             self.halves = (known.max(least), sample);
@@ -76,7 +78,8 @@ impl Floor {
 
     /// Returns the round trip in seconds; at least `least`, the least one of the connection.
     pub(super) fn at(&self, now: Time, least: f64) -> f64 {
-        if now >= self.forgotten() { least } else { self.halves.0.min(self.halves.1).max(least) }
+        let floor = self.halves.0.min(self.halves.1);
+        if now >= self.forgotten() || floor < GROWTH * least { least } else { floor }
     }
 }
 
@@ -109,6 +112,8 @@ mod tests {
         assert_eq!(after(steps(3), Some(1e6), 700), 10.0);
         assert_eq!(after(steps(4), Some(1e6), 800), 80.0, "without two of three segments, 1 ms each");
         assert_eq!(after(steps(4).chain([(800, 12, 3)]), Some(1e6), 800), 10.0, "it is short again");
+        let a_little = (0..8).map(|n| (100 * n, 21, 3));
+        assert_eq!(after(a_little, Some(1e6), 800), 10.0, "a queue of others");
     }
 
     #[test]
