@@ -85,7 +85,8 @@ impl Meter {
         let waits = subflow.srtt.map_or(0.0, seconds).max(age) - base;
         let longest =
             if earlier > 0.0 { waits.max(GAP * span / earlier * bytes) } else { base.max(waits) / 2.0 };
-        let continues = time <= longest.max(0.0005);
+        // What was sent after the acknowledgement before has the spacing of the sender.
+        let continues = time <= longest.max(0.0005) && time < seconds(subflow.last_rtt);
         if continues {
             self.train = (self.train.0 + bytes, self.train.1 + time);
             if self.train.0 < LONGEST * mss {
@@ -101,14 +102,19 @@ impl Meter {
         }
         if bytes >= SHORTEST * mss {
             self.short = (0.0, 0.0);
-            if bytes * self.known.1 * FALL < span * self.known.0 {
+            let waited = seconds(subflow.last_rtt) - base;
+            let unqueued = waited < QUEUED * span / bytes * mss;
+            let faster = |by: f64| self.known.0 * span > bytes * self.known.1 * by;
+            if unqueued && faster(1.0) {
+                // The sender was slower than the path.
+                return;
+            }
+            if faster(FALL) {
                 self.fell = (self.known.0 / self.known.1, ended);
             }
             let memory = if ended < self.old_at() { MEMORY } else { 0.0 };
             self.known = (self.known.0 * memory + bytes, self.known.1 * memory + span);
-            self.measured = ended;
-            let waited = seconds(subflow.last_rtt) - base;
-            self.unqueued = waited < QUEUED * span / bytes * mss;
+            (self.measured, self.unqueued) = (ended, unqueued);
         }
     }
 
@@ -117,9 +123,9 @@ impl Meter {
         self.measured + self.measured.since(self.fell.1).max(FORGET)
     }
 
-    /// True if the measured `rate` may be too low by now: it fell, or is much less than `remembered`, and that was long ago.
-    pub fn may_have_recovered(&self, now: Time, rate: f64, remembered: f64) -> bool {
-        now >= self.old_at() && rate * FALL < self.fell.0.max(remembered)
+    /// Returns the rate that the path may have again, if the measured `rate` is old: the one before it fell, or a `remembered` one.
+    pub fn may_have_again(&self, now: Time, rate: f64, remembered: f64) -> Option<f64> {
+        Some(self.fell.0.max(remembered)).filter(|before| now >= self.old_at() && rate * FALL < *before)
     }
 
     /// Notes that `bytes` are sent.
@@ -246,7 +252,8 @@ mod tests {
             let mut meter = Meter::default();
             for segment in 0..=40 {
                 let at = 50_000 + 20_000 * (segment / 10) + 10 * (segment % 10);
-                meter.observe(&SubflowView { srtt: Some(Duration::from_millis(srtt)), ..view(segment, at) });
+                let last_rtt = Duration::from_millis(srtt);
+                meter.observe(&SubflowView { srtt: Some(last_rtt), last_rtt, ..view(segment, at) });
             }
             let rate = meter.rate(1000).unwrap();
             assert_eq!((rate / 500_000.0 - 1.0).abs() < 0.1, right, "{rate} {meter:?}");
@@ -280,13 +287,14 @@ mod tests {
             for segment in 0..=16 {
                 let subflow = view(0, 1000 * ms + spacing_us * segment);
                 // Sixteen segments at once wait for each other.
-                let srtt = Some(Duration::from_micros(50_000 + 8 * spacing_us));
+                let last_rtt = Duration::from_micros(50_000 + 8 * spacing_us);
                 sent += 1000;
-                meter.observe(&SubflowView { bytes_sent: sent, unacked: 0, srtt, ..subflow });
+                let view = SubflowView { bytes_sent: sent, unacked: 0, srtt: Some(last_rtt), ..subflow };
+                meter.observe(&SubflowView { last_rtt, ..view });
             }
         };
         let recovered = |meter: &Meter, ms: u64, remembered: f64| {
-            meter.may_have_recovered(Time::from_millis(ms), meter.rate(1000).unwrap(), remembered)
+            meter.may_have_again(Time::from_millis(ms), meter.rate(1000).unwrap(), remembered).is_some()
         };
         train(&mut meter, 500, 2000);
         assert!(!recovered(&meter, 9000, 0.0), "it never was another one");

@@ -4,7 +4,7 @@ use anabranch_units::{Duration, Time};
 
 use super::super::pick::{self, Chunk};
 use super::super::{RecoveryState, SubflowView, View};
-use super::{Anabranch, MOST};
+use super::{Anabranch, HOPE, MOST};
 use crate::congestion::{CongestionControl, Growth};
 use crate::event::SubflowId;
 use crate::prediction::{PathState, seconds};
@@ -36,7 +36,7 @@ pub(super) struct Candidate<'a> {
     pub(super) state: PathState,
     /// True if the rate is measured or remembered.
     pub(super) known: bool,
-    /// True if it may have recovered from its measured rate.
+    /// True if it may have recovered from a low rate.
     pub(super) is_old: bool,
     /// True if it has free window for the next data.
     pub(super) ready: bool,
@@ -168,15 +168,10 @@ impl Anabranch {
             meter.observe(subflow);
             let measured = self.options.rate.then(|| meter.rate(subflow.mss)).flatten();
             let known = if self.options.memory > 0.0 { view.known(subflow) } else { None };
-            let hoped = known.map(|known| known.rate);
-            let remembered = hoped.map(|rate| rate * self.options.memory);
-            let is_old =
-                measured.is_some_and(|rate| meter.may_have_recovered(view.now, rate, hoped.unwrap_or(0.0)));
-            let rate = match measured {
-                Some(rate) if is_old => Some(rate.max(remembered.unwrap_or(0.0))),
-                Some(rate) => Some(rate),
-                None => remembered,
-            };
+            let remembered = known.map(|known| known.rate * self.options.memory);
+            let before = remembered.unwrap_or(0.0);
+            let again = measured.and_then(|rate| meter.may_have_again(view.now, rate, before));
+            let rate = again.map(|rate| rate / HOPE).or(measured).or(remembered);
             let base_rtt = meter.base_rtt(subflow, view.now);
             let mut state = state(view, subflow, rate, base_rtt);
             if let Some(known) = known {
@@ -190,11 +185,17 @@ impl Anabranch {
                 found.best = (subflow.id, carries);
             }
             let ready = fits(subflow);
-            *place = Some(Candidate { subflow, state, known: has_rate, is_old, ready, hold: 0.0 });
+            *place = Some(Candidate {
+                subflow,
+                state,
+                known: has_rate,
+                is_old: again.is_some(),
+                ready,
+                hold: 0.0,
+            });
         }
         let best = found.best;
         for candidate in found.list.iter_mut().flatten() {
-            candidate.known &= !(candidate.is_old && candidate.state.rate * self.options.unknown < best.1);
             let Candidate { subflow, state, .. } = candidate;
             if !candidate.known && self.options.unknown > 0.0 && best.1 > 0.0 {
                 // At least a first window in a round trip.
@@ -209,7 +210,7 @@ impl Anabranch {
             // Where no queue was met the measured rate limits nothing: it would be that of the limit.
             let queued = !meter.is_unqueued();
             // No more than the first window until it is measured.
-            let free = !candidate.is_old && (subflow.id == best.0 || candidate.known || best.1 <= 0.0);
+            let free = subflow.id == best.0 || !candidate.is_old && (candidate.known || best.1 <= 0.0);
             let PathState { rate, base_rtt, backlog, mss, .. } = candidate.state;
             let excess = backlog - (FIRST_FLIGHT * mss).max(QUEUE * rate * base_rtt);
             if candidate.ready && queued && excess > 0.0 && candidate.is_much_lower(best.1) {

@@ -39,7 +39,7 @@ pub use options::AnabranchOptions;
 
 /// The maximum number of subflows that are used.
 const MOST: usize = 8;
-/// The divisor of the best rate for the place of the data of a path of unknown rate.
+/// The divisor of the best rate for the place of the data of a path of unknown rate, and of the earlier rate of one that may have recovered.
 const HOPE: f64 = 2.0;
 /// The share of all copies that those to measure a path may be.
 const PROBE_SHARE: f64 = 0.5;
