@@ -5,6 +5,7 @@ mod answer;
 mod beside;
 mod bounds;
 mod captures;
+mod changes;
 mod claims;
 mod endpoints;
 mod graphs;

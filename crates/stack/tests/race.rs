@@ -256,6 +256,22 @@ fn an_address_that_is_up_again_returns_to_the_race() {
     transfer(&mut pair, 100_000);
 }
 
+/// An address that comes up begins an attempt only in a race, and only one.
+#[test]
+fn an_address_that_comes_up_elsewhere_is_no_attempt_more() {
+    // Without a race; with an attempt from there; for the time when no other works.
+    for (racing, up, backup) in [(None, 1, false), (Some(DELAY), 0, false), (Some(DELAY), 1, true)] {
+        let paths = vec![Path::clean(100), Path { backup, ..Path::clean(50) }];
+        let mut pair = Pair::new(paths, ConnectionConfig::linux(), 5);
+        pair.connect(ConnectionConfig { race: racing, ..ConnectionConfig::linux() });
+        pair.run_for(Duration::from_millis(10));
+        pair.set_address_up(Side::Client, client_ip(up), true);
+        pair.run_for(Duration::from_millis(5));
+        assert_eq!(attempts(&pair), [(Time::from_millis(1), 0)], "{racing:?} {up} {backup}");
+        transfer(&mut pair, 100_000);
+    }
+}
+
 #[test]
 fn a_peer_without_multipath_gets_a_plain_tcp_on_the_path_that_answers_first() {
     let plain = ConnectionConfig { mptcp: false, ..ConnectionConfig::linux() };

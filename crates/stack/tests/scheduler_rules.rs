@@ -376,6 +376,48 @@ fn a_remembered_rate_counts_until_the_rate_is_measured() {
     assert_eq!(takes(0.8e5, 200.0, 0), Some(SubflowId(1)), "the factor");
 }
 
+// As above: measured as slow, but more than a second ago. It is tried again, with four segments.
+#[test]
+fn a_path_that_may_have_recovered_is_tried_with_four_segments() {
+    let takes = |wait: u64, flight: u64, memory: f64| {
+        let known =
+            SubflowView { local: local(1), bytes_sent: 200 * MSS, ..full(steady(subflow(0, 20, 200))) };
+        let second = SubflowView { local: local(2), bytes_sent: 20 * MSS, ..steady(subflow(1, 20, 10)) };
+        let mut connection = Connection::new(vec![known, second], 10 * MSS);
+        let paths = remembered(&[(1, 1.4e7), (2, 1.4e7)]);
+        let mut scheduler = only(|options| {
+            (options.abstain, options.rate, options.unknown, options.memory) = (true, true, 16.0, memory);
+        });
+        // The second path at a tenth of the first one's rate; each segment waits for others.
+        for ack in 1..=20 {
+            connection.now += Duration::from_millis(1);
+            for (subflow, segments) in connection.subflows.iter_mut().zip([10, 1]) {
+                subflow.bytes_sent += segments * MSS;
+                subflow.last_received = connection.now;
+                subflow.last_rtt = Duration::from_millis(40);
+            }
+            scheduler.decide(&View { known: Some(&paths), ..connection.view() });
+            if ack == 20 {
+                connection.now += Duration::from_millis(wait);
+                connection.subflows[0].last_received = connection.now;
+                let second = &mut connection.subflows[1];
+                (second.inflight, second.unacked) = (flight * MSS, flight * MSS);
+                second.bytes_sent += flight * MSS;
+                second.sent = (flight > 0).then_some((connection.now, connection.now));
+            }
+        }
+        match scheduler.decide(&View { known: Some(&paths), ..connection.view() }) {
+            Decision::Assign { subflow, kind: AssignKind::New, .. } => Some(subflow),
+            _ => None,
+        }
+    };
+    assert_eq!(takes(500, 0, 1.0), None, "it is slow");
+    assert_eq!(takes(1500, 0, 1.0), Some(SubflowId(1)));
+    assert_eq!(takes(1500, 3, 1.0), Some(SubflowId(1)));
+    assert_eq!(takes(1500, 4, 1.0), None);
+    assert_eq!(takes(1500, 0, 0.0), None, "it never was another one");
+}
+
 // 1 MB/s and 20 ms hold 20 KB. Of 50 KB in flight 30 KB wait in the queue, before any acknowledgement has shown it.
 #[test]
 fn data_in_flight_beyond_what_the_path_holds_waits_in_its_queue() {

@@ -126,6 +126,45 @@ mod tests {
     }
 
     #[test]
+    fn a_sample_without_a_rate_of_delivery_or_while_a_loss_is_repaired_is_none() {
+        let path = SubflowView::idle(SubflowId(0), Duration::from_millis(10), 10, 1000);
+        for (segments, recovery, base) in
+            [(2, RecoveryState::Open, 80.0), (0, RecoveryState::Open, 10.0), (2, RecoveryState::Loss, 10.0)]
+        {
+            let mut floor = Floor::default();
+            for sample in 0..8 {
+                let last_received = Time::from_millis(100 * sample);
+                let (last_rtt, delivery_rate) = (Duration::from_millis(81), Rate(segments * 8_000_000 / 81));
+                floor.observe(
+                    &SubflowView { last_rtt, delivery_rate, recovery, last_received, ..path },
+                    Some(1e6),
+                );
+            }
+            assert_eq!(
+                (floor.at(Time::from_millis(800), 0.01) * 1e3).round(),
+                base,
+                "{segments} {recovery:?}"
+            );
+        }
+    }
+
+    /// A path that is as long as before, or nearly, when it is tried again is tried sooner the next time.
+    #[test]
+    fn what_a_try_confirms_lasts_longer() {
+        let long = || (0..31).map(|n| (100 * n, 81, 2));
+        // It has lasted for three seconds, is forgotten after three more, and the try is at 6.5 s.
+        for (sample, until) in [(81, 13_000), (45, 7500), (30, 7500)] {
+            let tried = || long().chain([(6500, sample, 2)]);
+            assert!(after(tried(), Some(1e6), until - 1) > 20.0, "{sample}");
+            assert_eq!(after(tried(), Some(1e6), until), 10.0, "{sample}");
+        }
+        // Growth begins anew after a sample without it.
+        let again = || long().chain([(3100, 10, 2)]).chain((0..8).map(|n| (3200 + 100 * n, 81, 2)));
+        assert_eq!(after(again(), Some(1e6), 4899), 80.0);
+        assert_eq!(after(again(), Some(1e6), 4900), 10.0);
+    }
+
+    #[test]
     fn a_delayed_acknowledgement_is_no_growth() {
         let single = |rtt| (0..8).map(move |n| (100 * n, rtt, 1));
         assert_eq!(after(single(50), None, 800), 10.0);
