@@ -261,7 +261,7 @@ fn an_address_that_is_up_again_returns_to_the_race() {
 fn an_address_that_comes_up_elsewhere_is_no_attempt_more() {
     // Without a race; with an attempt from there; for the time when no other works.
     for (racing, up, backup) in [(None, 1, false), (Some(DELAY), 0, false), (Some(DELAY), 1, true)] {
-        let paths = vec![Path::clean(100), Path { backup, ..Path::clean(50) }];
+        let paths = vec![Path::clean(100), Path { backup, ..Path::clean(50) }, Path::clean(60)];
         let mut pair = Pair::new(paths, ConnectionConfig::linux(), 5);
         pair.connect(ConnectionConfig { race: racing, ..ConnectionConfig::linux() });
         pair.run_for(Duration::from_millis(10));

@@ -74,7 +74,7 @@ impl Meter {
         let (earlier, span) = if self.train.0 > 0.0 { self.train } else { self.known };
         // A segment that waited for longer than its distance from the one before left the bottleneck right behind it. Where jitter bunches
         // acknowledgements, they wait too.
-        let base = self.base_rtt(subflow, subflow.last_received);
+        let base = seconds(subflow.min_rtt);
         // What is acknowledged was sent no later than what is not.
         let age = match subflow.sent {
             Some((first, _)) if subflow.recovery == RecoveryState::Open => {
