@@ -115,7 +115,7 @@ pub(crate) fn measures(kind: &Kind) -> Vec<Measure> {
     }
 }
 
-/// Returns the number of bursts that a sender lacks, at least: a flow that has failed has none after that.
+/// Returns the least number of bursts that a sender lacks: a flow that has failed has none after that.
 pub(crate) fn lacking(flow: &FlowResult) -> usize {
     usize::from(matches!(flow.report.outcome, Outcome::Failed(_)))
 }

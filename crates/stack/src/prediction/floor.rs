@@ -12,7 +12,7 @@ use crate::scheduler::{RecoveryState, SubflowView};
 /// The samples of a half of the window over which the least one counts.
 const SAMPLES: u32 = 4;
 /// The seconds for which a receiver may delay the acknowledgement of a single segment.
-pub(super) const DELAYED: f64 = 0.04;
+const DELAYED: f64 = 0.04;
 /// Growth by less than this factor may be a bandwidth-delay product of other flows in the queue, which comes and goes.
 const GROWTH: f64 = 2.0;
 /// The least time after the last sample from which on a path that got worse is tried again.

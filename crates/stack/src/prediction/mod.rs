@@ -11,6 +11,7 @@
 //! | the window | doubles in a round trip of slow start, up to the threshold; then it stays, or is the congestion control's window a round trip later |
 //! | the link | carries one byte after another at its rate, so that a queue forms where windows are sent faster than that |
 //! | the rate | [`Meter`]: the spacing of acknowledgements, and at least the delivery rate |
+//! | the round trip without a queue | [`Meter`]: the least one of the connection, or what it has grown to |
 //! | loss | ends slow start after the expected number of segments; the loss of one of the last segments costs a round trip |
 //!
 //! The transfer model of DMPTCP ([`crate::transfer_model`]) is the special case without a rate: whole windows, one in each round trip. With
