@@ -71,7 +71,7 @@ fn a_path_with_a_slow_sender_did_not_become_slower() {
         )
     };
     let mean = |pause: &str| {
-        let scenario = Document::built_in("test", &text(pause)).unwrap().scenario().unwrap();
+        let scenario = Document::built_in("test", text(pause)).unwrap().scenario().unwrap();
         let prepared = Prepared::new(&scenario, 0).unwrap();
         let flow = prepared.run(0, 0, &AtomicBool::new(false)).unwrap().flows.remove(0);
         let AppReport::OnOff(all) = flow.report.app else { panic!("no stream") };
