@@ -195,3 +195,25 @@ fn a_flow_begins_on_no_interface_that_its_host_knows_is_down() {
     assert_eq!(starts("'1'"), [1, 1, 2, 2, 3, 1]);
     assert_eq!(starts("'best'"), [1, 1, 3, 3, 3, 1]);
 }
+
+/// The interface goes down before the path has answered, before the data is acknowledged, and later: until then no other path may join.
+#[test]
+fn a_connection_that_loses_its_interface_in_the_handshake_is_delivered() {
+    let time = |down: u64, race: &str| {
+        let flow = flow(&format!(
+            "schedulers = ['anabranch']\ninitial = 'best'\nconnection = {{ {race} }}
+             path = [{{ rate = '30 Mbit/s', rtt = '20 ms', change = [{{ at = '{down} ms', down = true, notify-after = '5 ms' }},
+                        {{ at = '800 ms', up = true, notify-after = '5 ms' }}] }},
+                     {{ rate = '20 Mbit/s', rtt = '30 ms' }}]
+             traffic = {{ size = '100 KB' }}"
+        ));
+        flow.report.fct.expect("it is delivered").as_secs_f64()
+    };
+    for (down, least, most) in [(5, 1.0, 1.3), (15, 1.0, 2.2), (50, 0.0, 0.4)] {
+        let took = time(down, "");
+        assert!((least..most).contains(&took), "{down} ms: {took} s");
+    }
+    // Another path tries after a quarter of a second, or at once when the first one is given up.
+    let took = time(5, "race = '250 ms'");
+    assert!(took < 0.3, "{took} s");
+}
