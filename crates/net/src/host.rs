@@ -513,8 +513,9 @@ impl Host {
     }
 
     /// Marks a local address as unavailable or available again: its subflows end, and peers are notified
-    /// (REMOVE_ADDR, ADD_ADDR). The only subflow of a connection that no other one may join yet stays. New connections open no subflow from an unavailable address; with
-    /// [`Host::connect`] they begin at another one, if there is one.
+    /// (REMOVE_ADDR, ADD_ADDR). The only subflow of a connection that no other one may join yet stays. New
+    /// connections open no subflow from an unavailable address; with [`Host::connect`] they begin at another
+    /// one, if there is one.
     pub fn set_address_up(&self, ip: IpAddr, up: bool) {
         for stack in self.stacks.iter() {
             stack.handle.shared().act(|core, now| core.set_address_up(now, ip, up));

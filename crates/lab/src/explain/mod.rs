@@ -31,7 +31,7 @@ use crate::compare::{self, Cost};
 use crate::head::Head;
 use crate::job::{Job, Purpose};
 use crate::options::Options;
-use crate::report::measured::{lacking, measures, of_class, of_flows};
+use crate::report::measured::{has_failed, measures, of_class, of_flows};
 use crate::report::verdict::Measure;
 use crate::report::{difference, is_bulk};
 use crate::run::application::Video;
@@ -140,7 +140,8 @@ fn parts(flow: &FlowResult, bulk: bool) -> FlowParts {
             (all.len().max(planned), all.iter().filter(|one| one.time.is_some()).count())
         }
         AppReport::OnOff(all) => {
-            (all.len() + lacking(flow), all.iter().filter(|one| one.delay.is_some()).count())
+            let n = all.len() + usize::from(has_failed(flow));
+            (n, all.iter().filter(|one| one.delay.is_some()).count())
         }
         AppReport::Video(video) => {
             let (done, ended) = (video.segments as usize, flow.report.outcome == Outcome::Completed);

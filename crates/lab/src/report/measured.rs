@@ -115,9 +115,9 @@ pub(crate) fn measures(kind: &Kind) -> Vec<Measure> {
     }
 }
 
-/// Returns the least number of bursts that a sender lacks: a flow that has failed has none after that.
-pub(crate) fn lacking(flow: &FlowResult) -> usize {
-    usize::from(matches!(flow.report.outcome, Outcome::Failed(_)))
+/// True if a flow has failed. A sender then lacks at least one burst, the next one.
+pub(crate) fn has_failed(flow: &FlowResult) -> bool {
+    matches!(flow.report.outcome, Outcome::Failed(_))
 }
 
 /// Returns the values of a flow: one, or one for each of its parts. A flow without parts lacks one.
@@ -140,7 +140,7 @@ pub(crate) fn of_flow(flow: &FlowResult, measure: Measure) -> Vec<Measured> {
                 Measured::new(flow, burst.delay.map(|delay| delay.as_secs_f64()), burst.delay.is_some())
             };
             let mut parts: Vec<Measured> = bursts.iter().map(delay).collect();
-            parts.extend((lacking(flow) > 0).then(|| Measured::missing(flow, lacking(flow))));
+            parts.extend(has_failed(flow).then(|| Measured::missing(flow, 1)));
             parts
         }
         (AppReport::Datagrams(report), _) => vec![Measured::new(flow, report.delay_mean_s, true)],

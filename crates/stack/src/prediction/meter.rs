@@ -19,7 +19,7 @@ const MEMORY: f64 = 0.75;
 const GAP: f64 = 4.0;
 /// A segment that waited for less than this part of the spacing met no queue.
 const QUEUED: f64 = 0.5;
-/// A train with this part of the known rate shows that the path got worse.
+/// A train whose rate is lower than the known one by more than this factor shows that the path got worse.
 const FALL: f64 = 2.0;
 
 /// The measurement of one subflow. It is shown the subflow's view after each acknowledgement, or less often.
@@ -96,8 +96,7 @@ impl Meter {
         let (mut bytes, mut span) = core::mem::take(&mut self.train);
         let ended = if continues { self.at } else { before };
         if bytes < SHORTEST * mss {
-            let (less, before) = self.short;
-            (bytes, span) = (bytes + less, span + before);
+            (bytes, span) = (bytes + self.short.0, span + self.short.1);
             self.short = (bytes, span);
         }
         if bytes >= SHORTEST * mss {
