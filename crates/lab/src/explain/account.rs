@@ -23,8 +23,6 @@ pub(crate) struct Account {
     pub bytes: Parts,
     /// The number of bytes.
     pub count: u64,
-    /// By subflow: the links of its first segment.
-    pub ways: Vec<Option<Vec<usize>>>,
 }
 
 /// The parts of a flow that are explained.
@@ -51,23 +49,27 @@ struct Stream<'a> {
     story: &'a Story,
     waits: Waits,
     spells: Vec<Spell>,
-    ways: Vec<Option<Vec<usize>>>,
-    paths: &'a [Path],
+    /// By subflow: the position of its path.
+    subflows: Vec<Option<usize>>,
 }
 
 impl<'a> Stream<'a> {
-    fn new(story: &'a Story, outages: &Outages, paths: &'a [Path]) -> Stream<'a> {
+    fn new(story: &'a Story, outages: &Outages, paths: &[Path]) -> Stream<'a> {
+        let subflows = paths_of_subflows(story, paths);
         let waits = Waits::new(story, &story.deliveries());
         let end = waits.delivered_bytes().checked_sub(1).map_or(Time::ZERO, |last| waits.delivered(last));
-        let spells = outages.spells(story, &waits, paths, end);
-        Stream { story, waits, spells, ways: ways(story), paths }
+        let spells = outages.spells(story, &waits, (paths, &subflows), end);
+        Stream { story, waits, spells, subflows }
     }
 
     /// Returns the parts of the time from `begin` until the delivery of a byte, from the last to the first, and the time
     /// of the delivery.
     fn chain(&self, byte: u64, begin: Time) -> Option<(Vec<Charge>, Time)> {
-        let (charges, end) = chain(self.story, byte, &self.waits, begin)?;
-        Some((Outages::attribute(charges, end, &self.spells, self.paths, &self.ways), end))
+        let (mut charges, end) = chain(self.story, byte, &self.waits, begin)?;
+        for charge in &mut charges {
+            charge.path = charge.subflow.and_then(|subflow| *self.subflows.get(subflow)?);
+        }
+        Some((Outages::attribute(charges, end, &self.spells), end))
     }
 }
 
@@ -105,7 +107,6 @@ impl Account {
             charges: Vec::new(),
             bytes: Parts::default(),
             count: 0,
-            ways: data.ways.clone(),
         };
         if matches!(pieces, Pieces::Whole) {
             let (charges, end) = data.chain(last, Time::ZERO)?;
@@ -142,6 +143,7 @@ impl Account {
                 cause: Cause::Application,
                 span,
                 subflow: None,
+                path: None,
                 overflow: false,
                 outage: None,
             });
@@ -185,15 +187,29 @@ impl Pieces {
     }
 }
 
-fn ways(story: &Story) -> Vec<Option<Vec<usize>>> {
-    let mut ways: Vec<Option<Vec<usize>>> = Vec::new();
+/// Returns the position of the path of each subflow, from the links that its segments crossed.
+fn paths_of_subflows(story: &Story, paths: &[Path]) -> Vec<Option<usize>> {
+    let mut found: Vec<(Option<usize>, bool)> = Vec::new();
     for one in &story.transmissions {
-        if ways.len() <= one.subflow {
-            ways.resize(one.subflow + 1, None);
+        if found.len() <= one.subflow {
+            found.resize(one.subflow + 1, (None, false));
         }
-        if ways[one.subflow].is_none() && one.arrived().is_some() {
-            ways[one.subflow] = Some(one.hops.iter().map(|hop| hop.link).collect());
+        let (path, is_whole) = &mut found[one.subflow];
+        let arrives = one.arrived().is_some();
+        if !*is_whole && (arrives || path.is_none()) {
+            let way: Vec<usize> = one.hops.iter().map(|hop| hop.link).collect();
+            (*path, *is_whole) = (path_of_way(paths, &way, arrives).or(*path), arrives);
         }
     }
-    ways
+    found.into_iter().map(|(path, _)| path).collect()
+}
+
+/// Returns the path with this route, or the only one with a route that begins so if the way is not `whole`. The data of a
+/// class may take the routes of either direction.
+fn path_of_way(paths: &[Path], way: &[usize], whole: bool) -> Option<usize> {
+    let is_its_way = |route: &Vec<usize>| if whole { route == way } else { route.starts_with(way) };
+    let fits = |path: &usize| paths[*path].data.iter().chain(&paths[*path].acks).any(is_its_way);
+    let mut fitting = (0..paths.len()).filter(fits);
+    let path = fitting.next()?;
+    (whole || fitting.next().is_none()).then_some(path)
 }

@@ -27,6 +27,8 @@ pub(crate) struct Charge {
     pub span: Duration,
     /// The subflow, if one is concerned.
     pub subflow: Option<usize>,
+    /// The position of the subflow's path, once that is known.
+    pub path: Option<usize>,
     /// True if the lost segment was dropped by a full queue.
     pub overflow: bool,
     /// The outage that has caused it.
@@ -93,7 +95,7 @@ pub(crate) fn chain(story: &Story, byte: u64, waits: &Waits, begin: Time) -> Opt
             .before(carrier, one.data.start)
             .and_then(|(_, lost)| lost.dropped)
             .is_some_and(|dropped| dropped.1);
-        blocked.push(Charge { cause, span, subflow: Some(one.subflow), overflow, outage: None });
+        blocked.push(Charge { cause, span, subflow: Some(one.subflow), path: None, overflow, outage: None });
     });
     walk.charges.extend(blocked.into_iter().rev());
     walk.now = arrived;
@@ -120,7 +122,14 @@ impl Walk<'_> {
     fn charge(&mut self, cause: Cause, to: Time, subflow: usize, overflow: bool) {
         let span = self.now.since(to);
         if !span.is_zero() {
-            self.charges.push(Charge { cause, span, subflow: Some(subflow), overflow, outage: None });
+            self.charges.push(Charge {
+                cause,
+                span,
+                subflow: Some(subflow),
+                path: None,
+                overflow,
+                outage: None,
+            });
         }
         self.now = self.now.min(to);
     }
@@ -303,6 +312,7 @@ impl Walk<'_> {
                 cause,
                 span: until.since(now),
                 subflow: Some(one.subflow),
+                path: None,
                 overflow,
                 outage: None,
             });

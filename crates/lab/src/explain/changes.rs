@@ -10,7 +10,7 @@ use anabranch_units::{Bytes, Rate};
 
 use super::cause::Cause;
 use super::row::Tally;
-use crate::scenario::{Condition, Experiment, Scenario, Transport};
+use crate::scenario::{Condition, Direction, Experiment, Scenario, Transport};
 use crate::spoken::spoken;
 
 /// A change to run.
@@ -47,20 +47,22 @@ struct Base<'a> {
     condition: usize,
     contender: usize,
     tcp_path: Option<usize>,
+    /// The direction of the data of the flows.
+    direction: Direction,
     found: Vec<Candidate>,
 }
 
 /// Returns the changes to try against the largest cause of a contender's time, and against the cause on which it spends more
-/// than the `fastest` contender; `tcp_path` is the path of a plain TCP.
+/// than the `fastest` contender, for flows with this direction of their data; `tcp_path` is the path of a plain TCP.
 pub(crate) fn candidates(
     scenario: &Scenario,
-    condition: usize,
+    (condition, direction): (usize, Direction),
     contender: usize,
     tcp_path: Option<usize>,
     tally: &Tally,
     fastest: Option<&Tally>,
 ) -> Vec<Candidate> {
-    let mut base = Base { scenario, condition, contender, tcp_path, found: Vec::new() };
+    let mut base = Base { scenario, condition, contender, tcp_path, direction, found: Vec::new() };
     // Of changes that let all flows finish, the sentence names the first.
     for path in tally.stopped() {
         base.against(Cause::Outage, Some(path), false);
@@ -181,13 +183,16 @@ impl Base<'_> {
         self.found.push(Candidate { what, path: self.tcp_path, scenario, is_setting });
     }
 
-    /// Returns the links of a path that carry its data, and the links that carry its acknowledgements.
+    /// Returns the links of a path that carry the data of the flows, and the links that carry the acknowledgements.
     fn links(&self, path: usize) -> (Vec<usize>, Vec<usize>) {
         let mut links = (Vec::new(), Vec::new());
+        // The routes of a path are named after the direction of the first class.
+        let against = self.direction != self.experiment().traffic.direction;
         for pair in &self.experiment().pairs {
             if let Some(path) = pair.paths.get(path) {
-                links.0.extend(path.data.iter().flatten().copied());
-                links.1.extend(path.acks.iter().flatten().copied());
+                let (data, acks) = if against { (&path.acks, &path.data) } else { (&path.data, &path.acks) };
+                links.0.extend(data.iter().flatten().copied());
+                links.1.extend(acks.iter().flatten().copied());
             }
         }
         for links in [&mut links.0, &mut links.1] {

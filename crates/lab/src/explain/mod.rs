@@ -11,6 +11,8 @@ mod chain;
 mod changes;
 mod outage;
 #[cfg(test)]
+mod path_tests;
+#[cfg(test)]
 mod reason_tests;
 mod record;
 mod row;
@@ -37,7 +39,7 @@ use crate::report::{difference, is_bulk};
 use crate::run::application::Video;
 use crate::run::{AppReport, Class, FlowResult, Prepared, RunError, RunResult};
 use crate::scenario::ScenarioError;
-use crate::scenario::{Condition, Scenario, TrafficClass, Transport, Via};
+use crate::scenario::{Condition, Direction, Scenario, TrafficClass, Transport, Via};
 use anabranch_sim::Outcome;
 
 pub use cause::{Cause, Parts};
@@ -120,6 +122,11 @@ fn groups(condition: &Condition) -> Vec<usize> {
 /// Returns the class at a position; none without classes.
 fn class(condition: &Condition, group: usize) -> Option<&TrafficClass> {
     condition.experiment.classes.get(group)
+}
+
+/// Returns the direction of the data of a class, or of the transfers without classes.
+fn direction(condition: &Condition, group: usize) -> Direction {
+    class(condition, group).map_or(condition.experiment.traffic.direction, |class| class.direction)
 }
 
 /// Returns the measure of a class, or of the transfers without classes.
@@ -208,8 +215,9 @@ pub fn explain(
     let plan = |(runs, group, tally): &(&Runs, usize, &Tally)| {
         let Runs { condition, contender, path, .. } = runs;
         let fastest = fastest(scenario, &all, *condition, *group).map(|fastest| fastest.1);
+        let direction = direction(&scenario.conditions[*condition], *group);
         match question.changes {
-            true => changes::candidates(scenario, *condition, *contender, *path, tally, fastest),
+            true => changes::candidates(scenario, (*condition, direction), *contender, *path, tally, fastest),
             false => Vec::new(),
         }
     };
@@ -385,12 +393,12 @@ fn noted_runs(
                 && question.flow.is_none_or(|flow| at + 1 == flow)
             {
                 let paths = &experiment.pairs[flow.pair].paths;
-                let direction = class.map_or(experiment.traffic.direction, |class| class.direction);
+                let direction = direction(condition, flow.group);
                 let account = Account::new(&mut stories, at, direction, &pieces(flow), paths);
                 let bulk = measure(condition, class) == Measure::Goodput;
                 let unended = stories.0.get(at).map(|story| story.outages.unended(paths)).unwrap_or_default();
                 let planned = &outages[job.condition];
-                tallies[place].add(experiment, flow, parts(flow, bulk), account, planned, unended);
+                tallies[place].add(flow, parts(flow, bulk), account, planned, unended);
             }
         }
         result.forget_details();

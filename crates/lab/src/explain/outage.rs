@@ -99,31 +99,20 @@ impl Outages {
 
     /// Gives the waits of `charges`, which end at `end` and go back in time, to the outages that have caused them, by
     /// the `spells` of their stream.
-    pub(super) fn attribute(
-        charges: Vec<Charge>,
-        end: Time,
-        spells: &[Spell],
-        paths: &[Path],
-        ways: &[Option<Vec<usize>>],
-    ) -> Vec<Charge> {
+    pub(super) fn attribute(charges: Vec<Charge>, end: Time, spells: &[Spell]) -> Vec<Charge> {
         if spells.is_empty() {
             return charges;
         }
-        let path_of_subflow = |subflow: usize| {
-            let way = ways.get(subflow)?.as_ref()?;
-            way.iter().find_map(|link| path_of(paths, *link))
-        };
         let mut found = Vec::with_capacity(charges.len());
         let mut to = end;
         for charge in charges {
             let from = Time(to.0 - charge.span.0);
-            let path = charge.subflow.and_then(path_of_subflow);
             let applies = |spell: &&Spell| match spell.scope {
                 Scope::Stream => is_wait(charge.cause),
-                Scope::Path => is_wait(charge.cause) && path == Some(spell.outage.path),
+                Scope::Path => is_wait(charge.cause) && charge.path == Some(spell.outage.path),
                 Scope::Links => {
                     matches!(charge.cause, Cause::Queueing | Cause::Serialisation)
-                        && path == Some(spell.outage.path)
+                        && charge.path == Some(spell.outage.path)
                 }
             };
             // Back in time, the pieces between the ends of spells.
@@ -156,8 +145,15 @@ impl Outages {
         found
     }
 
-    /// Returns the times in which waits of a stream belong to outages. Its last byte is delivered at `end`.
-    pub(super) fn spells(&self, story: &Story, waits: &Waits, paths: &[Path], end: Time) -> Vec<Spell> {
+    /// Returns the times in which waits of a stream belong to outages of `paths`, with the path of each subflow. Its last byte
+    /// is delivered at `end`.
+    pub(super) fn spells(
+        &self,
+        story: &Story,
+        waits: &Waits,
+        (paths, subflows): (&[Path], &[Option<usize>]),
+        end: Time,
+    ) -> Vec<Spell> {
         let mut spells = Vec::new();
         if self.downs.iter().all(Vec::is_empty) {
             return spells;
@@ -190,10 +186,10 @@ impl Outages {
                 continue;
             }
             seen.push(outage);
-            let again = story.transmissions.iter().filter(|one| {
-                one.sent >= drop.at
-                    && one.hops.first().and_then(|hop| path_of(paths, hop.link)) == Some(outage.path)
-            });
+            let again = story
+                .transmissions
+                .iter()
+                .filter(|one| one.sent >= drop.at && subflows.get(one.subflow) == Some(&Some(outage.path)));
             let until = again.filter_map(|one| one.arrived()).min().unwrap_or(end);
             spells.push(Spell { from: drop.at, until, outage, scope: Scope::Path });
         }

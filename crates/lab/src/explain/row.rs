@@ -14,7 +14,7 @@ use crate::report::Difference;
 use crate::report::difference::Reading;
 use crate::report::verdict::Measure;
 use crate::run::{FlowResult, fallback};
-use crate::scenario::{Experiment, Scenario, TrafficClass, Transport};
+use crate::scenario::{Scenario, TrafficClass, Transport};
 
 /// The parts of a flow that are measured: itself, its requests, bursts or segments.
 #[derive(Clone, Copy, Debug)]
@@ -87,7 +87,6 @@ impl Tally {
     /// flow's paths that lasted until the end of the run.
     pub(super) fn add(
         &mut self,
-        experiment: &Experiment,
         flow: &FlowResult,
         parts: FlowParts,
         account: Option<Account>,
@@ -112,16 +111,11 @@ impl Tally {
         self.total_ns += u128::from(account.total.0);
         self.bytes += account.bytes;
         self.count += account.count;
-        let paths = &experiment.pairs[flow.pair].paths;
-        let path_of = |subflow: usize| {
-            let way = account.ways.get(subflow)?.as_ref()?;
-            paths.iter().position(|path| path.data.iter().any(|route| route == way))
-        };
         for charge in &account.charges {
             self.parts.add(charge.cause, charge.span, 1);
             let first = (charge.subflow == Some(0)).then_some(flow.path);
             let path = charge.outage.map(|outage| outage.path);
-            if let Some(path) = path.or(charge.subflow.and_then(path_of)).or(first)
+            if let Some(path) = path.or(charge.path).or(first)
                 && let Some(parts) = self.by_path.get_mut(path)
             {
                 parts.add(charge.cause, charge.span, 1);

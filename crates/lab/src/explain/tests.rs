@@ -30,11 +30,10 @@ fn run_of(text: &str, run: u32, pieces: fn(&FlowResult) -> Pieces) -> (RunResult
     let job = Job { run, ..Job::default() };
     let (result, notes) = prepared.run_with(&job, &AtomicBool::new(false), Notes::default()).unwrap();
     let mut stories = notes.into_stories();
-    let experiment = &scenario.conditions[0].experiment;
-    let paths = &experiment.pairs[0].paths;
+    let condition = &scenario.conditions[0];
+    let paths = &condition.experiment.pairs[0].paths;
     let account = |(at, flow): (usize, &FlowResult)| {
-        let class = experiment.classes.get(flow.group);
-        let direction = class.map_or(experiment.traffic.direction, |class| class.direction);
+        let direction = super::direction(condition, flow.group);
         Account::new(&mut stories, at, direction, &pieces(flow), paths)
     };
     let accounts = result.flows.iter().enumerate().map(account).collect();
@@ -373,7 +372,7 @@ fn helps(path: &str, traffic: &str, what: &str) {
 }
 
 /// A path of a random scenario, with its losses.
-fn path() -> impl Strategy<Value = String> {
+pub(super) fn path() -> impl Strategy<Value = String> {
     let extra = prop_oneof![
         Just(""),
         Just(", loss = '2%', loss-up = '1%'"),
@@ -688,7 +687,7 @@ fn the_first_request_waits_for_the_handshake() {
 }
 
 /// Returns the explanation of a scenario.
-fn explained(text: &str, changes: bool) -> super::Explanation {
+pub(super) fn explained(text: &str, changes: bool) -> super::Explanation {
     let scenario = scenario(text);
     let cancelled = AtomicBool::new(false);
     let options = Options::new(2, &cancelled, &|_, _| {});
