@@ -94,7 +94,9 @@ impl Notes {
             self.flows.resize(flow.index() + 1, [None; 2]);
         }
         self.flows[flow.index()][end as usize] = Some(stream);
-        let story = Story { start, connected: Time::NEVER, stream: stream as u32, ..Story::default() };
+        let mut story = Story { start, connected: Time::NEVER, stream: stream as u32, ..Story::default() };
+        // A connection reports when its limit changes.
+        story.limits.push(Time::ZERO, of_limit(Limit::Application));
         self.streams.push(Stream { sender: (flow, end), story, sent: 0, assigned: Vec::new() });
     }
 
@@ -165,15 +167,7 @@ impl Notes {
                 at(&mut stream.story.holds, subflow.index()).push(now, cause);
             }
             StackEvent::Limit(limit) => {
-                let cause = match limit {
-                    Limit::Application => Cause::Application,
-                    Limit::CongestionWindow => Cause::CongestionWindow,
-                    Limit::ReceiveWindow => Cause::ReceiveWindow,
-                    Limit::SendBuffer => Cause::SendBuffer,
-                    Limit::Scheduler => Cause::Scheduler,
-                    Limit::NoSubflow => Cause::Handshake,
-                };
-                stream.story.limits.push(now, cause);
+                stream.story.limits.push(now, of_limit(*limit));
             }
             _ => {}
         }
@@ -292,6 +286,19 @@ impl Notes {
             }
             LinkEvent::Queue { .. } => {}
         }
+    }
+}
+
+/// Returns why data that the application has written is not assigned.
+fn of_limit(limit: Limit) -> Cause {
+    match limit {
+        // The rest is a short segment, which the sender withholds (Nagle's algorithm).
+        Limit::Application => Cause::Pacing,
+        Limit::CongestionWindow => Cause::CongestionWindow,
+        Limit::ReceiveWindow => Cause::ReceiveWindow,
+        Limit::SendBuffer => Cause::SendBuffer,
+        Limit::Scheduler => Cause::Scheduler,
+        Limit::NoSubflow => Cause::Handshake,
     }
 }
 
