@@ -96,8 +96,10 @@ impl Account {
             let mut arrival = Steps::default();
             arrival.push(data.start, u64::MAX);
             request.reject_unaccepted(&arrival);
+            request.find_copies();
         }
         data.reject_unaccepted(progress);
+        data.find_copies();
         let data = Stream::new(data, outages, paths);
         let request = request.map(|request| Stream::new(request, outages, paths));
         let last = data.waits.delivered_bytes().checked_sub(1)?;

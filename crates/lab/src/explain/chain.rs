@@ -18,7 +18,7 @@ use anabranch_units::{Duration, Time};
 
 use super::cause::{Cause, Parts};
 use super::outage::Outage;
-use super::story::{Hop, Service, Story, Transmission, Waits};
+use super::story::{Hop, Repeat, Service, Story, Transmission, Waits};
 
 /// A part of the chain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,7 +92,7 @@ pub(crate) fn chain(story: &Story, byte: u64, waits: &Waits, begin: Time) -> Opt
     waits.each(byte, arrived, end, |cause, span, carrier| {
         let one = &story.transmissions[carrier];
         let overflow = story
-            .before(carrier, one.data.start)
+            .earlier(carrier, one.data.start)
             .and_then(|(_, lost)| lost.dropped)
             .is_some_and(|dropped| dropped.1);
         blocked.push(Charge { cause, span, subflow: Some(one.subflow), path: None, overflow, outage: None });
@@ -138,7 +138,7 @@ impl Walk<'_> {
     /// point at which the first one ended.
     fn before_repeats(&mut self, mut number: usize, byte: u64) -> Point {
         let mut hops = self.story.transmissions[number].hops.len();
-        while let Some((earlier, lost)) = self.story.before(number, byte) {
+        while let Some((earlier, lost)) = self.story.lost_before(number, byte) {
             let again = &self.story.transmissions[number];
             for hop in (0..hops).rev() {
                 let hop = again.hops[hop];
@@ -151,20 +151,21 @@ impl Walk<'_> {
                 self.charge(Cause::Queueing, hop.entered, again.subflow, false);
             }
             number = earlier;
+            let is_first = self.story.lost_before(number, byte).is_none();
             match lost.dropped.filter(|(at, _)| *at <= again.sent) {
                 Some((at, overflow)) => {
                     self.charge(Cause::Retransmission, at, lost.subflow, overflow);
                     // A damaged packet was rejected on arrival.
                     let arrived = lost.hops.last().is_some_and(|hop| hop.left.is_some());
                     hops = lost.hops.len().saturating_sub(usize::from(!arrived));
-                    if !lost.again && !arrived {
+                    if is_first && !arrived {
                         return Point::Dropped { number, hop: hops };
                     }
                 }
                 None => {
                     self.charge(Cause::Retransmission, lost.sent, lost.subflow, false);
                     hops = 0;
-                    if !lost.again {
+                    if is_first {
                         return Point::Sent { number };
                     }
                 }
@@ -276,7 +277,7 @@ impl Walk<'_> {
         });
         let idle = idle.min_by_key(|(idle, passed, _)| (Some(passed.link) != slowest, *idle));
         // A copy made by a link has a greater number than later transmissions.
-        let is_previous = |earlier: &Transmission| !earlier.again && earlier.sent <= one.sent;
+        let is_previous = |earlier: &Transmission| earlier.repeat == Repeat::No && earlier.sent <= one.sent;
         let previous = (0..number).rev().find(|earlier| is_previous(&story.transmissions[*earlier]));
         if let Some((idle, &Passed { link, entered, charges }, earlier)) = idle {
             let since = Time(one.sent.0.saturating_sub(idle.0));

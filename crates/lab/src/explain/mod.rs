@@ -21,6 +21,8 @@ mod story;
 mod story_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod wait_tests;
 mod words;
 
 use serde::{Deserialize, Serialize};

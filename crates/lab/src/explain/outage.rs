@@ -163,7 +163,7 @@ impl Outages {
             for (byte, delivered) in waits.missing_bytes() {
                 let Some((mut number, _)) = waits.carrier(byte) else { continue };
                 let mut lost = None;
-                while let Some((earlier, one)) = story.before(number, byte) {
+                while let Some((earlier, one)) = story.earlier(number, byte) {
                     let link = one.hops.last().map(|hop| hop.link);
                     if let Some((at, _)) = one.dropped
                         && let Some(link) = link.filter(|link| self.has_dropped(at, *link))

@@ -4,7 +4,7 @@ use anabranch_stack::seq::DataRange;
 use anabranch_units::Time;
 
 use super::cause::Cause;
-use super::story::{Log, Story, Transmission};
+use super::story::{Log, Repeat, Story, Transmission};
 
 fn ms(millis: u64) -> Time {
     Time::from_millis(millis)
@@ -27,7 +27,7 @@ fn transmission(subflow: usize) -> Transmission {
         data: DataRange::new(0, 1000),
         assigned: Some(ms(100)),
         sent: ms(400),
-        again: false,
+        repeat: Repeat::No,
         hops: Vec::new(),
         dropped: None,
     }
@@ -74,6 +74,6 @@ fn another_limit_before_a_timeout_keeps_its_name() {
 
 #[test]
 fn what_is_sent_again_waits_for_that_and_for_nothing_else() {
-    let again = Transmission { again: true, ..transmission(0) };
+    let again = Transmission { repeat: Repeat::Retransmission, ..transmission(0) };
     assert_eq!(story().reason(&again, ms(200)), (Cause::Retransmission, Time::NEVER));
 }

@@ -13,7 +13,7 @@ use anabranch_units::Time;
 
 use super::cause::Cause;
 use super::outage::{Drop, Outages};
-use super::story::{Hop, Service, Steps, Story, Transmission};
+use super::story::{Hop, Repeat, Service, Steps, Story, Transmission};
 
 /// The end of a flow that sends a stream: its request, or its data.
 type Sender = (FlowId, End);
@@ -305,10 +305,11 @@ fn of_limit(limit: Limit) -> Cause {
 impl Stream {
     /// Records a segment that crosses about `links` links; returns its number.
     fn send(&mut self, now: Time, subflow: usize, kind: SendKind, data: DataRange, links: usize) -> usize {
-        let again = match kind {
-            SendKind::New => false,
-            SendKind::Probe | SendKind::Control => data.start < self.sent,
-            SendKind::Retransmission | SendKind::Reinjection => true,
+        let repeat = match kind {
+            SendKind::New => Repeat::No,
+            SendKind::Probe | SendKind::Control if data.start >= self.sent => Repeat::No,
+            SendKind::Probe | SendKind::Control | SendKind::Retransmission => Repeat::Retransmission,
+            SendKind::Reinjection => Repeat::Reinjection,
         };
         self.sent = self.sent.max(data.end);
         let waiting = at(&mut self.assigned, subflow);
@@ -325,7 +326,7 @@ impl Stream {
             data,
             assigned,
             sent: now,
-            again,
+            repeat,
             hops: Vec::with_capacity(links),
             dropped: None,
         };

@@ -21,6 +21,19 @@ pub(crate) struct Hop {
     pub left: Option<Time>,
 }
 
+/// How a segment repeats data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Repeat {
+    /// No subflow has sent its data before.
+    No,
+    /// By the same subflow, or a probe.
+    Retransmission,
+    /// By another subflow.
+    Reinjection,
+    /// By another subflow, although its data is not lost: the data was sent before at this time, and is still in flight.
+    Copy(Time),
+}
+
 /// A segment with data, sent once.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Transmission {
@@ -32,8 +45,8 @@ pub(crate) struct Transmission {
     pub assigned: Option<Time>,
     /// The time at which it was sent.
     pub sent: Time,
-    /// True for a retransmission, a reinjection or a copy.
-    pub again: bool,
+    /// Whether it repeats data.
+    pub repeat: Repeat,
     /// Its way, link after link.
     pub hops: Vec<Hop>,
     /// The time at which it was dropped, and whether because a queue was full.
@@ -141,6 +154,37 @@ impl Service {
     }
 }
 
+/// The parts of a stream that have not been seen.
+struct Gaps(Vec<DataRange>);
+
+impl Default for Gaps {
+    fn default() -> Gaps {
+        Gaps(vec![DataRange::new(0, u64::MAX)])
+    }
+}
+
+impl Gaps {
+    /// Removes `data`; returns the parts of it that were in gaps, in order.
+    fn take(&mut self, data: DataRange) -> Vec<DataRange> {
+        let Gaps(gaps) = self;
+        let mut found = Vec::new();
+        // The gaps that end after the segment's start; nearly always the last or one of a few.
+        let mut at = gaps.partition_point(|gap| gap.end <= data.start);
+        while let Some(gap) = gaps.get(at).copied().filter(|gap| gap.start < data.end) {
+            let inside = gap.intersection(data);
+            found.push(inside);
+            let left = DataRange::new(gap.start, inside.start);
+            let right = DataRange::new(inside.end, gap.end);
+            gaps.splice(at..=at, [left, right].into_iter().filter(|part| !part.is_empty()));
+            at += usize::from(!left.is_empty());
+            if !right.is_empty() {
+                break;
+            }
+        }
+        found
+    }
+}
+
 /// One stream of bytes: the data of a flow, or the request for it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Story {
@@ -177,24 +221,11 @@ impl Story {
             self.transmissions.iter().enumerate().filter_map(|(number, one)| Some((one.arrived()?, number))),
         );
         order.sort();
-        let mut gaps = vec![DataRange::new(0, u64::MAX)];
+        let mut gaps = Gaps::default();
         let mut found = Vec::with_capacity(order.len());
         for (_, number) in order {
-            let data = self.transmissions[number].data;
-            // The gaps that end after the segment's start; nearly always the last or one of a few.
-            let first = gaps.partition_point(|gap| gap.end <= data.start);
-            let mut at = first;
-            while let Some(gap) = gaps.get(at).copied().filter(|gap| gap.start < data.end) {
-                let inside = gap.intersection(data);
-                found.push((inside, number));
-                let left = DataRange::new(gap.start, inside.start);
-                let right = DataRange::new(inside.end, gap.end);
-                gaps.splice(at..=at, [left, right].into_iter().filter(|part| !part.is_empty()));
-                at += usize::from(!left.is_empty());
-                if !right.is_empty() {
-                    break;
-                }
-            }
+            let parts = gaps.take(self.transmissions[number].data);
+            found.extend(parts.into_iter().map(|part| (part, number)));
         }
         found
     }
@@ -213,6 +244,39 @@ impl Story {
         }
     }
 
+    /// Finds the segments with data of other subflows that repair no loss: the other subflow has not sent the data yet, or
+    /// its segment was not dropped and no retransmission timer has expired since.
+    pub(super) fn find_copies(&mut self) {
+        if self.transmissions.iter().all(|one| one.repeat != Repeat::Reinjection) {
+            return;
+        }
+        let mut unsent = Gaps::default();
+        for number in 0..self.transmissions.len() {
+            let one = &self.transmissions[number];
+            let is_new = unsent.take(one.data).first().is_some_and(|part| part.start == one.data.start);
+            if one.repeat == Repeat::Retransmission {
+                continue;
+            }
+            let earlier = if is_new { None } else { self.last_with(number, one.data.start) };
+            let repeat = match earlier {
+                None => Repeat::No,
+                // A copy made by a link.
+                Some((_, earlier)) if (earlier.subflow, earlier.sent) == (one.subflow, one.sent) => {
+                    earlier.repeat
+                }
+                Some((_, earlier)) => {
+                    let is_lost = earlier.dropped.is_some_and(|(at, _)| at <= one.sent);
+                    let mut timeouts = self.timeouts.get(earlier.subflow).into_iter().flatten();
+                    match is_lost || timeouts.any(|at| earlier.sent < *at && *at <= one.sent) {
+                        true => Repeat::Reinjection,
+                        false => Repeat::Copy(earlier.sent),
+                    }
+                }
+            };
+            self.transmissions[number].repeat = repeat;
+        }
+    }
+
     /// Returns why `transmission` was not sent at `now`, and the time until which the reason holds.
     pub(super) fn reason(&self, transmission: &Transmission, now: Time) -> (Cause, Time) {
         let byte = transmission.data.start;
@@ -227,7 +291,7 @@ impl Story {
         if now < written {
             return (Cause::SendBuffer, written);
         }
-        if transmission.again {
+        if matches!(transmission.repeat, Repeat::Retransmission | Repeat::Reinjection) {
             return (Cause::Retransmission, Time::NEVER);
         }
         let assigned = transmission.assigned.unwrap_or(transmission.sent).min(transmission.sent);
@@ -235,7 +299,12 @@ impl Story {
             Some(holds) if now >= assigned => holds.at(now),
             _ => {
                 let (cause, until) = self.limits.at(now);
-                (cause, if now < assigned { until.min(assigned) } else { until })
+                let until = if now < assigned { until.min(assigned) } else { until };
+                match transmission.repeat {
+                    Repeat::Copy(since) if now < since => (cause, until.min(since)),
+                    Repeat::Copy(_) => (of_copy(cause), until),
+                    _ => (cause, until),
+                }
             }
         };
         if cause == Cause::CongestionWindow
@@ -247,6 +316,17 @@ impl Story {
             return (Cause::Retransmission, until.min(*timeout));
         }
         (cause, until)
+    }
+
+    /// Adds the time from `since` until a copy of data in flight was sent, `times` times.
+    fn add_copying(&self, parts: &mut Parts, copy: &Transmission, since: Time, times: u64) {
+        let mut now = since;
+        while now < copy.sent {
+            let (cause, until) = self.reason(copy, now);
+            let until = until.clamp(Time(now.0 + 1), copy.sent);
+            parts.add(cause, until.since(now), times);
+            now = until;
+        }
     }
 
     /// Returns the start of service of the packet at `place` on `link`, which entered it at `entered`.
@@ -273,7 +353,8 @@ impl Story {
         let deliveries = self.deliveries();
         let waits = Waits::new(self, &deliveries);
         let mut firsts: Vec<(DataRange, usize)> = Vec::new();
-        for (number, one) in self.transmissions.iter().enumerate().filter(|(_, one)| !one.again) {
+        for (number, one) in self.transmissions.iter().enumerate().filter(|(_, one)| one.repeat == Repeat::No)
+        {
             firsts.push((one.data, number));
         }
         firsts.sort_by_key(|(data, number)| (data.start, *number));
@@ -343,7 +424,12 @@ impl Story {
             Some(holds) => parts.add_difference(&holds.sums(sent), &holds.sums(assigned), times),
             None => parts.add_difference(&self.limits.sums(sent), &self.limits.sums(assigned), times),
         }
-        parts.add(Cause::Retransmission, transmission.sent.since(sent), times);
+        let again = match transmission.repeat {
+            Repeat::Copy(since) => since.clamp(sent, transmission.sent.max(sent)),
+            _ => transmission.sent.max(sent),
+        };
+        parts.add(Cause::Retransmission, again.since(sent), times);
+        self.add_copying(parts, transmission, again, times);
         let mut now = transmission.sent.max(sent);
         for hop in &transmission.hops {
             let (Some(departed), Some(left)) = (hop.departed, hop.left) else { continue };
@@ -379,7 +465,7 @@ pub(crate) struct Waits {
 
 impl Waits {
     pub(super) fn new(story: &Story, deliveries: &[(DataRange, usize)]) -> Waits {
-        let cause = |data: DataRange, number: usize| match story.before(number, data.start) {
+        let cause = |data: DataRange, number: usize| match story.earlier(number, data.start) {
             Some((_, lost)) if lost.dropped.is_some() => Cause::Retransmission,
             _ => Cause::HeadOfLine,
         };
@@ -479,11 +565,30 @@ impl Steps {
 
 impl Story {
     /// Returns the latest earlier transmission of `byte`, before the transmission `number`, which repeats it.
-    pub(super) fn before(&self, number: usize, byte: u64) -> Option<(usize, &Transmission)> {
-        if !self.transmissions[number].again {
-            return None;
-        }
+    pub(super) fn earlier(&self, number: usize, byte: u64) -> Option<(usize, &Transmission)> {
+        let repeats = self.transmissions[number].repeat != Repeat::No;
+        repeats.then(|| self.last_with(number, byte)).flatten()
+    }
+
+    /// Returns the latest transmission of `byte` before the transmission `number`.
+    fn last_with(&self, number: usize, byte: u64) -> Option<(usize, &Transmission)> {
         let earlier = self.transmissions[..number].iter().enumerate().rev();
         earlier.into_iter().find(|(_, one)| one.data.start <= byte && byte < one.data.end)
+    }
+
+    /// Returns the same, if the transmission `number` waited for the loss of that one.
+    pub(super) fn lost_before(&self, number: usize, byte: u64) -> Option<(usize, &Transmission)> {
+        let waited =
+            matches!(self.transmissions[number].repeat, Repeat::Retransmission | Repeat::Reinjection);
+        self.earlier(number, byte).filter(|_| waited)
+    }
+}
+
+/// Returns why data in flight was not assigned to another subflow as well, for the limit of the connection.
+fn of_copy(limit: Cause) -> Cause {
+    match limit {
+        // There is no other data.
+        Cause::Pacing => Cause::Scheduler,
+        limit => limit,
     }
 }

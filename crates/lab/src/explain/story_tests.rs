@@ -8,7 +8,7 @@ use anabranch_units::Time;
 
 use super::cause::{Cause, Parts};
 use super::chain::{chain, sums};
-use super::story::{Hop, Log, Service, Story, Transmission, Waits};
+use super::story::{Hop, Log, Repeat, Service, Story, Transmission, Waits};
 
 /// A link that takes a microsecond for a byte, and then delays it by 10 ms.
 const DELAY_US: u64 = 10_000;
@@ -53,7 +53,7 @@ impl Teller {
             data,
             assigned: Some(us(sent)),
             sent: us(sent),
-            again: false,
+            repeat: Repeat::No,
             hops: vec![hop],
             dropped: None,
         });
@@ -81,6 +81,7 @@ impl Teller {
     /// Returns the parts until the last byte is delivered, in microseconds.
     fn parts(mut self) -> BTreeMap<Cause, u64> {
         self.story.services = Arc::new(self.services);
+        self.story.find_copies();
         let waits = Waits::new(&self.story, &self.story.deliveries());
         let last = waits.delivered_bytes() - 1;
         let (charges, end) = chain(&self.story, last, &waits, Time::ZERO).unwrap();
@@ -92,6 +93,7 @@ impl Teller {
     /// Returns the parts of all bytes, in microseconds, over their number.
     fn bytes(mut self, size: u64) -> BTreeMap<Cause, u64> {
         self.story.services = Arc::new(self.services);
+        self.story.find_copies();
         let (parts, count) = self.story.bytes(size);
         assert_eq!(count, size);
         in_micros(&parts).into_iter().map(|(cause, micros)| (cause, micros / size)).collect()
@@ -153,7 +155,7 @@ fn a_byte_that_was_lost_waits_for_its_retransmission() {
     teller.send(0, 0, 0);
     // Its predecessor is still transmitted when it is lost, at 0.5 ms.
     teller.lose(0, 1, 500);
-    teller.send(0, 1, 200_000).again = true;
+    teller.send(0, 1, 200_000).repeat = Repeat::Retransmission;
     let expected =
         [(Cause::Retransmission, 199_500), (Cause::Serialisation, 1_500), (Cause::Propagation, 10_000)];
     assert_eq!(teller.parts(), expected.into());
@@ -164,7 +166,7 @@ fn bytes_after_a_loss_wait_for_the_retransmission() {
     let mut teller = Teller::new(0);
     teller.lose(0, 0, 0);
     teller.send(0, 1, 0);
-    teller.send(0, 0, 30_000).again = true;
+    teller.send(0, 0, 30_000).repeat = Repeat::Retransmission;
     // The last byte arrives at 11 ms, the first at 41 ms.
     let expected =
         [(Cause::Retransmission, 30_000), (Cause::Serialisation, 1_000), (Cause::Propagation, 10_000)];
@@ -184,6 +186,85 @@ fn a_byte_waits_for_an_earlier_one_on_another_path() {
     // The last byte arrives at 11 ms, the first at 61 ms.
     let expected = [(Cause::HeadOfLine, 50_000), (Cause::Serialisation, 1_000), (Cause::Propagation, 10_000)];
     assert_eq!(teller.parts(), expected.into());
+}
+
+/// The first path is busy with others for 50 ms, and the second path carries the segment as well, from 5 ms on.
+fn copied() -> Teller {
+    let mut teller = Teller::new(0);
+    teller.services.resize(2, Vec::new());
+    for _ in 0..50 {
+        teller.foreign(0, 0);
+    }
+    teller.story.limits.push(us(0), Cause::Pacing);
+    teller.story.holds[1].push(us(0), Cause::Pacing);
+    teller.send(0, 0, 0);
+    teller.send(1, 0, 5_000).repeat = Repeat::Reinjection;
+    teller
+}
+
+/// Asserts that the last segment waits for 5 ms because of `cause`, in both accounts.
+fn assert_waits(teller: impl Fn() -> Teller, cause: Cause) {
+    let expected = [(cause, 5_000), (Cause::Serialisation, 1_000), (Cause::Propagation, 10_000)].into();
+    assert_eq!(teller().parts(), expected);
+    assert_eq!(teller().bytes(1000), expected);
+}
+
+/// It arrives before the data itself, which is not lost.
+#[test]
+fn a_copy_waits_for_its_own_subflow_and_before_for_the_scheduler() {
+    assert_waits(copied, Cause::Scheduler);
+    let assigned_at_once = || {
+        let mut teller = copied();
+        teller.story.transmissions[1].assigned = Some(us(0));
+        teller
+    };
+    assert_waits(assigned_at_once, Cause::Pacing);
+    let of_a_full_window = || {
+        let mut teller = copied();
+        teller.story.limits = Log::default();
+        teller
+    };
+    assert_waits(of_a_full_window, Cause::CongestionWindow);
+}
+
+#[test]
+fn a_reinjection_after_a_timeout_or_a_loss_is_a_retransmission() {
+    let after_a_timeout = || {
+        let mut teller = copied();
+        teller.story.timeouts = vec![vec![us(4_000)]];
+        teller
+    };
+    assert_waits(after_a_timeout, Cause::Retransmission);
+    let after_a_loss = || {
+        let mut teller = Teller::new(0);
+        teller.lose(0, 0, 0);
+        teller.send(1, 0, 5_000).repeat = Repeat::Reinjection;
+        teller
+    };
+    assert_waits(after_a_loss, Cause::Retransmission);
+    // The timer of another subflow, or an earlier one.
+    for timeouts in [vec![vec![], vec![us(4_000)]], vec![vec![us(0), us(6_000)]]] {
+        let other = || {
+            let mut teller = copied();
+            teller.story.timeouts = timeouts.clone();
+            teller
+        };
+        assert_waits(other, Cause::Scheduler);
+    }
+}
+
+/// The first subflow has the segment in its queue when the second one sends it.
+#[test]
+fn a_copy_that_is_sent_first_is_no_repetition() {
+    let teller = || {
+        let mut teller = Teller::new(0);
+        teller.story.holds[1].push(us(0), Cause::Pacing);
+        let copy = teller.send(1, 0, 5_000);
+        (copy.repeat, copy.assigned) = (Repeat::Reinjection, Some(us(0)));
+        teller.send(0, 0, 8_000);
+        teller
+    };
+    assert_waits(teller, Cause::Pacing);
 }
 
 #[test]

@@ -24,7 +24,11 @@ fn run(text: &str, run: u32) -> (RunResult, Vec<Option<Account>>) {
 }
 
 /// Returns a run, with the accounts of these pieces of its flows.
-fn run_of(text: &str, run: u32, pieces: fn(&FlowResult) -> Pieces) -> (RunResult, Vec<Option<Account>>) {
+pub(super) fn run_of(
+    text: &str,
+    run: u32,
+    pieces: fn(&FlowResult) -> Pieces,
+) -> (RunResult, Vec<Option<Account>>) {
     let scenario = scenario(text);
     let prepared = Prepared::for_comparison(&scenario, 0).unwrap();
     let job = Job { run, ..Job::default() };
@@ -48,7 +52,7 @@ fn first(text: &str) -> Account {
     account
 }
 
-fn milliseconds(parts: &Parts) -> Vec<(Cause, f64)> {
+pub(super) fn milliseconds(parts: &Parts) -> Vec<(Cause, f64)> {
     let of = |cause: Cause| (cause, parts[cause] as f64 / 1e6);
     Cause::ALL.into_iter().map(of).filter(|part| part.1 > 0.0).collect()
 }
@@ -228,35 +232,6 @@ fn the_wait_of_nagles_algorithm_is_pacing_and_not_the_congestion_window() {
     assert!((45.0..60.0).contains(&waited), "{waited} ms: {:?}", milliseconds(&with));
     assert_eq!(without[Cause::Pacing], 0, "{:?}", milliseconds(&without));
     assert!(with.total() > without.total() + 45_000_000);
-}
-
-/// Blocks end with short segments. The scheduler does not assign one that would wait for the acknowledgement of another one.
-#[test]
-fn a_short_end_that_is_not_assigned_waits_for_nagles_algorithm() {
-    let account = |nagle: bool| {
-        let text = format!(
-            "initial = 'best'
-             path = [{{ rate = '4.7 Mbit/s', rtt = '136.8 ms' }}, {{ rate = '3.99 Mbit/s', rtt = '46.7 ms' }}]
-             schedulers = ['anabranch']
-             connection = {{ nagle = {nagle} }}
-             traffic = [{{ name = 'b', kind = 'on-off', on = '200 ms', off = '100 ms', rate = '1.995 Mbit/s', duration = '3 s' }}]"
-        );
-        let (_, accounts) = run_of(&text, 0, super::pieces);
-        accounts.into_iter().next().flatten().unwrap()
-    };
-    let (with, without) = (account(true), account(false));
-    let parts = with.parts();
-    assert!(parts[Cause::CongestionWindow] < 5_000_000, "{:?}", milliseconds(&parts));
-    let waited = (parts[Cause::Pacing] - without.parts()[Cause::Pacing]) as f64;
-    let more = with.total.0 as f64 - without.total.0 as f64;
-    assert!(
-        more > 0.0 && (waited / more - 1.0).abs() < 0.2,
-        "{waited} of {more}: {:?}",
-        milliseconds(&parts)
-    );
-    let bytes = milliseconds(&with.bytes);
-    assert_eq!(with.bytes[Cause::CongestionWindow], 0, "{bytes:?}");
-    assert!(with.bytes[Cause::Pacing] > 0, "{bytes:?}");
 }
 
 #[test]
