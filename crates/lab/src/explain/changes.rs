@@ -170,6 +170,15 @@ impl Base<'_> {
         let mut contender = self.scenario.contenders[self.contender].clone();
         change(&mut condition, &mut contender.transport);
         let (before, after) = (self.experiment(), &condition.experiment);
+        if before.graph == after.graph
+            && before.pairs == after.pairs
+            && before.traffic == after.traffic
+            && before.initial == after.initial
+            && condition.configs[0] == self.scenario.conditions[self.condition].configs[self.contender]
+            && contender.transport == self.scenario.contenders[self.contender].transport
+        {
+            return;
+        }
         let is_setting = before.graph == after.graph
             && before.traffic == after.traffic
             && (before.pairs == after.pairs || before.paths().len() != after.paths().len());
@@ -389,15 +398,8 @@ impl Base<'_> {
     fn scale_queue(&mut self, path: Option<usize>, factor: f64, words: &str) {
         let bounded = self.paths_where(|config| config.queue != QueueLimit::Unlimited);
         let Some(path) = path.filter(|path| bounded.contains(path)) else { return };
-        let scaled = |n: u64| ((n as f64 * factor).round() as u64).max(1);
         self.on_links(&[path], format!("{words} {}", self.name(path)), |config| {
-            config.queue = match config.queue {
-                QueueLimit::Packets(n) => QueueLimit::Packets(scaled(n.into()).min(u32::MAX.into()) as u32),
-                QueueLimit::Bytes(n) => QueueLimit::Bytes(scaled(n).max(1500)),
-                QueueLimit::Time(span) => QueueLimit::Time(span.mul_f64(factor)),
-                QueueLimit::Bdp(n) => QueueLimit::Bdp(n * factor),
-                QueueLimit::Unlimited => QueueLimit::Unlimited,
-            };
+            config.queue = scaled(config, factor);
         });
     }
 
@@ -507,3 +509,27 @@ impl Base<'_> {
         });
     }
 }
+
+/// Returns the queue limit of a link times `factor`: of the queue that the link makes from a time or a BDP, which is not
+/// shorter than [`QueueLimit::MIN_RESOLVED_BYTES`]. The result may be.
+fn scaled(config: &LinkConfig, factor: f64) -> QueueLimit {
+    let scaled = |n: u64| ((n as f64 * factor).round() as u64).max(1);
+    let bytes = |n: u64| QueueLimit::Bytes(scaled(n).max(1500));
+    let made = config.resolved_queue().bytes;
+    match config.queue {
+        QueueLimit::Packets(n) => QueueLimit::Packets(scaled(n.into()).min(u32::MAX.into()) as u32),
+        QueueLimit::Bytes(n) => bytes(n),
+        QueueLimit::Unlimited => QueueLimit::Unlimited,
+        QueueLimit::Time(_) | QueueLimit::Bdp(_)
+            if made.min(scaled(made)) <= QueueLimit::MIN_RESOLVED_BYTES =>
+        {
+            bytes(made)
+        }
+        QueueLimit::Time(span) => QueueLimit::Time(span.mul_f64(factor)),
+        QueueLimit::Bdp(n) => QueueLimit::Bdp(n * factor),
+    }
+}
+
+#[cfg(test)]
+#[path = "changes_tests.rs"]
+mod tests;
