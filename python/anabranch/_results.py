@@ -143,6 +143,9 @@ class Excess:
     """The path that has most of this difference, if the cause concerns paths."""
     cause_s: float
     """The difference of the mean times of this cause, in seconds."""
+    at_least: bool = False
+    """True if flows were not delivered: `total_s` is a lower bound, and `cause_s` counts up to the last delivered
+    byte."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -387,6 +387,8 @@ export interface Excess {
   path: string | null;
   /** The difference of the mean times of this cause, in seconds. */
   cause_s: number;
+  /** True if flows were not delivered: `total_s` is a lower bound, and `cause_s` counts up to the last delivered byte. */
+  at_least?: boolean;
 }
 
 /** A change that was run, and its effect. */

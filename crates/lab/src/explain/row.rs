@@ -151,15 +151,21 @@ impl Tally {
         self.completed == self.n && self.explained == self.n as u64
     }
 
+    /// True if the mean time is a lower bound: some of the flows that it includes are not delivered.
+    pub(super) fn is_bound(&self) -> bool {
+        self.completed < self.n
+    }
+
     /// Returns the mean time of a flow in seconds.
     pub(super) fn mean_s(&self) -> f64 {
         seconds(self.total_ns, self.explained)
     }
 
     /// Returns the cause that has the largest excess of mean time over `other`, the path that has most of this excess, and
-    /// the excess in seconds. None if the mean of all is not larger by the relative difference `least`.
+    /// the excess in seconds. None if the mean of all is not larger by the relative difference `least`, or if a flow has no
+    /// account.
     pub(super) fn excess(&self, other: &Tally, least: f64) -> Option<(Cause, Option<usize>, f64)> {
-        if self.mean_s() <= other.mean_s() * (1.0 + least) {
+        if self.explained < self.n as u64 || self.mean_s() <= other.mean_s() * (1.0 + least) {
             return None;
         }
         let more = |cause: Cause| {
@@ -285,6 +291,9 @@ pub struct Excess {
     pub path: Option<String>,
     /// The difference of the mean times of this cause, in seconds.
     pub cause_s: f64,
+    /// True if flows were not delivered: `total_s` is a lower bound, and `cause_s` counts up to the last delivered byte.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub at_least: bool,
 }
 
 /// A change that was run, and its effect.
@@ -472,6 +481,7 @@ impl Row {
             Some(Excess {
                 than: scenario.contenders[than].name.clone(),
                 total_s: tally.mean_s() - fastest.mean_s(),
+                at_least: tally.is_bound(),
                 cause,
                 path: path.map(|path| names[path].to_owned()),
                 cause_s,

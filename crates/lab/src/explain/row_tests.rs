@@ -48,6 +48,18 @@ fn an_excess_counts_from_the_least_effect_on() {
     assert_eq!(fast.excess(&fast, 0.0), None);
 }
 
+/// The time of a flow that is not delivered is known up to its last byte. Nothing is known of one without a byte.
+#[test]
+fn an_excess_is_a_bound_if_flows_are_not_delivered() {
+    let fast = tally([&[(Cause::Propagation, 100)], &[]]);
+    let mut slow = tally([&[(Cause::Propagation, 90)], &[(Cause::Scheduler, 30)]]);
+    assert!(slow.excess(&fast, 0.01).is_some() && !slow.is_bound());
+    slow.completed = 1;
+    assert!(slow.excess(&fast, 0.01).is_some() && slow.is_bound());
+    (slow.n, slow.completed) = (3, 2);
+    assert_eq!(slow.excess(&fast, 0.01), None);
+}
+
 #[test]
 fn an_excess_names_the_path_with_most_of_the_difference() {
     // The first path has more of the cause, and less than the fastest contender has there.

@@ -770,3 +770,20 @@ fn one_run_has_effects_and_no_judgement() {
     let words = " One run cannot tell whether a change helps; tried: twice the rate of path 1 (-";
     assert!(sentence.contains(words), "{sentence}");
 }
+
+/// At the rate of 1 Mbit/s, 600 KB take five seconds.
+#[test]
+fn flows_that_end_at_the_deadline_take_at_least_the_time_until_then() {
+    let explanation = explained(
+        "path = [{ rate = '1 Mbit/s', rtt = '20 ms' }, { rate = '20 Mbit/s', rtt = '40 ms' }]
+         traffic = { size = '600 KB' }
+         schedulers = ['tcp@1', 'tcp@2']
+         deadline = '2 s'
+         runs = 2",
+        false,
+    );
+    let excess = explanation.rows[0].excess.as_ref().unwrap();
+    assert!(excess.at_least && excess.than == "tcp@2", "{excess:?}");
+    let sentence = &explanation.rows[0].sentence;
+    assert!(sentence.contains(" It takes at least "), "{sentence}");
+}

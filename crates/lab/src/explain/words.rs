@@ -38,8 +38,12 @@ impl Row {
             }
         }
         if let Some(excess) = &self.excess {
+            let (least, and) = match excess.at_least {
+                true => ("at least ", "; up to the last delivered byte, it spends"),
+                false => ("", ", and spends"),
+            };
             head += &format!(
-                " It takes {} more than {}, and spends {} more on {}.",
+                " It takes {least}{} more than {}{and} {} more on {}.",
                 milliseconds(excess.total_s),
                 excess.than,
                 milliseconds(excess.cause_s),

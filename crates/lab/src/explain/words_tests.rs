@@ -1,6 +1,6 @@
 //! The effects of changes in words.
 
-use super::super::row::{Largest, Subject};
+use super::super::row::{Excess, Largest, Subject};
 use super::*;
 use crate::stats::Interval;
 
@@ -95,6 +95,30 @@ fn changes_that_the_runs_cannot_tell_are_not_said_to_be_useless() {
     let only = Change { effect_pct: Some(Difference { mean: -4.0, ci95: None }), ..open() };
     let words = of(vec![only]);
     assert!(words.ends_with(" One run cannot tell whether a change helps; tried: more (-4.0 %)."), "{words}");
+}
+
+/// The time of a flow that did not finish is a bound.
+#[test]
+fn an_excess_of_flows_that_are_not_delivered_is_at_least() {
+    let of = |completed: usize, at_least: bool| {
+        let excess = Excess {
+            than: "blest".to_owned(),
+            total_s: 0.142,
+            at_least,
+            cause: Cause::Queueing,
+            path: None,
+            cause_s: 0.155,
+        };
+        Row { excess: Some(excess), ..row(completed, Vec::new()) }.words()
+    };
+    let words = of(10, false);
+    let complete =
+        " It takes 142 ms more than blest, and spends 155 ms more on queueing behind other packets.";
+    assert!(words.ends_with(complete), "{words}");
+    let words = of(7, true);
+    let bound = " It takes at least 142 ms more than blest; up to the last delivered byte, it spends 155 ms more on \
+                 queueing behind other packets.";
+    assert!(words.ends_with(bound), "{words}");
 }
 
 /// The application and the buffers are those of a host.
