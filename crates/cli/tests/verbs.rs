@@ -180,6 +180,21 @@ fn flows_that_do_not_finish_end_with_exit_code_1() {
 }
 
 #[test]
+fn an_explanation_of_nothing_ends_with_exit_code_1() {
+    let of = |deadline: &str| {
+        let deadline = format!("deadline={deadline}");
+        let path = ["--path", "1Mbit/s,20ms", "--size", "1MB", "--runs", "1", "--no-changes", "--set"];
+        run(&[&["explain"], &path[..], &[&deadline]].concat())
+    };
+    let output = of("10ms");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(!output.stdout.is_empty());
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("there is nothing to explain"), "{error}");
+    assert_eq!(of("2s").status.code(), Some(0), "a part of the flow");
+}
+
+#[test]
 fn a_start_that_rescues_flows_is_not_said_to_leave_them_unfinished() {
     // Every packet is lost on the first path, and none on the second.
     let paths = ["compare", "--path", "20Mbit/s,20ms,loss=1", "--path", "10Mbit/s,40ms", "--size", "20KB"];

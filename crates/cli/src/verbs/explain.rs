@@ -63,5 +63,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     match args.json {
         true => output::print_json(&explanation),
         false => output::print(&anabranch_show::explain::text(&scenario, &explanation, args.bytes)),
+    }?;
+    match explanation.explains_something() {
+        true => Ok(()),
+        false => Err(Failure::Failed("nothing was delivered, so there is nothing to explain".to_owned())),
     }
 }

@@ -190,6 +190,13 @@ pub struct Explanation {
     pub rows: Vec<Row>,
 }
 
+impl Explanation {
+    /// True if something was delivered, which has an explanation.
+    pub fn explains_something(&self) -> bool {
+        self.rows.iter().any(|row| row.explained > 0)
+    }
+}
+
 /// The runs of a contender in a condition.
 struct Runs {
     condition: usize,

@@ -787,3 +787,20 @@ fn flows_that_end_at_the_deadline_take_at_least_the_time_until_then() {
     let sentence = &explanation.rows[0].sentence;
     assert!(sentence.contains(" It takes at least "), "{sentence}");
 }
+
+/// A deadline of half a round trip lets nothing arrive.
+#[test]
+fn an_explanation_of_nothing_is_told_from_others() {
+    let of = |deadline: &str| {
+        let text = format!(
+            "path = [{{ rate = '1 Mbit/s', rtt = '20 ms' }}]
+             traffic = {{ size = '600 KB' }}
+             schedulers = ['tcp', 'linux']
+             deadline = '{deadline}'
+             runs = 1"
+        );
+        explained(&text, false)
+    };
+    assert!(!of("10 ms").explains_something());
+    assert!(of("1 s").explains_something(), "a part of the flow");
+}
