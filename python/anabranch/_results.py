@@ -112,7 +112,8 @@ class OutagePart:
     mean_s: float
     """The time in seconds, the mean over flows."""
     stopped: int = 0
-    """The number of flows that did not finish, and had lost packets in it when the run ended."""
+    """The number of flows that did not finish: they had lost packets in it, and the run ended in it or nothing
+    more was delivered."""
 
 
 @dataclass(frozen=True, kw_only=True)

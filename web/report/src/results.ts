@@ -359,7 +359,7 @@ export interface OutagePart {
   until_s: number | null;
   /** The time in seconds, the mean over flows. */
   mean_s: number;
-  /** The number of flows that did not finish, and had lost packets in it when the run ended. */
+  /** The number of flows that did not finish: they had lost packets in it, and the run ended in it or nothing more was delivered. */
   stopped?: number;
 }
 

@@ -405,9 +405,10 @@ fn noted_runs(
                 let direction = direction(condition, flow.group);
                 let account = Account::new(&mut stories, at, direction, &pieces(flow), paths);
                 let bulk = measure(condition, class) == Measure::Goodput;
-                let unended = stories.0.get(at).map(|story| story.outages.unended(paths)).unwrap_or_default();
+                let unended =
+                    stories.0.get(at).map(|story| story.outages.unended(paths, story.progress.last_time()));
                 let planned = &outages[job.condition];
-                tallies[place].add(flow, parts(flow, bulk), account, planned, unended);
+                tallies[place].add(flow, parts(flow, bulk), account, planned, unended.unwrap_or_default());
             }
         }
         result.forget_details();

@@ -88,9 +88,13 @@ impl Outages {
         Some(Outage { path: path_of(paths, link)?, from, until })
     }
 
-    /// Returns the outages that had not ended when the run did, and have dropped packets of the flow.
-    pub(super) fn unended(&self, paths: &[Path]) -> Vec<Outage> {
-        let of = |drop: &Drop| self.of(paths, drop.link, drop.at).filter(|outage| !outage.until.is_armed());
+    /// Returns the outages that have dropped packets of the flow, and had not ended when the run did, or after whose drops
+    /// nothing more was delivered than until `last`.
+    pub(super) fn unended(&self, paths: &[Path], last: Time) -> Vec<Outage> {
+        let of = |drop: &Drop| {
+            let outage = self.of(paths, drop.link, drop.at)?;
+            (!outage.until.is_armed() || drop.at > last).then_some(outage)
+        };
         let mut found: Vec<Outage> = self.drops.iter().filter_map(of).collect();
         found.sort_unstable();
         found.dedup();

@@ -29,7 +29,8 @@ pub(super) struct FlowParts {
 struct Toll {
     /// In nanoseconds.
     waited: u128,
-    /// The number of flows that did not finish, and had lost packets in it when the run ended.
+    /// The number of flows that did not finish: they had lost packets in it, and the run ended in it or nothing more was
+    /// delivered.
     stopped: u64,
 }
 
@@ -84,7 +85,7 @@ impl Tally {
     }
 
     /// Adds a flow with these parts, such as requests; `planned` are the outages of the scenario, and `unended` the outages of the
-    /// flow's paths that lasted until the end of the run.
+    /// flow's paths that lasted until the end of the run, or after which nothing more was delivered.
     pub(super) fn add(
         &mut self,
         flow: &FlowResult,
@@ -260,7 +261,8 @@ pub struct OutagePart {
     pub until_s: Option<f64>,
     /// The time in seconds, the mean over flows.
     pub mean_s: f64,
-    /// The number of flows that did not finish, and had lost packets in it when the run ended.
+    /// The number of flows that did not finish: they had lost packets in it, and the run ended in it or nothing more was
+    /// delivered.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub stopped: u64,
 }

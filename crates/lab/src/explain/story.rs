@@ -89,6 +89,11 @@ impl Steps {
         self.0.iter().map(|step| step.1)
     }
 
+    /// Returns the time of the last step; 0 if there is none.
+    pub(super) fn last_time(&self) -> Time {
+        self.0.last().map_or(Time::ZERO, |step| step.0)
+    }
+
     /// Returns the greatest number of bytes.
     pub(super) fn last(&self) -> u64 {
         self.0.last().map_or(0, |step| step.1)

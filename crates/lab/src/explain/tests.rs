@@ -739,6 +739,32 @@ fn flows_that_do_not_finish_have_the_outage_and_the_change_that_lets_them_finish
     }
 }
 
+/// Everything is written and the interface is gone, so that nothing is retransmitted when the path is up again.
+#[test]
+fn an_outage_that_stops_flows_is_named_although_it_ends() {
+    let explanation = explained(
+        "path = [{ name = 'wifi', rate = '10 Mbit/s', rtt = '20 ms', change = [
+                    { at = '80 ms', down = true, notify-after = '100 ms' },
+                    { at = '5 s', up = true, notify-after = '100 ms' }] },
+                 { name = 'lte', rate = '5 Mbit/s', rtt = '60 ms' }]
+         traffic = { size = '60 KB', direction = 'upload' }
+         schedulers = ['linux']
+         runs = 2",
+        true,
+    );
+    let row = &explanation.rows[0];
+    assert_eq!(row.of.completed, 0, "{}", row.sentence);
+    let [outage] = &row.outages[..] else { panic!("{:?}", row.outages) };
+    assert_eq!(
+        (outage.path.as_str(), outage.from_s, outage.until_s, outage.stopped),
+        ("wifi", 0.08, Some(5.0), 2)
+    );
+    let words = "The outage of wifi from 0.08 s to 5 s stopped 2 flows, which delivered nothing more.";
+    assert!(row.sentence.contains(words), "{}", row.sentence);
+    let up = row.changes.iter().find(|change| change.what == "wifi always up").unwrap();
+    assert_eq!((up.unfinished, up.helps), (0, Some(true)));
+}
+
 /// TCP takes the second path because the first one is down, and would take that one otherwise.
 #[test]
 fn a_change_of_the_network_lets_tcp_choose_its_path_anew() {

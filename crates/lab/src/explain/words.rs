@@ -34,7 +34,10 @@ impl Row {
                 let of = if outage.mean_s > 0.0 { "It".to_owned() } else { of };
                 let flows =
                     if outage.stopped == 1 { "one flow" } else { &format!("{} flows", outage.stopped) };
-                head += &format!(" {of} was not over when {flows} ended undelivered.");
+                head += &match outage.until_s {
+                    None => format!(" {of} was not over when {flows} ended undelivered."),
+                    Some(_) => format!(" {of} stopped {flows}, which delivered nothing more."),
+                };
             }
         }
         if let Some(excess) = &self.excess {
