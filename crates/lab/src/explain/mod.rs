@@ -11,6 +11,8 @@ mod chain;
 mod changes;
 mod outage;
 #[cfg(test)]
+mod outage_tests;
+#[cfg(test)]
 mod path_tests;
 #[cfg(test)]
 mod reason_tests;
