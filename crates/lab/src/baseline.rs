@@ -8,13 +8,16 @@
 //! With several classes of traffic each has the path on which its own flows performed best: a host that sends each class
 //! over its best path needs no Multipath TCP either. The main class decides which paths are eliminated. The
 //! paths of the other classes are chosen by the runs that all paths have.
+//!
+//! A transfer that was not delivered costs the time until its deadline, on every path. So where no flow was delivered on
+//! any path, the bytes that were delivered decide.
 
 use serde::{Deserialize, Serialize};
 
 use crate::report::measured;
 use crate::report::measured::{Measure, Measured};
 use crate::run::{Class, FlowResult, RunResult};
-use crate::scenario::Experiment;
+use crate::scenario::{Experiment, TrafficClass};
 use crate::stats;
 
 /// Numbers of selection runs after which paths may be eliminated, and by how many standard errors they must
@@ -37,33 +40,77 @@ pub struct SinglePath {
     pub n: usize,
     /// The number of these that were delivered. (Bulk: not aborted.)
     pub completed: usize,
-    /// The mean of their times; one that was not delivered counts with the time its flow had. None for bulk.
+    /// The mean of their times; one that was not delivered counts with the time until its deadline. None for bulk.
     pub mean_s: Option<f64>,
-    /// The mean goodput of a flow, in bit/s.
+    /// The mean goodput of a flow, in bit/s; one that failed counts with the same time as one that ran until the end.
     pub goodput_bps: Option<f64>,
+}
+
+/// The costs of a path in its selection runs: of all flows, or of a class of traffic.
+#[derive(Clone, Debug, Default)]
+struct Costs {
+    /// The cost of each run, less being better: the sum of the times of all flows, or of their negative goodputs. Of a class
+    /// it is the mean over its parts.
+    of_runs: Vec<f64>,
+    /// The bytes that each run delivered, negative: the more, the better.
+    bytes: Vec<f64>,
+    /// The number of parts of the flows, such as requests; a transfer is one part.
+    parts: usize,
+    /// The number of parts that were delivered.
+    completed: usize,
+}
+
+impl Costs {
+    /// Adds a run of `flows`, of which an undelivered one counts with at least the time `full_s`. The cost is a sum over the
+    /// parts, or a `mean`.
+    fn add(&mut self, flows: &[&FlowResult], measure: Measure, full_s: f64, mean: bool) {
+        let sign = if measure.is_gain() { -1.0 } else { 1.0 };
+        let (mut sum, mut count) = (0.0, 0);
+        for part in flows.iter().flat_map(|flow| parts(flow, measure, full_s)) {
+            sum += sign * part.value.unwrap_or_default() * part.parts as f64;
+            count += part.parts;
+            self.completed += if part.complete { part.parts } else { 0 };
+        }
+        self.parts += count;
+        self.of_runs.push(match mean {
+            true if count > 0 => sum / count as f64,
+            true => f64::INFINITY,
+            false => sum,
+        });
+        self.bytes.push(-flows.iter().map(|flow| flow.report.delivered as f64).sum::<f64>());
+    }
+
+    /// True if nothing was delivered completely, although there were flows.
+    fn is_without_end(&self) -> bool {
+        self.completed == 0 && self.parts > 0
+    }
+
+    /// Returns the values by which paths are compared: the costs of the runs, or with `by_bytes` what they delivered.
+    fn values(&self, by_bytes: bool) -> &[f64] {
+        if by_bytes { &self.bytes } else { &self.of_runs }
+    }
 }
 
 /// The result of the selection runs of one path.
 #[derive(Clone, Debug, Default)]
 struct Candidate {
-    /// The cost of each run, less being better: the sum of the times of all flows, or of their negative goodputs. With
-    /// classes of traffic it is the mean over the parts of the main class.
-    costs: Vec<f64>,
+    /// With classes of traffic, of the main class.
+    costs: Costs,
     flows: usize,
-    /// The number of parts of the flows, such as requests; a transfer is one part.
-    parts: usize,
-    /// The number of parts that were delivered.
-    completed: usize,
     time_s: f64,
     goodput_bps: f64,
     given_up: bool,
-    /// The cost of each run for each class of traffic.
-    of_classes: Vec<Vec<f64>>,
+    /// Of each class of traffic.
+    of_classes: Vec<Costs>,
 }
 
 impl Candidate {
-    fn mean(&self, runs: usize) -> f64 {
-        stats::mean(&self.costs[..runs]).unwrap_or(f64::INFINITY)
+    fn runs(&self) -> usize {
+        self.costs.of_runs.len()
+    }
+
+    fn mean(&self, runs: usize, by_bytes: bool) -> f64 {
+        stats::mean(&self.costs.values(by_bytes)[..runs]).unwrap_or(f64::INFINITY)
     }
 }
 
@@ -71,10 +118,12 @@ impl Candidate {
 #[derive(Clone, Debug)]
 pub struct Race {
     bulk: bool,
-    /// The position of the class of traffic by which paths are judged, and its measure.
-    main: Option<(usize, Measure)>,
-    /// The measure of each class.
-    classes: Vec<Measure>,
+    /// The least time with which an undelivered flow counts, in seconds.
+    full_s: f64,
+    /// The position of the class of traffic by which paths are judged.
+    main: Option<usize>,
+    /// The measure of each class, and the least time of an undelivered flow.
+    classes: Vec<(Measure, f64)>,
     min_effect: f64,
     most: u32,
     done: u32,
@@ -87,16 +136,25 @@ impl Race {
     pub fn new(paths: usize, bulk: bool, min_effect: f64, runs: u32) -> Race {
         let most = runs.clamp(FEWEST_RUNS, MOST_RUNS);
         let candidates = vec![Candidate::default(); paths];
-        Race { bulk, main: None, classes: Vec::new(), min_effect, most, done: 0, candidates }
+        Race { bulk, full_s: 0.0, main: None, classes: Vec::new(), min_effect, most, done: 0, candidates }
+    }
+
+    /// Returns a race in which an undelivered flow of `experiment` counts with the whole time until its deadline, for bulk with
+    /// its duration, even if it failed before.
+    pub(crate) fn with_deadline(self, experiment: &Experiment) -> Race {
+        let full = if self.bulk { experiment.traffic.duration } else { experiment.deadline };
+        Race { full_s: full.as_secs_f64(), ..self }
     }
 
     /// Returns a race that is judged by the main class of `experiment`'s traffic, if it has classes.
     pub(crate) fn judged_by_main(self, experiment: &Experiment) -> Race {
-        let classes = &experiment.classes;
-        let main = crate::scenario::main_class(classes);
-        let main = main.map(|group| (group, measured::measures(&classes[group].kind)[0]));
-        let bulk = main.map_or(self.bulk, |(_, measure)| measure == Measure::Goodput);
-        let classes = classes.iter().map(|class| measured::measures(&class.kind)[0]).collect();
+        let of = |class: &TrafficClass| {
+            let full = if class.kind.is_bulk() { class.kind.span() } else { experiment.deadline };
+            (measured::measures(&class.kind)[0], full.as_secs_f64())
+        };
+        let classes: Vec<(Measure, f64)> = experiment.classes.iter().map(of).collect();
+        let main = crate::scenario::main_class(&experiment.classes);
+        let bulk = main.map_or(self.bulk, |main| classes[main].0 == Measure::Goodput);
         Race { bulk, main, classes, ..self }
     }
 
@@ -114,57 +172,48 @@ impl Race {
 
     /// Adds a run of `path`; the runs of a path must be added in order.
     pub fn add(&mut self, path: usize, result: &RunResult) {
+        let own = match self.bulk {
+            true => Measure::Goodput,
+            false => Measure::MeanTime,
+        };
+        let (measure, full_s) = self.main.map_or((own, self.full_s), |main| self.classes[main]);
         let candidate = &mut self.candidates[path];
-        candidate.of_classes.resize(self.classes.len(), Vec::new());
-        for (group, (measure, costs)) in self.classes.iter().zip(&mut candidate.of_classes).enumerate() {
-            let flows = result.flows.iter().filter(|flow| flow.group == group);
-            let sign = if measure.is_gain() { -1.0 } else { 1.0 };
-            let (mut sum, mut count) = (0.0, 0);
-            for part in flows.flat_map(|flow| parts(flow, *measure)) {
-                sum += sign * part.value.unwrap_or_default() * part.parts as f64;
-                count += part.parts;
-            }
-            costs.push(if count > 0 { sum / count as f64 } else { f64::INFINITY });
+        candidate.of_classes.resize(self.classes.len(), Costs::default());
+        for (group, ((measure, full_s), costs)) in
+            self.classes.iter().zip(&mut candidate.of_classes).enumerate()
+        {
+            let flows: Vec<&FlowResult> = result.flows.iter().filter(|flow| flow.group == group).collect();
+            costs.add(&flows, *measure, *full_s, true);
         }
-        if let Some((group, measure)) = self.main {
-            for flow in result.flows.iter().filter(|flow| flow.group == group) {
-                candidate.flows += 1;
-                candidate.goodput_bps += flow.goodput().as_bps_f64();
-                for part in parts(flow, measure) {
-                    candidate.parts += part.parts;
-                    candidate.time_s += part.value.unwrap_or_default() * part.parts as f64;
-                    candidate.completed += if part.complete { part.parts } else { 0 };
-                }
-            }
-            candidate.costs.push(candidate.of_classes[group].last().copied().unwrap_or(f64::INFINITY));
-            return;
-        }
-        let mut cost = 0.0;
-        for flow in result.flows.iter().filter(|flow| flow.class == Class::Contender) {
-            let (time, goodput) = (flow.time.as_secs_f64(), flow.goodput().as_bps_f64());
-            cost += if self.bulk { -goodput } else { time };
-            candidate.time_s += time;
-            candidate.goodput_bps += goodput;
+        let is_own = |flow: &&FlowResult| match self.main {
+            Some(main) => flow.group == main,
+            None => flow.class == Class::Contender,
+        };
+        let flows: Vec<&FlowResult> = result.flows.iter().filter(is_own).collect();
+        candidate.costs.add(&flows, measure, full_s, self.main.is_some());
+        for flow in flows {
             candidate.flows += 1;
-            candidate.parts += 1;
-            candidate.completed += usize::from(flow.is_complete(self.bulk));
+            candidate.goodput_bps += goodput_bps(flow, full_s);
+            let times = parts(flow, measure, full_s).into_iter();
+            candidate.time_s +=
+                times.map(|part| part.value.unwrap_or_default() * part.parts as f64).sum::<f64>();
         }
-        candidate.costs.push(cost);
     }
 
     /// Ends a stage: eliminates paths that are clearly worse than the best one, or equal to it.
     pub fn judge(&mut self) {
-        let best = self.chosen();
-        let runs = self.candidates[best].costs.len();
+        let (best, by_bytes) = self.leader();
+        let runs = self.candidates[best].runs();
         self.done = runs as u32;
         let errors = STAGES.iter().rfind(|(least, _)| *least <= self.done).map_or(5.0, |(_, errors)| *errors);
-        let reference = self.candidates[best].costs.clone();
-        let negligible = self.min_effect * self.candidates[best].mean(runs).abs();
+        let reference = self.candidates[best].costs.values(by_bytes).to_vec();
+        let negligible = self.min_effect * self.candidates[best].mean(runs, by_bytes).abs();
         for (path, candidate) in self.candidates.iter_mut().enumerate() {
             if path == best || candidate.given_up {
                 continue;
             }
-            let differences: Vec<f64> = candidate.costs.iter().zip(&reference).map(|(a, b)| a - b).collect();
+            let own = candidate.costs.values(by_bytes).iter();
+            let differences: Vec<f64> = own.zip(&reference).map(|(a, b)| a - b).collect();
             let mean = stats::mean(&differences).unwrap_or(0.0);
             let squares: f64 = differences.iter().map(|d| (d - mean) * (d - mean)).sum();
             let n = differences.len() as f64;
@@ -173,27 +222,38 @@ impl Race {
         }
     }
 
-    /// Returns the best path so far: the first with the least mean cost among those with all runs.
+    /// Returns the best path so far: the first with the least mean cost among those with all runs. If none of them has
+    /// delivered a flow, the one that delivered most.
     pub fn chosen(&self) -> usize {
-        let runs = self.candidates.iter().map(|candidate| candidate.costs.len()).max().unwrap_or(0);
-        let running = (0..self.candidates.len()).filter(|path| self.candidates[*path].costs.len() == runs);
-        running
-            .filter(|path| !self.candidates[*path].given_up || self.candidates.len() == 1)
-            .min_by(|a, b| self.candidates[*a].mean(runs).total_cmp(&self.candidates[*b].mean(runs)))
-            .unwrap_or(0)
+        self.leader().0
+    }
+
+    /// Returns the best path so far, and whether it is the best by the bytes that it delivered.
+    fn leader(&self) -> (usize, bool) {
+        let runs = self.candidates.iter().map(Candidate::runs).max().unwrap_or(0);
+        let is_running = |candidate: &Candidate| {
+            candidate.runs() == runs && (!candidate.given_up || self.candidates.len() == 1)
+        };
+        let running = || (0..self.candidates.len()).filter(|path| is_running(&self.candidates[*path]));
+        let by_bytes = running().all(|path| self.candidates[path].costs.is_without_end());
+        let mean = |path: usize| self.candidates[path].mean(runs, by_bytes);
+        (running().min_by(|a, b| mean(*a).total_cmp(&mean(*b))).unwrap_or(0), by_bytes)
     }
 
     /// Returns the best path for each class of traffic, by the runs that all paths have. The main class has
     /// the path [`Race::chosen`].
     pub(crate) fn chosen_by_class(&self) -> Vec<usize> {
-        let common = self.candidates.iter().map(|candidate| candidate.costs.len()).min().unwrap_or(0);
+        let common = self.candidates.iter().map(Candidate::runs).min().unwrap_or(0);
         let of_class = |group: usize| {
-            if common == 0 || self.main.is_some_and(|(main, _)| main == group) {
+            if common == 0 || self.main == Some(group) {
                 return self.chosen();
             }
+            let costs = |path: usize| self.candidates[path].of_classes.get(group);
+            let mut all = (0..self.candidates.len()).filter_map(costs);
+            let by_bytes = all.all(Costs::is_without_end);
             let mean = |path: &usize| {
-                let costs = self.candidates[*path].of_classes.get(group);
-                costs.and_then(|costs| stats::mean(&costs[..common])).unwrap_or(f64::INFINITY)
+                let values = costs(*path).map(|costs| &costs.values(by_bytes)[..common]);
+                values.and_then(stats::mean).unwrap_or(f64::INFINITY)
             };
             // If this path is practically equal to the path of the main class, the latter.
             let best = (0..self.candidates.len()).min_by(|a, b| mean(a).total_cmp(&mean(b)));
@@ -212,10 +272,10 @@ impl Race {
             SinglePath {
                 path: name.to_owned(),
                 chosen: path == chosen,
-                runs: candidate.costs.len() as u32,
-                n: candidate.parts,
-                completed: candidate.completed,
-                mean_s: per(candidate.time_s, candidate.parts).filter(|_| !self.bulk),
+                runs: candidate.runs() as u32,
+                n: candidate.costs.parts,
+                completed: candidate.costs.completed,
+                mean_s: per(candidate.time_s, candidate.costs.parts).filter(|_| !self.bulk),
                 goodput_bps: per(candidate.goodput_bps, candidate.flows),
             }
         };
@@ -223,12 +283,24 @@ impl Race {
     }
 }
 
-/// Returns the values of the parts of a flow. One that did not end has the time that its flow had.
-fn parts(flow: &FlowResult, measure: Measure) -> Vec<Measured> {
+/// Returns the values of the parts of a flow. One that did not end has the time that its flow had, at least `full_s`.
+fn parts(flow: &FlowResult, measure: Measure, full_s: f64) -> Vec<Measured> {
     let mut parts = measured::of_flow(flow, measure);
-    let time = flow.time.as_secs_f64();
+    if measure == Measure::Goodput {
+        parts.iter_mut().for_each(|part| part.value = Some(goodput_bps(flow, full_s)));
+        return parts;
+    }
+    let time = flow.time.as_secs_f64().max(full_s);
     parts.iter_mut().for_each(|part| part.value = part.value.or(Some(time)));
     parts
+}
+
+/// Returns the goodput of a flow. One that failed had at least the time `full_s`.
+fn goodput_bps(flow: &FlowResult, full_s: f64) -> f64 {
+    match flow.has_failed() && flow.time.as_secs_f64() < full_s {
+        true => 8.0 * flow.report.delivered as f64 / full_s,
+        false => flow.goodput().as_bps_f64(),
+    }
 }
 
 #[cfg(test)]
@@ -245,12 +317,12 @@ mod tests {
         while let Some((range, running)) = race.next() {
             for path in running {
                 for run in range.clone() {
-                    race.candidates[path].costs.push(cost(path, run));
+                    race.candidates[path].costs.of_runs.push(cost(path, run));
                 }
             }
             race.judge();
         }
-        (race.chosen(), race.candidates.iter().map(|candidate| candidate.costs.len()).collect())
+        (race.chosen(), race.candidates.iter().map(Candidate::runs).collect())
     }
 
     #[test]

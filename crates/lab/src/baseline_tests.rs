@@ -11,12 +11,12 @@ fn race(mean: f64, spread: f64) -> (usize, Vec<usize>) {
         for run in range {
             let more = if run % 2 == 0 { mean + spread } else { mean - spread };
             for path in &running {
-                race.candidates[*path].costs.push([10.0, 10.0 + more][*path]);
+                race.candidates[*path].costs.of_runs.push([10.0, 10.0 + more][*path]);
             }
         }
         race.judge();
     }
-    (race.chosen(), race.candidates.iter().map(|candidate| candidate.costs.len()).collect())
+    (race.chosen(), race.candidates.iter().map(Candidate::runs).collect())
 }
 
 /// With n runs the standard error of alternating costs is `spread / sqrt(n - 1)`: 0.577, 0.378 and 0.258 of it after 4, 8 and
@@ -53,7 +53,7 @@ fn results_are_means_over_the_contenders_flows_and_count_the_delivered_ones() {
     for _ in 0..2 {
         race.add(1, &second);
     }
-    assert_eq!(race.candidates[0].costs, [60.03, 0.03]);
+    assert_eq!(race.candidates[0].costs.of_runs, [60.03, 0.03]);
     assert_eq!(race.chosen(), 1);
     let [slow, fast] = &race.results(["a", "b"].into_iter())[..] else { panic!("two paths") };
     assert_eq!((slow.path.as_str(), slow.chosen, slow.runs, slow.n, slow.completed), ("a", false, 2, 4, 3));
@@ -81,8 +81,8 @@ fn requests(times: &[Option<u64>]) -> RunResult {
 }
 
 fn race_of_requests() -> Race {
-    let classes = vec![Measure::ResponseTime];
-    Race { main: Some((0, Measure::ResponseTime)), classes, ..Race::new(2, false, 0.01, 4) }
+    let classes = vec![(Measure::ResponseTime, 0.0)];
+    Race { main: Some(0), classes, ..Race::new(2, false, 0.01, 4) }
 }
 
 /// A request that was not answered costs the time that its flow had.
@@ -91,8 +91,8 @@ fn a_race_by_requests_counts_unanswered_ones_with_the_time_of_the_flow() {
     let mut race = race_of_requests();
     race.add(0, &requests(&[Some(10), None]));
     race.add(1, &requests(&[Some(300), Some(500)]));
-    assert_eq!((race.candidates[0].costs[0], race.candidates[1].costs[0]), (30.005, 0.4));
-    assert_eq!([0, 1].map(|path: usize| race.candidates[path].of_classes[0][0]), [30.005, 0.4]);
+    assert_eq!((race.candidates[0].costs.of_runs[0], race.candidates[1].costs.of_runs[0]), (30.005, 0.4));
+    assert_eq!([0, 1].map(|path: usize| race.candidates[path].of_classes[0].of_runs[0]), [30.005, 0.4]);
     let results = race.results(["a", "b"].into_iter());
     assert_eq!((results[0].n, results[0].completed, results[1].completed), (2, 1, 2));
     assert!(results[1].chosen);
@@ -100,13 +100,13 @@ fn a_race_by_requests_counts_unanswered_ones_with_the_time_of_the_flow() {
     let mut race = race_of_requests();
     race.add(0, &requests(&[]));
     race.add(1, &requests(&[Some(300)]));
-    assert_eq!((race.candidates[0].costs[0], race.chosen()), (60.0, 1));
+    assert_eq!((race.candidates[0].costs.of_runs[0], race.chosen()), (60.0, 1));
     // Requests that were asked for and never made are unanswered ones.
     let mut run = requests(&[Some(300), Some(500)]);
     run.flows[0].planned = Some(5);
     let mut race = race_of_requests();
     race.add(0, &run);
-    assert_eq!(race.candidates[0].costs[0], (0.3 + 0.5 + 3.0 * 60.0) / 5.0);
+    assert_eq!(race.candidates[0].costs.of_runs[0], (0.3 + 0.5 + 3.0 * 60.0) / 5.0);
     let results = race.results(["a", "b"].into_iter());
     assert_eq!((results[0].n, results[0].completed), (5, 2));
 }
@@ -128,16 +128,78 @@ fn a_race_by_requests_is_won_by_the_least_mean_and_not_by_the_least_sum() {
 /// Half a per cent is no reason to send a class over another path than the main class, and five are.
 #[test]
 fn a_class_leaves_the_path_of_the_main_one_only_for_a_gain() {
+    let costs = |cost: f64| Costs { of_runs: vec![cost; 4], ..Costs::default() };
     let of = |main: f64, close: f64, better: f64| Candidate {
-        costs: vec![main; 4],
-        of_classes: vec![vec![main; 4], vec![close; 4], vec![better; 4]],
+        costs: costs(main),
+        of_classes: [main, close, better].map(costs).to_vec(),
         ..Candidate::default()
     };
     let race = Race {
-        main: Some((0, Measure::MeanTime)),
-        classes: vec![Measure::MeanTime; 3],
+        main: Some(0),
+        classes: vec![(Measure::MeanTime, 0.0); 3],
         candidates: vec![of(1.0, 2.0, 2.0), of(1.5, 1.99, 1.9)],
         ..Race::new(2, false, 0.01, 4)
     };
     assert_eq!(race.chosen_by_class(), [0, 0, 1]);
+}
+
+/// Returns the paths of `tcp` for a flow over a path `p0` and another one.
+fn chosen(paths: &str, traffic: &str, deadline: &str) -> String {
+    let text = format!(
+        "path = [{paths}]\ntraffic = {traffic}\nschedulers = ['tcp', 'min_rtt']\nruns = 1\ndeadline = '{deadline}'"
+    );
+    let compared = made::compared(&made::scenario(&text));
+    let chosen = compared.conditions[0].single_paths.iter().find(|path| path.chosen);
+    chosen.unwrap().path.clone()
+}
+
+#[test]
+fn where_no_flow_finishes_the_path_that_delivers_most_is_the_best() {
+    let slow_first = "{ name = 'p0', rate = '1 Mbit/s', rtt = '20 ms' }, { name = 'p1', rate = '2 Mbit/s', rtt = '40 ms' }";
+    let fast_first = "{ name = 'p1', rate = '2 Mbit/s', rtt = '40 ms' }, { name = 'p0', rate = '1 Mbit/s', rtt = '20 ms' }";
+    let upload = "{ size = '600 KB', direction = 'upload' }";
+    for traffic in ["{ size = '600 KB' }", upload, "{ size = '300 KB', flows = 2 }"] {
+        for paths in [slow_first, fast_first] {
+            assert_eq!(chosen(paths, traffic, "2 s"), "p1", "{traffic}");
+        }
+    }
+    // One finishes, whatever the other one has delivered.
+    let small_first = slow_first.replace("2 Mbit/s", "100 Mbit/s");
+    assert_eq!(chosen(&small_first, "{ size = '600 KB' }", "2 s"), "p1");
+}
+
+/// A class that is not the main one has its own path by its own bytes.
+#[test]
+fn where_nothing_of_a_class_is_delivered_its_bytes_decide() {
+    let of = |bytes: f64| Costs { of_runs: vec![60.0; 4], bytes: vec![-bytes; 4], parts: 4, completed: 0 };
+    let main = |cost: f64| Costs { of_runs: vec![cost; 4], parts: 4, completed: 4, ..Costs::default() };
+    let path = |cost: f64, bytes: f64| Candidate {
+        costs: main(cost),
+        of_classes: vec![main(cost), of(bytes)],
+        ..Candidate::default()
+    };
+    let race = |bytes: [f64; 2]| Race {
+        main: Some(0),
+        classes: vec![(Measure::MeanTime, 60.0); 2],
+        candidates: vec![path(1.0, bytes[0]), path(1.5, bytes[1])],
+        ..Race::new(2, false, 0.01, 4)
+    };
+    assert_eq!(race([100.0, 200.0]).chosen_by_class(), [0, 1]);
+    assert_eq!(race([200.0, 100.0]).chosen_by_class(), [0, 0]);
+    assert_eq!(race([200.0, 201.0]).chosen_by_class(), [0, 0], "practically equal");
+}
+
+/// A connection that gives up after two minutes is no faster than one that delivers after five.
+#[test]
+fn a_flow_that_failed_counts_with_the_time_until_its_deadline() {
+    let paths = "{ name = 'slow', rate = '20 kbit/s', rtt = '40 ms' },
+                 { name = 'dead', rate = '2 Mbit/s', rtt = '40 ms', change = [{ at = '0 s', down = true }] }";
+    assert_eq!(chosen(paths, "{ size = '800 KB' }", "900 s"), "slow");
+    // Of bulk the bytes count over its whole duration.
+    let mut failed = made::flow(Class::Contender, None);
+    failed.report.outcome = anabranch_sim::Outcome::Failed(anabranch_sim::Failure::Connect);
+    (failed.report.delivered, failed.time) = (1000, anabranch_units::Duration::from_millis(1));
+    assert_eq!(goodput_bps(&failed, 10.0), 800.0);
+    failed.report.outcome = anabranch_sim::Outcome::Running;
+    assert_eq!(goodput_bps(&failed, 10.0), 8e6);
 }

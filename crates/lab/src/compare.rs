@@ -238,7 +238,7 @@ fn select(
         Transport::Tcp { path: None } => {
             let paths = condition.experiment.paths().len();
             let race = Race::new(paths, report::is_bulk(condition), scenario.min_effect, scenario.runs);
-            Some(race.judged_by_main(&condition.experiment))
+            Some(race.with_deadline(&condition.experiment).judged_by_main(&condition.experiment))
         }
         _ => None,
     };
@@ -253,7 +253,7 @@ fn select(
 
 /// Measures every single path for competing TCPs without a configured path, and assigns them the best one.
 /// They are measured without the contenders, so that the choice does not depend on them.
-fn select_beside(
+pub(crate) fn select_beside(
     scenario: &Scenario,
     prepared: &mut [Prepared<'_>],
     options: &Options<'_>,
@@ -263,7 +263,7 @@ fn select_beside(
         let paths = condition.experiment.paths().len();
         let is_open = condition.experiment.traffic.beside.iter().any(|beside| beside.path.is_none());
         let race = || Race::new(paths, report::is_bulk(condition), scenario.min_effect, scenario.runs);
-        is_open.then(race)
+        is_open.then(|| race().with_deadline(&condition.experiment))
     };
     let mut races: Races = scenario.conditions.iter().map(|condition| vec![race(condition)]).collect();
     run_races(scenario, prepared, &mut races, Purpose::SelectBeside, options, cost)?;

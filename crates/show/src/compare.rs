@@ -105,6 +105,11 @@ fn notes(
     let paths = &setting.single_paths;
     if let Some(best) = paths.iter().find(|path| path.chosen) {
         let value = |path: &SinglePath| match (bulk, path.mean_s) {
+            // Where nothing finished, the rate tells.
+            _ if path.completed == 0 && best.completed == 0 => {
+                let rate = figures::digits(path.goodput_bps.unwrap_or(0.0) / 1e6);
+                format!("finished 0 of {} {unit}, {rate} Mbit/s", path.n)
+            }
             // A mean with the time until the deadline is no measurement.
             _ if path.completed < path.n => format!("finished {} of {} {unit}", path.completed, path.n),
             (false, Some(mean)) => format!("{} ms", figures::digits(mean * 1e3)),
@@ -118,10 +123,17 @@ fn notes(
             more => format!(" and {more} more"),
         };
         let by = main.map_or(String::new(), |name| format!(" for {name}"));
+        let figures = |path: &SinglePath| (path.completed, path.n, path.mean_s, path.goodput_bps);
+        let role = match paths.iter().all(|path| figures(path) == figures(best)) {
+            true => format!("the first of {} equal single paths", paths.len()),
+            false if best.completed == 0 => {
+                format!("of {} single paths the one that delivered most", paths.len())
+            }
+            false => format!("the best of {} single paths", paths.len()),
+        };
         notes.push(format!(
-            "tcp uses {}, the best of {} single paths{by}: {} in selection runs; {}{more}",
+            "tcp uses {}, {role}{by}: {} in selection runs; {}{more}",
             path_name(&best.path),
-            paths.len(),
             value(best),
             others.join(", "),
         ));

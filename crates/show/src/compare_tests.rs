@@ -25,6 +25,35 @@ fn a_single_path_on_which_flows_did_not_finish_has_no_time() {
     assert!(text.contains(line), "{text}");
 }
 
+#[test]
+fn a_single_path_is_not_the_best_where_no_flow_finished() {
+    let mut found = compared(TWO);
+    let of = |chosen: bool, completed: usize, rate: f64| SinglePath {
+        goodput_bps: Some(rate),
+        ..single(if chosen { "wifi" } else { "3" }, chosen, completed, 60.0)
+    };
+    let mut line = |paths: [SinglePath; 2]| {
+        found.1.conditions[0].single_paths = paths.to_vec();
+        let text = words(&found);
+        text[text.find("tcp uses").unwrap()..text.find(" profile").unwrap()].to_owned()
+    };
+    assert_eq!(
+        line([of(false, 0, 1e6), of(true, 0, 2e6)]),
+        "tcp uses wifi, of 2 single paths the one that delivered most: finished 0 of 4 flows, 2.00 Mbit/s in selection \
+         runs; path 3 finished 0 of 4 flows, 1.00 Mbit/s"
+    );
+    // Nothing tells.
+    assert_eq!(
+        line([of(true, 0, 0.0), of(false, 0, 0.0)]),
+        "tcp uses wifi, the first of 2 equal single paths: finished 0 of 4 flows, 0 Mbit/s in selection runs; path 3 \
+         finished 0 of 4 flows, 0 Mbit/s"
+    );
+    assert_eq!(
+        line([of(true, 1, 1e6), of(false, 0, 2e6)]),
+        "tcp uses wifi, the best of 2 single paths: finished 1 of 4 flows in selection runs; path 3 finished 0 of 4 flows"
+    );
+}
+
 /// The number counts requests, if the flows are measured by them.
 #[test]
 fn a_single_path_on_which_requests_were_not_answered_counts_requests() {
