@@ -151,9 +151,9 @@ export interface SinglePath {
   n: number;
   /** The number of these that were delivered. (Bulk: not aborted.) */
   completed: number;
-  /** The mean of their times; one that was not delivered counts with the time its flow had. None for bulk. */
+  /** The mean of their times; one that was not delivered counts with the time until its deadline. None for bulk. */
   mean_s: number | null;
-  /** The mean goodput of a flow, in bit/s. */
+  /** The mean goodput of a flow, in bit/s; one that failed counts with the same time as one that ran until the end. */
   goodput_bps: number | null;
 }
 

@@ -1,13 +1,14 @@
 //! The search for the best way to send: screening, the judgement of a few candidates in other runs, and the reasons.
 
 use super::{AdviceError, Answer, Application, Candidate, Options, Reason};
-use crate::compare::{self, Comparison};
-use crate::explain::{self, Explicable, Question, explain};
+use crate::compare::{self, Comparison, Cost};
+use crate::explain::{self, Explicable, Question, explain_on};
 use crate::report::difference::Reading;
 use crate::report::measured::measures;
 use crate::report::verdict::Measure;
 use crate::report::{self, Record};
-use crate::scenario::{Condition, Document, InitialChoice, Kind, Scenario, Transport};
+use crate::run::Prepared;
+use crate::scenario::{Condition, Document, InitialChoice, Kind, Scenario, TrafficClass};
 use crate::scenario::{ScenarioError, did_you_mean};
 use crate::spoken::spoken;
 use crate::stats::Interval;
@@ -454,16 +455,18 @@ impl<'a> Setting<'a> {
         candidates: &[Candidate],
     ) -> Result<Vec<Reason>, AdviceError> {
         self.begin(&format!("explaining {} ways to send", candidates.len() + 1));
-        let runs = judgement.runs.min(EXPLAINED_RUNS);
-        let mut scenario =
-            self.planned(&found.plan(candidates, runs, judgement.head.seed ^ self.scenario.seed), &[])?;
-        // The path that the judgement has chosen.
-        let tcp = self.row(judgement, "tcp").and_then(|row| row.path.as_ref());
-        let paths = self.condition().experiment.paths();
-        if let Some(path) = paths.iter().position(|path| Some(&path.name) == tcp) {
-            scenario.contenders[0].transport = Transport::Tcp { path: Some(path) };
-        }
-        let explanation = explain(Explicable::new(&scenario)?, Question::default(), &self.runs())?;
+        let seed = judgement.head.seed ^ self.scenario.seed;
+        let judged = self.planned(&found.plan(candidates, judgement.runs, seed), &[])?;
+        let scenario = Scenario { runs: judgement.runs.min(EXPLAINED_RUNS), ..judged.clone() };
+        // Every TCP has the path that it has in the judgement: fewer runs may choose another one.
+        let mut prepared = compare::prepare(&scenario, Prepared::for_comparison)?;
+        compare::select_beside(&judged, &mut prepared, &self.runs(), &mut Cost::default())?;
+        let (own, of_classes) = self.judged_paths(judgement);
+        prepared[0].set_class_paths(vec![of_classes]);
+        let mut paths = vec![None; scenario.contenders.len()];
+        paths[0] = own;
+        let explicable = Explicable::new(&scenario)?;
+        let explanation = explain_on(explicable, &prepared, &[paths], Question::default(), &self.runs())?;
         let reason = |row: explain::Row| Reason {
             scheduler: row.of.scheduler,
             largest: row.largest,
@@ -472,6 +475,20 @@ impl<'a> Setting<'a> {
         };
         let judged = explanation.rows.into_iter().filter(|row| row.of.traffic == self.class);
         Ok(judged.map(reason).collect())
+    }
+
+    /// Returns the path of TCP in the judgement, and its path for each class of traffic.
+    fn judged_paths(&self, judgement: &Comparison) -> (Option<usize>, Vec<usize>) {
+        let experiment = &self.condition().experiment;
+        let position = |name: &String| experiment.paths().iter().position(|path| path.name == *name);
+        let own = self.row(judgement, "tcp").and_then(|row| position(row.path.as_ref()?));
+        let all = judgement.conditions.first().map_or(&[][..], |setting| &setting.class_paths);
+        let of_class = |class: &TrafficClass| {
+            let measured = all.iter().find(|of| of.traffic == class.name);
+            measured.and_then(|of| position(&of.path)).or(own)
+        };
+        let of_classes: Option<Vec<usize>> = experiment.classes.iter().map(of_class).collect();
+        (own, of_classes.unwrap_or_default())
     }
 
     /// Whether `best` is better than TCP on the best single path.

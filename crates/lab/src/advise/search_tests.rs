@@ -267,6 +267,31 @@ fn tcp_is_explained_on_the_path_that_the_judgement_has_chosen() {
     assert_eq!(largest, ["1", "2"].map(|path| ("tcp".to_owned(), Some(path.to_owned()))));
 }
 
+/// Each class has its own best path, and the reason of TCP is about the class that is judged.
+#[test]
+fn tcp_is_explained_on_the_path_that_each_class_has_in_the_judgement() {
+    let text = "path = [
+            { name = 'p0', rate = { down = '18 Mbit/s', up = '4 Mbit/s' }, rtt = '20 ms', queue = '0.5 BDP' },
+            { name = 'p1', rate = '21 Mbit/s', rtt = '146 ms' }]
+        traffic = [
+            { name = 'a', size = '1300 KB', direction = 'upload' },
+            { name = 'b', size = '500 KB', direction = 'download' }]
+        runs = 2";
+    with_setting(text, |setting| {
+        let candidates = vec![plain(&"ecf")];
+        let found = Found { start: 1, candidates, screened: 1, single_congestion: None };
+        let (judgement, candidates) = setting.judge_in(&found, 2, JUDGEMENT_SEED).unwrap();
+        let paths = judgement.conditions[0].class_paths.iter().map(|class| class.path.as_str());
+        assert_eq!(paths.collect::<Vec<_>>(), ["p1", "p0"]);
+        let reasons = setting.reasons(&found, &judgement, &candidates).unwrap();
+        let mean = |name: &str| setting.row(&judgement, name).unwrap().fct_s.mean.unwrap();
+        let slower = reasons.iter().find_map(|reason| Some((&reason.scheduler, reason.excess.as_ref()?)));
+        let (slower, excess) = slower.unwrap();
+        let difference = mean(slower) - mean(&excess.than);
+        assert!((excess.total_s - difference).abs() < 1e-6, "{excess:?}, {difference} s");
+    });
+}
+
 /// A start that is sometimes slow is no better advice for a slightly smaller mean.
 #[test]
 fn the_surest_start_has_the_least_upper_end() {

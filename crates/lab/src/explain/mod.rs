@@ -219,10 +219,25 @@ pub fn explain(
     question: Question,
     options: &Options<'_>,
 ) -> Result<Explanation, RunError> {
-    let Explicable(scenario) = scenario;
     let quiet = Options::new(options.jobs, options.cancelled, &|_, _| {});
-    let (prepared, races) = compare::choose_paths(scenario, &quiet)?;
-    let all = noted_runs(scenario, &prepared, &races, question, options)?;
+    let (prepared, races) = compare::choose_paths(scenario.0, &quiet)?;
+    let of_condition =
+        |races: Vec<Option<Race>>| races.iter().map(|race| Some(race.as_ref()?.chosen())).collect();
+    let paths: Vec<Vec<Option<usize>>> = races.into_iter().map(of_condition).collect();
+    explain_on(scenario, &prepared, &paths, question, options)
+}
+
+/// Explains the flows of `prepared` runs as [`explain`] does; `paths` has the path of each `tcp` without a configured one, by
+/// condition and contender.
+pub(crate) fn explain_on(
+    scenario: Explicable<'_>,
+    prepared: &[Prepared<'_>],
+    paths: &[Vec<Option<usize>>],
+    question: Question,
+    options: &Options<'_>,
+) -> Result<Explanation, RunError> {
+    let Explicable(scenario) = scenario;
+    let all = noted_runs(scenario, prepared, paths, question, options)?;
     let plan = |(runs, group, tally): &(&Runs, usize, &Tally)| {
         let Runs { condition, contender, path, .. } = runs;
         let fastest = fastest(scenario, &all, *condition, *group).map(|fastest| fastest.1);
@@ -360,29 +375,23 @@ fn chosen(results: &[RunResult], flow: Option<usize>, group: Option<usize>) -> V
 fn noted_runs(
     scenario: &Scenario,
     prepared: &[Prepared<'_>],
-    races: &[Vec<Option<Race>>],
+    paths: &[Vec<Option<usize>>],
     question: Question,
     options: &Options<'_>,
 ) -> Result<Vec<Runs>, RunError> {
     let mut all: Vec<Runs> = Vec::new();
     let mut jobs = Vec::new();
-    for (condition, races) in races.iter().enumerate() {
-        for (contender, race) in races.iter().enumerate() {
+    for (condition, chosen) in paths.iter().enumerate() {
+        for (contender, chosen) in chosen.iter().enumerate() {
             let path = match scenario.contenders[contender].transport {
                 Transport::Tcp { path: Some(path) } => Some(path),
-                _ => race.as_ref().map(Race::chosen),
+                _ => *chosen,
             };
             let paths = scenario.conditions[condition].experiment.paths().len();
             let own = groups(&scenario.conditions[condition]);
             let tallies = own.into_iter().map(|group| (group, Tally::new(paths))).collect();
             all.push(Runs { condition, contender, path, results: Vec::new(), tallies });
-            let job = |run| Job {
-                condition,
-                contender,
-                run,
-                path: race.as_ref().and(path),
-                purpose: Purpose::Compare,
-            };
+            let job = |run| Job { condition, contender, run, path: *chosen, purpose: Purpose::Compare };
             jobs.extend((0..scenario.runs).map(job));
         }
     }
