@@ -57,6 +57,11 @@ pub enum Sign {
     Undecided,
 }
 
+/// The factor of the number of runs at which the half width equals the difference. With that number the next estimate of the
+/// difference lies within the half width in every second comparison. A power of 80 % takes (z(0.975) + z(0.8))^2 / z(0.975)^2
+/// times as many: (1.960 + 0.842)^2 / 1.960^2.
+const FOR_POWER: f64 = 2.04;
+
 /// True if a difference of this size is more than `least`. Sentences have tenths of a per cent, and "1.0 %" is not more than 1 %.
 fn exceeds(percent: f64, least: f64) -> bool {
     percent >= least && (least < 0.1 || (percent * 10.0).round() / 10.0 > least)
@@ -87,9 +92,9 @@ impl Difference {
         self.ci95.is_some_and(|Interval(low, high)| -least <= low && high <= least)
     }
 
-    /// Returns an estimate of the number of runs that would be decisive, after `runs` that are not: the
-    /// interval narrows with the square root of their number, until 0 lies outside or the whole interval is
-    /// below `least`.
+    /// Returns an estimate of the number of runs with which about four of five comparisons would be decisive, after `runs` that
+    /// are not: the interval narrows with the square root of their number, until 0 lies outside or the whole interval is below
+    /// `least`.
     pub fn runs_needed(&self, runs: u32, least: f64) -> Option<u64> {
         let Interval(low, high) = self.ci95?;
         let (below, above) = (self.mean - low, high - self.mean);
@@ -102,7 +107,7 @@ impl Difference {
         };
         let mean = self.mean.abs();
         let target = if mean >= least { mean } else { mean.max(least - mean) };
-        let runs = f64::from(runs) * (half / target).powi(2) * 1.05;
+        let runs = f64::from(runs) * (half / target).powi(2) * FOR_POWER;
         // Rounded to two digits.
         let unit = libm::pow(10.0, libm::log10(runs.max(1.0)).floor() - 1.0).max(1.0);
         let runs = (runs / unit).ceil() * unit;

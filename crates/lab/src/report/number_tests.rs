@@ -119,31 +119,31 @@ fn a_difference_is_read_by_its_interval_and_the_least_effect() {
     assert_eq!(Difference { mean: 9.0, ci95: None }.read(1.0), None);
 }
 
-/// Runs times the square of the half width over the distance to a decision, and 5 % more; in two digits, rounded up.
+/// 2.04 times the runs times the square of the half width over the distance to a decision; in two digits, rounded up.
 #[test]
 fn about_that_number_of_runs_would_tell() {
     let needed = |mean, half| difference(mean, mean - half, mean + half).runs_needed(30, 1.0);
-    // 30 * (4 / 2)^2 * 1.05 = 126.
-    assert_eq!(needed(2.0, 4.0), Some(130));
-    assert_eq!(needed(-2.0, 4.0), Some(130));
+    // 30 * (4 / 2)^2 * 2.04 = 244.8.
+    assert_eq!(needed(2.0, 4.0), Some(250));
+    assert_eq!(needed(-2.0, 4.0), Some(250));
     // Below the least effect the interval has to lose either 0 or the least effect. The farther one takes
-    // fewer runs: 30 * (1.9 / 0.6)^2 * 1.05 = 315.9, and 30 * (2 / 0.8)^2 * 1.05 = 196.9.
-    assert_eq!(needed(0.4, 1.9), Some(320));
-    assert_eq!(needed(-0.4, 1.9), Some(320));
-    assert_eq!(needed(0.8, 2.0), Some(200));
-    // 30 * (2 / 1)^2 * 1.05 = 126.
-    assert_eq!(needed(0.0, 2.0), Some(130));
-    assert_eq!(needed(1.0, 2.0), Some(130));
+    // fewer runs: 30 * (1.9 / 0.6)^2 * 2.04 = 613.7, and 30 * (2 / 0.8)^2 * 2.04 = 382.5.
+    assert_eq!(needed(0.4, 1.9), Some(620));
+    assert_eq!(needed(-0.4, 1.9), Some(620));
+    assert_eq!(needed(0.8, 2.0), Some(390));
+    // 30 * (2 / 1)^2 * 2.04 = 244.8.
+    assert_eq!(needed(0.0, 2.0), Some(250));
+    assert_eq!(needed(1.0, 2.0), Some(250));
     // The half towards 0 counts, so that fewer runs than those that do not tell never would.
-    assert_eq!(difference(2.0, -2.0, 100.0).runs_needed(30, 1.0), Some(130));
-    assert_eq!(difference(2.0, -2.0, 2.1).runs_needed(30, 1.0), Some(130));
-    assert_eq!(difference(-2.0, -100.0, 2.0).runs_needed(30, 1.0), Some(130));
-    // A lower half that was cut off is at least as wide as the upper one: 30 * (200 / 50)^2 * 1.05 = 504.
-    assert_eq!(difference(50.0, -100.0, 250.0).runs_needed(30, 1.0), Some(510));
-    // Either half of a difference beneath the least effect counts: 30 * (2.1 / 0.6)^2 * 1.05 = 385.9.
-    assert_eq!(difference(0.4, -1.7, 0.9).runs_needed(30, 1.0), Some(390));
-    // Small numbers are not rounded: 30 * (1.5 / 4)^2 * 1.05 = 4.43.
-    assert_eq!(needed(4.0, 1.5), Some(5));
+    assert_eq!(difference(2.0, -2.0, 100.0).runs_needed(30, 1.0), Some(250));
+    assert_eq!(difference(2.0, -2.0, 2.1).runs_needed(30, 1.0), Some(250));
+    assert_eq!(difference(-2.0, -100.0, 2.0).runs_needed(30, 1.0), Some(250));
+    // A lower half that was cut off is at least as wide as the upper one: 30 * (200 / 50)^2 * 2.04 = 979.2.
+    assert_eq!(difference(50.0, -100.0, 250.0).runs_needed(30, 1.0), Some(980));
+    // Either half of a difference beneath the least effect counts: 30 * (2.1 / 0.6)^2 * 2.04 = 749.7.
+    assert_eq!(difference(0.4, -1.7, 0.9).runs_needed(30, 1.0), Some(750));
+    // Small numbers are not rounded: 30 * (1.5 / 4)^2 * 2.04 = 8.61.
+    assert_eq!(needed(4.0, 1.5), Some(9));
     assert_eq!(Difference { mean: 2.0, ci95: None }.runs_needed(30, 1.0), None);
     assert_eq!(difference(0.0, -2.0, 2.0).runs_needed(30, 0.0), None, "no number of runs tells");
 }
