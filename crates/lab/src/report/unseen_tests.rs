@@ -337,3 +337,35 @@ fn a_trace_that_starts_together_with_others_has_a_bad_place_too() {
     };
     assert!(begins("together") && begins("random") && !begins("2s"));
 }
+
+/// Only the direction with losses has late flows that the runs may lack.
+#[test]
+fn a_class_of_the_opposite_direction_has_the_losses_of_its_direction() {
+    let of = |first: &str, loss: &str| {
+        let text = format!(
+            "path = [{{ rate = '10 Mbit/s', rtt = '20 ms', loss = {{ {loss} = '0.1%' }} }}]
+             schedulers = ['min_rtt']
+             traffic = [{{ name = '{first}', size = '30 KB', direction = '{first}' }},
+                        {{ name = 'other', size = '30 KB', direction = '{}' }}]",
+            if first == "upload" { "download" } else { "upload" }
+        );
+        let scenario = Document::parse("test.toml", text, ".").unwrap().scenario().unwrap();
+        let condition = &scenario.conditions[0];
+        let job = Job { purpose: Purpose::Compare, ..Job::default() };
+        let entrant = Entrant::of(&scenario, &job);
+        let (values, entrants) = ([runs(&[0.1; 30])], [&entrant]);
+        let bound = |class: usize| {
+            let bounds = Bounds::new(condition, &entrants, &values, Measure::MeanTime);
+            bounds.for_class(&condition.experiment.classes[class]).of_means()[0].more
+        };
+        [bound(0), bound(1)]
+    };
+    for (first, loss) in [("upload", "up"), ("download", "down")] {
+        let [own, other] = of(first, loss);
+        // A handshake needs both directions.
+        assert!(own > other && other > 0.0, "{first}: {own} and {other}");
+    }
+    let [down, up] = of("download", "up");
+    let [first, second] = of("upload", "up");
+    assert!((down - second).abs() < 1e-12 && (up - first).abs() < 1e-12, "whichever class is the first");
+}

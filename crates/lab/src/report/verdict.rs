@@ -262,6 +262,10 @@ impl Contest<'_> {
             detour: reference.and_then(|reference| self.detour(reference)),
         };
         let bounds = unseen::Bounds::new(self.condition, self.listed, self.values, measure);
+        let bounds = match self.class {
+            Some(class) => bounds.for_class(class),
+            None => bounds,
+        };
         let unseen = bounds.of_means();
         for (standing, position) in
             finding.others.iter_mut().zip(&others).chain(finding.reference.iter_mut().zip(&reference))
