@@ -246,6 +246,7 @@ impl Base<'_> {
         self.add(format!("twice the rate of {}", self.name(path)), |condition, _| {
             for link in data {
                 let config = &mut condition.experiment.graph.links[link].config;
+                keep_queue(config);
                 if let Capacity::Rate(rate) = &mut config.capacity {
                     *rate = Rate(rate.0.saturating_mul(2));
                 }
@@ -275,7 +276,9 @@ impl Base<'_> {
             format!("the rate of the data for the acknowledgements on {}", self.name(path)),
             |condition, _| {
                 for link in slow {
-                    condition.experiment.graph.links[link].config.capacity = Capacity::Rate(of_data);
+                    let config = &mut condition.experiment.graph.links[link].config;
+                    keep_queue(config);
+                    config.capacity = Capacity::Rate(of_data);
                 }
             },
         );
@@ -507,6 +510,19 @@ impl Base<'_> {
                 }
             });
         });
+    }
+}
+
+/// Makes the queue of a link, and its marking threshold, independent of its rate: a time or a BDP becomes the bytes that the link
+/// makes of it.
+fn keep_queue(config: &mut LinkConfig) {
+    let of_rate = |limit: &QueueLimit| matches!(limit, QueueLimit::Time(_) | QueueLimit::Bdp(_));
+    let (queue, threshold) = (config.resolved_queue().bytes, config.resolved_ecn_threshold().bytes);
+    if of_rate(&config.queue) {
+        config.queue = QueueLimit::Bytes(queue);
+    }
+    if config.ecn_threshold.as_ref().is_some_and(of_rate) {
+        config.ecn_threshold = Some(QueueLimit::Bytes(threshold));
     }
 }
 

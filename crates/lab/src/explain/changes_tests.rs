@@ -35,10 +35,16 @@ fn the_queue_that_a_link_makes_is_scaled() {
     assert_eq!(scaled(&link(QueueLimit::Packets(7), 20), 4.0), QueueLimit::Packets(28));
 }
 
-/// Returns the changes against a cause on the only path of TCP.
+/// Returns the names of the changes against a cause on the only path of TCP.
 fn against(queue: &str, cause: Cause) -> Vec<String> {
+    let path = format!("rate = '2 Mbit/s', rtt = '9 ms', queue = '{queue}'");
+    changed(&path, cause).into_iter().map(|found| found.what).collect()
+}
+
+/// Returns the changes against a cause on the only path of TCP.
+fn changed(path: &str, cause: Cause) -> Vec<Candidate> {
     let text = format!(
-        "path = [{{ rate = '2 Mbit/s', rtt = '9 ms', queue = '{queue}' }}]\nschedulers = ['tcp']\ntraffic = {{ size = '1 KB' }}"
+        "path = [{{ {path} }}]\nschedulers = ['tcp']\ntraffic = {{ size = '1 KB', direction = 'download' }}"
     );
     let scenario = Document::parse("test.toml", &text, ".").unwrap().scenario().unwrap();
     let mut base = Base {
@@ -50,7 +56,37 @@ fn against(queue: &str, cause: Cause) -> Vec<String> {
         found: Vec::new(),
     };
     base.against(cause, Some(0), true);
-    base.found.into_iter().map(|found| found.what).collect()
+    base.found
+}
+
+/// 2 Mbit/s in 160 ms are 40 KB.
+#[test]
+fn a_path_with_another_rate_keeps_its_queue_in_bytes() {
+    for (queue, bytes) in [("1 BDP", 40_000), ("160 ms", 40_000), ("50 KB", 50_000)] {
+        let path =
+            format!("rate = {{ down = '2 Mbit/s', up = '10 kbit/s' }}, rtt = '160 ms', queue = '{queue}'");
+        for (cause, what) in [
+            (Cause::Serialisation, "twice the rate of path 1"),
+            (Cause::CongestionWindow, "the rate of the data for the acknowledgements on path 1"),
+        ] {
+            let all = changed(&path, cause);
+            let found = all.iter().find(|found| found.what == what).unwrap();
+            let links = |scenario: &Scenario| scenario.conditions[0].experiment.graph.links.clone();
+            let scenario = changed(&path, Cause::Propagation).remove(0).scenario;
+            let queues = |scenario: &Scenario| -> Vec<u64> {
+                links(scenario).iter().map(|link| link.config.resolved_queue().bytes).collect()
+            };
+            assert_ne!(links(&found.scenario), links(&scenario), "{what}");
+            assert!(
+                queues(&found.scenario).contains(&bytes),
+                "{queue}, {what}: {:?}",
+                queues(&found.scenario)
+            );
+        }
+    }
+    let packets = changed("rate = '2 Mbit/s', rtt = '9 ms', queue = '7 packets'", Cause::Serialisation);
+    let config = &packets[0].scenario.conditions[0].experiment.graph.links[0].config;
+    assert_eq!(config.queue, QueueLimit::Packets(7));
 }
 
 /// A queue of one packet has no quarter.
