@@ -2,8 +2,12 @@
 
 use anabranch_units::Time;
 
-use super::search::{Found, KERNEL, Setting};
+use super::search::{Found, KERNEL, SECOND_JUDGEMENT, Setting};
 use super::{Answer, Candidate};
+use crate::figures::digits;
+use crate::scenario::Path;
+use crate::spoken::{counted, spoken};
+use crate::usage::PathUsage;
 
 /// Facts of the judgement beside the answer.
 pub(super) struct Judged<'a> {
@@ -13,6 +17,8 @@ pub(super) struct Judged<'a> {
     pub late: bool,
     /// The number of runs.
     pub runs: u32,
+    /// The data of each path and its cost.
+    pub usage: &'a [PathUsage],
 }
 
 /// Returns what to do. `kernel` is the best of the candidates that a stock kernel can be and that pay.
@@ -24,20 +30,25 @@ pub(super) fn actions(
     found: &Found,
     judged: &Judged<'_>,
 ) -> Vec<String> {
-    let &Judged { single_path, late, runs } = judged;
+    let &Judged { single_path, late, runs, usage } = judged;
+    let paths = setting.condition().experiment.paths();
+    let of_tcp =
+        expense("tcp", paths.iter().find(|path| Some(spoken(&path.name).as_str()) == single_path), usage);
     let single = single_path.unwrap_or("the best path");
     let single_congestion = found.single_congestion.as_deref().map(sysctl);
     match answer {
         Answer::Pays => {}
         Answer::Small | Answer::Equal | Answer::Costs => {
             let route = format!("Use TCP on {single}: route the flow over that interface.");
-            return [Some(route), single_congestion].into_iter().flatten().collect();
+            return [Some(route), single_congestion, of_tcp].into_iter().flatten().collect();
         }
         Answer::Undecided => {
+            // With these runs as the first ones, the second judgement has the multiple of them.
+            let more = runs.saturating_mul(SECOND_JUDGEMENT);
             let stay = format!(
-                "Stay with TCP on {single}: {runs} runs cannot tell whether there is a gain. More may (`--runs {runs}`)."
+                "Stay with TCP on {single}: {runs} runs cannot tell whether there is a gain. Up to {more} may (`--runs {runs}`)."
             );
-            return [Some(stay), single_congestion].into_iter().flatten().collect();
+            return [Some(stay), single_congestion, of_tcp].into_iter().flatten().collect();
         }
         Answer::Incomplete => {
             let experiment = &setting.condition().experiment;
@@ -59,6 +70,7 @@ pub(super) fn actions(
             "For {}: send with `anabranch serve --scheduler {}{congestion} ...`, and let connections start on {start}.",
             best.name, best.scheduler
         ));
+        all.extend(expense(&best.name, paths.get(found.start), usage));
     }
     if let Some(kernel) = kernel {
         let lead = match kernel.name == best.name {
@@ -73,11 +85,37 @@ pub(super) fn actions(
                 .to_owned(),
             format!("Route the first subflow over {start}, and run the program with `mptcpize run PROGRAM`."),
         ]);
+        all.extend(expense(&kernel.name, paths.get(found.start), usage));
     } else if best.scheduler != KERNEL {
         all.push(format!("A stock kernel does not gain here: for it, stay with TCP on {single}."));
         all.extend(single_congestion);
+        all.extend(of_tcp);
     }
     all
+}
+
+/// Returns what speaks against a way to send besides its time: that the path on which it starts is a backup, the price of its
+/// data, and the quotas that it exceeds.
+fn expense(name: &str, start: Option<&Path>, usage: &[PathUsage]) -> Option<String> {
+    let own = || usage.iter().filter(|path| path.scheduler == name);
+    let mut parts = Vec::new();
+    parts.extend(start.filter(|path| path.backup).map(|path| format!("{} is a backup", spoken(&path.name))));
+    let cost: f64 = own().map(|path| path.cost).sum();
+    if cost > 0.0 {
+        parts.push(format!("the data of {name} costs {} per run", digits(cost)));
+    }
+    let exceeds = |path: &PathUsage| {
+        let exceeded = path.over_quota.filter(|runs| *runs > 0)?;
+        let of = counted(u64::from(path.runs), "run");
+        Some(format!("{name} exceeds the quota of {} in {exceeded} of {of}", spoken(&path.path)))
+    };
+    parts.extend(own().filter_map(exceeds));
+    let text = parts.join("; ");
+    let text = match text.strip_prefix("the ") {
+        Some(rest) => format!("The {rest}"),
+        None => text,
+    };
+    (!text.is_empty()).then(|| format!("{text}."))
 }
 
 /// Returns the command that sets the congestion control of new connections.

@@ -217,7 +217,12 @@ pub fn advise(document: &Document, options: &Options<'_>) -> Result<Advice, Advi
             &best,
             kernel,
             &found,
-            &actions::Judged { single_path: single_path.as_deref(), late, runs: judgement.runs },
+            &actions::Judged {
+                single_path: single_path.as_deref(),
+                late,
+                runs: judgement.runs,
+                usage: &judgement.usage,
+            },
         ),
         single_path,
         single_congestion: found.single_congestion.clone(),

@@ -36,7 +36,7 @@ const SCREENING_SEED: u64 = 0x5c2e_e017;
 const SECOND_SCREENING_SEED: u64 = 0x2f8b_1c65;
 const JUDGEMENT_SEED: u64 = 0x1d6e_0b41;
 /// The second judgement, if the first one cannot tell, has this multiple of its runs.
-const SECOND_JUDGEMENT: u32 = 4;
+pub(super) const SECOND_JUDGEMENT: u32 = 4;
 const SECOND_JUDGEMENT_SEED: u64 = 0x6b1f_52a9;
 /// The runs of the judgement that are explained.
 pub const EXPLAINED_RUNS: u32 = 10;

@@ -313,7 +313,7 @@ fn flows_that_do_not_finish_need_time_or_a_path() {
         let path = format!("{{ rate = '5 Mbit/s', rtt = '10 ms'{change} }}");
         let text = format!("path = [{path}, {path}]\ntraffic = {{ size = '1 KB' }}\ndeadline = '20 s'");
         with_setting(&text, |setting| {
-            let judged = super::super::actions::Judged { single_path: None, late, runs: 40 };
+            let judged = super::super::actions::Judged { single_path: None, late, runs: 40, usage: &[] };
             super::super::actions::actions(
                 setting,
                 Answer::Incomplete,
@@ -402,7 +402,7 @@ fn commands_have_the_congestion_control_and_a_subflow_for_each_other_path() {
     let found = Found { start: 1, candidates: Vec::new(), screened: 0, single_congestion: None };
     with_setting(PATHS, |setting| {
         let (best, kernel) = (with("blest", "lia"), with(KERNEL, "bbr"));
-        let judged = super::super::actions::Judged { single_path: None, late: false, runs: 40 };
+        let judged = super::super::actions::Judged { single_path: None, late: false, runs: 40, usage: &[] };
         let all =
             super::super::actions::actions(setting, Answer::Pays, &best, Some(&kernel), &found, &judged);
         for words in [
@@ -414,4 +414,53 @@ fn commands_have_the_congestion_control_and_a_subflow_for_each_other_path() {
             assert!(all.iter().any(|action| action.contains(words)), "{words}: {all:?}");
         }
     });
+}
+
+/// The actions of an answer for a scenario with a second path that is a backup, where 40 runs were judged.
+fn priced(answer: Answer, cost: f64, exceeded: Option<u32>) -> Vec<String> {
+    let text = "path = [{ rate = '5 Mbit/s', rtt = '10 ms' },
+                        { name = 'lte', rate = '5 Mbit/s', rtt = '10 ms', backup = true, price = 2, quota = '1 KB' }]
+                traffic = { size = '1 KB' }";
+    let found = Found { start: 0, candidates: Vec::new(), screened: 0, single_congestion: None };
+    let of = |name: &str| crate::usage::PathUsage {
+        scheduler: name.to_owned(),
+        path: "lte".to_owned(),
+        cost,
+        over_quota: exceeded,
+        runs: 40,
+        ..Default::default()
+    };
+    let usage = [of("tcp"), of("blest"), of(KERNEL)];
+    with_setting(text, |setting| {
+        let judged =
+            super::super::actions::Judged { single_path: Some("lte"), late: false, runs: 40, usage: &usage };
+        let (best, kernel) = (plain(&"blest"), plain(&KERNEL));
+        super::super::actions::actions(setting, answer, &best, Some(&kernel), &found, &judged)
+    })
+}
+
+#[test]
+fn advice_names_a_backup_its_price_and_its_quota() {
+    let last = |answer, cost, exceeded| priced(answer, cost, exceeded).pop().unwrap();
+    let all = "lte is a backup; the data of tcp costs 0.00132 per run; tcp exceeds the quota of lte in 30 of 40 runs.";
+    for answer in [Answer::Small, Answer::Equal, Answer::Costs, Answer::Undecided] {
+        assert_eq!(last(answer, 0.00132, Some(30)), all);
+    }
+    assert_eq!(last(Answer::Costs, 0.0, None), "lte is a backup.");
+    // It starts on the other path, and has what both rows cost.
+    let pays = priced(Answer::Pays, 0.5, Some(0));
+    for name in ["blest", KERNEL] {
+        assert!(pays.contains(&format!("The data of {name} costs 0.500 per run.")), "{pays:?}");
+    }
+    assert!(!pays.iter().any(|action| action.contains("backup") || action.contains("quota")), "{pays:?}");
+}
+
+/// With 40 runs as the first ones, the second judgement has 160.
+#[test]
+fn more_runs_are_not_the_number_that_cannot_tell() {
+    let stay = priced(Answer::Undecided, 0.0, None).remove(0);
+    assert!(
+        stay.ends_with("40 runs cannot tell whether there is a gain. Up to 160 may (`--runs 40`)."),
+        "{stay}"
+    );
 }
