@@ -412,8 +412,53 @@ impl Rows<'_> {
             cells.extend(columns.iter().map(|(column, _)| cell(row, column.shown, self.reference)));
             table.row(cells);
         }
-        table.render(terminal::width())
+        let mut text = table.render(terminal::width());
+        if let Some(remark) = self.remark() {
+            text.push_str(&wrap_behind("  ", &remark, terminal::text_width()));
+        }
+        text
     }
+
+    /// Returns the noun of the values over which a mean is taken, in the plural.
+    fn unit(&self) -> &'static str {
+        match self.kind {
+            TableKind::Transfers | TableKind::Bulk | TableKind::Plain | TableKind::PlainBulk => "flows",
+            TableKind::Requests => "responses",
+            TableKind::Bursts => "bursts",
+            TableKind::Videos => "videos",
+            TableKind::Datagrams => "streams",
+        }
+    }
+
+    /// Returns a remark on the differences that are clearly not the ratios of the means in the table: they are over the values
+    /// that two contenders have in common.
+    fn remark(&self) -> Option<String> {
+        let is_bulk = matches!(self.kind, TableKind::Bulk | TableKind::PlainBulk);
+        let mean = |row: &Record| if is_bulk { row.goodput_bps } else { row.fct_s.mean };
+        let reference = self.rows.iter().find(|row| Some(row.scheduler.as_str()) == self.reference)?;
+        let of_reference = mean(reference).filter(|mean| *mean > 0.0)?;
+        let of = |row: &&Record| {
+            let of_means = 100.0 * (mean(row)? / of_reference - 1.0);
+            disagree(of_means, row.vs_reference_pct?.mean)
+                .then(|| format!("{} for {}", figures::signed_percent(of_means), row.scheduler))
+        };
+        let all: Vec<String> = self.rows.iter().filter_map(of).collect();
+        (!all.is_empty()).then(|| {
+            format!(
+                "{} is over the {} that both have; the means of all give {}",
+                headers(self.reference),
+                self.unit(),
+                anabranch_lab::scenario::list(&all.iter().map(String::as_str).collect::<Vec<_>>())
+            )
+        })
+    }
+}
+
+/// True if two differences in percent are clearly not the same: their ratios to the reference differ by more than 5 %, or they
+/// have opposite signs and are more than 1 % apart.
+fn disagree(one: f64, other: f64) -> bool {
+    let ratio = (100.0 + one) / (100.0 + other).max(1e-9);
+    !(0.95..=1.05).contains(&ratio) || (one * other < 0.0 && (one - other).abs() > 1.0)
 }
 
 /// Returns a cell of a table.

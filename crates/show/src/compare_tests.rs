@@ -54,6 +54,35 @@ fn a_single_path_is_not_the_best_where_no_flow_finished() {
     );
 }
 
+#[test]
+fn a_difference_that_is_not_the_ratio_of_the_means_has_a_remark() {
+    let mut found = compared(TWO);
+    let mut text = |mean_s: f64, difference: f64| {
+        for row in &mut found.1.rows {
+            row.fct_s.mean = Some(if row.scheduler == "min_rtt" { mean_s } else { 0.1 });
+            row.vs_reference_pct = Some(Difference {
+                mean: if row.scheduler == "min_rtt" { difference } else { 0.0 },
+                ci95: None,
+            });
+        }
+        words(&found)
+    };
+    let remark =
+        "vs tcp, % is over the flows that both have; the means of all give -34.0 for min_rtt tcp uses";
+    assert!(text(0.066, -27.3).contains(remark));
+    for (mean_s, difference, has_one) in [
+        (0.066, -34.0, false),
+        (0.066, -31.0, false),
+        // Of 97 and 103 %.
+        (0.097, 3.0, true),
+        (0.0998, 0.2, false),
+        (0.3, 150.0, true),
+    ] {
+        let text = text(mean_s, difference);
+        assert_eq!(text.contains("that both have"), has_one, "{mean_s} {difference}: {text}");
+    }
+}
+
 /// The number counts requests, if the flows are measured by them.
 #[test]
 fn a_single_path_on_which_requests_were_not_answered_counts_requests() {
