@@ -269,6 +269,30 @@ fn the_last_bytes_of_a_flow_take_the_subflow_that_delivers_them_soonest() {
     assert_eq!(chosen(&mut least(30_000), &connection), Some(SubflowId(1)));
 }
 
+// 40 segments in flight at a million bytes a second, 40 ms of them in a queue: a segment arrives there in 51 ms.
+#[test]
+fn another_subflow_takes_the_end_of_a_flow_only_if_it_is_sooner_by_half_of_the_queue() {
+    let takes = |rtt: u64| {
+        let first = SubflowView {
+            local: local(1),
+            srtt: Some(Duration::from_millis(60)),
+            sent: Some((Time::from_millis(950), Time::from_secs(1))),
+            ..full(steady(subflow(0, 20, 40)))
+        };
+        let second = SubflowView { local: local(2), ..steady(subflow(1, rtt, 20)) };
+        let connection = Connection::new(vec![first, second], MSS);
+        let known = remembered(&[(1, 1e6), (2, 1e6)]);
+        let mut scheduler =
+            only(|options| (options.abstain, options.least, options.memory) = (true, 30_000, 1.0));
+        matches!(
+            scheduler.decide(&View { known: Some(&known), ..connection.view() }),
+            Decision::Assign { subflow: SubflowId(1), .. }
+        )
+    };
+    assert!(takes(50));
+    assert!(!takes(75), "sooner, but both may share the queue");
+}
+
 #[test]
 fn data_that_a_slow_subflow_has_at_the_end_is_copied_and_no_more_than_allowed() {
     let mut connection = Connection::new(vec![subflow(0, 20, 10), full(steady(subflow(1, 400, 10)))], 0);
@@ -699,4 +723,70 @@ fn a_short_piece_goes_where_no_short_segment_waits() {
     assert_eq!(decided(3 * MSS + 500, 0, true, 0), Some((0, 3 * MSS + 500)));
     assert_eq!(decided(3 * MSS + 500, MSS, true, 0), Some((0, 3 * MSS)));
     assert_eq!(decided(3 * MSS + 500, MSS, true, 30_000), Some((1, 3 * MSS + 500)), "the end arrives later");
+}
+
+// As above. The program writes 700 bytes every 4 ms, so that the next write completes a segment.
+#[test]
+fn a_short_piece_waits_for_the_write_that_completes_it() {
+    let mut scheduler = only(|_| ());
+    let mut decided = |now: u64, written: u64| {
+        let now = Time::from_millis(now);
+        let first = SubflowView {
+            inflight: MSS,
+            unacked: MSS,
+            short_unacked: MSS,
+            sent: Some((now, now)),
+            ..steady(subflow(0, 20, 20))
+        };
+        let unassigned = [DataRange::new(0, written)];
+        let connection = Connection::new(vec![first, steady(subflow(1, 60, 20))], written);
+        let view = View { now, unassigned: &unassigned, written, ..connection.view() };
+        match scheduler.decide(&view) {
+            Decision::Assign { subflow, range, .. } => Ok((subflow.index(), range.len())),
+            Decision::Wait { until, .. } => Err(until),
+            other => panic!("{other:?}"),
+        }
+    };
+    // Nothing is known of the program: the acknowledgement is sooner than the second path.
+    assert_eq!(decided(1000, 500), Err(None));
+    assert_eq!(decided(1004, 1200), Err(Some(Time::from_millis(1010))), "a write is expected");
+    assert_eq!(decided(1006, 1200), Err(Some(Time::from_millis(1010))));
+    assert_eq!(decided(1009, 1200), Err(Some(Time::from_millis(1010))), "it is a little late");
+    assert_eq!(decided(1012, 1900), Ok((0, MSS)));
+    assert_eq!(decided(1016, 1200), Err(Some(Time::from_millis(1022))));
+    assert_eq!(decided(1022, 1200), Err(None), "it has not come");
+}
+
+// A sender of a segment in 2 ms: acknowledgements have that spacing too, delayed ones wait for the next segment, and the path has no queue.
+#[test]
+fn a_slow_sender_meets_no_queue() {
+    let takes = |last_rtt: u64| {
+        let mut connection = Connection::new(
+            vec![
+                SubflowView { local: local(1), bytes_sent: 10 * MSS, ..steady(subflow(0, 20, 20)) },
+                SubflowView { local: local(2), ..steady(subflow(1, 24, 20)) },
+            ],
+            2 * MSS,
+        );
+        let known = remembered(&[(2, 1.4e6)]);
+        let mut scheduler = only(|options| (options.rate, options.memory) = (true, 1.0));
+        for _ in 0..40 {
+            connection.now += Duration::from_millis(2);
+            let first = &mut connection.subflows[0];
+            first.bytes_sent += MSS;
+            (first.inflight, first.unacked) = (MSS, MSS);
+            first.sent = Some((connection.now, connection.now));
+            first.last_received = connection.now;
+            first.last_rtt = Duration::from_millis(last_rtt);
+            (first.min_rtt, first.srtt) = (Duration::from_millis(20), Some(Duration::from_millis(24)));
+            scheduler.decide(&View { known: Some(&known), ..connection.view() });
+        }
+        match scheduler.decide(&View { known: Some(&known), ..connection.view() }) {
+            Decision::Assign { subflow, .. } => subflow.index(),
+            other => panic!("{other:?}"),
+        }
+    };
+    // A segment arrives in 10 and 2 ms there, and in 12 and 1 ms on the second path.
+    assert_eq!(takes(24), 1, "another one is in the queue");
+    assert_eq!(takes(20), 0);
 }

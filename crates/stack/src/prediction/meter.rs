@@ -65,6 +65,7 @@ impl Meter {
             return;
         }
         let bytes = (acked - self.acked) as f64;
+        let step = bytes;
         let time = seconds(subflow.last_received.since(self.at));
         let before = core::mem::replace(&mut self.at, subflow.last_received);
         self.acked = acked;
@@ -102,7 +103,8 @@ impl Meter {
         if bytes >= SHORTEST * mss {
             self.short = (0.0, 0.0);
             let waited = seconds(subflow.last_rtt) - base;
-            let unqueued = waited < QUEUED * span / bytes * mss;
+            // A delayed acknowledgement waits for the further segments that it acknowledges.
+            let unqueued = waited < (QUEUED + (step / mss - 1.0).max(0.0)) * span / bytes * mss;
             let faster = |by: f64| self.known.0 * span > bytes * self.known.1 * by;
             if unqueued && faster(1.0) {
                 // The sender was slower than the path.
@@ -195,6 +197,19 @@ mod tests {
             }
             assert_eq!(meter.is_unqueued(), unqueued, "{meter:?}");
             assert!((meter.rate(1000).unwrap() - 500_000.0).abs() < 1.0, "{meter:?}");
+        }
+    }
+
+    /// As above, with acknowledgements of two segments: the first of them waits for the second one, without a queue.
+    #[test]
+    fn delayed_acknowledgements_are_no_queue() {
+        for (waits, unqueued) in [(2100, true), (4000, false)] {
+            let mut meter = Meter::default();
+            for segment in (0..=18).step_by(2) {
+                let last_rtt = Duration::from_micros(50_000 + waits);
+                meter.observe(&SubflowView { last_rtt, ..view(segment, 50_000 + 2000 * segment) });
+            }
+            assert_eq!(meter.is_unqueued(), unqueued, "{meter:?}");
         }
     }
 

@@ -97,6 +97,11 @@ impl PathState {
         if self.rate.is_finite() { bytes / self.rate.max(1.0) } else { 0.0 }
     }
 
+    /// Returns the seconds that the last data in flight wait in a queue, as the round trip shows it, and not more than those data explain.
+    pub(crate) fn wait(&self) -> f64 {
+        (self.rtt - self.base_rtt).min(self.serial(self.flight))
+    }
+
     fn start(&self) -> Rounds {
         // Data before it in the queue of the bottleneck, as the round trip or the sender's count shows it; at most the data in flight, and at least
         // the part of it that the path does not hold.

@@ -153,6 +153,12 @@ impl<'a> Candidates<'a> {
     pub(super) fn iter(&self) -> impl Iterator<Item = &Candidate<'a>> {
         self.list.iter().flatten()
     }
+
+    /// Returns the subflow with the most in flight, and the seconds that its data wait in its queue.
+    pub(super) fn busiest(&self) -> (SubflowId, f64) {
+        let most = self.iter().max_by(|one, other| one.state.flight.total_cmp(&other.state.flight));
+        most.map_or((SubflowId(0), 0.0), |candidate| (candidate.subflow.id, candidate.state.wait()))
+    }
 }
 
 impl Anabranch {
@@ -171,9 +177,11 @@ impl Anabranch {
             let remembered = known.map(|known| known.rate * self.options.memory);
             let before = remembered.unwrap_or(0.0);
             let again = measured.and_then(|rate| meter.may_have_again(view.now, rate, before));
+            // A rate that met no queue is a lower bound.
+            let measured = measured.map(|rate| if meter.is_unqueued() { rate.max(before) } else { rate });
             let rate = again.map(|rate| rate / HOPE).or(measured).or(remembered);
             let base_rtt = meter.base_rtt(subflow, view.now);
-            let mut state = state(view, subflow, rate, base_rtt);
+            let mut state = state(view, subflow, rate, base_rtt, meter.is_unqueued());
             if let Some(known) = known {
                 // The measured share has its weight after some segments.
                 let sent = subflow.bytes_sent as f64 / state.mss;
@@ -195,6 +203,10 @@ impl Anabranch {
             });
         }
         let best = found.best;
+        // The program is expected to complete a short end until then.
+        let next = self.writes.expected(view.now);
+        let completed =
+            next.map_or(f64::INFINITY, |next| seconds(next.since(view.now.min(next)) + Duration(LOOK_LATER)));
         for candidate in found.list.iter_mut().flatten() {
             let Candidate { subflow, state, .. } = candidate;
             if !candidate.known && self.options.unknown > 0.0 && best.1 > 0.0 {
@@ -206,9 +218,10 @@ impl Anabranch {
                 state.rate = state.rate.min(most_yet(view, subflow, state.base_rtt));
             }
             let meter = &mut self.meters[subflow.id.index() % MOST];
-            state.backlog = meter.backlog(view.now, state.rate, state.flight);
-            // Where no queue was met the measured rate limits nothing: it would be that of the limit.
+            // Where no queue was met the measured rate limits nothing, and predicts none: it would be that of the limit.
             let queued = !meter.is_unqueued();
+            let backlog = meter.backlog(view.now, state.rate, state.flight);
+            state.backlog = if queued { backlog } else { 0.0 };
             // No more than the first window until it is measured.
             let free = subflow.id == best.0 || !candidate.is_old && (candidate.known || best.1 <= 0.0);
             let PathState { rate, base_rtt, backlog, mss, .. } = candidate.state;
@@ -223,7 +236,8 @@ impl Anabranch {
                 free || candidate.state.flight + candidate.state.mss <= flight * candidate.state.mss;
             let short = candidate.subflow.short_unacked;
             if short > 0 {
-                candidate.hold = candidate.outstanding(view, short) + candidate.state.base_rtt / 2.0;
+                let acknowledged = candidate.outstanding(view, short) + candidate.state.base_rtt / 2.0;
+                candidate.hold = acknowledged.min(completed);
             }
         }
         found
@@ -240,7 +254,7 @@ fn most_yet(view: &View<'_>, subflow: &SubflowView, base_rtt: f64) -> f64 {
 
 /// Returns the input of the prediction for a subflow with this rate.
 #[inline]
-fn state(view: &View<'_>, subflow: &SubflowView, rate: Option<f64>, base: f64) -> PathState {
+fn state(view: &View<'_>, subflow: &SubflowView, rate: Option<f64>, base: f64, unqueued: bool) -> PathState {
     let flight = pick::under_way(subflow);
     // A subflow on which nothing arrives any more is as slow as that.
     let silent = if subflow.inflight == 0 {
@@ -255,7 +269,8 @@ fn state(view: &View<'_>, subflow: &SubflowView, rate: Option<f64>, base: f64) -
         _ => rate.map_or(f64::INFINITY, |rate| rate.max(subflow.delivery_rate.0 as f64 / 8.0)),
     };
     let (rtt, base) = match subflow.srtt {
-        Some(srtt) => (seconds(srtt).max(base).max(silent), base),
+        // Where no queue was met, delayed acknowledgements make the round trip longer.
+        Some(srtt) => (if unqueued { base } else { seconds(srtt).max(base) }.max(silent), base),
         None => (UNMEASURED, UNMEASURED),
     };
     let acks = match subflow.sent {

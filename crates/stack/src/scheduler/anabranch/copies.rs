@@ -41,9 +41,8 @@ impl Anabranch {
     }
 
     /// Returns a copy of the first outstanding data that arrives sooner on another subflow. If there is none, it waits by `rule`
-    /// until a copy would.
-    pub(super) fn copy(&mut self, view: &View<'_>, rule: Rule) -> Decision {
-        let mut again = Time::NEVER;
+    /// until a copy would, and at most until `again`.
+    pub(super) fn copy(&mut self, view: &View<'_>, rule: Rule, mut again: Time) -> Decision {
         self.copy_now(view, &mut again)
             .unwrap_or(Decision::Wait { until: (again < Time::NEVER).then_some(again), why: Why::rule(rule) })
     }

@@ -27,6 +27,7 @@
 mod candidate;
 mod copies;
 mod options;
+mod writes;
 
 use anabranch_units::Time;
 
@@ -36,6 +37,7 @@ use crate::prediction::{Meter, PathState, seconds};
 use candidate::{Candidate, Candidates, FIRST_FLIGHT, least};
 use copies::Last;
 pub use options::AnabranchOptions;
+use writes::Writes;
 
 /// The maximum number of subflows that are used.
 const MOST: usize = 8;
@@ -43,6 +45,9 @@ const MOST: usize = 8;
 const HOPE: f64 = 2.0;
 /// The share of all copies that those to measure a path may be.
 const PROBE_SHARE: f64 = 0.5;
+/// The part of the time in the queue of the subflow with the most in flight by which another one has to be sooner for the end of a flow: both may
+/// share that queue.
+const CAUTION: f64 = 0.5;
 /// A receive window that exceeds the largest one by this factor grows, for this number of the longest round trips.
 const GROWTH: f64 = 1.1;
 const GROWING: f64 = 2.0;
@@ -55,6 +60,7 @@ pub struct Anabranch {
     copied: u64,
     /// The largest receive window, and the time from which it was that large.
     largest: (u64, Time),
+    writes: Writes,
     /// By subflow ID.
     meters: [Meter; MOST],
     /// By subflow ID.
@@ -68,6 +74,7 @@ impl Anabranch {
             options,
             copied: 0,
             largest: (0, Time(0)),
+            writes: Writes::default(),
             meters: [Meter::default(); MOST],
             lasts: [Last::default(); MOST],
         }
@@ -75,13 +82,14 @@ impl Anabranch {
 
     /// Returns the decision, before it is counted.
     fn decided(&mut self, view: &View<'_>) -> Decision {
+        self.writes.observe(view);
         let decision = match pick::next_new(view) {
             Ok(chunk) => match chunk.without_end(view) {
                 Some(chunk) => self.assign(view, chunk),
-                None => self.copy(view, Rule::NothingToSend),
+                None => self.copy(view, Rule::NothingToSend, Time::NEVER),
             },
             Err(Decision::Wait { why, .. }) if matches!(why.rule, Rule::NothingToSend | Rule::WindowFull) => {
-                self.copy(view, why.rule)
+                self.copy(view, why.rule, Time::NEVER)
             }
             Err(decision) => decision,
         };
@@ -105,14 +113,15 @@ impl Anabranch {
         let Some((chosen, arrives, second)) = first else {
             let rule = pick::why_none(view);
             if rule == Rule::WindowFull {
-                return self.copy(view, rule);
+                return self.copy(view, rule, Time::NEVER);
             }
             let until = (found.again < Time::NEVER).then_some(found.again);
             return Decision::Wait { until, why: Why::rule(rule) };
         };
         if chosen.holds(chunk.range.len()) {
             // More data may complete it until then, and another subflow may become free.
-            return self.copy(view, Rule::NothingToSend);
+            let again = self.writes.expected_until(view.now).unwrap_or(Time::NEVER);
+            return self.copy(view, Rule::NothingToSend, again);
         }
         let rest = match view.size_known || !view.send_buffer_full {
             true => view.remaining as f64,
@@ -130,8 +139,11 @@ impl Anabranch {
         if self.options.abstain && rest < f64::from(self.options.least) {
             // So little is left that the subflow carries it which delivers it soonest.
             let able = found.iter().filter(|other| other.ready || other.state.flight > 0.0);
-            if let Some((home, soonest, other)) =
-                least(able.map(|candidate| (candidate, candidate.end(rest))))
+            let (busiest, caution) = found.busiest();
+            let end = |candidate: &Candidate<'_>| {
+                candidate.end(rest) + if candidate.subflow.id == busiest { 0.0 } else { CAUTION * caution }
+            };
+            if let Some((home, soonest, other)) = least(able.map(|candidate| (candidate, end(candidate))))
                 && home.subflow.id != subflow.id
             {
                 let why = Why::scored(Rule::EarliestArrival, soonest, other);
