@@ -15,6 +15,7 @@ The sets *train*, *validate* and *test* are drawn from different seeds: schedule
 log-uniform), losses from none to 3 % on one path or on all of them, at random or in bursts, some with jitter, and 1 to 20 flows of together
 10 KB to 30 MB, or bulk flows, up or down; some have small receive buffers, a path that fails and returns, or the rate of a trace. The set
 *pairs* is simpler: two such paths, random losses on none, one or both of them, and one download of 10 KB to 20 MB.
+In *common* 2 or 3 paths cross one link, which is the bottleneck of most of them.
 
 Ratios are of mean completion times, and for bulk of goodputs, so that above 1 is slower: to a plain TCP on the best single path as measured,
 and to the lower bound (docs/definitions.md; for bulk the ideal sum), which only scenarios with one flow have.
@@ -34,7 +35,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-SEEDS = {"train": "landscape 1", "validate": "landscape 2", "test": "landscape 3", "pairs": "landscape 4", "large": "landscape 6"}
+SEEDS = {"train": "landscape 1", "validate": "landscape 2", "test": "landscape 3", "pairs": "landscape 4", "large": "landscape 6", "common": "landscape 7"}
 CONTENDERS = "linux,stms_c,dmptcp,backup,anabranch"
 CLASSES = [("below 100 KB", 0, 1e5), ("0.1 to 1 MB", 1e5, 1e6), ("1 to 30 MB", 1e6, 1e9), ("bulk", 1e9, math.inf)]
 # The share by which the header of Multipath TCP makes a flow slower: 28 bytes of 1448.
@@ -77,11 +78,32 @@ def draw_pair(stream, number):
     return "\n".join(lines) + "\n", total, 1
 
 
+def draw_common(stream, number):
+    """A scenario of the set *common*."""
+    bulk = stream.random() < 0.12
+    total = log_uniform(stream, 1e4, 3e7)
+    shared = log_uniform(stream, 2, 200)
+    lines = ['deadline = "1000 s"', f"seed = {1 + number}"]
+    for _ in range(stream.choices([2, 3], [80, 20])[0]):
+        rate, rtt, queue = shared * log_uniform(stream, 0.5, 10), log_uniform(stream, 4, 200), log_uniform(stream, 0.3, 6)
+        lines.append(f'[[path]]\nrtt = "{rtt * 1000:.0f} us"\nrate = "{rate * 1000:.0f} kbit/s"\nqueue = "{queue:.2f} BDP"')
+    rtt, queue = log_uniform(stream, 1, 40), log_uniform(stream, 0.3, 6)
+    lines.append(f'[topology]\nkind = "shared"\nrate = "{shared * 1000:.0f} kbit/s"\nrtt = "{rtt * 1000:.0f} us"\nqueue = "{queue:.2f} BDP"')
+    size = "bulk" if bulk else f"{total:.0f} B"
+    direction = "upload" if stream.random() < 0.25 else "download"
+    lines.append(f'[traffic]\nsize = "{size}"\ndirection = "{direction}"')
+    if bulk:
+        lines.append(f'duration = "{stream.uniform(2, 6):.1f} s"')
+    return "\n".join(lines) + "\n", math.inf if bulk else total, 1
+
+
 def draw(name, number):
     """A scenario, as the text of its file, with the total size of its flows in bytes, infinite for bulk, and their number."""
     stream = random.Random(f"{SEEDS[name]} {number}")
     if name == "pairs":
         return draw_pair(stream, number)
+    if name == "common":
+        return draw_common(stream, number)
     count = stream.choices([2, 3, 4], [70, 20, 10])[0]
     bulk = stream.random() < 0.12
     total = log_uniform(stream, 1e4, 3e7)
