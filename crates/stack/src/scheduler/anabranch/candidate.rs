@@ -219,14 +219,13 @@ impl Anabranch {
             }
             let meter = &mut self.meters[subflow.id.index() % MOST];
             // Where no queue was met the measured rate limits nothing, and predicts none: it would be that of the limit.
-            let queued = !meter.is_unqueued();
             let backlog = meter.backlog(view.now, state.rate, state.flight);
-            state.backlog = if queued { backlog } else { 0.0 };
+            state.backlog = if meter.is_unqueued() { 0.0 } else { backlog };
             // No more than the first window until it is measured.
             let free = subflow.id == best.0 || !candidate.is_old && (candidate.known || best.1 <= 0.0);
             let PathState { rate, base_rtt, backlog, mss, .. } = candidate.state;
             let excess = backlog - (FIRST_FLIGHT * mss).max(QUEUE * rate * base_rtt);
-            if candidate.ready && queued && excess > 0.0 && candidate.is_much_lower(best.1) {
+            if candidate.ready && excess > 0.0 && candidate.is_much_lower(best.1) {
                 candidate.ready = false;
                 let at = view.now + Duration(((excess / rate).min(FOREVER) * 1e9) as u64 + LOOK_LATER);
                 found.again = found.again.min(at);
