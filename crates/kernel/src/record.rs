@@ -236,7 +236,7 @@ impl Flow {
         let Some(counters) = connection.info.counters else { return };
         self.retransmitted = Some(counters.bytes_retrans);
         let parts = [
-            (sends, false, self.acked, counters.bytes_acked, acked),
+            (sends, false, self.acked, counters.payload_acked(), acked),
             (receives, true, self.received, counters.bytes_received, received),
         ];
         for (way, received, from, to, parts) in parts {
@@ -253,7 +253,7 @@ impl Flow {
                 });
             }
         }
-        self.acked = self.acked.max(counters.bytes_acked);
+        self.acked = self.acked.max(counters.payload_acked());
         self.received = self.received.max(counters.bytes_received);
     }
 
@@ -391,6 +391,14 @@ fn shares(from: u64, to: u64, parts: &[(usize, u64)]) -> Vec<(usize, (u64, u64))
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::diag::Counters;
+
+    /// The kernel counts the DATA_FIN as a byte once it is acknowledged.
+    #[test]
+    fn the_end_of_the_data_is_no_payload() {
+        let acked = |bytes_acked| Counters { bytes_sent: 2000, bytes_acked, ..Counters::default() };
+        assert_eq!([1400, 2000, 2001].map(|bytes| acked(bytes).payload_acked()), [1400, 2000, 2000]);
+    }
 
     #[test]
     fn progress_is_divided_without_gaps() {

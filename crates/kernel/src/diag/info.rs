@@ -175,8 +175,15 @@ pub struct Counters {
     pub bytes_sent: u64,
     /// Payload received in order.
     pub bytes_received: u64,
-    /// Payload acknowledged.
+    /// What is acknowledged at the data level: payload, and the DATA_FIN as one byte.
     pub bytes_acked: u64,
+}
+
+impl Counters {
+    /// Returns the payload acknowledged.
+    pub fn payload_acked(&self) -> u64 {
+        self.bytes_acked.min(self.bytes_sent)
+    }
 }
 
 const FLAG_FALLBACK: u32 = 1;
