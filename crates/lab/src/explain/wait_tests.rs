@@ -12,7 +12,7 @@ fn a_short_end_that_is_not_assigned_waits_for_nagles_algorithm() {
              path = [{{ rate = '4.7 Mbit/s', rtt = '136.8 ms' }}, {{ rate = '3.99 Mbit/s', rtt = '46.7 ms' }}]
              schedulers = ['anabranch']
              connection = {{ nagle = {nagle} }}
-             traffic = [{{ name = 'b', kind = 'on-off', on = '200 ms', off = '100 ms', rate = '1.995 Mbit/s', duration = '3 s' }}]"
+             traffic = [{{ name = 'b', kind = 'on-off', on = '60 ms', off = '300 ms', rate = '1 Mbit/s', duration = '3 s' }}]"
         );
         let (_, accounts) = run_of(&text, 0, super::pieces);
         accounts.into_iter().next().flatten().unwrap()
