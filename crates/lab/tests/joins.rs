@@ -93,8 +93,8 @@ fn remembered(initial: &str, direction: &str) -> [Duration; 2] {
     let text = format!(
         "schedulers = ['anabranch', 'anabranch:memory=0']\ninitial = '{initial}'
          phases = {{ start = 0, delay = 0, jitter = 0, join = 0 }}
-         path = [{{ rate = '20 Mbit/s', rtt = '20 ms' }}, {{ rate = '2 Mbit/s', rtt = '30 ms' }}]
-         traffic = {{ size = '150 KB', direction = '{direction}' }}"
+         path = [{{ rate = '20 Mbit/s', rtt = '20 ms' }}, {{ rate = '1 Mbit/s', rtt = '30 ms' }}]
+         traffic = {{ size = '500 KB', direction = '{direction}' }}"
     );
     let scenario = Document::parse("test", &text, ".").unwrap().scenario().unwrap();
     let prepared = Prepared::for_comparison(&scenario, 0).unwrap();
