@@ -64,15 +64,27 @@ def losses(stream, paths):
     return lines
 
 
+def path(rate, rtt, queue):
+    """The lines of a path, with its rate in Mbit/s, its round trip in ms and its queue in BDP."""
+    return f'[[path]]\nrtt = "{rtt * 1000:.0f} us"\nrate = "{rate * 1000:.0f} kbit/s"\nqueue = "{queue:.2f} BDP"'
+
+
+def traffic(stream, bulk, total, flows):
+    """The lines of `flows` flows of `total` bytes together, or of bulk flows."""
+    size = "bulk" if bulk else f"{max(total / flows, 2000):.0f} B"
+    direction = "upload" if stream.random() < 0.25 else "download"
+    lines = [f'[traffic]\nsize = "{size}"\nflows = {flows}\ndirection = "{direction}"']
+    return lines + ([f'duration = "{stream.uniform(2, 6):.1f} s"'] if bulk else [])
+
+
 def draw_pair(stream, number):
     """A scenario of the set *pairs*."""
     total = log_uniform(stream, 1e4, 2e7)
     lines = ['deadline = "1000 s"', f"seed = {1 + number}"]
     lossy = stream.choices([[], [stream.randrange(2)], [0, 1]], [50, 30, 20])[0]
-    for path in range(2):
-        rate, rtt, queue = log_uniform(stream, 1, 300), log_uniform(stream, 4, 400), log_uniform(stream, 0.3, 6)
-        lines.append(f'[[path]]\nrtt = "{rtt * 1000:.0f} us"\nrate = "{rate * 1000:.0f} kbit/s"\nqueue = "{queue:.2f} BDP"')
-        if path in lossy:
+    for at in range(2):
+        lines.append(path(log_uniform(stream, 1, 300), log_uniform(stream, 4, 400), log_uniform(stream, 0.3, 6)))
+        if at in lossy:
             lines.append(f"loss = {log_uniform(stream, 0.0002, 0.03):.5f}")
     lines.append(f'[traffic]\nsize = "{total:.0f} B"\ndirection = "download"')
     return "\n".join(lines) + "\n", total, 1
@@ -85,15 +97,10 @@ def draw_common(stream, number):
     shared = log_uniform(stream, 2, 200)
     lines = ['deadline = "1000 s"', f"seed = {1 + number}"]
     for _ in range(stream.choices([2, 3], [80, 20])[0]):
-        rate, rtt, queue = shared * log_uniform(stream, 0.5, 10), log_uniform(stream, 4, 200), log_uniform(stream, 0.3, 6)
-        lines.append(f'[[path]]\nrtt = "{rtt * 1000:.0f} us"\nrate = "{rate * 1000:.0f} kbit/s"\nqueue = "{queue:.2f} BDP"')
+        lines.append(path(shared * log_uniform(stream, 0.5, 10), log_uniform(stream, 4, 200), log_uniform(stream, 0.3, 6)))
     rtt, queue = log_uniform(stream, 1, 40), log_uniform(stream, 0.3, 6)
     lines.append(f'[topology]\nkind = "shared"\nrate = "{shared * 1000:.0f} kbit/s"\nrtt = "{rtt * 1000:.0f} us"\nqueue = "{queue:.2f} BDP"')
-    size = "bulk" if bulk else f"{total:.0f} B"
-    direction = "upload" if stream.random() < 0.25 else "download"
-    lines.append(f'[traffic]\nsize = "{size}"\ndirection = "{direction}"')
-    if bulk:
-        lines.append(f'duration = "{stream.uniform(2, 6):.1f} s"')
+    lines += traffic(stream, bulk, total, 1)
     return "\n".join(lines) + "\n", math.inf if bulk else total, 1
 
 
@@ -125,11 +132,7 @@ def draw(name, number):
         if path == 1 and stream.random() < 0.05:
             fails = stream.uniform(0.05, 2)
             lines.append(f'change = [{{ at = "{fails:.2f} s", down = true }}, {{ at = "{fails + stream.uniform(1, 5):.2f} s", up = true }}]')
-    size = "bulk" if bulk else f"{max(total / flows, 2000):.0f} B"
-    direction = "upload" if stream.random() < 0.25 else "download"
-    lines.append(f'[traffic]\nsize = "{size}"\nflows = {flows}\ndirection = "{direction}"')
-    if bulk:
-        lines.append(f'duration = "{stream.uniform(2, 6):.1f} s"')
+    lines += traffic(stream, bulk, total, flows)
     if stream.random() < 0.15:
         lines.append(f'[connection]\nreceive-buffer = "{log_uniform(stream, 3e4, 1e6):.0f} B"')
     return "\n".join(lines) + "\n", math.inf if bulk else total, flows
