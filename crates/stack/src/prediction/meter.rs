@@ -64,8 +64,7 @@ impl Meter {
         if acked <= self.acked || subflow.last_received <= self.at {
             return;
         }
-        let bytes = (acked - self.acked) as f64;
-        let step = bytes;
+        let step = (acked - self.acked) as f64;
         let time = seconds(subflow.last_received.since(self.at));
         let before = core::mem::replace(&mut self.at, subflow.last_received);
         self.acked = acked;
@@ -85,11 +84,11 @@ impl Meter {
         };
         let waits = subflow.srtt.map_or(0.0, seconds).max(age) - base;
         let longest =
-            if earlier > 0.0 { waits.max(GAP * span / earlier * bytes) } else { base.max(waits) / 2.0 };
+            if earlier > 0.0 { waits.max(GAP * span / earlier * step) } else { base.max(waits) / 2.0 };
         // What was sent after the acknowledgement before has the spacing of the sender.
         let continues = time <= longest.max(0.0005) && time < seconds(subflow.last_rtt);
         if continues {
-            self.train = (self.train.0 + bytes, self.train.1 + time);
+            self.train = (self.train.0 + step, self.train.1 + time);
             if self.train.0 < LONGEST * mss {
                 return;
             }

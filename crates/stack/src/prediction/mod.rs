@@ -105,9 +105,8 @@ impl PathState {
     fn start(&self) -> Rounds {
         // Data before it in the queue of the bottleneck, as the round trip or the sender's count shows it; at most the data in flight, and at least
         // the part of it that the path does not hold.
-        let queued = (self.rtt - self.base_rtt).max(self.serial(self.backlog));
         let flight = self.serial(self.flight);
-        let link = queued.min(flight).max(flight - self.base_rtt);
+        let link = self.wait().max(self.serial(self.backlog).min(flight)).max(flight - self.base_rtt);
         let slow_start = self.free + self.flight < self.ssthresh;
         let factor = if slow_start { 2.0 } else { 1.0 };
         Rounds { burst: self.free, spread: factor * self.flight, round: 0, link, sent: 0.0 }
