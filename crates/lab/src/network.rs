@@ -138,7 +138,7 @@ pub(crate) fn build(
         };
         let mut paths = Vec::with_capacity(pair.paths.len());
         for ((number, path), client_ip) in pair.paths.iter().enumerate().zip(&client_addresses) {
-            let (up, down) = directions(experiment, path);
+            let (up, down) = experiment.routes(path, Direction::Upload);
             let (up, down) = (chains(up), chains(down));
             let proxy = match path.middlebox.proxy.filter(|_| proxied.insert((client, number))) {
                 Some(proxy) => Some(Proxied::new(
@@ -250,14 +250,6 @@ fn server_backups(experiment: &Experiment) -> Vec<bool> {
     match &experiment.endpoints {
         Some(endpoints) => endpoints.servers.iter().map(|address| address.backup).collect(),
         None => vec![false],
-    }
-}
-
-/// Returns the routes of a path from the client and those to it.
-fn directions<'a>(experiment: &Experiment, path: &'a Path) -> (&'a [Vec<usize>], &'a [Vec<usize>]) {
-    match experiment.traffic.direction {
-        Direction::Upload => (&path.data, &path.acks),
-        Direction::Download => (&path.acks, &path.data),
     }
 }
 

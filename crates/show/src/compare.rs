@@ -377,11 +377,8 @@ impl Rows<'_> {
     fn done(&self) -> Option<&'static str> {
         Some(match self.kind {
             TableKind::Transfers | TableKind::Plain | TableKind::PlainBulk => "done",
-            TableKind::Bulk => "flows",
-            TableKind::Requests => "responses",
-            TableKind::Bursts => "bursts",
-            TableKind::Videos => "videos",
             TableKind::Datagrams => return None,
+            _ => self.unit(),
         })
     }
 

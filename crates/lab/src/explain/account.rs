@@ -141,14 +141,7 @@ impl Account {
         let (before, answered) = request.chain(last, begin)?;
         let span = answer.since(answered);
         if !span.is_zero() {
-            self.charges.push(Charge {
-                cause: Cause::Application,
-                span,
-                subflow: None,
-                path: None,
-                overflow: false,
-                outage: None,
-            });
+            self.charges.push(Charge::new(Cause::Application, span, None));
         }
         self.charges.extend(before);
         Some(())

@@ -18,7 +18,7 @@ use anabranch_units::{Duration, Time};
 
 use super::cause::{Cause, Parts};
 use super::outage::Outage;
-use super::story::{Hop, Repeat, Service, Story, Transmission, Waits};
+use super::story::{Hop, Repeat, Service, Story, Transmission, Waits, for_reasons};
 
 /// A part of the chain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,6 +33,13 @@ pub(crate) struct Charge {
     pub overflow: bool,
     /// The outage that has caused it.
     pub outage: Option<Outage>,
+}
+
+impl Charge {
+    /// Returns the charge of a wait that no full queue and no outage has caused, as far as is known.
+    pub(super) fn new(cause: Cause, span: Duration, subflow: Option<usize>) -> Charge {
+        Charge { cause, span, subflow, path: None, overflow: false, outage: None }
+    }
 }
 
 /// A point of the walk, at the present time.
@@ -95,7 +102,7 @@ pub(crate) fn chain(story: &Story, byte: u64, waits: &Waits, begin: Time) -> Opt
             .earlier(carrier, one.data.start)
             .and_then(|(_, lost)| lost.dropped)
             .is_some_and(|dropped| dropped.1);
-        blocked.push(Charge { cause, span, subflow: Some(one.subflow), path: None, overflow, outage: None });
+        blocked.push(Charge { overflow, ..Charge::new(cause, span, Some(one.subflow)) });
     });
     walk.charges.extend(blocked.into_iter().rev());
     walk.now = arrived;
@@ -122,14 +129,7 @@ impl Walk<'_> {
     fn charge(&mut self, cause: Cause, to: Time, subflow: usize, overflow: bool) {
         let span = self.now.since(to);
         if !span.is_zero() {
-            self.charges.push(Charge {
-                cause,
-                span,
-                subflow: Some(subflow),
-                path: None,
-                overflow,
-                outage: None,
-            });
+            self.charges.push(Charge { overflow, ..Charge::new(cause, span, Some(subflow)) });
         }
         self.now = self.now.min(to);
     }
@@ -304,21 +304,14 @@ impl Walk<'_> {
     fn reasons(&mut self, number: usize, from: Time, to: Time) {
         let one = &self.story.transmissions[number];
         let mut found = Vec::new();
-        let mut now = from;
-        while now < to {
-            let (cause, until) = self.reason(one, now);
-            let until = until.clamp(Time(now.0 + 1), to);
-            let overflow = cause == Cause::Retransmission && self.overflowed(number, until);
-            found.push(Charge {
-                cause,
-                span: until.since(now),
-                subflow: Some(one.subflow),
-                path: None,
-                overflow,
-                outage: None,
-            });
-            now = until;
-        }
+        for_reasons(
+            (from, to),
+            |now| self.reason(one, now),
+            |cause, now, until| {
+                let overflow = cause == Cause::Retransmission && self.overflowed(number, until);
+                found.push(Charge { overflow, ..Charge::new(cause, until.since(now), Some(one.subflow)) });
+            },
+        );
         self.charges.extend(found.into_iter().rev());
     }
 

@@ -170,18 +170,17 @@ impl Base<'_> {
         let mut contender = self.scenario.contenders[self.contender].clone();
         change(&mut condition, &mut contender.transport);
         let (before, after) = (self.experiment(), &condition.experiment);
-        if before.graph == after.graph
-            && before.pairs == after.pairs
-            && before.traffic == after.traffic
+        let same_pairs = before.pairs == after.pairs;
+        let same_conditions = before.graph == after.graph && before.traffic == after.traffic;
+        if same_pairs
+            && same_conditions
             && before.initial == after.initial
             && condition.configs[0] == self.scenario.conditions[self.condition].configs[self.contender]
             && contender.transport == self.scenario.contenders[self.contender].transport
         {
             return;
         }
-        let is_setting = before.graph == after.graph
-            && before.traffic == after.traffic
-            && (before.pairs == after.pairs || before.paths().len() != after.paths().len());
+        let is_setting = same_conditions && (same_pairs || before.paths().len() != after.paths().len());
         let scenario = Scenario {
             reference: None,
             other_starts: false,
@@ -195,11 +194,9 @@ impl Base<'_> {
     /// Returns the links of a path that carry the data of the flows, and the links that carry the acknowledgements.
     fn links(&self, path: usize) -> (Vec<usize>, Vec<usize>) {
         let mut links = (Vec::new(), Vec::new());
-        // The routes of a path are named after the direction of the first class.
-        let against = self.direction != self.experiment().traffic.direction;
         for pair in &self.experiment().pairs {
             if let Some(path) = pair.paths.get(path) {
-                let (data, acks) = if against { (&path.acks, &path.data) } else { (&path.data, &path.acks) };
+                let (data, acks) = self.experiment().routes(path, self.direction);
                 links.0.extend(data.iter().flatten().copied());
                 links.1.extend(acks.iter().flatten().copied());
             }

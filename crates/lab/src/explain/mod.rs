@@ -37,7 +37,7 @@ use crate::compare::{self, Cost};
 use crate::head::Head;
 use crate::job::{Job, Purpose};
 use crate::options::Options;
-use crate::report::measured::{has_failed, measures, of_class, of_flows};
+use crate::report::measured::{measures, of_class, of_flows};
 use crate::report::verdict::Measure;
 use crate::report::{difference, is_bulk};
 use crate::run::application::Video;
@@ -151,7 +151,7 @@ fn parts(flow: &FlowResult, bulk: bool) -> FlowParts {
             (all.len().max(planned), all.iter().filter(|one| one.time.is_some()).count())
         }
         AppReport::OnOff(all) => {
-            let n = all.len() + usize::from(has_failed(flow));
+            let n = all.len() + usize::from(flow.has_failed());
             (n, all.iter().filter(|one| one.delay.is_some()).count())
         }
         AppReport::Video(video) => {

@@ -34,6 +34,13 @@ pub(crate) enum Repeat {
     Copy(Time),
 }
 
+impl Repeat {
+    /// True if the segment waited for the loss of an earlier one.
+    fn waits_for_loss(self) -> bool {
+        matches!(self, Repeat::Retransmission | Repeat::Reinjection)
+    }
+}
+
 /// A segment with data, sent once.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Transmission {
@@ -296,7 +303,7 @@ impl Story {
         if now < written {
             return (Cause::SendBuffer, written);
         }
-        if matches!(transmission.repeat, Repeat::Retransmission | Repeat::Reinjection) {
+        if transmission.repeat.waits_for_loss() {
             return (Cause::Retransmission, Time::NEVER);
         }
         let assigned = transmission.assigned.unwrap_or(transmission.sent).min(transmission.sent);
@@ -321,17 +328,6 @@ impl Story {
             return (Cause::Retransmission, until.min(*timeout));
         }
         (cause, until)
-    }
-
-    /// Adds the time from `since` until a copy of data in flight was sent, `times` times.
-    fn add_copying(&self, parts: &mut Parts, copy: &Transmission, since: Time, times: u64) {
-        let mut now = since;
-        while now < copy.sent {
-            let (cause, until) = self.reason(copy, now);
-            let until = until.clamp(Time(now.0 + 1), copy.sent);
-            parts.add(cause, until.since(now), times);
-            now = until;
-        }
     }
 
     /// Returns the start of service of the packet at `place` on `link`, which entered it at `entered`.
@@ -434,7 +430,14 @@ impl Story {
             _ => transmission.sent.max(sent),
         };
         parts.add(Cause::Retransmission, again.since(sent), times);
-        self.add_copying(parts, transmission, again, times);
+        // The rest is until a copy of data in flight was sent.
+        for_reasons(
+            (again, transmission.sent),
+            |now| self.reason(transmission, now),
+            |cause, now, until| {
+                parts.add(cause, until.since(now), times);
+            },
+        );
         let mut now = transmission.sent.max(sent);
         for hop in &transmission.hops {
             let (Some(departed), Some(left)) = (hop.departed, hop.left) else { continue };
@@ -583,9 +586,24 @@ impl Story {
 
     /// Returns the same, if the transmission `number` waited for the loss of that one.
     pub(super) fn lost_before(&self, number: usize, byte: u64) -> Option<(usize, &Transmission)> {
-        let waited =
-            matches!(self.transmissions[number].repeat, Repeat::Retransmission | Repeat::Reinjection);
-        self.earlier(number, byte).filter(|_| waited)
+        let waited = self.transmissions[number].repeat.waits_for_loss();
+        waited.then(|| self.last_with(number, byte)).flatten()
+    }
+}
+
+/// Calls `each` with the parts of a time that have one reason each, and with their begins and ends; `reason` returns it for a time, and
+/// until when it holds.
+pub(super) fn for_reasons(
+    (from, to): (Time, Time),
+    reason: impl Fn(Time) -> (Cause, Time),
+    mut each: impl FnMut(Cause, Time, Time),
+) {
+    let mut now = from;
+    while now < to {
+        let (cause, until) = reason(now);
+        let until = until.clamp(Time(now.0 + 1), to);
+        each(cause, now, until);
+        now = until;
     }
 }
 

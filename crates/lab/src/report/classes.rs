@@ -28,7 +28,7 @@ pub(super) fn rows(scenario: &Scenario, condition: &Condition, entrants: &[Entra
         let flows = flows(&all, group);
         let measure = measured::measures(&class.kind)[0];
         let values = measured::of_class(&flows, measure);
-        let bounds = unseen::Bounds::new(condition, &all, &values, measure).for_class(class);
+        let bounds = unseen::Bounds::new(condition, &all, &values, measure).for_class(Some(class));
         let differences = difference::against(&values, entrants, reference, &bounds, scenario.seed);
         let unseen = bounds.of_means();
         for (at, entrant) in entrants.iter().enumerate() {

@@ -115,11 +115,6 @@ pub(crate) fn measures(kind: &Kind) -> Vec<Measure> {
     }
 }
 
-/// True if a flow has failed. A sender then lacks at least one burst, the next one.
-pub(crate) fn has_failed(flow: &FlowResult) -> bool {
-    matches!(flow.report.outcome, Outcome::Failed(_))
-}
-
 /// Returns the values of a flow: one, or one for each of its parts. A flow without parts lacks one.
 pub(crate) fn of_flow(flow: &FlowResult, measure: Measure) -> Vec<Measured> {
     let done = flow.report.outcome == Outcome::Completed;
@@ -140,7 +135,8 @@ pub(crate) fn of_flow(flow: &FlowResult, measure: Measure) -> Vec<Measured> {
                 Measured::new(flow, burst.delay.map(|delay| delay.as_secs_f64()), burst.delay.is_some())
             };
             let mut parts: Vec<Measured> = bursts.iter().map(delay).collect();
-            parts.extend(has_failed(flow).then(|| Measured::missing(flow, 1)));
+            // A sender that has failed lacks at least one burst, the next one.
+            parts.extend(flow.has_failed().then(|| Measured::missing(flow, 1)));
             parts
         }
         (AppReport::Datagrams(report), _) => vec![Measured::new(flow, report.delay_mean_s, true)],

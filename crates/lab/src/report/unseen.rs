@@ -33,7 +33,7 @@ use super::entrant::Entrant;
 use super::measured::{Measure, Measured};
 use crate::run::{Class, FlowResult};
 use crate::scenario::estimate::reduction;
-use crate::scenario::{Condition, Experiment, Link, Path, Start, TraceStart, TrafficClass};
+use crate::scenario::{Condition, Direction, Experiment, Link, Path, Start, TraceStart, TrafficClass};
 use crate::stats;
 
 /// The rule of three: -ln(0.05), rounded up.
@@ -124,8 +124,8 @@ pub(crate) struct Bounds<'a> {
     /// By entrant and run.
     values: &'a [Vec<Vec<Measured>>],
     measure: Measure,
-    /// True if the data have the opposite direction of the data of a [`Path`].
-    reversed: bool,
+    /// The direction of the data.
+    direction: Direction,
     shown: Vec<Option<Shown>>,
 }
 
@@ -137,13 +137,14 @@ impl<'a> Bounds<'a> {
         measure: Measure,
     ) -> Bounds<'a> {
         let shown = values.iter().map(|runs| Shown::new(runs, measure.is_gain())).collect();
-        Bounds { condition, entrants, values, measure, reversed: false, shown }
+        let direction = condition.experiment.traffic.direction;
+        Bounds { condition, entrants, values, measure, direction, shown }
     }
 
-    /// Returns the bounds for the values of `class`.
-    pub(crate) fn for_class(self, class: &TrafficClass) -> Bounds<'a> {
-        let reversed = class.direction != self.condition.experiment.traffic.direction;
-        Bounds { reversed, ..self }
+    /// Returns the bounds for the values of `class`, if there is one.
+    pub(crate) fn for_class(self, class: Option<&TrafficClass>) -> Bounds<'a> {
+        let direction = class.map_or(self.direction, |class| class.direction);
+        Bounds { direction, ..self }
     }
 
     /// Returns the bound of each entrant's mean.
@@ -225,7 +226,7 @@ impl<'a> Bounds<'a> {
         if !self.has_events() {
             return Vec::new();
         }
-        events(self.condition, self.entrants[at], self.reversed)
+        events(self.condition, self.entrants[at], self.direction)
     }
 
     fn handshakes(&self, at: usize) -> Vec<Vec<Event>> {
@@ -248,9 +249,9 @@ fn sum_of_greatest(kinds: &[Vec<Event>], value: impl Fn(&Event) -> f64) -> f64 {
     kinds.iter().map(|events| events.iter().map(&value).fold(0.0, f64::max)).sum()
 }
 
-/// Returns the events other than lost handshakes that the scenario makes possible for a contender, by kind; with `reversed`
-/// for data against the direction of the paths.
-fn events(condition: &Condition, entrant: &Entrant<'_>, reversed: bool) -> Vec<Vec<Event>> {
+/// Returns the events other than lost handshakes that the scenario makes possible for a contender, by kind, for data in
+/// this direction.
+fn events(condition: &Condition, entrant: &Entrant<'_>, direction: Direction) -> Vec<Vec<Event>> {
     let experiment = &condition.experiment;
     let paths = experiment.paths();
     let used: Vec<usize> = entrant.path.map_or_else(|| (0..paths.len()).collect(), |path| vec![path]);
@@ -261,7 +262,7 @@ fn events(condition: &Condition, entrant: &Entrant<'_>, reversed: bool) -> Vec<V
     let (mut longest_rtt, mut at_random) = (Duration::ZERO, 0.0_f64);
     let flows = flows(entrant).count() as f64;
     for at in used {
-        let path = &directed(&paths[at], reversed);
+        let path = &directed(experiment, &paths[at], direction);
         let rtt = links(experiment, path, true).fold(Duration::ZERO, |sum, link| sum + link.config.delay);
         let lost = lost(experiment, path, false);
         (longest_rtt, at_random) = (longest_rtt.max(rtt), at_random.max(lost));
@@ -381,13 +382,10 @@ impl SlowStart {
     }
 }
 
-/// Returns a path, with `reversed` for data in the other direction.
-fn directed(path: &Path, reversed: bool) -> Path {
-    let mut path = path.clone();
-    if reversed {
-        core::mem::swap(&mut path.data, &mut path.acks);
-    }
-    path
+/// Returns a path for data in this direction.
+fn directed(experiment: &Experiment, path: &Path, direction: Direction) -> Path {
+    let (data, acks) = experiment.routes(path, direction);
+    Path { data: data.to_vec(), acks: acks.to_vec(), ..path.clone() }
 }
 
 /// Returns the links of a path that carry its data, and with `both` also the links that carry its

@@ -356,7 +356,7 @@ fn a_class_of_the_opposite_direction_has_the_losses_of_its_direction() {
         let (values, entrants) = ([runs(&[0.1; 30])], [&entrant]);
         let bound = |class: usize| {
             let bounds = Bounds::new(condition, &entrants, &values, Measure::MeanTime);
-            bounds.for_class(&condition.experiment.classes[class]).of_means()[0].more
+            bounds.for_class(condition.experiment.classes.get(class)).of_means()[0].more
         };
         [bound(0), bound(1)]
     };

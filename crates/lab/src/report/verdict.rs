@@ -262,10 +262,7 @@ impl Contest<'_> {
             detour: reference.and_then(|reference| self.detour(reference)),
         };
         let bounds = unseen::Bounds::new(self.condition, self.listed, self.values, measure);
-        let bounds = match self.class {
-            Some(class) => bounds.for_class(class),
-            None => bounds,
-        };
+        let bounds = bounds.for_class(self.class);
         let unseen = bounds.of_means();
         for (standing, position) in
             finding.others.iter_mut().zip(&others).chain(finding.reference.iter_mut().zip(&reference))

@@ -196,12 +196,18 @@ impl Experiment {
     /// Returns the changes that the client notices of its interface on a path.
     pub fn interface(&self, path: &Path) -> &[Signal] {
         // The link by which packets leave the interface.
-        let out = match self.traffic.direction {
-            Direction::Upload => &path.data,
-            Direction::Download => &path.acks,
-        };
+        let (out, _) = self.routes(path, Direction::Upload);
         let first = out.first().and_then(|route| route.first());
         first.map_or(&[][..], |&link| &self.graph.links[link].signals)
+    }
+
+    /// Returns the routes of a path for data in this direction, and for their acknowledgements: a path is described in the direction
+    /// of the first class of traffic.
+    pub fn routes<'a>(&self, path: &'a Path, direction: Direction) -> (&'a [Vec<usize>], &'a [Vec<usize>]) {
+        match direction == self.traffic.direction {
+            true => (&path.data, &path.acks),
+            false => (&path.acks, &path.data),
+        }
     }
 
     /// True if the client has noticed by this time that its interface on the path is down.
